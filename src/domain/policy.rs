@@ -114,7 +114,7 @@ pub struct Decision {
     pub blocked_since: Option<DateTime<Utc>>,
     pub blockers: Vec<Blocker>,
     pub error: Option<StepError>,
-    pub looked_again: bool,
+    pub observed_again: bool,
 }
 
 /// Accepted deletes of one kind and rank at one site that wait for an observation, and what else their
@@ -341,7 +341,7 @@ pub fn after_observation(
 ) -> Decision {
     let again = |decision: Decision| Decision {
         next_attempt_at: Some(now + look_delay(step.looks)),
-        looked_again: true,
+        observed_again: true,
         ..decision
     };
     let refused = |error: StepError| {
@@ -415,7 +415,7 @@ pub fn after_observation(
             }
             Decision {
                 next_attempt_at: Some(together(now + SNOOZE.max(age / 8).min(SNOOZE_MAX))),
-                looked_again: true,
+                observed_again: true,
                 ..kept
             }
         }
@@ -448,7 +448,7 @@ fn plain(step: StepFacts<'_>, to: StepState) -> Decision {
         blocked_since: None,
         blockers: Vec::new(),
         error: None,
-        looked_again: false,
+        observed_again: false,
     }
 }
 

@@ -254,7 +254,7 @@ impl Shared {
                 let parts = original.parts.iter().filter(|_| is_gone);
                 let swept: Vec<&ResourceKey> = std::iter::once(key).chain(parts).collect();
                 for local in &original.locals {
-                    if self.sites.may_look(local) && !self.sites.read_only(local) {
+                    if self.sites.may_read(local) && !self.sites.read_only(local) {
                         for by in self.copied_by(&key.site, local) {
                             for named in &swept {
                                 let place = (local.clone(), named.kind.clone(), by);
@@ -311,7 +311,7 @@ impl Shared {
             if original.tombstone.phase != Phase::Gone {
                 continue;
             }
-            for local in original.locals.iter().filter(|it| self.sites.may_look(it)) {
+            for local in original.locals.iter().filter(|it| self.sites.may_read(it)) {
                 let group = groups.entry((&key.site, local, &key.kind)).or_default();
                 group.push(as_planned(key, named));
             }

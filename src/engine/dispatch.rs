@@ -194,7 +194,7 @@ impl Shared {
             blocked_since: decision.blocked_since,
             blockers: decision.blockers,
             error: decision.error,
-            looked_again: decision.looked_again,
+            observed_again: decision.observed_again,
             message,
             answer,
             now: self.clock.now(),

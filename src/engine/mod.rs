@@ -140,7 +140,7 @@ enum Done {
     Published,
     /// Only when the engine ends.
     Watched,
-    SeenTo,
+    Handled,
     Asked,
     Hinted,
 }
@@ -157,14 +157,14 @@ struct UnderWay {
     pruning: bool,
     signing_in: bool,
     publishing: bool,
-    seeing_to: bool,
+    handling: bool,
     hinting: bool,
     /// The commit at which owners were last sent a hint.
     hinted_at: u64,
     next_sweep: Option<DateTime<Utc>>,
     next_prune: Option<DateTime<Utc>>,
     sweeps: u64,
-    next_looks: Option<DateTime<Utc>>,
+    next_observations: Option<DateTime<Utc>>,
 }
 
 impl Engine {
@@ -346,7 +346,7 @@ impl Shared {
             Ok(Done::Pruned) => under_way.pruning = false,
             Ok(Done::SignedIn) => under_way.signing_in = false,
             Ok(Done::Published) => under_way.publishing = false,
-            Ok(Done::SeenTo) => under_way.seeing_to = false,
+            Ok(Done::Handled) => under_way.handling = false,
             Ok(Done::Hinted) => under_way.hinting = false,
             Ok(Done::Acted | Done::Asked | Done::Watched) => {}
             Err(error) => {

@@ -25,7 +25,7 @@ impl Shared {
             if let Some(kind) = self
                 .kinds
                 .get(&key.kind)
-                .filter(|_| self.sites.may_look(&key.site))
+                .filter(|_| self.sites.may_read(&key.site))
             {
                 let listed = self.kinds.listed(kind).name.clone();
                 groups

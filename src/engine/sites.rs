@@ -111,7 +111,7 @@ impl Runtime {
 
     /// Returns the number of calls in flight that hold a permit. Hanging calls lend theirs, as many as the
     /// limit at most.
-    fn places_taken(&self, now: Instant) -> usize {
+    fn permits_taken(&self, now: Instant) -> usize {
         let after = self.hangs_after();
         let hanging = self.sent.iter().filter(|sent| now - **sent >= after);
         self.sent.len() - hanging.count().min(self.status.concurrency_limit)
@@ -146,7 +146,7 @@ impl Runtime {
         let ahead = self.latency.map_or(0, |latency| {
             (limit as f64 * AHEAD.div_duration_f64(latency.max(AHEAD))) as usize
         });
-        let claimed = self.places_taken(now) + self.turns.len();
+        let claimed = self.permits_taken(now) + self.turns.len();
         let now = limit.saturating_sub(claimed);
         Capacity {
             site: self.status.site.clone(),
@@ -158,7 +158,7 @@ impl Runtime {
     /// Grants permits to the first in the queue, as many as the site takes now.
     fn next_turns(&mut self, now: Instant) {
         while self.is_open(now)
-            && self.places_taken(now) < self.status.concurrency_limit
+            && self.permits_taken(now) < self.status.concurrency_limit
             && let Some(turn) = self.turns.pop_front()
         {
             if turn.comes.send(now).is_ok() {
@@ -432,7 +432,7 @@ impl Sites {
     }
 
     /// Whether the site may be observed. A paused site is not: its answers would not count.
-    pub(super) fn may_look(&self, site: &Site) -> bool {
+    pub(super) fn may_read(&self, site: &Site) -> bool {
         self.lock().get(site).is_none_or(|site| !site.is_paused())
     }
 

@@ -77,7 +77,7 @@ impl Shared {
             for tombstone in page {
                 let kind = self.kinds.get(&tombstone.key.kind);
                 if kind.is_some_and(Kind::is_swept)
-                    && self.sites.may_look(&tombstone.key.site)
+                    && self.sites.may_read(&tombstone.key.site)
                     && !self.sites.read_only(&tombstone.key.site)
                 {
                     groups

@@ -23,14 +23,14 @@ use crate::domain::policy::{Failure, Observed, Retry, after_observation, look_wa
 use crate::ledger::{ClaimedStep, LedgerError, ObservationsDue};
 
 /// Minimum time between two searches for due observations, while calls are in flight.
-const LOOKS_EVERY_MIN: Duration = Duration::from_millis(25);
+const OBSERVATION_PAUSE_MIN: Duration = Duration::from_millis(25);
 /// The pause after a search, as a multiple of its duration: it goes through all deletions.
-const LOOKS_REST: u32 = 2;
+const OBSERVATION_REST: u32 = 2;
 /// The pause before the next search, if steps are to be gathered for longer.
-const LOOKS_EVERY: Duration = Duration::from_millis(250);
+const OBSERVATION_PAUSE: Duration = Duration::from_millis(250);
 /// Number of observations of one kind at a site at a time, each of other deletions: the list of a large one
 /// takes its time.
-const LOOKS_AT_ONCE: usize = 4;
+const OBSERVATIONS_AT_ONCE: usize = 4;
 /// Maximum number of steps of one observation: some 10 MB of rows.
 const LOOKED_AT_MAX: usize = 10_000;
 /// Number of deletions whose frozen rights are kept in memory; more than run at once on any site we know.
@@ -44,7 +44,7 @@ impl Shared {
         under_way: &mut UnderWay,
     ) -> Result<Duration, LedgerError> {
         let now = self.clock.now();
-        if let Some(next) = under_way.next_looks
+        if let Some(next) = under_way.next_observations
             && now < next
             && self.sites.busy()
         {
@@ -52,7 +52,8 @@ impl Shared {
         }
         let asked = Instant::now();
         let observations_due = self.ledger.observations_due(now).await?;
-        under_way.next_looks = Some(now + LOOKS_EVERY_MIN.max(asked.elapsed() * LOOKS_REST));
+        under_way.next_observations =
+            Some(now + OBSERVATION_PAUSE_MIN.max(asked.elapsed() * OBSERVATION_REST));
         let mut hold = Duration::MAX;
         let mut groups: BTreeMap<(Site, KindName), Vec<ObservationsDue>> = BTreeMap::new();
         for due in observations_due {
@@ -62,14 +63,14 @@ impl Shared {
             let at = (due.site.clone(), self.kinds.listed(kind).name.clone());
             let looks = under_way.looking.get(&at).map_or(&[][..], Vec::as_slice);
             let looked_at = looks.iter().flatten().any(|it| *it == due.deletion);
-            if looked_at || looks.len() >= LOOKS_AT_ONCE || !self.sites.may_look(&due.site) {
+            if looked_at || looks.len() >= OBSERVATIONS_AT_ONCE || !self.sites.may_read(&due.site) {
                 continue;
             }
             let wait = look_wait(&due.gathered, now);
             if wait.is_zero() {
                 groups.entry(at).or_default().push(due);
             } else {
-                hold = hold.min(wait.max(LOOKS_EVERY));
+                hold = hold.min(wait.max(OBSERVATION_PAUSE));
             }
         }
         for ((site, listed), due) in groups {
@@ -82,7 +83,7 @@ impl Shared {
                 .push(deletions.clone());
             let shared = self.clone();
             tasks.spawn(async move {
-                if let Err(error) = shared.look_at_all(&site, &listed, due).await {
+                if let Err(error) = shared.observe_all(&site, &listed, due).await {
                     tracing::warn!(%error, %site, kind = %listed, "a look was cut short; it is made again");
                     tokio::time::sleep(LEDGER_RETRY).await;
                 }
@@ -93,7 +94,7 @@ impl Shared {
         Ok(hold)
     }
 
-    async fn look_at_all(
+    async fn observe_all(
         &self,
         site: &Site,
         listed: &KindName,

@@ -184,7 +184,7 @@ pub trait Ledger: Send + Sync {
         now: DateTime<Utc>,
     ) -> Result<Option<KeptRequest>, LedgerError>;
     /// Lists the orphans (abandoned, and still there as far as the ledger knows): by deletion, then by step.
-    async fn orphans(&self, page: Cursor) -> Result<Paged<Forgotten>, LedgerError>;
+    async fn orphans(&self, page: Cursor) -> Result<Paged<AbandonedStep>, LedgerError>;
     /// Lists the sites that a person paused.
     async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError>;
     /// Counts when the steps of a deletion ran, in this many columns of equal time; none if there is no such
@@ -219,9 +219,9 @@ pub trait Ledger: Send + Sync {
     /// Lists the importers on record, whose clearance deletions wait for (G12).
     async fn importers(&self) -> Result<Vec<Importer>, LedgerError>;
     /// Lists how far each watch has read the notices of its owner deployment.
-    async fn watches(&self) -> Result<Vec<Heard>, LedgerError>;
+    async fn watches(&self) -> Result<Vec<WatchCursor>, LedgerError>;
     /// Returns this ledger's id, and the newest sequence of its notices to importers.
-    async fn told_to_importers(&self) -> Result<(String, i64), LedgerError>;
+    async fn importers_cursor(&self) -> Result<(String, i64), LedgerError>;
     /// Lists the notices about these kinds after a sequence of a ledger (G4). Starts from the beginning if
     /// `since` names another ledger, or a sequence that this one has not reached.
     async fn news(
@@ -244,10 +244,13 @@ pub trait Ledger: Send + Sync {
     async fn pending_clearances(&self, step: i64) -> Result<Vec<PendingClearance>, LedgerError>;
     /// Lists resources that are being deleted elsewhere under one root and that this engine has not handled;
     /// none if all are.
-    async fn to_see_to(&self, limit: usize) -> Result<Option<ToSeeTo>, LedgerError>;
+    async fn unhandled_deletions(
+        &self,
+        limit: usize,
+    ) -> Result<Option<UnhandledDeletion>, LedgerError>;
     /// Returns the deletion that handles the resources here that refer to this one, which is being deleted
     /// elsewhere.
-    async fn seen_to_by(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError>;
+    async fn handled_by_deletion(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError>;
     /// Lists the deployments that are deleting a resource, as far as this one was notified.
     async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError>;
     /// Returns the live step of each of these resources, if it is being deleted or loses a reference.
@@ -273,7 +276,7 @@ pub struct Importer {
 
 /// How far we have read the notices of a deployment from which we import.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct WatchCursor {
     pub owner: Deployment,
     pub ledger: String,
     pub seq: i64,
@@ -288,7 +291,7 @@ pub struct PointedAt {
 
 /// Resources that another deployment is deleting under one root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToSeeTo {
+pub struct UnhandledDeletion {
     pub owner: String,
     pub root: String,
     pub keys: Vec<ResourceKey>,
@@ -563,7 +566,7 @@ pub enum Change {
         now: DateTime<Utc>,
     },
     /// The notices that the watch on the deployment of this service and region received.
-    Heard {
+    WatchCursor {
         service: String,
         region: String,
         news: News,
@@ -571,7 +574,7 @@ pub enum Change {
     },
     /// Marks resources that another deployment deletes as handled by this deletion, which has them as targets
     /// and handles the resources here that refer to them. None: nothing here refers to them.
-    SeeTo {
+    MarkHandled {
         keys: Vec<ResourceKey>,
         deletion: Option<Box<NewDeletion>>,
     },
@@ -718,7 +721,7 @@ pub struct NewOptions {
 
 /// An abandoned step, in the form in which an engine can observe it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Forgotten {
+pub struct AbandonedStep {
     pub step: ClaimedStep,
     pub since: DateTime<Utc>,
 }
@@ -748,7 +751,7 @@ pub struct StepChange {
     pub error: Option<StepError>,
     /// Whether to count one more observation in a row since the last call ([`ClaimedStep::looks`]); otherwise
     /// the count becomes 0.
-    pub looked_again: bool,
+    pub observed_again: bool,
     /// One line of the step's timeline: `DELETE 409 NetworkInUse`. An observation that leaves the state as it
     /// was and has no error writes no line.
     pub message: String,

@@ -210,7 +210,7 @@ fn end(step: &ClaimedStep, to: StepState) -> Change {
             request_id: "req-1".to_owned(),
             at: now(),
         }),
-        looked_again: false,
+        observed_again: false,
         message: "DELETE 204".to_owned(),
         answer: None,
         now: now(),

@@ -308,7 +308,7 @@ fn i13_what_was_accepted_and_stays_is_a_refused_attempt_in_the_end() {
             assert!(decision.error.unwrap().message.contains("still there"));
             return;
         }
-        assert!(decision.looked_again);
+        assert!(decision.observed_again);
         waited += (decision.next_attempt_at.unwrap() - now())
             .to_std()
             .unwrap();

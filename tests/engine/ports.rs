@@ -28,10 +28,10 @@ use gone::domain::peers::{ClearanceRequest, Deployment, News, PendingClearance};
 use gone::domain::policy::Outcome;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
-    Applied, AuditRow, Capacity, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter,
-    EventPage, Fence, Forgotten, Heard, Importer, KeptRequest, Ledger, LedgerError, LiveStep,
-    NativeFilter, ObservationsDue, Original, OriginalName, PointedAt, StepFilter, Summary, ToSeeTo,
-    TombstoneFilter,
+    AbandonedStep, Applied, AuditRow, Capacity, Change, ClaimedStep, Cursor, DeletionFilter, Due,
+    EventFilter, EventPage, Fence, Importer, KeptRequest, Ledger, LedgerError, LiveStep,
+    NativeFilter, ObservationsDue, Original, OriginalName, PointedAt, StepFilter, Summary,
+    TombstoneFilter, UnhandledDeletion, WatchCursor,
 };
 use gone::sandbox::{Fate, World};
 use gone::system::clock::Clock;
@@ -748,7 +748,7 @@ impl Ledger for Faulty {
     async fn causes(&self, sites: Vec<Site>) -> Result<Vec<CauseGroup>, LedgerError> {
         self.inner.causes(sites).await
     }
-    async fn orphans(&self, page: Cursor) -> Result<Paged<Forgotten>, LedgerError> {
+    async fn orphans(&self, page: Cursor) -> Result<Paged<AbandonedStep>, LedgerError> {
         self.inner.orphans(page).await
     }
     async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError> {
@@ -793,11 +793,11 @@ impl Ledger for Faulty {
     async fn importers(&self) -> Result<Vec<Importer>, LedgerError> {
         self.inner.importers().await
     }
-    async fn watches(&self) -> Result<Vec<Heard>, LedgerError> {
+    async fn watches(&self) -> Result<Vec<WatchCursor>, LedgerError> {
         self.inner.watches().await
     }
-    async fn told_to_importers(&self) -> Result<(String, i64), LedgerError> {
-        self.inner.told_to_importers().await
+    async fn importers_cursor(&self) -> Result<(String, i64), LedgerError> {
+        self.inner.importers_cursor().await
     }
     async fn news(
         &self,
@@ -820,11 +820,14 @@ impl Ledger for Faulty {
     async fn pending_clearances(&self, step: i64) -> Result<Vec<PendingClearance>, LedgerError> {
         self.inner.pending_clearances(step).await
     }
-    async fn to_see_to(&self, limit: usize) -> Result<Option<ToSeeTo>, LedgerError> {
-        self.inner.to_see_to(limit).await
+    async fn unhandled_deletions(
+        &self,
+        limit: usize,
+    ) -> Result<Option<UnhandledDeletion>, LedgerError> {
+        self.inner.unhandled_deletions(limit).await
     }
-    async fn seen_to_by(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError> {
-        self.inner.seen_to_by(key).await
+    async fn handled_by_deletion(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError> {
+        self.inner.handled_by_deletion(key).await
     }
     async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError> {
         self.inner.owners_going().await

@@ -252,7 +252,7 @@ async fn purged_steps_let_the_rest_go_on() {
         blocked_since: None,
         blockers: Vec::new(),
         error: None,
-        looked_again: false,
+        observed_again: false,
         message: "forgotten".to_owned(),
         answer: None,
         now: at(5),

@@ -67,7 +67,7 @@ fn awaiting(step: &ClaimedStep, to: StepState) -> Change {
 
 async fn told(ledger: &InlineLedger, after: i64, kinds: &[&str]) -> News {
     let kinds: BTreeSet<KindName> = kinds.iter().map(|kind| KindName::new(kind)).collect();
-    let (id, _) = ledger.told_to_importers().await.unwrap();
+    let (id, _) = ledger.importers_cursor().await.unwrap();
     let news = ledger.news(importer("d1"), (id, after), kinds, 10);
     news.await.unwrap()
 }
@@ -203,7 +203,7 @@ fn heard(seq: i64, of: &str, phase: Phase, deletion: &str) -> Change {
         deletion: deletion.to_owned(),
         root: format!("d1/{deletion}"),
     };
-    Change::Heard {
+    Change::WatchCursor {
         service: "s1".into(),
         region: "r1".into(),
         news: News {
@@ -224,26 +224,32 @@ fn heard(seq: i64, of: &str, phase: Phase, deletion: &str) -> Change {
 #[tokio::test]
 async fn g05_what_is_heard_twice_is_seen_to_once_and_again_for_another_deletion() {
     let ledger = memory();
-    let to_see_to = async || ledger.to_see_to(10).await.unwrap().map(|it| it.keys.len());
+    let unhandled_deletions = async || {
+        ledger
+            .unhandled_deletions(10)
+            .await
+            .unwrap()
+            .map(|it| it.keys.len())
+    };
     one(&ledger, heard(1, "x", Phase::Checking, "a")).await;
-    assert_eq!(to_see_to().await, None);
+    assert_eq!(unhandled_deletions().await, None);
     one(&ledger, heard(2, "x", Phase::Deleting, "a")).await;
-    let next = ledger.to_see_to(10).await.unwrap().unwrap();
+    let next = ledger.unhandled_deletions(10).await.unwrap().unwrap();
     assert_eq!((next.root.as_str(), next.owner.as_str()), ("d1/a", "d1"));
-    let none = Change::SeeTo {
+    let none = Change::MarkHandled {
         keys: next.keys,
         deletion: None,
     };
     one(&ledger, none).await;
     one(&ledger, heard(2, "x", Phase::Deleting, "a")).await;
-    assert_eq!(to_see_to().await, None);
+    assert_eq!(unhandled_deletions().await, None);
     one(&ledger, heard(3, "x", Phase::Released, "a")).await;
     assert_eq!(ledger.owners_going().await.unwrap(), BTreeSet::new());
     one(&ledger, heard(4, "x", Phase::Deleting, "b")).await;
-    assert_eq!(to_see_to().await, Some(1));
+    assert_eq!(unhandled_deletions().await, Some(1));
     // Its ledger was set back: what was heard of it counts no more.
     one(&ledger, heard(2, "y", Phase::Deleting, "c")).await;
-    let next = ledger.to_see_to(10).await.unwrap().unwrap();
+    let next = ledger.unhandled_deletions(10).await.unwrap().unwrap();
     assert_eq!(next.root, "d1/c");
     assert_eq!(next.keys.len(), 1);
 }

@@ -715,7 +715,7 @@ async fn n10_the_timeline_has_a_line_for_each_attempt() {
         let step = looks(&ledger, at(4), 1).await.unwrap().remove(0);
         assert_eq!(step.looks, look);
         let change = StepChange {
-            looked_again: true,
+            observed_again: true,
             ..outcome(&step, StepState::Verifying, at(4))
         };
         one(&ledger, settle(change)).await;

@@ -149,7 +149,7 @@ pub fn outcome(step: &ClaimedStep, to: StepState, now: DateTime<Utc>) -> StepCha
         blocked_since: None,
         blockers: Vec::new(),
         error: None,
-        looked_again: false,
+        observed_again: false,
         message: format!("DELETE: {}", to.as_str()),
         answer: None,
         now,

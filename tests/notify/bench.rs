@@ -266,7 +266,7 @@ impl Bench {
                     request_id: "req-1".to_owned(),
                     at: now,
                 }),
-                looked_again: false,
+                observed_again: false,
                 message: "DELETE 409 PortInUse".to_owned(),
                 answer: None,
                 now,

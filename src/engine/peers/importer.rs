@@ -15,11 +15,11 @@ use crate::domain::model::{Actor, DriftPolicy, Origin, PlanOptions, Site, Target
 use crate::domain::native::NativeReference;
 use crate::domain::peers::{News, Watch, is_foreign_root};
 use crate::engine::{Done, Shared, UnderWay};
-use crate::ledger::{Applied, AuditEntry, Change, LedgerError, NewDeletion, ToSeeTo};
+use crate::ledger::{Applied, AuditEntry, Change, LedgerError, NewDeletion, UnhandledDeletion};
 use crate::peers::Peer;
 
 /// Maximum number of resources whose referrers one deletion handles.
-const SEEN_TO_TOGETHER: usize = 1_000;
+const HANDLED_AT_ONCE: usize = 1_000;
 /// First wait before an owner that does not answer is asked again; it doubles each time.
 const AGAIN_FIRST: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(15);
@@ -103,7 +103,7 @@ impl Shared {
         allowed.map_err(|why| format!("what {peer} says is not believed: {why}"))?;
         let as_before = before.ledger == news.ledger && before.seq == news.seq;
         if !as_before || !news.changes.is_empty() {
-            let heard = Change::Heard {
+            let heard = Change::WatchCursor {
                 service: peer.service.clone(),
                 region: peer.region.clone(),
                 news: news.clone(),
@@ -123,7 +123,9 @@ impl Shared {
         }
         deployments.heard.notify_waiters();
         if !news.changes.is_empty() {
-            deployments.to_see_to.store(true, Ordering::Relaxed);
+            deployments
+                .unhandled_deletions
+                .store(true, Ordering::Relaxed);
             self.wake.notify_one();
         }
         Ok(())
@@ -139,27 +141,33 @@ impl Shared {
         let Some(deployments) = &self.deployments else {
             return;
         };
-        if under_way.seeing_to || !deployments.to_see_to.swap(false, Ordering::Relaxed) {
+        if under_way.handling
+            || !deployments
+                .unhandled_deletions
+                .swap(false, Ordering::Relaxed)
+        {
             return;
         }
-        under_way.seeing_to = true;
+        under_way.handling = true;
         let shared = self.clone();
         tasks.spawn(async move {
-            if let Err(error) = shared.see_to_all().await {
+            if let Err(error) = shared.handle_all().await {
                 tracing::error!(%error, "what goes elsewhere was not seen to; it is tried again");
                 if let Some(deployments) = &shared.deployments {
-                    deployments.to_see_to.store(true, Ordering::Relaxed);
+                    deployments
+                        .unhandled_deletions
+                        .store(true, Ordering::Relaxed);
                 }
                 tokio::time::sleep(AGAIN_FIRST).await;
             }
-            Done::SeenTo
+            Done::Handled
         });
     }
 
     /// Creates one deletion for each root and batch of targets.
-    async fn see_to_all(&self) -> Result<(), LedgerError> {
-        while let Some(next) = self.ledger.to_see_to(SEEN_TO_TOGETHER).await? {
-            let ToSeeTo { owner, root, keys } = next;
+    async fn handle_all(&self) -> Result<(), LedgerError> {
+        while let Some(next) = self.ledger.unhandled_deletions(HANDLED_AT_ONCE).await? {
+            let UnhandledDeletion { owner, root, keys } = next;
             let fields = self.pointing_fields();
             let pointed = self.ledger.pointed_at(keys.clone(), fields, 1).await?;
             let targets: Vec<Target> = keys
@@ -173,7 +181,8 @@ impl Shared {
                 .collect();
             let deletion = (!targets.is_empty())
                 .then(|| Box::new(self.chained_deletion(&owner, root, targets)));
-            self.commit(vec![Change::SeeTo { keys, deletion }]).await?;
+            self.commit(vec![Change::MarkHandled { keys, deletion }])
+                .await?;
         }
         Ok(())
     }

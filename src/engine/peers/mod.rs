@@ -22,7 +22,7 @@ use crate::domain::kinds::Kinds;
 use crate::domain::model::{KindName, Site};
 use crate::domain::peers::{Answers, Deployment, News, Question, Watch, wrong_deployment_name};
 use crate::domain::text::escape;
-use crate::ledger::{Heard, Importer};
+use crate::ledger::{Importer, WatchCursor};
 use crate::peers::{Peer, PeerFailure, Peers};
 
 /// An engine's own deployment, and the peers that it can reach.
@@ -47,7 +47,7 @@ pub(super) struct Deployments {
     heard: Notify,
     /// Whether notices may wait to be handled; true at the start, for those that an earlier engine
     /// received.
-    to_see_to: AtomicBool,
+    unhandled_deletions: AtomicBool,
 }
 
 /// The watch on an owner.
@@ -87,7 +87,7 @@ impl Deployments {
             watching: Mutex::default(),
             importing: Mutex::default(),
             heard: Notify::new(),
-            to_see_to: AtomicBool::new(true),
+            unhandled_deletions: AtomicBool::new(true),
         }
     }
 
@@ -200,11 +200,7 @@ impl Shared {
             return Ok(Vec::new());
         };
         let importers = self.ledger.importers().await.map_err(ledger_error)?;
-        let newest = self
-            .ledger
-            .told_to_importers()
-            .await
-            .map_err(ledger_error)?;
+        let newest = self.ledger.importers_cursor().await.map_err(ledger_error)?;
         let now = self.clock.now();
         let watching = deployments.watching().clone();
         let importing = deployments.importing().clone();
@@ -344,7 +340,7 @@ impl Importing {
 }
 
 impl Watching {
-    fn resume(kinds: BTreeSet<KindName>, heard: Option<&Heard>) -> Self {
+    fn resume(kinds: BTreeSet<KindName>, heard: Option<&WatchCursor>) -> Self {
         Self {
             kinds,
             owner: heard.map(|it| it.owner.clone()),

@@ -200,7 +200,7 @@ impl Shared {
         importer: &Deployment,
         steps: &[&PlanStep],
     ) -> Result<Vec<Answered>, String> {
-        let told = self.ledger.told_to_importers().await;
+        let told = self.ledger.importers_cursor().await;
         let (ledger, seq) = told.map_err(|error| error.to_string())?;
         let about = steps.iter().map(|step| ClearanceRequest {
             key: step.key(),
@@ -348,7 +348,7 @@ impl Shared {
         };
         let said = |error: LedgerError| error.to_string();
         let name = &importer.name;
-        let (ledger, _) = self.ledger.told_to_importers().await.map_err(said)?;
+        let (ledger, _) = self.ledger.importers_cursor().await.map_err(said)?;
         let mut after = 0;
         loop {
             let page = self

@@ -106,9 +106,9 @@ impl Shared {
             None => Vec::new(),
         };
         let why = match &goes {
-            Some(live) if is_held(live) => held_up(live, held_by.first()),
+            Some(live) if is_held(live) => blocked_reason(live, held_by.first()),
             Some(_) => String::new(),
-            None => self.not_seen_to(&asked.key).await?,
+            None => self.unhandled_reason(&asked.key).await?,
         };
         let waits = match &goes {
             Some(live) if live.action != Action::Unset => self.waits(key, &live.root).await?,
@@ -191,8 +191,8 @@ impl Shared {
 
     /// Says why the deletion that should handle the referrers of this resource does not; empty if it does,
     /// or is to come.
-    async fn not_seen_to(&self, key: &ResourceKey) -> Result<String, ControlError> {
-        let handled_by = self.ledger.seen_to_by(key.clone()).await;
+    async fn unhandled_reason(&self, key: &ResourceKey) -> Result<String, ControlError> {
+        let handled_by = self.ledger.handled_by_deletion(key.clone()).await;
         let deletion = handled_by.map_err(ledger_error)?.filter(|deletion| {
             let state = deletion.state;
             matches!(state, DeletionState::Refused | DeletionState::Cancelled)
@@ -389,7 +389,7 @@ pub(in crate::engine) fn in_the_way(by: &Blocker) -> String {
 }
 
 /// Says in a few words why a held step does not go.
-fn held_up(live: &LiveStep, by: Option<&Blocker>) -> String {
+fn blocked_reason(live: &LiveStep, by: Option<&Blocker>) -> String {
     let state = live.state.as_str();
     match (by, &live.error) {
         (Some(by), _) => in_the_way(by),

@@ -318,15 +318,15 @@ impl State {
             requests: &mut requests,
         };
         let result = work(pane.as_mut(), &mut context);
-        for wish in requests {
-            self.grant(wish, at, effects);
+        for request in requests {
+            self.grant(request, at, effects);
         }
         Some(result)
     }
 
-    fn grant(&mut self, wish: PaneRequest, asker: usize, effects: &mut Vec<Effect>) {
+    fn grant(&mut self, request: PaneRequest, asker: usize, effects: &mut Vec<Effect>) {
         let is_top = asker + 1 == self.panes.len();
-        match wish {
+        match request {
             PaneRequest::Push(route) => self.push(open(route), effects),
             PaneRequest::Replace(route) => {
                 let pane = open(route);

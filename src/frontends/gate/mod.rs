@@ -380,8 +380,8 @@ impl Gate {
         (!has_ended || !natural()).then_some(phase)
     }
 
-    fn ruling(&self, named: &route::Named, asker: Asker, wish: Operation) -> Ruling {
-        ruling(self.phase(&named.kind, &named.id), asker, wish)
+    fn ruling(&self, named: &route::Named, asker: Asker, operation: Operation) -> Ruling {
+        ruling(self.phase(&named.kind, &named.id), asker, operation)
     }
 
     /// Returns the ruling on an operation, taking a valid service token into account where that changes it.
@@ -390,13 +390,13 @@ impl Gate {
         head: &request::Parts,
         named: &route::Named,
         asker: Asker,
-        wish: Operation,
+        operation: Operation,
     ) -> Result<Ruling, Refusal> {
-        let ruling = self.ruling(named, asker, wish);
+        let ruling = self.ruling(named, asker, operation);
         if ruling == Ruling::Pass || asker != Asker::User || !self.is_service(head).await? {
             return Ok(ruling);
         }
-        Ok(self.ruling(named, Asker::Service, wish))
+        Ok(self.ruling(named, Asker::Service, operation))
     }
 
     /// Returns the upstream, which the first request looks up in the catalog. After a failure the next

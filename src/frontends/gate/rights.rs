@@ -19,7 +19,7 @@ use crate::domain::text::escape;
 /// How long an answer of Keystone is valid: a revoked role ends here after this time.
 const VOUCHED_FOR: TimeDelta = TimeDelta::seconds(10);
 /// Maximum number of tokens in a cache.
-const VOUCHERS_MAX: usize = 10_000;
+const CACHED_TOKENS_MAX: usize = 10_000;
 
 /// How long a token counts as unknown: long enough that a client that repeats it costs one call, short enough
 /// for a Keystone that has just learned of it.
@@ -80,10 +80,10 @@ fn find<T: Clone>(known: &Mutex<Known<T>>, hash: &[u8; 32], now: DateTime<Utc>) 
 
 fn keep<T>(known: &Mutex<Known<T>>, hash: [u8; 32], said: (T, DateTime<Utc>), now: DateTime<Utc>) {
     let mut known = lock(known);
-    if known.len() >= VOUCHERS_MAX {
+    if known.len() >= CACHED_TOKENS_MAX {
         known.retain(|_, (_, until)| now < *until);
     }
-    if known.len() < VOUCHERS_MAX {
+    if known.len() < CACHED_TOKENS_MAX {
         known.insert(hash, said);
     }
 }

@@ -54,11 +54,11 @@ pub enum Ruling {
 }
 
 /// Returns one cell of the table. A released tombstone counts as none.
-pub fn ruling(phase: Option<Phase>, asker: Asker, wish: Operation) -> Ruling {
+pub fn ruling(phase: Option<Phase>, asker: Asker, operation: Operation) -> Ruling {
     use Asker::{Central, Local, Service, User};
     use Operation::{Create, Delete, Read, Refer};
     use Ruling::{BeingChecked, Conflict, NotFound, Pass, ShowDeleting, UnderWay};
-    match (phase, wish, asker) {
+    match (phase, operation, asker) {
         (None | Some(Phase::Released), _, _) => Pass,
         // Users and services re-create it on purpose; a copy comes from a site that does not know of the
         // deletion (M).

@@ -205,7 +205,7 @@ impl Batch<'_> {
             }
             if let Some(root) = self.still_held_by(num, &candidate)? {
                 // Its dependency was abandoned, and another stuck step holds it.
-                self.hold_by(num, candidate.id, root, now)?;
+                self.mark_held_by(num, candidate.id, root, now)?;
                 held_by = Some(root);
                 continue;
             }
@@ -385,7 +385,7 @@ impl Batch<'_> {
             )));
         }
         self.skip_unsent(num, now)?;
-        self.look_at_sent(num, now)?;
+        self.observe_sent(num, now)?;
         self.release_checking(num)?;
         let row = self.deletion(num)?;
         (row.cancelled, row.paused) = (true, false);
@@ -421,7 +421,7 @@ impl Batch<'_> {
     /// Lets calls that were sent run to their end, which one observation finds out. A call in flight is
     /// observed anyway when it is answered; a step that waits for a resource to be enabled again is observed
     /// after that.
-    fn look_at_sent(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
+    fn observe_sent(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
         let waits = self.execute(
             "UPDATE steps SET state = 'waiting', since = ?2, held_by = NULL
              WHERE deletion = ?1 AND state = 'stuck' AND sent = 1 AND waits > 0",

@@ -28,10 +28,10 @@ use crate::domain::news::NotificationCursor;
 use crate::domain::outline::Outline;
 use crate::domain::peers::{ClearanceRequest, Deployment, News, PendingClearance};
 use crate::ledger::{
-    Applied, AuditRow, Capacity, Change, ClaimedStep, Cursor, DeletionFilter, Due, EventFilter,
-    EventPage, Forgotten, Heard, Importer, KeptRequest, Ledger, LedgerError, LiveStep,
-    NativeFilter, ObservationsDue, Original, OriginalName, PointedAt, StepFilter, Summary, ToSeeTo,
-    TombstoneFilter,
+    AbandonedStep, Applied, AuditRow, Capacity, Change, ClaimedStep, Cursor, DeletionFilter, Due,
+    EventFilter, EventPage, Importer, KeptRequest, Ledger, LedgerError, LiveStep, NativeFilter,
+    ObservationsDue, Original, OriginalName, PointedAt, StepFilter, Summary, TombstoneFilter,
+    UnhandledDeletion, WatchCursor,
 };
 
 /// Requests that may wait for the writer: as many as one transaction takes if each is one change, so that a
@@ -544,7 +544,7 @@ impl<D: Drive> Ledger for D {
             .await
     }
 
-    async fn orphans(&self, page: Cursor) -> Result<Paged<Forgotten>, LedgerError> {
+    async fn orphans(&self, page: Cursor) -> Result<Paged<AbandonedStep>, LedgerError> {
         let (after, limit) = (position(&page)?, pages::limit(page.limit));
         self.read(move |db| purge::orphans(db, after, limit)).await
     }
@@ -601,11 +601,11 @@ impl<D: Drive> Ledger for D {
         self.read(peers::importers).await
     }
 
-    async fn watches(&self) -> Result<Vec<Heard>, LedgerError> {
+    async fn watches(&self) -> Result<Vec<WatchCursor>, LedgerError> {
         self.read(peers::watches).await
     }
 
-    async fn told_to_importers(&self) -> Result<(String, i64), LedgerError> {
+    async fn importers_cursor(&self) -> Result<(String, i64), LedgerError> {
         self.read(peers::position).await
     }
 
@@ -637,12 +637,16 @@ impl<D: Drive> Ledger for D {
             .await
     }
 
-    async fn to_see_to(&self, limit: usize) -> Result<Option<ToSeeTo>, LedgerError> {
-        self.read(move |db| peers::to_see_to(db, limit)).await
+    async fn unhandled_deletions(
+        &self,
+        limit: usize,
+    ) -> Result<Option<UnhandledDeletion>, LedgerError> {
+        self.read(move |db| peers::unhandled_deletions(db, limit))
+            .await
     }
 
-    async fn seen_to_by(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError> {
-        let read = move |db: &Connection| match peers::seen_to_by(db, &key)? {
+    async fn handled_by_deletion(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError> {
+        let read = move |db: &Connection| match peers::handled_by_deletion(db, &key)? {
             Some(id) => reads::deletion(db, &id),
             None => Ok(None),
         };

@@ -87,7 +87,7 @@ impl Batch<'_> {
     }
 
     /// Stale if this incarnation does not exist (any more).
-    pub(super) fn let_native_go(
+    pub(super) fn delete_native(
         &mut self,
         key: &ResourceKey,
         incarnation: u32,
@@ -216,7 +216,7 @@ impl Batch<'_> {
             return Ok(Some(format!("{key} is being deleted by deletion {short}")));
         }
         // A resource that is gone may be created again (M1).
-        let going = self.goes_elsewhere(key)?.filter(|it| !it.is_gone);
+        let going = self.foreign_deletion(key)?.filter(|it| !it.is_gone);
         Ok(going.map(|it| {
             let short = short_id(&it.deletion);
             format!(
@@ -228,7 +228,7 @@ impl Batch<'_> {
 
     /// Why nothing may newly refer to a resource that another deployment has deleted (T20).
     fn gone_elsewhere(&self, key: &ResourceKey) -> Sql<Option<String>> {
-        let gone = self.goes_elsewhere(key)?.filter(|it| it.is_gone);
+        let gone = self.foreign_deletion(key)?.filter(|it| it.is_gone);
         Ok(gone.map(|it| {
             let short = short_id(&it.deletion);
             format!(

@@ -58,7 +58,7 @@ impl Batch<'_> {
         }
         match to {
             StepState::Gone | StepState::Skipped | StepState::Purged => {
-                self.forget_awaited(change.step_id)?;
+                self.drop_pending_clearances(change.step_id)?;
                 self.release_dependents(num, change.step_id, change.now)?;
             }
             StepState::Stuck => {
@@ -102,7 +102,7 @@ impl Batch<'_> {
             }
             _ => None,
         };
-        let looks = match change.looked_again {
+        let looks = match change.observed_again {
             true => current.looks.saturating_add(1),
             false => 0,
         };

@@ -18,11 +18,12 @@ use crate::domain::peers::{
     awaiting, is_foreign_root, root_of,
 };
 use crate::ledger::{
-    Applied, AuditEntry, Heard, Importer, LiveStep, NewDeletion, PointedAt, Referrer, ToSeeTo,
+    Applied, AuditEntry, Importer, LiveStep, NewDeletion, PointedAt, Referrer, UnhandledDeletion,
+    WatchCursor,
 };
 
 /// The deletion of another deployment that takes a resource away, or took it.
-pub(super) struct GoesElsewhere {
+pub(super) struct ForeignDeletion {
     pub(super) deletion: String,
     pub(super) owner: String,
     pub(super) is_gone: bool,
@@ -158,7 +159,7 @@ impl Batch<'_> {
         Ok(by_kind)
     }
 
-    pub(super) fn await_word(&self, step: i64, importers: &[String]) -> Sql<()> {
+    pub(super) fn await_clearance(&self, step: i64, importers: &[String]) -> Sql<()> {
         let mut insert = self
             .db
             .prepare_cached("INSERT OR IGNORE INTO awaited(importer, step) VALUES(?1, ?2)")?;
@@ -175,7 +176,7 @@ impl Batch<'_> {
             .exists([step])
     }
 
-    pub(super) fn forget_awaited(&self, step: i64) -> Sql<()> {
+    pub(super) fn drop_pending_clearances(&self, step: i64) -> Sql<()> {
         self.execute("DELETE FROM awaited WHERE step = ?1", &[&step])
             .map(drop)
     }
@@ -214,11 +215,11 @@ impl Batch<'_> {
             }
         }
         self.tell_awaiting(&held, now)?;
-        self.word_was_given(&free, now)?;
+        self.release_cleared(&free, now)?;
         Ok(Applied::Moved(news))
     }
 
-    fn word_was_given(&mut self, steps: &[i64], now: DateTime<Utc>) -> Sql<()> {
+    fn release_cleared(&mut self, steps: &[i64], now: DateTime<Utc>) -> Sql<()> {
         for step in steps {
             self.try_what_met(*step, AWAITED, now)?;
         }
@@ -314,7 +315,7 @@ impl Batch<'_> {
             }
         }
         self.tell_awaiting(&held, now)?;
-        self.word_was_given(&free, now)?;
+        self.release_cleared(&free, now)?;
         Ok(Applied::Done)
     }
 
@@ -354,12 +355,12 @@ impl Batch<'_> {
             &[&service, &region, &owner, &news.ledger, &news.seq],
         )?;
         for going in &news.changes {
-            self.hear_of(owner, going, now)?;
+            self.record_notice(owner, going, now)?;
         }
         Ok(Applied::Done)
     }
 
-    fn hear_of(&self, owner: &str, going: &DeletionNotice, now: DateTime<Utc>) -> Sql<()> {
+    fn record_notice(&self, owner: &str, going: &DeletionNotice, now: DateTime<Utc>) -> Sql<()> {
         let DeletionNotice {
             key,
             phase,
@@ -449,7 +450,7 @@ impl Batch<'_> {
     }
 
     /// The deletion of another deployment that takes this resource away, or took it, if there is one (G10).
-    pub(super) fn goes_elsewhere(&self, key: &ResourceKey) -> Sql<Option<GoesElsewhere>> {
+    pub(super) fn foreign_deletion(&self, key: &ResourceKey) -> Sql<Option<ForeignDeletion>> {
         self.db
             .prepare_cached(
                 "SELECT deletion, owner, phase FROM foreign_going
@@ -458,7 +459,7 @@ impl Batch<'_> {
             .query_row(
                 params![key.id, key.kind.as_str(), key.site.to_string()],
                 |row| {
-                    Ok(GoesElsewhere {
+                    Ok(ForeignDeletion {
                         deletion: row.get(0)?,
                         owner: row.get(1)?,
                         is_gone: rows::word::<Phase>(row, 2)? == Phase::Gone,
@@ -545,10 +546,10 @@ fn deployment(row: &Row, first: usize) -> Sql<Deployment> {
 }
 
 /// How far each watch has read its owner's notices.
-pub(super) fn watches(db: &Connection) -> Sql<Vec<Heard>> {
+pub(super) fn watches(db: &Connection) -> Sql<Vec<WatchCursor>> {
     db.prepare_cached("SELECT name, service, region, ledger, seq FROM watches")?
         .query_map((), |row| {
-            Ok(Heard {
+            Ok(WatchCursor {
                 owner: deployment(row, 0)?,
                 ledger: row.get(3)?,
                 seq: row.get(4)?,
@@ -718,7 +719,7 @@ pub(super) fn pointed_at(
 }
 
 /// Resources that are being deleted elsewhere under one root and are not handled here yet, the oldest first.
-pub(super) fn to_see_to(db: &Connection, limit: usize) -> Sql<Option<ToSeeTo>> {
+pub(super) fn unhandled_deletions(db: &Connection, limit: usize) -> Sql<Option<UnhandledDeletion>> {
     let root: Option<(String, String)> = db
         .prepare_cached(
             "SELECT root, owner FROM foreign_going
@@ -737,11 +738,11 @@ pub(super) fn to_see_to(db: &Connection, limit: usize) -> Sql<Option<ToSeeTo>> {
         )?
         .query_map(params![root, owner, limit as i64], |row| rows::key(row, 0))?
         .collect::<Sql<_>>()?;
-    Ok(Some(ToSeeTo { owner, root, keys }))
+    Ok(Some(UnhandledDeletion { owner, root, keys }))
 }
 
 /// The id of the deletion that handles the resources that refer to this one.
-pub(super) fn seen_to_by(db: &Connection, key: &ResourceKey) -> Sql<Option<String>> {
+pub(super) fn handled_by_deletion(db: &Connection, key: &ResourceKey) -> Sql<Option<String>> {
     db.prepare_cached(
         "SELECT d.id FROM foreign_going f JOIN deletions d ON d.num = f.handled_by
          WHERE f.id = ?1 AND f.kind = ?2 AND f.site = ?3",

@@ -117,7 +117,7 @@ impl Batch<'_> {
                     "DELETE FROM branches WHERE deletion = ?1 AND below = ?2",
                     &[&num, id],
                 )?;
-                self.let_go_of_tombstone(*record, num, before)?;
+                self.purge_tombstone(*record, num, before)?;
             }
             let gone = steps.len() as u64;
             let counts = &mut self.deletion(num)?.counts;
@@ -129,7 +129,7 @@ impl Batch<'_> {
         Ok(0)
     }
 
-    fn let_go_of_tombstone(&mut self, record: Option<i64>, num: i64, before: i64) -> Sql<()> {
+    fn purge_tombstone(&mut self, record: Option<i64>, num: i64, before: i64) -> Sql<()> {
         let found = self
             .db
             .prepare_cached(&format!(

@@ -15,11 +15,11 @@ use crate::domain::model::{
     StepState, short_id,
 };
 use crate::ledger::{
-    Applied, AuditEntry, Forgotten, NewDeletion, NewPurge, PurgeAction, RetryBy, Selection,
+    AbandonedStep, Applied, AuditEntry, NewDeletion, NewPurge, PurgeAction, RetryBy, Selection,
 };
 
 /// A stuck or blocked step that is abandoned.
-struct GivenUp {
+struct StepToAbandon {
     id: i64,
     state: StepState,
     record: Option<i64>,
@@ -104,11 +104,11 @@ impl Batch<'_> {
                 let why = format!("the deletion is {}: nothing was sent", state.as_str());
                 return Ok(Applied::Refused(why));
             }
-            let steps = match self.steps_to_give_up(*num, only.as_deref())? {
+            let steps = match self.steps_to_abandon(*num, only.as_deref())? {
                 Ok(steps) => steps,
                 Err(why) => return Ok(Applied::Refused(why)),
             };
-            self.give_up(*num, &steps, now)?;
+            self.abandon(*num, &steps, now)?;
             forgotten += steps.len() as u64;
         }
         if forgotten == 0 {
@@ -121,11 +121,11 @@ impl Batch<'_> {
 
     /// The steps to abandon. None has a call in flight: an engine claims a step before it sends anything for
     /// it.
-    fn steps_to_give_up(
+    fn steps_to_abandon(
         &self,
         num: i64,
         only: Option<&[i64]>,
-    ) -> Sql<Result<Vec<GivenUp>, String>> {
+    ) -> Sql<Result<Vec<StepToAbandon>, String>> {
         let mut steps = self
             .db
             .prepare_cached(
@@ -133,7 +133,7 @@ impl Batch<'_> {
                  WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
             )?
             .query_map([num], |row| {
-                Ok(GivenUp {
+                Ok(StepToAbandon {
                     id: row.get(0)?,
                     state: rows::word(row, 1)?,
                     record: row.get(2)?,
@@ -155,14 +155,14 @@ impl Batch<'_> {
         Ok(Ok(steps))
     }
 
-    fn give_up(&mut self, num: i64, steps: &[GivenUp], now: DateTime<Utc>) -> Sql<()> {
+    fn abandon(&mut self, num: i64, steps: &[StepToAbandon], now: DateTime<Utc>) -> Sql<()> {
         for step in steps {
             self.execute(
                 "UPDATE steps SET state = 'purged', since = ?2, ended_at = ?2, held_by = NULL,
                      next_attempt_at = NULL WHERE id = ?1",
                 &[&step.id, &rows::micros(now)],
             )?;
-            self.forget_awaited(step.id)?;
+            self.drop_pending_clearances(step.id)?;
             if let Some(record) = step.record {
                 self.end_tombstone(num, record, StepState::Purged, now)?;
             }
@@ -403,7 +403,7 @@ pub(super) fn orphans(
     db: &Connection,
     after: Option<[i64; 2]>,
     limit: usize,
-) -> Sql<Paged<Forgotten>> {
+) -> Sql<Paged<AbandonedStep>> {
     let columns = CLAIMED.replace(", ", ", s.");
     let [num, id] = after.unwrap_or([0, 0]);
     let mut rows = db
@@ -418,7 +418,7 @@ pub(super) fn orphans(
             params![num, id, i64::try_from(limit + 1).unwrap_or(i64::MAX)],
             |row| {
                 let deletion_id: String = row.get(20)?;
-                let forgotten = Forgotten {
+                let forgotten = AbandonedStep {
                     step: rows::claimed(row, &deletion_id, false)?,
                     since: rows::time(row, 21)?,
                 };

@@ -261,7 +261,7 @@ impl Batch<'_> {
                 left
             ])?;
             if let (Some(importers), Some(_)) = (importers.get(&step.kind), record) {
-                self.await_word(id, importers)?;
+                self.await_clearance(id, importers)?;
             }
             states.push(state);
         }

@@ -350,19 +350,19 @@ impl Batch<'_> {
                 incarnation,
                 unless,
                 now,
-            } => self.let_native_go(key, *incarnation, unless, *now),
+            } => self.delete_native(key, *incarnation, unless, *now),
             Change::Watched {
                 importer,
                 kinds,
                 now,
             } => self.watched(importer, kinds, *now),
-            Change::Heard {
+            Change::WatchCursor {
                 service,
                 region,
                 news,
                 now,
             } => self.heard((service, region), news, *now),
-            Change::SeeTo { keys, deletion } => self.react(keys, deletion.as_deref()),
+            Change::MarkHandled { keys, deletion } => self.react(keys, deletion.as_deref()),
             Change::Answered {
                 importer,
                 answers,

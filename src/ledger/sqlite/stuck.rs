@@ -93,8 +93,8 @@ impl Batch<'_> {
     /// Makes the dependents of a stuck step stuck too, and theirs in turn. With `on_failure = stop`, so are
     /// all steps that were not sent (N11).
     pub(super) fn propagate_stuck(&mut self, num: i64, root: i64, now: DateTime<Utc>) -> Sql<()> {
-        let error = self.held_error(root, now)?;
-        let mut held = self.hold_dependents(num, root, root, &error, now)?;
+        let error = self.blocking_error(root, now)?;
+        let mut held = self.mark_dependents_held(num, root, root, &error, now)?;
         if self.deletion(num)?.stops {
             for state in [StepState::Waiting, StepState::Ready] {
                 let n = self
@@ -122,7 +122,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn hold_dependents(
+    fn mark_dependents_held(
         &mut self,
         num: i64,
         from: i64,
@@ -172,7 +172,7 @@ impl Batch<'_> {
     }
 
     /// Says for which step a held one waits; as the JSON of its `last_error`.
-    pub(super) fn held_error(&self, root: i64, now: DateTime<Utc>) -> Sql<String> {
+    pub(super) fn blocking_error(&self, root: i64, now: DateTime<Utc>) -> Sql<String> {
         let called = self.called(root)?;
         rows::json(&StepError {
             class: ErrorClass::Blocked,
@@ -188,7 +188,7 @@ impl Batch<'_> {
     /// steps that are still stuck.
     pub(super) fn release_stuck(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
         if self.deletion(num)?.stops {
-            return self.unhold_all(num, roots, now);
+            return self.release_all_held(num, roots, now);
         }
         let mut freed = Vec::new();
         {
@@ -214,15 +214,15 @@ impl Batch<'_> {
         }
         for id in freed {
             if let Some((dependency, root)) = self.stuck_dependency(id)? {
-                let error = self.held_error(root, now)?;
-                self.hold_dependents(num, dependency, root, &error, now)?;
+                let error = self.blocking_error(root, now)?;
+                self.mark_dependents_held(num, dependency, root, &error, now)?;
             }
         }
         Ok(())
     }
 
     /// With `on_failure = stop`, one failure that is left keeps the deletion stopped, and holds its steps.
-    fn unhold_all(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
+    fn release_all_held(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
         let failed = self
             .db
             .prepare_cached(
@@ -233,7 +233,7 @@ impl Batch<'_> {
             .optional()?;
         if let Some(failed) = failed {
             for root in roots {
-                self.hold_by(num, *root, failed, now)?;
+                self.mark_held_by(num, *root, failed, now)?;
             }
             return Ok(());
         }
@@ -251,8 +251,14 @@ impl Batch<'_> {
     }
 
     /// Makes another step hold what a step held, and the step itself if it is still stuck.
-    pub(super) fn hold_by(&self, num: i64, before: i64, root: i64, now: DateTime<Utc>) -> Sql<()> {
-        let error = self.held_error(root, now)?;
+    pub(super) fn mark_held_by(
+        &self,
+        num: i64,
+        before: i64,
+        root: i64,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
+        let error = self.blocking_error(root, now)?;
         self.execute(
             "UPDATE steps SET held_by = ?3, last_error = ?4
              WHERE deletion = ?1 AND state = 'stuck' AND (held_by = ?2 OR id = ?2)",

@@ -16,7 +16,7 @@ use super::list_pane::{ListPane, Refresh, TableColumn};
 use super::{Column, Context};
 use crate::present::{count, kind_words, thousands};
 
-/// Heard and seen times move without the engine: so it is asked once a second while this is shown.
+/// WatchCursor and seen times move without the engine: so it is asked once a second while this is shown.
 pub(crate) struct DeploymentsPane {
     rows: Rows<DeploymentStatus>,
 }
