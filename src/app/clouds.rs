@@ -17,7 +17,7 @@ pub(super) fn chosen_sites(
     clouds: &openstack::CloudsConfig,
     global: &Global,
     default: Option<&str>,
-) -> Vec<(Site, Result<openstack::Cloud, openstack::ConfigError>)> {
+) -> Vec<(Site, Result<openstack::CloudConfig, openstack::ConfigError>)> {
     let mut sites = Vec::new();
     let wanted = global.cloud.as_deref().or(default);
     let chosen = |name: &str| wanted.is_none_or(|cloud| cloud == name);
@@ -45,7 +45,7 @@ pub(super) struct NamedSite {
     /// The target, or the key of the setting.
     pub(super) by: String,
     pub(super) site: Site,
-    pub(super) cloud: Result<openstack::Cloud, openstack::ConfigError>,
+    pub(super) cloud: Result<openstack::CloudConfig, openstack::ConfigError>,
 }
 
 /// Returns the regions that are named but not served yet. They are served as well: a mapping works only if
@@ -55,7 +55,7 @@ pub(super) fn named_sites(
     global: &Global,
     settings: &Settings,
     targets: &[String],
-    served: &[(Site, openstack::Cloud)],
+    served: &[(Site, openstack::CloudConfig)],
 ) -> Vec<NamedSite> {
     // A practice cloud is served alone.
     if global.sandbox.is_some() {
@@ -104,11 +104,11 @@ fn by_targets(clouds: &openstack::CloudsConfig, targets: &[String]) -> Vec<(Stri
 
 /// Returns the cloud port for these clouds, over HTTP.
 pub(super) fn connect(
-    clouds: Vec<(Site, openstack::Cloud)>,
+    clouds: Vec<(Site, openstack::CloudConfig)>,
     clock: Clock,
     call_timeout: Duration,
 ) -> OpenStack {
-    let transport = |cloud: &openstack::Cloud| match openstack::HttpTransport::new(cloud) {
+    let transport = |cloud: &openstack::CloudConfig| match openstack::HttpTransport::new(cloud) {
         Ok(transport) => Ok(Arc::new(transport) as Arc<dyn openstack::Transport>),
         Err(error) => Err(error.to_string()),
     };
@@ -116,7 +116,7 @@ pub(super) fn connect(
         .reading_anew(Box::new(read_anew))
 }
 
-fn read_anew(cloud: &openstack::Cloud) -> Option<openstack::Cloud> {
+fn read_anew(cloud: &openstack::CloudConfig) -> Option<openstack::CloudConfig> {
     let clouds = openstack::CloudsConfig::load(&environment().ok()?).ok()?;
     clouds.cloud(&cloud.name, cloud.region.as_deref()).ok()
 }

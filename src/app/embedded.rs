@@ -342,7 +342,7 @@ fn clouds(
     places: &Places,
     settings: &Settings,
     targets: &[String],
-) -> Result<Vec<(Site, openstack::Cloud)>, Failure> {
+) -> Result<Vec<(Site, openstack::CloudConfig)>, Failure> {
     let tried = "read the clouds' configuration";
     let environment = match global.sandbox {
         // Only the practice cloud: neither a variable nor a file may add a real one.

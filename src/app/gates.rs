@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cloud::openstack::{Cloud, HttpTransport, Session};
+use crate::cloud::openstack::{CloudConfig, HttpTransport, Session};
 use crate::control::Control;
 use crate::control::traffic::Counters;
 use crate::domain::kinds::Kinds;
@@ -30,7 +30,7 @@ impl Gates {
     /// The region of a gate is not served: only a practice cloud leaves one out.
     pub(super) fn of(
         settings: &[GateSettings],
-        clouds: &[(Site, Cloud)],
+        clouds: &[(Site, CloudConfig)],
         clock: &Clock,
     ) -> Result<Self, Failure> {
         let mut wanted = Vec::new();
@@ -93,7 +93,7 @@ impl Gates {
     }
 }
 
-fn session(cloud: &Cloud, clock: &Clock) -> Result<Arc<Session>, Failure> {
+fn session(cloud: &CloudConfig, clock: &Clock) -> Result<Arc<Session>, Failure> {
     let transport = HttpTransport::new(cloud).map_err(|error| {
         let advice = "Correct clouds.yaml; `gone doctor` says more.";
         Failure::usage(TRIED, error.to_string(), advice)
@@ -104,7 +104,7 @@ fn session(cloud: &Cloud, clock: &Clock) -> Result<Arc<Session>, Failure> {
     Ok(Arc::new(session))
 }
 
-fn unknown(position: usize, site: &Site, clouds: &[(Site, Cloud)]) -> Failure {
+fn unknown(position: usize, site: &Site, clouds: &[(Site, CloudConfig)]) -> Failure {
     let known: Vec<String> = clouds.iter().map(|(site, _)| site.to_string()).collect();
     let why = format!(
         "gate[{position}].upstream: no such site {site}; this engine has {}",

@@ -3,12 +3,8 @@
 //! **Architecture invariant:** no module above this one reads a status code. The meaning of an answer is an
 //! [`Outcome`](crate::domain::policy::Outcome) or a [`CloudFailure`], by the kind's own rules.
 
-mod answers;
-mod by_kinds;
 pub mod openstack;
-mod project_names;
 mod registry;
-mod requests;
 mod router;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +13,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-pub use by_kinds::{OpenStack, ReadAnew, TransportFor};
+pub use openstack::{OpenStack, ReadAnew, TransportFor};
 pub use registry::Registry;
 pub use router::CloudRouter;
 
@@ -212,6 +208,19 @@ pub struct CloudFailure {
 }
 
 impl CloudFailure {
+    /// The failure of a call that the configuration or a kinds file makes impossible; nothing was sent.
+    pub(super) fn configuration(message: String) -> Self {
+        Self {
+            retry: Retry::Never,
+            class: ErrorClass::Fatal,
+            status: None,
+            kind: "Configuration".into(),
+            message,
+            request_id: String::new(),
+            retry_after: None,
+        }
+    }
+
     fn into_outcome(self, at: DateTime<Utc>) -> Outcome {
         Outcome::Failed(Failure {
             retry: self.retry,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::answers::configuration;
 use super::{
     Acted, Call, Cloud, CloudFailure, Freshness, ListRows, Listed, NameLookup, PAGE_ROWS, Row,
     SignedIn,
@@ -177,14 +176,14 @@ impl Cloud for Registry {
                     call.kind.name
                 );
                 let message = line(&said);
-                return Acted::not_sent(configuration(said), message, now);
+                return Acted::not_sent(CloudFailure::configuration(said), message, now);
             }
         };
         let change = match change {
             Ok(change) => change,
             Err(why) => {
                 let why = format!("{why}: it was planned wrongly; plan it anew");
-                return Acted::not_sent(configuration(why.clone()), line(&why), now);
+                return Acted::not_sent(CloudFailure::configuration(why.clone()), line(&why), now);
             }
         };
         match self.done(change).await {

@@ -39,13 +39,13 @@ pub fn becomes(blocker: &Blocker) -> Option<&'static str> {
 /// A blocker in the tree of [`tree_of`]. It blocks the entry that it stands below; at depth 0 it blocks the
 /// step itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held<'a> {
+pub struct NestedBlocker<'a> {
     pub depth: usize,
     pub by: &'a Blocker,
 }
 
 /// Arranges a step's blockers from all deployments as a tree: each once, below what it blocks.
-pub fn tree_of(blockers: &[Blocker]) -> Vec<Held<'_>> {
+pub fn tree_of(blockers: &[Blocker]) -> Vec<NestedBlocker<'_>> {
     let keys: BTreeSet<ResourceKey> = blockers.iter().map(Blocker::key).collect();
     let mut below: BTreeMap<Option<ResourceKey>, Vec<&Blocker>> = BTreeMap::new();
     for by in blockers.iter().rev() {
@@ -57,12 +57,15 @@ pub fn tree_of(blockers: &[Blocker]) -> Vec<Held<'_>> {
     // The first round starts at depth 0. Each later one starts within a cycle, which no blocker at depth 0
     // leads to.
     while let Some((_, first)) = below.pop_first() {
-        let mut open: Vec<Held<'_>> = first.into_iter().map(|by| Held { depth: 0, by }).collect();
+        let mut open: Vec<NestedBlocker<'_>> = first
+            .into_iter()
+            .map(|by| NestedBlocker { depth: 0, by })
+            .collect();
         while let Some(held) = open.pop() {
             shown.push(held);
             let holders = below.remove(&Some(held.by.key())).into_iter().flatten();
             let depth = held.depth + 1;
-            open.extend(holders.map(|by| Held { depth, by }));
+            open.extend(holders.map(|by| NestedBlocker { depth, by }));
         }
     }
     shown

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gone::cloud::openstack::config::Proxies;
 use gone::cloud::openstack::{
-    AuthError, Cloud, CloudsConfig, HttpTransport, Session, TransportError,
+    AuthError, CloudConfig, CloudsConfig, HttpTransport, Session, TransportError,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -139,7 +139,7 @@ fn refusal(status: &str) -> String {
     format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
 }
 
-fn cloud(auth_url: &str, variables: &[(&str, String)]) -> Cloud {
+fn cloud(auth_url: &str, variables: &[(&str, String)]) -> CloudConfig {
     let folder = tempfile::tempdir().unwrap();
     let mut environment = environment(folder.path());
     let yaml =

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use gone::cloud::openstack::{
-    Clock, Cloud, CloudsConfig, Environment, HttpTransport, ListRequest, Session,
+    Clock, CloudConfig, CloudsConfig, Environment, HttpTransport, ListRequest, Session,
 };
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path};
@@ -41,7 +41,7 @@ pub fn write(path: &Path, text: &str) {
 }
 
 /// A cloud from the text of a clouds.yaml.
-pub fn cloud_of(yaml: &str) -> Cloud {
+pub fn cloud_of(yaml: &str) -> CloudConfig {
     let folder = tempfile::tempdir().unwrap();
     let environment = environment(folder.path());
     write(&environment.current_dir.join("clouds.yaml"), yaml);
@@ -49,7 +49,7 @@ pub fn cloud_of(yaml: &str) -> Cloud {
     config.cloud("c", None).unwrap()
 }
 
-pub fn password_cloud(auth_url: &str) -> Cloud {
+pub fn password_cloud(auth_url: &str) -> CloudConfig {
     cloud_of(&format!(
         "clouds: {{c: {{region_name: R1, auth: {{auth_url: '{auth_url}', username: u, \
          password: {PASSWORD}, project_name: p, user_domain_id: default, \
@@ -57,7 +57,7 @@ pub fn password_cloud(auth_url: &str) -> Cloud {
     ))
 }
 
-pub fn session_of(cloud: Cloud) -> Session {
+pub fn session_of(cloud: CloudConfig) -> Session {
     let transport = Arc::new(HttpTransport::new(&cloud).unwrap());
     Session::new(cloud, transport, wall_clock())
 }

@@ -2,7 +2,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use gone::cloud::openstack::{AuthError, Cloud, HttpTransport, Session, TransportError};
+use gone::cloud::openstack::{AuthError, CloudConfig, HttpTransport, Session, TransportError};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -99,7 +99,7 @@ async fn keystone_showing(
     format!("https://localhost:{port}")
 }
 
-fn cloud(url: &str, settings: &str) -> Cloud {
+fn cloud(url: &str, settings: &str) -> CloudConfig {
     cloud_of(&format!(
         "clouds: {{c: {{{settings} auth: {{auth_url: '{url}', user_id: u, password: p}}}}}}"
     ))

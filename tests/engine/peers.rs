@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gone::control::{Command, Page, Query, query};
-use gone::domain::awaiting::{Held, tree_of};
+use gone::domain::awaiting::{NestedBlocker, tree_of};
 use gone::domain::ladder::{PurgeScope, Rung};
 use gone::domain::model::{
     Deletion, DeletionState, KindName, RefusalRule, Step, StepState, short_id,
@@ -601,7 +601,9 @@ fn g11_what_holds_it_is_a_tree_over_all_deployments() {
         let held = all.at("d0").until_any(&id, silent).await;
         let shown = tree_of(&held.blockers).into_iter();
         let shown: Vec<(usize, String)> = shown
-            .map(|Held { depth, by }| (depth, format!("{} {} at {}", by.kind, by.id, by.site)))
+            .map(|NestedBlocker { depth, by }| {
+                (depth, format!("{} {} at {}", by.kind, by.id, by.site))
+            })
             .collect();
         let expected = [
             "k1 x at d1",

@@ -49,7 +49,7 @@ pub struct Stage {
     pub demo: String,
     gates: HashMap<(Site, GateSource, &'static str), GateHandle>,
     parts: Box<dyn Fn(GateSettings, Arc<Session>) -> gate::Parts + Send + Sync>,
-    logins: BTreeMap<Site, openstack::Cloud>,
+    logins: BTreeMap<Site, openstack::CloudConfig>,
     clock: Clock,
     /// Path of each service's endpoint, by region.
     paths: BTreeMap<(String, String), String>,
@@ -124,7 +124,7 @@ impl Stage {
             ..Options::default()
         };
         let ledger = SqliteLedger::open(&folder.path().join("ledger.db"), options).unwrap();
-        let logins: BTreeMap<Site, openstack::Cloud> = regions
+        let logins: BTreeMap<Site, openstack::CloudConfig> = regions
             .iter()
             .map(|region| {
                 (
@@ -419,11 +419,11 @@ fn settings_text(regions: &[String], more: &str) -> String {
 
 fn start_engine(
     ledger: SqliteLedger,
-    logins: BTreeMap<Site, openstack::Cloud>,
+    logins: BTreeMap<Site, openstack::CloudConfig>,
     (kinds, tombstones, clock): (Arc<Kinds>, Arc<Tombstones>, Clock),
     (settings, gates): (Settings, Arc<Counters>),
 ) -> (JoinHandle<()>, Arc<dyn Control>) {
-    let transport = |cloud: &openstack::Cloud| {
+    let transport = |cloud: &openstack::CloudConfig| {
         let transport = HttpTransport::new(cloud).map_err(|error| error.to_string())?;
         Ok(Arc::new(transport) as Arc<dyn openstack::Transport>)
     };
@@ -452,7 +452,7 @@ fn start_engine(
     (engine, control)
 }
 
-fn session(cloud: openstack::Cloud, clock: &Clock) -> Arc<Session> {
+fn session(cloud: openstack::CloudConfig, clock: &Clock) -> Arc<Session> {
     let transport = HttpTransport::new(&cloud).unwrap();
     let clock = clock.clone();
     let clock = Arc::new(move || clock.now());

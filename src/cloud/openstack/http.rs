@@ -12,7 +12,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use super::config::{Cloud, ConfigError, Proxies, Proxy};
+use super::config::{CloudConfig, ConfigError, Proxies, Proxy};
 use super::tls;
 use super::transport::{Transport, TransportError};
 
@@ -45,7 +45,7 @@ impl HttpTransport {
     ///
     /// # Errors
     /// A certificate or key cannot be read, or is not PEM.
-    pub fn new(cloud: &Cloud) -> Result<Self, ConfigError> {
+    pub fn new(cloud: &CloudConfig) -> Result<Self, ConfigError> {
         let mut tls = tls::client_config(cloud)?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let mut builder = reqwest::Client::builder().no_proxy();
@@ -122,7 +122,7 @@ pub type StreamingClient<B> = Client<HttpsConnector<HttpConnector>, B>;
 ///
 /// # Errors
 /// A certificate or key cannot be read, or is not PEM.
-pub fn streaming_client<B>(cloud: &Cloud) -> Result<StreamingClient<B>, ConfigError>
+pub fn streaming_client<B>(cloud: &CloudConfig) -> Result<StreamingClient<B>, ConfigError>
 where
     B: Body + Send,
     B::Data: Send,

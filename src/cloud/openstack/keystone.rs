@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::catalog::{Catalog, WireService};
-use super::config::{Cloud, Credentials, DomainRef, Scope, UserRef};
+use super::config::{CloudConfig, Credentials, DomainRef, Scope, UserRef};
 use super::remote::RemoteError;
 use super::transport::{Transport, TransportError};
 
@@ -138,7 +138,7 @@ pub(super) struct Token {
 
 /// Logs in once.
 pub(super) async fn login(
-    cloud: &Cloud,
+    cloud: &CloudConfig,
     transport: &dyn Transport,
     number: u64,
     now: DateTime<Utc>,
@@ -192,7 +192,7 @@ pub(super) async fn login(
 
 /// Asks Keystone to describe our token as of now: its roles may be fewer than when it was issued.
 pub(super) async fn check(
-    cloud: &Cloud,
+    cloud: &CloudConfig,
     transport: &dyn Transport,
     token: &Token,
     now: DateTime<Utc>,
@@ -209,7 +209,7 @@ pub(super) async fn check(
 
 /// Asks Keystone about a token that someone else shows; none if Keystone does not know it, or it has ended.
 pub(super) async fn vouch(
-    cloud: &Cloud,
+    cloud: &CloudConfig,
     transport: &dyn Transport,
     ours: &Token,
     theirs: &SecretString,
@@ -239,7 +239,7 @@ pub(super) async fn vouch(
 /// Requests Keystone's description of a token. It describes a token with access rules only to a client that
 /// declares by a header that it enforces them (`rules`).
 async fn described(
-    cloud: &Cloud,
+    cloud: &CloudConfig,
     transport: &dyn Transport,
     (ours, subject, rules): (&Token, HeaderValue, bool),
     deadline: Duration,
@@ -265,7 +265,10 @@ async fn described(
     sent.map_err(|source| AuthError::Transport { url, source })
 }
 
-fn description(cloud: &Cloud, response: &http::Response<Bytes>) -> Result<WireToken, AuthError> {
+fn description(
+    cloud: &CloudConfig,
+    response: &http::Response<Bytes>,
+) -> Result<WireToken, AuthError> {
     let wire: Result<WireAnswer, _> = serde_json::from_slice(response.body());
     // The error's own text could quote the body.
     let wire = wire.map_err(|_| AuthError::NotKeystone {
@@ -276,7 +279,7 @@ fn description(cloud: &Cloud, response: &http::Response<Bytes>) -> Result<WireTo
 }
 
 fn rejected(
-    cloud: &Cloud,
+    cloud: &CloudConfig,
     response: &http::Response<Bytes>,
     secret: &SecretString,
     now: DateTime<Utc>,
@@ -312,7 +315,7 @@ fn not_before(again_at: &Option<DateTime<Utc>>) -> String {
 }
 
 /// Whether both log in at the same Keystone, as the same user, for the same scope, with the same secret.
-pub(super) fn logs_in_alike(one: &Cloud, other: &Cloud) -> bool {
+pub(super) fn logs_in_alike(one: &CloudConfig, other: &CloudConfig) -> bool {
     one.auth_url == other.auth_url && request_body(one).0 == request_body(other).0
 }
 
@@ -320,13 +323,13 @@ fn tokens_url(auth_url: &Url) -> String {
     format!("{}/auth/tokens", auth_url.as_str().trim_end_matches('/'))
 }
 
-fn found_in(cloud: &Cloud) -> String {
+fn found_in(cloud: &CloudConfig) -> String {
     let places: Vec<String> = cloud.found_in.iter().map(ToString::to_string).collect();
     places.join(", ")
 }
 
 /// Returns the body, and the secret in it.
-fn request_body(cloud: &Cloud) -> (Value, SecretString) {
+fn request_body(cloud: &CloudConfig) -> (Value, SecretString) {
     let (identity, secret) = match &cloud.credentials {
         Credentials::Password {
             user: who,

@@ -1,17 +1,21 @@
-//! A thin OpenStack client: configuration as openstacksdk reads it, Keystone v3, calls and paging.
+//! The OpenStack provider: a thin client (configuration as openstacksdk reads it, Keystone v3, calls and paging),
+//! and [`adapter`], which makes calls of kinds and outcomes of answers.
 //!
 //! ```text
-//!  CloudsConfig ──cloud(name, region)──▶ Cloud ──┐
-//!                                                ├──▶ Session ──request──▶ Answer | CallError
-//!  Transport (reqwest, or in process) ───────────┘       └──────list─────▶ Listing | CallError
+//!  CloudsConfig ──cloud(name, region)──▶ CloudConfig ──┐
+//!                                                      ├──▶ Session ──request──▶ Answer | CallError
+//!  Transport (reqwest, or in process) ─────────────────┘       └──────list─────▶ Listing | CallError
 //! ```
 //!
 //! Absent on purpose: retries (the engine decides; only a 401 is answered by one login), caches on
 //! disk (a token lives in memory only), redirects (a DELETE must not become a GET), and any
-//! knowledge of kinds: an answer carries status, type and message, and the kinds file classifies.
+//! knowledge of kinds below [`adapter`]: an answer carries status, type and message, and the kinds file
+//! classifies.
 //!
 //! Every answer, also a refusal, names the [`Identity`] it was given to: a cloud also answers 404 to a login
 //! that has lost its rights (rule I13).
+mod adapter;
+mod answers;
 mod call;
 mod catalog;
 pub mod config;
@@ -19,15 +23,18 @@ mod http;
 mod keystone;
 mod list;
 mod paging;
+mod project_names;
 mod projects;
 mod remote;
+mod requests;
 mod session;
 mod tls;
 mod transport;
 
+pub use adapter::{OpenStack, ReadAnew, TransportFor};
 pub use call::{Answer, Attempt, CallError, Reason};
 pub use catalog::{Catalog, CatalogError, Endpoint, root_of, service_type};
-pub use config::{Cloud, CloudsConfig, ConfigError, Environment, Interface, Warning};
+pub use config::{CloudConfig, CloudsConfig, ConfigError, Environment, Interface, Warning};
 pub use http::{HttpTransport, StreamingClient, streaming_client};
 pub use keystone::{AuthError, Identity, TokenScope, Vouched};
 pub use list::{ListRequest, Listing, Page, Pages};

@@ -15,7 +15,7 @@ use url::Url;
 
 use super::call::{Answer, Attempt, CallError, Reason, parse};
 use super::catalog::{Catalog, CatalogError, join, overridden, service_type};
-use super::config::{Cloud, Interface};
+use super::config::{CloudConfig, Interface};
 use super::keystone::{AuthError, Identity, Token, Vouched, check, login, vouch};
 use super::remote::{RemoteError, request_id, retry_after};
 use super::transport::{Transport, TransportError};
@@ -44,7 +44,7 @@ const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 ///    [`Reason::AccessRules`].
 /// 4. A deadline is for the whole call, logins included.
 pub struct Session {
-    cloud: Cloud,
+    cloud: CloudConfig,
     transport: Arc<dyn Transport>,
     clock: Clock,
     login: Mutex<Login>,
@@ -106,7 +106,7 @@ impl std::fmt::Debug for Session {
 impl Session {
     /// Makes a session for the cloud's region. Nothing is sent yet.
     #[must_use]
-    pub fn new(cloud: Cloud, transport: Arc<dyn Transport>, clock: Clock) -> Self {
+    pub fn new(cloud: CloudConfig, transport: Arc<dyn Transport>, clock: Clock) -> Self {
         Self {
             cloud,
             transport,
@@ -129,7 +129,7 @@ impl Session {
     }
 
     #[must_use]
-    pub fn cloud(&self) -> &Cloud {
+    pub fn cloud(&self) -> &CloudConfig {
         &self.cloud
     }
 

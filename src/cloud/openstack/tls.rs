@@ -15,13 +15,13 @@ use rustls::{
 };
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-use super::config::{Cloud, ConfigError, Origin, Tls};
+use super::config::{CloudConfig, ConfigError, Origin, Tls};
 
 /// Makes the client's TLS settings for the cloud; the caller chooses which protocols are offered inside.
 ///
 /// # Errors
 /// A certificate or key cannot be read, or is not PEM.
-pub(super) fn client_config(cloud: &Cloud) -> Result<ClientConfig, ConfigError> {
+pub(super) fn client_config(cloud: &CloudConfig) -> Result<ClientConfig, ConfigError> {
     let Tls {
         verify,
         cacert,
@@ -67,7 +67,7 @@ pub(super) fn client_config(cloud: &Cloud) -> Result<ClientConfig, ConfigError> 
 /// Makes a verifier that trusts the certificates of `cacert` and nothing else: servers whose certificate they
 /// signed, and a server that shows one of them itself.
 fn named(
-    cloud: &Cloud,
+    cloud: &CloudConfig,
     path: &Path,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<Named>, ConfigError> {
@@ -94,11 +94,11 @@ fn named(
     }))
 }
 
-fn read(cloud: &Cloud, field: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
+fn read(cloud: &CloudConfig, field: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
     std::fs::read(path).map_err(|error| bad(cloud, field, format!("{}: {error}", path.display())))
 }
 
-pub(super) fn bad(cloud: &Cloud, field: &str, problem: String) -> ConfigError {
+pub(super) fn bad(cloud: &CloudConfig, field: &str, problem: String) -> ConfigError {
     let origin = cloud.found_in.first().cloned();
     ConfigError::BadField {
         origin: origin.unwrap_or(Origin::Environment),

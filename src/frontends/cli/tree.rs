@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::columns::blockers;
 use super::output::Style;
-use crate::domain::awaiting::{Held, awaits_clearance, tree_of};
+use crate::domain::awaiting::{NestedBlocker, awaits_clearance, tree_of};
 use crate::domain::model::{Blocker, Step, StepState};
 use crate::present::{answer_words, blocker_words_in_full, count};
 
@@ -139,7 +139,7 @@ fn write_level(
 /// No steps of this deletion, so they are said to be elsewhere.
 fn write_holders(out: &mut dyn Write, style: Style, step: &Step, indent: &str) -> io::Result<()> {
     let branch = if style.ascii { "<- " } else { "◂─ " };
-    for Held { depth, by } in holders(step) {
+    for NestedBlocker { depth, by } in holders(step) {
         let (deeper, line) = ("   ".repeat(depth), blocker_words_in_full(by));
         writeln!(
             out,
@@ -151,7 +151,7 @@ fn write_holders(out: &mut dyn Write, style: Style, step: &Step, indent: &str) -
 }
 
 /// What still points at it in other deployments, and what holds that.
-fn holders(step: &Step) -> Vec<Held<'_>> {
+fn holders(step: &Step) -> Vec<NestedBlocker<'_>> {
     match awaits_clearance(step) {
         true => tree_of(&step.blockers),
         false => Vec::new(),

@@ -33,7 +33,7 @@ use std::sync::Arc;
 pub use error::ConfigError;
 pub(super) use error::{did_you_mean, nearest};
 pub use proxies::{Proxies, Proxy};
-pub use resolve::{Cloud, Credentials, DomainRef, Interface, Scope, Tls, UserRef};
+pub use resolve::{CloudConfig, Credentials, DomainRef, Interface, Scope, Tls, UserRef};
 
 use raw::RawCloud;
 
@@ -352,7 +352,7 @@ impl CloudsConfig {
     /// # Errors
     /// No such cloud or region, a missing or bad field: each with the file, the cloud, the field
     /// and the nearest valid value.
-    pub fn cloud(&self, name: &str, region: Option<&str>) -> Result<Cloud, ConfigError> {
+    pub fn cloud(&self, name: &str, region: Option<&str>) -> Result<CloudConfig, ConfigError> {
         if let Some(error) = self.broken.get(name) {
             return Err(error.clone());
         }

@@ -13,7 +13,7 @@ use super::raw::{RawCloud, Scalar};
 
 /// One cloud, ready to log in to.
 #[derive(Clone, Debug)]
-pub struct Cloud {
+pub struct CloudConfig {
     pub name: String,
     /// The region; none when the configuration names none.
     pub region: Option<String>,
@@ -109,7 +109,7 @@ pub struct Tls {
     pub key: Option<PathBuf>,
 }
 
-impl Cloud {
+impl CloudConfig {
     /// Whether both log in at the same Keystone, as the same user, for the same scope, with the same secret.
     #[must_use]
     pub fn logs_in_like(&self, other: &Self) -> bool {
@@ -159,7 +159,7 @@ pub(super) fn resolve(
     region: Option<&str>,
     home: Option<&Path>,
     proxies: &Arc<Proxies>,
-) -> Result<Cloud, ConfigError> {
+) -> Result<CloudConfig, ConfigError> {
     let regions = raw.region_names();
     let own = raw.fields.get("region_name").map(|r| r.text().to_owned());
     let region = region
@@ -184,7 +184,7 @@ pub(super) fn resolve(
     };
     let credentials = fields.credentials()?;
     let mut interfaces = fields.interfaces()?.into_iter();
-    Ok(Cloud {
+    Ok(CloudConfig {
         name: name.to_owned(),
         region,
         regions,

@@ -6,8 +6,7 @@ use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use super::answers::configuration;
-use super::{Call, CloudFailure};
+use crate::cloud::{Call, CloudFailure};
 use crate::domain::kinds::{CallTemplate, FilterValues, Kind, ListSpec, NULL, fill};
 use crate::domain::model::Action;
 use crate::domain::plan::ListFilter;
@@ -70,7 +69,7 @@ fn plain_parts(
     if let Some(within) = &list.within {
         let Some(filter) = filter.filter(|filter| filter.key == *within) else {
             let name = &kind.name;
-            return Err(configuration(format!(
+            return Err(CloudFailure::configuration(format!(
                 "{name} has no list of its own: name the resource that it belongs to ({within})"
             )));
         };
@@ -140,7 +139,7 @@ fn list_path(
     variables: &BTreeMap<String, String>,
 ) -> Result<String, CloudFailure> {
     let path = fill(&list.path, &escaped(variables)).map_err(|name| {
-        configuration(format!("{}: its list's path needs \"{name}\"", kind.name))
+        CloudFailure::configuration(format!("{}: its list's path needs \"{name}\"", kind.name))
     })?;
     Ok(format!("{}{path}", kind.prefix))
 }
@@ -188,14 +187,14 @@ pub(super) fn rendered(
         Action::Unset => None,
     };
     let Some(template) = template else {
-        return Err(configuration(format!(
+        return Err(CloudFailure::configuration(format!(
             "the kinds file has no call with which to {} a {name}",
             call.action.as_str()
         )));
     };
     let escaped = escaped(plain);
     let missing = |name: String| {
-        configuration(format!(
+        CloudFailure::configuration(format!(
             "{} {}: the step has no \"{name}\"",
             call.kind.name, call.id
         ))
@@ -208,7 +207,7 @@ pub(super) fn rendered(
         .transpose()
         .map_err(missing)?;
     let method = Method::from_bytes(template.method.as_bytes()).map_err(|_| {
-        configuration(format!(
+        CloudFailure::configuration(format!(
             "{}: no such method {}",
             call.kind.name, template.method
         ))

@@ -16,9 +16,9 @@ use percent_encoding::utf8_percent_encode;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::NameLookup;
-use super::openstack::{CallError, Reason, Session};
 use super::requests::SEGMENT;
+use super::{CallError, Reason, Session};
+use crate::cloud::NameLookup;
 
 /// How long a caller waits for the names that it wants to show.
 const WAIT_MAX: Duration = Duration::from_secs(3);

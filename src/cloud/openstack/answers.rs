@@ -5,10 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 
-use super::openstack::{
-    self, AuthError, CallError, Identity as TokenIdentity, Reason, RemoteError,
-};
-use super::{Call, CloudFailure};
+use super::{AuthError, CallError, Identity as TokenIdentity, Reason, RemoteError};
+use crate::cloud::{Call, CloudFailure};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{ErrorClass, Identity, KindName, Site};
 use crate::domain::policy::{Outcome, Retry, taken_up};
@@ -69,18 +67,6 @@ pub(super) fn named(error: &CallError, call: &Call<'_>) -> Vec<(KindName, String
         .collect()
 }
 
-pub(super) fn configuration(message: String) -> CloudFailure {
-    CloudFailure {
-        retry: Retry::Never,
-        class: ErrorClass::Fatal,
-        status: None,
-        kind: "Configuration".into(),
-        message,
-        request_id: String::new(),
-        retry_after: None,
-    }
-}
-
 /// The failure for a login without a project, to which a service's empty list says nothing.
 pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) -> CloudFailure {
     CloudFailure {
@@ -114,7 +100,7 @@ pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> Cloud
 }
 
 /// The failure for a 2xx that does not contain what was requested.
-pub(super) fn unread(answer: openstack::Answer, message: String) -> CloudFailure {
+pub(super) fn unread(answer: super::Answer, message: String) -> CloudFailure {
     CloudFailure {
         retry: Retry::Scheduled,
         class: ErrorClass::Unavailable,
@@ -169,7 +155,7 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
         },
         Reason::Refused(remote) => refused(remote, kind),
         Reason::Login(_) => (Retry::Unavailable, ErrorClass::Unavailable),
-        Reason::Catalog(error) if matches!(**error, openstack::CatalogError::Empty) => {
+        Reason::Catalog(error) if matches!(**error, super::CatalogError::Empty) => {
             (Retry::SitePaused, ErrorClass::Auth)
         }
         Reason::Catalog(_) => (Retry::Never, ErrorClass::Fatal),

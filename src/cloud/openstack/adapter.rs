@@ -10,13 +10,12 @@ use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell};
 
 use super::answers::{
-    absent, configuration, failure, frozen, named, not_logged_in, not_shown, shown_nothing, unread,
-    write_outcome,
+    absent, failure, frozen, named, not_logged_in, not_shown, shown_nothing, unread, write_outcome,
 };
-use super::openstack::{self, CallError, ListRequest, Session, Transport};
 use super::project_names::ProjectNames;
 use super::requests::{Part, parts, rendered, row_in, row_path, variables};
-use super::{
+use super::{CallError, CloudConfig, ListRequest, Session, Transport};
+use crate::cloud::{
     Acted, Call, Cloud, CloudFailure, Fields, Freshness, ListRows, Listed, NameLookup, PAGE_ROWS,
     Row, SignedIn,
 };
@@ -26,19 +25,18 @@ use crate::domain::policy::{Outcome, Retry};
 use crate::system::clock::Clock;
 
 /// Makes a new transport for a session that must log in again.
-pub type TransportFor =
-    dyn Fn(&openstack::Cloud) -> Result<Arc<dyn Transport>, String> + Send + Sync;
+pub type TransportFor = dyn Fn(&CloudConfig) -> Result<Arc<dyn Transport>, String> + Send + Sync;
 
 /// Reads a cloud's configuration again; none if it cannot be used now.
-pub type ReadAnew = dyn Fn(&openstack::Cloud) -> Option<openstack::Cloud> + Send + Sync;
+pub type ReadAnew = dyn Fn(&CloudConfig) -> Option<CloudConfig> + Send + Sync;
 
 /// The configured OpenStack clouds.
 pub struct OpenStack {
     /// In the order of the configuration.
     sites: Vec<Site>,
-    configured: HashMap<Site, openstack::Cloud>,
+    configured: HashMap<Site, CloudConfig>,
     /// The clouds whose login was changed since they were read.
-    changed: std::sync::Mutex<HashMap<Site, openstack::Cloud>>,
+    changed: std::sync::Mutex<HashMap<Site, CloudConfig>>,
     read_anew: Option<Box<ReadAnew>>,
     connected: Mutex<HashMap<Site, Arc<Connection>>>,
     transport: Box<TransportFor>,
@@ -54,7 +52,7 @@ struct Connection {
 
 impl OpenStack {
     pub fn new(
-        clouds: Vec<(Site, openstack::Cloud)>,
+        clouds: Vec<(Site, CloudConfig)>,
         transport: Box<TransportFor>,
         clock: Clock,
         call_timeout: Duration,
@@ -83,14 +81,14 @@ impl OpenStack {
     }
 
     /// Returns a site's configuration as it was read, or as it was changed since.
-    fn configured(&self, site: &Site) -> Option<openstack::Cloud> {
+    fn configured(&self, site: &Site) -> Option<CloudConfig> {
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         let found = changed.get(site).or_else(|| self.configured.get(site));
         found.cloned()
     }
 
     /// Returns the cloud as it is configured now, if its login differs from the one before.
-    fn other_login(&self, site: &Site) -> Option<openstack::Cloud> {
+    fn other_login(&self, site: &Site) -> Option<CloudConfig> {
         let before = self.configured(site)?;
         let now = self.read_anew.as_ref()?(&before)?;
         (!now.logs_in_like(&before)).then_some(now)
@@ -110,12 +108,12 @@ impl OpenStack {
         }
         let cloud = self.configured(site).ok_or_else(|| {
             let known: Vec<String> = self.sites.iter().map(Site::to_string).collect();
-            configuration(format!(
+            CloudFailure::configuration(format!(
                 "no such site {site}; configured: {}",
                 known.join(", ")
             ))
         })?;
-        let transport = (self.transport)(&cloud).map_err(configuration)?;
+        let transport = (self.transport)(&cloud).map_err(CloudFailure::configuration)?;
         let clock = self.clock.clone();
         let connection = Arc::new(Connection {
             session: Session::new(cloud, transport, Arc::new(move || clock.now())),
@@ -285,7 +283,7 @@ impl Cloud for OpenStack {
         let services = services.map_err(|error| failure(&error, None))?;
         let mut offer = Offer::default();
         for service in kinds.services() {
-            if !services.contains(&openstack::service_type(service)) {
+            if !services.contains(&super::service_type(service)) {
                 continue;
             }
             let extended = kinds
@@ -301,7 +299,7 @@ impl Cloud for OpenStack {
         let covered: BTreeSet<String> = offer
             .covered
             .keys()
-            .map(|service| openstack::service_type(service))
+            .map(|service| super::service_type(service))
             .collect();
         offer.others = services.difference(&covered).cloned().collect();
         Ok(offer)
@@ -315,7 +313,10 @@ impl Cloud for OpenStack {
         let connection = self.connection(request.site, false).await?;
         let kind = request.kind;
         let Some(list) = &kind.spec.list else {
-            return Err(configuration(format!("kind {} is not listed", kind.name)));
+            return Err(CloudFailure::configuration(format!(
+                "kind {} is not listed",
+                kind.name
+            )));
         };
         if !self.has(request.site, &connection, kind).await? {
             return Ok(None);
@@ -367,7 +368,7 @@ impl Cloud for OpenStack {
     async fn read(&self, site: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure> {
         let connection = self.connection(site, false).await?;
         let Some(list) = &kind.spec.list else {
-            return Err(configuration(format!(
+            return Err(CloudFailure::configuration(format!(
                 "kind {} is not read by id",
                 kind.name
             )));
