@@ -19,7 +19,7 @@ pub(super) async fn start(
 ) -> Result<Notifier, Failure> {
     let started = Notifier::start(control, settings, Clock::system()).await;
     started.map_err(|error| match error {
-        StartError::Control(error) => Failure::of("read who was told", error),
+        StartError::Control(error) => Failure::of("read the notification cursors", error),
         StartError::Secret { .. } => {
             let advice =
                 "Correct the file, or [notify] in the settings; `gone notify test` tries it.";

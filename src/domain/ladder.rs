@@ -234,11 +234,11 @@ fn offer(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Offer {
             (does, "both ends of what is removed stay".to_owned())
         }
         Rung::Runbook => (
-            vec!["sends nothing: tells what to do by hand, for this one id".to_owned()],
+            vec!["sends nothing: shows what to do manually, for this one id".to_owned()],
             "what is there stays until the steps were taken; then retry".to_owned(),
         ),
         Rung::Forget => {
-            let mut does = vec!["sends nothing: the engine gives it up".to_owned()];
+            let mut does = vec!["sends nothing: the engine abandons it".to_owned()];
             if facts.waiting > 0 {
                 does.push(format!(
                     "what waits for it ({}) is not sent by itself: it stays stuck, and says so",
@@ -295,7 +295,7 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
         Rung::Unpin => facts.pins.as_ref().err().cloned(),
         Rung::Runbook if !stuck => Some(match step.next_attempt_at {
             Some(at) => format!(
-                "it is only blocked for now, and tried again at {}",
+                "it is only blocked for now, and retried at {}",
                 at.format("%F %T")
             ),
             None => "it is only blocked for now".to_owned(),

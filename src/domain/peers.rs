@@ -529,7 +529,7 @@ fn still_has(importer: &str, said: &Answered) -> String {
         let does = match (why.as_str(), root) {
             ("", Some(_)) => "which is being deleted".to_owned(),
             ("", None) if holder.blocks => "which this deletion will not remove".to_owned(),
-            ("", None) => "which is not seen to yet".to_owned(),
+            ("", None) => "which is not handled yet".to_owned(),
             (why, _) => format!("which is {why}"),
         };
         format!("{}, {does}", key.called(&holder.name))

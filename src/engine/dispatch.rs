@@ -66,7 +66,7 @@ impl Shared {
     /// Gives back a step that was cancelled or paused before its turn came.
     async fn give_back(&self, step: ClaimedStep) {
         let decision = not_sent(facts(&step), step.blockers.clone());
-        let message = "not sent: taken back before its turn".to_owned();
+        let message = "not sent: withdrawn before a permit was free".to_owned();
         self.commit_outcomes(vec![self.outcome_change(&step, decision, message, None)])
             .await;
     }
@@ -229,7 +229,7 @@ fn made_anew(step: &ClaimedStep) -> Acted {
     Acted {
         outcome: Outcome::Absent { status: 404 },
         named: Vec::new(),
-        line: format!("{} was made anew: not deleted", step.key),
+        line: format!("{} was re-created: not deleted", step.key),
         answer: Answer::default(),
     }
 }

@@ -268,7 +268,7 @@ fn next_action(step: &Step) -> String {
     }
     match (step.state, step.next_attempt_at) {
         (StepState::Blocked, Some(at)) => format!(
-            "it is tried again at {}; gone retry does so now",
+            "it is retried at {}; gone retry does so now",
             at.format("%F %T")
         ),
         (StepState::Stuck, _) => format!(

@@ -37,8 +37,8 @@ impl Shared {
         tasks.spawn(async move {
             match shared.prune_before(now - shared.settings.ledger.retention, None).await {
                 Ok(0) => {}
-                Ok(rows) => tracing::info!(rows, "what is no longer kept was let go"),
-                Err(error) => tracing::warn!(%error, "not all that is no longer kept was let go; the next time"),
+                Ok(rows) => tracing::info!(rows, "removed the rows that are no longer kept"),
+                Err(error) => tracing::warn!(%error, "not all rows that are no longer kept were removed; retried with the next prune"),
             }
             Done::Pruned
         });

@@ -811,7 +811,7 @@ fn next_sign_in(site: &Site, now: DateTime<Utc>, pause: Duration) -> String {
         .ok()
         .and_then(|pause| now.checked_add_signed(pause));
     let at = at.map_or_else(String::new, |at| format!(" at {} UTC,", at.format("%T")));
-    format!("; it is tried again{at} as soon as it is changed, or with `gone resume {site}`")
+    format!("; it is retried{at} as soon as it is changed, or with `gone resume {site}`")
 }
 
 /// Returns the pause between two sign-ins: each refusal doubles it, up to an hour (I15).

@@ -119,18 +119,18 @@ impl Shared {
             .zip(looked)
             .map(|(step, looked)| {
                 let message = match &looked {
-                    Observed::Absent => "looked: gone".to_owned(),
-                    Observed::Present => "looked: still there".to_owned(),
+                    Observed::Absent => "confirmed gone".to_owned(),
+                    Observed::Present => "still exists".to_owned(),
                     Observed::StillDeleting(error)
                     | Observed::Failed(error)
                     | Observed::Anew(error) => {
-                        format!("looked: {}", error.message)
+                        format!("observed: {}", error.message)
                     }
                     Observed::NotTaken(failure) => format!(
-                        "looked: still there, so the call took no effect: {}",
+                        "still exists, so the call took no effect: {}",
                         failure.error.message
                     ),
-                    Observed::Unclear(error) => format!("looked: unclear: {}", error.message),
+                    Observed::Unclear(error) => format!("cannot be confirmed: {}", error.message),
                 };
                 let decision = after_observation(
                     facts(step),

@@ -229,7 +229,7 @@ fn i15_a_login_that_was_refused_is_tried_as_soon_as_its_file_is_changed_and_says
     for said in [
         "login refused",
         "clouds.yaml",
-        "tried again at",
+        "retried at",
         "as soon as it is changed",
         "gone resume prod/RegionOne",
     ] {
@@ -239,7 +239,7 @@ fn i15_a_login_that_was_refused_is_tried_as_soon_as_its_file_is_changed_and_says
     stage
         .gone("plan network/none")
         .ends_with(3)
-        .says(&["not tried again before"]);
+        .says(&["not retried before"]);
     let logins = || {
         let calls = stage.calls().into_iter();
         calls.filter(|call| call.path == "/v3/auth/tokens").count()

@@ -390,7 +390,7 @@ pub fn ladder() -> Ladder {
             offer(
                 Rung::Forget,
                 None,
-                &["sends nothing: gives it up"],
+                &["sends nothing: abandons it"],
                 "lb-1, as an orphan",
             ),
         ],

@@ -258,7 +258,7 @@ fn doctor_judges_what_it_finds() {
             |f| f.notify = Some(vec![]),
             Health::Ok,
             Exit::Done,
-            "nobody is told",
+            "nobody is notified",
         ),
         (
             "notify",

@@ -21,7 +21,7 @@ RUNG     OFFERED  WHAT IT DOES
 retry    yes      DELETE /v2.0/lbaas/loadbalancers/lb-1
 unpin    no       nothing is known that pins it
 runbook  yes      sends nothing: tells what to do
-forget   yes      sends nothing: gives it up
+forget   yes      sends nothing: abandons it
                   leaves: lb-1, as an orphan
 
 Nothing was done. To take one: gone purge deadbeef --rung NAME --confirm deadbeef
@@ -280,7 +280,7 @@ async fn the_ledger_is_pruned_by_the_engine_that_has_it() {
     let runner = Runner::new(World::new());
     let ran = runner.run("ledger prune --older-than 30d").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
-    assert_eq!(ran.out, "3 rows of the ledger let go\n");
+    assert_eq!(ran.out, "3 rows of the ledger removed\n");
     let plain = runner.run("ledger prune -o json").await;
     let plain: Value = serde_json::from_str(&plain.out).unwrap();
     assert_eq!(plain, serde_json::json!({ "rows": 3 }));

@@ -946,7 +946,7 @@ fn ladder() -> Ladder {
         leaves: leaves.to_owned(),
     };
     let call = "DELETE /v2.0/lbaas/loadbalancers/lb-1?cascade=true";
-    let forgets = "sends nothing: the engine gives it up";
+    let forgets = "sends nothing: the engine abandons it";
     Ladder {
         sites: vec![site("RegionOne")],
         deletion_id: "d-00000001".to_owned(),

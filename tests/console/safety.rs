@@ -786,11 +786,7 @@ fn causes_are_tried_again_only_once_their_number_is_typed() {
     };
     let kinds: Vec<_> = causes.iter().map(|it| it.error_type.as_deref()).collect();
     assert_eq!(kinds, [Some("PolicyNotAuthorized"), Some("BadRequest")]);
-    assert!(
-        desk.text().contains("39 tried again, 1 not"),
-        "{}",
-        desk.text()
-    );
+    assert!(desk.text().contains("39 retried, 1 not"), "{}", desk.text());
 }
 
 #[test]

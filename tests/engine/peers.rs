@@ -616,7 +616,7 @@ fn g11_what_holds_it_is_a_tree_over_all_deployments() {
         let said = held.last_error.unwrap().message;
         assert_eq!(
             said,
-            "deployment d1 still has k1 x, which is waiting for the word of deployment d4"
+            "deployment d1 still has k1 x, which is waiting for the clearance of deployment d4"
         );
         all.start("d4");
         all.at("d0").until_state(&id, DeletionState::Gone).await;

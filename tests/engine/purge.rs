@@ -464,7 +464,7 @@ fn p11_what_is_only_blocked_can_be_forgotten_and_what_waits_is_left_alone() {
                 let shown = ladder(&client, PurgeScope::Step(step.id)).await;
                 assert_eq!(offered(&shown), [Rung::Retry, Rung::Forget]);
                 let why = why_not(&shown, Rung::Runbook).unwrap();
-                assert!(why.contains("tried again at"), "{why}");
+                assert!(why.contains("retried at"), "{why}");
                 let sent = bench.writes().len();
                 let of_all = ladder(&client, whole(&id)).await;
                 assert_eq!(offered(&of_all), [Rung::Retry, Rung::Forget]);

@@ -99,7 +99,7 @@ fn tell(telling: &Telling) {
     seat.see_all(&["✖ stuck", &front, "with you"]);
     let writes = cloud.writes();
     seat.press("F");
-    seat.see_all(&["✓ yes", "sends nothing: tells what to do by hand"]);
+    seat.see_all(&["✓ yes", "sends nothing: shows what to do manually"]);
     for rung in [">  unpin", ">  runbook"] {
         seat.press("j");
         seat.see(rung);

@@ -85,14 +85,14 @@ fn tell(telling: &Telling) {
     seat.see_all(&[
         &format!("{shown} eligible, 20 not"),
         "20 not: it is protected",
-        &format!("how many are tried again: {eligible}"),
+        &format!("how many are retried: {eligible}"),
     ]);
     // What does not say how many does nothing.
     seat.press(&format!("{}\r", telling.count(1_000)));
     seat.see("That is not it");
     assert_eq!(cloud.writes().len(), writes);
     seat.press(&format!("\u{15}{eligible}\r"));
-    seat.see(&format!("{shown} tried again, 20 not"));
+    seat.see(&format!("{shown} retried, 20 not"));
     stage.deletion_until("all but the protected", |deletion| {
         let counts = &deletion["counts"];
         counts["stuck"] == 21 && counts["running"] == 0 && counts["ready"] == 0
@@ -151,7 +151,7 @@ fn tell_of_the_verbs(telling: &Telling) {
     });
     let said = stage.say(&["retry", "--all", "--status", "400"]);
     assert!(
-        said.starts_with(&format!("{third} eligible, 0 not; {third} tried again")),
+        said.starts_with(&format!("{third} eligible, 0 not; {third} retried")),
         "{said}"
     );
     stage.say(&["retry", "--all", "--kind", "port"]);

@@ -39,11 +39,11 @@ fn the_tour_leads_from_a_plan_to_the_last_rung() {
     seat.see_all(&["── chart of deletion", "port", "the last was"]);
     at_the_tour(&mut seat, 2);
     // On to the next that is not done.
-    seat.see("Its router's interface does not let go at once");
+    seat.see("Its router's interface is not freed at once");
 
     delete(&mut seat, "legacy");
     seat.go("gc", "blocked, retried automatically 1");
-    seat.see("1 step to be tried again");
+    seat.see("1 step to be retried");
     seat.press("\r");
     seat.see_all(&["required by one or more floating IPs", "attempt 1 of 8"]);
     seat.press("\x1b");

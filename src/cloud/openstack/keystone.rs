@@ -308,7 +308,7 @@ fn to_check(answer: &RemoteError) -> &'static str {
 fn not_before(again_at: &Option<DateTime<Utc>>) -> String {
     again_at.map_or_else(String::new, |at| {
         format!(
-            "; until that is changed it is not tried again before {} UTC, so that the account is not locked",
+            "; until that is changed it is not retried before {} UTC, so that the account is not locked",
             at.format("%T")
         )
     })

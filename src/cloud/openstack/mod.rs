@@ -1,5 +1,5 @@
 //! The OpenStack provider: a thin client (configuration as openstacksdk reads it, Keystone v3, calls and paging),
-//! and [`adapter`], which makes calls of kinds and outcomes of answers.
+//! and `adapter`, which makes calls of kinds and outcomes of answers.
 //!
 //! ```text
 //!  CloudsConfig ──cloud(name, region)──▶ CloudConfig ──┐
@@ -9,7 +9,7 @@
 //!
 //! Absent on purpose: retries (the engine decides; only a 401 is answered by one login), caches on
 //! disk (a token lives in memory only), redirects (a DELETE must not become a GET), and any
-//! knowledge of kinds below [`adapter`]: an answer carries status, type and message, and the kinds file
+//! knowledge of kinds below `adapter`: an answer carries status, type and message, and the kinds file
 //! classifies.
 //!
 //! Every answer, also a refusal, names the [`Identity`] it was given to: a cloud also answers 404 to a login

@@ -90,7 +90,7 @@ pub(super) fn not_imported(link: &Link<'_>) -> Finding {
     let example = asked_and_left(link);
     let (mine, theirs) = (&link.from.service, &link.to.service);
     let happens = format!(
-        "Deleting {} says nothing to the service {mine}, which does not import {theirs}: {} is neither asked nor seen to.",
+        "Deleting {} says nothing to the service {mine}, which does not import {theirs}: {} is neither asked nor handled.",
         link.to.name, link.from.name
     );
     let fix = format!("Add \"{theirs}\" to imports in the file of the service {mine}.");

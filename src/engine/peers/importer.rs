@@ -152,7 +152,7 @@ impl Shared {
         let shared = self.clone();
         tasks.spawn(async move {
             if let Err(error) = shared.handle_all().await {
-                tracing::error!(%error, "what goes elsewhere was not seen to; it is tried again");
+                tracing::error!(%error, "deletions of other deployments were not handled; it is retried");
                 if let Some(deployments) = &shared.deployments {
                     deployments
                         .unhandled_deletions

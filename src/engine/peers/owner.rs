@@ -253,13 +253,13 @@ impl Shared {
             Ok(awaited) => awaited,
             // An unknown state is not a clearance.
             Err(error) => {
-                tracing::error!(%error, step = step.id, "whose word it waits for was not read");
+                tracing::error!(%error, step = step.id, "the clearances that it waits for could not be read");
                 Vec::new()
             }
         };
         let (mut message, mut blockers) = match awaited.as_slice() {
             [] => (
-                "whose word it waits for cannot be read".to_owned(),
+                "the clearances that it waits for cannot be read".to_owned(),
                 Vec::new(),
             ),
             awaited => awaiting(awaited),

@@ -375,7 +375,7 @@ impl Deployments {
 /// `blocked by contract c1 at d0-1, which this deletion will not remove`
 pub(in crate::engine) fn in_the_way(by: &Blocker) -> String {
     if let Some(name) = silent_deployment(by) {
-        return format!("waiting for the word of deployment {}", escape(name));
+        return format!("waiting for the clearance of deployment {}", escape(name));
     }
     let does = match by.in_plan {
         true => "",

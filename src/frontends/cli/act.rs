@@ -104,7 +104,7 @@ pub(super) async fn retry(session: &mut Session<'_>, args: RetryArgs) -> Result<
     let left: u64 = retried.not_eligible.iter().map(|it| it.steps).sum();
     let moved = match dry_run {
         true => "nothing done".to_owned(),
-        false => format!("{} tried again", retried.moved),
+        false => format!("{} retried", retried.moved),
     };
     writeln!(
         session.out,
@@ -151,7 +151,7 @@ pub(super) async fn prune(session: &mut Session<'_>, args: &PruneArgs) -> Result
     let receipt = session.submit(tried, prune, "").await?;
     let rows = receipt.into_moved().map_err(|it| Failure::of(tried, it))?;
     if !session.print_value(&Pruned { rows })? {
-        writeln!(session.out, "{rows} rows of the ledger let go")?;
+        writeln!(session.out, "{rows} rows of the ledger removed")?;
     }
     Ok(Exit::Done)
 }

@@ -120,7 +120,7 @@ fn write_done(session: &mut Session<'_>, done: &[Done]) -> Result<(), Failure> {
         let steps = if row.moved == 1 { "step" } else { "steps" };
         let line = match (row.rung, &row.unpinned_by) {
             (_, Some(by)) => format!(
-                "{}: what pins it goes by deletion {}; it is tried again then",
+                "{}: what pins it goes by deletion {}; it is retried then",
                 row.id,
                 short_id(by)
             ),

@@ -8,7 +8,7 @@ use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{Deletion, Event as LedgerEvent, Step, StepState, short_id};
 use crate::present::{attempts_words, blocker_words, count, pace_words, thousands};
 
-/// `words` are those of its targets. Of the kinds and sites of several, each counts.
+/// Whether a deletion fits the filter. `words` describe its targets, any of whose kinds and sites may match.
 pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &str) -> bool {
     let keys = || deletion.targets.iter().map(|target| &target.key);
     let kinds: Vec<&str> = keys().map(|key| key.kind.as_str()).collect();
@@ -23,7 +23,7 @@ pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &s
     })
 }
 
-/// More about a deletion, for the detail.
+/// Detail lines about a deletion: its note, refusals, counts and pace, and who asked for it.
 pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<Cell> {
     let counts = &deletion.counts;
     let parts = crate::domain::model::StepState::ALL.map(|state| (state, counts.of(state)));
@@ -37,7 +37,7 @@ pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<C
         lines.push(Cell::plain(deletion.note.clone()));
     }
     for refusal in deletion.refused.iter().take(2) {
-        // The note says the first reason already.
+        // The note may already give this reason.
         let text = match &refusal.blocker {
             Some(blocker) => format!("blocked by {}", blocker_words(blocker)),
             None if deletion.note.contains(&refusal.reason) => continue,
@@ -63,7 +63,7 @@ pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<C
     lines
 }
 
-/// Why a step does not move, what was answered, and what comes next.
+/// Detail lines about a step: its state, its blockers or the last answer, and what comes next.
 pub(crate) fn step_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
     let state = look.step_state(step.state);
     let mut facts = vec![state.text];
@@ -77,11 +77,11 @@ pub(crate) fn step_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
     let mut lines = vec![Cell::new(facts.join(look.dot()), state.tone)];
     match (awaiting::next_action(step), &step.last_error) {
         (Some(next), Some(error)) => {
-            // It names who holds it elsewhere, and why that does not go; no call was sent.
+            // The message names the blockers at other deployments; no call was sent.
             lines.push(Cell::new(error.message.clone(), Tone::Warn));
             lines.push(Cell::plain(next));
         }
-        // A question comes before what leads to it, which may be cut.
+        // The question comes first, because the lines behind it may be cut off.
         _ if waits_for_an_answer(step) => {
             lines.extend(next_line(step, look));
             lines.extend(held_lines(step, look));

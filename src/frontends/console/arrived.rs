@@ -1,8 +1,8 @@
-//! Questions that the console has asked, and their answers on the way to the pane that asked.
+//! The answer to a query of the console, on its way to the pane that sent the query.
 
 use crate::control::{ControlError, Page, Request};
 
-/// An answer on its way: the pane that asked takes it, by the number under which it asked (its ticket).
+/// An answer that its pane takes. The pane recognizes it by its ticket, the number of the query.
 pub(crate) struct Arrived {
     ticket: u64,
     answer: Option<Result<Page, ControlError>>,
@@ -20,7 +20,7 @@ impl Arrived {
         asked == Some(self.ticket)
     }
 
-    /// The answer to a request of this type, if it was asked under this ticket; then nothing is asked any more.
+    /// Takes the answer to a request of type `R` if its ticket is the one in `asked`, and clears `asked`.
     pub(crate) fn take<R: Request>(
         &mut self,
         asked: &mut Option<u64>,

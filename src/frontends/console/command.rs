@@ -1,4 +1,4 @@
-//! Where `:` goes: panes and kinds by name, completed and forgiven.
+//! The words after `:`: finds the pane or kind that a word names, completes words, and suggests the nearest.
 
 use super::panes::open::{NAMED_PANES, NamedPane};
 use crate::control::KindInfo;
@@ -6,12 +6,12 @@ use crate::domain::text;
 
 const QUIT: &str = "quit";
 
-/// What a typed word means.
+/// The meaning of a word typed after `:`.
 pub(crate) enum Place {
     Pane(&'static NamedPane),
     Kind(KindInfo),
     Quit,
-    /// What to say instead.
+    /// No pane or kind has this name; the message to show.
     Unknown(String),
 }
 
@@ -50,7 +50,7 @@ fn words(kinds: &[KindInfo]) -> impl Iterator<Item = &str> {
     }))
 }
 
-/// Words that begin with what is typed; panes first.
+/// Returns the known words that begin with what is typed, panes first.
 pub(crate) fn completions<'a>(typed: &str, kinds: &'a [KindInfo]) -> Vec<&'a str> {
     let mut found: Vec<&str> = words(kinds)
         .filter(|word| word.starts_with(typed))

@@ -1,4 +1,4 @@
-//! What reaches the console, and what it asks its loop to do.
+//! The events that reach the console, and the effects that its loop performs.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::domain::model::Event as LedgerEvent;
 
 use super::Exit;
 
-/// Everything that can change the state, in the one order in which the loop took it.
+/// An event that may change the state. The loop passes events on one at a time, in one order.
 ///
-/// The clock comes with the events: [`super::update`] never reads one.
+/// Events carry the time, because [`super::update`] reads no clock.
 #[derive(Clone, Debug)]
 pub enum Event {
     Key(KeyEvent),
-    /// Goes to this row, counted from 0.
+    /// Move the cursor to this row, counted from 0.
     Row(usize),
-    /// The wheel was turned, towards the end or back.
+    /// The mouse wheel was turned; `down` is towards the end.
     Wheel {
         down: bool,
     },
@@ -32,7 +32,7 @@ pub enum Event {
         snapshot: Arc<Snapshot>,
         now: DateTime<Utc>,
     },
-    /// The engine publishes nothing any more: it has ended, or cannot be reached.
+    /// The engine publishes no more snapshots: it has ended, or cannot be reached.
     EngineGone,
     /// The answer to [`Effect::Query`] with that ticket.
     Answer {
@@ -51,13 +51,13 @@ pub enum Event {
         ticket: u64,
         events: Result<Vec<LedgerEvent>, ControlError>,
     },
-    /// Comes only while [`super::State::wants_tick`].
+    /// Sent only while [`super::State::wants_tick`] is true.
     Tick(DateTime<Utc>),
-    /// The last state is on the screen, and what was typed before that is thrown away.
+    /// The guarded screen has been painted, and input typed before that has been discarded.
     GuardPainted,
 }
 
-/// What only the loop may do.
+/// A side effect, which only the loop performs.
 #[derive(Clone, Debug)]
 pub enum Effect {
     Query {
@@ -67,18 +67,18 @@ pub enum Effect {
     Submit {
         ticket: u64,
         command: Command,
-        /// What the person typed for it, where a cloud wants one.
+        /// The reason that the person typed, if a cloud requires one; else empty.
         reason: String,
     },
-    /// Waits for events after this sequence.
+    /// Wait for events after this sequence number.
     Follow {
         ticket: u64,
         after: i64,
     },
-    /// To the clipboard of the person's terminal (OSC 52).
+    /// Copy to the clipboard of the person's terminal (OSC 52).
     Copy(String),
     Quit(Exit),
     Suspend,
-    /// Paints every cell again, for a screen that something else wrote on.
+    /// Paint every cell again, because another program may have written on the screen.
     Repaint,
 }

@@ -1,4 +1,4 @@
-//! Rows that come by pages, asked again when the engine has moved.
+//! A list of the engine that arrives in pages, and is queried again after the engine has made progress.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -10,19 +10,19 @@ use crate::domain::model::Paged;
 
 /// The engine serves at most this many rows a page.
 pub(crate) const PAGE_ROWS: usize = 500;
-/// Asking again sooner would show nothing that a person could follow.
+/// Shortest time between two refreshes: a person could not follow faster changes.
 const PAUSE_MS: i64 = 1_000;
 
-/// One list of the engine. At most one query is under way; while pages of a refresh come in, the
-/// rows of before stay visible, so nothing flickers or jumps.
+/// One list of the engine. At most one query is under way; while the pages of a refresh arrive, the
+/// earlier rows stay visible, so nothing flickers or jumps.
 #[derive(Debug)]
 pub(crate) struct Feed<T> {
     pub(crate) rows: Vec<T>,
-    /// What is being collected, if rows stand already.
+    /// Rows of the refresh under way, which replace `rows` once they are complete.
     fresh: Vec<T>,
-    /// Of the last page; more rows are behind it.
+    /// Cursor of the next page; `None` after the last page.
     next: Option<String>,
-    /// How many rows are wanted.
+    /// Number of rows to load.
     wanted: usize,
     ticket: Option<u64>,
     asked_at: Option<DateTime<Utc>>,
@@ -32,7 +32,7 @@ pub(crate) struct Feed<T> {
     pub(crate) error: Option<String>,
 }
 
-/// What a feed wants of its owner.
+/// The query that a feed asks its owner to send.
 pub(crate) enum Fetch {
     Nothing,
     /// Ask for the page at this cursor.
@@ -55,14 +55,14 @@ impl<T> Feed<T> {
         }
     }
 
-    /// Takes rows that no question is needed for.
+    /// Shows rows that need no query.
     pub(crate) fn stand(&mut self, rows: Vec<T>) {
         self.rows = rows;
         self.loaded = true;
         self.stale = false;
     }
 
-    /// There is nothing to ask.
+    /// Marks the feed as up to date: it needs no query.
     pub(crate) fn rest(&mut self) {
         self.stale = false;
     }
@@ -71,7 +71,7 @@ impl<T> Feed<T> {
         self.stale = true;
     }
 
-    /// Wants one more page than it has.
+    /// Asks for one more page, if there is one.
     pub(crate) fn more(&mut self) {
         if self.next.is_some() && self.ticket.is_none() {
             self.wanted = self.rows.len() + PAGE_ROWS;
@@ -92,13 +92,13 @@ impl<T> Feed<T> {
         self.next.is_some()
     }
 
-    /// Whether something will come, or has to be asked later: the loop ticks.
+    /// Whether an answer is due or a query must be sent later, so that the loop has to tick.
     pub(crate) fn is_waiting(&self) -> bool {
         self.stale || self.ticket.is_some()
     }
 
-    /// What to ask now. A long list is asked again only after a pause of four times what it took; but a
-    /// replay moves only when a person wants it to.
+    /// Returns the query that is due now. A refresh waits four times as long as the last one took; in a
+    /// replay it never waits, because a replay changes only when the person moves it.
     pub(crate) fn due(&self, context: &Context<'_>) -> Fetch {
         let (now, pause) = (
             context.now,
@@ -113,13 +113,13 @@ impl<T> Feed<T> {
         }
     }
 
-    /// Asks for the first page, or for one behind those that have come.
+    /// Queries the first page, or the one after the pages that have arrived.
     pub(crate) fn ask(&mut self, request: impl Request, is_first: bool, context: &mut Context<'_>) {
         let ticket = context.ask(request);
         self.asked(ticket, is_first, context.now);
     }
 
-    /// A question of the owner's own, in place of [`Self::ask`].
+    /// Records a query that the owner sent itself instead of calling [`Self::ask`].
     pub(crate) fn asked(&mut self, ticket: u64, is_first: bool, now: DateTime<Utc>) {
         if is_first {
             self.stale = false;
@@ -133,9 +133,9 @@ impl<T> Feed<T> {
         arrived.is_to(self.ticket)
     }
 
-    /// Takes the answer, if it is to this feed's question; its rows are read off it. What to ask next: the
-    /// next page, while it wants more rows. After an error the rows of before stay, but in a replay, where they
-    /// would be those of another time.
+    /// Takes the answer if it belongs to this feed's query; `rows` extracts its rows. Returns the next query:
+    /// the next page, while more rows are wanted. After an error the earlier rows stay, except in a replay,
+    /// where they would belong to another time.
     pub(crate) fn receive<R: Request>(
         &mut self,
         arrived: &mut Arrived,
@@ -160,7 +160,7 @@ impl<T> Feed<T> {
     pub(crate) fn take(&mut self, rows: Vec<T>, next: Option<String>, now: DateTime<Utc>) -> Fetch {
         self.ticket = None;
         self.error = None;
-        // While nothing stands yet, what there is is shown.
+        // The first load shows each page as it arrives.
         let collected = match self.loaded {
             true => &mut self.fresh,
             false => &mut self.rows,
@@ -178,7 +178,7 @@ impl<T> Feed<T> {
         Fetch::Nothing
     }
 
-    /// The rows of before stay; it asks again at the engine's next move.
+    /// Records an error. The earlier rows stay; the engine's next progress leads to another query.
     pub(crate) fn fail(&mut self, error: String) {
         self.ticket = None;
         self.fresh.clear();
@@ -187,7 +187,7 @@ impl<T> Feed<T> {
     }
 }
 
-/// All rows of an answer that has no pages.
+/// Returns the rows of an answer that has no pages as one page.
 pub(crate) fn whole<T>(rows: Vec<T>) -> Paged<T> {
     Paged { rows, next: None }
 }

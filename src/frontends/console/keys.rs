@@ -1,8 +1,8 @@
 //! Keys become actions in one table, which also feeds the help and the footer.
 //!
-//! **Architecture invariant:** nothing destructive stands on a control key, on Delete or on
-//! Backspace, and no key deletes: `D` asks for a plan, and a plan starts by a typed confirmation; `F`
-//! shows a ladder, and a rung of it is taken by one.
+//! **Architecture invariant:** no control key, Delete or Backspace does anything destructive, and no key
+//! deletes: `D` asks for a plan, and `F` shows the purge ladder; starting a plan and taking a rung both
+//! need a typed confirmation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,11 +58,11 @@ pub(crate) enum Action {
     Quit,
     Suspend,
     Repaint,
-    /// Keys that delete in other programs, and here do not.
+    /// Keys that delete in other programs, but not here.
     NotADelete,
 }
 
-/// Where a key means something. A pane's own scope wins over [`Scope::Everywhere`].
+/// The panes in which a key has a meaning. A pane's own scope wins over [`Scope::Everywhere`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
     Everywhere,
@@ -79,7 +79,7 @@ pub(crate) enum Scope {
     Sites,
     Gates,
     Deployments,
-    /// Rows that are only read.
+    /// Panes whose rows are only read.
     Reading,
     /// Everywhere, but only while a replay is shown.
     Replay,
@@ -91,7 +91,7 @@ pub(crate) struct Binding {
     pub(crate) keys: Vec<Key>,
     pub(crate) action: Action,
     pub(crate) does: &'static str,
-    /// One word for the footer; empty keeps it out of there.
+    /// Label in the footer; an empty one keeps the binding out of it.
     pub(crate) footer: &'static str,
 }
 
@@ -104,7 +104,7 @@ const fn ctrl(c: char) -> Key {
 const fn key(code: KeyCode) -> Key {
     (code, KeyModifiers::NONE)
 }
-/// Scope, keys, what they do, one word for the footer, and the help.
+/// Scope, keys, action, label in the footer, text of the help.
 type Row = (Scope, &'static [Key], Action, &'static str, &'static str);
 
 const OPEN: &[Key] = &[key(KeyCode::Enter)];
@@ -120,8 +120,7 @@ const CHART: &[Key] = &[plain('t')];
 const UNFOLD: &[Key] = &[key(KeyCode::Right), plain('l')];
 const FOLD: &[Key] = &[key(KeyCode::Left), plain('h')];
 
-/// The keys as they are unless someone changed them. The order is that of the help, and within a scope that
-/// of the footer.
+/// The default bindings, in the order of the help and, within a scope, of the footer.
 #[rustfmt::skip]
 const STANDARD: &[Row] = &[
     (Scope::Browse, OPEN, Action::Open, "details", "show the whole resource"),
@@ -174,7 +173,7 @@ const STANDARD: &[Row] = &[
 
     (Scope::Causes, OPEN, Action::Open, "rows", "the steps of this cause"),
     (Scope::Causes, &[plain(' ')], Action::Mark, "mark", "mark or unmark the cause"),
-    (Scope::Causes, RETRY, Action::Retry, "retry…", "count what may be tried again of what is marked, or of the row; then ask"),
+    (Scope::Causes, RETRY, Action::Retry, "retry…", "count what can be retried of what is marked, or of the row; then ask"),
     (Scope::Causes, COPY, Action::Copy, "", "copy what one of them was told to the clipboard"),
 
     (Scope::Inspect, BLOCKERS, Action::Blockers, "blockers", "what stands in the way"),
@@ -227,7 +226,7 @@ const STANDARD: &[Row] = &[
     (Scope::Everywhere, &[ctrl('d'), ctrl('k'), key(KeyCode::Delete), key(KeyCode::Backspace)], Action::NotADelete, "", "nothing: no control key, Delete or Backspace deletes"),
 ];
 
-/// The live map.
+/// The bindings in use.
 #[derive(Clone, Debug)]
 pub struct Keymap {
     bindings: Vec<Binding>,
@@ -250,10 +249,10 @@ impl Default for Keymap {
     }
 }
 
-/// Of `[console] keys` one that cannot be.
+/// An invalid entry of `[console] keys`.
 #[derive(Debug)]
 pub struct WrongKeys {
-    /// As the settings call it.
+    /// Name of the action in the settings.
     pub action: String,
     pub why: String,
 }
@@ -268,11 +267,11 @@ impl WrongKeys {
 }
 
 impl Keymap {
-    /// With other keys for some actions, by their names: `retry = ["R"]`.
+    /// Returns the default bindings with other keys for some actions, by their names: `retry = ["R"]`.
     ///
     /// # Errors
-    /// Which action or key is not known and what is near it, which two would have one key, or that what
-    /// changes a cloud would be on a key that no one presses on purpose.
+    /// An action or key is unknown (with the nearest known action), two actions would share a key, or an
+    /// action that changes a cloud would be on a key that is easily pressed by mistake.
     pub fn with(changes: &BTreeMap<String, Vec<String>>) -> Result<Self, WrongKeys> {
         let mut map = Self::default();
         let actions: BTreeSet<Action> = map.bindings.iter().map(|b| b.action).collect();
@@ -315,8 +314,8 @@ impl Keymap {
         }
     }
 
-    /// Two actions with one key where both mean something. A pane's own meaning may hide a movement, as it
-    /// does unless someone changes it, but nothing else.
+    /// Finds two actions with the same key in one scope. A pane's binding may hide the keys for the first and
+    /// the last row, as the defaults do, but no other binding.
     fn conflict(&self) -> Option<(&Binding, &Binding, Key)> {
         for (at, binding) in self.bindings.iter().enumerate() {
             for other in self.bindings.iter().skip(at + 1) {
@@ -338,7 +337,7 @@ impl Keymap {
         &self.bindings
     }
 
-    /// What a key means in a pane; none if it means nothing there.
+    /// Returns the action of a key in a pane; `None` if the key means nothing there.
     pub(crate) fn action(&self, scope: Scope, replays: bool, pressed: KeyEvent) -> Option<Action> {
         // Shift is part of the character already; terminals differ in whether they also report it.
         let pressed = (pressed.code, pressed.modifiers - KeyModifiers::SHIFT);
@@ -353,7 +352,7 @@ impl Keymap {
             .or_else(|| find(Scope::Everywhere))
     }
 
-    /// How the action's first key is written; its name, if it has none.
+    /// Returns the action's first key as the help writes it, or the action's name if it has no key.
     pub(crate) fn key(&self, action: Action) -> String {
         let mut own = self.bindings.iter().filter(|b| b.action == action);
         let key = own.find_map(|b| b.keys.first());
@@ -362,7 +361,7 @@ impl Keymap {
 }
 
 impl Action {
-    /// `plan_deletion`: as settings write it.
+    /// Name of the action in the settings, such as `plan_deletion`.
     pub(crate) fn name(self) -> String {
         let mut name = String::new();
         for letter in format!("{self:?}").chars() {
@@ -374,7 +373,7 @@ impl Action {
         name
     }
 
-    /// Counts also while a pane works on something.
+    /// Whether the action is available even in a modal pane.
     pub(crate) fn leaves(self) -> bool {
         matches!(
             self,
@@ -382,7 +381,7 @@ impl Action {
         )
     }
 
-    /// What a replay has no use for.
+    /// Whether the action changes a cloud or leads to a change; a replay refuses it.
     pub(crate) fn changes_a_cloud(self) -> bool {
         matches!(
             self,
@@ -400,13 +399,13 @@ impl Action {
     }
 }
 
-/// Pressed by mistake, or because it deletes in other programs.
+/// Whether the key is easily pressed by mistake, or deletes in other programs.
 fn is_slip((code, modifiers): Key) -> bool {
     modifiers.contains(KeyModifiers::CONTROL)
         || matches!(code, KeyCode::Delete | KeyCode::Backspace)
 }
 
-/// As [`key_name`] writes it.
+/// Parses a key as [`key_name`] writes it.
 fn parse_key(text: &str) -> Option<Key> {
     if let Some(rest) = text.strip_prefix("ctrl-") {
         let (code, modifiers) = parse_key(rest)?;
@@ -442,7 +441,7 @@ fn parse_key(text: &str) -> Option<Key> {
     Some((code, KeyModifiers::NONE))
 }
 
-/// `D`, `enter`, `ctrl-r`: how a key is written in the help.
+/// Returns a key as the help writes it, such as `D`, `enter` or `ctrl-r`.
 pub(crate) fn key_name((code, modifiers): Key) -> String {
     let name = match code {
         KeyCode::Char(' ') => "space".to_owned(),
@@ -469,7 +468,7 @@ pub(crate) fn key_names(binding: &Binding) -> String {
 }
 
 impl Scope {
-    /// The heading of its keys in the help.
+    /// Heading of the scope's keys in the help.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Everywhere => "everywhere",

@@ -1,14 +1,14 @@
-//! The layout of a screen: the areas of its parts, by its size.
+//! The layout of a screen: its areas, depending on its size.
 
 use ratatui::layout::Rect;
 
 use super::look::{Cell, RenderContext};
 use super::panes::Pane;
 
-/// Smaller screens only say so.
+/// On a smaller screen the console only says that it is too small.
 pub(super) const COLUMNS_MIN: u16 = 40;
 pub(super) const ROWS_MIN: u16 = 10;
-/// A sentence of the pinned lines takes at most so many rows.
+/// Maximum number of rows for one sentence of the pinned lines.
 pub(super) const HEAD_ROWS_MAX: usize = 4;
 
 /// The areas of a screen.
@@ -16,7 +16,7 @@ pub(super) struct Areas {
     pub(super) header: Rect,
     pub(super) title: Rect,
     pub(super) head: Rect,
-    /// With its headings.
+    /// The table with its headings.
     pub(super) table: Rect,
     pub(super) detail: Rect,
     pub(super) message: Rect,
@@ -27,7 +27,7 @@ pub(super) fn is_too_small((columns, rows): (u16, u16)) -> bool {
     columns < COLUMNS_MIN || rows < ROWS_MIN
 }
 
-/// The area of this pane's table, with its headings; none on a screen that is too small.
+/// The area of this pane's table with its headings; `None` if the screen is too small.
 pub(super) fn table_area(pane: &dyn Pane, look: &RenderContext, size: (u16, u16)) -> Option<Rect> {
     if is_too_small(size) {
         return None;
@@ -41,7 +41,7 @@ pub(super) fn table_area(pane: &dyn Pane, look: &RenderContext, size: (u16, u16)
 pub(super) fn detail_rows(pane: &dyn Pane, look: &RenderContext) -> u16 {
     match pane.len() {
         0 => 0,
-        // It is written anew whenever the cursor moves.
+        // The detail is written again whenever the cursor moves.
         _ if look.sparing => 1,
         _ => pane.detail_rows(),
     }
@@ -69,7 +69,7 @@ pub(super) fn areas(area: Rect, head: usize, detail_rows: u16) -> Areas {
         12.. => 2,
         _ => 1,
     };
-    // The rule above it counts.
+    // The height includes the rule above the detail.
     let detail = match area.height {
         _ if detail_rows == 0 => 0,
         40.. if detail_rows > 1 => detail_rows + 3,
@@ -77,7 +77,7 @@ pub(super) fn areas(area: Rect, head: usize, detail_rows: u16) -> Areas {
         16.. => detail_rows.min(2) + 1,
         _ => 0,
     };
-    // On a small screen a message stands in place of the keys.
+    // On a small screen a message takes the place of the keys.
     let bottom = if area.height < 14 { 1 } else { 2 };
     let mut y = area.y;
     let mut take = |height: u16| {

@@ -17,7 +17,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// True if the action was a movement.
+    /// Moves the cursor; returns false if the action is not a movement.
     pub(crate) fn go(&mut self, action: Action, len: usize, page: usize) -> bool {
         let last = len.saturating_sub(1);
         self.cursor = match action {
@@ -33,8 +33,8 @@ impl List {
         true
     }
 
-    /// Puts the cursor back within the rows, and the window around the cursor. `recenter`: where it has
-    /// to move, the cursor is in its middle then, and the next keys do not move it again.
+    /// Clamps the cursor to the rows, and moves the window so that it contains the cursor. With `recenter` a
+    /// window that moves has the cursor in its middle, so that the next keys do not move it again.
     pub(crate) fn settle(&mut self, len: usize, height: usize, recenter: bool) {
         self.cursor = self.cursor.min(len.saturating_sub(1));
         let height = height.max(1);
@@ -49,7 +49,7 @@ impl List {
         self.top = self.top.min(len.saturating_sub(height));
     }
 
-    /// Moves the cursor to where its row went; if that is gone, it stays in place.
+    /// Moves the cursor to the row with the key `held`; if there is none, the cursor stays in place.
     pub(crate) fn hold<K: PartialEq>(
         &mut self,
         held: Option<K>,
@@ -58,10 +58,10 @@ impl List {
         self.follow(held.and_then(|held| keys.position(|key| key == held)));
     }
 
-    /// The cursor's row is this one now; none: nobody knows.
+    /// Moves the cursor to the new position of its row; `None` if that is unknown.
     pub(crate) fn follow(&mut self, row: Option<usize>) {
         if let Some(row) = row {
-            // The window moves along, so that the row keeps its place on the screen.
+            // The window moves along, so that the row keeps its line on the screen.
             self.top = (self.top + row).saturating_sub(self.cursor);
             self.cursor = row;
         }

@@ -1,5 +1,5 @@
-//! How things are shown: tones, glyphs, words, widths. Meaning never stands on colour alone: every
-//! state has a glyph and a word.
+//! Tones, glyphs, words and widths for drawing. Colour alone never carries a meaning: every state has a
+//! glyph and a word.
 
 use chrono::{DateTime, Utc};
 use ratatui::style::{Color, Modifier, Style};
@@ -11,10 +11,10 @@ use crate::system::config::{Accent, Theme};
 
 use super::keys::{Action, Keymap};
 
-/// Narrower screens show ids and times short.
+/// Width below which ids and times are shortened.
 pub(crate) const WIDE: u16 = 100;
 
-/// What a text is, not which colour it has.
+/// The meaning of a text; the theme maps it to a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Tone {
     #[default]
@@ -27,19 +27,19 @@ pub(crate) enum Tone {
     Bad,
 }
 
-/// What this terminal and this person want to see.
+/// The settings of the terminal and of the person that decide how things are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RenderContext<'k> {
     pub(crate) keys: &'k Keymap,
     pub(crate) ascii: bool,
     pub(crate) theme: Theme,
-    /// Few bytes matter more than looks.
+    /// Whether few bytes matter more than looks, as on a slow line.
     pub(crate) sparing: bool,
     pub(crate) width: u16,
     pub(crate) now: DateTime<Utc>,
-    /// Rows name their site only where there is a choice.
+    /// Whether there are several sites, so that rows name theirs.
     pub(crate) many_sites: bool,
-    /// What is shown is past: `now` is its time.
+    /// Whether a replay is shown; `now` is then the time that it shows.
     pub(crate) replays: bool,
 }
 
@@ -66,7 +66,7 @@ impl Cell {
 }
 
 impl RenderContext<'_> {
-    /// Slots of the terminal's own 16 colours, so that its theme decides; or none at all, since
+    /// Uses slots of the terminal's own 16 colours, so that its theme decides; or no colour at all, since
     /// with `NO_COLOR` even a reset of colours would clear the reversed selection on some terminals.
     pub(crate) fn style(&self, tone: Tone) -> Style {
         let bright = matches!(self.theme, Theme::Dark | Theme::HighContrast);
@@ -96,7 +96,7 @@ impl RenderContext<'_> {
         colour.map_or(style, |colour| style.fg(colour))
     }
 
-    /// A cloud's own colour, as a block; without colours the block remains.
+    /// Style of a block in a cloud's own colour; without colours the block is only reversed.
     pub(crate) fn accent(&self, accent: Accent) -> Style {
         let style = Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED);
         if self.theme == Theme::Mono {
@@ -112,7 +112,7 @@ impl RenderContext<'_> {
         })
     }
 
-    /// How the key for this is written.
+    /// Returns the key of an action as the help writes it.
     pub(crate) fn key(&self, action: Action) -> String {
         self.keys.key(action)
     }
@@ -121,18 +121,18 @@ impl RenderContext<'_> {
         if self.ascii { ascii } else { unicode }
     }
 
-    /// Between facts on one line.
+    /// Separator between facts on one line.
     pub(crate) fn dot(&self) -> &'static str {
         self.pick(" · ", " - ")
     }
 
-    /// What was asked and not answered, for the head of a pane.
+    /// Lines about failed queries, for the head of a pane.
     pub(crate) fn errors<'e>(&self, errors: impl IntoIterator<Item = &'e String>) -> Vec<Cell> {
         let cell = |error| Cell::new(format!("{} {error}", self.pick("✖", "x")), Tone::Bad);
         errors.into_iter().map(cell).collect()
     }
 
-    /// `✖ stuck`
+    /// Glyph and word of a state, such as `✖ stuck`.
     pub(crate) fn step_state(&self, state: StepState) -> Cell {
         let (glyph, tone) = self.step_glyph(state);
         Cell::new(format!("{glyph} {}", state.as_str()), tone)
@@ -167,7 +167,7 @@ impl RenderContext<'_> {
         Cell::new(format!("{glyph} {word}"), tone)
     }
 
-    /// The time of day, or month and day before it when it is another day; UTC.
+    /// The time of day (UTC), after month and day if it is not today.
     pub(crate) fn time(&self, at: DateTime<Utc>) -> String {
         let format = if at.date_naive() == self.now.date_naive() {
             "%H:%M:%S"
@@ -181,7 +181,7 @@ impl RenderContext<'_> {
         at.map_or_else(|| self.none().to_owned(), |at| self.time(at))
     }
 
-    /// As [`Self::time`], or on narrow screens without the seconds, or only the day.
+    /// As [`Self::time`], but narrow screens get no seconds, or month and day alone.
     pub(crate) fn brief(&self, at: DateTime<Utc>) -> String {
         if self.width >= WIDE {
             return self.time(at);
@@ -202,12 +202,12 @@ impl RenderContext<'_> {
         if self.width >= WIDE { 11 } else { 5 }
     }
 
-    /// Stands where there is nothing to say.
+    /// Placeholder for an empty value.
     pub(crate) fn none(&self) -> &'static str {
         self.pick("–", "-")
     }
 
-    /// `████▓▓░░░░`: what has ended, what the cloud has accepted, and the rest.
+    /// Progress as `████▓▓░░░░`: steps that have ended, steps that the cloud has accepted, and the rest.
     pub(crate) fn bar(&self, counts: &Counts, width: usize) -> String {
         let columns = |part: u64| {
             let part = u128::from(part.min(counts.total)) * width as u128;
@@ -227,22 +227,22 @@ impl RenderContext<'_> {
         parts.map(|(sign, columns)| sign.repeat(columns)).concat()
     }
 
-    /// `▁▃▇█`: each against the highest.
+    /// Sparkline such as `▁▃▇█`: each value relative to the highest.
     pub(crate) fn spark(&self, values: impl Iterator<Item = f64> + Clone) -> String {
         let highest = values.clone().fold(0.0, f64::max);
         let levels: Vec<char> = self.pick("▁▂▃▄▅▆▇█", "_.:-=+*#").chars().collect();
         let level = |value: f64| {
             let share = if highest > 0.0 { value / highest } else { 0.0 };
-            // Between 0 and 1, so it is an index.
+            // The share is between 0 and 1, so this is a valid index.
             let at = (share.clamp(0.0, 1.0) * (levels.len() - 1) as f64).round();
             levels.get(at as usize).copied().unwrap_or(' ')
         };
         values.map(level).collect()
     }
 
-    /// Safe to show, and at most this wide: cut with a mark if it is longer.
+    /// Escapes a text and cuts it to this width; a mark at its end shows that it was cut.
     pub(crate) fn fit(&self, text: &str, width: usize) -> String {
-        // No more is looked at than could be shown, however long a name is.
+        // Only as much as could be shown is processed, however long a name is.
         let mut chars = text.char_indices().skip(width * 4 + 8);
         let cut = chars.next().map_or(text.len(), |(at, _)| at);
         let safe = self.safe(text.get(..cut).unwrap_or_default());
@@ -266,7 +266,7 @@ impl RenderContext<'_> {
         short
     }
 
-    /// As [`Self::fit`], but of what is cut the end is kept, where ids differ.
+    /// As [`Self::fit`]; with `keep_end` the start is cut instead, because ids differ at their ends.
     pub(crate) fn fit_end(&self, text: &str, width: usize, keep_end: bool) -> String {
         if !keep_end {
             return self.fit(text, width);
@@ -290,8 +290,8 @@ impl RenderContext<'_> {
         format!("{}{kept}", self.pick("…", "~"))
     }
 
-    /// Control, reordering and invisible characters as visible escapes; in ASCII mode all others
-    /// that are not ASCII too.
+    /// Replaces control, reordering and invisible characters by visible escapes; in ASCII mode all other
+    /// non-ASCII characters too.
     pub(crate) fn safe(&self, text: &str) -> String {
         let safe = text::escape(text);
         if !self.ascii || safe.is_ascii() {
@@ -299,7 +299,7 @@ impl RenderContext<'_> {
         }
         safe.chars()
             .map(|c| match c {
-                // What our own sentences use has an ASCII spelling.
+                // Our own sentences use this character, which has an ASCII spelling.
                 '…' => "...".to_owned(),
                 c if c.is_ascii() => c.to_string(),
                 c => format!("\\u{{{:x}}}", u32::from(c)),
@@ -307,7 +307,7 @@ impl RenderContext<'_> {
             .collect()
     }
 
-    /// Broken into at most `rows` lines at spaces; what does not fit is cut with a mark.
+    /// Breaks a text at spaces into at most `rows` lines; a mark shows that the rest was cut.
     pub(crate) fn wrap(&self, text: &str, width: usize, rows: usize) -> Vec<String> {
         let safe = self.safe(text);
         let mut lines = vec![String::new()];
@@ -352,12 +352,12 @@ pub(crate) fn or_none<'a>(text: &'a str, look: &RenderContext) -> &'a str {
     if text.is_empty() { look.none() } else { text }
 }
 
-/// `ctrl-d`, as the help writes it.
+/// Returns a pressed key as the help writes it, such as `ctrl-d`.
 pub(crate) fn key_hint(pressed: crossterm::event::KeyEvent) -> String {
     super::keys::key_name((pressed.code, pressed.modifiers))
 }
 
-/// A dotted path into a row, as text for a cell.
+/// Returns the value at a dotted path of a row, as text for a cell.
 pub(crate) fn at_path(row: &serde_json::Value, path: &str) -> String {
     let mut value = row;
     for part in path.split('.') {

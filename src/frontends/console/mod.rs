@@ -1,4 +1,4 @@
-//! The console: what a person sees and types.
+//! The console: the interface for a person at a terminal.
 //!
 //! ```text
 //!  terminal ─┐                                   ┌▶ render ─▶ cells ─▶ terminal
@@ -7,19 +7,19 @@
 //!                   └────────────── submit, query, events ◀──┘
 //! ```
 //!
-//! 1. One [`Event`] at a time, in one order; [`update`] changes the state and says what is to be
-//!    done; only the loop in [`run`] does it. So any sequence of keys is a unit test.
+//! 1. The loop takes one [`Event`] at a time. [`update`] changes the state and returns effects, which only
+//!    the loop in [`run`] performs. So any sequence of keys is a unit test.
 //! 2. Keys become actions through one table, which feeds the help and the footer too.
-//! 3. A frame is drawn from the state alone, costs the rows on the screen, and is written only as
-//!    far as it differs: at rest not one byte goes to the terminal.
+//! 3. A frame is drawn from the state alone, costs only the rows on the screen, and only the cells that
+//!    differ are written: an idle console writes no byte to the terminal.
 //! 4. Nothing destructive happens on one key. `D` asks the engine for a plan; the plan's screen
 //!    cannot be skipped; then the name or short id must be typed. Keys count for a guarded screen
 //!    only once it is visible.
-//! 5. What is long is asked for where someone looks: of a deletion's tree the branches, and of those the
-//!    steps near the cursor; what a filter finds comes from the engine. A million steps cost no more.
+//! 5. Long lists are read only near what is shown: of a deletion's tree the branches, and the steps near
+//!    the cursor; the engine searches for rows that fit a filter. So a million steps cost no more.
 //!
-//! **Architecture invariant:** this room knows [`crate::control`] and the nouns of
-//! [`crate::domain`], and nothing of the engine, the ledger or a cloud.
+//! **Architecture invariant:** this module uses [`crate::control`] and the types of [`crate::domain`], and
+//! knows nothing of the engine, the ledger or a cloud.
 
 mod about;
 mod arrived;
@@ -60,33 +60,33 @@ use chrono::{DateTime, Utc};
 use crate::domain::model::Actor;
 use crate::system::config::{Accent, Theme};
 
-/// How the console was started.
+/// The options that the console is started with.
 #[derive(Clone, Debug)]
 pub struct ConsoleOptions {
-    /// Only ASCII on the screen; all else is escaped.
+    /// Whether to draw only ASCII and escape other characters.
     pub ascii: bool,
-    /// No colour is named; the selection is reversed.
+    /// Whether to draw without colours; the selection is reversed.
     pub no_color: bool,
-    /// The line carries some 9,600 bit/s: little is written for a key, and what it leads to trickles.
+    /// Whether the line is slow (some 9,600 bit/s): keys cause little output, frames are written in parts.
     pub low_bandwidth: bool,
     pub theme: Theme,
     pub keys: Keymap,
-    /// Clouds that are seen at a glance, by name.
+    /// The colours that mark clouds, by the cloud's name.
     pub accent: BTreeMap<String, Accent>,
-    /// The wheel and clicks are told to the console.
+    /// Whether the console receives clicks and turns of the wheel.
     pub mouse: bool,
-    /// On whose behalf commands are sent.
+    /// The person on whose behalf commands are sent.
     pub actor: Actor,
-    /// What would be typed after `:` at first.
+    /// The word after `:` to start with, as if it had been typed.
     pub start: Option<String>,
     pub engine: EngineMode,
-    /// It looks at the practice cloud that the tour goes through.
+    /// Whether the console shows the practice cloud, which has a tour.
     pub tour: bool,
-    /// What is shown is a replay: its time goes with keys, and nothing can be done.
+    /// The replay to show, if any: keys move its time, and commands are refused.
     pub replay: Option<Replayed>,
 }
 
-/// A ledger that is shown as it stood at a time, and the times that it tells of.
+/// A ledger that is shown as it was at some time, and the times of its first and last events.
 #[derive(Clone, Debug)]
 pub struct Replayed {
     pub ledger: String,
@@ -94,23 +94,23 @@ pub struct Replayed {
     pub last: DateTime<Utc>,
 }
 
-/// Where the engine runs.
+/// The process in which the engine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineMode {
     /// In this process: quitting asks what becomes of its work.
     Embedded,
-    /// In another: it goes on whatever this console does.
+    /// In another process: it goes on whatever this console does.
     Attached,
 }
 
-/// Why the console ended.
+/// The reason why the console ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Nothing is under way in this process.
+    /// The person quit; no work depends on this process.
     Quit,
-    /// An embedded engine with work is to go on without a terminal.
+    /// The person quit; an embedded engine with work continues without a terminal.
     LeaveRunning,
-    /// An embedded engine is to stop; its ledger keeps what it has to do.
+    /// The person quit and stops an embedded engine; its ledger keeps the work that is left.
     Stop,
     /// The terminal hung up.
     HangUp,

@@ -1,5 +1,5 @@
-//! The console by lines: what there is to say is printed, and a whole line is the next key or word. No
-//! byte moves a cursor or names a colour.
+//! The console in lines: output is printed as plain lines, and each line typed is a key or a word. No byte
+//! moves a cursor or names a colour.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -23,18 +23,18 @@ use super::state::State;
 use super::update::update;
 use super::{ConsoleOptions, Exit};
 
-/// Columns and rows of which a screenful of lines is made: all columns, and no more rows than one hears
-/// out.
+/// Columns and rows of the screen that is printed as lines: wide enough for all columns, and no longer
+/// than a person listens.
 const SIZE: (u16, u16) = (200, 32);
-/// Longer, and what there is is said.
+/// After this time an incomplete screen is printed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Runs the console by lines until the person leaves, or standard input ends.
+/// Runs the console in lines until the person quits, or standard input ends.
 pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> anyhow::Result<Exit> {
     let options = ConsoleOptions {
         ascii: true,
         no_color: true,
-        // A line is a key as it is written in the documents.
+        // Typed lines name keys as the documents write them.
         keys: Keymap::default(),
         ..options
     };
@@ -54,7 +54,7 @@ pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> an
             return Ok(exit);
         }
         if console.say_if_due()? {
-            // What was typed before a guarded screen was printed was meant for another one.
+            // Lines that were typed before a guarded screen was printed were meant for another screen.
             discard_typed_ahead(&mut lines);
             console.take(Event::GuardPainted, &mut asker);
         }
@@ -84,9 +84,9 @@ pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> an
 
 struct Plain {
     state: State,
-    /// The person waits for what this leads to, since then.
+    /// The time since which the person waits for output.
     owed: Option<Instant>,
-    /// What was said last of what needs a person.
+    /// The news that was printed last.
     told: String,
     exit: Option<Exit>,
 }
@@ -113,7 +113,7 @@ impl Plain {
         self.exit = asker.perform(effects).or(self.exit.take());
     }
 
-    /// One line of the person's.
+    /// Handles one typed line.
     fn typed(&mut self, line: &str, asker: &mut Asker) {
         match read(line, self.state.prompt()) {
             Ok(events) => events.into_iter().for_each(|event| self.take(event, asker)),
@@ -122,14 +122,14 @@ impl Plain {
         self.owed = Some(Instant::now());
     }
 
-    /// Says what the person waits for, once it is there; or what has changed meanwhile. True if what was
-    /// said guards a deletion.
+    /// Prints the screen that the person waits for once it is complete, or news that came meanwhile. Returns
+    /// true if the printed screen guards a deletion.
     fn say_if_due(&mut self) -> std::io::Result<bool> {
         let news = news(&self.state);
         let is_whole = !self.state.is_waiting();
         let is_due = match self.owed {
             Some(since) => is_whole || since.elapsed() > PATIENCE,
-            // A plan that took long.
+            // A plan that was completed only after an incomplete screen was printed.
             None => is_whole && self.state.is_guarded(),
         };
         let mut out = std::io::stdout().lock();
@@ -151,10 +151,10 @@ impl Plain {
     }
 }
 
-/// Lines as they are typed; closed when standard input ends.
+/// Returns a channel of the typed lines; it closes when standard input ends.
 fn lines() -> std::io::Result<mpsc::UnboundedReceiver<String>> {
     let (sender, lines) = mpsc::unbounded_channel();
-    // A thread of its own: a read that nobody answers must not hold up the end of the process.
+    // The read has its own thread, so that a read that never returns does not delay the end of the process.
     let read = move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
             if sender.send(line).is_err() {
@@ -170,7 +170,7 @@ fn lines() -> std::io::Result<mpsc::UnboundedReceiver<String>> {
 
 fn discard_typed_ahead(lines: &mut mpsc::UnboundedReceiver<String>) {
     while lines.try_recv().is_ok() {}
-    // It may be no terminal.
+    // Errors are ignored, because standard input may be no terminal.
     let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
 }
 
@@ -178,7 +178,7 @@ fn key(code: KeyCode) -> KeyEvent {
     KeyEvent::new(code, KeyModifiers::NONE)
 }
 
-/// What a line means.
+/// Translates a typed line into events.
 fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
     let line = line.trim();
     let press = |code| Event::Key(key(code));

@@ -1,5 +1,4 @@
-//! Lines that a person types: where to go, what to show, and the confirmation of what cannot be
-//! undone.
+//! Prompts, where a person types: the command line, the filter, and confirmations of what cannot be undone.
 
 use std::collections::BTreeSet;
 
@@ -10,42 +9,42 @@ use crate::control::{Command, Snapshot};
 use crate::domain::model::Site;
 use crate::domain::text::word_fits;
 
-/// More would be no word and no name that anyone types.
+/// Maximum length of an input; nobody types a longer word or name.
 const INPUT_CHARS_MAX: usize = 512;
 
 #[derive(Debug)]
 pub(crate) enum Prompt {
-    /// After `:`.
+    /// The command line after `:`.
     Command(Input),
-    /// After `/`. Esc puts back the filter of before.
+    /// The filter after `/`. Esc restores the filter of `before`.
     Filter {
         input: Input,
         before: String,
     },
     Confirm(Box<Confirm>),
-    /// The engine is in this process and has work.
+    /// The question what becomes of an engine in this process that has work.
     Quit,
 }
 
-/// A confirmation that must be typed; then why, where a cloud wants to know.
+/// A confirmation that must be typed, and then a reason, if a cloud requires one.
 #[derive(Clone, Debug)]
 pub(crate) struct Confirm {
-    /// What will happen, one fact a line.
+    /// The consequences, one fact per line.
     pub(crate) lines: Vec<String>,
-    /// What to type, for the person: `the name "web", or the short id 0a1b2c3d`.
+    /// Tells the person what to type: `the name "web", or the short id 0a1b2c3d`.
     ask: String,
-    /// Any of these counts, exactly.
+    /// The accepted texts; one of them must be typed exactly.
     accepted: Vec<String>,
-    /// At which sites it happens.
+    /// The sites that the command affects.
     pub(crate) sites: BTreeSet<Site>,
-    /// What a word of the reason must fit, each of these.
+    /// Patterns that the reason must fit; each must match a word of it.
     patterns: Vec<String>,
-    /// The first is typed: the reason is asked for.
+    /// Whether the confirmation has been typed, so that the reason is asked for.
     is_met: bool,
     pub(crate) input: Input,
     pub(crate) what: String,
     pub(crate) command: Command,
-    /// The typed text fitted nothing.
+    /// Whether the typed text was not accepted.
     pub(crate) wrong: bool,
 }
 
@@ -69,7 +68,7 @@ impl Confirm {
         Self { lines, ..self }
     }
 
-    /// With the reason that these sites want, if they do.
+    /// Sets the sites, and asks for a reason if one of them requires it.
     pub(crate) fn at<'s>(
         mut self,
         sites: impl Iterator<Item = &'s Site>,
@@ -87,7 +86,7 @@ impl Confirm {
         self
     }
 
-    /// What is to be typed now.
+    /// Tells the person what to type now.
     pub(crate) fn ask(&self) -> String {
         if !self.is_met {
             return self.ask.clone();
@@ -103,7 +102,7 @@ impl Confirm {
         }
     }
 
-    /// A line was entered. True if nothing is left to be typed.
+    /// Checks the typed line; returns true if nothing is left to be typed.
     pub(crate) fn enter(&mut self) -> bool {
         let typed = self.input.value();
         let fits = match self.is_met {
@@ -122,7 +121,7 @@ impl Confirm {
         fits
     }
 
-    /// As it was typed; empty where none was asked for.
+    /// The reason that was typed; empty if none was asked for.
     pub(crate) fn reason(&self) -> &str {
         match self.is_met {
             true => self.input.value().trim(),
@@ -131,7 +130,7 @@ impl Confirm {
     }
 }
 
-/// What a key makes of a line of text; false if it means nothing there.
+/// Applies a key to a line of text; returns false if the key means nothing there.
 pub(crate) fn edit(input: &mut Input, pressed: KeyEvent) -> bool {
     let control = pressed.modifiers.contains(KeyModifiers::CONTROL);
     let request = match (pressed.code, control) {
@@ -155,7 +154,7 @@ pub(crate) fn edit(input: &mut Input, pressed: KeyEvent) -> bool {
     true
 }
 
-/// The first line of what was pasted, without control characters: a pasted newline confirms nothing.
+/// Inserts the first line of a pasted text without control characters: a pasted newline confirms nothing.
 pub(crate) fn paste(input: &mut Input, text: &str) {
     let line = text.split(['\n', '\r']).next().unwrap_or_default();
     let room = INPUT_CHARS_MAX.saturating_sub(input.value().chars().count());

@@ -1,17 +1,17 @@
-//! The time of a replay that the console shows, and the one that it is on its way to.
+//! The time that a replay shows, and the time that it moves to.
 
 use chrono::{DateTime, Utc};
 
 use crate::control::Moment;
 
-/// Moves to one time after the other: while one move is under way, only the last one that was asked for waits.
+/// Moves to one time after the other. While one move is under way, only the latest request waits.
 #[derive(Debug, Default)]
 pub(super) struct ReplayCursor {
     pub(super) under_way: Option<UnderWay>,
     pub(super) next: Option<Moment>,
-    /// The question for the last events before the time that is shown.
+    /// Ticket of the query for the last events before the time that is shown.
     pub(super) asked: Option<u64>,
-    /// The answer to that, in words.
+    /// The answer to that query, in words.
     pub(super) happened: String,
 }
 
@@ -34,7 +34,7 @@ impl ReplayCursor {
         &self.happened
     }
 
-    /// The time at which the console will stand once all moves are done.
+    /// The time that the console shows once all moves are done.
     pub(super) fn aim(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let under_way = self.under_way.as_ref().map(|under_way| under_way.to);
         match self.next.or(under_way) {

@@ -13,10 +13,10 @@ use super::keys::Action;
 use super::look::Tone;
 use super::state::State;
 
-/// A jump is this part of all the time.
+/// Number of jumps from the first time of a replay to the last.
 const JUMPS: i32 = 20;
 
-/// True if the action is one of a replay's.
+/// Performs an action that moves the replay; returns false for any other action.
 pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) -> bool {
     let (Some(replay), Some(at)) = (state.options.replay.clone(), state.shown_at()) else {
         return false;
@@ -40,7 +40,7 @@ pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
     true
 }
 
-/// What was typed after `:at`.
+/// Moves the replay to the time that was typed after `:at`.
 pub(super) fn typed(state: &mut State, text: &str, effects: &mut Vec<Effect>) {
     let (Some(replay), Some(at)) = (state.options.replay.clone(), state.shown_at()) else {
         return;
@@ -66,7 +66,7 @@ fn go(state: &mut State, to: Moment, effects: &mut Vec<Effect>) {
     if replay_cursor.under_way.is_some() {
         replay_cursor.next = Some(match (replay_cursor.next, to) {
             (Some(Moment::By(before)), Moment::By(more)) => Moment::By(before + more),
-            // To a time first; the steps from there are for who sees it.
+            // Single steps are dropped: they are relative to a time that the person does not see yet.
             (Some(Moment::At(at)), Moment::By(_)) => Moment::At(at),
             (_, to) => to,
         });
@@ -87,7 +87,7 @@ fn go(state: &mut State, to: Moment, effects: &mut Vec<Effect>) {
     });
 }
 
-/// True if it was the replay_cursor's command.
+/// Handles the receipt of a move; returns false if the ticket belongs to another command.
 pub(super) fn received(
     state: &mut State,
     ticket: u64,
@@ -108,7 +108,7 @@ pub(super) fn received(
     true
 }
 
-/// Another time is shown: what is on the screen is asked for anew.
+/// Queries everything on the screen again, because the replay shows another time.
 pub(super) fn shown(state: &mut State, effects: &mut Vec<Effect>) {
     if let Some(under_way) = &mut state.replay_cursor.under_way {
         under_way.is_shown = true;
@@ -129,7 +129,7 @@ fn arrive(state: &mut State, effects: &mut Vec<Effect>) {
     }
 }
 
-/// True if it was the replay's question.
+/// Takes the answer to the replay's own query; returns false for any other answer.
 pub(super) fn answered(state: &mut State, arrived: &mut Arrived) -> bool {
     let Some(answer) = arrived.take::<query::Timeline>(&mut state.replay_cursor.asked) else {
         return false;
@@ -138,7 +138,7 @@ pub(super) fn answered(state: &mut State, arrived: &mut Arrived) -> bool {
     true
 }
 
-/// The first event of the last moment, and how many came with it.
+/// Describes the first event of the latest moment, and how many others share that moment.
 fn words(events: &[LedgerEvent]) -> String {
     let Some(last) = events.last() else {
         return String::new();

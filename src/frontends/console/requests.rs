@@ -8,7 +8,7 @@ use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, DeletionState, short_id};
 use crate::present::target_words;
 
-/// Pauses what runs, resumes what is paused.
+/// Pauses a deletion, or resumes it if it is paused.
 pub(crate) fn pause(deletion: &Deletion) -> PaneRequest {
     let deletion_id = deletion.id.clone();
     let what = target_words(deletion);

@@ -9,7 +9,7 @@ use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Blocker, Deletion, Refusal, Resource, ResourceKey, Step};
 use crate::present::{blocker_words, kind_words, name_or_id, rule_words};
 
-/// A pane, and what it is about.
+/// A pane, and the subject that it shows.
 pub(crate) enum Route {
     /// The blockers of one resource.
     Blockers {
@@ -17,7 +17,7 @@ pub(crate) enum Route {
         subject: String,
         /// The blockers that are known already.
         rows: Vec<BlockerRow>,
-        /// The step or deletion that is asked again; none: they are those of a plan.
+        /// The step or deletion whose blockers are queried again; `None` for those of a plan.
         source: Option<Source>,
     },
     Causes,
@@ -46,7 +46,7 @@ pub(crate) enum Route {
     Tree(String),
 }
 
-/// One resource that was asked for.
+/// One resource whose deletion is planned.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     pub(crate) key: ResourceKey,
@@ -73,14 +73,14 @@ impl Subject {
     }
 }
 
-/// One thing in the way.
+/// One blocker.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockerRow {
     /// `blocked by floating IP 203.0.113.9 (project demo, not in this plan)`
     pub(crate) text: String,
-    /// What it holds.
+    /// The resource that is blocked, in words.
     pub(crate) resource: String,
-    /// Of the blocker; of the resource itself, where a rule holds it.
+    /// Id of the blocker, or of the blocked resource if a rule refuses it.
     pub(crate) id: String,
     pub(crate) site: String,
     pub(crate) since: Option<DateTime<Utc>>,
@@ -142,7 +142,7 @@ impl BlockerRow {
     }
 }
 
-/// Whose blockers they are.
+/// The step or deletion that has the blockers.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     Step(i64),

@@ -1,4 +1,4 @@
-//! The rows of one list: filtered, and held in place under the cursor while they come and go.
+//! The rows of one list: filtered, and kept in place under the cursor while rows come and go.
 
 use super::feed::{Feed, PAGE_ROWS};
 use super::list::List;
@@ -27,14 +27,14 @@ impl<T: Row> Rows<T> {
         }
     }
 
-    /// Rows that need no question.
+    /// Returns a list of rows that need no query.
     pub(crate) fn of(rows: Vec<T>) -> Self {
         let mut all = Self::new();
         all.replace(rows);
         all
     }
 
-    /// Puts rows that need no question in place of the earlier ones.
+    /// Replaces the rows by others that need no query.
     pub(crate) fn replace(&mut self, rows: Vec<T>) {
         let held = self.current().map(Row::key);
         self.feed.stand(rows);

@@ -1,4 +1,4 @@
-//! The loop: takes events in one order, and alone performs what the state asks for.
+//! The loop: takes one event at a time, and alone performs the effects of the state.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -26,25 +26,25 @@ use super::terminal::{Part, Terminal, in_console};
 use super::update::update;
 use super::{ConsoleOptions, Exit, render};
 
-/// Data is painted at most ten times a second: more no eye follows, and slow lines choke. Keys are
+/// New data is painted at most ten times a second: the eye follows no more, and slow lines choke. Keys are
 /// echoed at once.
 const FRAME: Duration = Duration::from_millis(100);
-/// Over a slow line. What is left of a frame goes out meanwhile.
+/// The same for a slow line, where the rest of the previous frame is written meanwhile.
 const SLOW_FRAME: Duration = Duration::from_millis(500);
 pub(super) const TICK: Duration = Duration::from_millis(250);
-/// How long the engine may hold the answer to "what happens next".
+/// How long the engine may wait for new events before it answers a request for them.
 const FOLLOW_WAIT_MS: u64 = 20_000;
 
-/// Runs the console on this terminal until the person leaves, or the terminal does.
+/// Runs the console on this terminal until the person quits, or the terminal hangs up.
 pub async fn run(control: Arc<dyn Control>, options: ConsoleOptions) -> anyhow::Result<Exit> {
     match run_on_terminal(control, options).await {
-        // A frame may meet it before the signal does.
+        // Writing a frame may fail before the signal arrives.
         Err(error) if is_gone(&error) => Ok(Exit::HangUp),
         ended => ended,
     }
 }
 
-/// The kernel's answer to whoever still writes to a terminal that was hung up.
+/// Whether the error is the kernel's answer to a write to a terminal that was hung up.
 fn is_gone(error: &anyhow::Error) -> bool {
     let code = |cause: &std::io::Error| cause.raw_os_error();
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
@@ -94,7 +94,7 @@ async fn run_on_terminal(
         let ticks = console.state.wants_tick();
         let paint_at = console.painted_at + console.pause();
         let event = tokio::select! {
-            // Keys before data: they echo at once, however much comes in.
+            // Keys come before data: they echo at once, however much arrives.
             biased;
             _ = hangup.recv() => return Ok(Exit::HangUp),
             _ = terminate.recv() => return Ok(Exit::Terminated),
@@ -126,11 +126,11 @@ async fn run_on_terminal(
     }
 }
 
-/// Asks the engine, and has its answers become events.
+/// Sends queries and commands to the engine, and turns its answers into events.
 pub(super) struct Asker {
     control: Arc<dyn Control>,
     actor: Actor,
-    /// Questions and commands under way; dropped, they end.
+    /// Queries and commands under way; dropping the set cancels them.
     tasks: JoinSet<Event>,
 }
 
@@ -143,13 +143,13 @@ impl Asker {
         }
     }
 
-    /// The next answer; none if nothing is under way.
+    /// Waits for the next answer; returns `None` if nothing is under way.
     pub(super) async fn answered(&mut self) -> Option<anyhow::Result<Event>> {
         let event = self.tasks.join_next().await?;
         Some(event.context("a query of the console failed"))
     }
 
-    /// Where there is no screen: how the console ends, if it does.
+    /// Performs effects for a console without a screen; returns how the console ends, if it does.
     pub(super) fn perform(&mut self, effects: Vec<Effect>) -> Option<Exit> {
         let mut exit = None;
         for effect in effects {
@@ -182,7 +182,7 @@ impl Asker {
                     command,
                     actor: self.actor.clone(),
                     reason,
-                    // One key press is one command, also if a socket has to send it again.
+                    // One key press is one command, even if a socket has to send it again.
                     idempotency_key: Some(uuid::Uuid::new_v4().to_string()),
                     deadline: None,
                 };
@@ -202,18 +202,18 @@ impl Asker {
                     }
                 });
             }
-            // Of the screen and of the process.
+            // These concern the screen or the process, not the engine.
             Effect::Copy(_) | Effect::Quit(_) | Effect::Suspend | Effect::Repaint => {}
         }
     }
 }
 
-/// What the terminal said; none if it means nothing to us.
+/// Translates a terminal event; returns `None` if it means nothing to the console.
 fn terminal_event(event: TerminalEvent) -> Option<Event> {
     match event {
         TerminalEvent::Key(key) => Some(Event::Key(key)),
         TerminalEvent::Paste(text) => Some(Event::Paste(text)),
-        // The signal says it, too: the stream of events loses one that comes together with a key.
+        // SIGWINCH reports a resize too, and the event stream loses one that comes together with a key.
         TerminalEvent::Resize(..) | TerminalEvent::FocusGained | TerminalEvent::FocusLost => None,
         TerminalEvent::Mouse(mouse) => match mouse.kind {
             MouseEventKind::Down(MouseButton::Left) => Some(Event::Click(mouse.row)),
@@ -228,11 +228,11 @@ struct Console {
     asker: Asker,
     state: State,
     terminal: Terminal,
-    /// Between frames of new data.
+    /// Shortest time between frames of new data.
     frame: Duration,
     painted_at: Instant,
     at_once: bool,
-    /// The last frame is on the screen, all of it.
+    /// Whether all of the last frame is on the screen.
     is_whole: bool,
     suspended: bool,
     exit: Option<Exit>,
@@ -244,7 +244,7 @@ impl Console {
         self.perform(effects)
     }
 
-    /// Until the next frame.
+    /// Shortest time between the last frame and the next.
     fn pause(&self) -> Duration {
         match self.is_whole {
             true => self.frame,
@@ -276,8 +276,8 @@ impl Console {
         Ok(())
     }
 
-    /// The frame that guards a deletion is on the screen now. What was typed before that was meant
-    /// for another screen: it is read and thrown away.
+    /// Discards input that was typed before the guarded frame was on the screen: it was meant for another
+    /// screen.
     async fn drop_typed_ahead(&mut self, keys: &mut EventStream) -> anyhow::Result<()> {
         // Polled with this task's own waker: the stream keeps the waker of the poll that found
         // nothing, and the next key wakes only that one.
@@ -302,7 +302,7 @@ impl Console {
         Ok(())
     }
 
-    /// Stops this process as the shell expects it; [`Self::resume`] comes with SIGCONT.
+    /// Stops this process as the shell expects it; SIGCONT leads to [`Self::resume`].
     fn suspend(&mut self) -> anyhow::Result<()> {
         if !self.suspended {
             self.suspended = true;

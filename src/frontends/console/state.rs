@@ -1,4 +1,4 @@
-//! Everything that the console knows and shows, as plain data; tied to no terminal.
+//! Everything that the console knows and shows, as plain data that depends on no terminal.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use super::replay_cursor::ReplayCursor;
 use super::{ConsoleOptions, EngineMode, Exit, layout};
 use ratatui::layout::Rect;
 
-/// Deeper than anyone walks; the oldest pane falls out.
+/// Maximum number of open panes, more than anyone opens; beyond it the oldest is dropped.
 const STACK_MAX: usize = 32;
-/// What was typed after `:` that can be found again.
+/// Maximum number of words typed after `:` that can be recalled.
 const WORDS_MAX: usize = 100;
-/// Samples of the rate that the header shows.
+/// Number of samples of the rate that the header shows.
 const RATES_MAX: usize = 12;
-/// Messages of this console that `:events` still shows.
+/// Maximum number of this console's messages that `:events` shows.
 const NOTICES_MAX: usize = 500;
 
-/// Events that are counted at most at one moment of a replay.
+/// Maximum number of events that are counted at one moment of a replay.
 const TOGETHER_MAX: i64 = 100;
 
 /// The whole console. Changed only by [`super::update`], drawn only by [`super::render`].
@@ -41,47 +41,48 @@ pub struct State {
     pub(super) size: (u16, u16),
     pub(super) now: DateTime<Utc>,
     pub(super) snapshot: Arc<Snapshot>,
-    /// Steps a second, a sample a second, the newest last.
+    /// Steps per second, sampled once a second, the newest last.
     pub(super) rates: VecDeque<(DateTime<Utc>, f64)>,
     pub(super) engine_gone: bool,
     pub(super) kinds: Vec<KindInfo>,
     pub(super) kinds_ticket: Option<u64>,
-    /// The names of projects by id, once a filter asked for one; shared with what is being filtered.
+    /// The names of projects by id, read once a filter names a project; shared while filters are set.
     pub(super) projects: Arc<BTreeMap<String, String>>,
     pub(super) projects_tickets: BTreeSet<u64>,
-    /// Clouds whose projects were asked for, by name.
+    /// Names of the clouds whose projects were queried.
     projects_of: BTreeSet<String>,
-    /// The last is on top.
+    /// The open panes; the last one is on top.
     pub(super) panes: Vec<Box<dyn Pane>>,
-    /// Those that were left, the last of them last, until another one is opened.
+    /// The panes that were left, the latest last; cleared when another pane is opened.
     left: Vec<Box<dyn Pane>>,
-    /// What was typed after `:`, the newest last; and how far back a person looks.
+    /// The words typed after `:`, the newest last.
     words: VecDeque<String>,
+    /// How many words back the person has recalled.
     words_back: usize,
     pub(super) prompt: Option<Prompt>,
     /// The newest notice, until the next key.
     pub(super) message: Option<Notice>,
     pub(super) notices: VecDeque<Notice>,
-    /// Something that guards a deletion is not on the screen yet: no key counts before it is.
+    /// Whether a screen that guards a deletion is not painted yet; keys are ignored until it is.
     pub(super) guarded: bool,
     pub(super) tickets: u64,
-    /// Commands under way, and what they are for a person.
+    /// Commands under way by ticket, described for a person.
     pub(super) submitted: HashMap<u64, String>,
-    /// The last event that was followed.
+    /// Sequence number of the last event that was followed.
     pub(super) followed: Option<i64>,
-    /// The question what happens next that is under way.
+    /// Ticket of the request for the next events, if one is under way.
     pub(super) following: Option<u64>,
-    /// Counts ticks, for the sign that something is under way.
+    /// Number of ticks, for the sign that something is under way.
     pub(super) ticks: usize,
-    /// The word after `:` to start with, until the kinds are known.
+    /// A word after `:` that waits until the kinds are known.
     pub(super) start: Option<String>,
     pub(super) dirty: bool,
-    /// Goes through the time of a replay.
+    /// The time that a replay shows and moves to.
     pub(super) replay_cursor: ReplayCursor,
 }
 
 impl State {
-    /// A console before its first frame, and what it wants to know at once. `size` is columns, rows.
+    /// Returns a console before its first frame, and its first queries. `size` is columns and rows.
     pub fn new(
         options: ConsoleOptions,
         snapshot: Arc<Snapshot>,
@@ -142,7 +143,7 @@ impl State {
         }
     }
 
-    /// Once for each cloud, at one of its sites, when a filter is by project.
+    /// Queries the projects of each cloud once, at one of its sites, when a filter is by project.
     pub(super) fn ask_projects(&mut self, effects: &mut Vec<Effect>) {
         let asks = |pane: &dyn Pane| pane.list().filter.asks_for_projects();
         if !self.top().is_some_and(asks) {
@@ -177,8 +178,8 @@ impl State {
         }
     }
 
-    /// Something is under way that will change the screen: the loop sends ticks. What is past does not
-    /// change by itself.
+    /// Whether something is under way that will change the screen, so that the loop sends ticks. A replay
+    /// does not change by itself.
     pub fn wants_tick(&self) -> bool {
         let is_live = self.top().is_some_and(Pane::is_live);
         self.is_waiting() || (is_live && !self.replays())
@@ -194,7 +195,7 @@ impl State {
         Some(self.snapshot.at.unwrap_or(replay.last))
     }
 
-    /// Asks for the last events before the time that a replay shows.
+    /// Queries the last events before the time that a replay shows.
     pub(super) fn ask_what_happened(&mut self, effects: &mut Vec<Effect>) {
         self.tickets += 1;
         self.replay_cursor.asked = Some(self.tickets);
@@ -207,7 +208,7 @@ impl State {
         });
     }
 
-    /// From when ages are counted.
+    /// The time from which ages are counted.
     pub(super) fn told_at(&self) -> DateTime<Utc> {
         self.shown_at().unwrap_or(self.now)
     }
@@ -216,12 +217,12 @@ impl State {
         self.prompt.as_ref()
     }
 
-    /// What was typed means nothing.
+    /// Tells the person why typed input means nothing.
     pub(super) fn complain(&mut self, why: String) {
         self.say(Tone::Warn, why);
     }
 
-    /// For an answer of the engine's.
+    /// Whether the console waits for an answer of the engine.
     pub(super) fn is_waiting(&self) -> bool {
         self.kinds_ticket.is_some()
             || !self.projects_tickets.is_empty()
@@ -230,7 +231,7 @@ impl State {
             || self.panes.last().is_some_and(|pane| pane.is_busy())
     }
 
-    /// No key counts before [`super::Event::GuardPainted`]: a screen that guards a deletion is new.
+    /// Whether keys are ignored until [`super::Event::GuardPainted`]: a guarded screen is not painted yet.
     pub fn is_guarded(&self) -> bool {
         self.guarded
     }
@@ -251,7 +252,7 @@ impl State {
     pub(super) fn look(&self) -> RenderContext<'_> {
         RenderContext {
             keys: &self.options.keys,
-            // Signs that are not ASCII take three bytes, and their place is set again after each.
+            // Non-ASCII signs take three bytes, and the cursor is positioned again after each.
             ascii: self.options.ascii || self.options.low_bandwidth,
             sparing: self.options.low_bandwidth,
             theme: match self.options.no_color {
@@ -283,7 +284,7 @@ impl State {
         self.dirty = true;
     }
 
-    /// Lets the pane on top work, and then does what it wished for.
+    /// Calls the pane on top, and then fulfils its requests.
     pub(super) fn with_top<T>(
         &mut self,
         effects: &mut Vec<Effect>,
@@ -293,7 +294,7 @@ impl State {
         self.with_pane(at, effects, work)
     }
 
-    /// How many there are, with those that were left: their answers are still theirs.
+    /// Number of panes, including those that were left, which still receive their answers.
     pub(super) fn all_panes(&self) -> usize {
         self.panes.len() + self.left.len()
     }
@@ -334,12 +335,12 @@ impl State {
                     self.panes.truncate(asker);
                     self.push(pane, effects);
                 } else if let Some(place) = pane_at(&mut self.panes, &mut self.left, asker) {
-                    // It is opened when a person comes back to it.
+                    // The pane is opened when the person returns to it.
                     *place = pane;
                 }
             }
             PaneRequest::Say(tone, text) => self.say(tone, text),
-            // A question pops up only where its pane is what the person looks at.
+            // A confirmation appears only if its pane is on top.
             PaneRequest::Ask(confirm) if is_top => {
                 self.prompt = Some(Prompt::Confirm(confirm));
                 self.guarded = true;
@@ -372,7 +373,7 @@ impl State {
         self.follow(effects);
     }
 
-    /// Back to the pane below; the first stays.
+    /// Returns to the pane below; the first pane stays.
     pub(super) fn back(&mut self, effects: &mut Vec<Effect>) {
         if self.panes.len() > 1 {
             self.left.extend(self.panes.pop());
@@ -381,7 +382,7 @@ impl State {
         }
     }
 
-    /// To the pane that was left last. It may be a plan: no key counts before it is on the screen.
+    /// Reopens the pane that was left last. It may be a plan, so keys are ignored until it is painted.
     pub(super) fn next(&mut self, effects: &mut Vec<Effect>) {
         if let Some(pane) = self.left.pop() {
             self.guarded = true;
@@ -398,12 +399,12 @@ impl State {
         self.words_back = 0;
     }
 
-    /// A new line is begun.
+    /// Starts recalling from the newest word again.
     pub(super) fn forget_recalled(&mut self) {
         self.words_back = 0;
     }
 
-    /// One further back, or one newer; empty where it ends.
+    /// Returns the next older or the next newer word; empty after the newest.
     pub(super) fn recall(&mut self, back: bool) -> String {
         self.words_back = match back {
             true => (self.words_back + 1).min(self.words.len()),
@@ -413,13 +414,13 @@ impl State {
         self.words.get(at).cloned().unwrap_or_default()
     }
 
-    /// Asks for what happens next, while the pane on top lives on it.
+    /// Requests the next events if the pane on top shows them.
     pub(super) fn follow(&mut self, effects: &mut Vec<Effect>) {
         let follows = self.top().is_some_and(Pane::follows) && !self.replays();
         if self.following.is_some() || !follows {
             return;
         }
-        // A little of what went before is worth seeing.
+        // A few earlier events are worth seeing.
         let after = self
             .followed
             .unwrap_or_else(|| (self.snapshot.last_event - 200).max(0));
@@ -443,7 +444,7 @@ impl State {
         }
     }
 
-    /// Goes to what was typed after `:`.
+    /// Opens the pane or kind that was typed after `:`.
     pub(super) fn go(&mut self, word: &str, effects: &mut Vec<Effect>) {
         let pane: Box<dyn Pane> = match command::place(word, &self.kinds) {
             Place::Kind(kind) => Box::new(BrowsePane::new(kind)),
@@ -458,7 +459,7 @@ impl State {
             }
         };
         if pane.follows() {
-            // The pane begins empty: events are read anew, from a little before.
+            // The pane starts empty, so events are read again from a little earlier.
             self.followed = None;
             self.following = None;
         }
@@ -468,7 +469,7 @@ impl State {
         self.push(pane, effects);
     }
 
-    /// Leaves, or asks what becomes of the work of an engine that lives in this process.
+    /// Quits, or asks what becomes of the work of an engine in this process.
     pub(super) fn quit(&mut self, effects: &mut Vec<Effect>) {
         let has_work = self.snapshot.steps.live() > 0
             || self
@@ -483,16 +484,16 @@ impl State {
         }
     }
 
-    /// How many rows of the pane on top are on the screen.
+    /// Number of rows of the pane on top that the screen shows.
     pub(super) fn table_rows(&self) -> usize {
         self.table_area()
             .map_or(1, |(_, table)| usize::from(table.height.saturating_sub(1)))
     }
 
-    /// Which row of the pane on top stands on this line of the screen, if one does.
+    /// Returns the row of the pane on top that is on this line of the screen, if any.
     pub(super) fn row_at(&self, line: u16) -> Option<usize> {
         let (pane, table) = self.table_area()?;
-        // The headings take the first.
+        // The headings take the first line.
         let below = line.checked_sub(table.y + 1)?;
         let row = pane.list().top + usize::from(below);
         (line < table.bottom() && row < pane.len()).then_some(row)
@@ -503,7 +504,7 @@ impl State {
         Some((pane, layout::table_area(pane, &self.look(), self.size)?))
     }
 
-    /// Puts the cursor and its window right for the rows and the size that there are now.
+    /// Adjusts the cursor and its window to the current rows and size.
     pub(super) fn settle(&mut self) {
         let rows = self.table_rows();
         if let Some(pane) = self.panes.last_mut() {
@@ -514,7 +515,7 @@ impl State {
     }
 }
 
-/// Of those that are open, and behind them those that were left.
+/// Returns a pane by its index in the open panes followed by those that were left.
 fn pane_at<'p>(
     open: &'p mut [Box<dyn Pane>],
     left: &'p mut [Box<dyn Pane>],

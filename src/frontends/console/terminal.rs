@@ -1,9 +1,9 @@
-//! The terminal: taken, painted on, and given back whole, whatever happens.
+//! Takes over the terminal, paints on it, and restores it completely, whatever happens.
 //!
-//! The painter is ours and small, for four reasons: a frame that changes nothing writes nothing;
-//! without colours not even a reset of colours is written; after each sign that is not ASCII the
-//! place is set again, so that a terminal that draws a sign wider than we think shifts nothing; and
-//! over a slow line a frame goes out by rows, those first where the person looks.
+//! The painter is our own and small, for four reasons: a frame that changes nothing writes nothing;
+//! without colours not even a reset of colours is written; the cursor is positioned again after each
+//! non-ASCII sign, so that a terminal that draws a sign wider than expected shifts nothing; and over a
+//! slow line a frame is written by rows, beginning with those that the person looks at.
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
@@ -20,30 +20,30 @@ use ratatui::buffer::{Buffer, Cell as ScreenCell};
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier};
 
-/// The terminal is ours.
+/// Whether the console has taken over the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// It tells of clicks and of the wheel.
+/// Whether the terminal reports clicks and the wheel.
 static MOUSE: AtomicBool = AtomicBool::new(false);
 
-/// Presses and the wheel, with their place in decimals; not each move, of which a line would be full.
+/// Reports presses and the wheel, with decimal positions; not each move, which would fill a slow line.
 const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
 const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
 
 thread_local! {
-    /// The console's own code runs on this thread now, so a panic here is ours and not one of the
-    /// engine beside it.
+    /// Whether this thread runs the console's own code, so that a panic is the console's and not the
+    /// engine's.
     static IN_CONSOLE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// 9,600 bit/s, of which a byte takes ten.
+/// 9,600 bit/s; a byte takes ten bits.
 const SLOW_BYTES_PER_SECOND: f64 = 960.0;
-/// No frame writes more at once over such a line: a key that comes then waits a quarter of a second.
+/// Maximum number of bytes written at once over a slow line: a key then waits for a quarter of a second.
 const SLOW_BYTES_MAX: f64 = 240.0;
 
-/// `ESC[12;34H`, about.
+/// Approximate length of a cursor position such as `ESC[12;34H`.
 const PLACE_BYTES: u16 = 7;
 
-/// What the terminal shows, and how to change it.
+/// The content of the terminal, and the means to change it.
 pub(crate) struct Terminal {
     shown: Buffer,
     cursor: Option<Position>,
@@ -51,7 +51,7 @@ pub(crate) struct Terminal {
     slow: Option<SlowLine>,
 }
 
-/// How many bytes may go out now, so that none wait in front of the line.
+/// Counts how many bytes may be written now without queueing in front of the line.
 struct SlowLine {
     credit: f64,
     at: Instant,
@@ -66,17 +66,17 @@ impl SlowLine {
     }
 }
 
-/// How much of a frame is to be written.
+/// The part of a frame to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// What the line carries.
+    /// As much as the line carries.
     AsMuch,
-    /// All, since keys count for it from then on.
+    /// All of it, because keys apply to it from then on.
     Whole,
 }
 
 impl Terminal {
-    /// Raw mode, the alternate screen, bracketed paste; all undone when this is dropped.
+    /// Enters raw mode, the alternate screen and bracketed paste; dropping the value undoes them.
     pub(crate) fn take(colour: bool, low_bandwidth: bool, mouse: bool) -> io::Result<Self> {
         if !io::stdout().is_terminal() {
             return Err(io::Error::other("the console needs a terminal to draw on"));
@@ -108,13 +108,13 @@ impl Terminal {
         Ok(())
     }
 
-    /// Nothing is known of the screen any more: the next frame paints every cell.
+    /// Forgets the content of the screen, so that the next frame paints every cell.
     pub(crate) fn forget(&mut self) {
         self.shown = Buffer::empty(Rect::ZERO);
     }
 
-    /// Writes what differs, in one write and as one synchronized update; nothing if nothing does. False
-    /// if some of it is left for the next time.
+    /// Writes the cells that differ, together and as one synchronized update, or nothing if none does.
+    /// Returns false if some of the frame is left for the next call.
     pub(crate) fn show(
         &mut self,
         frame: &Buffer,
@@ -163,7 +163,7 @@ impl Terminal {
         Ok(is_whole)
     }
 
-    /// To the clipboard of the person's terminal, also through SSH (OSC 52).
+    /// Copies to the clipboard of the person's terminal, also through SSH (OSC 52).
     pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
         let mut stdout = io::stdout().lock();
@@ -204,7 +204,7 @@ fn enter() -> io::Result<()> {
     stdout.flush()
 }
 
-/// Errors have nowhere to go: the terminal may be gone.
+/// Restores the terminal. Errors are ignored, because the terminal may be gone.
 fn leave() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
@@ -226,8 +226,8 @@ fn leave() {
     let _ = terminal::disable_raw_mode();
 }
 
-/// A panic of the console gives the terminal back and is printed. One of the engine in the same
-/// process must not scribble over the screen: it goes to the log, and the engine says that it has
+/// Installs a panic hook: a panic of the console restores the terminal and is printed; one of the engine
+/// in the same process goes to the log instead of over the screen, and the engine says that it has
 /// stopped.
 fn hook_panics() {
     static HOOKED: Once = Once::new();
@@ -244,8 +244,8 @@ fn hook_panics() {
     });
 }
 
-/// As many rows as there is room for, and at least one while there is any: first the one where the
-/// person types, then those whose first sign changes, as the cursor's does. True if that is all.
+/// Writes as many rows as there is room for, but at least one if there is any: first the row where the
+/// person types, then rows whose first sign changes, as the cursor's does. Returns true if no row is left.
 fn trickle(
     out: &mut Vec<u8>,
     shown: &mut Buffer,
@@ -278,7 +278,7 @@ fn trickle(
     true
 }
 
-/// One row; blanks at its end in one sequence.
+/// Paints one row; blanks at its end take one sequence.
 fn paint_row(out: &mut Vec<u8>, shown: &Buffer, frame: &Buffer, y: u16, colour: bool) {
     let area = frame.area;
     let columns = area.left()..area.right();
@@ -289,7 +289,7 @@ fn paint_row(out: &mut Vec<u8>, shown: &Buffer, frame: &Buffer, y: u16, colour: 
     let (changed, cleared): (Vec<u16>, Vec<u16>) = changed.partition(|x| *x < end);
     let mut kept: Vec<u16> = Vec::new();
     for x in changed {
-        // A few cells again cost less than to set the place.
+        // Repeating a few cells costs less than positioning the cursor.
         if let Some(last) = kept.last().filter(|last| x - **last <= PLACE_BYTES) {
             kept.extend(last + 1..x);
         }
@@ -301,7 +301,7 @@ fn paint_row(out: &mut Vec<u8>, shown: &Buffer, frame: &Buffer, y: u16, colour: 
     }
 }
 
-/// Cells as bytes for a terminal.
+/// Writes cells as bytes for a terminal.
 fn paint<'a>(
     out: &mut Vec<u8>,
     cells: impl Iterator<Item = (u16, u16, &'a ScreenCell)>,
@@ -327,7 +327,7 @@ fn paint<'a>(
     }
 }
 
-/// A style from nothing: `ESC[0;1;31m`. Without colours it names none.
+/// Returns the sequence that sets a style, such as `ESC[0;1;31m`; without colours it names none.
 fn sgr(colour: Color, modifier: Modifier, coloured: bool) -> String {
     let mut sgr = "\x1b[0".to_owned();
     for (flag, code) in [
@@ -426,12 +426,12 @@ mod tests {
         assert_eq!(shown, frame);
         assert!(parts[0].contains(">row 4"), "{parts:?}");
         assert_eq!(parts.len(), 3, "{parts:?}");
-        // No credit, no byte.
+        // Without credit nothing is written.
         let mut out = Vec::new();
         let empty = Buffer::empty(area);
         assert!(!trickle(&mut out, &mut shown, &empty, None, false, -5.0));
         assert!(out.is_empty());
-        // What is blank to its end is one sequence.
+        // A row that becomes blank takes one sequence.
         assert!(trickle(&mut out, &mut shown, &empty, None, false, 80.0));
         assert_eq!(out.len(), 6 * "\x1b[1;1H\x1b[K".len());
         assert_eq!(shown, empty);

@@ -1,4 +1,4 @@
-//! The one function that changes the state. It performs nothing: what is to be done it returns.
+//! The only function that changes the state. It has no side effects, but returns the effects to perform.
 
 use crate::frontends::console::arrived::Arrived;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use super::state::State;
 use super::{Exit, command, layout, replaying};
 use crate::present::count;
 
-/// How far a notch of the wheel goes.
+/// Number of rows that one notch of the wheel moves.
 const WHEEL_ROWS: usize = 3;
 
-/// Takes one event, and says what the loop has to do.
+/// Handles one event, and returns the effects that the loop performs.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     let mut effects = Vec::new();
     match event {
         Event::Key(pressed) => {
-            // A key that is let go is no key; a guard drops what was typed ahead.
+            // Releases of keys are ignored, and so are keys before a guarded screen is painted.
             if pressed.kind != KeyEventKind::Release && !state.guarded {
                 state.dirty = true;
                 key(state, pressed, &mut effects);
@@ -45,7 +45,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Resize(columns, rows) => {
             state.size = (columns, rows);
             state.dirty = true;
-            // Small and as large again at once is the same size, and a screen that lost its edges.
+            // A screen that shrinks and grows back at once has the same size, but has lost its edges.
             effects.push(Effect::Repaint);
         }
         Event::Snapshot { snapshot, now } => {
@@ -61,7 +61,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
                 return effects;
             }
             state.sample_rate();
-            // What was asked about has ended: there is nothing left to ask.
+            // If the work that the question is about has ended, there is nothing left to ask.
             if matches!(state.prompt, Some(Prompt::Quit)) {
                 state.quit(&mut effects);
             }
@@ -114,7 +114,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
 
 fn key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
     state.message = None;
-    // Nobody can see what a key would do.
+    // On a screen that is too small nobody can see what a key would do.
     let quits = matches!(state.prompt, Some(Prompt::Quit));
     if layout::is_too_small(state.size) && !quits {
         state.prompt = None;
@@ -196,7 +196,7 @@ fn go_to_row(state: &mut State, row: usize, effects: &mut Vec<Effect>) {
     });
 }
 
-/// What is asked or guarded is answered by keys alone.
+/// Whether the mouse has an effect. Prompts and guarded screens accept keys alone.
 fn takes_mouse(state: &State) -> bool {
     state.prompt.is_none() && !state.guarded && !layout::is_too_small(state.size)
 }
@@ -211,7 +211,7 @@ fn wheel(state: &mut State, down: bool, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Goes to the row; one that the cursor is on already is opened. Nothing that is sent stands on a click.
+/// Moves the cursor to the row, or opens the row if the cursor is on it already. No click sends a command.
 fn click(state: &mut State, line: u16, effects: &mut Vec<Effect>) {
     if !takes_mouse(state) {
         return;
@@ -230,7 +230,7 @@ fn click(state: &mut State, line: u16, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Out of the filter first, then out of the pane.
+/// Clears the filter if there is one, else leaves the pane.
 fn back(state: &mut State, effects: &mut Vec<Effect>) {
     let filtered = state.top().is_some_and(|p| !p.list().filter.is_empty());
     if filtered {
@@ -240,7 +240,7 @@ fn back(state: &mut State, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Rows come and go with each letter, where the line carries that; else with enter.
+/// Filters with each letter; over a slow line only with enter.
 fn filter_typed(state: &mut State, input: &Input, effects: &mut Vec<Effect>) {
     if !state.options.low_bandwidth {
         set_filter(state, input.value().to_owned(), effects);
@@ -270,7 +270,7 @@ fn show_fitting(
     pane.wake(false, context);
 }
 
-/// The names of a cloud's projects are here: what is filtered by a project is filtered anew.
+/// Takes the names of a cloud's projects, and filters panes again that are filtered by project.
 fn projects_named(
     state: &mut State,
     answer: Result<Page, ControlError>,
@@ -388,14 +388,14 @@ fn command_entered(state: &mut State, prompt: Prompt, effects: &mut Vec<Effect>)
     }
     state.remember(&word);
     if state.kinds.is_empty() && state.kinds_ticket.is_some() {
-        // The kinds are on their way: the word is looked up when they are here.
+        // The kinds have not arrived yet; the word is looked up when they do.
         state.start = Some(word);
     } else {
         go(state, &word, effects);
     }
 }
 
-/// Only into a line that is being typed: what is pasted is never keys, and confirms nothing.
+/// Pastes only into a line that is being typed: pasted text is never keys, and confirms nothing.
 fn paste(state: &mut State, text: &str, effects: &mut Vec<Effect>) {
     state.dirty = true;
     match &mut state.prompt {
@@ -449,7 +449,7 @@ fn answered(
             break;
         }
     }
-    // Whether to follow may depend on what was just learnt.
+    // The answer may decide whether the pane follows events.
     state.follow(effects);
 }
 
@@ -470,7 +470,7 @@ fn received(
             return;
         }
     }
-    // A plan whose pane was left says nothing any more.
+    // The receipt of a plan whose pane was left is reported only if it is an error.
     let Some(what) = state.submitted.remove(&ticket) else {
         if let Err(error) = receipt {
             state.say(Tone::Bad, error.to_string());
@@ -510,7 +510,7 @@ fn followed(
         }
         Err(ControlError::Expired { oldest, .. }) => state.followed = Some(oldest - 1),
         Err(error) => {
-            // Asked again when the pane is opened again: an engine that is gone is not hammered.
+            // The request is repeated when the pane is opened again: an engine that is gone is not hammered.
             state.say(Tone::Bad, format!("events could not be read: {error}"));
             for pane in &mut state.panes {
                 pane.lost();
@@ -521,7 +521,7 @@ fn followed(
     state.follow(effects);
 }
 
-/// Follows a word after `:` to another time of a replay, or to a pane.
+/// Goes to the time of a replay, or to the pane, that a word after `:` names.
 fn go(state: &mut State, word: &str, effects: &mut Vec<Effect>) {
     let time = word.strip_prefix("at").filter(|_| state.replays());
     match time.filter(|time| time.is_empty() || time.starts_with(' ')) {

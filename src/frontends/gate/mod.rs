@@ -415,7 +415,7 @@ impl Gate {
             let parsed = authority.parse::<Authority>().ok();
             let scheme = url.scheme().parse::<Scheme>().ok();
             let Some((scheme, authority)) = scheme.zip(parsed) else {
-                return Err(Refusal::unavailable(format!("{url} is no upstream")));
+                return Err(Refusal::unavailable(format!("{url} is not an upstream")));
             };
             Ok(Upstream {
                 scheme,

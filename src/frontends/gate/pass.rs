@@ -275,7 +275,7 @@ impl Gate {
     ) -> Result<Response<Out>, Refusal> {
         let uri: Uri = path_and_query
             .parse()
-            .map_err(|_| Refusal::bad_request("this is no path"))?;
+            .map_err(|_| Refusal::bad_request("not a valid path"))?;
         let mut asked = head.clone();
         asked.method = Method::GET;
         asked.uri = uri;
@@ -315,7 +315,7 @@ impl Gate {
             .authority(upstream.authority.clone())
             .path_and_query(path)
             .build()
-            .map_err(|_| Refusal::bad_request("this is no path"))
+            .map_err(|_| Refusal::bad_request("not a valid path"))
     }
 }
 

@@ -120,7 +120,7 @@ impl Follower {
         while !stop.is_cancelled() {
             if let Err(error) = self.follow(&stop).await {
                 let channel = self.channel.name();
-                tracing::warn!(channel, %error, "nobody can be told just now; tried again");
+                tracing::warn!(channel, %error, "no notice can be sent now; it is retried");
                 pause(LEDGER_RETRY, &stop).await;
             }
         }
@@ -263,7 +263,7 @@ impl Follower {
                     failures += 1;
                     let wait = wait_after(failures);
                     let again_seconds = wait.as_secs();
-                    tracing::warn!(channel, to, id = message.id, %error, again_seconds, "nobody was told; tried again");
+                    tracing::warn!(channel, to, id = message.id, %error, again_seconds, "the notice was not delivered; it is retried");
                     if self.mark.failing != error.why {
                         self.mark.failing = error.why;
                         self.save().await?;

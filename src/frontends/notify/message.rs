@@ -98,7 +98,7 @@ impl Message {
     /// Returns a test message, which only shows that the channel works.
     pub(super) fn test(host: &str, unique: &str, at: DateTime<Utc>) -> Self {
         let id = format!("gone-test-{unique}");
-        let line = "a test: this is where it is told what needs a person";
+        let line = "a test: notices of what needs a person arrive here";
         let json = json!({
             "id": id,
             "text": format!("gone on {}: {line}", chat(host)),

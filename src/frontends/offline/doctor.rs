@@ -342,7 +342,8 @@ fn peer_check(facts: &PeerFacts) -> Check {
 
 fn notify_checks(channels: &[NotifyFacts]) -> Vec<Check> {
     if channels.is_empty() {
-        let found = "nobody is told of what needs a person; [notify] in the settings says whom";
+        let found =
+            "nobody is notified of what needs a person; [notify] in the settings names recipients";
         return vec![ok("notify", found)];
     }
     let check = |facts: &NotifyFacts| match facts.failing.as_str() {

@@ -184,7 +184,7 @@ impl Batch<'_> {
         let by = self.deletion_of(step.owner)?;
         if step.owner_state == StepState::Purged {
             let message = format!(
-                "deletion {by} gave it up, and it may still be there; next: a retry deletes it by this deletion"
+                "deletion {by} abandoned it, and it may still exist; next: a retry deletes it by this deletion"
             );
             return self.stick(step, FORGOTTEN, message, now);
         }

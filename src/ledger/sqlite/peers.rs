@@ -423,7 +423,7 @@ impl Batch<'_> {
                     None,
                     EventKind::DeletionAccepted,
                     &format!(
-                        "deletion {} sees to what points at {} resources that {} deletes",
+                        "deletion {} handles what points at {} resources that {} deletes",
                         short_id(&wanted.id),
                         wanted.targets.len(),
                         wanted.actor.name

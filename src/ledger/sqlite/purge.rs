@@ -170,7 +170,7 @@ impl Batch<'_> {
                 Some(num),
                 Some(step.id),
                 EventKind::StepState,
-                "forgotten: what is there is left behind",
+                "abandoned: what still exists is left behind",
                 &json!({"state": StepState::Purged.as_str()}),
                 now,
             )?;
@@ -309,7 +309,7 @@ impl Batch<'_> {
             None,
             EventKind::Revived,
             &format!(
-                "{key} was created anew by {}: incarnation {incarnation}",
+                "{key} was revived by {}: incarnation {incarnation}",
                 audit.actor.name
             ),
             &json!({

@@ -80,7 +80,7 @@ impl Batch<'_> {
                 Some(num),
                 Some(*enable),
                 EventKind::StepState,
-                "done again, for what is tried again after it",
+                "done again, for the steps that are retried after it",
                 &data,
                 now,
             )?;

@@ -121,7 +121,7 @@ fn wrong_mail(mail: &MailSettings) -> Option<(String, String)> {
         return wrong("from", why);
     }
     if mail.to.is_empty() {
-        let why = "is missing; write who is told: to = [\"ops@example.org\"]";
+        let why = "is missing; name the recipients: to = [\"ops@example.org\"]";
         return wrong("to", why.to_owned());
     }
     for (position, to) in mail.to.iter().enumerate() {

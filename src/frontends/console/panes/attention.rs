@@ -250,7 +250,7 @@ fn schedule_lines(upcoming: &Upcoming, look: &RenderContext) -> Vec<Cell> {
         Cell::new(plot.trim_end(), Tone::Warn),
         Cell::dim(axis.trim_end()),
         Cell::plain(format!(
-            "{} to be tried again, as of {}{due}{}",
+            "{} to be retried, as of {}{due}{}",
             count(total, "step"),
             look.time(upcoming.at),
             next.unwrap_or_default()

@@ -72,14 +72,14 @@ impl CausesPane {
         let left = left(&counted.not_eligible);
         if counted.eligible == 0 {
             let why = reasons(&counted.not_eligible).join("; ");
-            return context.say(Tone::Warn, format!("no step can be tried again: {why}"));
+            return context.say(Tone::Warn, format!("no step can be retried: {why}"));
         }
         let n = counted.eligible;
         let mut lines = vec![format!("{} eligible, {left}", thousands(n))];
         lines.extend(reasons(&counted.not_eligible));
         lines.push("Each is sent once more; what is refused again comes back here.".to_owned());
         let confirm = Confirm::new(
-            format!("how many are tried again: {n}"),
+            format!("how many are retried: {n}"),
             vec![n.to_string(), thousands(n)],
             format!("retry of {}", count(n, "step")),
             again(causes, false),
@@ -200,7 +200,7 @@ impl ListPane for CausesPane {
         self.counting.is_some() || self.retrying.is_some()
     }
     fn lead(&self, _look: &RenderContext) -> Vec<Cell> {
-        let counting = (self.counting.as_ref()).map(|_| "counting what may be tried again…");
+        let counting = (self.counting.as_ref()).map(|_| "counting what can be retried…");
         let retrying = self.retrying.map(|_| "trying again…");
         let under_way = counting.into_iter().chain(retrying);
         under_way
@@ -243,7 +243,7 @@ impl ListPane for CausesPane {
                 Ok(Receipt::Bulk(done)) => {
                     let moved = thousands(done.moved);
                     let left = left(&done.not_eligible);
-                    context.say(Tone::Good, format!("{moved} tried again, {left}"));
+                    context.say(Tone::Good, format!("{moved} retried, {left}"));
                 }
                 Ok(_) => context.say(Tone::Bad, unexpected_reply().to_string()),
                 Err(error) => context.say(Tone::Bad, format!("retry: {error}")),

@@ -57,10 +57,10 @@ fn meaning(state: StepState) -> &'static str {
         StepState::Waiting => "waits for others, which must go first",
         StepState::Ready => "goes next",
         StepState::Running => "the call is under way",
-        StepState::Verifying => "the cloud has accepted it; gone once it is seen to be",
+        StepState::Verifying => "the cloud has accepted it; gone once that is confirmed",
         StepState::Blocked => "in use by another; retried automatically, see :retrying",
-        StepState::Stuck => "not tried again without you, see :stuck",
-        StepState::Gone => "seen to be gone",
+        StepState::Stuck => "not retried without you, see :stuck",
+        StepState::Gone => "confirmed gone",
         StepState::Skipped => "cancelled before anything was sent",
         StepState::Purged => "abandoned by a person; may still exist, see :orphans",
     }

@@ -109,7 +109,7 @@ impl LadderPane {
                 let steps = count(*moved, "step");
                 let text = match (rung, deletion_id) {
                     (_, Some(id)) => format!(
-                        "what pins it goes by deletion {}; it is tried again then",
+                        "what pins it goes by deletion {}; it is retried then",
                         short_id(id)
                     ),
                     (Rung::Forget, None) => {

@@ -62,7 +62,7 @@ pub(crate) static NAMED_PANES: &[NamedPane] = &[
     },
     NamedPane {
         word: "causes",
-        about: "what needs a person, by why: many are tried again at once",
+        about: "what needs a person, by why: many are retried at once",
         open: |_| Ok(Box::new(CausesPane::new())),
     },
     NamedPane {

@@ -57,10 +57,9 @@ const STATIONS: &[Station] = &[
         done: |deletion| deletion.state == DeletionState::Gone,
         how: |look| {
             vec![
-                "Delete legacy likewise. Its router's interface does not let go at once."
-                    .to_owned(),
+                "Delete legacy likewise. Its router's interface is not freed at once.".to_owned(),
                 format!(
-                    ":retrying says when it is tried again, {} there what the cloud answered.",
+                    ":retrying says when it is retried, {} there what the cloud answered.",
                     look.key(Action::Open)
                 ),
                 format!(

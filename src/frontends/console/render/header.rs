@@ -1,4 +1,4 @@
-//! The top lines: what needs a person, how much is under way, which sites answer.
+//! The header: what needs a person, how much is under way, which sites answer.
 
 use chrono::{DateTime, Utc};
 use ratatui::layout::Rect;
@@ -34,8 +34,8 @@ pub(super) fn draw(state: &State, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
-/// What it is, and at which time: loudly, or somebody would take it for now. Then where that is in all of its
-/// time.
+/// Draws the header of a replay: first, loudly, that it is a replay and its time, so that nobody takes it for
+/// the present; then the position of that time in the replay.
 fn draw_replay(
     state: &State,
     canvas: &mut Canvas<'_>,
@@ -81,7 +81,7 @@ fn draw_replay(
     line(canvas, area.y + 2, times.to_vec());
 }
 
-/// The first and the last time, with their days if these differ.
+/// The first and the last time of a replay, with their days if these differ.
 pub(super) fn ends(replay: &Replayed) -> (String, String) {
     let format = match replay.first.date_naive() == replay.last.date_naive() {
         true => "%T",
@@ -91,7 +91,7 @@ pub(super) fn ends(replay: &Replayed) -> (String, String) {
     (shown(replay.first), shown(replay.last))
 }
 
-/// `━━━━●────`: where in its time a replay stands.
+/// Position of a time in a replay, as `━━━━●────`.
 fn bar(replay: &Replayed, at: DateTime<Utc>, look: &RenderContext, width: usize) -> String {
     let all = (replay.last - replay.first).num_milliseconds().max(1);
     let passed = (at - replay.first).num_milliseconds().clamp(0, all);
@@ -110,7 +110,7 @@ fn bar(replay: &Replayed, at: DateTime<Utc>, look: &RenderContext, width: usize)
     )
 }
 
-/// Facts side by side. One that has no room is left out whole: half a number misleads.
+/// Draws facts side by side. A fact without room is left out whole: half a number misleads.
 fn line(canvas: &mut Canvas<'_>, y: u16, facts: Vec<Cell>) {
     line_from(canvas, 1, y, facts);
 }
@@ -158,7 +158,7 @@ fn engine(state: &State, canvas: &mut Canvas<'_>, y: u16) {
     }
 }
 
-/// Where the engine is, and whether it works.
+/// Tells in which process the engine runs, and whether it works.
 pub(super) fn engine_words(state: &State, look: &RenderContext) -> Cell {
     let engine = &state.snapshot.engine;
     let glyph = look.pick("✖", "x");
@@ -173,7 +173,7 @@ pub(super) fn engine_words(state: &State, look: &RenderContext) -> Cell {
     }
 }
 
-/// Of the clouds that this engine serves.
+/// The colours of the clouds that this engine serves.
 pub(super) fn accents(state: &State) -> impl Iterator<Item = (&str, Accent)> {
     let accents = state.options.accent.iter();
     accents.filter_map(|(cloud, accent)| {
@@ -186,7 +186,7 @@ pub(super) fn accents(state: &State) -> impl Iterator<Item = (&str, Accent)> {
     })
 }
 
-/// Of a confirmation those whose clouds it reaches.
+/// The colours of the clouds that a confirmed command affects.
 pub(super) fn accents_of<'s>(
     state: &'s State,
     confirm: &'s Confirm,
@@ -197,7 +197,7 @@ pub(super) fn accents_of<'s>(
     })
 }
 
-/// First what needs a person; then what moves; then what is done.
+/// The counts: first what needs a person, then what moves, then what is done.
 pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
     let snapshot = &state.snapshot;
     let steps = &snapshot.steps;
@@ -242,10 +242,10 @@ pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
     facts
 }
 
-/// How many sites answer, and those that do not by name; then the rest with their latency.
-/// How wide a screen is that has room for how many calls each site takes at a time.
+/// Width from which each site's concurrency limit is shown.
 const CALLS_FROM: u16 = 100;
 
+/// The number of sites that answer; then each site, with those that do not answer first.
 pub(super) fn sites(state: &State, look: &RenderContext) -> Vec<Cell> {
     let sites = &state.snapshot.sites;
     if sites.is_empty() {
@@ -280,7 +280,7 @@ pub(super) fn sites(state: &State, look: &RenderContext) -> Vec<Cell> {
         let errors = site.error_percent.filter(|percent| *percent > 0);
         let is_wide = look.width >= CALLS_FROM;
         let mut rest = match (site.state, site.latency_ms) {
-            // Where there is room for one of them, it is what is wrong.
+            // If there is room for only one of latency and errors, it shows the errors.
             (SiteState::Reachable, Some(ms)) if is_wide || errors.is_none() => format!(" {ms} ms"),
             (SiteState::Reachable, Some(_)) => String::new(),
             (SiteState::Reachable, None) => String::new(),

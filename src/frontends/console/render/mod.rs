@@ -22,7 +22,7 @@ use super::state::State;
 pub(super) use plain::news;
 pub use plain::render_lines;
 
-/// Draws the state into the buffer's whole area; the cursor's place if one is shown.
+/// Draws the state into the buffer's whole area; returns the cursor's position if one is shown.
 pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
     let look = RenderContext {
         width: buffer.area.width,
@@ -44,7 +44,7 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
     }
     table::draw(pane, canvas, areas.table);
     draw_strip(pane, canvas, areas.detail);
-    // Keys are offered once they count.
+    // Keys are offered only once they have an effect.
     if !state.is_guarded() {
         draw_footer(pane, canvas, areas.footer);
     }
@@ -84,7 +84,7 @@ fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     let mut y = area.y + 1;
     let cells = pane.detail(&look);
     for (at, cell) in cells.iter().enumerate() {
-        // A long line leaves one row for each that follows, as far as there are rows.
+        // A long line leaves one row for each line that follows, as far as there are rows.
         let rows = room.saturating_sub(cells.len() - at - 1).max(1);
         if room == 0 {
             break;
@@ -97,7 +97,7 @@ fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
-/// The keys of this pane as far as there is room; those for help and the way out always.
+/// Draws the keys of this pane as far as there is room; the keys for help and quit always.
 fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     let look = canvas.look;
     let entry = |binding: &Binding| {
@@ -115,7 +115,7 @@ fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     };
     let offered = |b: &&Binding| !b.footer.is_empty() && !b.keys.is_empty();
     let all = || look.keys.bindings().iter().filter(offered);
-    // While it works on something, only the ways out count.
+    // A modal pane accepts only the keys that leave it.
     let counts = |b: &&Binding| !pane.is_modal() || b.action.leaves();
     let own = all().filter(|b| b.scope == pane.scope()).filter(counts);
     let own = own.filter(|b| !look.replays || !b.action.changes_a_cloud());
@@ -143,7 +143,7 @@ fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
-/// The message or the prompt; where the cursor stands in it.
+/// Draws the message or the prompt; returns the cursor's position in the prompt.
 fn draw_bottom(state: &State, canvas: &mut Canvas<'_>, areas: &Areas) -> Option<Position> {
     let look = canvas.look;
     let area = areas.message;
@@ -199,7 +199,7 @@ fn draw_bottom(state: &State, canvas: &mut Canvas<'_>, areas: &Areas) -> Option<
                 let style = look.style(message.tone);
                 let room = area.width - 1;
                 let end = canvas.put(1, area.y, room, &message.text, style);
-                // What is cut stands whole in :events.
+                // `:events` shows the whole message.
                 if end >= area.width {
                     canvas.own(area.width - 9, area.y, " :events ", look.style(Tone::Dim));
                 }
@@ -212,20 +212,20 @@ fn draw_bottom(state: &State, canvas: &mut Canvas<'_>, areas: &Areas) -> Option<
     }
 }
 
-/// Cells to write on. All text goes through here, and is made safe here.
+/// The cells to draw on. All text passes through here, and is escaped here.
 struct Canvas<'a> {
     buffer: &'a mut Buffer,
     look: RenderContext<'a>,
 }
 
 impl Canvas<'_> {
-    /// Text from anywhere, cut to its place; the column after it.
+    /// Draws any text, escaped and cut to the width; returns the column after it.
     fn put(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) -> u16 {
         let text = self.look.fit(text, usize::from(width));
         self.set(x, y, width, &text, style)
     }
 
-    /// Our own signs, which are in ASCII already where they must be.
+    /// Draws our own signs, which are already ASCII where they must be.
     fn own(&mut self, x: u16, y: u16, text: &str, style: Style) {
         self.set(x, y, u16::MAX, text, style);
     }
@@ -257,7 +257,7 @@ impl Canvas<'_> {
         self.buffer.set_style(area, style);
     }
 
-    /// A line that is typed, scrolled so that its end is seen; the cursor's place.
+    /// Draws an input line, scrolled so that the cursor is visible; returns the cursor's position.
     fn input(&mut self, sign: &str, input: &tui_input::Input, area: Rect) -> Position {
         let strong = self.look.style(Tone::Strong);
         let x = self.set(area.x + 1, area.y, 2, sign, strong);
@@ -277,7 +277,7 @@ impl Canvas<'_> {
     }
 }
 
-/// The same as text, for documents and tests: trailing blanks cut, no styles.
+/// Draws the state as text for documents and tests, without trailing blanks and styles.
 pub fn render_to_text(state: &State, columns: u16, rows: u16) -> String {
     let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
     render(state, &mut buffer);

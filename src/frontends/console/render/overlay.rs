@@ -1,4 +1,4 @@
-//! Boxes that stand over the pane: what must be answered first.
+//! Boxes over the pane, for questions that must be answered first.
 
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
@@ -33,7 +33,7 @@ pub(super) fn too_small(state: &State, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// The typed confirmation; where the cursor stands, once keys count.
+/// Draws the typed confirmation; returns the cursor's position once keys have an effect.
 pub(super) fn confirm(
     state: &State,
     confirm: &Confirm,
@@ -52,7 +52,7 @@ pub(super) fn confirm(
         if confirm.wrong { Tone::Bad } else { Tone::Warn },
     ));
     let inner = frame(canvas, "confirm", &lines, 1);
-    // What is to happen at a cloud that has a colour stands under that colour.
+    // The colours show at which marked clouds the command takes effect.
     let mut x = inner.x + 12;
     for (cloud, accent) in header::accents_of(state, confirm) {
         let style = canvas.look.accent(accent);
@@ -77,7 +77,7 @@ pub(super) fn quit(state: &State, canvas: &mut Canvas<'_>) {
     frame(canvas, "quit", &lines, 0);
 }
 
-/// A box at the bottom with these lines, and room for more below them; its inside.
+/// Draws a box with these lines and `more` rows below them; returns the area inside it.
 fn frame(canvas: &mut Canvas<'_>, title: &str, lines: &[Cell], more: u16) -> Rect {
     let look = canvas.look;
     let screen = canvas.buffer.area;

@@ -1,5 +1,5 @@
-//! The state as lines of text, for screen readers and terminals that can do nothing else: no cell is
-//! placed, and nothing is written twice.
+//! Renders the state as lines of text, for screen readers and terminals that can do nothing else: no cell
+//! is placed, and nothing is written twice.
 
 use super::super::keys::Scope;
 use super::super::look::{Cell, RenderContext, Tone};
@@ -10,7 +10,7 @@ use super::{header, keys};
 use crate::frontends::console::panes::emptiness;
 use crate::present::{count, thousands};
 
-/// All that there is to say now.
+/// Returns everything that is shown now, as lines of text.
 pub fn render_lines(state: &State) -> Vec<String> {
     let look = state.look();
     let mut lines = Vec::new();
@@ -38,7 +38,7 @@ pub fn render_lines(state: &State) -> Vec<String> {
             );
             say("An empty line: stay.");
         }
-        // Whole lines are typed: a prompt is answered at once.
+        // The person types whole lines, so these prompts are answered at once and never shown.
         Some(Prompt::Command(_) | Prompt::Filter { .. }) | None => {
             header_lines(state, &look).iter().for_each(|line| say(line));
             if let Some(pane) = state.top() {
@@ -51,7 +51,7 @@ pub fn render_lines(state: &State) -> Vec<String> {
     lines
 }
 
-/// What has changed that a person waits for: said by itself.
+/// Returns a summary of what needs a person and whether work is under way; it is printed when it changes.
 pub(in super::super) fn news(state: &State) -> String {
     let counts = header::counts(state, &state.look());
     let urgent = counts.iter().filter(|fact| fact.tone == Tone::Bad);
@@ -134,7 +134,7 @@ fn pane_lines(state: &State, pane: &dyn Pane, look: &RenderContext) -> Vec<Strin
     lines
 }
 
-/// `>2 marked. name web, status ACTIVE`: each cell with its heading, since no one sees columns.
+/// A row as `>2 marked. name web, status ACTIVE`: each cell with its heading, since no one sees columns.
 fn row_line(pane: &dyn Pane, row: usize, look: &RenderContext) -> String {
     let columns = pane.columns(look);
     let cells = columns.iter().zip(pane.cells(row, look));

@@ -1,4 +1,4 @@
-//! The table of a pane: only the rows on the screen are made.
+//! The table of a pane: only the rows on the screen are computed.
 
 use ratatui::layout::Rect;
 
@@ -7,9 +7,9 @@ use super::super::panes::{Column, Pane, Width};
 use super::Canvas;
 use crate::frontends::console::panes::emptiness;
 
-/// The sign of the cursor and that of a mark.
+/// Columns for the sign of the cursor and that of a mark.
 const GUTTER: u16 = 3;
-/// What a column that shares the room should at least have, before fixed ones give way.
+/// Width of a flexible column before spare room is shared out.
 const FLEX_MIN: u16 = 10;
 const FIXED_MIN: u16 = 8;
 
@@ -35,7 +35,7 @@ pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     for (row, y) in rows {
         let is_cursor = row == list.cursor;
         let cells = pane.cells(row, &look);
-        // One look for the whole row under the cursor: tones would be hard to read reversed.
+        // The whole row under the cursor has one tone: tones would be hard to read reversed.
         let reversed = is_cursor && !look.sparing;
         let tone = |cell: &Cell| if reversed { Tone::Plain } else { cell.tone };
         let cells: Vec<_> = cells.iter().map(|c| (c.text.as_str(), tone(c))).collect();
@@ -80,7 +80,7 @@ fn draw_row(
             };
             canvas.set(x + blank, y, *width - blank, &text, style);
         } else {
-            // What has only empty cells to its right may run on over them.
+            // A cell with only empty cells to its right may run on over them.
             let is_last = cells.iter().skip(at + 1).all(|(text, _)| text.is_empty());
             let room = if is_last {
                 right.saturating_sub(x + 1)
@@ -93,7 +93,7 @@ fn draw_row(
     }
 }
 
-/// Zero for a column that has to give way.
+/// Returns the width of each column; zero hides a column that has no room.
 fn widths(columns: &[Column], room: u16, gap: u16) -> Vec<u16> {
     let screen = room + GUTTER + 1;
     let mut widths: Vec<u16> = columns
@@ -112,7 +112,7 @@ fn widths(columns: &[Column], room: u16, gap: u16) -> Vec<u16> {
         let widest = widths.iter_mut().max_by_key(|w| **w);
         match widest {
             Some(widest) if *widest > FIXED_MIN => *widest -= 1,
-            // No room even for the least of all: the last ones go.
+            // Even the smallest widths have no room: the last columns are hidden.
             _ => match widths.iter().rposition(|w| *w > 0) {
                 Some(last) if widths.iter().filter(|w| **w > 0).count() > 1 => widths[last] = 0,
                 _ => break,
@@ -140,7 +140,7 @@ fn widths(columns: &[Column], room: u16, gap: u16) -> Vec<u16> {
     widths
 }
 
-/// A pane without rows says what would be here, and how it gets here.
+/// Draws a pane without rows: what would be here, and how it gets here.
 fn draw_empty(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     let look = canvas.look;
     let mut y = area.y + u16::from(area.height > 4);
