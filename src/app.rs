@@ -1,7 +1,8 @@
-//! Puts the rooms together: which mode this is, which engine it speaks to, and the exit code.
+//! Composes the program: chooses the mode of this process and the engine that it uses, and returns the exit
+//! code.
 //!
 //! The decisions ([`mode`], [`places`], [`way`]) are pure functions of the command line, the
-//! settings and what was found; the rest wires.
+//! settings and what was found; the rest is wiring.
 
 mod clouds;
 #[cfg(feature = "console")]
@@ -25,7 +26,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::Parser as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -47,24 +47,24 @@ use crate::system::config::{self, ConfigError, Settings, Surroundings};
 use crate::system::private;
 use crate::system::telemetry::{self, Verbosity};
 
-/// How long an engine may take from its lock to its socket.
+/// How long an engine may take from locking its ledger to serving its socket.
 const ATTACH_MAX: Duration = Duration::from_secs(5);
-/// In the state folder: what an engine says that goes on without the console that started it.
+/// The log, in the state folder, of an engine that continues without the console that started it.
 const ENGINE_LOG: &str = "engine.log";
 const ATTACH_AGAIN: Duration = Duration::from_millis(100);
 
-/// Parses the command line, does what it says, and ends with CONTRACT's exit code.
+/// Parses the command line, carries it out, and returns an exit code of `assets/contract.md`.
 pub fn main() -> ExitCode {
     let around = Surroundings::of_process();
-    let exit = match Cli::try_parse() {
+    let exit = match Cli::of_process() {
         Ok(cli) => run(cli, &around),
         Err(error) => not_understood(&error),
     };
     ExitCode::from(exit.code())
 }
 
-/// Help and version go to standard output; what is not understood, with the nearest word that is, to
-/// standard error, as JSON where JSON was asked for.
+/// Prints help and version to standard output. Prints what was not understood, with the nearest known word,
+/// to standard error, as JSON if JSON was asked for.
 fn not_understood(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         // The reader may have left (`gone --help | head`).
@@ -92,7 +92,7 @@ fn not_understood(error: &clap::Error) -> Exit {
 }
 
 fn complain(failure: &Failure, style: Style, format: Format) {
-    // Standard error is the last place to tell; if it is gone too, the code remains.
+    // Standard error is the last place to report; if it is gone too, the exit code remains.
     let _ = failure.write(&mut io::stderr().lock(), style, format);
 }
 
@@ -117,7 +117,7 @@ pub enum Mode {
 }
 
 /// # Errors
-/// Words that do not go together.
+/// The arguments exclude each other.
 pub fn mode(engine: bool, print_config: bool, verb: Option<Verb>) -> Result<Mode, Failure> {
     match (engine, print_config, verb) {
         (false, true, None) => Ok(Mode::PrintConfig),
@@ -148,24 +148,24 @@ pub fn mode(engine: bool, print_config: bool, verb: Option<Verb>) -> Result<Mode
     }
 }
 
-/// Where the state of this process is.
+/// The paths of this process's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// Private (0700): the ledger's usual place, logs.
+    /// The private folder (0700) of the logs, and by default of the ledger.
     pub state: PathBuf,
     pub ledger: PathBuf,
-    /// Whether the ledger was named: then no other engine than that ledger's is meant.
+    /// Whether the ledger was named, so that only the engine of that ledger is used.
     pub ledger_named: bool,
-    /// The socket that an engine of ours serves.
+    /// The socket that our own engine serves.
     pub serve: PathBuf,
-    /// The socket at which an engine is looked for.
+    /// The socket where a running engine is looked for.
     pub reach: PathBuf,
-    /// Where the key of a backup's audit seal may be: beside the usual ledgers.
+    /// Possible paths of the key of a backup's audit seal: beside the usual ledgers.
     pub seal_keys: Vec<PathBuf>,
 }
 
-/// The sandbox has a ledger, a socket and logs of its own, and never meets the engine of a real
-/// cloud: `$GONE_SOCKET` and the settings' ledger do not count for it.
+/// Returns the paths. The sandbox has its own ledger, socket and logs, and never uses the engine of a real
+/// cloud: `$GONE_SOCKET` and the settings' ledger do not apply to it.
 ///
 /// # Errors
 /// There is no home, or the ledger is on a database server.
@@ -221,16 +221,16 @@ pub fn places(
     })
 }
 
-/// To which engine a console or a verb speaks.
+/// The engine that a console or a verb uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineSource {
     Attach(PathBuf),
-    /// Bring one along, for as long as this process lives.
+    /// Start one in this process, for as long as the process lives.
     Embed,
 }
 
-/// The engine that owns the ledger, by the socket that its lock file names; else one that listens,
-/// unless another ledger was named; else our own. `owner` is none if no process holds the lock.
+/// Chooses the engine: the one that owns the ledger, by the socket that its lock file names; else one that
+/// listens, unless another ledger was named; else our own. `owner` is `None` if no process holds the lock.
 pub fn way(
     places: &Places,
     owner: Option<Option<PathBuf>>,
@@ -245,8 +245,8 @@ pub fn way(
     }
 }
 
-/// Whether there is a socket to attach to. One that cannot be trusted counts: attaching to it then says why
-/// not, where an engine of our own would only hide it.
+/// Whether there is a socket to attach to. An untrusted socket counts: attaching to it then says why it is
+/// refused, whereas an engine of our own would only hide the problem.
 fn listens(socket: &Path) -> bool {
     match private::check_socket(socket) {
         Ok(()) => true,
@@ -264,7 +264,7 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
         verb,
     } = cli;
     if new_session {
-        // Refused only to who leads a session already, which is as good.
+        // This fails only if the process already leads a session, which is as good.
         let _ = rustix::process::setsid();
     }
     let style = Style::of_process(around, global.no_color, global.ascii);
@@ -345,7 +345,7 @@ fn log_to_stderr(global: &Global, style: Style, engine: bool) -> io::Result<()> 
     telemetry::to_stderr(format, Verbosity { times, engine })
 }
 
-/// Of an engine that a console left running.
+/// Sends the log to a file, for an engine that a console left running.
 fn log_to_file(global: &Global, around: &Surroundings) -> Result<(), Failure> {
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
@@ -360,8 +360,8 @@ fn log_to_file(global: &Global, around: &Surroundings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The settings as they are written, and their file; the console's keys are checked for every mode, so
-/// that a wrong one is found before the night in which it is pressed.
+/// Reads the settings, and returns their file too. The console's keys are checked in every mode, so that a
+/// wrong one is found before somebody needs it.
 fn read_settings(
     global: &Global,
     around: &Surroundings,
@@ -375,7 +375,7 @@ fn read_settings(
     Ok((settings, file))
 }
 
-/// The settings, with what the command line adds.
+/// Reads the settings, and adds the options of the command line.
 fn settings(global: &Global, around: &Surroundings) -> Result<Settings, Failure> {
     let (mut settings, _) = read_settings(global, around).map_err(|error| {
         let advice = "`gone --print-config` shows every key.";
@@ -385,7 +385,7 @@ fn settings(global: &Global, around: &Surroundings) -> Result<Settings, Failure>
     Ok(settings)
 }
 
-/// A verb, as a client of the engine that runs, or with one of its own for the length of the call.
+/// Runs a verb as a client of the running engine, or with its own engine for the length of the call.
 async fn client(
     global: &Global,
     around: &Surroundings,
@@ -404,8 +404,8 @@ async fn client(
         }
     };
     let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
-    // Not locked: the engine's logs go there too, from other threads, and would wait for the lock
-    // with all that they hold.
+    // Standard error is not locked: other threads of the engine log there too, and would wait for the lock
+    // with everything that they hold.
     let mut err = Tolerant::new(io::stderr());
     let session = Session {
         control,
@@ -426,7 +426,7 @@ async fn client(
     Ok(exit)
 }
 
-/// The engine across a socket. One that starts or ends just now is given a moment.
+/// Attaches to the engine at a socket. An engine that is starting or ending is given a moment.
 async fn attach(socket: &Path) -> Result<Arc<dyn Control>, Failure> {
     let since = Instant::now();
     loop {
@@ -451,12 +451,12 @@ async fn attach(socket: &Path) -> Result<Arc<dyn Control>, Failure> {
     }
 }
 
-/// The headless engine: until it is told to end.
+/// Runs the headless engine until a signal ends it.
 async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failure> {
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
     let mut told = ToldToEnd::listen()?;
-    // Started from a terminal that goes away, it stays.
+    // The engine stays when the terminal that started it goes away.
     let mut hangup = signal(SignalKind::hangup())?;
     let mut embedded = tokio::select! {
         embedded = embedded::embed_to_stay(global, settings, &places, around) => embedded?,
@@ -479,7 +479,7 @@ async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-/// The practice cloud alone, for any client: until it is told to end.
+/// Serves the practice cloud alone, for any client, until a signal ends it.
 async fn serve_sandbox(args: SandboxArgs) -> Result<Exit, Failure> {
     let tried = "serve the practice cloud";
     let scenario = match &args.scenario {
@@ -520,8 +520,8 @@ async fn serve_sandbox(args: SandboxArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The signals that end a server. Listened for before it says anywhere that it is there: who reads
-/// that may end it in the same instant.
+/// The signals that end a server. It listens for them before it announces itself anywhere, because a reader
+/// of the announcement may end it at once.
 struct ToldToEnd {
     terminate: Signal,
     interrupt: Signal,
@@ -543,7 +543,7 @@ impl ToldToEnd {
     }
 }
 
-/// Cancelled by the first ctrl-c; the second one ends the process.
+/// Returns a token that the first ctrl-c cancels; the second one ends the process.
 fn interrupt() -> CancellationToken {
     let token = CancellationToken::new();
     let interrupted = token.clone();
@@ -558,11 +558,11 @@ fn interrupt() -> CancellationToken {
     token
 }
 
-/// A line typed after it was asked for: what was typed ahead answers another question.
+/// Returns a reader of one line, which discards input typed ahead: that answers another question.
 fn read_line() -> ReadLine {
     Arc::new(|| {
         let stdin = io::stdin();
-        // No terminal, nothing typed ahead.
+        // Errors are ignored: without a terminal nothing was typed ahead.
         let _ = rustix::termios::tcflush(&stdin, rustix::termios::QueueSelector::IFlush);
         let mut line = String::new();
         stdin.lock().read_line(&mut line)?;

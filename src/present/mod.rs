@@ -1,5 +1,5 @@
-//! Texts for people, written once for all front ends: words for kinds, numbers and durations, and short sentences
-//! about deletions, steps and blockers. Pure text: a front end escapes it and adds its own colours.
+//! Texts for people, written once for all front ends: words for kinds, numbers and durations, and short
+//! sentences about deletions, steps and blockers. Pure text: a front end escapes it and adds its own colours.
 
 mod sentences;
 mod words;

@@ -7,7 +7,7 @@ use crate::domain::model::{
     Blocker, Deletion, EventKind, RefusalRule, ResourceKey, Step, StepError, StepState, Target,
 };
 
-/// `floating IP 203.0.113.9 (project demo, not in this plan)`
+/// Describes a blocker: `floating IP 203.0.113.9 (project demo, not in this plan)`.
 pub fn blocker_words(blocker: &Blocker) -> String {
     if let Some(name) = silent_deployment(blocker) {
         return format!("deployment {name} (its clearance is pending)");
@@ -34,8 +34,8 @@ pub fn blocker_words(blocker: &Blocker) -> String {
     format!("{words} ({owner}, {plan})")
 }
 
-/// `port 4fdb… "web-1" at prod/RegionOne (project demo, since 2026-11-02T03:04:05Z, not in this plan)`: for programs and
-/// for whoever has to find the blocker (P2).
+/// Describes a blocker for programs and for people who have to find it (P2): `port 4fdb… "web-1" at
+/// prod/RegionOne (project demo, since 2026-11-02T03:04:05Z, not in this plan)`.
 pub fn blocker_words_in_full(blocker: &Blocker) -> String {
     if let Some(name) = silent_deployment(blocker) {
         return format!("deployment {name} (its clearance is pending)");
@@ -59,7 +59,7 @@ pub fn blocker_words_in_full(blocker: &Blocker) -> String {
     format!("{kind} {id}{name} at {site} ({})", facts.join(", "))
 }
 
-/// `network web (4fdb…@prod/RegionOne)`, or without the name where there is none.
+/// `network web (4fdb…@prod/RegionOne)`, or without the name if there is none.
 pub fn target_in_full(target: &Target) -> String {
     if target.name.is_empty() {
         return target.key.to_string();
@@ -84,7 +84,7 @@ pub fn answer_words(error: &StepError) -> String {
     format!("{head}: {}{request}", error.message)
 }
 
-/// `409 PortInUse`, or what stands in its place.
+/// `409 PortInUse (blocked)`, or the error class alone if there is no status and no type.
 pub fn cause_words(cause: &Cause) -> String {
     let Some(class) = cause.class else {
         return "without an answer".to_owned();
@@ -144,7 +144,7 @@ pub fn target_words(deletion: &Deletion) -> String {
     }
 }
 
-/// `120/536`, what is done of what there is.
+/// `120/536`, the steps that have ended, of all.
 pub fn progress_words(deletion: &Deletion) -> String {
     let total = thousands(deletion.counts.total);
     format!("{}/{total}", thousands(deletion.counts.ended()))

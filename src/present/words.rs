@@ -20,7 +20,7 @@ pub fn kind_words(kind: &KindName) -> String {
     words.join(" ")
 }
 
-/// `web`, or the short id of what has no name.
+/// The name, or the short id of a resource without a name.
 pub fn name_or_id<'a>(name: &'a str, id: &'a str) -> &'a str {
     if name.is_empty() { short_id(id) } else { name }
 }

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::{Command, CommandFactory as _, Parser as _};
 use clap_complete::Shell;
 use gone::app::{EngineSource, Mode, Places, mode, places, way};
 use gone::domain::mapping::{CopiedBy, Mapping};
 use gone::domain::model::{ErrorClass, Site};
-use gone::frontends::cli::args::{Cli, EngineVerb, Format, Global, Verb, Wait};
+use gone::frontends::cli::args::{Cli, EngineVerb, Format, Global, Verb, Wait, command};
 use gone::frontends::cli::output::Style;
 use gone::frontends::cli::{Exit, describe, doctor as view};
 use gone::frontends::offline::doctor::{
@@ -433,6 +433,30 @@ fn shells_are_told_every_verb() {
                 verb.get_name()
             );
         }
+    }
+}
+
+#[test]
+fn the_brief_help_of_each_verb_fits_a_small_screen_with_an_example() {
+    fn check(command: &Command) {
+        let name = command.get_name().to_owned();
+        let help = command.clone().term_width(80).render_help().to_string();
+        assert!(help.lines().count() <= 24, "{name}:\n{help}");
+        assert!(help.lines().all(|line| line.len() <= 80), "{name}:\n{help}");
+        let verbs = command.get_subcommands();
+        verbs
+            .filter(|verb| verb.get_name() != "help")
+            .for_each(check);
+    }
+    let mut program = command();
+    program.build();
+    for verb in program
+        .get_subcommands()
+        .filter(|verb| verb.get_name() != "help")
+    {
+        let help = verb.clone().render_help().to_string();
+        assert!(help.contains("Examples:\n  gone "), "{help}");
+        check(verb);
     }
 }
 

@@ -49,7 +49,7 @@ impl Act {
         }
     }
 
-    /// A site is CLOUD/REGION, which no id is.
+    /// Returns the command for a site. A site is written CLOUD/REGION, which no id is.
     fn on_site(self, word: &str) -> Option<Command> {
         let (cloud, region) = word.split_once('/')?;
         let site = Site::region(cloud, region);
@@ -60,7 +60,7 @@ impl Act {
         }
     }
 
-    /// Whether a delete may be sent because of it.
+    /// Whether the action may cause a delete to be sent.
     fn sends(self) -> bool {
         matches!(self, Self::Retry | Self::Resume)
     }
@@ -70,7 +70,7 @@ impl Act {
 struct Done {
     id: String,
     did: &'static str,
-    /// How many steps it moved.
+    /// Number of steps that it moved.
     moved: u64,
 }
 
@@ -128,7 +128,7 @@ async fn carry_on(session: &mut Session<'_>, tried: &str, dry_run: bool) -> Resu
 
 #[derive(Serialize)]
 struct Pruned {
-    /// Of the ledger.
+    /// Number of rows removed from the ledger.
     rows: u64,
 }
 
@@ -156,7 +156,7 @@ pub(super) async fn prune(session: &mut Session<'_>, args: &PruneArgs) -> Result
     Ok(Exit::Done)
 }
 
-/// Every id is tried, also after one that fails; the exit code is that of the worst.
+/// Handles every id, even after one that fails; the exit code is that of the worst.
 pub(super) async fn run(
     session: &mut Session<'_>,
     act: Act,
@@ -187,7 +187,7 @@ pub(super) async fn run(
     Ok(Exit::first_of(exits))
 }
 
-/// An id is a deletion's; for a retry also the number of a step, where no deletion ends so.
+/// Acts on a site or a deletion; for a retry also on a step by its number, if no deletion's id ends with it.
 async fn one(session: &Session<'_>, act: Act, id: &str, reason: &str) -> Result<Done, Failure> {
     let tried = format!("{} {id}", act.verb());
     if let Some(command) = act.on_site(id) {

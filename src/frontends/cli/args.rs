@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{
+    Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum,
+};
 
 use crate::domain::duration;
 use crate::domain::model::{DriftPolicy, OnFailure, PlanOptions, Site};
@@ -25,10 +27,8 @@ failed or purged, 5 unreachable, 6 refused, 7 the plan has drifted, 8 still runn
 
 /// Deletes cloud resources, and keeps at it until they are gone.
 #[derive(Debug, Parser)]
-#[command(name = "gone", version, after_help = EXAMPLES, args_conflicts_with_subcommands = false)]
+#[command(name = "gone", version, after_long_help = EXAMPLES, args_conflicts_with_subcommands = false)]
 pub struct Cli {
-    #[command(flatten)]
-    pub global: Global,
     /// Run the engine without a console
     #[arg(long)]
     pub engine: bool,
@@ -41,64 +41,107 @@ pub struct Cli {
     /// Show every setting with its default, as a settings file
     #[arg(long)]
     pub print_config: bool,
+    #[command(flatten)]
+    pub global: Global,
     #[command(subcommand)]
     pub verb: Option<Verb>,
+}
+
+/// The command line. `-h` of a verb fits a small screen: its own options and two examples; `--help` has the rest.
+pub fn command() -> Command {
+    with_brief_help(Cli::command())
+}
+
+fn with_brief_help(command: Command) -> Command {
+    let long = command.get_after_long_help().map(ToString::to_string);
+    let examples = long.iter().flat_map(|text| text.lines());
+    let examples: Vec<&str> = examples
+        .filter(|line| line.starts_with("  gone "))
+        .take(2)
+        .collect();
+    let command = match examples.is_empty() {
+        true => command,
+        false => {
+            let examples = examples.join("\n");
+            let more = "All options, also the global ones (--cloud, --region, -o): --help";
+            command.after_help(format!("Examples:\n{examples}\n{more}"))
+        }
+    };
+    command.mut_subcommands(with_brief_help)
+}
+
+impl Cli {
+    /// The arguments of this process.
+    ///
+    /// # Errors
+    /// They are wrong, or ask for help; the error says so.
+    pub fn of_process() -> Result<Self, clap::Error> {
+        let matches = command().try_get_matches()?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))
+    }
 }
 
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct Global {
     /// Settings file [default: $XDG_CONFIG_HOME/gone/config.toml]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The ledger's file [default: $XDG_STATE_HOME/gone/ledger.db]
-    #[arg(long, global = true, value_name = "PATH")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "PATH")]
     pub ledger: Option<PathBuf>,
     /// The engine's socket
-    #[arg(long, global = true, value_name = "PATH")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Only this cloud of clouds.yaml
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub cloud: Option<String>,
     /// Only this region; may be given several times
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub region: Vec<String>,
     /// All regions of each cloud, not only the one that clouds.yaml names
-    #[arg(long, global = true, conflicts_with = "region")]
+    #[arg(long, global = true, hide_short_help = true, conflicts_with = "region")]
     pub all_regions: bool,
     /// Send nothing that changes a cloud
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     pub read_only: bool,
     /// Use the built-in practice cloud, with a ledger of its own
-    #[arg(long, global = true, value_name = "SCENARIO", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "SCENARIO", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub sandbox: Option<String>,
     /// How results are written; dot and mermaid draw a plan
     #[arg(
         short,
         long,
         global = true,
+        hide_short_help = true,
         value_enum,
         value_name = "FORMAT",
         default_value = "table"
     )]
     pub output: Format,
     /// No colours, also on a terminal
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     pub no_color: bool,
     /// Only ASCII characters
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     pub ascii: bool,
     /// The console over a line of some 9,600 bit/s: only ASCII, and little is written for a key
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     pub low_bandwidth: bool,
     /// The console by lines, for screen readers; also where TERM is dumb
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     pub plain: bool,
     /// How logs are written [default: text on a terminal, else json]
-    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_enum,
+        value_name = "FORMAT"
+    )]
     pub log_format: Option<LogFormatArg>,
     /// Tell more in the logs; twice for still more
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, hide_short_help = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }
 
@@ -141,46 +184,46 @@ pub enum Verb {
 #[derive(Debug, Subcommand)]
 pub enum EngineVerb {
     /// Show what a deletion would do, and send no write call
-    #[command(after_help = PLAN_EXAMPLES)]
+    #[command(after_long_help = PLAN_EXAMPLES)]
     Plan(PlanArgs),
     /// Delete resources, and keep at it until they are gone
-    #[command(after_help = DELETE_EXAMPLES)]
+    #[command(after_long_help = DELETE_EXAMPLES)]
     Delete(DeleteArgs),
-    /// List deletions, what is stuck or waits and why, tombstones, orphans, sites, gates, deployments, or the resources of a kind
-    #[command(after_help = LIST_EXAMPLES)]
+    /// List deletions, what needs a person, sites, or the resources of a kind
+    #[command(after_long_help = LIST_EXAMPLES)]
     List(ListArgs),
-    /// Show one deletion: counts, what does not move and why, what happened last
-    #[command(after_help = SHOW_EXAMPLES)]
+    /// Show one deletion: its counts, its blocked steps and its last events
+    #[command(after_long_help = SHOW_EXAMPLES)]
     Show(IdArg),
-    /// Show a deletion's steps, what must go first below what waits for it
-    #[command(after_help = TREE_EXAMPLES)]
+    /// Show a deletion's steps as a tree, dependents below what waits for them
+    #[command(after_long_help = TREE_EXAMPLES)]
     Tree(IdArg),
-    /// Say why a resource does not go, or what would hold it
-    #[command(after_help = EXPLAIN_EXAMPLES)]
+    /// Say why a resource does not go, or what would block its deletion
+    #[command(after_long_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),
-    /// Tell what happens, as it happens; of one deletion until it is settled
-    #[command(after_help = WATCH_EXAMPLES)]
+    /// Show events as they happen, of all deletions or of one until it ends
+    #[command(after_long_help = WATCH_EXAMPLES)]
     Watch(WatchArgs),
-    /// Put what is stuck or blocked back to work
-    #[command(after_help = RETRY_EXAMPLES)]
+    /// Retry stuck and blocked steps
+    #[command(after_long_help = RETRY_EXAMPLES)]
     Retry(RetryArgs),
     /// Accept or refuse the resources that appeared after a deletion's plan
-    #[command(after_help = DRIFT_EXAMPLES)]
+    #[command(after_long_help = DRIFT_EXAMPLES)]
     Drift(DriftArgs),
-    /// Show what can be done about what is stuck, or with --rung do it
-    #[command(after_help = PURGE_EXAMPLES)]
+    /// Show the purge ladder of a stuck deletion or step, or take a rung of it
+    #[command(after_long_help = PURGE_EXAMPLES)]
     Purge(PurgeArgs),
-    /// Let the tombstone of a resource go that is there after its end, or a deployment that is gone for good
-    #[command(after_help = RELEASE_EXAMPLES)]
+    /// Release the tombstone of a resource that still exists, or a dead deployment
+    #[command(after_long_help = RELEASE_EXAMPLES)]
     Release(ReleaseArgs),
-    /// Send no further delete; what was sent runs to its end
-    #[command(after_help = CANCEL_EXAMPLES)]
+    /// Cancel deletions: send nothing more; what was sent runs to its end
+    #[command(after_long_help = CANCEL_EXAMPLES)]
     Cancel(IdArgs),
-    /// Send nothing more, of a deletion or to a site, until resumed
-    #[command(after_help = PAUSE_EXAMPLES)]
+    /// Pause a deletion or a site: send nothing more until it is resumed
+    #[command(after_long_help = PAUSE_EXAMPLES)]
     Pause(PauseArgs),
-    /// Go on after a pause
-    #[command(after_help = RESUME_EXAMPLES)]
+    /// Resume a paused deletion or site
+    #[command(after_long_help = RESUME_EXAMPLES)]
     Resume(PauseArgs),
     /// As `gone ledger prune`.
     #[command(skip)]
@@ -190,37 +233,37 @@ pub enum EngineVerb {
 /// Verbs that need no engine.
 #[derive(Debug, Subcommand)]
 pub enum LocalVerb {
-    /// Check what the kinds let happen: deletions that could never end, and how to mend that
-    #[command(after_help = CHECK_EXAMPLES)]
+    /// Check the kinds for deletions that could never end
+    #[command(after_long_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
     /// Check clouds, rights, ledger, socket and terminal, and say what to do
-    #[command(after_help = DOCTOR_EXAMPLES)]
+    #[command(after_long_help = DOCTOR_EXAMPLES)]
     Doctor,
     /// Check, copy or write out the ledger, also while an engine works on it
-    #[command(after_help = LEDGER_EXAMPLES)]
+    #[command(after_long_help = LEDGER_EXAMPLES)]
     Ledger(LedgerArgs),
-    /// List who did what, when and why; verify that no row is missing; write all rows out
-    #[command(after_help = AUDIT_EXAMPLES)]
+    /// Show, verify and export the audit: who did what, when and why
+    #[command(after_long_help = AUDIT_EXAMPLES)]
     Audit(AuditArgs),
-    /// Show how a ledger stood at any time: what was known when
-    #[command(after_help = REPLAY_EXAMPLES)]
+    /// Show a ledger as it was at any time
+    #[command(after_long_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
-    /// Try how people are told of what needs them
-    #[command(after_help = NOTIFY_EXAMPLES)]
+    /// Test the notices about what needs a person
+    #[command(after_long_help = NOTIFY_EXAMPLES)]
     Notify(NotifyArgs),
     /// Serve the practice cloud, and nothing else
-    #[command(after_help = SANDBOX_EXAMPLES)]
+    #[command(after_long_help = SANDBOX_EXAMPLES)]
     Sandbox(SandboxArgs),
-    /// Write what a shell needs to complete verbs and options
-    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    /// Write a shell's completion script
+    #[command(after_long_help = COMPLETIONS_EXAMPLES)]
     Completions(CompletionsArgs),
     /// Write the manual's pages, as `man` reads them
-    #[command(after_help = MAN_EXAMPLES)]
+    #[command(after_long_help = MAN_EXAMPLES)]
     Man(ManArgs),
 }
 
 const PLAN_EXAMPLES: &str = "\
-TARGET is KIND/ID-or-NAME[@CLOUD[/REGION]]. % escapes, so %2F is a slash in a name.
+In a TARGET, % escapes: %2F is a slash in a name.
 
 Examples:
   gone plan network/web@prod/RegionOne --cascade
@@ -229,7 +272,7 @@ Examples:
   gone plan network/web --cascade -o dot | dot -Tsvg > plan.svg";
 
 const DELETE_EXAMPLES: &str = "\
-TARGET is KIND/ID-or-NAME[@CLOUD[/REGION]]. % escapes, so %2F is a slash in a name.
+In a TARGET, % escapes: %2F is a slash in a name.
 
 Examples:
   gone delete network/web@prod/RegionOne --cascade
@@ -286,8 +329,8 @@ Examples:
   gone retry --all --kind port --site prod/RegionOne";
 
 const PURGE_EXAMPLES: &str = "\
-The rungs, from the lowest on: retry, unpin (remove the edges that hold it), runbook (what to do by
-hand, for this one id), forget (give it up: what is there becomes an orphan).
+The rungs, from the lowest on: retry, unpin (remove the edges that hold it), runbook (what to do
+manually, for this one id), forget (abandon it: what still exists becomes an orphan).
 
 Examples:
   gone purge 9f86d081                   what is offered, what each does, and why others are not
@@ -295,11 +338,11 @@ Examples:
   gone purge 9f86d081 --rung forget --confirm 9f86d081 --reason 'ticket 4711'";
 
 const RELEASE_EXAMPLES: &str = "\
-A tombstone is let go only of what is seen to be there, and on which no deletion works.
+A tombstone is released only if its resource is confirmed to exist and no deletion works on it.
 
-A deployment is one that refers to what is here: gone list deployments shows them. Once it is
-released, its word is waited for no more: what it still has may point at nothing. So the name is
-asked for, but with --yes.
+`gone list deployments` shows the deployments that refer to resources here. After the release of one,
+no deletion waits for its clearance any more, and what it still has may point at nothing. So its name
+must be typed, unless --yes is given.
 
 Examples:
   gone release port/4fdb...@prod/RegionOne
@@ -321,8 +364,8 @@ Examples:
   gone resume prod/RegionOne";
 
 const CHECK_EXAMPLES: &str = "\
-Looks at the kinds alone, those that it brings and those of $XDG_CONFIG_HOME/gone/kinds: no cloud is
-asked. Exit 2 if there is an error, or a file that cannot be read; notes are 0.
+Reads the built-in kinds and those in $XDG_CONFIG_HOME/gone/kinds, and asks no cloud. Exits with 2 if
+there is an error or a file cannot be read; notes alone exit with 0.
 
 Examples:
   gone check kinds                      each finding with its smallest example, and the fix
@@ -366,9 +409,8 @@ const REPLAY_EXAMPLES: &str = "\
 Opens the console on a copy: the ledger is only read, also while an engine has it. There , and .
 go an event back and on, < and > a twentieth of the whole, { and } to its ends, and :at to a time.
 
-What has no event is not told apart: a call in flight shows as ready, what was due again as
-blocked until it is answered; many steps that were tried again at once show so if they were sent
-again later.
+A replay shows only what left an event: a call in flight is shown as ready, and a step whose retry was
+due as blocked until it was answered.
 
 Examples:
   gone replay /backup/gone.db           from its end
@@ -376,8 +418,8 @@ Examples:
   gone replay ledger.db --from -1h -o json    its deletions as they stood then";
 
 const NOTIFY_EXAMPLES: &str = "\
-The engine tells people by webhook and mail, as [notify] in the settings says, when something is stuck,
-refused while nobody waits, or a site was paused.
+The engine sends notices by webhook and mail, by [notify] of the settings, when something is stuck, was
+refused while nobody waited, or when a site was paused.
 
 Examples:
   gone notify test                      send a test by each, and say what was answered
@@ -410,11 +452,12 @@ impl EngineVerb {
 
 #[derive(Clone, Debug, Args)]
 pub struct PlanArgs {
+    /// KIND/ID-or-NAME[@CLOUD[/REGION]], such as network/web@prod
     #[arg(required = true, value_name = "TARGET")]
     pub targets: Vec<String>,
     #[command(flatten)]
     pub options: PlanFlags,
-    /// Keep the plan in a file, with its hash, for `delete --plan`
+    /// Write the plan to a file, for `delete --plan`
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Exit with 6 if something refuses
@@ -428,19 +471,29 @@ pub struct PlanFlags {
     /// Also delete what depends on the targets
     #[arg(long)]
     pub cascade: bool,
-    /// When a step fails: go on with what is independent, or stop [default: continue]
-    #[arg(long, value_enum, value_name = "POLICY")]
+    /// After a failed step: continue (default) or stop
+    ///
+    /// `continue` goes on with the steps that do not depend on the failed one.
+    #[arg(long, value_enum, value_name = "POLICY", hide_possible_values = true)]
     pub on_failure: Option<OnFailureArg>,
-    /// When the cloud changes on the way: ask a person, absorb it, or refuse [default: ask]
-    #[arg(long, value_enum, value_name = "POLICY")]
+    /// On drift: ask (default), absorb or refuse
+    ///
+    /// Drift is a resource that appears after the plan: a person is asked, it is deleted too, or the deletion ends.
+    #[arg(long, value_enum, value_name = "POLICY", hide_possible_values = true)]
     pub drift: Option<DriftArg>,
-    /// Delete the floating IPs too, which would stay, disassociated
+    /// Delete the floating IPs too
+    ///
+    /// Without this they stay, disassociated.
     #[arg(long)]
     pub release_floating_ips: bool,
-    /// Also delete what other projects may use: public and community images, shared networks
+    /// Also delete what other projects may use
+    ///
+    /// These are public and community images, and shared networks.
     #[arg(long)]
     pub include_public: bool,
-    /// Delete the Keystone project too, once all that belongs to it is gone in each region
+    /// Delete the Keystone project too, at the end
+    ///
+    /// It goes once everything that belongs to it is gone in each region.
     #[arg(long)]
     pub with_project: bool,
 }
@@ -493,6 +546,7 @@ impl From<DriftArg> for DriftPolicy {
 
 #[derive(Clone, Debug, Args)]
 pub struct DeleteArgs {
+    /// KIND/ID-or-NAME[@CLOUD[/REGION]], such as network/web@prod
     #[arg(
         required_unless_present = "plan",
         conflicts_with = "plan",
@@ -501,14 +555,15 @@ pub struct DeleteArgs {
     pub targets: Vec<String>,
     #[command(flatten)]
     pub options: PlanFlags,
-    /// Exactly the plan in this file, or nothing
+    /// Delete exactly the plan in this file, or nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cascade", "on_failure", "drift", "release_floating_ips", "include_public", "with_project"])]
     pub plan: Option<PathBuf>,
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
-    /// Wait until all is gone or needs a person, at most so long (30s, 5m, 2h); until then it is also
-    /// planned again while a cloud does not answer
+    /// Wait for the end, at most so long (30s, 5m, 2h)
+    ///
+    /// Waits until everything is gone or needs a person. While a cloud does not answer, the deletion is planned again.
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_wait)]
     pub wait: Option<Wait>,
     #[command(flatten)]
@@ -517,7 +572,7 @@ pub struct DeleteArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct Why {
-    /// Why, for the audit and for whoever looks later
+    /// The reason, for the audit
     #[arg(
         long,
         value_name = "TEXT",
@@ -547,10 +602,12 @@ fn parse_wait(text: &str) -> Result<Wait, String> {
 
 #[derive(Clone, Debug, Args)]
 pub struct ListArgs {
-    /// deletions, stuck, causes, retrying, tombstones, orphans, sites, gates, deployments, or a kind such as network
+    /// The list: deletions, stuck, causes, retrying, tombstones, orphans, sites, gates, deployments, or a kind
     #[arg(default_value = "deletions", value_name = "WHAT")]
     pub what: ListWhat,
-    /// Only deletions, steps and tombstones that are in their state for longer than this (24h without a value)
+    /// Only rows that have been in their state for longer [24h without a value]
+    ///
+    /// Applies to deletions, stuck, retrying and tombstones.
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "24h", value_parser = duration::parse)]
     pub older_than: Option<Duration>,
 }
@@ -659,7 +716,7 @@ pub struct RetryArgs {
     /// Ids of deletions, or their last 8 characters; numbers of steps
     #[arg(required_unless_present = "all", value_name = "ID")]
     pub ids: Vec<String>,
-    /// All that is stuck or blocked, as far as the options below fit
+    /// All stuck and blocked steps that the options below match
     #[arg(long, conflicts_with = "ids")]
     pub all: bool,
     /// Only of this kind
@@ -668,13 +725,13 @@ pub struct RetryArgs {
     /// Only at this site
     #[arg(long, requires = "all", value_name = "CLOUD/REGION")]
     pub site: Option<Site>,
-    /// Only what was last answered with this type, such as NetworkInUse
+    /// Only after this error type, such as NetworkInUse
     #[arg(long = "type", requires = "all")]
     pub error_type: Option<String>,
-    /// Only what was last answered with this HTTP status
+    /// Only after this HTTP status
     #[arg(long, requires = "all")]
     pub status: Option<u16>,
-    /// Say how many may be tried and how many not, and do nothing
+    /// Count what can be retried, and do nothing
     #[arg(long, requires = "all")]
     pub dry_run: bool,
 }
@@ -696,7 +753,7 @@ pub struct PurgeArgs {
     /// Take this rung: retry, unpin, runbook or forget
     #[arg(long, value_name = "NAME", requires = "confirm", value_parser = Rung::parse)]
     pub rung: Option<Rung>,
-    /// The short id of the deletion, so that it is the one that is meant
+    /// The deletion's short id, as a confirmation
     #[arg(long, value_name = "SHORT-ID", requires = "rung")]
     pub confirm: Option<String>,
     #[command(flatten)]
@@ -717,6 +774,7 @@ pub struct ReleaseArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct ExplainArgs {
+    /// KIND/ID-or-NAME[@CLOUD[/REGION]], such as network/web@prod
     #[arg(value_name = "TARGET")]
     pub target: String,
 }
@@ -729,7 +787,7 @@ pub struct SandboxArgs {
     /// Names of its regions [default: the scenario's, or RegionOne]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub regions: Vec<String>,
-    /// A file that says what there is and what goes wrong
+    /// A file with its resources and faults
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
     /// Write a clouds.yaml for its clients here
@@ -769,7 +827,9 @@ pub struct ManArgs {
 pub struct ReplayArgs {
     /// A ledger, a backup of one, or a colleague's
     pub ledger: PathBuf,
-    /// The time to begin with: RFC 3339, HH:MM[:SS] of its last day, or -1h before its end [default: its end]
+    /// The time to begin with, such as 03:12 or -1h [default: its end]
+    ///
+    /// RFC 3339, `HH:MM[:SS]` of the ledger's last day, or a duration before its end.
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub from: Option<String>,
 }
@@ -782,7 +842,9 @@ pub struct NotifyArgs {
 
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub enum NotifyWork {
-    /// Send a test message by each channel; exit 2 if there is none, 5 if one cannot be reached
+    /// Send a test notice by each channel
+    ///
+    /// Exits with 2 if there is no channel, and with 5 if one cannot be reached.
     Test,
 }
 
@@ -794,7 +856,7 @@ pub struct CheckArgs {
 
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub enum CheckWork {
-    /// All kinds: cascades that get stuck, cycles, and references that cannot do what they say
+    /// Check all kinds: stuck cascades, cycles, references that cannot work
     Kinds,
 }
 
@@ -814,13 +876,13 @@ pub enum AuditWork {
     },
     /// Check that each row is what was written, and that none is missing
     Verify {
-        /// What an earlier `verify`, or the engine's log, said: its rows must still be there
+        /// LENGTH:HASH of an earlier `verify`: its rows must still be there
         #[arg(long, value_name = "LENGTH:HASH")]
         head: Option<String>,
     },
     /// Write every row as a line of JSON
     Export,
-    /// Seal the rows as they stand, with a row that says so: when the key is lost, or the break was explained
+    /// Seal the rows as they are, after the key was lost or a break was explained
     Seal(Why),
 }
 
@@ -834,7 +896,7 @@ pub struct LedgerArgs {
 pub enum LedgerWork {
     #[command(flatten)]
     File(LedgerFileWork),
-    /// Let go of old events, and of deletions that ended long ago; the engine does it every hour
+    /// Remove old events and ended deletions, as the engine does every hour
     Prune(PruneArgs),
 }
 
@@ -854,7 +916,9 @@ pub enum LedgerFileWork {
 
 #[derive(Clone, Debug, Args)]
 pub struct PruneArgs {
-    /// What is older than this goes, but for what is held down (ledger.retention without it)
+    /// Remove what is older than this [default: ledger.retention of the settings]
+    ///
+    /// Tombstones in their hold-down stay.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub older_than: Option<Duration>,
 }

@@ -1,4 +1,4 @@
-//! `gone audit`: who did what, when and why, and whether all of it is still there.
+//! `gone audit`: shows who did what, when and why, and whether the audit is complete and unchanged.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::args::Format;
 use super::exit::Exit;
 use super::output::{Sheet, Style, write_json, write_rows, write_value};
 
-/// Rows of the audit as the engine has them (`seq, at, actor, action, target, reason, detail, hash`).
+/// Writes rows of the audit in the engine's form (`seq, at, actor, action, target, reason, detail, hash`).
 ///
 /// # Errors
 /// The output cannot be written.
@@ -36,7 +36,7 @@ pub fn list(out: &mut dyn Write, style: Style, format: Format, rows: &[Value]) -
     write_rows(out, style, format, &sheet, rows)
 }
 
-/// One row as a line of JSON.
+/// Writes one row as a line of JSON.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -44,7 +44,7 @@ pub fn line<T: Serialize>(out: &mut dyn Write, style: Style, row: &T) -> io::Res
     write_json(out, style, row, false)
 }
 
-/// How many rows there are and how they end, or what is wrong with them.
+/// Writes the number of rows and the last hash, or what is wrong with the audit.
 ///
 /// # Errors
 /// The output cannot be written.

@@ -1,4 +1,4 @@
-//! `gone check kinds`, shown: each finding with a drawing of its example.
+//! Shows the result of `gone check kinds`: each finding with a drawing of its example.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use super::output::{Sheet, Style, write_rows, write_table};
 use crate::domain::check::{Edge, Example, Fate, Finding, Severity};
 use crate::present::count;
 
-/// Writes the findings; the code is that of a configuration that is wrong, if one is an error.
+/// Writes the findings; returns the exit code of a wrong configuration if one of them is an error.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -34,7 +34,7 @@ fn number_of(findings: &[Finding], severity: Severity) -> usize {
     of_it.count()
 }
 
-/// All of a finding in one row, as CSV has it.
+/// One row for each finding, for CSV.
 fn flat(findings: &[Finding]) -> Sheet {
     let mut sheet = Sheet::new(["SEVERITY", "FINDING", "KINDS", "EXAMPLE", "HAPPENS", "FIX"]);
     for finding in findings {
@@ -87,12 +87,12 @@ fn write_for_people(
     writeln!(out, "{} checked: {errors}, {notes}.", count(kinds, "kind"))
 }
 
-/// What refers stands below what it refers to:
+/// Draws an example: each resource is below the one that it refers to.
 ///
 /// ```text
 ///     customer   its deletion is asked for
 ///        ▲ customer: cascade, asynchronous
-///     invoice    is to go, and is held
+///     invoice    is held for ever
 ///        ▲ invoice: block
 ///     payment    stays
 /// ```
@@ -109,7 +109,7 @@ pub fn drawing(example: &Example, style: Style) -> String {
             drawn += &format!("       {arrow} {}\n", style.safe(&rule(edge)));
         }
     }
-    // In a cycle the first refers to the last.
+    // In a cycle the first resource refers to the last.
     if let Some(first) = example.resources.first()
         && example.references.len() == example.resources.len()
     {

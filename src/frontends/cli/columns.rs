@@ -1,4 +1,5 @@
-//! The columns of every list: a heading, and the text that a row shows below it. Data: a new column is one line.
+//! The columns of every list: a heading, and the text that a row shows below it. They are data: a new column
+//! is one line.
 
 use std::collections::BTreeSet;
 
@@ -30,8 +31,8 @@ pub(super) const DELETIONS: &[Column<Deletion>] = &[
     ("NOTE", |row, _| row.note.clone()),
 ];
 
-/// Steps that wait for a person or for their next attempt. A refusal has no step and no attempts: its deletion is
-/// retried.
+/// Steps that wait for a person or for their next attempt. A refusal has no step and no attempts: its
+/// deletion is retried.
 pub(super) const WAITING_STEPS: &[Column<Step>] = &[
     ("STEP", |row, _| if_step(row, row.id.to_string())),
     ("DELETION", |row, _| short_id(&row.deletion_id).to_owned()),
@@ -60,7 +61,7 @@ pub(super) const WAITING_STEPS: &[Column<Step>] = &[
     }),
 ];
 
-/// What became of each resource of a deletion.
+/// The result for each resource of a deletion.
 pub(super) const RESULTS: &[Column<Step>] = &[
     ("STATE", |row, _| row.state.as_str().to_owned()),
     ("ACTION", |row, _| row.action.as_str().to_owned()),
@@ -105,7 +106,7 @@ pub(super) const PROGRESS: &[Column<SiteProgress>] = &[
     ("TOTAL", |row, _| row.counts.total.to_string()),
 ];
 
-/// What abandoned steps left behind.
+/// The resources that abandoned steps left behind.
 pub(super) const ORPHANS: &[Column<Orphan>] = &[
     ("THERE", |row, _| row.there.as_str().to_owned()),
     ("KIND", |row, _| row.resource.key.kind.to_string()),
@@ -155,7 +156,7 @@ pub(super) const GATES: &[Column<GateStatus>] = &[
     ("FAILED", |row, _| row.traffic.failed.to_string()),
 ];
 
-/// Whether each deployment hears the other, and how many steps wait for its clearance.
+/// Whether this deployment and each other one watch each other, and how many steps wait for its clearance.
 pub(super) const DEPLOYMENTS: &[Column<DeploymentStatus>] = &[
     ("NAME", |row, _| row.name.clone().unwrap_or_default()),
     ("SERVICE/REGION", |row, _| row.place()),
@@ -197,7 +198,7 @@ pub(super) const SITES: &[Column<SiteStatus>] = &[
     ("REASON", |row, _| row.reason.clone()),
 ];
 
-/// What was found out of why resources do not go, one finding a row.
+/// Returns one row for each finding about why resources are not deleted.
 pub(super) fn findings(explanations: &[Explanation]) -> Sheet {
     let mut sheet = Sheet::new(["KIND", "NAME", "ID", "SITE", "FINDING"]);
     for one in explanations {
@@ -221,7 +222,7 @@ pub(super) fn findings(explanations: &[Explanation]) -> Sheet {
     sheet
 }
 
-/// The columns that the kind names, between what every resource has.
+/// Returns the columns that the kind names, between those that every resource has.
 pub(super) fn resources(kind: Option<&KindInfo>, rows: &[Resource]) -> Sheet {
     let own: Vec<&(String, String)> = kind.iter().flat_map(|kind| &kind.columns).collect();
     let is_common = |heading: &str| ["ID", "NAME", "PROJECT"].contains(&heading);
@@ -252,7 +253,7 @@ fn or_empty(at: Option<DateTime<Utc>>) -> String {
     at.map(time).unwrap_or_default()
 }
 
-/// Nothing for a refusal, which is no step.
+/// Returns the text, or nothing for a refusal, which is no step.
 fn if_step(row: &Step, text: String) -> String {
     match row.id {
         attention::REFUSAL_ID => String::new(),
@@ -264,7 +265,7 @@ pub(super) fn blockers(step: &Step) -> String {
     joined(step.blockers.iter().map(blocker_words_in_full))
 }
 
-/// Why a step has not succeeded; nothing for one that has.
+/// Tells why a step has not succeeded; empty if it has.
 fn why(step: &Step) -> String {
     if !step.state.is_live() && step.state != StepState::Stuck {
         return String::new();

@@ -1,4 +1,4 @@
-//! `gone delete`: what was shown and confirmed is what is deleted.
+//! `gone delete`: deletes exactly what was shown and confirmed.
 
 use serde::Serialize;
 
@@ -14,12 +14,12 @@ use crate::domain::model::{Deletion, DeletionState, DriftPolicy, OnFailure, Plan
 use crate::domain::text;
 use crate::present::{count, target_in_full};
 
-/// A deletion, and when it was waited for what became of each resource.
+/// A deletion, and after a wait the result for each resource.
 #[derive(Serialize)]
 struct Outcome<'a> {
     #[serde(flatten)]
     deletion: &'a Deletion,
-    /// It was being deleted already.
+    /// Whether it was being deleted already.
     existing: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<&'a [Step]>,
@@ -56,7 +56,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: DeleteArgs) -> Result<E
     );
     let says_more = given != (None, None) || !args.why.reason.is_empty();
     if existing && says_more {
-        // What a repeated request says holds for the deletion that it joins, or is refused.
+        // The options of a repeated request apply to the deletion that it joins, or are refused.
         let command = Command::SetOptions {
             deletion_id: deletion_id.clone(),
             drift: given.0,
@@ -93,7 +93,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: DeleteArgs) -> Result<E
     }
 }
 
-/// What to submit, after it was confirmed where it must be.
+/// Returns the command to submit, after a confirmation if one is needed.
 async fn command(
     session: &mut Session<'_>,
     tried: &str,
@@ -121,10 +121,10 @@ async fn command(
     })
 }
 
-/// Shows the plan, and takes the target's name or short id for a yes; with several targets the
-/// plan's short id, since none of their names stands for all.
+/// Shows the plan, and asks the person to type the target's name or short id; with several targets the
+/// plan's short id, since none of their names represents all.
 async fn confirm(session: &mut Session<'_>, tried: &str, plan: &Plan) -> Result<(), Failure> {
-    // The question belongs to standard error: standard output carries the result.
+    // The question goes to standard error: standard output carries the result.
     write_plan(session.err, session.style, Format::Table, plan)?;
     if !plan.refused.is_empty() {
         let message = "the plan is refused, see above";
@@ -221,7 +221,7 @@ fn print(
     Ok(write_refusals(session.out, style, &deletion.refused)?)
 }
 
-/// After a wait that did not end with all gone: where it stands, and what to do.
+/// After a wait that did not end with everything gone, tells the state, and what to do.
 fn say_what_is_left(
     session: &mut Session<'_>,
     deletion: &Deletion,

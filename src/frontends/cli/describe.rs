@@ -1,30 +1,29 @@
-//! The command line described for others: completions for shells, pages for `man`.
+//! Descriptions of the command line: completions for shells, pages for `man`.
 
 use std::io::{self, Write};
 use std::path::Path;
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::Failure;
-use super::args::Cli;
+use super::args::command;
 use crate::domain::text::did_you_mean;
 
-/// What a shell reads to complete verbs and options.
+/// Writes the script with which a shell completes verbs and options.
 ///
 /// # Errors
 /// The reader is gone.
 pub fn completions(shell: Shell, out: &mut impl Write) -> io::Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "gone", &mut script);
+    clap_complete::generate(shell, &mut command(), "gone", &mut script);
     out.write_all(&script)
 }
 
-/// The page of the program, or of one verb, as `man` reads it.
+/// Writes the page of the program, or of one verb, for `man`.
 ///
 /// # Errors
-/// No such verb; the reader is gone.
+/// There is no such verb, or the reader is gone.
 pub fn man(verb: Option<&str>, out: &mut impl Write) -> Result<(), Failure> {
     let pages = pages();
     let name = verb.map_or("gone".to_owned(), |verb| format!("gone-{verb}"));
@@ -43,7 +42,7 @@ pub fn man(verb: Option<&str>, out: &mut impl Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes all pages into a folder that stands, one a file: `gone.1`, `gone-plan.1`, ….
+/// Writes all pages into an existing folder, each to its own file: `gone.1`, `gone-plan.1`, ….
 ///
 /// # Errors
 /// The folder cannot be written.
@@ -57,7 +56,7 @@ pub fn write_manual(folder: &Path) -> io::Result<()> {
 }
 
 fn pages() -> Vec<(String, Man)> {
-    let mut program = Cli::command().disable_help_subcommand(true);
+    let mut program = command().disable_help_subcommand(true);
     program.build();
     let verbs: Vec<clap::Command> = program.get_subcommands().cloned().collect();
     let verbs = verbs.into_iter().map(|verb| {

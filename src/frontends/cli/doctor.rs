@@ -1,4 +1,4 @@
-//! `gone doctor` and `gone ledger check`, shown.
+//! Shows the results of `gone doctor` and `gone ledger check`.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use super::exit::Exit;
 use super::output::{Sheet, Style, write_rows};
 use crate::frontends::offline::doctor::{Check, CheckFailure, Health};
 
-/// Writes the checks, and what comes next if all is well; the code says whether one failed.
+/// Writes the checks, and `next` if all is well; the exit code says whether one failed.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -26,7 +26,7 @@ pub fn report(
             check.found.clone(),
         ]);
     }
-    // Uncut, whatever the terminal's width: what was found ends with what matters.
+    // The table is not cut to the terminal's width, because the end of a finding matters.
     let whole = Style {
         width: None,
         ..style
@@ -34,7 +34,7 @@ pub fn report(
     write_rows(out, whole, format, &sheet, checks)?;
     let exit = exit(checks);
     if format == Format::Table {
-        // Once more what is not well, with what to do.
+        // Checks that are not well are repeated, with what to do.
         for check in checks.iter().filter(|check| check.health != Health::Ok) {
             let head = format!("{} {}: {}", check.health.as_str(), check.name, check.found);
             writeln!(out, "\n{}", style.safe(&head))?;
@@ -49,7 +49,7 @@ pub fn report(
     Ok(exit)
 }
 
-/// 0 unless a check failed.
+/// Returns the exit code, which is 0 unless a check failed.
 pub fn exit(checks: &[Check]) -> Exit {
     Exit::first_of(
         checks

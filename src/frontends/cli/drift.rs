@@ -1,4 +1,4 @@
-//! `gone drift`: accept or refuse what appeared after a deletion's plan (P11).
+//! `gone drift`: accepts or refuses the resources that appeared after a deletion's plan (P11).
 
 use serde::Serialize;
 
@@ -29,7 +29,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: DriftArgs) -> Result<Ex
         accept,
     };
     session.submit(&tried, command, &args.why.reason).await?;
-    // Without an engine nobody would go on with it.
+    // If the engine ends with this call, nobody would continue the deletion.
     let (deletion, exit) = match session.embedded {
         true => {
             let ended = wait::follow(session, &deletion_id, None).await?;

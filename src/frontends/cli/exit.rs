@@ -3,30 +3,30 @@
 use crate::control::ControlError;
 use crate::domain::model::{Deletion, DeletionState, ErrorClass, RefusalRule};
 
-/// What a verb ends with.
+/// The way in which a verb ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
-    /// Done, all gone; or accepted.
+    /// Done: all resources are gone, or the request was accepted.
     Done,
     Internal,
-    /// Usage or configuration.
+    /// Wrong usage or configuration.
     Usage,
-    /// Authentication or authorisation.
+    /// Authentication or authorisation failed.
     Auth,
     /// Some resources are stuck, failed or purged.
     Stuck,
     /// A cloud or the engine cannot be reached.
     Unreachable,
-    /// By a guard or a blocker.
+    /// Refused because of a guard or a blocker.
     Refused,
-    /// Nothing was sent.
+    /// The cloud differs from the approved plan; nothing was sent.
     Drifted,
-    /// When `--wait` ran out.
+    /// The time of `--wait` ran out.
     StillRunning,
     Interrupted,
 }
 
-/// Where several apply, the first of these.
+/// The order of precedence: if several codes apply, the first of these counts.
 const PRECEDENCE: [Exit; 10] = [
     Exit::Interrupted,
     Exit::Usage,
@@ -56,7 +56,7 @@ impl Exit {
         }
     }
 
-    /// The one that counts where several apply.
+    /// Returns the code that counts if several apply.
     pub fn first_of(exits: impl IntoIterator<Item = Self>) -> Self {
         let all: Vec<Self> = exits.into_iter().collect();
         PRECEDENCE
@@ -65,11 +65,10 @@ impl Exit {
             .unwrap_or(Self::Done)
     }
 
-    /// What a command that was not carried out ends with.
+    /// Returns the code of a command that was not carried out.
     pub fn of_error(error: &ControlError) -> Self {
         match error {
-            // A plan that is no longer kept must be made anew, as a word that is not known must be
-            // written anew.
+            // The person must make an expired plan again, as they must correct an unknown word.
             ControlError::Usage { .. }
             | ControlError::NotFound { .. }
             | ControlError::Ambiguous { .. }
@@ -82,11 +81,11 @@ impl Exit {
         }
     }
 
-    /// What a list ends with that a site did not answer.
+    /// Returns the code of a list that lacks the answer of a site.
     pub fn of_listing(class: Option<ErrorClass>) -> Self {
         match class {
             Some(ErrorClass::Auth) => Self::Auth,
-            // Neither the cloud nor the login: what was asked for, or the settings.
+            // The request or the settings are wrong, not the cloud or the login.
             Some(ErrorClass::Fatal) => Self::Usage,
             Some(
                 ErrorClass::Unavailable
@@ -99,7 +98,7 @@ impl Exit {
         }
     }
 
-    /// What a deletion ends with: `failures` are the classes of the last errors of its stuck steps.
+    /// Returns the code of a deletion; `failures` are the classes of the last errors of its stuck steps.
     pub fn of_deletion(deletion: &Deletion, failures: &[ErrorClass]) -> Self {
         let by_state = match deletion.state {
             DeletionState::Gone => Self::Done,
@@ -117,7 +116,7 @@ impl Exit {
             ErrorClass::Auth => Some(Self::Auth),
             ErrorClass::Unavailable => Some(Self::Unreachable),
             ErrorClass::Guard => Some(Self::Refused),
-            // On the way something was sent already: 7 would say that nothing was.
+            // Something was sent before the drift: code 7 would say that nothing was.
             ErrorClass::Drift
             | ErrorClass::Blocked
             | ErrorClass::Fatal

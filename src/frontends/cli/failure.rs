@@ -1,4 +1,4 @@
-//! Why a verb did not do what was asked: what was tried, on what, why it failed, what to do.
+//! The failure of a verb: the action, its object, why it failed, and what to do.
 
 use std::io::{self, Write};
 
@@ -11,12 +11,12 @@ use super::plan_view::write_refusals;
 use crate::control::ControlError;
 use crate::domain::model::{Refusal, Target};
 
-/// Printed on standard error, as text, or as one JSON document where JSON was asked for.
+/// A failure, printed on standard error as text, or as one JSON document if JSON was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Failure {
     /// The class of the error: `ambiguous`, `refused`, …
     pub error: &'static str,
-    /// What was tried, and on what: `delete network/web`.
+    /// The failed action and its object: `delete network/web`.
     pub tried: String,
     pub message: String,
     /// What to do about it.
@@ -28,7 +28,7 @@ pub struct Failure {
     pub exit: Exit,
 }
 
-/// What the control gave beside its message.
+/// The parts of a control error beside its message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Details {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -66,7 +66,7 @@ impl Failure {
         Self::new(Exit::Usage, "usage", tried, message, advice)
     }
 
-    /// By ctrl-c.
+    /// Returns the failure of a verb that ctrl-c interrupted.
     pub fn interrupted(tried: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(
             Exit::Interrupted,
@@ -77,7 +77,7 @@ impl Failure {
         )
     }
 
-    /// What the control answered.
+    /// Returns the failure for an error of the control.
     pub fn of(tried: impl Into<String>, error: ControlError) -> Self {
         let exit = Exit::of_error(&error);
         let (class, advice) = class_and_advice(&error);
@@ -157,7 +157,7 @@ fn class_and_advice(error: &ControlError) -> (&'static str, &'static str) {
             "unreachable",
             "Nothing that was accepted is lost. `gone doctor` shows what can be reached; then try again.",
         ),
-        // A guard of the settings; what a plan refuses is no error of a command.
+        // A guard of the settings refused it; refusals of a plan are no error of a command.
         ControlError::Refused { .. } => (
             "refused",
             "If it may be deleted all the same, change [guard] in the engine's settings.",

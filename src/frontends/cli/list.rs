@@ -1,5 +1,5 @@
-//! `gone list`: deletions, what is stuck or waits and why, tombstones, orphans, sites, gates,
-//! deployments, the resources of a kind.
+//! `gone list`: lists deletions, stuck and retrying steps with the reasons, tombstones, orphans, sites,
+//! gates, deployments, and the resources of a kind.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -39,7 +39,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exi
         }
         ListWhat::Tombstones => {
             let mut rows = tombstones(session, &tried).await?;
-            // A record that was released since is no tombstone of any age.
+            // A record without a time has no age, as while a re-created resource lives (M1).
             rows.retain(|row| {
                 before.is_none_or(|time| in_phase_since(row).is_some_and(|since| since < time))
             });
@@ -108,8 +108,8 @@ async fn deletions(
     session.ask_all(tried, deletions, is_chosen).await
 }
 
-/// What needs a person: what is stuck, then what is still tried, what a cloud works on for long, and
-/// the refused deletions.
+/// Lists what needs a person: stuck steps, then steps that are still retried, steps that a cloud works on
+/// for long, and refused deletions.
 async fn stuck(
     session: &Session<'_>,
     tried: &str,
@@ -156,7 +156,7 @@ async fn tombstones(session: &Session<'_>, tried: &str) -> Result<Vec<Tombstone>
     session.ask_all(tried, tombstones, is_chosen).await
 }
 
-/// When its phase began, as far as the tombstone tells.
+/// Returns the time when the tombstone's phase began, if it is on record.
 fn in_phase_since(row: &Tombstone) -> Option<DateTime<Utc>> {
     row.gone_at.or(row.deleted_at)
 }
@@ -170,7 +170,7 @@ async fn orphans(session: &Session<'_>, tried: &str) -> Result<Vec<Orphan>, Fail
     session.ask_all(tried, orphans, is_chosen).await
 }
 
-/// A fresh listing. A site that could not be listed is named, and never looks empty.
+/// Lists resources afresh. A site that could not be listed is named, and never looks empty.
 async fn resources(session: &mut Session<'_>, tried: &str, kind: &str) -> Result<Exit, Failure> {
     let kinds = session.ask(tried, query::Kinds {}).await?;
     let info = kinds
@@ -178,7 +178,7 @@ async fn resources(session: &mut Session<'_>, tried: &str, kind: &str) -> Result
         .find(|info| info.name.as_str() == kind || info.aliases.iter().any(|alias| alias == kind));
     let sites = session.sites(tried).await?;
     let mut chosen = sites.iter().filter(|row| session.chooses(&row.site));
-    // One query for one site; else for all, and what was not chosen is left out.
+    // A single chosen site is queried alone; otherwise all are, and the rest is left out.
     let site = match (chosen.next(), chosen.next()) {
         (Some(only), None) => Some(only.site.clone()),
         _ => None,

@@ -34,7 +34,7 @@ pub use session::{ReadLine, Session};
 use act::Act;
 use args::{EngineVerb, Format};
 
-/// Carries out a verb by an engine, and reports a failure on standard error.
+/// Carries out a verb through an engine, and reports a failure on standard error.
 pub async fn run(mut session: Session<'_>, verb: EngineVerb) -> Exit {
     let session = &mut session;
     let done = match check_format(session, &verb) {
@@ -65,7 +65,7 @@ pub async fn run(mut session: Session<'_>, verb: EngineVerb) -> Exit {
     match done.and_then(|exit| flushed.map(|()| exit)) {
         Ok(exit) => exit,
         Err(failure) => {
-            // Standard error is the last place to tell; if it is gone too, the code remains.
+            // Standard error is the last place to report; if it is gone too, the exit code remains.
             let _ = failure.write(session.err, session.style, session.global.output);
             failure.exit
         }

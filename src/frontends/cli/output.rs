@@ -1,10 +1,10 @@
-//! How results are written: one table renderer, and the same rows as JSON, JSON lines, YAML or CSV.
+//! Writes results: as a table, or the same rows as JSON, JSON lines, YAML or CSV.
 //!
 //! 1. Names from clouds are hostile: in tables, CSV and YAML they are escaped visibly
-//!    ([`text::escape`]); in JSON they are kept, with what a terminal would act on as `\uXXXX`.
+//!    ([`text::escape`]); in JSON they are kept, but characters that a terminal acts on become `\uXXXX`.
 //! 2. Columns align by display width. On a terminal the last column is cut to the screen; elsewhere
 //!    nothing is cut.
-//! 3. Colour only on a terminal, and never as the only sign.
+//! 3. Colours appear only on a terminal, and are never the only sign.
 //! 4. A CSV cell that a spreadsheet would take for a formula gets a leading apostrophe.
 
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ use super::args::Format;
 use crate::domain::text;
 use crate::system::config::Surroundings;
 
-/// What the streams are, and what they may show.
+/// The properties of the standard streams, and what they can show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     pub in_terminal: bool,
@@ -52,7 +52,7 @@ impl Style {
         }
     }
 
-    /// Text of a cloud, safe to show.
+    /// Escapes a text of a cloud, so that it is safe to show.
     pub fn safe<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let safe = text::escape(text);
         if self.ascii && !safe.is_ascii() {
@@ -70,7 +70,7 @@ fn ascii(c: char) -> String {
     }
 }
 
-/// A writer whose reader may leave (`gone list | head`): what comes after is dropped, without error.
+/// A writer whose reader may leave (`gone list | head`): later output is dropped without an error.
 pub struct Tolerant<W> {
     inner: W,
     left: bool,
@@ -110,10 +110,10 @@ impl<W: Write> Write for Tolerant<W> {
     }
 }
 
-/// A column of a list: its heading, and the text that a row shows below it. No text: there is nothing to say.
+/// A column of a list: its heading, and the text that a row shows below it; empty if there is nothing to say.
 pub type Column<R> = (&'static str, fn(&R, &ListContext) -> String);
 
-/// What a cell may depend on beside its row.
+/// The facts that a cell may depend on beside its row.
 #[derive(Clone, Copy, Debug)]
 pub struct ListContext {
     pub now: DateTime<Utc>,
@@ -147,7 +147,7 @@ impl Sheet {
         }
     }
 
-    /// One row, in the order of the headings.
+    /// Adds a row, with its cells in the order of the headings.
     pub fn push(&mut self, row: impl IntoIterator<Item = String>) {
         self.rows.push(row.into_iter().collect());
     }
@@ -199,7 +199,7 @@ pub fn write_value<T: Serialize>(
     Ok(true)
 }
 
-/// Columns apart by two spaces, headings above, `-` for nothing.
+/// Writes a table: headings, columns two spaces apart, `-` for an empty cell.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -238,7 +238,7 @@ pub fn write_table(out: &mut dyn Write, style: Style, sheet: &Sheet) -> io::Resu
     Ok(())
 }
 
-/// `paint` gives the SGR parameters of a cell, or nothing.
+/// Writes one line; `paint` returns the SGR parameters of a cell, or nothing.
 fn write_line(
     out: &mut dyn Write,
     style: Style,
@@ -250,7 +250,7 @@ fn write_line(
     for (column, (text, width)) in cells.iter().zip(widths).enumerate() {
         let last = column + 1 == cells.len();
         let text = match style.width {
-            // A last column of less than 10 says nothing: let the terminal wrap it.
+            // A last column narrower than 10 would say nothing: the terminal wraps it instead.
             Some(screen) if last && screen >= used + 10 => cut(text, screen - used, style.ascii),
             _ => Cow::Borrowed(text.as_str()),
         };
@@ -285,7 +285,7 @@ pub(super) fn cut(text: &str, width: usize, ascii: bool) -> Cow<'_, str> {
     Cow::Owned(kept + mark)
 }
 
-/// Red for what needs a person, yellow for what waits, green for what is well.
+/// Returns the SGR colour of a state: red if it needs a person, yellow if it waits, green if it is good.
 fn tone(state: &str) -> &'static str {
     match state {
         "stuck" | "refused" | "unreachable" | "fail" | "error" => "31",

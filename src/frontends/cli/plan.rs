@@ -1,4 +1,4 @@
-//! `gone plan`: what a deletion would do. It sends no write call.
+//! `gone plan`: shows what a deletion would do. It sends no write call.
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use super::failure::Failure;
 use crate::domain::model::{Plan, short_id};
 use crate::domain::plan::plan_hash;
 
-/// Larger is no plan of ours: a million steps take about 700 MB.
+/// A larger file is no plan of ours: a million steps take about 700 MB.
 const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Writes the plan, readable by its owner only (0600). The file appears whole or not at all, and
@@ -32,16 +32,16 @@ pub fn write(path: &Path, plan: &Plan) -> io::Result<()> {
         .and_then(|()| file.sync_all())
         .and_then(|()| std::fs::rename(&whole, path));
     if written.is_err() {
-        // What is left of the failed attempt is of no use; the first error tells the reason.
+        // The partial file is of no use; the first error tells the reason.
         let _ = std::fs::remove_file(&whole);
     }
     written
 }
 
-/// Reads a plan, and refuses one that is no longer what was frozen.
+/// Reads a plan, and refuses one that was changed after it was frozen.
 ///
 /// # Errors
-/// It cannot be read, is no plan, or its content does not give its hash.
+/// The file cannot be read, is no plan, or its content does not match its hash.
 pub fn read(path: &Path) -> Result<Plan, Failure> {
     let tried = format!("read the plan {}", path.display());
     let advice = "Write it with `gone plan TARGET… --out FILE`.";

@@ -9,7 +9,7 @@ use crate::domain::mapping::{CopiedBy, Mapped};
 use crate::domain::model::{Plan, PlanStep, Refusal, short_id};
 use crate::present::{blocker_words_in_full, count, target_in_full};
 
-/// In text; the first tell enough of why, and a network may have 10,000 ports.
+/// Maximum number of refusals in text: the first tell enough, and a network may have 10,000 ports.
 const REFUSALS_SHOWN: usize = 10;
 
 /// # Errors
@@ -81,7 +81,7 @@ fn write_as_table(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Result<
     write_refusals(out, style, &plan.refused)
 }
 
-/// Why it must not start: each resource, the reason, and what stands in the way.
+/// Writes why a plan must not start: each refused resource, the reason, and the blocker.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -109,7 +109,7 @@ pub fn write_refusals(out: &mut dyn Write, style: Style, refused: &[Refusal]) ->
     }
 }
 
-/// `network/4fdb…@prod/RegionOne by its tag: 1 at prod/RegionTwo, none at edge/RegionOne`.
+/// Counts copies: `network/4fdb…@prod/RegionOne by its tag: 1 at prod/RegionTwo, none at edge/RegionOne`.
 fn copies(mapped: &Mapped) -> String {
     let by = match mapped.by {
         CopiedBy::Tag => "tag",
@@ -199,8 +199,8 @@ fn csv_sheet(plan: &Plan) -> Sheet {
     sheet
 }
 
-/// The steps, what must go first before what waits for it; else as the plan has them. Steps in a
-/// circle (such a plan is refused) come last.
+/// Returns the steps so that each follows those that must go before it, otherwise in the plan's order.
+/// Steps in a cycle (such a plan is refused) come last.
 pub fn in_order(steps: &[PlanStep]) -> Vec<&PlanStep> {
     let by_id: BTreeMap<u32, &PlanStep> = steps.iter().map(|step| (step.id, step)).collect();
     let mut dependents: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -233,7 +233,7 @@ pub fn in_order(steps: &[PlanStep]) -> Vec<&PlanStep> {
     ordered
 }
 
-/// An arrow leads from what goes first to what waits for it.
+/// Writes the plan for Graphviz: an arrow leads from a step to the step that waits for it.
 fn write_as_dot(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Result<()> {
     let quoted = |text: &str| {
         let safe = style.safe(text);

@@ -1,4 +1,4 @@
-//! `gone purge`: what can be done about what is stuck, and doing it (P3).
+//! `gone purge`: shows what can be done about stuck steps, and does it (P3).
 
 use serde::Serialize;
 
@@ -16,9 +16,9 @@ use crate::domain::model::short_id;
 struct Done {
     id: String,
     rung: Rung,
-    /// How many steps it put to work, or gave up.
+    /// Number of steps that it retried or abandoned.
     moved: u64,
-    /// The deletion of what pins it.
+    /// Id of the deletion that removes what pins the resource.
     unpinned_by: Option<String>,
     runbook: Option<String>,
 }
@@ -41,7 +41,7 @@ const OFFERS: &[Column<Offer>] = &[
     ("WHY NOT", |row, _| row.why_not.clone().unwrap_or_default()),
 ];
 
-/// Without a rung it shows what is offered, and sends nothing.
+/// Takes a rung; without one it shows the offers, and sends nothing.
 pub(super) async fn run(session: &mut Session<'_>, args: PurgeArgs) -> Result<Exit, Failure> {
     let Some(rung) = args.rung else {
         for (at, id) in args.ids.iter().enumerate() {
@@ -76,7 +76,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: PurgeArgs) -> Result<Ex
     Ok(Exit::first_of(exits))
 }
 
-/// An id is a deletion's, or the number of a step where no deletion ends so.
+/// Resolves the id of a deletion, or the number of a step if no deletion's id ends with it.
 async fn what(session: &Session<'_>, tried: &str, id: &str) -> Result<PurgeScope, Failure> {
     match (session.deletion(tried, id).await, id.parse::<i64>()) {
         (Ok(deletion), _) => Ok(PurgeScope::Deletion(deletion.id)),

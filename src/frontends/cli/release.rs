@@ -1,4 +1,4 @@
-//! `gone release`: lets go of a tombstone, or of a deployment whose word is waited for (G12).
+//! `gone release`: releases a tombstone, or a deployment whose clearance steps wait for (G12).
 
 use chrono::{DateTime, Utc};
 
@@ -12,7 +12,7 @@ use crate::domain::model::{KindName, Phase};
 use crate::domain::text::did_you_mean;
 use crate::present::time;
 
-/// A tombstone's word has a `/`, a deployment's name has none.
+/// A word with a `/` names a tombstone, any other a deployment.
 pub(super) async fn run(session: &mut Session<'_>, args: ReleaseArgs) -> Result<Exit, Failure> {
     let mut exits = Vec::new();
     for word in &args.words {
@@ -71,7 +71,7 @@ async fn deployment(
     args: &ReleaseArgs,
 ) -> Result<String, Failure> {
     let tried = format!("release deployment {name}");
-    // What waits for its word is deleted then.
+    // Steps that wait for its clearance delete their resources then.
     session.refuse_if_read_only(&tried)?;
     let rows = session.ask(&tried, query::Deployments {}).await?;
     let (row, importer) = on_record(&tried, name, &rows)?;
@@ -85,7 +85,7 @@ async fn deployment(
     Ok(format!("deployment {name}"))
 }
 
-/// The deployment whose word is waited for.
+/// Finds the deployment among those whose clearance steps may wait for.
 fn on_record<'a>(
     tried: &str,
     name: &str,
@@ -110,7 +110,7 @@ fn on_record<'a>(
     Err(Failure::usage(tried, message, advice))
 }
 
-/// Says what it means, and takes the name for a yes.
+/// Tells what the release means, and asks the person to type the name.
 async fn confirm(
     session: &mut Session<'_>,
     tried: &str,

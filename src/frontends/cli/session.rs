@@ -1,4 +1,4 @@
-//! What a verb works with: the control, the streams, who asks; and the questions that all verbs ask.
+//! The session of a verb: control, streams and actor, and the queries that several verbs need.
 
 use futures_util::TryStreamExt as _;
 use std::io::{self, Write};
@@ -20,22 +20,22 @@ use crate::domain::model::{Actor, Deletion, DeletionState, Site, Step, StepState
 use crate::domain::text::did_you_mean;
 use crate::system::clock::Clock;
 
-/// Rows of one page; the control gives no more at once.
+/// Number of rows per page; the control returns no more at once.
 pub(super) const PAGE_ROWS: usize = 500;
 
-/// What a cloud did not answer is asked again after this, where somebody waits for longer.
+/// Time after which a command that a cloud did not answer is sent again, if the deadline is later.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
-/// Advice where a word is not a target: it may be the id of a deletion.
+/// Advice for a word that is no target: it may be the id of a deletion.
 const NO_TARGET: &str =
     "`gone show ID` shows a deletion; `gone list KIND` shows the resources of a kind.";
 
-/// Blocks until a line was typed.
+/// Blocks until a line is typed.
 pub type ReadLine = Arc<dyn Fn() -> io::Result<String> + Send + Sync>;
 
 pub struct Session<'a> {
     pub control: Arc<dyn Control>,
-    /// The engine lives only as long as this call, so a deletion is waited for.
+    /// Whether the engine lives only as long as this call, so that the call waits for deletions.
     pub embedded: bool,
     pub actor: Actor,
     pub global: &'a Global,
@@ -49,7 +49,7 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// The same, again while a cloud does not answer, until the deadline of whoever waits (N16).
+    /// Submits a command, and repeats it while a cloud does not answer, until the deadline (N16).
     pub(super) async fn submit_until(
         &mut self,
         tried: &str,
@@ -122,7 +122,7 @@ impl Session<'_> {
         }
     }
 
-    /// The rows of all pages that are chosen.
+    /// Returns the chosen rows of all pages.
     pub(super) async fn ask_all<R: Pages>(
         &self,
         tried: &str,
@@ -144,7 +144,7 @@ impl Session<'_> {
         }
     }
 
-    /// By full or short id.
+    /// Queries a deletion by its full or short id.
     pub(super) async fn deletion(&self, tried: &str, id: &str) -> Result<Deletion, Failure> {
         let id = id.to_owned();
         self.ask(tried, query::Deletion { id })
@@ -152,7 +152,7 @@ impl Session<'_> {
             .map(|row| *row)
     }
 
-    /// The deletions that have not ended, oldest first. Bounded: those that move at all.
+    /// Returns the deletions that are being planned or run, oldest first.
     pub(super) async fn live_deletions(&self, tried: &str) -> Result<Vec<Deletion>, Failure> {
         let live = query::Deletions {
             states: vec![DeletionState::Planning, DeletionState::Running],
@@ -168,7 +168,7 @@ impl Session<'_> {
         self.ask(tried, query::Sites {}).await
     }
 
-    /// All steps of a deletion in these states (none: in any).
+    /// Returns all steps of a deletion in these states; an empty list means any state.
     pub(super) async fn steps(
         &self,
         tried: &str,
@@ -184,7 +184,7 @@ impl Session<'_> {
         self.ask_all(tried, steps, |_| true).await
     }
 
-    /// The targets as typed, at the sites that the global options choose where they name none.
+    /// Parses the typed targets; those without a site are at the sites that the global options choose.
     pub(super) async fn targets(
         &self,
         tried: &str,
@@ -209,10 +209,10 @@ impl Session<'_> {
         Ok(targets)
     }
 
-    /// `--read-only` holds here too: the engine that runs may not have been told.
+    /// Enforces `--read-only` in this process too: the running engine may not have been given it.
     ///
     /// # Errors
-    /// Refused, if it was given.
+    /// `--read-only` was given.
     pub(super) fn refuse_if_read_only(&self, tried: &str) -> Result<(), Failure> {
         if !self.global.read_only {
             return Ok(());
@@ -228,7 +228,7 @@ impl Session<'_> {
         ))
     }
 
-    /// What `--cloud` and `--region` choose.
+    /// Returns the sites that `--cloud` and `--region` choose.
     pub(super) fn chosen_sites(
         &self,
         tried: &str,
@@ -277,7 +277,7 @@ impl Session<'_> {
         cloud.is_none_or(|cloud| cloud_of(site) == cloud)
     }
 
-    /// Whether the global options leave this site in.
+    /// Whether the global options include this site.
     pub(super) fn chooses(&self, site: &Site) -> bool {
         let regions = &self.global.region;
         let region = region_of(site);
@@ -285,12 +285,12 @@ impl Session<'_> {
             && (regions.is_empty() || regions.iter().any(|wanted| region == Some(wanted)))
     }
 
-    /// Reads on a thread of its own, so that ctrl-c is heard meanwhile; the thread ends with the process.
+    /// Reads a line on its own thread, so that ctrl-c works meanwhile; the thread ends with the process.
     pub(super) async fn typed_line(&self, tried: &str) -> Result<String, Failure> {
         let (send, receive) = tokio::sync::oneshot::channel();
         let read_line = self.read_line.clone();
         std::thread::spawn(move || {
-            // Nobody listens any more after ctrl-c.
+            // After ctrl-c nobody receives the line.
             let _ = send.send(read_line());
         });
         let interrupt = self.interrupt.clone();

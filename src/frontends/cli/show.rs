@@ -1,4 +1,4 @@
-//! `gone show`, `tree` and `explain`: where a deletion stands, and why a resource does not go (P2).
+//! `gone show`, `tree` and `explain`: the state of a deletion, and why a resource is not deleted (P2).
 
 use serde::Serialize;
 
@@ -13,9 +13,9 @@ use crate::control::{Explanation, SiteProgress, query};
 use crate::domain::model::{Deletion, DeletionState, Event, Step, StepState, short_id};
 use crate::present::{answer_words, blocker_words_in_full, target_in_full, time};
 
-/// Of the timeline: enough to see what is going on.
+/// Number of events of the timeline that are shown: enough to see what is going on.
 const EVENTS_SHOWN: usize = 20;
-/// Observed through for them, newest first; of a deletion that is quiet for longer, the oldest pages.
+/// Number of the newest events that are searched for them; if none is the deletion's, its oldest are read.
 const EVENTS_BACK: i64 = 10_000;
 const PAGES_MAX: usize = 20;
 
@@ -23,11 +23,11 @@ const PAGES_MAX: usize = 20;
 struct Shown<'a> {
     #[serde(flatten)]
     deletion: &'a Deletion,
-    /// How far it is at each site.
+    /// The progress at each site.
     sites: &'a [SiteProgress],
     /// Blocked and stuck steps.
     attention: &'a [Step],
-    /// The last of what happened, oldest first.
+    /// The last events, oldest first.
     timeline: &'a [Event],
 }
 
@@ -35,7 +35,7 @@ pub(super) async fn show(session: &mut Session<'_>, args: IdArg) -> Result<Exit,
     let tried = format!("show {}", args.id);
     let deletion = session.deletion(&tried, &args.id).await?;
     let sites = progress(session, &tried, &deletion.id).await?;
-    // What was given up is told apart also by a script that asks later.
+    // The exit code tells abandoned steps apart, also for a script that asks later.
     let exit = match deletion.state {
         DeletionState::Purged => Exit::Stuck,
         _ => Exit::Done,
@@ -129,7 +129,7 @@ async fn progress(
     session.ask(tried, query::Progress { deletion_id }).await
 }
 
-/// The last events of a deletion. The timeline comes oldest first, in pages; a large deletion has
+/// Returns the last events of a deletion. The timeline comes oldest first, in pages; a large deletion has
 /// more of them than anyone can wait for.
 async fn timeline(
     session: &Session<'_>,
@@ -196,7 +196,7 @@ pub(super) async fn explain(session: &mut Session<'_>, args: ExplainArgs) -> Res
     let tried = format!("explain {}", args.target);
     let words = [args.target];
     let mut found = Vec::new();
-    // Several sites may have been chosen; each is a question of its own.
+    // Several sites may have been chosen; each needs its own query.
     for target in session.targets(&tried, &words).await? {
         let explanation = session.ask(&tried, query::Explain { target }).await?;
         found.push(*explanation);

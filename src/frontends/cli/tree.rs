@@ -1,7 +1,7 @@
-//! A deletion's steps as a tree: below a step stands what must go before it. Pure.
+//! A deletion's steps as a tree: below each step are those that must go before it. Pure.
 //!
-//! A step that several wait for stands once, below the deepest of them (a port below its subnet, not
-//! below the network beside it). What holds a step in other deployments stands below it too.
+//! A step that several others wait for appears once, below the deepest of them (a port below its subnet, not
+//! below the network beside it). A step's blockers at other deployments are below it too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use crate::domain::awaiting::{NestedBlocker, awaits_clearance, tree_of};
 use crate::domain::model::{Blocker, Step, StepState};
 use crate::present::{answer_words, blocker_words_in_full, count};
 
-/// From so many equal siblings on, one line stands for all.
+/// Number of equal siblings from which one line represents all.
 const FOLD_FROM: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,7 +24,7 @@ pub struct Node<'a> {
     pub children: Vec<Node<'a>>,
 }
 
-/// The roots: what nothing else waits for, in the order of the steps.
+/// Returns the roots, which are the steps that no other waits for, in the order of their ids.
 pub fn nest(steps: &[Step]) -> Vec<Node<'_>> {
     let by_id: BTreeMap<i64, &Step> = steps.iter().map(|step| (step.id, step)).collect();
     let depths = depths(&by_id);
@@ -35,7 +35,7 @@ pub fn nest(steps: &[Step]) -> Vec<Node<'_>> {
             let deeper = parents
                 .get(first)
                 .is_none_or(|parent| depth(step.id) > depth(*parent));
-            // Deeper than what it waits for only in a circle: such a line would hide both.
+            // A step is not above the one it waits for only in a cycle; to nest them would hide both.
             if deeper && by_id.contains_key(first) && depth(step.id) < depth(*first) {
                 parents.insert(*first, step.id);
             }
@@ -48,7 +48,7 @@ pub fn nest(steps: &[Step]) -> Vec<Node<'_>> {
             .or_default()
             .push(*id);
     }
-    // The deepest first, so that every node's children are complete when it is made.
+    // The deepest come first, so that every node's children are complete when it is created.
     let mut order: Vec<i64> = by_id.keys().copied().collect();
     order.sort_by_key(|id| std::cmp::Reverse(depth(*id)));
     let mut nodes: BTreeMap<i64, Node<'_>> = BTreeMap::new();
@@ -67,7 +67,8 @@ pub fn nest(steps: &[Step]) -> Vec<Node<'_>> {
     nodes.into_values().collect()
 }
 
-/// The longest way from a root. Each round settles one more level; a circle ends with the rounds.
+/// Returns each step's longest distance from a root. A step is visited once all that wait for it have been;
+/// so steps in a cycle are never visited.
 fn depths(by_id: &BTreeMap<i64, &Step>) -> BTreeMap<i64, usize> {
     let mut waits_for_me: BTreeMap<i64, usize> = BTreeMap::new();
     for step in by_id.values() {
@@ -136,7 +137,7 @@ fn write_level(
     Ok(())
 }
 
-/// No steps of this deletion, so they are said to be elsewhere.
+/// Writes a step's blockers at other deployments, with their sites: they are no steps of this deletion.
 fn write_holders(out: &mut dyn Write, style: Style, step: &Step, indent: &str) -> io::Result<()> {
     let branch = if style.ascii { "<- " } else { "◂─ " };
     for NestedBlocker { depth, by } in holders(step) {
@@ -150,7 +151,7 @@ fn write_holders(out: &mut dyn Write, style: Style, step: &Step, indent: &str) -
     Ok(())
 }
 
-/// What still points at it in other deployments, and what holds that.
+/// Returns the resources at other deployments that still refer to the step's resource, and their blockers.
 fn holders(step: &Step) -> Vec<NestedBlocker<'_>> {
     match awaits_clearance(step) {
         true => tree_of(&step.blockers),
@@ -158,7 +159,7 @@ fn holders(step: &Step) -> Vec<NestedBlocker<'_>> {
     }
 }
 
-/// Siblings without anything below them that look alike, in one group each, at the place of the first.
+/// Groups siblings that look alike and have nothing below them; a group takes the place of its first.
 fn fold<'n, 'a>(nodes: &'n [Node<'a>]) -> Vec<Vec<&'n Node<'a>>> {
     let mut groups: Vec<Vec<&Node<'_>>> = Vec::new();
     let mut places: BTreeMap<(&str, &str, &str, String), usize> = BTreeMap::new();
@@ -239,7 +240,7 @@ fn reason(step: &Step) -> String {
     }
 }
 
-/// `d0-1, d0-2`: the deployments that hold it, what they keep stands below it.
+/// Names the deployments that block the step, as `d0-1, d0-2`; their resources are below the step.
 fn awaited(step: &Step) -> Option<String> {
     let direct = |by: &&Blocker| by.holds.is_none() && awaits_clearance(step);
     let sites = step.blockers.iter().filter(direct);

@@ -1,4 +1,4 @@
-//! `--wait`: follows a deletion until it is settled, or until waiting is of no use.
+//! `--wait`: follows a deletion until it has ended, or until waiting is of no use.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use crate::domain::model::{
 };
 use crate::domain::peers::AWAITED;
 
-/// Without a duration, what is tried again only after this is not waited for.
+/// `--wait` without a duration does not wait for next attempts that are further away than this.
 const HORIZON: TimeDelta = TimeDelta::minutes(60);
-/// How long an engine that went away may take to come back (a restart, a hand-over).
+/// How long an engine that went away may take to come back after a restart or a hand-over.
 pub(super) const ENGINE_AWAY_MAX: Duration = Duration::from_secs(10);
-/// A person reads four progress lines a second at most, and the engine is asked no more often.
+/// Shortest time between two queries: a person reads at most four progress lines a second.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Events wake the wait; without any, it looks this often at the clock.
+/// Events wake the wait; without any, it checks the clock this often.
 const EVENTS_WAIT_MS: u64 = 1000;
-/// While others' events come without end, so late the end of this deletion is told at most.
+/// Longest delay until the end of this deletion is noticed while others cause events without end.
 const EVENTS_EVERY: Duration = Duration::from_millis(50);
 
-/// What a look at a deletion decides.
+/// The decision that follows from the present state of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Settled,
@@ -35,9 +35,9 @@ pub enum Verdict {
     GoOn,
 }
 
-/// Whether to wait on. `next_attempt_at` is that of the blocked step whose turn comes first; it
-/// counts only where [`nothing_moves`]. `deadline` is none for `--wait` without a duration: then
-/// the wait ends when the first next attempt is more than 60 minutes away.
+/// Decides whether to wait longer. `next_attempt_at` is the earliest of the blocked steps; it counts only
+/// if [`nothing_moves`]. `deadline` is `None` for `--wait` without a duration: then the wait ends when
+/// the first next attempt is more than 60 minutes away.
 pub fn judge(
     deletion: &Deletion,
     next_attempt_at: Option<DateTime<Utc>>,
@@ -67,14 +67,14 @@ pub fn judge(
     Verdict::GoOn
 }
 
-/// No step is at work, or will be at once: all that is left is blocked, or waits for what is.
+/// Whether no step runs or is about to: all that are left are blocked, or wait for blocked steps.
 pub fn nothing_moves(deletion: &Deletion) -> bool {
     let counts = &deletion.counts;
     deletion.state != DeletionState::Planning
         && counts.ready + counts.running + counts.verifying == 0
 }
 
-/// How a wait ended: the deletion as it was last seen, and the code.
+/// The end of a wait: the deletion as it was last observed, and the exit code.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) deletion: Deletion,
@@ -121,8 +121,8 @@ pub(super) async fn follow(
     }
 }
 
-/// Without an engine that stays, what was put to work goes on for as long as this verb does: until each
-/// deletion has ended, or nothing more can run. Tells how each ended on standard error.
+/// If the engine ends with this verb, waits until each deletion has ended or nothing more can run, and tells
+/// on standard error how each ended.
 pub(super) async fn carry_on(session: &mut Session<'_>, tried: &str) -> Result<Exit, Failure> {
     if !session.embedded {
         return Ok(Exit::Done);
@@ -141,7 +141,7 @@ pub(super) async fn carry_on(session: &mut Session<'_>, tried: &str) -> Result<E
     Ok(Exit::first_of(exits))
 }
 
-/// The deletion now. An engine that has gone away is given some time to come back.
+/// Queries the deletion. An engine that has gone away is given some time to come back.
 pub(super) async fn look(
     session: &Session<'_>,
     tried: &str,
@@ -160,7 +160,7 @@ pub(super) async fn look(
     }
 }
 
-/// Waits until there may be something to show; no longer once the deletion has changed its state.
+/// Waits until there may be something to show, but no longer than the deletion's next change of state.
 async fn news(session: &Session<'_>, deletion_id: &str, after: &mut i64) {
     let settles = |event: &Event| {
         event.deletion_id.as_deref() == Some(deletion_id)
@@ -178,9 +178,9 @@ async fn news(session: &Session<'_>, deletion_id: &str, after: &mut i64) {
                     return;
                 }
             }
-            // The state is asked for anyway: what was missed is not needed.
+            // The state is queried anyway, so missed events are not needed.
             Err(ControlError::Expired { oldest, .. }) => *after = oldest,
-            // The next look says what is wrong.
+            // The next query says what is wrong.
             Err(_) => {}
         }
         if Instant::now() >= until {
@@ -190,8 +190,8 @@ async fn news(session: &Session<'_>, deletion_id: &str, after: &mut i64) {
     }
 }
 
-/// When a blocked step is tried again: what waits for the word of other deployments alone, whenever that
-/// comes, which may be now.
+/// Returns the next attempt of a blocked step. A step that waits only for clearances of other deployments
+/// continues whenever they come, which may be now.
 fn attempt(step: &Step, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let error = step.last_error.as_ref();
     match error.is_some_and(|error| error.kind == AWAITED) {
@@ -200,8 +200,8 @@ fn attempt(step: &Step, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     }
 }
 
-/// When the first blocked step is tried again; reads no further than to one within the horizon. When none
-/// is blocked any more, it moves now: an answer may come between two looks.
+/// Returns the earliest next attempt of the blocked steps; reads no further than to one within the horizon.
+/// If none is blocked any more, the deletion moves now: an answer may come between two queries.
 async fn first_attempt(
     session: &Session<'_>,
     tried: &str,
@@ -231,7 +231,7 @@ async fn first_attempt(
     }
 }
 
-/// What to end with if nothing is in flight and all of the targets' sites are paused: then nothing
+/// Returns the exit code if nothing is in flight and all of the targets' sites are paused: then nothing
 /// happens until a person acts.
 fn stopped_site(session: &Session<'_>, deletion: &Deletion) -> Option<Exit> {
     let counts = &deletion.counts;
@@ -241,7 +241,7 @@ fn stopped_site(session: &Session<'_>, deletion: &Deletion) -> Option<Exit> {
     }
     let sites = sites_of(session, deletion);
     let all = !sites.is_empty() && sites.iter().all(|site| site.state == SiteState::Paused);
-    // By hand it is nobody's rights.
+    // A pause by a person does not mean that rights are missing.
     let exits = sites.iter().filter_map(site_exit);
     all.then(|| Exit::first_of(exits.chain([Exit::StillRunning])))
 }
@@ -257,7 +257,7 @@ fn sites_of(session: &Session<'_>, deletion: &Deletion) -> Vec<SiteStatus> {
         .collect()
 }
 
-/// The code that a deletion that is settled ends with.
+/// Returns the exit code of a deletion that has ended.
 pub(super) async fn exit_of_settled(
     session: &Session<'_>,
     tried: &str,
@@ -311,7 +311,7 @@ async fn failures(
         .collect())
 }
 
-/// One line on a terminal, written over itself.
+/// A progress line on a terminal, which overwrites itself.
 struct Progress {
     start: DateTime<Utc>,
     accepted_at_start: Option<u64>,
@@ -360,14 +360,14 @@ impl Progress {
     }
 }
 
-/// Steps per second since the wait began; none in its first second, when it says nothing.
+/// Steps per second since the wait began; `None` in its first second, which says nothing.
 fn rate(accepted: u64, elapsed: TimeDelta) -> Option<f64> {
     let seconds = u32::try_from(elapsed.num_seconds()).ok()?;
     let accepted = u32::try_from(accepted).ok()?;
     (seconds > 0 && accepted > 0).then(|| f64::from(accepted) / f64::from(seconds))
 }
 
-/// `running: gone 120 of 536, running 8, blocked 2, 14.2/s, 28s left`.
+/// The progress in words: `running: gone 120 of 536, running 8, blocked 2, 14.2/s, 28s left`.
 pub fn line(deletion: &Deletion, rate: Option<f64>, fault: Option<&str>) -> String {
     let counts = &deletion.counts;
     let mut line = format!(

@@ -1,4 +1,4 @@
-//! `gone watch`: what happens, as it happens, a line each; of one deletion until it is settled.
+//! `gone watch`: prints events as they happen, one per line; for one deletion until it has ended.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::control::ControlError;
 use crate::domain::model::{Deletion, Event, short_id};
 use crate::present::time;
 
-/// Asked again if nothing happened meanwhile; so often an engine that has gone away is noticed.
+/// Longest wait for events in one request; an engine that has gone away is noticed as often.
 const EVENTS_WAIT_MS: u64 = 5_000;
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 
@@ -34,7 +34,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: WatchArgs) -> Result<Ex
             advice,
         ));
     }
-    // Before the deletion is read: nothing falls between.
+    // This is read before the deletion, so that no event is missed in between.
     let mut after = session.control.snapshot().borrow().last_event;
     let watched = match &args.id {
         Some(id) => Some(session.deletion(&tried, id).await?),
@@ -73,7 +73,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: WatchArgs) -> Result<Ex
                 after = oldest - 1;
                 writeln!(session.err, "{message}")?;
             }
-            // An engine that is started anew or handed over comes back.
+            // An engine that restarts or is handed over comes back.
             Err(ControlError::Unreachable { .. }) if answered.elapsed() < ENGINE_AWAY_MAX => {
                 tokio::time::sleep(AGAIN_AFTER).await;
             }

@@ -97,8 +97,8 @@ impl<T> Feed<T> {
         self.stale || self.ticket.is_some()
     }
 
-    /// Returns the query that is due now. A refresh waits four times as long as the last one took; in a
-    /// replay it never waits, because a replay changes only when the person moves it.
+    /// Returns the query that is due now. A refresh waits a second, or four times as long as the last one
+    /// took; in a replay it never waits, because a replay changes only when the person moves it.
     pub(crate) fn due(&self, context: &Context<'_>) -> Fetch {
         let (now, pause) = (
             context.now,

@@ -66,7 +66,7 @@ impl Cell {
 }
 
 impl RenderContext<'_> {
-    /// Uses slots of the terminal's own 16 colours, so that its theme decides; or no colour at all, since
+    /// Picks one of the terminal's own 16 colours, so that its theme decides; or no colour at all, since
     /// with `NO_COLOR` even a reset of colours would clear the reversed selection on some terminals.
     pub(crate) fn style(&self, tone: Tone) -> Style {
         let bright = matches!(self.theme, Theme::Dark | Theme::HighContrast);

@@ -23,8 +23,8 @@ use super::state::State;
 use super::update::update;
 use super::{ConsoleOptions, Exit};
 
-/// Columns and rows of the screen that is printed as lines: wide enough for all columns, and no longer
-/// than a person listens.
+/// Columns and rows of the screen that is printed as lines: wide enough for all columns, with no more rows
+/// than a person listens to.
 const SIZE: (u16, u16) = (200, 32);
 /// After this time an incomplete screen is printed.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -46,7 +46,7 @@ pub struct State {
     pub(super) engine_gone: bool,
     pub(super) kinds: Vec<KindInfo>,
     pub(super) kinds_ticket: Option<u64>,
-    /// The names of projects by id, read once a filter names a project; shared while filters are set.
+    /// The names of projects by id, queried once a filter is by project; shared with the filter being set.
     pub(super) projects: Arc<BTreeMap<String, String>>,
     pub(super) projects_tickets: BTreeSet<u64>,
     /// Names of the clouds whose projects were queried.

@@ -25,7 +25,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// Whether the terminal reports clicks and the wheel.
 static MOUSE: AtomicBool = AtomicBool::new(false);
 
-/// Reports presses and the wheel, with decimal positions; not each move, which would fill a slow line.
+/// Enables reports of presses and the wheel, in decimals; not of each move, which would fill the line.
 const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
 const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
 
@@ -51,7 +51,7 @@ pub(crate) struct Terminal {
     slow: Option<SlowLine>,
 }
 
-/// Counts how many bytes may be written now without queueing in front of the line.
+/// Counts the bytes that may be written now without filling a queue in front of the line.
 struct SlowLine {
     credit: f64,
     at: Instant,

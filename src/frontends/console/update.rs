@@ -270,7 +270,7 @@ fn show_fitting(
     pane.wake(false, context);
 }
 
-/// Takes the names of a cloud's projects, and filters panes again that are filtered by project.
+/// Takes the names of a cloud's projects, and applies filters by project again.
 fn projects_named(
     state: &mut State,
     answer: Result<Page, ControlError>,

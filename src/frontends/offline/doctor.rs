@@ -1,7 +1,7 @@
-//! `gone doctor`: what was found on this machine, whether it is well, and what to do.
+//! `gone doctor`: what was found on this machine, whether it is good, and what to do.
 //!
 //! [`examine`] is pure: it judges [`Facts`], which the caller has gathered (the functions at the end
-//! gather those that need no other room than this one may use).
+//! gather those that need only modules that this one may import).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -34,18 +34,18 @@ impl Health {
     }
 }
 
-/// What kind of failure a failed check is; it decides the exit code.
+/// The kind of failure of a failed check, which decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckFailure {
     Configuration,
     Auth,
     Unreachable,
-    /// The ledger is not what was written.
+    /// The ledger does not contain what was written.
     Damage,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     pub name: String,
@@ -53,25 +53,25 @@ pub struct Check {
     pub found: String,
     /// What to do; empty if nothing.
     pub advice: String,
-    /// Set exactly where the health is `Fail`.
+    /// Set exactly if the health is `Fail`.
     pub trouble: Option<CheckFailure>,
 }
 
-/// What was gathered.
+/// The facts that were gathered.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The settings file that was read, none for the defaults; or what is wrong with it.
+    /// The settings file that was read, `None` for the defaults; or what is wrong with it.
     pub settings: Option<Result<Option<PathBuf>, String>>,
     pub clouds: Option<Result<Vec<FoundCloud>, String>>,
     pub mapping: Vec<Mapping>,
-    /// What works, but should be known: permissions, unknown fields. Each says what to do.
+    /// Things that work but should be known, such as permissions and unknown fields. Each says what to do.
     pub warnings: Vec<String>,
     pub logins: Vec<Login>,
     pub ledger: Option<LedgerFacts>,
     pub engine: Option<EngineFacts>,
-    /// Each way by which people are told of what needs them; none if that is not known.
+    /// The channels that notify people of what needs them; `None` if that is not known.
     pub notify: Option<Vec<NotifyFacts>>,
-    /// What this engine is called as a deployment, if the settings say that it is one.
+    /// Name of this engine as a deployment, if the settings say that it is one.
     pub deployment: Option<String>,
     /// The other deployments of the settings.
     pub peers: Vec<PeerFacts>,
@@ -80,7 +80,7 @@ pub struct Facts {
 
 #[derive(Clone, Debug)]
 pub struct PeerFacts {
-    /// By service and region.
+    /// Service and region of the peer.
     pub peer: String,
     pub url: String,
     /// The token's file with its mode, or its certificate.
@@ -91,9 +91,9 @@ pub struct PeerFacts {
 
 #[derive(Clone, Debug)]
 pub struct NotifyFacts {
-    /// Which, and where it leads.
+    /// Name and destination of the channel.
     pub channel: String,
-    /// Why it does not take what it was sent last; empty if it does.
+    /// The reason why the last message was not delivered; empty if it was.
     pub failing: String,
 }
 
@@ -101,23 +101,23 @@ pub struct NotifyFacts {
 pub struct FoundCloud {
     pub name: String,
     pub regions: Vec<String>,
-    /// Files, or `environment`.
+    /// The files that define the cloud, or `environment`.
     pub found_in: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Login {
     pub site: Site,
-    /// As whom; or the class of the failure, and what was tried, on what, why it failed.
+    /// The user that is logged in; or the class of the failure, and what failed, on what, and why.
     pub result: Result<String, (ErrorClass, String)>,
 }
 
 #[derive(Clone, Debug)]
 pub struct LedgerFacts {
     pub path: PathBuf,
-    /// Whether it, or its folder while there is none, can be written.
+    /// Whether the ledger can be written, or its folder if there is no ledger.
     pub writable: Result<(), String>,
-    /// Whether this program can read it; none while there is no ledger.
+    /// Whether this program can read the ledger; `None` if there is none.
     pub readable: Option<Result<(), String>>,
 }
 
@@ -140,11 +140,11 @@ pub struct TerminalFacts {
     pub utf8: bool,
 }
 
-/// The console needs no less.
+/// The console needs at least this size.
 const COLUMNS_MIN: u16 = 40;
 const ROWS_MIN: u16 = 10;
 
-/// Judges what was found; in the order in which it is to be put right.
+/// Judges the facts; the checks are in the order in which problems are to be fixed.
 pub fn examine(facts: &Facts) -> Vec<Check> {
     let mut checks = Vec::new();
     if let Some(settings) = &facts.settings {
@@ -223,8 +223,8 @@ fn cloud_checks(
         .collect()
 }
 
-/// The sites of each mapping are regions of configured clouds: else what has copies there cannot be
-/// deleted.
+/// Checks that the sites of each mapping are regions of configured clouds: otherwise resources with copies
+/// there cannot be deleted.
 fn mapping_checks(mapping: &[Mapping], clouds: &[FoundCloud]) -> Vec<Check> {
     let known = |site: &Site| {
         clouds.iter().any(|cloud| match site {
@@ -414,7 +414,7 @@ fn check(
     }
 }
 
-/// Logs in at every site, all at once.
+/// Logs in at every site, at the same time.
 pub async fn log_in(cloud: &dyn Cloud, kinds: &Kinds) -> Vec<Login> {
     let logins = cloud.sites().into_iter().map(|site| async {
         let result = match cloud.identity(&site, Freshness::ByLoggingIn).await {
@@ -429,7 +429,7 @@ pub async fn log_in(cloud: &dyn Cloud, kinds: &Kinds) -> Vec<Login> {
     futures_util::future::join_all(logins).await
 }
 
-/// What the services say that show the login nothing: each is asked for one row of a kind.
+/// Returns the errors of services that refuse the login: each service is asked for one row of a kind.
 async fn shows_nothing(
     cloud: &dyn Cloud,
     site: &Site,
@@ -463,8 +463,8 @@ async fn shows_nothing(
     Some((class, messages.into_iter().collect::<Vec<_>>().join("; ")))
 }
 
-/// Whether the ledger, or while there is none the nearest folder above it, takes a write from this
-/// user. Writes nothing.
+/// Checks that this user can write the ledger, or if there is none the nearest folder above it. Writes
+/// nothing.
 pub fn can_write(ledger: &Path) -> Result<(), String> {
     use rustix::fs::{Access, access};
     let mut path = ledger;
@@ -488,8 +488,8 @@ pub fn can_write(ledger: &Path) -> Result<(), String> {
     })
 }
 
-/// A warning if others than its owner and root can write the settings: they say which clouds are asked, where
-/// messages go and what is protected.
+/// Returns a warning if anyone but the owner and root can write the settings, which say which clouds are
+/// asked, where messages go and what is protected.
 pub fn writable_by_others(settings: &Path) -> Option<String> {
     let path = settings.display();
     let mode = std::fs::metadata(settings).ok()?.permissions().mode() & 0o777;
@@ -501,7 +501,7 @@ pub fn writable_by_others(settings: &Path) -> Option<String> {
     Some(format!("{path} may be replaced by others: {way}"))
 }
 
-/// A warning if others than its owner can read the ledger's file.
+/// Returns a warning if anyone but the owner can read the ledger's file.
 pub fn readable_by_others(ledger: &Path) -> Option<String> {
     let mode = std::fs::metadata(ledger).ok()?.permissions().mode() & 0o777;
     let path = ledger.display();

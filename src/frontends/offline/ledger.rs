@@ -6,7 +6,7 @@ use super::doctor::{Check, CheckFailure, Health};
 use crate::ledger::LedgerError;
 use crate::ledger::sqlite::upkeep::{self, RuleChecked};
 
-/// One check for each rule that holds in every ledger.
+/// Returns a check for each rule that holds in every ledger.
 ///
 /// # Errors
 /// The ledger cannot be read at all.

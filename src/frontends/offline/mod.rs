@@ -1,4 +1,4 @@
-//! What needs no engine: reports as values, which the command line and the console render.
+//! Reports that need no engine, as values that the command line renders.
 
 pub mod doctor;
 pub mod ledger;

@@ -1,5 +1,5 @@
-//! `:stuck`, what needs a person; of that what has one cause; and `:retrying`, what is attempted again by
-//! itself.
+//! `:stuck`, the steps and deletions that need a person; the steps of one cause; and `:retrying`, the blocked
+//! steps that are retried automatically.
 
 use crate::control::{Command, query};
 use crate::domain::attention::{self, Cause};
@@ -33,7 +33,7 @@ pub(crate) enum QueueKind {
 }
 
 impl QueueKind {
-    /// Of one cause, or of all, those that fit.
+    /// Searches the queue's steps that fit the filter, of one cause or of all.
     fn steps(self, cause: Option<Cause>, filter: &str) -> Search {
         let states = match self {
             Self::Stuck => attention::STEP_STATES.to_vec(),
@@ -43,23 +43,23 @@ impl QueueKind {
     }
 }
 
-/// A row is a step, or a deletion that was refused before it had any.
+/// A row: a step, or a deletion that was refused before it had steps.
 #[derive(Clone, Copy)]
 enum Entry {
     Step(usize),
-    /// What a cloud works on for long, of the snapshot.
+    /// A step of the snapshot on which a cloud has worked for long.
     Slow(usize),
     Deletion(usize),
 }
 
 pub(crate) struct AttentionPane {
     which: QueueKind,
-    /// Only the steps that need a person for this.
+    /// The cause to which the steps are restricted, if any.
     cause: Option<Cause>,
     list: List,
     steps: Search,
     refused: Feed<Deletion>,
-    /// When what is blocked is tried again, for `:retrying`.
+    /// The schedule of next attempts, for `:retrying`.
     upcoming: Feed<Upcoming>,
     slow: Vec<Step>,
     visible: Vec<Entry>,
@@ -87,7 +87,7 @@ impl AttentionPane {
         }
     }
 
-    /// What is refused or slow, too.
+    /// Whether refused deletions and slow steps are shown too.
     fn shows_all(&self) -> bool {
         self.which == QueueKind::Stuck && self.cause.is_none()
     }
@@ -133,7 +133,7 @@ impl AttentionPane {
     }
 
     fn held(&self) -> Option<String> {
-        // What comes in parts, in any order, does not carry a cursor away that nobody has moved.
+        // Rows arrive in parts, in any order: they must not carry away a cursor that nobody has moved.
         let comes = self.steps.is_searching() || self.shows_all() && !self.refused.loaded;
         if comes && self.list.cursor == 0 {
             return None;
@@ -162,7 +162,7 @@ impl AttentionPane {
         let steps = self.steps.rows().iter().enumerate();
         let steps = steps.filter(|(_, step)| self.belongs(step));
         let mut visible: Vec<Entry> = steps.map(|(i, _)| Entry::Step(i)).collect();
-        // What is stuck comes before what is still tried.
+        // Stuck steps come before steps that are still retried.
         visible.sort_by_key(|entry| match entry {
             Entry::Step(i) => self.steps.rows()[*i].state != StepState::Stuck,
             Entry::Slow(_) | Entry::Deletion(_) => false,
@@ -211,7 +211,7 @@ impl AttentionPane {
     }
 }
 
-/// What is due when, as bars over how far ahead it is.
+/// The schedule of next attempts: bars over the time until they are due.
 ///
 /// ```text
 /// ▂▂▂▂      ████▁▁▁▁
@@ -233,7 +233,7 @@ fn schedule_lines(upcoming: &Upcoming, look: &RenderContext) -> Vec<Cell> {
         .zip(ends.chain(["later".to_owned()]))
     {
         let sign = if *steps == 0 { ' ' } else { bar };
-        // The gap tells one column from the next.
+        // The gap separates one column from the next.
         let drawn = width.saturating_sub(1).max(1);
         plot.extend(std::iter::repeat_n(sign, drawn));
         plot.push_str(&" ".repeat(width - drawn));
@@ -308,7 +308,7 @@ fn step_cells(step: &Step, look: &RenderContext) -> Vec<Cell> {
     ]
 }
 
-/// One line on why it does not go: the blocker if it is known, else the cloud's own words.
+/// Tells in one line why a step does not go: the blocker if it is known, else the cloud's own words.
 fn step_reason(step: &Step) -> String {
     if let Some(blocker) = step.blockers.first() {
         let more = match step.blockers.len() {
@@ -339,7 +339,7 @@ impl Pane for AttentionPane {
     }
     fn word(&self) -> Option<&str> {
         match self.which {
-            // Not the one that its word opens.
+            // The pane of one cause is not the pane that the word opens.
             _ if self.cause.is_some() => None,
             QueueKind::Stuck => Some("stuck"),
             QueueKind::Retrying => Some("retrying"),

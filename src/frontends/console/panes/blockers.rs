@@ -15,7 +15,7 @@ use crate::domain::ladder::PurgeScope;
 pub(crate) struct BlockersPane {
     subject: String,
     rows: Rows<BlockerRow>,
-    /// None: they are those of a plan, and nothing is asked.
+    /// The step or deletion to query; `None` for the blockers of a plan, which need no query.
     source: Option<Source>,
 }
 

@@ -17,9 +17,9 @@ use super::emptiness::Load;
 use super::{Column, Context, Pane, Width};
 use crate::present::{count, kind_words, name_or_id};
 
-/// A listing costs calls to the clouds: it is made anew when something went, but not more often.
+/// Shortest time between two listings, which cost calls to the clouds; resources that go cause a new one.
 const REFRESH_SECONDS_MIN: i64 = 5;
-/// Widths are taken from so many rows; more would not change the picture.
+/// Maximum number of rows that are measured for column widths; more would change little.
 const MEASURED_ROWS_MAX: usize = 1_000;
 const COLUMN_WIDTH_MAX: usize = 40;
 
@@ -27,7 +27,7 @@ pub(crate) struct BrowsePane {
     kind: KindInfo,
     list: List,
     listings: Vec<SiteListing>,
-    /// Listing and row of what is visible.
+    /// The visible rows: the index of the listing, and of the row in it.
     visible: Vec<(u32, u32)>,
     widths: Vec<u16>,
     order: Option<Order>,
@@ -36,11 +36,11 @@ pub(crate) struct BrowsePane {
     loaded: bool,
     error: Option<String>,
     gone_before: u64,
-    /// Something went since the last listing.
+    /// Whether a resource has gone since the last listing.
     stale: bool,
 }
 
-/// By which column the rows are sorted.
+/// The column that the rows are sorted by.
 #[derive(Clone, Copy)]
 struct Order {
     column: usize,
@@ -134,7 +134,7 @@ impl BrowsePane {
         }
     }
 
-    /// By the next column; behind the last one as listed.
+    /// Sorts by the next column; after the last one, in the order of the listing.
     fn sort_by_next(&mut self) {
         let backwards = self.order.is_some_and(|order| order.backwards);
         let column = self.order.map_or(0, |order| order.column + 1);
@@ -152,7 +152,7 @@ impl BrowsePane {
         self.refilter();
     }
 
-    /// What is not listed any more is gone, and its mark with it; but where a site could not be
+    /// Removes the marks of resources that are no longer listed: they are gone. If a site could not be
     /// listed, nothing is known, and all marks stay.
     fn forget_gone_marks(&mut self) {
         if self.list.marks.is_empty() || self.listings.iter().any(|l| l.error.is_some()) {
@@ -206,7 +206,7 @@ impl BrowsePane {
             context.say(Tone::Warn, "there is no row to plan a deletion of");
             return;
         }
-        // The engine enforces this (P5); here it only spares the person the way.
+        // The engine enforces this (P5); the check here only saves the person a detour.
         if let Some(place) = read_only(context, subjects.iter().map(|s| &s.key.site)) {
             context.say(
                 Tone::Warn,
@@ -221,7 +221,7 @@ impl BrowsePane {
     }
 }
 
-/// Numbers by their size, before texts in any case.
+/// Sort key: numbers by size, then texts regardless of case.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Number(i64),
@@ -237,7 +237,7 @@ impl Rank {
     }
 }
 
-/// Which of these sites is read-only, or the whole engine.
+/// Returns the name of a read-only site among these, or of the engine if all of it is read-only.
 fn read_only<'a>(
     context: &Context<'_>,
     mut sites: impl Iterator<Item = &'a Site>,
@@ -251,12 +251,12 @@ fn read_only<'a>(
         .map(ToString::to_string)
 }
 
-/// Ids differ at their end, and that is what is shown of them where there is little room.
+/// Whether a column shows ids. Ids differ at their end, which a narrow column shows.
 fn is_id(path: &str) -> bool {
     path == "id" || path.ends_with("_id")
 }
 
-/// A column's text: from the listed row, or from what every resource has.
+/// Returns a column's text, from the listed row or from the fields that every resource has.
 fn field(row: &Resource, path: &str) -> String {
     let text = at_path(&row.attributes, path);
     if !text.is_empty() {
@@ -318,7 +318,7 @@ impl Pane for BrowsePane {
                 };
                 let wide = self.widths.get(i).copied().unwrap_or(10);
                 let wide = wide + u16::from(!sign.is_empty());
-                // The name gives way and takes what is left; ids stay whole, if there is room.
+                // The name takes the width that is left; ids stay whole if there is room.
                 let width = if path == "name" {
                     Width::Flex(1)
                 } else if is_id(path) && look.width < WIDE {
@@ -369,7 +369,7 @@ impl Pane for BrowsePane {
                 .is_some_and(|row| self.list.marks.contains(&row.key.to_string()))
     }
 
-    /// A site that could not be listed says so: it never looks empty.
+    /// Names each site that could not be listed, so that it does not look empty.
     fn head(&self, look: &RenderContext) -> Vec<Cell> {
         let glyph = look.pick("✖", "x");
         let failed = self.listings.iter().filter_map(|listing| {
@@ -401,7 +401,7 @@ impl Pane for BrowsePane {
     }
 
     fn load(&self) -> Load {
-        // A site that could not be listed may hold some.
+        // A site that could not be listed may have resources.
         let any_failed = self.listings.iter().any(|listing| listing.error.is_some());
         let has_rows = self.listings.iter().any(|listing| !listing.rows.is_empty());
         match (self.loaded, self.error.is_some() || any_failed) {
@@ -479,7 +479,7 @@ impl Pane for BrowsePane {
                 self.listings = listings;
                 self.forget_gone_marks();
                 self.measure();
-                // Rows may have come and gone: the old indices mean nothing any more.
+                // Rows may have come and gone, so the old indices are no longer valid.
                 self.visible.clear();
                 self.refilter();
                 let keys = self

@@ -1,5 +1,5 @@
-//! `:causes`: what needs a person, by why it does not move. The triage after an outage: a cause at a time
-//! is marked, counted by the engine, and tried again.
+//! `:causes`: the steps that need a person, grouped by cause. For the triage after an outage: a person marks
+//! causes, the engine counts their steps, and after a confirmation they are retried.
 
 use crate::control::{
     Command, ControlError, NotEligible, Receipt, RetryFilter, query, unexpected_reply,
@@ -18,14 +18,14 @@ use super::list_pane::{ListPane, Refresh, TableColumn};
 use super::{Column, Context, PaneRequest};
 use crate::present::{cause_words, count, kind_words, thousands};
 
-/// Reasons of the engine that are named where steps may not be tried again.
+/// Maximum number of reasons that are named for steps that cannot be retried.
 const REASONS_MAX: usize = 4;
 
 pub(crate) struct CausesPane {
     rows: Rows<CauseGroup>,
-    /// The engine counts what may be tried again of these.
+    /// The dry run under way, in which the engine counts the steps of these causes that can be retried.
     counting: Option<(u64, Vec<Cause>)>,
-    /// The engine tries again.
+    /// Ticket of the retry under way.
     retrying: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ impl CausesPane {
         }
     }
 
-    /// What is marked; without a mark, the row under the cursor.
+    /// Returns the marked causes, or without a mark the one under the cursor.
     fn chosen(&self) -> Vec<Cause> {
         let marks = &self.rows.list.marks;
         let marked = self.rows.feed.rows.iter().map(|row| &row.cause);
@@ -108,7 +108,7 @@ impl Row for CauseGroup {
     }
 }
 
-/// What becomes of what is not tried again.
+/// Tells how many steps are not retried.
 fn left(others: &[NotEligible]) -> String {
     let left: u64 = others.iter().map(|it| it.steps).sum();
     format!("{} not", thousands(left))
@@ -138,7 +138,7 @@ fn again(causes: Vec<Cause>, dry_run: bool) -> Command {
     }
 }
 
-/// By which a row is marked, and found again.
+/// Key by which a row is marked, and found again.
 fn key(cause: &Cause) -> String {
     let state = cause.state.as_str();
     format!("{state} {} {}", cause.kind, cause_words(cause))

@@ -1,4 +1,4 @@
-//! One deletion over time: what ran when, and what it waited for.
+//! A chart of one deletion over time: which steps ran when, and what they waited for.
 
 use chrono::{DateTime, Utc};
 
@@ -15,9 +15,9 @@ use crate::domain::gantt::{Gantt, GanttRow, Mark};
 use crate::domain::model::{Action as Does, Deletion, KindName, Site, short_id};
 use crate::present::{duration, kind_words, target_words, thousands};
 
-/// As many columns as the widest screen shows; narrower ones draw some of them together.
+/// Number of columns to query, enough for the widest screen; a narrower one draws several as one.
 const COLUMNS: u16 = 400;
-/// The cursor, a mark, and the edge of the screen.
+/// Width of the cursor, a mark, and the edge of the screen.
 const SIGNS: u16 = 4;
 const ENDED: u16 = 13;
 
@@ -28,7 +28,7 @@ pub(crate) struct ChartPane {
     span: Option<(DateTime<Utc>, DateTime<Utc>)>,
 }
 
-/// A row of the chart, and what its cells need of the whole.
+/// A row of the chart, and the facts about the whole chart that its cells need.
 pub(crate) struct ChartRow {
     row: GanttRow,
     columns: u32,
@@ -93,7 +93,7 @@ fn plot_width(look: &RenderContext, names_site: bool) -> u16 {
         _ => (4, ENDED),
     };
     let taken = SIGNS + what_width(look, names_site) + ended + gaps;
-    // Wider than this nothing is counted.
+    // The engine counts no more columns than these.
     look.width.saturating_sub(taken).min(COLUMNS)
 }
 
@@ -159,13 +159,13 @@ fn words(row: &GanttRow) -> String {
     }
 }
 
-/// `port at prod/RegionOne: 12 of 600 ended`
+/// The progress of a row, such as `port at prod/RegionOne: 12 of 600 ended`.
 fn facts(row: &GanttRow) -> String {
     let (ended, steps) = (thousands(row.ended), thousands(row.steps));
     format!("{} at {}: {ended} of {steps} ended", words(row), row.site)
 }
 
-/// Which of a row's steps ended last, and for what it had waited.
+/// Describes which of a row's steps ended last, and what it had waited for.
 fn last_words(row: &GanttRow, time: impl Fn(DateTime<Utc>) -> String) -> String {
     let last = &row.last;
     let name = &last.name;

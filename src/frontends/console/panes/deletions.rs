@@ -1,4 +1,4 @@
-//! All deletions, with how far they are.
+//! All deletions, with their progress.
 
 use crate::control::{Snapshot, query};
 use crate::domain::filter::SearchQuery;
@@ -100,7 +100,7 @@ impl ListPane for DeletionsPane {
             Self::show(Column::fixed("LEFT", 7).right().from(60), |row, _| {
                 Cell::dim(row.eta_seconds.map(duration).unwrap_or_default())
             }),
-            // A wider screen shows no less of the name.
+            // These columns appear only on screens so wide that the name loses nothing.
             Self::show(Column::fixed("ASKED (UTC)", 11).from(120), |row, look| {
                 Cell::dim(look.time(row.requested_at))
             }),
@@ -110,7 +110,7 @@ impl ListPane for DeletionsPane {
         ]
     }
     fn details(&self, deletion: &Deletion, look: &RenderContext) -> Vec<Cell> {
-        // The column may have cut it.
+        // The column may have cut the targets.
         let mut lines = vec![Cell::plain(target_words(deletion))];
         lines.extend(deletion_lines(deletion, look));
         lines
@@ -130,7 +130,7 @@ impl ListPane for DeletionsPane {
             Cell::dim(format!("{:<11} shows all keys", look.key(Action::Help))),
         ]
     }
-    /// What the snapshot carries is newer than the page.
+    /// Takes deletions from the snapshot, which is newer than the page.
     fn update(&mut self, snapshot: &Snapshot) {
         for row in &mut self.rows.feed.rows {
             if let Some(new) = snapshot.deletions.iter().find(|d| d.id == row.id) {
@@ -143,7 +143,7 @@ impl ListPane for DeletionsPane {
             return;
         };
         match action {
-            // A refused one has no steps; what refused it is the whole story.
+            // A refused deletion has no steps; the pane shows why it was refused.
             Action::Open if deletion.counts.total == 0 => {
                 context.push(Route::InspectDeletion(Box::new(deletion.clone())));
             }

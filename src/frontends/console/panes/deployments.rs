@@ -1,4 +1,4 @@
-//! Other deployments: those that ours refer to, and those whose word ours wait for (G).
+//! Other deployments: those that our resources refer to, and those whose clearance our steps wait for (G).
 
 use chrono::{DateTime, Utc};
 
@@ -16,7 +16,7 @@ use super::list_pane::{ListPane, Refresh, TableColumn};
 use super::{Column, Context};
 use crate::present::{count, kind_words, thousands};
 
-/// WatchCursor and seen times move without the engine: so it is asked once a second while this is shown.
+/// The times of last contact change without the engine, so they are queried once a second while shown.
 pub(crate) struct DeploymentsPane {
     rows: Rows<DeploymentStatus>,
 }
@@ -28,7 +28,7 @@ impl DeploymentsPane {
 }
 
 impl Row for DeploymentStatus {
-    /// Of a service and region there is one.
+    /// Service and region, which identify a deployment.
     type Key = (String, String);
 
     fn key(&self) -> Self::Key {
@@ -45,12 +45,12 @@ impl Row for DeploymentStatus {
     }
 }
 
-/// `12s ago`
+/// The age of a time, such as `12s ago`.
 fn ago(at: DateTime<Utc>, look: &RenderContext) -> String {
     format!("{} ago", rough((look.now - at).num_seconds()))
 }
 
-/// `✓ yes 12s ago`: whether what it deletes is known here.
+/// Whether the deletions of that deployment are known here, as `✓ yes 12s ago`.
 fn watch_cell(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
     let Some(watch) = watch else {
         return Cell::dim(format!("{} no", look.none()));
@@ -63,7 +63,7 @@ fn watch_cell(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
     }
 }
 
-/// `✓ 12s ago, 2 behind`: whether it hears what is deleted here.
+/// Whether that deployment knows of the deletions here, as `✓ 12s ago, 2 behind`.
 fn importer_cell(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cell {
     let Some(importer) = importer else {
         return Cell::dim(format!("{} no", look.none()));
@@ -79,7 +79,7 @@ fn importer_cell(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cel
     }
 }
 
-/// `2 behind`
+/// The number of changes that the importer has not received yet, such as `2 behind`.
 fn lag(importer: &ImporterStatus) -> Option<String> {
     let lag = u64::try_from(importer.lag).unwrap_or_default();
     (lag > 0).then(|| format!("{} behind", thousands(lag)))
@@ -128,7 +128,7 @@ fn importer_line(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cel
     Cell::plain(facts.join(look.dot()))
 }
 
-/// Which one it is, who waits for its word, and what can be done if that never comes.
+/// Names the deployment, how many steps wait for its clearance, and what to do if that never comes.
 fn awaited_line(row: &DeploymentStatus, look: &RenderContext) -> Cell {
     let name = row.name.as_deref();
     let known = match name {
@@ -157,7 +157,7 @@ impl ListPane for DeploymentsPane {
     const WORD: Option<&'static str> = Some("deployments");
     const NOUN: &'static str = "deployment";
     const REFRESH: Refresh = Refresh::Clock;
-    /// Why a deployment is not heard is a sentence with what was tried.
+    /// The reason why a deployment is not heard is a sentence with what was tried.
     const DETAIL_ROWS: u16 = 8;
     const LOADING: &'static str = "Asking the engine for other deployments…";
 

@@ -1,4 +1,4 @@
-//! One resource, whole, as the cloud listed it.
+//! All fields of one resource, as the cloud listed it.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::domain::filter::SearchQuery;
 use crate::domain::model::Resource;
 use crate::present::{kind_words, name_or_id};
 
-/// Deeper values stand on one line.
+/// Depth below which a value takes one line.
 const DEPTH_MAX: usize = 4;
 
 pub(crate) struct DetailsPane {
@@ -19,7 +19,7 @@ pub(crate) struct DetailsPane {
     rows: Rows<Field>,
 }
 
-/// Its path in the resource, and its value in words.
+/// A field: its path in the resource, and its value in words.
 type Field = (String, String);
 
 impl Row for Field {

@@ -1,4 +1,4 @@
-//! Accepting newcomers (P11): a key opens a typed confirmation that names them; nothing goes before that.
+//! Accepting newcomers (P11): a key opens a typed confirmation that names them; nothing is sent before that.
 
 use crate::control::{Command, Snapshot};
 use crate::domain::drift::{called, newcomers, waits_for_an_answer};
@@ -9,10 +9,10 @@ use super::super::prompt::Confirm;
 use super::{Context, PaneRequest};
 use crate::present::count;
 
-/// Newcomers that the confirmation names; the others are counted.
+/// Maximum number of newcomers that the confirmation names; the others are counted.
 const NAMED_MAX: usize = 8;
 
-/// Asks whether the newcomers that a step is stuck with are deleted too, or says why there is no question.
+/// Asks whether to delete the newcomers that a step is stuck with, or says why there is no question.
 pub(crate) fn ask(step: &Step, context: &mut Context<'_>) {
     match confirmation(step, context.snapshot) {
         Some(confirm) => context.requests.push(PaneRequest::Ask(Box::new(confirm))),

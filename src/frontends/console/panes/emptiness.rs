@@ -1,23 +1,23 @@
-//! The text in place of rows. It is decided here for all panes, so that no pane takes a failed question, or a
+//! The text in place of rows. It is decided here for all panes, so that no pane takes a failed query, or a
 //! search that matches nothing, for "there is nothing".
 
 use super::super::keys::Action;
 use super::super::look::{Cell, RenderContext};
 use super::Pane;
 
-/// The state of the question that a pane's rows answer.
+/// The state of the query that fills a pane's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
     /// No answer has come yet.
     Asking,
-    /// It was not answered, and no rows of an earlier answer are left. The pane's head says why.
+    /// The query failed, and no rows of an earlier answer are left. The pane's head says why.
     Failed,
     Answered,
-    /// There is nothing, whatever the filter.
+    /// There are no rows, whatever the filter.
     Empty,
 }
 
-/// Why a pane shows no rows.
+/// The reason why a pane shows no rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Emptiness {
     Loading,

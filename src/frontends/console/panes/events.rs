@@ -1,4 +1,4 @@
-//! What happened, newest last; and every message that this console showed, so that none is lost.
+//! The events, the newest last, and every message that this console showed, so that none is lost.
 
 use crate::frontends::console::about::datum;
 use crate::frontends::console::arrived::Arrived;
@@ -16,13 +16,13 @@ use super::super::look::{Cell, RenderContext, Tone};
 use super::super::notice::Notice;
 use super::{Column, Context, Pane};
 
-/// Older ones are in the ledger; a person scrolls no further.
+/// Maximum number of entries; older events are in the ledger, and a person scrolls no further.
 const KEPT_MAX: usize = 2_000;
-/// Of a replay the last ones: what the engine gives at a time.
+/// Number of events that a replay shows, as many as the engine returns at once.
 const REPLAYED_MAX: i64 = 500;
 
 struct Entry {
-    /// 0 for a message of this console.
+    /// Sequence number of the event; 0 for a message of this console.
     seq: i64,
     at: DateTime<Utc>,
     word: &'static str,
@@ -36,7 +36,7 @@ pub(crate) struct EventsPane {
     list: List,
     entries: Vec<Entry>,
     visible: Vec<usize>,
-    /// Of a replay: what happened last by then is asked for.
+    /// Ticket of the query for the last events, in a replay.
     asked: Option<u64>,
     load: Load,
 }
@@ -54,7 +54,7 @@ impl EventsPane {
         pane
     }
 
-    /// Those of another time, in place of those that were known.
+    /// Replaces the events by those of another time of the replay.
     fn replay(&mut self, events: &[LedgerEvent]) {
         let current = self.visible.get(self.list.cursor);
         let held = current.map(|i| self.entries[*i].seq);

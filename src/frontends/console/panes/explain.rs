@@ -1,5 +1,5 @@
-//! Why a resource does not go, or what would hold it if it were to go (P2): asked of the engine, which looks
-//! at its clouds and sends no write.
+//! Explains why a resource is not deleted, or what would block its deletion (P2). The engine reads its clouds
+//! for the answer, and sends no write.
 
 use super::super::arrived::Arrived;
 use super::super::feed::{Fetch, whole};
@@ -13,11 +13,11 @@ use crate::domain::filter::SearchQuery;
 use crate::domain::model::{Blocker, ResourceKey, Site};
 use crate::present::blocker_words;
 
-/// One finding.
+/// One line of an explanation.
 pub(crate) struct Line {
     text: String,
     tone: Tone,
-    /// What `copy` takes of it.
+    /// The text that `copy` copies.
     copied: String,
 }
 
@@ -50,7 +50,7 @@ impl ExplainPane {
     }
 }
 
-/// What it is, what holds it, and what would hold it.
+/// Lists what is known of the resource, its blockers, and what would refuse its deletion.
 fn lines(explanation: &Explanation) -> Vec<Line> {
     let said = explanation.lines.iter().map(|text| Line {
         text: text.clone(),
@@ -74,7 +74,7 @@ fn held_words(blocker: &Blocker) -> String {
     let words = blocker_words(blocker);
     match &blocker.site {
         site @ Site::Region { .. } => format!("blocked by {words} at {site}"),
-        // The words name it.
+        // The words already name the deployment.
         Site::Deployment { .. } => format!("blocked by {words}"),
     }
 }
@@ -83,7 +83,7 @@ impl ListPane for ExplainPane {
     type Row = Line;
     const SCOPE: Scope = Scope::Reading;
     const NOUN: &'static str = "line";
-    // It reads the cloud.
+    // Each answer reads the clouds.
     const REFRESH: Refresh = Refresh::Demand;
     const DETAIL_ROWS: u16 = 4;
     const LOADING: &'static str = "Reading it, and what refers to it…";
@@ -125,7 +125,7 @@ impl ListPane for ExplainPane {
         }
     }
     fn details(&self, line: &Line, _look: &RenderContext) -> Vec<Cell> {
-        // The row may have cut it.
+        // The row may have cut the text.
         vec![
             Cell::plain(line.text.clone()),
             Cell::dim(format!("id {} at {}", self.key.id, self.key.site)),

@@ -1,4 +1,4 @@
-//! What clients do through each gate, and what becomes of it.
+//! The gates: how many requests of clients each of them passed on, changed or refused.
 
 use crate::control::{GateStatus, query};
 use crate::domain::filter::{Facts, SearchQuery};
@@ -11,7 +11,7 @@ use super::super::rows::{Row, Rows};
 use super::list_pane::{ListPane, Refresh, TableColumn};
 use super::{Column, Context};
 
-/// Counted by the gates, whatever the engine does: so it is asked for once a second while it is shown.
+/// The gates count independently of the engine, so the pane queries once a second while it is shown.
 pub(crate) struct GatesPane {
     rows: Rows<GateStatus>,
 }
@@ -38,7 +38,7 @@ impl Row for GateStatus {
     }
 }
 
-/// A number that is worth a look unless it is none.
+/// A count in its tone; zero is dimmed.
 fn counted(count: u64, tone: Tone) -> Cell {
     match count {
         0 => Cell::dim("0"),

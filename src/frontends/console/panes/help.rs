@@ -1,4 +1,4 @@
-//! The live keys, where `:` goes, and what the signs mean.
+//! The keys in use, the words after `:`, and the meaning of the signs.
 
 use crate::control::KindInfo;
 use crate::domain::model::{Counts, StepState};
@@ -17,7 +17,7 @@ enum Entry {
 
 enum Sign {
     Keys(String, Action),
-    /// What comes after `:`.
+    /// A word after `:`.
     Word(String),
     State(StepState),
     /// The parts of a deletion's bar.
@@ -41,7 +41,7 @@ impl Sign {
         }
     }
 
-    /// By which it is found and copied.
+    /// Text by which the sign is found and copied.
     fn text(&self) -> &str {
         match self {
             Self::Keys(text, _) | Self::Word(text) => text,
@@ -51,7 +51,7 @@ impl Sign {
     }
 }
 
-/// For who sees them for the first time.
+/// Explains a state to a person who sees it for the first time.
 fn meaning(state: StepState) -> &'static str {
     match state {
         StepState::Waiting => "waits for others, which must go first",
@@ -73,7 +73,7 @@ pub(crate) struct HelpPane {
 }
 
 impl HelpPane {
-    /// The keys of the pane that was on top come first. `words` are those that open panes, and what they do.
+    /// The keys of the pane that was on top come first. `words` open panes; each comes with what it does.
     pub(crate) fn new(
         first: Scope,
         map: &Keymap,

@@ -250,7 +250,7 @@ impl Pane for InspectPane {
             self.timeline.retain(|event| event.seq <= last);
             self.refilter();
         }
-        // While another pane was above, nothing woke this one.
+        // This pane was not woken while another was on top.
         self.stale = true;
         self.step.invalidate();
         self.deletion.invalidate();
@@ -288,7 +288,7 @@ impl Pane for InspectPane {
                 self.timeline
                     .extend(rows.into_iter().filter(|event| event.seq > last));
                 self.refilter();
-                // Whoever looks at the newest goes along with it.
+                // A cursor on the newest event moves along with it.
                 if at_end {
                     self.list.cursor = self.visible.len().saturating_sub(1);
                 }

@@ -1,5 +1,5 @@
-//! What can be done about what is stuck, rung by rung (P3). Enter on a rung that is offered leads to a
-//! typed confirmation; nothing is sent before that.
+//! The purge ladder: what can be done about stuck steps, rung by rung (P3). Enter on a rung that is offered
+//! leads to a typed confirmation; nothing is sent before that.
 
 use crate::control::{Command, ControlError, Purged, Receipt, Snapshot, query, unexpected_reply};
 use crate::domain::ladder::{Ladder, Offer, PurgeScope, Rung};
@@ -19,14 +19,14 @@ use crate::present::count;
 
 pub(crate) struct LadderPane {
     what: PurgeScope,
-    /// What is purged, for a person, until the engine has said it better.
+    /// Describes what is purged, until the engine's answer has a better description.
     words: String,
     list: List,
     feed: Feed<Ladder>,
     visible: Vec<usize>,
-    /// The rung that was confirmed, and is under way.
+    /// Ticket of the confirmed rung that is under way.
     taking: Option<u64>,
-    /// What to do by hand, once that rung was taken: the rows then.
+    /// The lines of the runbook; once that rung was taken, they are the rows.
     runbook: Option<Vec<String>>,
 }
 
@@ -236,7 +236,7 @@ impl Pane for LadderPane {
         self.feed.invalidate();
         self.ask(context);
     }
-    // Not at each move of the engine: the cloud is asked for it.
+    // The engine's progress causes no new query, because each answer asks the cloud.
     fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
         self.ask(context);
     }

@@ -1,5 +1,5 @@
-//! A pane that shows one list of rows: everything that such panes have in common. A pane of this kind is its
-//! question, its columns as data, and what its keys do.
+//! Everything that panes with one list of rows have in common. Such a pane defines its query, its columns as
+//! data, and what its keys do.
 
 use std::borrow::Cow;
 
@@ -19,16 +19,16 @@ pub(crate) struct TableColumn<P: ListPane> {
     pub(crate) cell: fn(&P::Row, &RenderContext) -> Cell,
 }
 
-/// When the rows are asked for again.
+/// The occasions at which a pane queries its rows again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refresh {
-    /// The engine has moved.
+    /// The engine has made progress.
     EachMove,
-    /// The pane is opened, or a person asks: each answer costs calls to the clouds.
+    /// The pane is opened for the first time, or a person asks: each answer costs calls to the clouds.
     Demand,
-    /// As time passes: the rows change while the engine rests.
+    /// A second has passed: the rows change while the engine rests.
     Clock,
-    /// Never: the rows need no question, or [`ListPane::update`] takes them from each snapshot.
+    /// Never: the rows need no query, or [`ListPane::update`] takes them from each snapshot.
     Never,
 }
 
@@ -37,28 +37,28 @@ pub(crate) trait ListPane: Send {
     const SCOPE: Scope;
     /// The word after `:` that opens the pane.
     const WORD: Option<&'static str> = None;
-    /// One of its rows.
+    /// The word for one of its rows.
     const NOUN: &'static str;
     const REFRESH: Refresh;
-    /// Lines that the details of a row usually take.
+    /// Number of lines that the details of a row usually take.
     const DETAIL_ROWS: u16 = 3;
-    /// Said until the first answer.
+    /// Shown until the first answer.
     const LOADING: &'static str;
 
     fn rows(&self) -> &Rows<Self::Row>;
     fn rows_mut(&mut self) -> &mut Rows<Self::Row>;
-    /// Asks for the page at this cursor, and returns the ticket; none if there is nothing to ask.
+    /// Queries the page at this cursor, and returns the ticket; `None` if there is nothing to query.
     fn request(&mut self, _cursor: Option<String>, _context: &mut Context<'_>) -> Option<u64> {
         None
     }
-    /// Takes the answer to [`Self::request`]; none if the answer is to another question.
+    /// Takes the answer to [`Self::request`]; `None` if the answer belongs to another query.
     fn receive(&mut self, _arrived: &mut Arrived, _context: &Context<'_>) -> Option<Fetch> {
         None
     }
     fn table(&self, look: &RenderContext) -> Vec<TableColumn<Self>>
     where
         Self: Sized;
-    /// A column with what a row shows in it.
+    /// Returns a column with what a row shows in it.
     fn show(column: Column, cell: fn(&Self::Row, &RenderContext) -> Cell) -> TableColumn<Self>
     where
         Self: Sized,
@@ -66,7 +66,7 @@ pub(crate) trait ListPane: Send {
         TableColumn { column, cell }
     }
     fn details(&self, row: &Self::Row, look: &RenderContext) -> Vec<Cell>;
-    /// Said where there is nothing, with how something gets here.
+    /// Lines for a list without rows, which say how rows get here.
     fn none(look: &RenderContext) -> Vec<Cell>;
     fn act_on(&mut self, action: Action, context: &mut Context<'_>);
 
@@ -90,11 +90,11 @@ pub(crate) trait ListPane: Send {
     fn is_empty(&self) -> bool {
         self.rows().feed.rows.is_empty()
     }
-    /// By which a row is marked, where rows can be.
+    /// Key by which a row is marked; `None` if rows cannot be marked.
     fn mark(_row: &Self::Row) -> Option<String> {
         None
     }
-    /// Brings into the rows what the snapshot knows better.
+    /// Updates the rows from the snapshot, which is newer.
     fn update(&mut self, _snapshot: &Snapshot) {}
     fn ask(&mut self, context: &mut Context<'_>) {
         let rows = self.rows_mut();

@@ -51,16 +51,16 @@ pub(crate) struct Column {
     pub(crate) heading: Cow<'static, str>,
     pub(crate) width: Width,
     pub(crate) right: bool,
-    /// Of a text that is too long the end is kept.
+    /// Whether a text that is too long keeps its end.
     pub(crate) tail: bool,
-    /// Shown only on screens at least this wide; columns of what matters less give way.
+    /// Shown only on screens at least this wide; less important columns give way.
     pub(crate) from_width: u16,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Width {
     Fixed(u16),
-    /// Shares what the fixed columns leave, by weight.
+    /// Shares the width that the fixed columns leave, by weight.
     Flex(u16),
 }
 
@@ -91,31 +91,31 @@ impl Column {
     }
 }
 
-/// What a pane may see and ask for while it changes.
+/// Everything that a pane may read and request while it handles an event.
 pub(crate) struct Context<'a> {
     pub(crate) keys: &'a Keymap,
     pub(crate) snapshot: &'a Arc<Snapshot>,
     pub(crate) now: DateTime<Utc>,
-    /// What is shown is a replay, which goes back and forth.
+    /// Whether a replay is shown, whose time goes back and forth.
     pub(crate) replays: bool,
     pub(crate) tickets: &'a mut u64,
     pub(crate) effects: &'a mut Vec<Effect>,
     pub(crate) requests: &'a mut Vec<PaneRequest>,
 }
 
-/// What a pane wants of the console around it.
+/// A request of a pane to the console around it.
 pub(crate) enum PaneRequest {
     Push(Route),
-    /// In place of the pane that asks.
+    /// Open a pane in place of the one that asks.
     Replace(Route),
     Say(Tone, String),
     Ask(Box<Confirm>),
-    /// A command; what it was is said with its answer.
+    /// Send a command; its answer is reported with the words of `what`.
     Submit {
         what: String,
         command: Command,
     },
-    /// Nothing is taken from the keyboard before the next frame is on the screen.
+    /// Ignore the keyboard until the next frame is on the screen.
     Guard,
 }
 
@@ -158,37 +158,37 @@ pub(crate) trait Pane: Send {
     fn title(&self, look: &RenderContext) -> String;
     fn list(&self) -> &List;
     fn list_mut(&mut self) -> &mut List;
-    /// Visible rows.
+    /// Number of visible rows.
     fn len(&self) -> usize;
     fn columns(&self, look: &RenderContext) -> Vec<Column>;
-    /// As many as there are columns, hidden ones too.
+    /// The cells of a row, one for each column, including hidden columns.
     fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell>;
     fn is_marked(&self, _row: usize) -> bool {
         false
     }
-    /// Pinned above the rows; wrapped.
+    /// Lines pinned above the rows; they are wrapped.
     fn head(&self, _look: &RenderContext) -> Vec<Cell> {
         Vec::new()
     }
-    /// More about the row under the cursor; wrapped.
+    /// Lines with more about the row under the cursor; they are wrapped.
     fn detail(&self, _look: &RenderContext) -> Vec<Cell> {
         Vec::new()
     }
-    /// How many rows that usually takes.
+    /// Number of rows that the detail usually takes.
     fn detail_rows(&self) -> u16 {
         2
     }
-    /// The state of the question that its rows answer.
+    /// The state of the query that fills the rows.
     fn load(&self) -> Load {
         Load::Answered
     }
-    /// One of its rows, for people.
+    /// The word for one of its rows.
     fn noun(&self) -> Cow<'static, str>;
-    /// In place of rows, until the first answer.
+    /// Lines in place of rows until the first answer.
     fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
         Vec::new()
     }
-    /// In place of rows, where they could not be asked for.
+    /// Lines in place of rows after the query failed.
     fn failed(&self, look: &RenderContext) -> Vec<Cell> {
         let again = look.key(Action::Refresh);
         vec![
@@ -196,27 +196,27 @@ pub(crate) trait Pane: Send {
             Cell::dim(format!("{again} asks again.")),
         ]
     }
-    /// In place of rows where there are none: what would be here, and how it gets here.
+    /// Lines in place of rows if there are none: what would be here, and how it gets here.
     fn nothing(&self, look: &RenderContext) -> Vec<Cell>;
-    /// Something is under way that will be shown: the loop ticks.
+    /// Whether something is under way that will be shown, so that the loop ticks.
     fn is_busy(&self) -> bool {
         false
     }
-    /// What it shows changes without the engine: it is woken as time passes.
+    /// Whether its content changes without the engine, so that it is woken as time passes.
     fn is_live(&self) -> bool {
         false
     }
-    /// Keys other than "back" mean nothing now.
+    /// Whether only keys that leave the pane have an effect now.
     fn is_modal(&self) -> bool {
         false
     }
-    /// Woken next.
+    /// Applies a new filter; [`Self::wake`] is called next.
     fn filter_changed(&mut self) {}
-    /// Opened, or on top again.
+    /// Called when the pane is opened, or is on top again.
     fn open(&mut self, _context: &mut Context<'_>) {}
-    /// The engine moved, or time passed.
+    /// Called when the engine has made progress (`moved`), or time has passed.
     fn wake(&mut self, _moved: bool, _context: &mut Context<'_>) {}
-    /// True if it was this pane's question.
+    /// Takes an answer; returns false if it belongs to another query.
     fn answer(&mut self, _arrived: &mut Arrived, _context: &mut Context<'_>) -> bool {
         false
     }
@@ -228,15 +228,15 @@ pub(crate) trait Pane: Send {
     ) -> bool {
         false
     }
-    /// This pane lives on events: they are followed while it is on top.
+    /// Whether the pane shows events, which are followed while it is on top.
     fn follows(&self) -> bool {
         false
     }
     fn followed(&mut self, _events: &[LedgerEvent]) {}
-    /// The events could not be read.
+    /// Called when the events could not be read.
     fn lost(&mut self) {}
     fn act(&mut self, _action: Action, _context: &mut Context<'_>) {}
-    /// What this pane had asked to be confirmed was confirmed, and went out with this ticket; true
+    /// Called when this pane's question was confirmed and its command sent with this ticket; returns true
     /// if the pane takes the receipt itself.
     fn confirmed(&mut self, _ticket: u64) -> bool {
         false

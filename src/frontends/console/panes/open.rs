@@ -1,4 +1,4 @@
-//! The one place that knows each pane: makes the pane that a route names, or a word after `:`.
+//! The only module that knows every pane: it creates the pane that a route or a word after `:` names.
 
 use std::collections::VecDeque;
 
@@ -29,18 +29,18 @@ use crate::frontends::console::route::Route;
 /// A pane that a word after `:` opens.
 pub(crate) struct NamedPane {
     pub(crate) word: &'static str,
-    /// What it shows.
+    /// Describes what the pane shows.
     pub(crate) about: &'static str,
-    /// Makes it, or says why not.
+    /// Creates the pane, or says why it cannot.
     pub(crate) open: fn(&Around<'_>) -> Result<Box<dyn Pane>, &'static str>,
 }
 
-/// The console around a pane that is opened.
+/// The state of the console that a new pane may need.
 pub(crate) struct Around<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) keys: &'a Keymap,
     pub(crate) kinds: &'a [KindInfo],
-    /// Of the pane on top.
+    /// The scope of the pane on top.
     pub(crate) scope: Scope,
     pub(crate) notices: &'a VecDeque<Notice>,
     /// Whether the console shows a replay.

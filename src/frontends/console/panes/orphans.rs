@@ -14,8 +14,8 @@ use super::list_pane::{ListPane, Refresh, TableColumn};
 use super::{Column, Context};
 use crate::present::{kind_words, name_or_id};
 
-/// Each answer is a look at the clouds: it is asked when it is opened and when a person asks again, and
-/// not whenever the engine moves.
+/// Each answer costs calls to the clouds, so the pane queries when it is opened and when a person asks again,
+/// and not whenever the engine makes progress.
 pub(crate) struct OrphansPane {
     rows: Rows<Orphan>,
 }

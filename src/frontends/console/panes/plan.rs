@@ -1,8 +1,8 @@
-//! What a deletion would do, exactly, before it can be started.
+//! The plan of a deletion: exactly what it would do, before it can be started.
 //!
 //! The plan is frozen in the engine under its hash; this screen shows all of it and asks for a typed
 //! confirmation of the resource that was under the cursor when `D` was pressed. There is no way
-//! around the screen, and what was typed before it was visible is thrown away.
+//! around the screen, and input typed before it was visible is discarded.
 
 use crate::frontends::console::route::{BlockerRow, Route, Subject};
 use std::borrow::Cow;
@@ -86,7 +86,7 @@ impl PlanPane {
         }
     }
 
-    /// What must be typed: the name or short id of the one resource, or how many there are.
+    /// Asks the person to type the name or short id of the one resource, or how many resources there are.
     fn confirm(&self, plan: &Plan, snapshot: &Snapshot) -> Confirm {
         let mut accepted = Vec::new();
         let ask = match self.subjects.as_slice() {
@@ -204,7 +204,7 @@ impl PlanPane {
     }
 }
 
-/// `12 steps, 3 automatic, 1 unset, 0 refused, at most 14 calls`; and copies, where sites have some.
+/// `12 steps, 3 automatic, 1 unset, 0 refused, at most 14 calls`; and copies, if there are any.
 fn counts(plan: &Plan, between: &str) -> String {
     let copies = plan.mapping.iter().flat_map(Mapped::copies).count();
     let copies = (copies > 0).then(|| format!("{copies} copies at other sites"));
@@ -219,7 +219,7 @@ fn counts(plan: &Plan, between: &str) -> String {
     counts.join(between)
 }
 
-/// What was chosen for the plan; the two that take more than their targets have, only where they are on.
+/// The options of the plan in words; two options that extend the plan are named only if they are on.
 fn choices(options: &PlanOptions) -> Vec<&'static str> {
     let mut choices = vec![
         match options.cascade {

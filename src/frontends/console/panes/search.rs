@@ -1,4 +1,4 @@
-//! Steps that fit, wherever they are in the ledger: the engine looks for them, one stretch at a time.
+//! A search for steps in the whole ledger; the engine searches a part of it for each query.
 
 use crate::control::query;
 use crate::control::query::Counted;
@@ -11,7 +11,7 @@ use super::Context;
 use super::emptiness::Load;
 use crate::present::{count, thousands};
 
-/// Further down no one scrolls: a longer filter finds it sooner.
+/// Maximum number of rows: nobody scrolls further, and a longer filter finds a row sooner.
 const ROWS_MAX: usize = 10_000;
 
 pub(crate) struct Search {
@@ -20,17 +20,17 @@ pub(crate) struct Search {
     cause: Option<Cause>,
     filter: String,
     feed: Feed<Step>,
-    /// Someone wants to know how many there are.
+    /// Whether the steps that fit are counted.
     counts: bool,
     counted: u64,
-    /// The count that is under way.
+    /// Ticket of the count that is under way.
     counting: Option<u64>,
-    /// Those that were found are not counted yet.
+    /// Whether a count has to be started.
     uncounted: bool,
 }
 
 impl Search {
-    /// Of one deletion's steps, or of all.
+    /// Returns a search in the steps of one deletion, or of all.
     pub(crate) fn new(deletion: Option<String>, filter: &str) -> Self {
         Self {
             deletion,
@@ -45,7 +45,7 @@ impl Search {
         }
     }
 
-    /// In these states, for this cause; not counted.
+    /// Restricts the search to these states and this cause, without a count.
     pub(crate) fn among(self, states: Vec<StepState>, cause: Option<Cause>) -> Self {
         Self {
             states,
@@ -66,7 +66,7 @@ impl Search {
     pub(crate) fn load(&self) -> Load {
         match self.is_searching() {
             true => Load::Asking,
-            // What does not match was not asked for: there may be other rows.
+            // Only rows that match were queried, so there may be others.
             false if !self.filter.is_empty() && self.feed.error.is_none() => Load::Answered,
             false => self.feed.load(),
         }
@@ -80,17 +80,17 @@ impl Search {
         self.feed.invalidate();
     }
 
-    /// Something will come.
+    /// Whether an answer is due or a query must be sent.
     pub(crate) fn is_waiting(&self) -> bool {
         self.feed.is_waiting() || self.counting.is_some()
     }
 
-    /// For the first time.
+    /// Whether the first answer has not come yet.
     pub(crate) fn is_searching(&self) -> bool {
         !self.feed.loaded
     }
 
-    /// How many of all there are.
+    /// Tells how many of `all` steps fit.
     pub(crate) fn words(&self, all: u64) -> String {
         let all = count(all, "step");
         if !self.feed.has_more() && self.feed.loaded {
@@ -107,7 +107,7 @@ impl Search {
         format!("{found} of {all} {more}")
     }
 
-    /// Asks for what is due; at the end of what is loaded, for more.
+    /// Sends the queries that are due; at the end of the loaded rows it loads more.
     pub(crate) fn ask(&mut self, cursor: usize, context: &mut Context<'_>) {
         let rows = self.feed.rows.len();
         if cursor + 1 >= rows && rows < ROWS_MAX {
@@ -151,7 +151,7 @@ impl Search {
         }));
     }
 
-    /// True if it was this one's question.
+    /// Takes an answer; returns false if it belongs to another query.
     pub(crate) fn answer(
         &mut self,
         arrived: &mut Arrived,

@@ -36,7 +36,7 @@ impl Row for SiteStatus {
     }
 }
 
-/// `✓ reachable`
+/// The state of a site, such as `✓ reachable`.
 pub(crate) fn site_state(site: &SiteStatus, look: &RenderContext) -> Cell {
     match site.state {
         SiteState::Unknown => Cell::dim(format!("{} not asked yet", look.pick("·", "."))),
@@ -48,7 +48,7 @@ pub(crate) fn site_state(site: &SiteStatus, look: &RenderContext) -> Cell {
     }
 }
 
-/// Pauses a site, or ends a pause by hand; that of lost rights ends by itself.
+/// Pauses a site, or ends a person's pause; a pause for lost rights ends by itself.
 fn pause(status: &SiteStatus) -> PaneRequest {
     let site = status.site.clone();
     match status.paused_by {
@@ -63,7 +63,7 @@ fn pause(status: &SiteStatus) -> PaneRequest {
     }
 }
 
-/// Of its last calls those that say nothing of a resource, but of the cloud.
+/// Share of the last calls that failed because of the cloud, not because of a resource.
 pub(crate) fn errors(site: &SiteStatus, look: &RenderContext) -> Cell {
     match site.error_percent {
         None => Cell::dim(look.none()),
@@ -78,7 +78,7 @@ impl ListPane for SitesPane {
     const WORD: Option<&'static str> = Some("sites");
     const NOUN: &'static str = "site";
     const REFRESH: Refresh = Refresh::Never;
-    /// The reason of a site that is out of reach is a sentence with what to do at its end.
+    /// The reason why a site is unreachable is a sentence that ends with what to do.
     const DETAIL_ROWS: u16 = 6;
     const LOADING: &'static str = "Asking the engine for its sites…";
 
@@ -125,7 +125,7 @@ impl ListPane for SitesPane {
         if let Some(percent) = site.error_percent {
             facts.push(format!("{percent}% of the last calls failed"));
         }
-        // Nobody is signed in where that was refused.
+        // The user is unknown if the sign-in was refused.
         if !site.as_user.is_empty() {
             facts.push(format!("as {}", site.as_user));
         }

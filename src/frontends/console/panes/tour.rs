@@ -1,4 +1,4 @@
-//! A walk through the practice cloud: what there is to try, how, and what was tried already.
+//! A tour of the practice cloud: what to try, how, and what is done already.
 
 use crate::control::query;
 use crate::domain::model::{Deletion, DeletionState};
@@ -11,7 +11,7 @@ use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
 use super::{Column, Context, Pane};
 
-/// One thing to try. It is done when a deletion of this network of the practice cloud has come so far.
+/// One thing to try. It is done once a deletion of this network of the practice cloud fulfils `done`.
 struct Station {
     title: &'static str,
     network: &'static str,

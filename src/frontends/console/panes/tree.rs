@@ -1,4 +1,4 @@
-//! One deletion as a living tree of its steps.
+//! One deletion as a tree of its steps, which shows their progress.
 
 use crate::domain::outline::Outline;
 use crate::frontends::console::about::deletion_lines;
@@ -24,26 +24,26 @@ use super::search::Search;
 use super::{Column, Context, Pane, PaneRequest};
 use crate::present::{blocker_words, count, kind_words, pace_words, progress_words, target_words};
 
-/// The engine answers so many at a time.
+/// Number of steps that the engine returns at once.
 const STEPS_AT_ONCE: usize = 500;
-/// Rows that are kept ready around the cursor: more than a screen has.
+/// Number of rows that are kept loaded on each side of the cursor: more than a screen has.
 const NEAR: usize = 200;
 
 pub(crate) struct TreePane {
     id: String,
     deletion: Feed<Deletion>,
-    /// When all branches that are known are asked for again.
+    /// Decides when all known branches are queried again.
     below: Feed<()>,
-    /// Below which steps the branches are asked for: one question at a time.
+    /// The query for branches under way: its ticket, and the steps that the branches are below.
     asked_below: Option<(u64, Vec<Option<i64>>)>,
-    /// Of a refresh those that are still to be asked for.
+    /// The steps whose branches are queried next, as the rest of a refresh.
     left_below: Vec<Option<i64>>,
-    /// Steps of a branch that are asked for: the ticket, the branch and the first one's index.
+    /// The query for steps of a branch under way: its ticket, the branch, and the index of the first step.
     asked_members: Option<(u64, i64, usize)>,
     search: Option<Search>,
-    /// What the frozen plan says of resources that are no steps is asked for.
+    /// Ticket of the query for the frozen plan, which names the resources without steps.
     frozen: Option<u64>,
-    /// Older events are in the rows already.
+    /// Sequence number of the last event that the rows already include.
     since: i64,
     list: List,
     forest: Forest,
@@ -70,7 +70,7 @@ impl TreePane {
         self.deletion.rows.first()
     }
 
-    /// Asks for what is shown and not known, or not any more.
+    /// Queries what is shown but not loaded or out of date.
     fn ask(&mut self, context: &mut Context<'_>) {
         if let Fetch::Page(_) = self.deletion.due(context) {
             let id = self.id.clone();
@@ -122,7 +122,7 @@ impl TreePane {
         } else {
             return;
         };
-        // What comes next is asked for with the answer.
+        // The rest is queried once the answer arrives.
         self.left_below = wanted.split_off(wanted.len().min(STEPS_AT_ONCE));
         let ticket = context.ask(query::Outline {
             deletion_id: self.id.clone(),
@@ -134,7 +134,7 @@ impl TreePane {
         self.asked_below = Some((ticket, wanted));
     }
 
-    /// As the rows are now; the cursor stays on its row.
+    /// Lays out the rows again; the cursor stays on the row `held`.
     fn relayout(&mut self, held: Option<RowKey>) {
         match &self.search {
             Some(search) => {
@@ -147,7 +147,7 @@ impl TreePane {
             .follow(held.and_then(|key| self.forest.row_of(key)));
     }
 
-    /// None of it is known at the time that is shown.
+    /// Drops the tree, of which nothing is known at the time that is shown.
     fn forget(&mut self) {
         self.forest = Forest::default();
         self.frozen = None;
@@ -190,7 +190,7 @@ impl TreePane {
         self.deletion
             .receive::<query::Deletion>(arrived, context, row);
         let Some(row) = self.deletion.rows.first() else {
-            // Of another time the tree would be wrong.
+            // Otherwise the tree of another time would stay.
             if context.replays {
                 self.forget();
             }
@@ -227,7 +227,7 @@ impl TreePane {
         self.ask(context);
     }
 
-    /// What there is stays; it is asked for again when the engine moves.
+    /// Records an error. The rows stay, and are queried again when the engine makes progress.
     fn failed(&mut self, error: String) {
         self.left_below.clear();
         self.below.fail(error);
@@ -244,7 +244,7 @@ impl TreePane {
                 let held = self.forest.key(self.list.cursor);
                 let nodes = rows.iter().map(Node::live).collect();
                 if !self.forest.load(branch, from..from + STEPS_AT_ONCE, nodes) {
-                    // They have moved since they were counted.
+                    // The steps have changed state since they were counted.
                     self.below.invalidate();
                 }
                 self.relayout(held);
@@ -255,7 +255,7 @@ impl TreePane {
     }
 }
 
-/// Of what holds a step in another deployment.
+/// Detail lines about a blocker at another deployment.
 fn elsewhere_lines(by: &Blocker) -> Vec<Cell> {
     let advice = match silent_deployment(by) {
         Some(name) => {
@@ -294,7 +294,7 @@ impl Pane for TreePane {
         self.forest.len()
     }
     fn is_busy(&self) -> bool {
-        // Below a search the tree waits too, and is asked for again when it is shown.
+        // A search hides the tree, which is queried when it is shown again: then only the search counts.
         let rows = match &self.search {
             Some(search) => search.is_waiting(),
             None => self.below.is_waiting(),
@@ -437,7 +437,7 @@ impl Pane for TreePane {
         let filter = self.list.filter.meant();
         let deletion = Some(self.id.clone());
         self.search = (!self.list.filter.is_empty()).then(|| Search::new(deletion, filter));
-        // Until something is found, what was on the screen stays.
+        // The rows on the screen stay until something is found.
         if self.search.is_none() {
             let held = self.forest.key(self.list.cursor);
             self.relayout(held);
@@ -466,7 +466,7 @@ impl Pane for TreePane {
                     self.invalidate();
                 }
                 (Some(_), Some(_)) => {}
-                // Settled, or not known yet: the snapshot does not carry it.
+                // The deletion has ended or is not loaded yet; the snapshot does not have it.
                 _ => {
                     let settled = self.deletion().is_some_and(|d| d.state.is_terminal());
                     if !settled || context.snapshot.steps.live() > 0 {
@@ -482,7 +482,7 @@ impl Pane for TreePane {
     fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
         let asked_frozen = self.frozen;
         if let Some(plan) = arrived.take::<query::FrozenPlan>(&mut self.frozen) {
-            // Without it the tree only lacks what is no step; there may be one later.
+            // Without the plan the tree lacks only resources without steps; there may be a plan later.
             if let Ok(plan) = plan {
                 self.frozen = asked_frozen;
                 self.forest.add_sections(&plan.automatic, &plan.unset);
@@ -533,7 +533,7 @@ impl Pane for TreePane {
                 .find(|s| Some(s.as_str()) == state);
             if let (Some(step), Some(state)) = (event.step_id, state) {
                 moved |= self.forest.patch(step, state);
-                // Of what is folded only the engine knows the numbers.
+                // Only the engine knows the counts of folded lines.
                 self.below.invalidate();
             }
         }

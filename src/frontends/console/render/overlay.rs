@@ -52,7 +52,7 @@ pub(super) fn confirm(
         if confirm.wrong { Tone::Bad } else { Tone::Warn },
     ));
     let inner = frame(canvas, "confirm", &lines, 1);
-    // The colours show at which marked clouds the command takes effect.
+    // The colours mark the clouds where the command takes effect.
     let mut x = inner.x + 12;
     for (cloud, accent) in header::accents_of(state, confirm) {
         let style = canvas.look.accent(accent);

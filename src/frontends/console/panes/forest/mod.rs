@@ -1,8 +1,8 @@
-//! The cascade as a tree: what goes last is the root, what must go before it stands below.
+//! The cascade as a tree: the step that goes last is the root; steps that must go before it are below it.
 //!
-//! Of a deletion only what is looked at is here: branches, which the engine counts, and of a long one
-//! those steps that are near the cursor. So a tree of 1,000,000 steps costs what one of 100 does. Its
-//! visible rows are spans, made when something changes; a frame costs the rows on the screen.
+//! Only the part of a deletion that a person sees is loaded: branches, which the engine counts, and of a
+//! long branch the steps near the cursor. So a tree of 1,000,000 steps costs what one of 100 does. Its
+//! visible rows are spans, computed when something changes; a frame costs the rows on the screen.
 
 mod node;
 mod spans;
@@ -19,43 +19,43 @@ use crate::domain::outline::{self, Branch, FOLD_FROM, Outline};
 pub(crate) use node::{Node, Part};
 use spans::Span;
 
-/// What stays the same about a row when rows come and go.
+/// Identifies a row while rows come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKey {
     Node(i64, Part),
-    /// Not loaded yet: of this branch the one at this index.
+    /// A step that is not loaded yet: its branch, and its index there.
     Member(i64, usize),
     Group(i64),
     Section(Part),
-    /// Of all that holds this step in other deployments, the one at this place.
+    /// A blocker at another deployment: the blocked step, and the index among its blockers.
     Elsewhere(i64, usize),
 }
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// Steps of a branch, the first at this index.
+    /// Steps of a branch, from this index on.
     Run(i64, usize),
     Group(i64),
     Section(Part),
-    /// Of all that holds the step of this branch at this index, the one at this place.
+    /// A blocker at another deployment: branch and index of the blocked step, and the index in its blockers.
     Elsewhere(i64, usize, usize),
-    /// What a filter found.
+    /// The steps that a filter found.
     Found,
 }
 
-/// A branch, and what is loaded of its steps.
+/// A branch, and those of its steps that are loaded.
 #[derive(Debug)]
 struct Known {
     branch: Branch,
     part: Part,
     /// The highest of its steps' waves.
     wave: u32,
-    /// The indices that were asked for last; `nodes` are those from its start on.
+    /// The indices that were queried last; `nodes` are the steps from its start on.
     asked: Range<usize>,
     nodes: Vec<Node>,
-    /// Those that are open, by index, if it has many.
+    /// The steps that a person opened in a group, by index.
     places: BTreeMap<usize, Node>,
-    /// The engine has moved since `nodes` were loaded.
+    /// Whether the engine has made progress since `nodes` were loaded.
     stale: bool,
 }
 
@@ -76,7 +76,7 @@ impl Known {
         usize::try_from(self.branch.counts.total).unwrap_or(usize::MAX)
     }
 
-    /// So many that they are one line, which opens.
+    /// Whether the branch has so many steps that it is one line, which opens.
     fn is_group(&self) -> bool {
         self.branch.counts.total >= FOLD_FROM
     }
@@ -87,7 +87,7 @@ impl Known {
         loaded.or_else(|| self.places.get(&index))
     }
 
-    /// Whether something stands below it.
+    /// Whether the step has rows below it.
     fn opens(&self, node: &Node) -> bool {
         node.part == Part::Step && (!self.branch.leaf || !node.elsewhere().is_empty())
     }
@@ -100,25 +100,25 @@ impl Known {
 #[derive(Debug, Default)]
 pub(crate) struct Forest {
     branches: HashMap<i64, Known>,
-    /// The branches below a step; below none the roots.
+    /// The branches below a step; for `None` the roots.
     below: HashMap<Option<i64>, Vec<i64>>,
     sections: Vec<(Part, Vec<i64>)>,
     /// Groups that a person opened.
     opened: HashSet<i64>,
     /// Steps that a person opened or closed.
     turned: HashMap<i64, bool>,
-    /// Instead of the tree: what a filter found.
+    /// The steps that a filter found; they are shown instead of the tree.
     found: Option<Vec<Node>>,
     spans: Vec<Span>,
     len: usize,
-    /// Steps that are shown open, and of which it is not known what stands below.
+    /// Steps that are shown open, but whose branches are not loaded.
     unknown: Vec<i64>,
-    /// Rows name their site.
+    /// Whether rows name their site.
     many_sites: bool,
 }
 
 impl Forest {
-    /// All of a plan.
+    /// Returns the whole tree of a plan.
     pub(crate) fn of(plan: &Plan) -> Self {
         let mut forest = Self::default();
         forest.below.insert(None, Vec::new());
@@ -133,7 +133,7 @@ impl Forest {
         self.many_sites = sites.any(|site| Some(site) != first);
     }
 
-    /// What is no step: the cloud goes by its own order, so nothing stands below anything.
+    /// Adds the resources without steps. The cloud chooses their order, so none is below another.
     pub(crate) fn add_sections(&mut self, automatic: &[PlanStep], unset: &[PlanStep]) {
         for (part, steps) in [(Part::Automatic, automatic), (Part::Unset, unset)] {
             let alone = steps.iter().map(|step| PlanStep {
@@ -150,7 +150,7 @@ impl Forest {
 
     fn add_planned(&mut self, steps: &[PlanStep], part: Part) -> Vec<i64> {
         let planted = outline::plant(steps);
-        // Beside those of the plan's steps, and of the engine's, which are positive.
+        // Negative ids do not collide with those of the plan's steps and of the engine.
         let id = |id: i64| match part {
             Part::Step => id,
             Part::Automatic => -2 * id - 1,
@@ -166,7 +166,7 @@ impl Forest {
             .collect();
         let waves = planted.waves.iter();
         for ((step, at), wave) in steps.iter().zip(&planted.branch_of).zip(waves) {
-            // The cloud goes by its own order.
+            // The cloud chooses the order of the others.
             let wave = if part == Part::Step { *wave } else { 0 };
             let known = &mut added[*at as usize];
             known.wave = known.wave.max(wave);
@@ -185,10 +185,10 @@ impl Forest {
         roots
     }
 
-    /// What the engine says of the branches below these steps, in place of what was known of them.
+    /// Takes the engine's answer for the branches below these steps, in place of what was known of them.
     pub(crate) fn learn(&mut self, asked: &[Option<i64>], outline: Outline) {
         for below in asked {
-            // A step without any has an empty list, so that it is not asked for again.
+            // A step without branches gets an empty list, so that it is not queried again.
             self.below.insert(*below, Vec::new());
         }
         for read in outline.branches {
@@ -217,7 +217,7 @@ impl Forest {
         self.see_sites();
     }
 
-    /// The steps of a branch at these indices, as the engine says; false if some are missing.
+    /// Takes the steps of a branch at these indices from the engine; returns false if some are missing.
     pub(crate) fn load(&mut self, branch: i64, asked: Range<usize>, nodes: Vec<Node>) -> bool {
         let Some(known) = self.branches.get_mut(&branch) else {
             return true;
@@ -228,20 +228,20 @@ impl Forest {
         is_whole
     }
 
-    /// All of whose branches are known, for a refresh; that of the roots first.
+    /// Returns the steps whose branches are known, for a refresh; `None`, for the roots, comes first.
     pub(crate) fn known_below(&self) -> Vec<Option<i64>> {
         let mut all: Vec<Option<i64>> = self.below.keys().copied().collect();
         all.sort_unstable();
         all
     }
 
-    /// Steps that are shown open, and of which it is not known what stands below.
+    /// Returns the steps that are shown open, but whose branches are not loaded.
     pub(crate) fn unknown_below(&self) -> &[i64] {
         &self.unknown
     }
 
-    /// Of the branches that have any of these rows the first one that is not loaded there: its id, and
-    /// the indices of its steps that are wanted.
+    /// Returns the first branch that is not loaded in these rows: its id, and the indices of the steps to
+    /// load.
     pub(crate) fn missing(&self, rows: Range<usize>) -> Option<(i64, Range<usize>)> {
         let first = self.spans.partition_point(|span| span.end() <= rows.start);
         let spans = self.spans.get(first..)?.iter();
@@ -263,7 +263,7 @@ impl Forest {
         Some(self.known(branch)?.branch.counts)
     }
 
-    /// Shows what fits instead of the tree, if all of it is here.
+    /// Shows the steps that fit instead of the tree; all steps must be loaded.
     pub(crate) fn filter(&mut self, filter: &SearchQuery) {
         self.found = (!filter.is_empty()).then(|| {
             let all = self.branches.values().flat_map(|known| &known.nodes);
@@ -274,7 +274,7 @@ impl Forest {
         self.layout();
     }
 
-    /// Shows these instead of the tree; or the tree again.
+    /// Shows these steps instead of the tree; with `None` the tree again.
     pub(crate) fn show(&mut self, found: Option<Vec<Node>>) {
         self.found = found;
         self.layout();
@@ -284,7 +284,7 @@ impl Forest {
         self.len
     }
 
-    /// What the row is: its span, and how far down in it.
+    /// Returns the row's span, and its offset there.
     fn span(&self, row: usize) -> Option<(&Span, usize)> {
         let after = self.spans.partition_point(|span| span.row <= row);
         let span = self.spans.get(after.checked_sub(1)?)?;
@@ -314,7 +314,7 @@ impl Forest {
         })
     }
 
-    /// Where the row is now, if what is loaded tells.
+    /// Returns the current position of a row, if the loaded steps tell it.
     pub(crate) fn row_of(&self, key: RowKey) -> Option<usize> {
         self.spans.iter().find_map(|span| match (span.what, key) {
             (What::Group(branch), RowKey::Group(wanted)) if branch == wanted => Some(span.row),
@@ -356,7 +356,7 @@ impl Forest {
         }
     }
 
-    /// The row's step, or that which it holds.
+    /// Returns the row's step, or the step that the row's blocker blocks.
     pub(crate) fn step(&self, row: usize) -> Option<&Node> {
         match self.span(row)?.0.what {
             What::Elsewhere(branch, index, _) => self.known(branch)?.node(index),
@@ -364,7 +364,7 @@ impl Forest {
         }
     }
 
-    /// What holds a step in another deployment.
+    /// Returns the row's blocker, if it is one at another deployment.
     pub(crate) fn elsewhere(&self, row: usize) -> Option<&Blocker> {
         let What::Elsewhere(branch, index, nth) = self.span(row)?.0.what else {
             return None;
@@ -382,7 +382,7 @@ impl Forest {
         (wave > 0).then_some(wave)
     }
 
-    /// Opens a folded line, or what stands below the row; false if there was nothing to open.
+    /// Opens a folded line, or the rows below a step; returns false if there was nothing to open.
     pub(crate) fn unfold(&mut self, row: usize) -> bool {
         let Some((span, offset)) = self.span(row) else {
             return false;
@@ -412,7 +412,7 @@ impl Forest {
         }
     }
 
-    /// Folds the row, or else the line that it is in. The row where the cursor belongs then.
+    /// Folds the row, or else the line that contains it; returns the row where the cursor belongs then.
     pub(crate) fn fold(&mut self, row: usize) -> Option<RowKey> {
         let (span, offset) = self.span(row)?;
         let (what, depth) = (span.what, span.depth);
@@ -449,7 +449,7 @@ impl Forest {
         Some(key)
     }
 
-    /// Closes a step below which something is shown.
+    /// Closes a step; returns false if it was not open.
     fn close(&mut self, id: i64, in_group: bool) -> bool {
         let was_open = self.is_open(id, in_group);
         if was_open {
@@ -458,13 +458,14 @@ impl Forest {
         was_open
     }
 
-    /// What stands below few steps is shown, below many only what a person opens.
+    /// Whether the rows below a step are shown: among few steps once they are known, among many only after a
+    /// person opens them.
     fn is_open(&self, id: i64, in_group: bool) -> bool {
         let turned = self.turned.get(&id).copied();
         turned.unwrap_or(!in_group && self.below.contains_key(&Some(id)))
     }
 
-    /// Takes a step's new state from an event; false if the step is not here.
+    /// Takes a step's new state from an event; returns false if the step is not loaded.
     pub(crate) fn patch(&mut self, step: i64, state: StepState) -> bool {
         let mut patched = false;
         for known in self.branches.values_mut() {

@@ -1,4 +1,4 @@
-//! One resource of the tree: as a plan says, or as the engine says of its step.
+//! One resource of the tree, as described by a plan or by its step in the engine.
 
 use chrono::{DateTime, Utc};
 
@@ -9,13 +9,13 @@ use crate::domain::model::{
 
 use crate::present::{blocker_words, kind_words, name_or_id};
 
-/// How a resource is part of a plan.
+/// The part that a resource has in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     Step,
     /// The cloud removes it by itself.
     Automatic,
-    /// Stays, and loses a reference.
+    /// The resource stays, and loses a reference.
     Unset,
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct Node {
     pub(crate) action: Action,
     pub(crate) why: String,
     pub(crate) part: Part,
-    /// 1 goes first; 0 where there is no order, or it is not known.
+    /// 1 goes first; 0 if there is no order, or it is not known.
     pub(super) wave: u32,
     pub(crate) live: Option<Live>,
 }
 
-/// What the engine says of a step, as far as a row shows it.
+/// The engine's facts about a step, as far as a row shows them.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
     pub(crate) state: StepState,
@@ -44,7 +44,7 @@ pub(crate) struct Live {
     pub(crate) next_attempt_at: Option<DateTime<Utc>>,
     pub(crate) recreated: u32,
     pub(crate) held_by: String,
-    /// What holds it in other deployments, and how far down.
+    /// Its blockers at other deployments, with their depths.
     pub(super) elsewhere: Vec<(usize, Blocker)>,
 }
 
@@ -67,7 +67,7 @@ impl Node {
 
     pub(crate) fn live(step: &Step) -> Self {
         let held_by = match (step.blockers.first(), &step.last_error) {
-            // It names all of them, and why each does not go.
+            // The message names all blockers, and why each does not go.
             (_, Some(error)) if awaits_clearance(step) => error.message.clone(),
             (Some(blocker), _) => format!("blocked by {}", blocker_words(blocker)),
             (None, Some(error)) => error.message.clone(),
@@ -105,7 +105,7 @@ impl Node {
         self.live.as_ref().map_or(&[], |live| &live.elsewhere)
     }
 
-    /// What is done to it, in a word.
+    /// The action on the resource, in a word.
     pub(crate) fn does(&self) -> &'static str {
         match self.part {
             Part::Automatic => "automatic",

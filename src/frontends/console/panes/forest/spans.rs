@@ -1,21 +1,21 @@
-//! The visible rows of the tree, by spans of what is alike.
+//! The visible rows of the tree, as spans of rows that are alike.
 
 use super::{Forest, Known, Node, What};
 
-/// Beyond so many rows nothing opens by itself.
+/// Beyond this number of rows nothing opens by itself.
 const OPEN_ROWS_MAX: usize = 2_000;
 
-/// Neighbouring rows.
+/// Consecutive rows that are alike.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
-    /// The first one.
+    /// The first row.
     pub(super) row: usize,
     pub(super) len: usize,
     pub(super) what: What,
     pub(super) depth: u8,
-    /// Its last row is the last of its siblings.
+    /// Whether its last row is the last of its siblings.
     pub(super) closes: bool,
-    /// Bit n: the ancestor at depth n has siblings below, so its line goes on.
+    /// Bit n is set if the ancestor at depth n has siblings below, so that its line continues.
     pub(super) bars: u64,
 }
 
@@ -24,7 +24,7 @@ impl Span {
         self.row + self.len
     }
 
-    /// What rows below this one have as `bars`.
+    /// Returns the `bars` of the rows below this one.
     fn bars_below(depth: u8, bars: u64, is_last: bool) -> u64 {
         match is_last || depth >= 63 {
             true => bars,
@@ -33,11 +33,11 @@ impl Span {
     }
 }
 
-/// What is still to be laid out: a branch from this index on; or the line of a group.
+/// A task of the layout: the steps of a branch from an index on, or the line of a group.
 #[derive(Clone, Copy)]
 struct Todo {
     branch: i64,
-    /// None: the line of a group.
+    /// Index of the first step; `None` for the line of a group.
     from: Option<usize>,
     depth: u8,
     closes: bool,
@@ -45,7 +45,7 @@ struct Todo {
 }
 
 impl Forest {
-    /// Makes the visible rows.
+    /// Computes the visible rows.
     pub(crate) fn layout(&mut self) {
         self.spans.clear();
         self.unknown.clear();
@@ -56,7 +56,7 @@ impl Forest {
             return;
         }
         let Some(roots) = self.below.get(&None).cloned() else {
-            // What is no step comes after the steps, once they are known.
+            // Resources without steps come after the steps, once these are known.
             return;
         };
         self.layout_below(&roots);
@@ -80,7 +80,7 @@ impl Forest {
         }
     }
 
-    /// Without recursion: a chain may be long.
+    /// Lays out branches and everything below them, without recursion: a chain may be long.
     fn layout_below(&mut self, roots: &[i64]) {
         let mut todo = self.siblings(roots, 0, 0);
         while let Some(next) = todo.pop() {
@@ -138,7 +138,7 @@ impl Forest {
         }
     }
 
-    /// What holds a step in other deployments, above what goes before it here.
+    /// Lays out a step's blockers at other deployments, above the steps that go before it here.
     fn layout_elsewhere(
         &mut self,
         (branch, index): (i64, usize),
@@ -152,7 +152,7 @@ impl Forest {
             .and_then(|known| known.node(index));
         let depths = node.into_iter().flat_map(Node::elsewhere);
         let depths: Vec<usize> = depths.map(|(depth, _)| *depth).collect();
-        // Of each depth the bars of its rows.
+        // The bars of the rows at each depth.
         let mut bars_at = vec![bars];
         for (nth, depth) in depths.iter().copied().enumerate() {
             let mut later = depths.iter().skip(nth + 1);
@@ -169,7 +169,7 @@ impl Forest {
         }
     }
 
-    /// These branches, the first one last.
+    /// Returns the tasks for these branches, the first branch last.
     fn siblings(&self, branches: &[i64], depth: u8, bars: u64) -> Vec<Todo> {
         let mut todo: Vec<Todo> = branches
             .iter()
@@ -192,8 +192,8 @@ impl Forest {
         todo
     }
 
-    /// The next step of the branch, from this index on, below which something is shown, or will be once it
-    /// is known.
+    /// Returns the branch's next step, from this index on, that is open, or that opens by itself once its
+    /// branches are known.
     fn next_open(&self, branch: i64, from: usize) -> Option<(usize, i64)> {
         let known = self.branches.get(&branch)?;
         if known.is_group() {
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    /// What holds some of the steps in other deployments, at these depths.
+    /// Adds blockers at other deployments to some steps, at these depths.
     fn hold(forest: &mut Forest, held: &[(i64, Vec<usize>)]) {
         for (id, depths) in held {
             let nodes = forest
@@ -280,7 +280,7 @@ mod tests {
                     elsewhere: depths.iter().map(|depth| (*depth, by.clone())).collect(),
                 });
             }
-            // As the engine says of one below which nothing goes.
+            // The engine's answer for a step with no branches below it.
             forest.below.entry(Some(*id)).or_default();
         }
     }
@@ -321,7 +321,7 @@ mod tests {
                 prop_assert_eq!(forest.key(forest.len()), None);
                 prop_assert_eq!(forest.missing(0..forest.len()), None);
             }
-            // All opened, all is there.
+            // Once everything is opened, all steps are shown.
             while (0..forest.len()).any(|row| {
                 let opened = forest.unfold(row);
                 forest.layout();

@@ -1,4 +1,4 @@
-//! How the rows of the tree read.
+//! The words in the rows of the tree.
 
 use crate::domain::awaiting::silent_deployment;
 use crate::domain::model::{Counts, Site, StepState};
@@ -12,7 +12,7 @@ use crate::present::{kind_words, name_or_id, thousands};
 const INDENT_MAX: u8 = 12;
 
 impl Forest {
-    /// `  ├ port ×10,000`, with the guides of the tree.
+    /// The name of a row with the guides of the tree, such as `  ├ port ×10,000`.
     pub(crate) fn label(&self, row: usize, look: &RenderContext) -> Cell {
         let Some((span, offset)) = self.span(row) else {
             return Cell::default();
@@ -65,7 +65,7 @@ impl Forest {
         }
     }
 
-    /// Something stands below it that is not shown.
+    /// Whether the step has rows below it that are not shown.
     fn is_folded(&self, row: usize, node: &Node) -> bool {
         let Some((span, _)) = self.span(row) else {
             return false;
@@ -83,7 +83,7 @@ impl Forest {
         }
     }
 
-    /// What is done to the row, in a word.
+    /// The action on the row's resources, in a word.
     pub(crate) fn does(&self, row: usize) -> &'static str {
         if let Some(node) = self.node(row) {
             return node.does();
@@ -100,7 +100,7 @@ impl Forest {
         }
     }
 
-    /// The state of a step, or of a folded line how many are in which.
+    /// The state of a step or a blocker, or the most important counts of a folded line.
     pub(crate) fn states(&self, row: usize, look: &RenderContext) -> Cell {
         if let Some(node) = self.node(row) {
             return match &node.live {
@@ -121,7 +121,7 @@ impl Forest {
         let present = |state: &StepState| counts.of(*state) > 0;
         let tone = BY_URGENCY.into_iter().find(present);
         let tone = tone.map_or(Tone::Dim, |state| look.step_glyph(state).1);
-        // What needs a person, or else how many are done.
+        // The numbers of stuck and blocked steps; if there are none, how many are gone.
         let held = [StepState::Stuck, StepState::Blocked].into_iter();
         let mut words: Vec<String> = held
             .filter(present)
@@ -138,7 +138,7 @@ impl Forest {
         Cell::new(words.join(" "), tone)
     }
 
-    /// `9,120 gone, 880 waiting`: what a folded line holds.
+    /// The counts of a folded line, such as `880 waiting, 9,120 gone`.
     pub(crate) fn fold_words(&self, row: usize) -> Option<String> {
         let counts = self.counts(row)?;
         let some = BY_URGENCY.into_iter().filter(|state| counts.of(*state) > 0);
@@ -146,7 +146,7 @@ impl Forest {
         Some(words.collect::<Vec<_>>().join(", "))
     }
 
-    /// Of a folded line.
+    /// The counts of a folded line.
     fn counts(&self, row: usize) -> Option<&Counts> {
         let What::Group(branch) = self.span(row)?.0.what else {
             return None;
