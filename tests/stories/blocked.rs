@@ -73,7 +73,7 @@ fn tell_of_a_refusal(telling: &Telling) {
     seat.see_all(&[
         "✖ refused",
         &format!("network {name}"),
-        "with you",
+        "a person",
         &format!("blocked by floating IP {address} (project demo"),
     ]);
     seat.press("\r");

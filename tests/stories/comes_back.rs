@@ -99,7 +99,7 @@ fn tell_of_the_limit(telling: &Telling) {
     seat.see("✖ 1 stuck");
     seat.go("stuck", "stuck 1");
     let phoenix = format!("network {}", telling.name("phoenix"));
-    seat.see_all(&["✖ stuck", &phoenix, "with you"]);
+    seat.see_all(&["✖ stuck", &phoenix, "a person"]);
     seat.press("\r");
     seat.see_all(&["re-created 2 times"]);
     let cloud = stage.carried_cloud();

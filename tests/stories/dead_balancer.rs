@@ -96,7 +96,7 @@ fn tell(telling: &Telling) {
     let deletion = stage.deletion_until("stuck", |deletion| deletion["state"] == "stuck");
     let id = deletion["id"].as_str().unwrap();
     let short = &id[id.len() - 8..];
-    seat.see_all(&["✖ stuck", &front, "with you"]);
+    seat.see_all(&["✖ stuck", &front, "a person"]);
     let writes = cloud.writes();
     seat.press("F");
     seat.see_all(&["✓ yes", "sends nothing: shows what to do manually"]);

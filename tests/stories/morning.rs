@@ -70,7 +70,7 @@ fn tell(telling: &Telling) {
 
     seat.go("stuck", "stuck 1");
     let crm = format!("network {}", telling.name("crm"));
-    seat.see_all(&["✖ stuck", &crm, "1/1", "with you"]);
+    seat.see_all(&["✖ stuck", &crm, "1/1", "a person"]);
     seat.press("\r");
     seat.see_all(&[
         &format!("── {crm} in deletion"),

@@ -293,7 +293,7 @@ fn step_cells(step: &Step, look: &RenderContext) -> Vec<Cell> {
     let resource = &step.resource;
     let name = name_or_id(&resource.name, &resource.key.id);
     let next = if step.state == StepState::Stuck {
-        "with you".to_owned()
+        "a person".to_owned()
     } else {
         look.maybe_brief(step.next_attempt_at)
     };
@@ -380,7 +380,7 @@ impl Pane for AttentionPane {
             Column::flex("WHAT", 1),
             Column::flex("BLOCKED BY", 1),
             Column::fixed("SINCE", brief).from(60),
-            Column::fixed("TRIES", 5).right().from(50),
+            Column::attempts(look).right().from(50),
             Column::fixed("NEXT", brief.max(8)).from(60),
             Column::fixed("SITE", 18).from(130),
         ]
@@ -400,7 +400,7 @@ impl Pane for AttentionPane {
                     Cell::plain(deletion_reason(deletion)),
                     Cell::dim(look.brief(deletion.requested_at)),
                     Cell::dim(look.none()),
-                    Cell::dim("with you"),
+                    Cell::dim("a person"),
                     Cell::dim(site.map_or_else(String::new, |t| t.key.site.to_string())),
                 ]
             }

@@ -101,7 +101,7 @@ impl ListPane for DeletionsPane {
                 Cell::dim(row.eta_seconds.map(duration).unwrap_or_default())
             }),
             // These columns appear only on screens so wide that the name loses nothing.
-            Self::show(Column::fixed("ASKED (UTC)", 11).from(120), |row, look| {
+            Self::show(Column::fixed("REQUESTED", 11).from(120), |row, look| {
                 Cell::dim(look.time(row.requested_at))
             }),
             Self::show(Column::flex("BY", 1).from(140), |row, _| {

@@ -189,13 +189,14 @@ impl ListPane for DeploymentsPane {
             Self::show(Column::fixed("IT WATCHES", 20).from(60), |row, look| {
                 importer_cell(row.importer.as_ref(), look)
             }),
-            Self::show(Column::fixed("AWAITED", 7).right(), |row, look| {
-                match row.importer.as_ref().map(|it| it.awaited) {
+            Self::show(
+                Column::fixed("CLEARANCES", 10).right(),
+                |row, look| match row.importer.as_ref().map(|it| it.awaited) {
                     None => Cell::dim(look.none()),
                     Some(0) => Cell::dim("0"),
                     Some(awaited) => Cell::new(thousands(awaited), Tone::Warn),
-                }
-            }),
+                },
+            ),
             Self::show(Column::flex("WHY", 3).from(100), |row, _| {
                 Cell::plain(row.reasons().join("; "))
             }),
@@ -219,7 +220,9 @@ impl ListPane for DeploymentsPane {
         vec![
             Cell::plain("No other deployment is known."),
             Cell::dim("An engine with [deployment] in its settings is one of several: it watches"),
-            Cell::dim("those that it refers to, and waits for the word of those that refer to it."),
+            Cell::dim(
+                "those that it refers to, and waits for the clearance of those that refer to it.",
+            ),
             Cell::dim("gone --print-config shows the section."),
         ]
     }

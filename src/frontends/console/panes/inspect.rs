@@ -156,7 +156,7 @@ impl Pane for InspectPane {
         vec![
             Column::fixed("TIME (UTC)", 11),
             Column::fixed("EVENT", 10).from(60),
-            Column::fixed("TRY", 3).right(),
+            Column::fixed("ATTEMPT", 7).right(),
             Column::fixed("ANSWER", 6),
             Column::flex("MESSAGE", 3),
             Column::fixed("REQUEST", 40).from(120),

@@ -80,6 +80,14 @@ impl Column {
             ..Self::fixed(heading, 0)
         }
     }
+    /// The number of attempts, of so many.
+    pub(crate) fn attempts(look: &RenderContext) -> Self {
+        match look.width {
+            // Names need the room.
+            0..100 => Self::fixed("ATT.", 5),
+            _ => Self::fixed("ATTEMPTS", 8),
+        }
+    }
     pub(crate) fn right(self) -> Self {
         Self {
             right: true,

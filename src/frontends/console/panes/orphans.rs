@@ -80,7 +80,7 @@ impl ListPane for OrphansPane {
     }
     fn table(&self, _look: &RenderContext) -> Vec<TableColumn<Self>> {
         vec![
-            Self::show(Column::fixed("STILL", 10), |row, look| {
+            Self::show(Column::fixed("THERE", 10), |row, look| {
                 presence(row.there, look)
             }),
             Self::show(Column::fixed("KIND", 14).from(60), |row, _| {

@@ -89,7 +89,7 @@ const STATIONS: &[Station] = &[
         },
     },
     Station {
-        title: "climb the ladder, and give it up",
+        title: "take the last rung of the ladder: abandon it",
         network: "vault",
         done: |deletion| deletion.counts.purged > 0,
         how: |look| {
@@ -99,10 +99,10 @@ const STATIONS: &[Station] = &[
                     look.key(Action::Ladder)
                 ),
                 format!(
-                    "{} on forget asks for the deletion's short id: gone gives up then.",
+                    "{} on forget asks for the deletion's short id: gone abandons it then.",
                     look.key(Action::Confirm)
                 ),
-                ":orphans keeps what was left behind, and whether it is there still.".to_owned(),
+                ":orphans keeps what was left behind, and whether it still exists.".to_owned(),
             ]
         },
     },

@@ -306,13 +306,13 @@ impl Pane for TreePane {
         self.deletion().is_none_or(|d| !d.state.is_terminal())
     }
 
-    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
+    fn columns(&self, look: &RenderContext) -> Vec<Column> {
         vec![
             Column::flex("WHAT", 3),
             Column::fixed("STATE", 14),
             Column::fixed("DOES", 9).from(60),
             Column::fixed("ID", 8).from(70),
-            Column::fixed("TRIES", 5).right().from(60),
+            Column::attempts(look).right().from(60),
             Column::fixed("NEXT (UTC)", 11).from(90),
             Column::flex("WHY", 2).from(110),
         ]
