@@ -247,10 +247,7 @@ impl Command {
             | Self::Resume { .. }
             | Self::ResumeSite { .. } => true,
             Self::RetryMatching { dry_run, .. } => !dry_run,
-            Self::Purge { rung, .. } => match rung {
-                Rung::Retry | Rung::Unpin => true,
-                Rung::Runbook | Rung::Forget => false,
-            },
+            Self::Purge { rung, .. } => rung.starts_work(),
             Self::Plan { .. }
             | Self::Revive { .. }
             | Self::Cancel { .. }

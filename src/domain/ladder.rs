@@ -54,6 +54,11 @@ impl Rung {
         }
     }
 
+    /// Whether it makes the engine send calls.
+    pub fn starts_work(self) -> bool {
+        matches!(self, Self::Retry | Self::Unpin)
+    }
+
     /// # Errors
     /// The word is no rung; the message names the nearest one.
     pub fn parse(word: &str) -> Result<Self, String> {

@@ -1,10 +1,12 @@
 //! Short sentences about deletions, steps, blockers and events.
 
-use super::words::{duration, kind_words, name_or_id, thousands, time};
+use super::words::{count, duration, kind_words, name_or_id, thousands, time};
 use crate::domain::attention::Cause;
 use crate::domain::awaiting::{becomes, deployment_of, silent_deployment};
+use crate::domain::ladder::Rung;
 use crate::domain::model::{
     Blocker, Deletion, EventKind, RefusalRule, ResourceKey, Step, StepError, StepState, Target,
+    short_id,
 };
 
 /// Describes a blocker: `floating IP 203.0.113.9 (project demo, not in this plan)`.
@@ -157,6 +159,21 @@ pub fn pace_words(deletion: &Deletion) -> Option<String> {
     let left = counts.live().saturating_sub(counts.verifying);
     let rate = left as f64 / eta.max(1) as f64;
     Some(format!("{rate:.1}/s, about {} left", duration(eta)))
+}
+
+/// The result of a rung; `orphans` is where this front end lists what abandoned steps left behind.
+pub fn purged_words(rung: Rung, moved: u64, unpinned_by: Option<&str>, orphans: &str) -> String {
+    let steps = count(moved, "step");
+    match (rung, unpinned_by) {
+        (_, Some(by)) => {
+            let by = short_id(by);
+            format!("deletion {by} deletes what pins it; then it is retried")
+        }
+        (Rung::Forget, None) => {
+            format!("{steps} abandoned; {orphans} shows what is left behind")
+        }
+        (rung, None) => format!("{}: {steps}", rung.as_str()),
+    }
 }
 
 /// `attempt 3 of 8`, or why there is none.

@@ -29,7 +29,7 @@ async fn i07_a_message_says_what_where_why_since_when_and_what_next() {
     let whole = [
         "deletion 00000one of network net-one: 1 step is stuck at prod/RegionOne",
         "port server-0 (port-one-0) at prod/RegionOne: 409 PortInUse: a server holds it (req-1)",
-        "blocked by server web-1 of project demo; blocked since 2026-01-02T02:00:00Z; 8 attempts",
+        "blocked by server web-1 (project demo, not in this plan); blocked since 2026-01-02T02:00:00Z; 8 attempts",
         next[0],
         next[1],
     ];

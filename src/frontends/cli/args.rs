@@ -629,45 +629,37 @@ pub enum ListWhat {
     Kind(String),
 }
 
-impl From<&str> for ListWhat {
-    fn from(word: &str) -> Self {
-        match word {
-            "deletions" => Self::Deletions,
-            "stuck" => Self::Stuck,
-            "causes" => Self::Causes,
-            "retrying" | "gc" => Self::Retrying,
-            "tombstones" => Self::Tombstones,
-            "orphans" => Self::Orphans,
-            "sites" => Self::Sites,
-            "gates" => Self::Gates,
-            "deployments" => Self::Deployments,
-            kind => Self::Kind(kind.to_owned()),
-        }
-    }
+impl ListWhat {
+    /// The words of `gone list`; every other word is a kind.
+    const WORDS: [(&str, Self); 10] = [
+        ("deletions", Self::Deletions),
+        ("stuck", Self::Stuck),
+        ("causes", Self::Causes),
+        ("retrying", Self::Retrying),
+        ("gc", Self::Retrying),
+        ("tombstones", Self::Tombstones),
+        ("orphans", Self::Orphans),
+        ("sites", Self::Sites),
+        ("gates", Self::Gates),
+        ("deployments", Self::Deployments),
+    ];
 }
 
-impl std::str::FromStr for ListWhat {
-    type Err = std::convert::Infallible;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        Ok(Self::from(word))
+impl From<&str> for ListWhat {
+    fn from(word: &str) -> Self {
+        let known = Self::WORDS.into_iter().find(|(known, _)| *known == word);
+        known.map_or_else(|| Self::Kind(word.to_owned()), |(_, what)| what)
     }
 }
 
 impl std::fmt::Display for ListWhat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Deletions => "deletions",
-            Self::Stuck => "stuck",
-            Self::Causes => "causes",
-            Self::Retrying => "retrying",
-            Self::Tombstones => "tombstones",
-            Self::Orphans => "orphans",
-            Self::Sites => "sites",
-            Self::Gates => "gates",
-            Self::Deployments => "deployments",
-            Self::Kind(kind) => kind,
-        })
+        let known = Self::WORDS.into_iter().find(|(_, what)| what == self);
+        match (self, &known) {
+            (Self::Kind(kind), _) => f.write_str(kind),
+            (_, Some((word, _))) => f.write_str(word),
+            (_, None) => Err(std::fmt::Error),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::session::Session;
 use super::wait;
 use crate::control::{Command, query};
 use crate::domain::ladder::{Ladder, Offer, PurgeScope, Rung};
-use crate::domain::model::short_id;
+use crate::present::purged_words;
 
 #[derive(Serialize)]
 struct Done {
@@ -69,7 +69,7 @@ pub(super) async fn run(session: &mut Session<'_>, args: PurgeArgs) -> Result<Ex
     } else if exits.is_empty() || !done.is_empty() {
         session.print_rows(DONE, &done)?;
     }
-    if matches!(rung, Rung::Retry | Rung::Unpin) && !done.is_empty() {
+    if rung.starts_work() && !done.is_empty() {
         session.out.flush()?;
         exits.push(wait::carry_on(session, "purge").await?);
     }
@@ -117,19 +117,9 @@ fn write_done(session: &mut Session<'_>, done: &[Done]) -> Result<(), Failure> {
             }
             continue;
         }
-        let steps = if row.moved == 1 { "step" } else { "steps" };
-        let line = match (row.rung, &row.unpinned_by) {
-            (_, Some(by)) => format!(
-                "{}: what pins it goes by deletion {}; it is retried then",
-                row.id,
-                short_id(by)
-            ),
-            (Rung::Forget, None) => format!(
-                "{}: {} {steps} abandoned; what is left behind: gone list orphans",
-                row.id, row.moved
-            ),
-            (rung, None) => format!("{}: {}, {} {steps}", row.id, rung.as_str(), row.moved),
-        };
+        let orphans = "gone list orphans";
+        let words = purged_words(row.rung, row.moved, row.unpinned_by.as_deref(), orphans);
+        let line = format!("{}: {words}", row.id);
         writeln!(session.out, "{}", session.style.safe(&line))?;
     }
     Ok(())

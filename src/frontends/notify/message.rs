@@ -7,16 +7,14 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use crate::domain::awaiting::{deployment_of, silent_deployment};
-use crate::domain::model::{
-    Blocker, Deletion, Left, ResourceKey, Site, Step, StepError, StepState, Target, short_id,
-};
+use crate::domain::model::{Deletion, Left, ResourceKey, Site, Step, StepState, Target, short_id};
 use crate::domain::news::{Subject, Topic};
 use crate::domain::text::escape;
+use crate::present::{answer_words, blocker_words, count, kind_words, time};
 
 /// Number of topics in a message; the rest is only counted.
 pub(super) const TOPICS_MAX: usize = 10;
@@ -150,8 +148,11 @@ impl Part {
             return named;
         };
         let names = targets.iter().take(NAMED_MAX).map(|target| {
-            let kind = target.key.kind.as_str().replace('_', " ");
-            format!("{} {}", show(&kind), show(called(target)))
+            format!(
+                "{} {}",
+                show(&kind_words(&target.key.kind)),
+                show(called(target))
+            )
         });
         named = format!("{named} of {}", names.collect::<Vec<_>>().join(", "));
         match targets.len().saturating_sub(NAMED_MAX) {
@@ -302,7 +303,7 @@ fn stays(left: &Left, show: Show) -> String {
 
 /// Returns, for example, `port server-0 (id)`.
 fn kind_and_name(key: &ResourceKey, name: &str, show: Show) -> String {
-    let kind = show(&key.kind.as_str().replace('_', " "));
+    let kind = show(&kind_words(&key.kind));
     match name.is_empty() {
         true => format!("{kind} {}", show(&key.id)),
         false => format!("{kind} {} ({})", show(name), show(&key.id)),
@@ -319,53 +320,20 @@ fn why_stuck(step: &Step, show: Show) -> String {
         show(&key.site.to_string())
     );
     if let Some(error) = &step.last_error {
-        let _ = write!(line, ": {}", answered(error, show));
+        let _ = write!(line, ": {}", show(&answer_words(error)));
     }
     for blocker in step.blockers.iter().take(NAMED_MAX) {
-        let _ = write!(line, "; {}", blocked_by(blocker, show));
+        let _ = write!(line, "; blocked by {}", show(&blocker_words(blocker)));
     }
     if let Some(since) = step.blocked_since {
         let _ = write!(line, "; blocked since {}", time(since));
     }
-    let attempts = match step.attempts {
-        1 => "1 attempt".to_owned(),
-        n => format!("{n} attempts"),
-    };
-    let _ = write!(line, "; {attempts}");
+    let _ = write!(line, "; {}", count(step.attempts, "attempt"));
     if step.state != StepState::Stuck {
         // Somebody was faster than this message.
         let _ = write!(line, "; now {}", step.state.as_str());
     }
     line
-}
-
-fn answered(error: &StepError, show: Show) -> String {
-    let status = error.status.map(|status| status.to_string());
-    let words = [status.unwrap_or_default(), show(&error.kind)];
-    let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
-    let request = match error.request_id.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", show(&error.request_id)),
-    };
-    format!("{}: {}{request}", words.join(" "), show(&error.message))
-}
-
-fn blocked_by(blocker: &Blocker, show: Show) -> String {
-    let name = match blocker.name.is_empty() {
-        true => &blocker.id,
-        false => &blocker.name,
-    };
-    let owner = match blocker.owner.is_empty() {
-        true => String::new(),
-        false => format!(" of project {}", show(blocker.owner_shown())),
-    };
-    let kind = blocker.kind.as_str().replace('_', " ");
-    if let Some(name) = silent_deployment(blocker) {
-        return format!("deployment {} says nothing", show(name));
-    }
-    let at = deployment_of(blocker).map(|name| format!(" at {}", show(name)));
-    let at = at.unwrap_or_default();
-    format!("blocked by {} {}{at}{owner}", show(&kind), show(name))
 }
 
 fn called(target: &Target) -> &str {
@@ -442,9 +410,4 @@ fn escape_all(value: &mut Value) {
 fn lines(lines: impl Iterator<Item = String>) -> String {
     let lines = lines.filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Formats a time as RFC 3339 in UTC, to the second.
-fn time(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }

@@ -2,8 +2,7 @@
 //! leads to a typed confirmation; nothing is sent before that.
 
 use crate::control::{Command, ControlError, Purged, Receipt, Snapshot, query, unexpected_reply};
-use crate::domain::ladder::{Ladder, Offer, PurgeScope, Rung};
-use crate::domain::model::short_id;
+use crate::domain::ladder::{Ladder, Offer, PurgeScope};
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
 use crate::frontends::console::panes::emptiness::Load;
@@ -15,7 +14,7 @@ use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::prompt::Confirm;
 use super::{Column, Context, Pane, PaneRequest};
-use crate::present::count;
+use crate::present::purged_words;
 
 pub(crate) struct LadderPane {
     what: PurgeScope,
@@ -106,17 +105,8 @@ impl LadderPane {
                 deletion_id,
                 ..
             })) => {
-                let steps = count(*moved, "step");
-                let text = match (rung, deletion_id) {
-                    (_, Some(id)) => format!(
-                        "what pins it goes by deletion {}; it is retried then",
-                        short_id(id)
-                    ),
-                    (Rung::Forget, None) => {
-                        format!("{steps} abandoned; :orphans shows what is left behind")
-                    }
-                    (rung, None) => format!("{}: {steps}", rung.as_str()),
-                };
+                let unpinned_by = deletion_id.as_deref();
+                let text = purged_words(*rung, *moved, unpinned_by, ":orphans");
                 context.say(Tone::Good, text);
             }
             Ok(_) => return Err(unexpected_reply().to_string()),
