@@ -142,3 +142,26 @@ pub(crate) fn open(route: Route) -> Box<dyn Pane> {
         Route::Tree(id) => Box::new(TreePane::new(id)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_word_opens_the_pane_of_this_word() {
+        let around = Around {
+            snapshot: &Snapshot::default(),
+            keys: &Keymap::default(),
+            kinds: &[],
+            scope: Scope::Everywhere,
+            notices: &VecDeque::new(),
+            replays: false,
+            practices: true,
+        };
+        for named in NAMED_PANES {
+            let pane = (named.open)(&around);
+            let word = pane.as_ref().map(|pane| pane.word());
+            assert_eq!(word.ok(), Some(Some(named.word)));
+        }
+    }
+}
