@@ -7,7 +7,7 @@ use crate::domain::duration;
 use crate::domain::filter::Facts;
 use crate::domain::gantt::{DUE_WITHIN, Upcoming};
 use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Deletion, DeletionState, Step, StepState};
+use crate::domain::model::{Deletion, DeletionState, Site, Step, StepState};
 use crate::frontends::console::about::{deletion_lines, fits_deletion, step_lines};
 use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::feed::whole;
@@ -21,7 +21,7 @@ use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
 use super::emptiness::Load;
 use super::search::Search;
-use super::{Column, Context, Pane, PaneRequest};
+use super::{Column, Context, Pane, PaneRequest, Table, show};
 use crate::present::{
     blocker_words, cause_words, count, kind_words, name_or_id, target_words, thousands,
 };
@@ -289,23 +289,69 @@ fn act_on_step(step: &Step, action: Action, context: &mut Context<'_>) {
     }
 }
 
-fn step_cells(step: &Step, look: &RenderContext) -> Vec<Cell> {
-    let resource = &step.resource;
-    let name = name_or_id(&resource.name, &resource.key.id);
-    let next = if step.state == StepState::Stuck {
-        "a person".to_owned()
-    } else {
-        look.maybe_brief(step.next_attempt_at)
-    };
-    vec![
-        look.step_state(step.state),
-        Cell::plain(format!("{} {name}", kind_words(&resource.key.kind))),
-        Cell::plain(step_reason(step)),
-        Cell::dim(look.maybe_brief(step.blocked_since)),
-        Cell::plain(format!("{}/{}", step.attempts, step.max_attempts)),
-        Cell::dim(next),
-        Cell::dim(resource.key.site.to_string()),
-    ]
+/// A row of the queue.
+enum QueueRow<'a> {
+    Step(&'a Step),
+    Refused(&'a Deletion),
+}
+
+impl QueueRow<'_> {
+    fn site(&self) -> Option<&Site> {
+        match self {
+            Self::Step(step) => Some(&step.resource.key.site),
+            Self::Refused(deletion) => Some(&deletion.targets.first()?.key.site),
+        }
+    }
+
+    fn table(look: &RenderContext) -> Table<Self> {
+        let brief = look.brief_width();
+        Table(vec![
+            show(Column::fixed("STATE", 9), |row, look| match row {
+                Self::Step(step) => look.step_state(step.state),
+                Self::Refused(deletion) => look.deletion_state(deletion.state),
+            }),
+            show(Column::flex("WHAT", 1), |row, _| match row {
+                Self::Step(step) => {
+                    let resource = &step.resource;
+                    let name = name_or_id(&resource.name, &resource.key.id);
+                    Cell::plain(format!("{} {name}", kind_words(&resource.key.kind)))
+                }
+                Self::Refused(deletion) => Cell::plain(target_words(deletion)),
+            }),
+            show(Column::flex("BLOCKED BY", 1), |row, _| match row {
+                Self::Step(step) => Cell::plain(step_reason(step)),
+                Self::Refused(deletion) => Cell::plain(deletion_reason(deletion)),
+            }),
+            show(
+                Column::fixed("SINCE", brief).from(60),
+                |row, look| match row {
+                    Self::Step(step) => Cell::dim(look.maybe_brief(step.blocked_since)),
+                    Self::Refused(deletion) => Cell::dim(look.brief(deletion.requested_at)),
+                },
+            ),
+            show(
+                Column::attempts(look).right().from(50),
+                |row, look| match row {
+                    Self::Step(step) => {
+                        Cell::plain(format!("{}/{}", step.attempts, step.max_attempts))
+                    }
+                    Self::Refused(_) => Cell::dim(look.none()),
+                },
+            ),
+            show(
+                Column::fixed("NEXT", brief.max(8)).from(60),
+                |row, look| match row {
+                    Self::Step(step) if step.state != StepState::Stuck => {
+                        Cell::dim(look.maybe_brief(step.next_attempt_at))
+                    }
+                    Self::Step(_) | Self::Refused(_) => Cell::dim("a person"),
+                },
+            ),
+            show(Column::fixed("SITE", 18).from(130), |row, _| {
+                Cell::dim(row.site().map(Site::to_string).unwrap_or_default())
+            }),
+        ])
+    }
 }
 
 /// Tells in one line why a step does not go: the blocker if it is known, else the cloud's own words.
@@ -374,38 +420,18 @@ impl Pane for AttentionPane {
         self.steps.is_waiting() || beside
     }
     fn columns(&self, look: &RenderContext) -> Vec<Column> {
-        let brief = look.brief_width();
-        vec![
-            Column::fixed("STATE", 9),
-            Column::flex("WHAT", 1),
-            Column::flex("BLOCKED BY", 1),
-            Column::fixed("SINCE", brief).from(60),
-            Column::attempts(look).right().from(50),
-            Column::fixed("NEXT", brief.max(8)).from(60),
-            Column::fixed("SITE", 18).from(130),
-        ]
+        QueueRow::table(look).columns()
     }
     fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        let entry = self.visible.get(row).copied();
-        if let Some(step) = entry.and_then(|entry| self.step(entry)) {
-            return step_cells(step, look);
-        }
-        match entry {
-            Some(Entry::Deletion(i)) => {
-                let deletion = &self.refused.rows[i];
-                let site = deletion.targets.first();
-                vec![
-                    look.deletion_state(deletion.state),
-                    Cell::plain(target_words(deletion)),
-                    Cell::plain(deletion_reason(deletion)),
-                    Cell::dim(look.brief(deletion.requested_at)),
-                    Cell::dim(look.none()),
-                    Cell::dim("a person"),
-                    Cell::dim(site.map_or_else(String::new, |t| t.key.site.to_string())),
-                ]
-            }
-            _ => Vec::new(),
-        }
+        let Some(entry) = self.visible.get(row).copied() else {
+            return Vec::new();
+        };
+        let row = match (entry, self.step(entry)) {
+            (_, Some(step)) => QueueRow::Step(step),
+            (Entry::Deletion(i), None) => QueueRow::Refused(&self.refused.rows[i]),
+            (Entry::Step(_) | Entry::Slow(_), None) => return Vec::new(),
+        };
+        QueueRow::table(look).cells(&row, look)
     }
     fn head(&self, look: &RenderContext) -> Vec<Cell> {
         let mut lines = Vec::new();

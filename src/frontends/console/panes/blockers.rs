@@ -6,8 +6,8 @@ use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::route::{BlockerRow, Route, Source};
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, TableColumn};
-use super::{Column, Context, PaneRequest};
+use super::list_pane::{ListPane, Refresh};
+use super::{Column, Context, PaneRequest, Table, show};
 use crate::control::{Command, query};
 use crate::domain::filter::SearchQuery;
 use crate::domain::ladder::PurgeScope;
@@ -77,21 +77,21 @@ impl ListPane for BlockersPane {
             }),
         }
     }
-    fn table(&self, _look: &RenderContext) -> Vec<TableColumn<Self>> {
-        vec![
-            Self::show(Column::flex("WHAT", 4), |row, _| {
+    fn table(&self, _look: &RenderContext) -> Table<Self::Row> {
+        Table(vec![
+            show(Column::flex("WHAT", 4), |row, _| {
                 Cell::new(row.text.clone(), Tone::Warn)
             }),
-            Self::show(Column::fixed("SINCE (UTC)", 11).from(60), |row, look| {
+            show(Column::fixed("SINCE (UTC)", 11).from(60), |row, look| {
                 Cell::dim(look.maybe_time(row.since))
             }),
-            Self::show(Column::flex("HOLDS", 2).from(110), |row, _| {
+            show(Column::flex("HOLDS", 2).from(110), |row, _| {
                 Cell::plain(row.resource.clone())
             }),
-            Self::show(Column::fixed("SITE", 18).from(130), |row, _| {
+            show(Column::fixed("SITE", 18).from(130), |row, _| {
                 Cell::dim(row.site.clone())
             }),
-        ]
+        ])
     }
     fn details(&self, row: &BlockerRow, _look: &RenderContext) -> Vec<Cell> {
         vec![

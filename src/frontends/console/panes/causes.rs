@@ -14,8 +14,8 @@ use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::prompt::Confirm;
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, TableColumn};
-use super::{Column, Context, PaneRequest};
+use super::list_pane::{ListPane, Refresh};
+use super::{Column, Context, PaneRequest, Table, show};
 use crate::present::{cause_words, count, kind_words, thousands};
 
 /// Maximum number of reasons that are named for steps that cannot be retried.
@@ -176,25 +176,25 @@ impl ListPane for CausesPane {
         }
         heading
     }
-    fn table(&self, look: &RenderContext) -> Vec<TableColumn<Self>> {
-        vec![
-            Self::show(Column::fixed("STATE", 9), |row, look| {
+    fn table(&self, look: &RenderContext) -> Table<Self::Row> {
+        Table(vec![
+            show(Column::fixed("STATE", 9), |row, look| {
                 look.step_state(row.cause.state)
             }),
-            Self::show(Column::fixed("STEPS", 9).right(), |row, _| {
+            show(Column::fixed("STEPS", 9).right(), |row, _| {
                 Cell::plain(thousands(row.steps))
             }),
-            Self::show(Column::fixed("KIND", 16).from(60), |row, _| {
+            show(Column::fixed("KIND", 16).from(60), |row, _| {
                 Cell::plain(kind_words(&row.cause.kind))
             }),
-            Self::show(Column::flex("CAUSE", 1), |row, _| {
+            show(Column::flex("CAUSE", 1), |row, _| {
                 Cell::plain(cause_words(&row.cause))
             }),
-            Self::show(
+            show(
                 Column::fixed("SINCE", look.brief_width()).from(60),
                 |row, look| Cell::dim(look.brief(row.since)),
             ),
-        ]
+        ])
     }
     fn is_working(&self) -> bool {
         self.counting.is_some() || self.retrying.is_some()

@@ -7,8 +7,8 @@ use super::super::feed::{Fetch, whole};
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, TableColumn};
-use super::{Column, Context};
+use super::list_pane::{ListPane, Refresh};
+use super::{Column, Context, Table, show};
 use crate::control::query;
 use crate::domain::filter::SearchQuery;
 use crate::domain::gantt::{Gantt, GanttRow, Mark};
@@ -219,14 +219,14 @@ impl ListPane for ChartPane {
             whole(ChartRow::all_of(chart))
         })
     }
-    fn table(&self, look: &RenderContext) -> Vec<TableColumn<Self>> {
+    fn table(&self, look: &RenderContext) -> Table<Self::Row> {
         let names_site = self.names_site();
         let plot = Column {
             heading: self.axis(look).into(),
             ..Column::fixed("", plot_width(look, names_site))
         };
-        vec![
-            Self::show(
+        Table(vec![
+            show(
                 Column::fixed("WHAT", what_width(look, names_site)),
                 |it, _| {
                     Cell::plain(match it.names_site {
@@ -235,12 +235,12 @@ impl ListPane for ChartPane {
                     })
                 },
             ),
-            Self::show(Column::fixed("ENDED", ENDED).right().from(60), |it, _| {
+            show(Column::fixed("ENDED", ENDED).right().from(60), |it, _| {
                 let (ended, steps) = (thousands(it.row.ended), thousands(it.row.steps));
                 Cell::plain(format!("{ended}/{steps}"))
             }),
-            Self::show(plot, ChartRow::plot),
-        ]
+            show(plot, ChartRow::plot),
+        ])
     }
     fn lead(&self, look: &RenderContext) -> Vec<Cell> {
         let legend = [

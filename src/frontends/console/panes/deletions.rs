@@ -13,8 +13,8 @@ use super::super::feed::{Fetch, PAGE_ROWS};
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext};
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, TableColumn};
-use super::{Column, Context};
+use super::list_pane::{ListPane, Refresh};
+use super::{Column, Context, Table, show};
 
 pub(crate) struct DeletionsPane {
     rows: Rows<Deletion>,
@@ -76,38 +76,38 @@ impl ListPane for DeletionsPane {
         let feed = &mut self.rows.feed;
         feed.receive::<query::Deletions>(arrived, context, |page| page)
     }
-    fn table(&self, look: &RenderContext) -> Vec<TableColumn<Self>> {
-        vec![
-            Self::show(Column::fixed("STATE", 11), |row, look| {
+    fn table(&self, look: &RenderContext) -> Table<Self::Row> {
+        Table(vec![
+            show(Column::fixed("STATE", 11), |row, look| {
                 look.deletion_state(row.state)
             }),
-            Self::show(Column::fixed("ID", 8).from(60), |row, _| {
+            show(Column::fixed("ID", 8).from(60), |row, _| {
                 Cell::dim(short_id(&row.id))
             }),
-            Self::show(Column::flex("WHAT", 3), |row, _| {
+            show(Column::flex("WHAT", 3), |row, _| {
                 Cell::plain(target_words(row))
             }),
-            Self::show(
+            show(
                 Column::fixed("PROGRESS", progress_width(look)).from(60),
                 progress_bar,
             ),
-            Self::show(Column::fixed("DONE", 13).right(), |row, _| {
+            show(Column::fixed("DONE", 13).right(), |row, _| {
                 match row.counts.total {
                     0 => Cell::default(),
                     _ => Cell::plain(progress_words(row)),
                 }
             }),
-            Self::show(Column::fixed("LEFT", 7).right().from(60), |row, _| {
+            show(Column::fixed("LEFT", 7).right().from(60), |row, _| {
                 Cell::dim(row.eta_seconds.map(duration).unwrap_or_default())
             }),
             // These columns appear only on screens so wide that the name loses nothing.
-            Self::show(Column::fixed("REQUESTED", 11).from(120), |row, look| {
+            show(Column::fixed("REQUESTED", 11).from(120), |row, look| {
                 Cell::dim(look.time(row.requested_at))
             }),
-            Self::show(Column::flex("BY", 1).from(140), |row, _| {
+            show(Column::flex("BY", 1).from(140), |row, _| {
                 Cell::dim(row.requested_by.name.clone())
             }),
-        ]
+        ])
     }
     fn details(&self, deletion: &Deletion, look: &RenderContext) -> Vec<Cell> {
         // The column may have cut the targets.

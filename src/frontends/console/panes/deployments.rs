@@ -12,8 +12,8 @@ use super::super::feed::{Fetch, whole};
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, TableColumn};
-use super::{Column, Context};
+use super::list_pane::{ListPane, Refresh};
+use super::{Column, Context, Table, show};
 use crate::present::{count, kind_words, thousands};
 
 /// The times of last contact change without the engine, so they are queried once a second while shown.
@@ -174,22 +174,22 @@ impl ListPane for DeploymentsPane {
         let feed = &mut self.rows.feed;
         feed.receive::<query::Deployments>(arrived, context, whole)
     }
-    fn table(&self, _look: &RenderContext) -> Vec<TableColumn<Self>> {
-        vec![
-            Self::show(Column::flex("NAME", 2), |row, _| match &row.name {
+    fn table(&self, _look: &RenderContext) -> Table<Self::Row> {
+        Table(vec![
+            show(Column::flex("NAME", 2), |row, _| match &row.name {
                 Some(name) => Cell::plain(name.clone()),
                 None => Cell::dim("not known yet"),
             }),
-            Self::show(Column::flex("SERVICE/REGION", 2).from(50), |row, _| {
+            show(Column::flex("SERVICE/REGION", 2).from(50), |row, _| {
                 Cell::plain(row.place())
             }),
-            Self::show(Column::fixed("WE WATCH", 17), |row, look| {
+            show(Column::fixed("WE WATCH", 17), |row, look| {
                 watch_cell(row.watch.as_ref(), look)
             }),
-            Self::show(Column::fixed("IT WATCHES", 20).from(60), |row, look| {
+            show(Column::fixed("IT WATCHES", 20).from(60), |row, look| {
                 importer_cell(row.importer.as_ref(), look)
             }),
-            Self::show(
+            show(
                 Column::fixed("CLEARANCES", 10).right(),
                 |row, look| match row.importer.as_ref().map(|it| it.awaited) {
                     None => Cell::dim(look.none()),
@@ -197,10 +197,10 @@ impl ListPane for DeploymentsPane {
                     Some(awaited) => Cell::new(thousands(awaited), Tone::Warn),
                 },
             ),
-            Self::show(Column::flex("WHY", 3).from(100), |row, _| {
+            show(Column::flex("WHY", 3).from(100), |row, _| {
                 Cell::plain(row.reasons().join("; "))
             }),
-        ]
+        ])
     }
     fn details(&self, row: &DeploymentStatus, look: &RenderContext) -> Vec<Cell> {
         let mut lines = vec![

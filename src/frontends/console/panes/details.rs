@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, json_words};
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, TableColumn};
-use super::{Column, Context};
+use super::list_pane::{ListPane, Refresh};
+use super::{Column, Context, Table, show};
 use crate::domain::filter::SearchQuery;
 use crate::domain::model::Resource;
 use crate::present::{kind_words, name_or_id};
@@ -100,14 +100,14 @@ impl ListPane for DetailsPane {
     fn heading(&self) -> String {
         self.title.clone()
     }
-    fn table(&self, look: &RenderContext) -> Vec<TableColumn<Self>> {
+    fn table(&self, look: &RenderContext) -> Table<Self::Row> {
         let width = (look.width / 3).clamp(8, 32);
-        vec![
-            Self::show(Column::fixed("FIELD", width), |(name, _), _| {
+        Table(vec![
+            show(Column::fixed("FIELD", width), |(name, _), _| {
                 Cell::dim(name)
             }),
-            Self::show(Column::flex("VALUE", 1), |(_, value), _| Cell::plain(value)),
-        ]
+            show(Column::flex("VALUE", 1), |(_, value), _| Cell::plain(value)),
+        ])
     }
     fn details(&self, (name, value): &Field, _look: &RenderContext) -> Vec<Cell> {
         vec![Cell::plain(format!("{name}: {value}"))]

@@ -14,7 +14,7 @@ use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::notice::Notice;
-use super::{Column, Context, Pane};
+use super::{Column, Context, Pane, Table, show};
 
 /// Maximum number of entries; older events are in the ledger, and a person scrolls no further.
 const KEPT_MAX: usize = 2_000;
@@ -83,6 +83,22 @@ impl EventsPane {
 }
 
 impl Entry {
+    fn table() -> Table<Self> {
+        Table(vec![
+            show(Column::fixed("TIME (UTC)", 11), |it, look| {
+                Cell::dim(look.time(it.at))
+            }),
+            show(Column::fixed("EVENT", 10), |it, _| {
+                Cell::new(it.word, it.tone)
+            }),
+            show(Column::fixed("DELETION", 8).from(60), |it, _| {
+                Cell::dim(short_id(&it.deletion))
+            }),
+            show(Column::flex("MESSAGE", 1), |it, _| {
+                Cell::new(it.message.clone(), it.tone)
+            }),
+        ])
+    }
     fn of_notice(notice: &Notice) -> Self {
         Self {
             seq: 0,
@@ -138,23 +154,11 @@ impl Pane for EventsPane {
         self.asked.is_some()
     }
     fn columns(&self, _look: &RenderContext) -> Vec<Column> {
-        vec![
-            Column::fixed("TIME (UTC)", 11),
-            Column::fixed("EVENT", 10),
-            Column::fixed("DELETION", 8).from(60),
-            Column::flex("MESSAGE", 1),
-        ]
+        Entry::table().columns()
     }
     fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
         let entry = self.visible.get(row).map(|i| &self.entries[*i]);
-        entry.map_or_else(Vec::new, |entry| {
-            vec![
-                Cell::dim(look.time(entry.at)),
-                Cell::new(entry.word, entry.tone),
-                Cell::dim(short_id(&entry.deletion)),
-                Cell::new(entry.message.clone(), entry.tone),
-            ]
-        })
+        entry.map_or_else(Vec::new, |entry| Entry::table().cells(entry, look))
     }
     fn detail(&self, look: &RenderContext) -> Vec<Cell> {
         let entry = self.visible.get(self.list.cursor);

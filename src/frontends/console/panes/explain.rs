@@ -6,8 +6,8 @@ use super::super::feed::{Fetch, whole};
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, TableColumn};
-use super::{Column, Context};
+use super::list_pane::{ListPane, Refresh};
+use super::{Column, Context, Table, show};
 use crate::control::{Explanation, SiteSpec, TargetSpec, query};
 use crate::domain::filter::SearchQuery;
 use crate::domain::model::{Blocker, ResourceKey, Site};
@@ -113,10 +113,10 @@ impl ListPane for ExplainPane {
             whole(lines(&explanation))
         })
     }
-    fn table(&self, _look: &RenderContext) -> Vec<TableColumn<Self>> {
-        vec![Self::show(Column::flex("WHAT IS KNOWN", 1), |line, _| {
+    fn table(&self, _look: &RenderContext) -> Table<Self::Row> {
+        Table(vec![show(Column::flex("WHAT IS KNOWN", 1), |line, _| {
             Cell::new(line.text.clone(), line.tone)
-        })]
+        })])
     }
     fn lead(&self, _look: &RenderContext) -> Vec<Cell> {
         match self.next_action.as_str() {

@@ -8,8 +8,8 @@ use super::super::feed::{Fetch, whole};
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, TableColumn};
-use super::{Column, Context};
+use super::list_pane::{ListPane, Refresh};
+use super::{Column, Context, Table, show};
 
 /// The gates count independently of the engine, so the pane queries once a second while it is shown.
 pub(crate) struct GatesPane {
@@ -67,40 +67,40 @@ impl ListPane for GatesPane {
         let feed = &mut self.rows.feed;
         feed.receive::<query::Gates>(arrived, context, whole)
     }
-    fn table(&self, _look: &RenderContext) -> Vec<TableColumn<Self>> {
+    fn table(&self, _look: &RenderContext) -> Table<Self::Row> {
         let number = |heading, width| Column::fixed(heading, width).right();
-        vec![
-            Self::show(Column::fixed("GATE", 21), |gate, _| {
+        Table(vec![
+            show(Column::fixed("GATE", 21), |gate, _| {
                 Cell::plain(gate.listen.clone())
             }),
-            Self::show(Column::fixed("SERVICE", 13).from(90), |gate, _| {
+            show(Column::fixed("SERVICE", 13).from(90), |gate, _| {
                 Cell::plain(gate.service.clone())
             }),
-            Self::show(Column::fixed("FOR", 7), |gate, _| {
+            show(Column::fixed("FOR", 7), |gate, _| {
                 Cell::plain(gate.source.clone())
             }),
-            Self::show(Column::flex("SITE", 2).from(130), |gate, _| {
+            show(Column::flex("SITE", 2).from(130), |gate, _| {
                 Cell::plain(gate.site.to_string())
             }),
-            Self::show(number("REQUESTS", 10), |gate, _| {
+            show(number("REQUESTS", 10), |gate, _| {
                 Cell::plain(gate.traffic.requests.to_string())
             }),
-            Self::show(number("HIDDEN", 8).from(50), |gate, _| {
+            show(number("HIDDEN", 8).from(50), |gate, _| {
                 counted(gate.traffic.hidden, Tone::Plain)
             }),
-            Self::show(number("DELETING", 8).from(70), |gate, _| {
+            show(number("DELETING", 8).from(70), |gate, _| {
                 counted(gate.traffic.deleting, Tone::Plain)
             }),
-            Self::show(number("REFUSED", 8), |gate, _| {
+            show(number("REFUSED", 8), |gate, _| {
                 counted(gate.traffic.refused, Tone::Warn)
             }),
-            Self::show(number("ACCEPTED", 8).from(60), |gate, _| {
+            show(number("ACCEPTED", 8).from(60), |gate, _| {
                 counted(gate.traffic.accepted, Tone::Good)
             }),
-            Self::show(number("FAILED", 7).from(100), |gate, _| {
+            show(number("FAILED", 7).from(100), |gate, _| {
                 counted(gate.traffic.failed, Tone::Bad)
             }),
-        ]
+        ])
     }
     fn details(&self, row: &GateStatus, look: &RenderContext) -> Vec<Cell> {
         let traffic = &row.traffic;

@@ -14,7 +14,7 @@ use super::super::keys::{Action, Scope};
 use super::super::list::List;
 use super::super::look::{Cell, RenderContext, Tone};
 use super::emptiness::Load;
-use super::{Column, Context, Pane, PaneRequest};
+use super::{Column, Context, Pane, PaneRequest, Table, show};
 use crate::present::{event_word, kind_words, name_or_id, target_words};
 
 enum Subject {
@@ -125,6 +125,34 @@ impl InspectPane {
     }
 }
 
+fn timeline_table() -> Table<LedgerEvent> {
+    Table(vec![
+        show(Column::fixed("TIME (UTC)", 11), |event, look| {
+            Cell::dim(look.time(event.at))
+        }),
+        show(Column::fixed("EVENT", 10).from(60), |event, _| {
+            let tone = match event.kind {
+                EventKind::NeedsPerson | EventKind::DeletionRefused => Tone::Bad,
+                EventKind::Recreated => Tone::Warn,
+                _ => Tone::Plain,
+            };
+            Cell::new(event_word(event.kind), tone)
+        }),
+        show(Column::fixed("ATTEMPT", 7).right(), |event, _| {
+            Cell::plain(datum(event, "attempts"))
+        }),
+        show(Column::fixed("ANSWER", 6), |event, _| {
+            Cell::plain(datum(event, "status"))
+        }),
+        show(Column::flex("MESSAGE", 3), |event, _| {
+            Cell::plain(event.message.clone())
+        }),
+        show(Column::fixed("REQUEST", 40).from(120), |event, _| {
+            Cell::dim(datum(event, "request_id"))
+        }),
+    ])
+}
+
 impl Pane for InspectPane {
     fn scope(&self) -> Scope {
         Scope::Inspect
@@ -153,32 +181,11 @@ impl Pane for InspectPane {
         feed || self.stale || self.ticket.is_some()
     }
     fn columns(&self, _look: &RenderContext) -> Vec<Column> {
-        vec![
-            Column::fixed("TIME (UTC)", 11),
-            Column::fixed("EVENT", 10).from(60),
-            Column::fixed("ATTEMPT", 7).right(),
-            Column::fixed("ANSWER", 6),
-            Column::flex("MESSAGE", 3),
-            Column::fixed("REQUEST", 40).from(120),
-        ]
+        timeline_table().columns()
     }
     fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        let Some(event) = self.event(row) else {
-            return Vec::new();
-        };
-        let tone = match event.kind {
-            EventKind::NeedsPerson | EventKind::DeletionRefused => Tone::Bad,
-            EventKind::Recreated => Tone::Warn,
-            _ => Tone::Plain,
-        };
-        vec![
-            Cell::dim(look.time(event.at)),
-            Cell::new(event_word(event.kind), tone),
-            Cell::plain(datum(event, "attempts")),
-            Cell::plain(datum(event, "status")),
-            Cell::plain(event.message.clone()),
-            Cell::dim(datum(event, "request_id")),
-        ]
+        let event = self.event(row);
+        event.map_or_else(Vec::new, |event| timeline_table().cells(event, look))
     }
     fn head(&self, look: &RenderContext) -> Vec<Cell> {
         let mut lines = match &self.subject {

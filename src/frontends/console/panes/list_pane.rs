@@ -10,14 +10,8 @@ use super::super::list::List;
 use super::super::look::{Cell, RenderContext};
 use super::super::rows::{Row, Rows};
 use super::emptiness::Load;
-use super::{Column, Context, Pane};
+use super::{Column, Context, Pane, Table};
 use crate::control::{ControlError, Receipt, Snapshot};
-
-/// A column, and what a row shows in it.
-pub(crate) struct TableColumn<P: ListPane> {
-    pub(crate) column: Column,
-    pub(crate) cell: fn(&P::Row, &RenderContext) -> Cell,
-}
 
 /// The occasions at which a pane queries its rows again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,16 +49,7 @@ pub(crate) trait ListPane: Send {
     fn receive(&mut self, _arrived: &mut Arrived, _context: &Context<'_>) -> Option<Fetch> {
         None
     }
-    fn table(&self, look: &RenderContext) -> Vec<TableColumn<Self>>
-    where
-        Self: Sized;
-    /// Returns a column with what a row shows in it.
-    fn show(column: Column, cell: fn(&Self::Row, &RenderContext) -> Cell) -> TableColumn<Self>
-    where
-        Self: Sized,
-    {
-        TableColumn { column, cell }
-    }
+    fn table(&self, look: &RenderContext) -> Table<Self::Row>;
     fn details(&self, row: &Self::Row, look: &RenderContext) -> Vec<Cell>;
     /// Lines for a list without rows, which say how rows get here.
     fn none(look: &RenderContext) -> Vec<Cell>;
@@ -149,14 +134,13 @@ impl<P: ListPane> Pane for P {
         self.rows().len()
     }
     fn columns(&self, look: &RenderContext) -> Vec<Column> {
-        self.table(look).into_iter().map(|it| it.column).collect()
+        self.table(look).columns()
     }
     fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
         let Some(row) = self.rows().get(row) else {
             return Vec::new();
         };
-        let table = self.table(look);
-        table.iter().map(|it| (it.cell)(row, look)).collect()
+        self.table(look).cells(row, look)
     }
     fn is_marked(&self, row: usize) -> bool {
         let mark = self.rows().get(row).and_then(P::mark);

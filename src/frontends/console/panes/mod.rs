@@ -99,6 +99,28 @@ impl Column {
     }
 }
 
+/// A column, and what a row shows in it.
+pub(crate) struct TableColumn<R> {
+    column: Column,
+    cell: fn(&R, &RenderContext) -> Cell,
+}
+
+pub(crate) fn show<R>(column: Column, cell: fn(&R, &RenderContext) -> Cell) -> TableColumn<R> {
+    TableColumn { column, cell }
+}
+
+/// The columns of a pane with their cells, as data.
+pub(crate) struct Table<R>(pub(crate) Vec<TableColumn<R>>);
+
+impl<R> Table<R> {
+    pub(crate) fn columns(self) -> Vec<Column> {
+        self.0.into_iter().map(|it| it.column).collect()
+    }
+    pub(crate) fn cells(&self, row: &R, look: &RenderContext) -> Vec<Cell> {
+        self.0.iter().map(|it| (it.cell)(row, look)).collect()
+    }
+}
+
 /// Everything that a pane may read and request while it handles an event.
 pub(crate) struct Context<'a> {
     pub(crate) keys: &'a Keymap,

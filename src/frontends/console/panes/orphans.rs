@@ -10,8 +10,8 @@ use super::super::feed::{Fetch, PAGE_ROWS};
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, TableColumn};
-use super::{Column, Context};
+use super::list_pane::{ListPane, Refresh};
+use super::{Column, Context, Table, show};
 use crate::present::{kind_words, name_or_id};
 
 /// Each answer costs calls to the clouds, so the pane queries when it is opened and when a person asks again,
@@ -78,30 +78,30 @@ impl ListPane for OrphansPane {
         let feed = &mut self.rows.feed;
         feed.receive::<query::Orphans>(arrived, context, |page| page)
     }
-    fn table(&self, _look: &RenderContext) -> Vec<TableColumn<Self>> {
-        vec![
-            Self::show(Column::fixed("THERE", 10), |row, look| {
+    fn table(&self, _look: &RenderContext) -> Table<Self::Row> {
+        Table(vec![
+            show(Column::fixed("THERE", 10), |row, look| {
                 presence(row.there, look)
             }),
-            Self::show(Column::fixed("KIND", 14).from(60), |row, _| {
+            show(Column::fixed("KIND", 14).from(60), |row, _| {
                 Cell::plain(kind_words(&row.resource.key.kind))
             }),
-            Self::show(Column::flex("NAME", 2), |row, _| {
+            show(Column::flex("NAME", 2), |row, _| {
                 Cell::plain(name_or_id(&row.resource.name, &row.resource.key.id))
             }),
-            Self::show(Column::flex("SITE", 2).from(70), |row, _| {
+            show(Column::flex("SITE", 2).from(70), |row, _| {
                 Cell::plain(row.resource.key.site.to_string())
             }),
-            Self::show(Column::fixed("SINCE (UTC)", 11).from(100), |row, look| {
+            show(Column::fixed("SINCE (UTC)", 11).from(100), |row, look| {
                 Cell::dim(look.time(row.since))
             }),
-            Self::show(Column::fixed("DELETION", 8).from(60), |row, _| {
+            show(Column::fixed("DELETION", 8).from(60), |row, _| {
                 Cell::dim(short_id(&row.deletion_id))
             }),
-            Self::show(Column::flex("WHY", 3).from(90), |row, _| {
+            show(Column::flex("WHY", 3).from(90), |row, _| {
                 Cell::plain(row.why.clone())
             }),
-        ]
+        ])
     }
     fn details(&self, row: &Orphan, look: &RenderContext) -> Vec<Cell> {
         let key = &row.resource.key;

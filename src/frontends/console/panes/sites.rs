@@ -3,8 +3,8 @@
 use super::super::keys::{Action, Scope};
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh, TableColumn};
-use super::{Column, Context, PaneRequest};
+use super::list_pane::{ListPane, Refresh};
+use super::{Column, Context, PaneRequest, Table, show};
 use crate::control::{Command, SiteState, SiteStatus, Snapshot};
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::Site;
@@ -93,30 +93,30 @@ impl ListPane for SitesPane {
             self.rows.replace(snapshot.sites.clone());
         }
     }
-    fn table(&self, _look: &RenderContext) -> Vec<TableColumn<Self>> {
-        vec![
-            Self::show(Column::flex("SITE", 2), |row, _| {
+    fn table(&self, _look: &RenderContext) -> Table<Self::Row> {
+        Table(vec![
+            show(Column::flex("SITE", 2), |row, _| {
                 Cell::plain(row.site.to_string())
             }),
-            Self::show(Column::fixed("STATE", 15), site_state),
-            Self::show(Column::fixed("LATENCY", 8).right(), |row, look| {
+            show(Column::fixed("STATE", 15), site_state),
+            show(Column::fixed("LATENCY", 8).right(), |row, look| {
                 let latency = row.latency_ms.map(|ms| format!("{ms} ms"));
                 Cell::plain(latency.unwrap_or_else(|| look.none().to_owned()))
             }),
-            Self::show(Column::fixed("ERRORS", 6).right().from(100), errors),
-            Self::show(Column::fixed("CALLS", 7).right().from(50), |row, _| {
+            show(Column::fixed("ERRORS", 6).right().from(100), errors),
+            show(Column::fixed("CALLS", 7).right().from(50), |row, _| {
                 Cell::plain(format!("{}/{}", row.in_flight, row.concurrency_limit))
             }),
-            Self::show(Column::flex("AS", 1).from(60), |row, _| {
+            show(Column::flex("AS", 1).from(60), |row, _| {
                 Cell::dim(row.as_user.clone())
             }),
-            Self::show(Column::flex("WHY", 2).from(70), |row, _| {
+            show(Column::flex("WHY", 2).from(70), |row, _| {
                 let read_only = row.read_only.then_some("read-only");
                 let reason = Some(row.reason.as_str()).filter(|reason| !reason.is_empty());
                 let why: Vec<&str> = read_only.into_iter().chain(reason).collect();
                 Cell::plain(why.join("; "))
             }),
-        ]
+        ])
     }
     fn details(&self, site: &SiteStatus, look: &RenderContext) -> Vec<Cell> {
         let limit = site.concurrency_limit;
