@@ -10,10 +10,17 @@ pub fn kind_words(kind: &KindName) -> String {
         .as_str()
         .split('_')
         .map(|word| match word {
+            "bgp" => "BGP",
+            "bgpvpn" => "BGP VPN",
+            "ike" => "IKE",
             "ip" => "IP",
             "ips" => "IPs",
+            "ipsec" => "IPsec",
+            "l7" => "L7",
+            "ndp" => "NDP",
             "qos" => "QoS",
             "rbac" => "RBAC",
+            "vpn" => "VPN",
             word => word,
         })
         .collect();
