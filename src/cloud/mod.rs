@@ -133,7 +133,8 @@ pub enum Fields {
 pub enum Listed {
     /// A part of the list begins: a long filter takes several lists.
     Part,
-    /// That part begins again, since the row where a page ended is gone: its rows so far do not count.
+    /// The current part is listed again, because its page marker was deleted: discard the part's rows so
+    /// far.
     PartAgain,
     Rows(Vec<Value>),
 }

@@ -182,7 +182,7 @@ impl Cloud for Registry {
         let change = match change {
             Ok(change) => change,
             Err(why) => {
-                let why = format!("{why}: it was planned wrongly; plan it anew");
+                let why = format!("{why}: the plan is wrong; plan the deletion again");
                 return Acted::not_sent(CloudFailure::configuration(why.clone()), line(&why), now);
             }
         };
@@ -240,7 +240,12 @@ fn by(filter: &ListFilter, kind: &Kind, home: &Site) -> NativeBy {
 fn incarnation(vars: &BTreeMap<String, String>) -> Result<u32, String> {
     let planned = vars.get(INCARNATION).ok_or("the step has no incarnation")?;
     let read = planned.parse();
-    read.map_err(|_| format!("the step's incarnation is \"{}\"", escape(planned)))
+    read.map_err(|_| {
+        format!(
+            "the step's incarnation \"{}\" is not a number",
+            escape(planned)
+        )
+    })
 }
 
 /// The failure for a ledger that cannot be read just now: the step waits for it.

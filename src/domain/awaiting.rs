@@ -74,7 +74,7 @@ pub fn tree_of(blockers: &[Blocker]) -> Vec<NestedBlocker<'_>> {
 /// Says what a person can do so that a step gets the clearances that it waits for. It needs no retry after
 /// that.
 ///
-/// `clear what d0-1 names, or, if that deployment is gone for good: gone release d0-1`
+/// `remove the blockers that d0-1 names, or, if that deployment is gone for good: gone release d0-1`
 pub fn next_action(step: &Step) -> Option<String> {
     if !awaits_clearance(step) {
         return None;
@@ -92,13 +92,25 @@ pub fn next_action(step: &Step) -> Option<String> {
     let mut to_do = Vec::new();
     match holding.len() {
         0 => {}
-        1 => to_do.push(format!("clear what {} names", listed(&holding))),
-        _ => to_do.push(format!("clear what {} name", listed(&holding))),
+        1 => to_do.push(format!(
+            "remove the blockers that {} names",
+            listed(&holding)
+        )),
+        _ => to_do.push(format!(
+            "remove the blockers that {} name",
+            listed(&holding)
+        )),
     }
     match silent.len() {
         0 => {}
-        1 => to_do.push(format!("see why {} says nothing", listed(&silent))),
-        _ => to_do.push(format!("see why {} say nothing", listed(&silent))),
+        1 => to_do.push(format!(
+            "find out why the clearance of deployment {} is pending",
+            listed(&silent)
+        )),
+        _ => to_do.push(format!(
+            "find out why the clearances of deployments {} are pending",
+            listed(&silent)
+        )),
     }
     if to_do.is_empty() {
         return None;

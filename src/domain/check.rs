@@ -242,7 +242,7 @@ impl<'k> Link<'k> {
         self.blocks() || (goes_first && !self.reference.asynchronous)
     }
 
-    /// Whether the referrer's service is told when the target goes.
+    /// Whether the referrer's service is notified of the target's deletion.
     fn is_told(&self) -> bool {
         let owner = &self.to.service;
         !self.from.is_native() || self.from.service == *owner || self.from.imports.contains(owner)

@@ -23,7 +23,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 fn parse_any(text: &str) -> Result<Duration, String> {
     let refuse = || {
         format!(
-            "\"{text}\" is no duration; write a whole number and a unit: 30s, 5m, 6h, 7d, 250ms"
+            "\"{text}\" is not a duration; write a whole number and a unit: 30s, 5m, 6h, 7d, 250ms"
         )
     };
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();

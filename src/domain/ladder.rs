@@ -167,11 +167,11 @@ pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>)
     }
     let subject = match roots {
         [] => format!("deletion {}", short_id(&deletion.id)),
-        several => format!("{} steps that do not go", several.len()),
+        several => format!("{} stuck or blocked steps", several.len()),
     };
     let nothing = || match deletion.state.is_terminal() {
         true => format!("the deletion is {}", deletion.state.as_str()),
-        false => "nothing of it is stuck or blocked".to_owned(),
+        false => "none of its steps is stuck or blocked".to_owned(),
     };
     let offers = Rung::ALL.map(|rung| {
         let each: Vec<Offer> = roots.iter().map(|one| offer(rung, one, now)).collect();
@@ -219,7 +219,7 @@ fn one_at_a_time(roots: &[Facts<'_>]) -> String {
         more => format!(" and {more} more"),
     };
     format!(
-        "it is for one step at a time: {}{more}, by its number",
+        "it works on one step at a time; name one by its number: {}{more}",
         named.join(", ")
     )
 }
@@ -230,23 +230,27 @@ fn offer(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Offer {
     let (does, leaves) = match rung {
         _ if why_not.is_some() => (Vec::new(), String::new()),
         Rung::Retry => (
-            vec![call_of(facts), "its attempts start anew".to_owned()],
+            vec![call_of(facts), "its attempts are counted anew".to_owned()],
             String::new(),
         ),
         Rung::Unpin => {
             let mut does = facts.pins.clone().unwrap_or_default();
             does.push(format!("then {}", call_of(facts)));
-            (does, "both ends of what is removed stay".to_owned())
+            (
+                does,
+                "the resources on both sides of what is removed stay".to_owned(),
+            )
         }
         Rung::Runbook => (
             vec!["sends nothing: shows what to do manually, for this one id".to_owned()],
-            "what is there stays until the steps were taken; then retry".to_owned(),
+            "the resource stays until a person has done the steps; then retry".to_owned(),
         ),
         Rung::Forget => {
             let mut does = vec!["sends nothing: the engine abandons it".to_owned()];
             if facts.waiting > 0 {
                 does.push(format!(
-                    "what waits for it ({}) is not sent by itself: it stays stuck, and says so",
+                    "the steps that wait for it ({}) are not sent automatically: they stay stuck \
+                     until you retry them",
                     facts.waiting
                 ));
             }
@@ -316,7 +320,7 @@ fn under_way(facts: &Facts<'_>) -> String {
     match step.state {
         StepState::Verifying => match works_until(facts) {
             Some(until) => still_working(facts, until),
-            None => "its delete was sent, and it is looked for by itself".to_owned(),
+            None => "its delete was sent; gone confirms its absence automatically".to_owned(),
         },
         state => format!("it is {}", state.as_str()),
     }
@@ -354,7 +358,7 @@ fn no_runbook(facts: &Facts<'_>) -> Option<String> {
     let step = facts.step;
     let name = &step.resource.key.kind;
     let Some(runbook) = facts.kind.and_then(|kind| kind.spec.runbook.as_ref()) else {
-        return Some(format!("there is none for a {name}"));
+        return Some(format!("the kind {name} has no runbook"));
     };
     let error = step.last_error.as_ref();
     let said = |part: &String| {
@@ -362,11 +366,12 @@ fn no_runbook(facts: &Facts<'_>) -> Option<String> {
     };
     if !runbook.says.iter().any(said) {
         return Some(format!(
-            "that of a {name} is for another error ({})",
+            "the runbook of the kind {name} is for other errors ({})",
             runbook.says.join(", ")
         ));
     }
-    (!is_plain(&step.resource.key.id)).then(|| "its id cannot stand in a command".to_owned())
+    (!is_plain(&step.resource.key.id))
+        .then(|| "its id has characters that are unsafe in a command".to_owned())
 }
 
 /// Whether an id has no characters that a shell or SQL would interpret.
@@ -423,7 +428,7 @@ fn call_of(facts: &Facts<'_>) -> String {
 
 fn given_up(number: u64) -> String {
     format!(
-        "sends nothing: the engine gives up {number} {}",
+        "sends nothing: the engine abandons {number} {}",
         steps(number)
     )
 }

@@ -36,6 +36,6 @@ pub fn parse(text: &str, from: DateTime<Utc>) -> Result<DateTime<Utc>, String> {
             .map(|at| at.and_utc())
     };
     found.ok_or_else(|| {
-        format!("\"{text}\" is no time; write 03:12:07, 2026-11-24T03:12:07Z or -10m")
+        format!("\"{text}\" is not a time; write 03:12:07, 2026-11-24T03:12:07Z or -10m")
     })
 }

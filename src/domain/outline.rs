@@ -48,7 +48,7 @@ pub struct BranchRead {
     pub steps: Vec<Step>,
 }
 
-/// A step that a person has opened, and its place among its branch's steps, [`BY_URGENCY`].
+/// A step that a person has opened, and its index among its branch's steps in the order [`BY_URGENCY`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
     pub branch: i64,

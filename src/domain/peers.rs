@@ -86,8 +86,8 @@ impl PeerScope {
         match region_is_its {
             true => Ok(()),
             false if key.site.cloud().is_some() => Err(format!(
-                "it speaks of {} at {}, and offers {}/{}; if that region is its, too, name it in `sites` \
-                 of this peer in the settings",
+                "it reports {} at {}, but serves {}/{}; if it serves that region too, name it in \
+                 `sites` of this peer in the settings",
                 escape(key.kind.as_str()),
                 escape(&key.site.to_string()),
                 from.service,
@@ -103,7 +103,7 @@ fn own(from: &Deployment, key: &ResourceKey) -> Result<(), String> {
     match key.site == from.site() {
         true => Ok(()),
         false => Err(format!(
-            "it speaks of {} at {}, and may speak of its own resources only",
+            "it reports {} at {}, but may report only its own resources",
             escape(key.kind.as_str()),
             escape(&key.site.to_string())
         )),
@@ -175,11 +175,11 @@ impl News {
             if !kinds.contains(&key.kind) {
                 let kind = escape(key.kind.as_str());
                 return Err(format!(
-                    "it speaks of a {kind}, which it was not asked about"
+                    "it reports a {kind}, a kind that it was not asked about"
                 ));
             }
             if !is_foreign_root(root) {
-                return Err("it names no deployment with which a deletion began".to_owned());
+                return Err("it does not name the deployment where the deletion began".to_owned());
             }
         }
         Ok(())
@@ -324,18 +324,18 @@ impl Answers {
     /// The answers do not count; the error says why.
     pub fn check(&self, question: &Question) -> Result<(), String> {
         if self.ledger != question.ledger {
-            return Err("it has heard of another ledger".to_owned());
+            return Err("it watches another ledger".to_owned());
         }
         if self.seq < question.seq {
             return Err(format!(
-                "it has heard up to {} and not yet up to {}",
+                "it has received the notices up to {}, but not yet up to {}",
                 self.seq, question.seq
             ));
         }
         let asked = question.about.iter();
         let same = asked.eq(self.about.iter().map(|answered| &answered.asked));
         if !same {
-            return Err("its answer is not about what was asked".to_owned());
+            return Err("its answer is not about the resources in the question".to_owned());
         }
         self.about
             .iter()
@@ -347,14 +347,18 @@ impl Answers {
     fn check_holders(&self, answered: &Answered) -> Result<(), String> {
         let site = self.from.site();
         if answered.holders.len() > HOLDERS_MAX {
-            return Err(format!("it names more than {HOLDERS_MAX} for one resource"));
+            return Err(format!(
+                "it names more than {HOLDERS_MAX} referrers for one resource"
+            ));
         }
         for holder in &answered.holders {
             own(&self.from, &holder.key)?;
             fitting(std::iter::once(holder.key.id.as_str()).chain(holder.root.as_deref()))?;
             let waits = &holder.waits.0;
             if waits.len() > CIRCLE_MAX || holder.held_by.len() > BLOCKERS_MAX {
-                return Err("it tells more of one resource than is ever told".to_owned());
+                return Err(
+                    "its answer about one resource is longer than the protocol allows".to_owned(),
+                );
             }
             if let Some(waiting) = waits.iter().find(|it| it.hops == 0 && it.key.site != site) {
                 own(&self.from, &waiting.key)?;
@@ -507,7 +511,7 @@ pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
     let more = lines.len().saturating_sub(DEPLOYMENTS_NAMED_MAX);
     lines.truncate(DEPLOYMENTS_NAMED_MAX);
     if more > 0 {
-        lines.push(format!("{more} more deployments still have some"));
+        lines.push(format!("{more} more deployments still have referrers"));
     }
     lines.extend(say_nothing(&silent));
     blockers.extend(silent.into_iter().map(self::silent));
@@ -547,17 +551,12 @@ fn say_nothing(silent: &[&str]) -> Option<String> {
     let named = silent.iter().take(DEPLOYMENTS_NAMED_MAX).copied();
     let named: Vec<&str> = named.collect();
     let named = named.join(", ");
-    let said = "said yet that nothing of";
     match (silent.len(), more) {
         (0, _) => None,
-        (1, _) => Some(format!(
-            "deployment {named} has not {said} its own points here"
-        )),
-        (_, 0) => Some(format!(
-            "deployments {named} have not {said} theirs points here"
-        )),
+        (1, _) => Some(format!("clearance of deployment {named} is pending")),
+        (_, 0) => Some(format!("clearances of deployments {named} are pending")),
         (_, more) => Some(format!(
-            "deployments {named} and {more} more have not {said} theirs points here"
+            "clearances of deployments {named} and {more} more are pending"
         )),
     }
 }

@@ -106,7 +106,7 @@ impl Shared {
             let error = step.last_error.as_ref();
             let is_left = error.is_some_and(|error| error.kind == LEFT_TO);
             let held = step.held_by.is_some() || is_left;
-            held.then(|| "waits for another that is stuck".to_owned())
+            held.then(|| "waits for another step that is stuck".to_owned())
         };
         let asked = steps.iter().filter(|step| without_asking(step).is_none());
         let guards = self.guarding(asked).await;

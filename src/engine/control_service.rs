@@ -235,7 +235,7 @@ impl Shared {
     pub(super) fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
         if let Some(fault) = &self.status().fault {
             return Err(ControlError::Internal {
-                message: format!("no new work is taken: {fault}"),
+                message: format!("the engine accepts no new work: {fault}"),
             });
         }
         let refused: Vec<Refusal> = targets
@@ -253,7 +253,8 @@ impl Shared {
             None => Ok(()),
             Some(first) => Err(ControlError::Refused {
                 message: format!(
-                    "{}: nothing was sent; its configuration ([guard] read_only) or --read-only says so",
+                    "{}: nothing was sent; see [guard] read_only in the configuration, or \
+                     --read-only",
                     first.reason
                 ),
                 refused,
@@ -282,9 +283,9 @@ impl Shared {
                     resource: target.clone(),
                     rule: RefusalRule::Protected,
                     reason: match pattern.as_str() {
-                        "*" => format!("{} wants a reason", target.key.site),
+                        "*" => format!("{} requires a reason", target.key.site),
                         pattern => format!(
-                            "{} wants a reason with a word like {pattern}",
+                            "{} requires a reason with a word like {pattern}",
                             target.key.site
                         ),
                     },
@@ -297,7 +298,7 @@ impl Shared {
             None => Ok(()),
             Some(first) => Err(ControlError::Refused {
                 message: format!(
-                    "{}: nothing was sent; its configuration ([guard] reason) says so; give one with \
+                    "{} (see [guard] reason in the configuration): nothing was sent; give one with \
                      --reason",
                     first.reason
                 ),

@@ -124,7 +124,8 @@ impl Shared {
         };
         if !self.cloud.sites().contains(local) {
             return Err(unreadable(format!(
-                "{local} may hold copies of what is at {}, and this engine does not serve it: start it with --all-regions, or correct [[mapping]]",
+                "{local} may have copies of the resources at {}, but this engine does not serve \
+                 it: start it with --all-regions, or correct [[mapping]]",
                 mapping.central
             )));
         }
@@ -142,7 +143,7 @@ impl Shared {
                     .await
                     .map_err(|failure| CloudFailure {
                         message: format!(
-                            "copies at {local} cannot be looked for: {}",
+                            "gone cannot look for copies at {local}: {}",
                             failure.message
                         ),
                         ..failure

@@ -322,7 +322,7 @@ impl Shared {
 fn not_known(failure: Failure, why: &str) -> Failure {
     let mut error = failure.error;
     error.message = format!(
-        "{}; what is in the way could not be found out: {why}",
+        "{}; its blockers could not be determined: {why}",
         error.message
     );
     Failure {

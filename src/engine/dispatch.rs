@@ -205,7 +205,9 @@ impl Shared {
     pub(super) async fn commit_outcomes(&self, changes: Vec<Change>) {
         for some in changes.chunks(CHANGES_MAX) {
             if let Err(error) = self.commit_until_done(some.to_vec()).await {
-                tracing::error!(%error, count = some.len(), "outcomes were not written; the steps are looked at again at the next start");
+                tracing::error!(%error, count = some.len(), "outcomes were not written to the \
+                                                             ledger; their resources are observed \
+                                                             again at the next start");
                 self.fault(Some(error.to_string()));
             }
         }
@@ -236,7 +238,8 @@ fn made_anew(step: &ClaimedStep) -> Acted {
 
 fn unknown_kind(step: &ClaimedStep, at: DateTime<Utc>) -> Acted {
     let message = format!(
-        "the kind {} is no longer known: the plan was made with other kinds files",
+        "the kind {} is no longer known: the plan was made with other kinds files; restore them, \
+         then retry",
         step.key.kind
     );
     Acted {

@@ -35,7 +35,7 @@ impl Shared {
         if !present {
             explanation
                 .lines
-                .push("it is not there (any more)".to_owned());
+                .push("it does not exist (any more)".to_owned());
         }
         Ok(explanation)
     }
@@ -146,7 +146,7 @@ impl Shared {
         if deletion.state == DeletionState::Refused {
             explanation.lines.push(deletion.note.clone());
             explanation.next_action = format!(
-                "clear what blocks it, then: gone retry {}",
+                "remove what blocks it, then: gone retry {}",
                 short_id(&deletion.id)
             );
         } else if explanation.next_action.is_empty() && deletion.state == DeletionState::Paused {
@@ -194,7 +194,8 @@ impl Shared {
                     n => format!("{n} steps"),
                 };
                 explanation.lines.push(format!(
-                    "nothing blocks it: with the cascade {steps}; {} by the cloud itself; references lost: {}",
+                    "nothing blocks it: {steps} with the cascade; the cloud itself removes {}; \
+                     references lost: {}",
                     plan.automatic.len(),
                     plan.unset.len()
                 ));
@@ -272,12 +273,13 @@ fn next_action(step: &Step) -> String {
             at.format("%F %T")
         ),
         (StepState::Stuck, _) => format!(
-            "clear what blocks it, then: gone retry {}; if that cannot be: gone purge {} shows what can",
+            "remove what blocks it, then: gone retry {}; if you cannot remove it: gone purge {} \
+             shows the alternatives",
             short_id(&step.deletion_id),
             step.id
         ),
         (StepState::Purged, _) => format!(
-            "it was abandoned: delete it anew, or let it stay by gone release {}",
+            "it was abandoned: delete it again, or keep it: gone release {}",
             escape(&step.resource.key.to_string())
         ),
         _ => String::new(),

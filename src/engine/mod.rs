@@ -352,7 +352,7 @@ impl Shared {
             Err(error) => {
                 tracing::error!(%error, "a worker ended unexpectedly");
                 self.fault(Some(format!(
-                    "a worker panicked: {error}; restart gone to go on: nothing is lost"
+                    "a worker panicked: {error}; restart gone to continue: nothing is lost"
                 )));
                 self.poisoned.store(true, Ordering::Relaxed);
             }
@@ -399,7 +399,7 @@ impl Shared {
         let mut status = self.status();
         if !self.poisoned.load(Ordering::Relaxed) && status.fault != fault {
             if let Some(fault) = &fault {
-                tracing::error!(fault, "the engine takes no new work");
+                tracing::error!(fault, "the engine accepts no new work");
             }
             status.fault = fault;
             self.dirty.store(true, Ordering::Relaxed);

@@ -139,8 +139,8 @@ impl Shared {
         }
     }
 
-    /// Lists all rows of a project, or of all projects. A row that is not looked for is the witness for
-    /// those that are; ids about which nothing is known stay in `left`.
+    /// Lists all rows of a project, or of all projects. A row whose id is not in `left` is the witness for
+    /// the ids that are. Ids whose state stays unknown remain in `left`.
     async fn list_around(
         &self,
         site: &Site,
@@ -409,7 +409,7 @@ fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
         status: None,
         kind: String::new(),
         message: format!(
-            "{site} no longer offers {}s, and tells nothing of them",
+            "{site} no longer offers {}s, so whether any still exist is unknown",
             kind.name
         ),
         request_id: String::new(),

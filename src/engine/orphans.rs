@@ -102,7 +102,7 @@ impl Shared {
         if found.map_err(control_error)?.is_empty() {
             return Err(ControlError::Conflict {
                 message: format!(
-                    "{} is not there: its tombstone stays, so that it does not come back",
+                    "{} does not exist: its tombstone stays, so that it does not come back",
                     escape(&key.to_string())
                 ),
             });

@@ -76,7 +76,7 @@ impl Shared {
         if !may_pass(&failure) || wait > left {
             return ControlFlow::Break(Err(failure));
         }
-        tracing::info!(%site, why = failure.message, ?wait, "read again");
+        tracing::info!(%site, why = failure.message, ?wait, "a read failed and is retried");
         tokio::time::sleep(wait).await;
         patience.wait = (patience.wait * 2).min(WAIT_MAX);
         ControlFlow::Continue(())

@@ -92,7 +92,9 @@ impl Shared {
                     deployments.ask_again();
                 }
                 if let Err(error) = committed {
-                    tracing::error!(%error, deletion = id, "a plan was not written; it is made again at the next start");
+                    tracing::error!(%error, deletion = id, "a plan was not written to the ledger; \
+                                                            the deletion is planned again at the \
+                                                            next start");
                     shared.fault(Some(error.to_string()));
                 }
                 Done::Planned(id, again.map(|wait| Instant::now() + wait))
@@ -362,7 +364,7 @@ impl Shared {
             refused.extend(here.filter(goes).map(|target| Refusal {
                 resource: target.clone(),
                 rule: RefusalRule::InUse,
-                reason: format!("whether it will be empty cannot be seen: {why}"),
+                reason: format!("gone cannot tell whether the project will be empty: {why}"),
                 blocker: None,
                 changes: Vec::new(),
             }));
@@ -471,7 +473,7 @@ const VANISHED: &str = "Vanished";
 
 fn vanished(site: &Site, kind: &Kind, id: &str) -> CloudFailure {
     let message = format!(
-        "{} {} is not there (any more) at {site}",
+        "{} {} does not exist (any more) at {site}",
         kind.name,
         escape(id)
     );

@@ -35,10 +35,14 @@ impl Shared {
         under_way.pruning = true;
         let shared = self.clone();
         tasks.spawn(async move {
-            match shared.prune_before(now - shared.settings.ledger.retention, None).await {
+            match shared
+                .prune_before(now - shared.settings.ledger.retention, None)
+                .await
+            {
                 Ok(0) => {}
                 Ok(rows) => tracing::info!(rows, "removed the rows that are no longer kept"),
-                Err(error) => tracing::warn!(%error, "not all rows that are no longer kept were removed; retried with the next prune"),
+                Err(error) => tracing::warn!(%error, "some rows that are no longer kept were not \
+                                                      removed; the next prune retries"),
             }
             Done::Pruned
         });

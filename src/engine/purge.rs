@@ -156,7 +156,7 @@ impl Shared {
                     let message = escape(&failure.message).into_owned();
                     (
                         key,
-                        format!("whether it is protected cannot be told: {message}"),
+                        format!("gone cannot tell whether it is protected: {message}"),
                     )
                 })),
             }
@@ -189,14 +189,14 @@ impl Shared {
         }
         if let (true, Some(blocker)) = (targets.is_empty(), foreign) {
             return Err(format!(
-                "{} {} belongs to project {}: its owner has to free it",
+                "{} {} belongs to project {}: its owner must release it",
                 blocker.kind,
                 escape(&blocker.id),
                 escape(blocker.owner_shown())
             ));
         }
         if targets.is_empty() {
-            return Err("nothing is known that pins it and could be taken off it".to_owned());
+            return Err("gone knows nothing that pins it and can be removed".to_owned());
         }
         let plan = self.plan_targets(&targets, PlanOptions::default()).await;
         let plan = plan.map_err(|failure| failure.message)?;

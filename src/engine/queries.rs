@@ -321,13 +321,13 @@ impl Shared {
             {
                 class = Some(class_of(&failure));
                 error = Some(format!(
-                    "what belongs to these is not known: {}",
+                    "gone cannot tell which resources belong to these: {}",
                     failure.message
                 ));
             }
             if let Err(unread) = self.mark_deleting(&mut rows).await {
                 error = Some(format!(
-                    "which of these are being deleted is not known: {unread}"
+                    "gone cannot tell which of these are being deleted: {unread}"
                 ));
             }
             SiteListing {

@@ -143,7 +143,7 @@ impl Replay {
     fn of_then(&self, answer: Result<Page, ControlError>) -> Result<Page, ControlError> {
         answer.map_err(|error| match error {
             ControlError::NotFound { .. } => ControlError::NotFound {
-                message: format!("the ledger knew nothing of it at {}", self.at()),
+                message: format!("the ledger had no record of it at {}", self.at()),
             },
             error => error,
         })

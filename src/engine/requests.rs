@@ -75,7 +75,7 @@ impl Shared {
         let answered =
             tokio::spawn(async move { shared.answer_under_key(request, envelope).await });
         answered.await.unwrap_or_else(|error| {
-            let message = format!("the command was not carried out to its end: {error}");
+            let message = format!("the command did not finish: {error}");
             Err(ControlError::Internal { message })
         })
     }
@@ -87,7 +87,8 @@ impl Shared {
     ) -> Result<Receipt, ControlError> {
         let Some(_in_use) = self.keys_in_use.take(&request) else {
             return Err(ControlError::Conflict {
-                message: "a request under this idempotency key is being carried out; ask again for its answer"
+                message: "a request with this idempotency key is still running; send it again for \
+                          its answer"
                     .to_owned(),
             });
         };
@@ -98,7 +99,7 @@ impl Shared {
             return match answer.map(serde_json::from_value) {
                 Some(Ok(receipt)) => Ok(receipt),
                 Some(Err(error)) => Err(ControlError::Internal {
-                    message: format!("the answer that was kept cannot be read: {error}"),
+                    message: format!("the stored answer cannot be read: {error}"),
                 }),
                 None => Err(ControlError::Usage {
                     message: kept.other_use(),
@@ -107,7 +108,7 @@ impl Shared {
         }
         let receipt = self.carry_out(envelope).await?;
         let answer = serde_json::to_value(&receipt).map_err(|error| ControlError::Internal {
-            message: format!("the answer cannot be kept: {error}"),
+            message: format!("the answer cannot be stored: {error}"),
         })?;
         let now = self.clock.now();
         self.commit(vec![Change::KeepAnswer {

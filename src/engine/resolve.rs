@@ -222,14 +222,18 @@ impl Shared {
                     (true, Some(home)) if home.service == kind.service => {
                         let (kind, at) = (&kind.name, &home.site);
                         format!(
-                            "{kind} is kept at {at}, which is no cloud: leave out --cloud, or write {kind}/…@{at}"
+                            "{kind} is kept at {at}, which is not a cloud: leave out --cloud, or \
+                             write {kind}/…@{at}"
                         )
                     }
                     (true, _) => format!(
-                        "{} is of the service {}, which another deployment keeps, or none",
+                        "{} belongs to the service {}, which this deployment does not serve",
                         kind.name, kind.service
                     ),
-                    (false, _) => format!("{} is a kind of clouds, and none is meant", kind.name),
+                    (false, _) => format!(
+                        "{} is a kind of a cloud, but the request names no cloud",
+                        kind.name
+                    ),
                 },
             }),
         }

@@ -131,7 +131,8 @@ impl Runtime {
         self.pace.refused(sent.unwrap_or(now), now);
         self.close(now, retry_after);
         let rate = self.pace.rate().unwrap_or_default();
-        tracing::debug!(site = %self.status.site, rate, "throttled: so many calls a second");
+        tracing::debug!(site = %self.status.site, rate, "throttled: limited to this many calls a \
+                                                         second");
     }
 
     /// Sends nothing until the time that the cloud asks for.
@@ -545,7 +546,7 @@ impl Sites {
         let limit = site.limit.now();
         if limit != site.status.concurrency_limit {
             let name = &site.status.site;
-            tracing::debug!(site = %name, limit, ?took, "another number of calls at a time");
+            tracing::debug!(site = %name, limit, ?took, "changed the number of calls at a time");
             site.status.concurrency_limit = limit;
         }
         site.next_turns(now);

@@ -84,7 +84,8 @@ impl Shared {
             let shared = self.clone();
             tasks.spawn(async move {
                 if let Err(error) = shared.observe_all(&site, &listed, due).await {
-                    tracing::warn!(%error, %site, kind = %listed, "a look was cut short; it is made again");
+                    tracing::warn!(%error, %site, kind = %listed, "an observation was interrupted; \
+                                                                   it is repeated");
                     tokio::time::sleep(LEDGER_RETRY).await;
                 }
                 shared.wake.notify_one();
@@ -227,7 +228,7 @@ impl Shared {
             status: None,
             kind: crate::domain::drift::RECREATED.to_owned(),
             message: format!(
-                "the delete was accepted, and it was created again at {}; find out who makes it",
+                "the delete was accepted, and it was re-created at {}; find out who re-creates it",
                 created.format("%T")
             ),
             request_id: String::new(),
@@ -320,7 +321,7 @@ impl Shared {
             // An identity that cannot be read must not pass for none.
             Err(error) => {
                 return Some(self.unclear(format!(
-                    "{}: absent, but on whose rights the plan was made cannot be read: {error}",
+                    "{}: absent, but the plan's login cannot be read from the ledger: {error}",
                     step.key
                 )));
             }
@@ -337,7 +338,7 @@ impl Shared {
             )
         };
         let error = self.unclear(format!(
-            "{}: absent, but seen as {}, and the plan was made as {}",
+            "{}: absent, but observed as {}, while the plan was made as {}",
             step.key,
             now.map_or_else(|| "nobody".to_owned(), shown),
             shown(&expected)

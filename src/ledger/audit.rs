@@ -14,7 +14,7 @@ pub const GENESIS: &str = "";
 
 /// The first row at which the chain does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the audit is broken at row {seq}: it is not what was written")]
+#[error("the audit is broken at row {seq}: the row is not what gone wrote")]
 pub struct Broken {
     pub seq: i64,
 }

@@ -954,7 +954,8 @@ pub enum LedgerError {
     )]
     Empty { path: String },
     #[error(
-        "{path} is no ledger of gone; name the ledger's file with --ledger, or move this one away"
+        "{path} is not a ledger of gone; name the ledger's file with --ledger, or move this one \
+         away"
     )]
     Foreign { path: String },
     /// Nothing of the batch was written. The engine takes no new work and retries every 5 s.

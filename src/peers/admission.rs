@@ -124,7 +124,8 @@ impl Entry {
         match read {
             Ok(secret) => Some(Fingerprint::of(secret.expose_secret())),
             Err(why) => {
-                tracing::warn!(peer = %self.peer, why, "its token cannot be read: it is refused");
+                tracing::warn!(peer = %self.peer, why, "the token of a peer cannot be read; the \
+                                                        peer is refused");
                 None
             }
         }

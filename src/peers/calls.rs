@@ -91,7 +91,9 @@ async fn watch(State(calls): State<Arc<Calls>>, request: Request) -> Result<Json
     let heard = calls.submit(Command::Watch { watch }, actor);
     let receipt = tokio::select! {
         receipt = heard => receipt?,
-        () = calls.stop.cancelled() => return Err(Problem::unavailable("this deployment ends")),
+        () = calls.stop.cancelled() => return Err(Problem::unavailable("this deployment is \
+                                                                        shutting down; ask again \
+                                                                        later")),
     };
     Ok(Json(receipt.into_news()?))
 }
@@ -113,11 +115,7 @@ async fn hint(State(calls): State<Arc<Calls>>, request: Request) -> Result<Statu
 }
 
 async fn nothing_there(request: Request) -> Problem {
-    let asked = format!(
-        "nothing answers {} {}",
-        request.method(),
-        request.uri().path()
-    );
+    let asked = format!("there is no {} {}", request.method(), request.uri().path());
     Problem::new(StatusCode::NOT_FOUND, "not-found", asked)
 }
 
@@ -158,7 +156,7 @@ impl Calls {
         let (head, body) = request.into_parts();
         let spoken = head.headers.get(PROTOCOL_HEADER);
         if spoken.is_none_or(|spoken| *spoken != *PROTOCOL.to_string()) {
-            let detail = format!("this path speaks {PROTOCOL_HEADER}: {PROTOCOL}; say so");
+            let detail = format!("this path requires the header {PROTOCOL_HEADER}: {PROTOCOL}");
             return Err(Problem::invalid(detail));
         }
         let caller = head.extensions.get::<Caller>();
@@ -166,7 +164,7 @@ impl Calls {
         let certificate = caller.and_then(|caller| caller.certificate.as_ref());
         let may_be = self.admission.of_caller(&head.headers, certificate).await;
         if may_be.is_empty() {
-            tracing::warn!(?address, "a stranger was refused");
+            tracing::warn!(?address, "an unknown peer was refused");
             return Err(Problem::stranger());
         }
         let message: M = parsed(&whole(body).await?)?;
@@ -176,7 +174,7 @@ impl Calls {
             tracing::warn!(
                 ?address,
                 claimed,
-                "a peer was refused: it says that it is another"
+                "a peer was refused: it claims to be another peer"
             );
             return Err(Problem::stranger());
         }
@@ -202,7 +200,10 @@ async fn whole(body: Body) -> Result<Bytes, Problem> {
         Err(_) => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
             "timeout",
-            format!("the body did not come within {} s", BODY_TIMEOUT.as_secs()),
+            format!(
+                "the body did not arrive within {} s",
+                BODY_TIMEOUT.as_secs()
+            ),
         )),
     }
 }

@@ -107,14 +107,15 @@ impl HttpPeers {
         match protocol {
             PROTOCOL => Ok(()),
             other => Err(PeerFailure::new(format!(
-                "{peer} speaks protocol {other}, and this version {PROTOCOL}"
+                "{peer} uses protocol {other}, but this version of gone uses {PROTOCOL}; update \
+                 the older one"
             ))),
         }
     }
 
     fn remote(&self, peer: &Peer) -> Result<&Remote, PeerFailure> {
         self.remotes.get(peer).ok_or_else(|| {
-            let why = format!("{peer} is none of [deployment] peers");
+            let why = format!("{peer} is not one of [deployment] peers");
             PeerFailure::new(why)
         })
     }
@@ -321,8 +322,9 @@ impl Remote {
             .body(call.body.clone());
         if let Some(token) = token {
             let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()));
-            let mut bearer =
-                bearer.map_err(|_| "the token holds what no header may hold".to_owned())?;
+            let mut bearer = bearer.map_err(|_| {
+                "the token has characters that an HTTP header cannot have".to_owned()
+            })?;
             bearer.set_sensitive(true);
             request = request.header(header::AUTHORIZATION, bearer);
         }
@@ -365,13 +367,14 @@ impl Answer {
         let is_ours = spoken.is_some_and(|spoken| *spoken == *PROTOCOL.to_string());
         match status {
             _ if status.is_redirection() => Err(format!(
-                "{status}: redirects are not followed: write where it leads as url"
+                "{status}: redirects are not followed: set url to where it leads"
             )),
             _ if !is_ours => Err(format!(
-                "{status}: the answer does not say {PROTOCOL_HEADER}: {PROTOCOL}: whose URL is this?"
+                "{status}: the answer has no header {PROTOCOL_HEADER}: {PROTOCOL}; check that the \
+                 url is a gone deployment's"
             )),
             _ if status == expected => Ok(self),
-            _ if status.is_success() => Err(format!("{status} is no answer to this")),
+            _ if status.is_success() => Err(format!("unexpected status {status}")),
             _ => Err(match self.detail() {
                 Some(detail) => format!("{status}: {detail}"),
                 None => status.to_string(),
@@ -385,7 +388,7 @@ impl Answer {
         let content = content.unwrap_or_default();
         if content.split(';').next().map(str::trim) != Some("application/json") {
             return Err(format!(
-                "{}: the answer is no JSON: {}",
+                "{}: the answer is not JSON; check that the url is a gone deployment's: {}",
                 self.status,
                 self.shown(content)
             ));

@@ -50,7 +50,8 @@ pub enum ListenError {
         source: io::Error,
     },
     #[error(
-        "{address} is no address of this machine alone: without TLS, tokens would cross a network in the clear"
+        "{address} is not a loopback address: without TLS, tokens would cross a network in the \
+         clear"
     )]
     InTheClear { address: SocketAddr },
     #[error("deployment.{0}")]

@@ -29,8 +29,8 @@ impl Problem {
     /// The same text whether the peer is unknown, its token wrong or its name another's, so that a stranger
     /// learns nothing from it.
     pub(super) fn stranger() -> Self {
-        let detail = "not a peer of this deployment, or not its token: each is named by service and \
-                      region in [deployment] peers, with the token_file that both sides hold";
+        let detail = "unknown peer, or wrong token: name each peer by service and region in \
+                      [deployment] peers, with the token_file that both sides share";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
     }
 

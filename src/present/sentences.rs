@@ -12,7 +12,7 @@ use crate::domain::model::{
 /// Describes a blocker: `floating IP 203.0.113.9 (project demo, not in this plan)`.
 pub fn blocker_words(blocker: &Blocker) -> String {
     if let Some(name) = silent_deployment(blocker) {
-        return format!("deployment {name} (its clearance is pending)");
+        return format!("pending clearance of deployment {name}");
     }
     let name = if blocker.name.is_empty() {
         &blocker.id
@@ -40,7 +40,7 @@ pub fn blocker_words(blocker: &Blocker) -> String {
 /// prod/RegionOne (project demo, since 2026-11-02T03:04:05Z, not in this plan)`.
 pub fn blocker_words_in_full(blocker: &Blocker) -> String {
     if let Some(name) = silent_deployment(blocker) {
-        return format!("deployment {name} (its clearance is pending)");
+        return format!("pending clearance of deployment {name}");
     }
     let name = match blocker.name.as_str() {
         "" => String::new(),

@@ -36,13 +36,13 @@ pub enum Untrusted {
          a folder of your own"
     )]
     Writable { folder: PathBuf, mode: u32 },
-    #[error("{path} is no regular file")]
+    #[error("{path} is not a regular file")]
     NoFile { path: PathBuf },
     #[error("{path} has another name elsewhere (a hard link), through which others may know it")]
     Linked { path: PathBuf },
-    #[error("{path} is no socket")]
+    #[error("{path} is not a socket")]
     NoSocket { path: PathBuf },
-    #[error("at the socket {path} listens {listener}, and the socket is of {owner}")]
+    #[error("the socket {path} is served by {listener}, but belongs to {owner}")]
     Listener {
         path: PathBuf,
         listener: Uid,
@@ -240,11 +240,11 @@ fn names(path: &Path) -> Vec<OsString> {
     names
 }
 
-/// Makes a folder, and those above it, that only its owner can enter (0700), or closes an existing one of
-/// ours to others.
+/// Creates a folder and its missing parents, which only their owner can enter (0700). Removes others' access
+/// to an existing folder of this user.
 ///
 /// # Errors
-/// If it cannot be made, others could replace files in it, it belongs to someone else, or it is a symbolic
+/// If it cannot be created, others could replace files in it, it belongs to someone else, or it is a symbolic
 /// link to a folder that others can enter (a folder elsewhere is not closed unasked).
 pub fn folder(path: &Path) -> io::Result<()> {
     let trusted = Trusted::us();

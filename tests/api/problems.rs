@@ -122,7 +122,7 @@ async fn parameters_are_checked() {
         ("/api/v1/deletions?state=stuk", "did you mean \"stuck\"?"),
         ("/api/v1/deletions?limit=501", "1 to 500"),
         ("/api/v1/deletions?limit=0", "1 to 500"),
-        ("/api/v1/deletions?limit=many", "no whole number"),
+        ("/api/v1/deletions?limit=many", "not a whole number"),
         (
             "/api/v1/deletions?site=prod",
             "did you mean \"prod/RegionOne\"?",
@@ -133,7 +133,7 @@ async fn parameters_are_checked() {
         ),
         ("/api/v1/stuck?older_than=99999999999999999d", "older_than"),
         ("/api/v1/sites?site=prod", "unknown parameter"),
-        ("/api/v1/events?after=x", "no whole number"),
+        ("/api/v1/events?after=x", "not a whole number"),
     ] {
         let (status, problem) = bench.get(path).await;
         assert_eq!(status, 400, "{path}");

@@ -61,7 +61,7 @@ fn a_cloud_that_wants_a_reason_refuses_who_gives_none() {
     let line = "delete network/lab-net-0 --cascade --yes --wait";
     stage.settings("[guard]\nreason = { prod = \"*\" }\n");
     let said = stage.gone(line).ends_with(6).err;
-    assert!(said.contains("prod/RegionOne wants a reason"), "{said}");
+    assert!(said.contains("prod/RegionOne requires a reason"), "{said}");
     stage.settings("[guard]\nreason = { lab = \"*\" }\n");
     stage.gone(line).ok();
 }

@@ -71,7 +71,7 @@ fn a_bad_settings_key_names_file_line_and_nearest() {
     stage.gone("list").ends_with(2).says(&[
         "line 2",
         "engine.call_timeout",
-        "\"soon\" is no duration",
+        "\"soon\" is not a duration",
         "30s",
     ]);
     stage.settings("[console]\nkeys.retry = [\"R\"]\nkeys.rety = [\"F\"]\n");

@@ -75,8 +75,8 @@ fn a_ledger_that_was_changed_by_hand_is_1_and_says_which_rule_is_broken() {
     let rules = [
         "each total equals a recount",
         "counts equal a recount",
-        "p6: the audit's chain holds",
-        "p6: the audit ends as it was sealed",
+        "p6: the audit's hash chain is intact",
+        "p6: the audit ends where it was sealed",
     ];
     assert_eq!(broken, rules);
 }

@@ -65,7 +65,7 @@ error stuck_cascade: Deleting customer is accepted: invoice refers to it asynchr
        ^ invoice: block
     payment    stays
 
-  Leave out asynchronous in invoice.customer: then the deletion is refused before anything is sent. Or let payment.invoice cascade, be unset or dangle.
+  Remove asynchronous from invoice.customer: then the deletion is refused before anything is sent. Or let payment.invoice cascade, be unset or dangle.
 
 3 kinds checked: 1 error, 0 notes.
 "

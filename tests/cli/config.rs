@@ -119,7 +119,7 @@ fn a_bad_value_names_its_field() {
             "[engine]\nsweep = '3 weeks'",
             2,
             "engine.sweep",
-            "no duration",
+            "not a duration",
         ),
         ("[engine]\n\nsweep = '0s'", 3, "engine.sweep", "longer"),
         (
@@ -366,7 +366,7 @@ fn g01_peers_are_checked_to_the_field() {
             "heartbeat = '0s'\npeers",
             "heartbeat",
             Some(5),
-            "longer than nothing",
+            "longer than 0s",
         ),
         (
             "peers",
@@ -437,7 +437,7 @@ fn g01_peers_are_checked_to_the_field() {
             "",
             "peers[1].token_file",
             None,
-            "anyone could say",
+            "anyone could claim",
         ),
         (
             "'/o'",
@@ -635,7 +635,7 @@ fn i07_who_is_told_is_checked_to_the_field() {
         (
             mail.replace("a@b.example", "gone"),
             "notify.mail.from",
-            "no address",
+            "not an address",
         ),
         (
             mail.replace("server", "# "),

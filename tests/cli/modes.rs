@@ -300,7 +300,7 @@ fn doctor_judges_what_it_finds() {
             |f| f.mapping = vec![mapping("prod", "two")],
             Health::Fail,
             Exit::Usage,
-            "prod/two is no region of a configured cloud",
+            "prod/two is not a region of a configured cloud",
         ),
         (
             "settings",

@@ -280,7 +280,7 @@ fn a_bad_field_is_told_with_file_cloud_field_and_the_nearest_valid_value() {
     let told = |text: &str| in_cwd(&format!("clouds: {{c: {text}}}")).cloud_error();
     assert_eq!(
         told(&format!("{{interface: pubic, auth: {AUTH}}}")),
-        "cwd/clouds.yaml: cloud \"c\": interface: \"pubic\" is none of public, internal, admin; \
+        "cwd/clouds.yaml: cloud \"c\": interface: \"pubic\" is not one of public, internal, admin; \
          did you mean \"public\"?"
     );
     assert_eq!(
@@ -294,7 +294,7 @@ fn a_bad_field_is_told_with_file_cloud_field_and_the_nearest_valid_value() {
     );
     assert_eq!(
         told("{auth: {auth_url: 'http://h', username: u, pasword: geheim, user_domain_id: d}}"),
-        "cwd/clouds.yaml: cloud \"c\": auth.password is missing; \"pasword\" stands there, and is unknown"
+        "cwd/clouds.yaml: cloud \"c\": auth.password is missing; \"pasword\" is there instead"
     );
     assert_eq!(
         told("{auth: {auth_url: 'http://h', username: u, password: p}}"),
@@ -552,7 +552,8 @@ fn variables_choose_region_and_project_in_the_cloud_that_os_cloud_names() {
     assert_eq!(d.scope, Scope::ProjectId("files".into()));
     assert_eq!(
         config.warnings().last().unwrap().to_string(),
-        "OS_PROJECT_NAME without effect: the project_id of cloud \"d\" counts, as for openstackclient"
+        "OS_PROJECT_NAME is ignored: the project_id of cloud \"d\" takes precedence, as in \
+         openstackclient"
     );
 
     // An unknown region is refused, as by openstackclient.
@@ -564,6 +565,7 @@ fn variables_choose_region_and_project_in_the_cloud_that_os_cloud_names() {
     let config = in_cwd(&text).set("OS_REGION_NAME", "R2").load().unwrap();
     assert_eq!(
         config.warnings().last().unwrap().to_string(),
-        "OS_REGION_NAME without effect: the OS_* variables are for the cloud that OS_CLOUD names"
+        "OS_REGION_NAME ignored, because OS_CLOUD is not set: set it to the cloud that these \
+         variables are for"
     );
 }

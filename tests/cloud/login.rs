@@ -271,7 +271,7 @@ async fn an_answer_that_is_not_keystones_is_told_so() {
         ),
         (
             ResponseTemplate::new(404).set_body_string("<html>"),
-            "login refused: 404 Not Found, not in",
+            "login refused: 404 Not Found, but not in",
         ),
     ] {
         let server = MockServer::start().await;

@@ -180,7 +180,7 @@ fn assert_proxys(login: Result<(), AuthError>, proxy: &str, variable: &str, reas
 
 #[tokio::test]
 async fn what_a_proxy_keeps_from_the_cloud_is_called_the_proxys() {
-    let wants_a_login = "it wants a user and a password";
+    let wants_a_login = "it requires a user and a password";
     let no_way = "it refuses to connect to the cloud's host and port";
     let cases = [
         (

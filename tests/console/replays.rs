@@ -97,7 +97,7 @@ fn keys_and_typed_times_go_to_other_times_one_after_the_other() {
     desk.take(Event::Paste("at half past three".to_owned()));
     desk.press("enter");
     let text = desk.text();
-    assert!(text.contains("is no time; write 03:12:07"), "{text}");
+    assert!(text.contains("is not a time; write 03:12:07"), "{text}");
     desk.press(":");
     desk.take(Event::Paste("at +1d".to_owned()));
     desk.press("enter");

@@ -78,23 +78,25 @@ fn g11_what_waits_for_the_word_of_others_says_how_it_comes_to_have_it() {
     let table = [
         (
             vec![held_by("d0-1"), held_by("d0-1")],
-            "clear what d0-1 names, or, if that deployment is gone for good: gone release d0-1",
+            "remove the blockers that d0-1 names, or, if that deployment is gone for good: \
+             gone release d0-1",
         ),
         (
             vec![silent("d0-1")],
-            "see why d0-1 says nothing, or, if that deployment is gone for good: gone release d0-1",
+            "find out why the clearance of deployment d0-1 is pending, or, if that deployment is \
+             gone for good: gone release d0-1",
         ),
         (
             vec![silent("d0-2"), held_by("d0-1"), held_by("d0-3")],
-            "clear what d0-1 and d0-3 name, and see why d0-2 says nothing, or, for one that is gone \
-             for good: gone release NAME",
+            "remove the blockers that d0-1 and d0-3 name, and find out why the clearance of \
+             deployment d0-2 is pending, or, for one that is gone for good: gone release NAME",
         ),
         // Nobody releases himself.
-        (vec![held_by("d1-1")], "clear what d1-1 names"),
+        (vec![held_by("d1-1")], "remove the blockers that d1-1 names"),
         (
             vec![held_by("a\u{1b}[2J")],
-            "clear what a\\u{1b}[2J names, or, if that deployment is gone for good: gone release \
-             a\\u{1b}[2J",
+            "remove the blockers that a\\u{1b}[2J names, or, if that deployment is gone for good: \
+             gone release a\\u{1b}[2J",
         ),
     ];
     for (blockers, action) in table {
@@ -196,16 +198,15 @@ fn g07_of_many_deployments_some_are_named_and_the_others_counted() {
         })
         .collect();
     let (message, blockers) = awaiting(&awaited);
-    assert!(message.starts_with("deployments d0, d1, d2, "), "{message}");
     assert!(
-        message
-            .ends_with(", d19 and 230 more have not said yet that nothing of theirs points here"),
+        message.starts_with("clearances of deployments d0, d1, d2, "),
+        "{message}"
+    );
+    assert!(
+        message.ends_with(", d19 and 230 more are pending"),
         "{message}"
     );
     assert_eq!(blockers.len(), 100);
     let (message, _) = awaiting(&awaited[..2]);
-    assert_eq!(
-        message,
-        "deployments d0, d1 have not said yet that nothing of theirs points here"
-    );
+    assert_eq!(message, "clearances of deployments d0, d1 are pending");
 }

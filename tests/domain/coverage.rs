@@ -103,7 +103,7 @@ fn n19_the_warning_is_one_harmless_line_however_much_a_cloud_offers() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let line = not_looked_at(&not_covered(&[], &many), "prod/R1").unwrap();
     assert!(line.starts_with("not looked at: service-000 ("), "{line}");
-    let end = "and 480 more; gone has no kinds for these, so whatever the project has of them at prod/R1 stays";
+    let end = "and 480 more; gone has no kinds for these, so those of the project at prod/R1 are not deleted";
     assert!(line.ends_with(end), "{line}");
     assert!(line.len() < 2_000, "{}", line.len());
 

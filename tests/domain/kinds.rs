@@ -134,7 +134,7 @@ fn m06_what_creates_under_a_natural_key_names_the_whole_key() {
         ),
         (
             format!("{call}[\"{{group}}\", \"member\"]").replace("POST", "POTS"),
-            "created.method: \"POTS\" is none of DELETE, PUT, POST, PATCH; did you mean \"POST\"?",
+            "created.method: \"POTS\" is not one of DELETE, PUT, POST, PATCH; did you mean \"POST\"?",
         ),
     ] {
         let message = error_of(with_a_thing(DELETE, &format!("{list}{call}")));
@@ -164,7 +164,7 @@ fn a_kind_is_deleted_or_stays() {
     for kind in ["", &both] {
         let message = error_of(with_a_thing(kind, ""));
         assert!(
-            message.ends_with("kind \"thing\": needs \"delete\" or \"stays\", one of them"),
+            message.ends_with("kind \"thing\": needs either \"delete\" or \"stays\""),
             "{message}"
         );
     }
@@ -231,7 +231,7 @@ fn what_blocks_lets_go_by_an_edge_of_its_own() {
         let message = with(edge);
         assert!(
             message.contains(&format!(
-                "reference.unpinned_by: \"{edge}\" is no edge that is detached from a floating_ip"
+                "reference.unpinned_by: \"{edge}\" is not an edge that is detached from a floating_ip"
             )),
             "{message}"
         );
@@ -282,7 +282,7 @@ fn what_does_not_go_with_native_is_named_with_its_line() {
         (
             "[kind.customer.native]",
             "[kind.customer]\nstays = \"x\"\n[kind.customer.native]",
-            "billing.toml:7: kind \"customer\": \"stays\" does not go with \"native\"",
+            "billing.toml:7: kind \"customer\": \"stays\" cannot be combined with \"native\"",
         ),
         (
             "field = \"network\"",
@@ -297,7 +297,7 @@ fn what_does_not_go_with_native_is_named_with_its_line() {
         (
             "\"cascade\"",
             "\"block\"",
-            "\"asynchronous\" goes with on_delete = \"cascade\" or \"unset\"",
+            "\"asynchronous\" requires on_delete = \"cascade\" or \"unset\"",
         ),
         (
             "network = {}",
@@ -319,7 +319,7 @@ fn what_does_not_go_with_native_is_named_with_its_line() {
         "on_delete = \"block\"\nasynchronous = true",
     );
     assert!(
-        message.contains("\"asynchronous\" goes with \"native\" alone"),
+        message.contains("\"asynchronous\" requires \"native\""),
         "{message}"
     );
     let message = error_of(format!(
@@ -330,7 +330,9 @@ fn what_does_not_go_with_native_is_named_with_its_line() {
         )
     ));
     assert!(
-        message.contains("reference to \"customer\": that is native, and no cloud knows of it"),
+        message.contains(
+            "reference to \"customer\": that kind is native, so a cloud's kind cannot refer to it"
+        ),
         "{message}"
     );
 }
@@ -371,7 +373,7 @@ fn what_a_kinds_file_says_and_could_never_take_effect_is_an_error() {
     };
     let fields = "fields = [\"id\", \"name\", \"net_id\", \"state\", \"address\"]\n";
     let list = |more: &str| with_a_thing(DELETE, &format!("{fields}{more}"));
-    let of_list = " is not among list.fields of \"thing\", and would never be seen";
+    let of_list = " is not among list.fields of \"thing\", so it would never be read";
     for (text, expected) in [
         (
             list(&reference(
@@ -389,7 +391,7 @@ fn what_a_kinds_file_says_and_could_never_take_effect_is_an_error() {
         ),
         (
             list(&reference("field = \"net_id\"\nwhen = { state = [] }")),
-            "\"state\" has an empty list of values, and never holds".to_owned(),
+            "\"state\" has an empty list of values, and never matches".to_owned(),
         ),
         (
             list(&reference(
@@ -417,7 +419,7 @@ fn what_a_kinds_file_says_and_could_never_take_effect_is_an_error() {
             list(
                 "[[kind.thing.guard]]\nwhen = { state = \"kept\" }\nreason = \"it is kept\"\nonly_left = true",
             ),
-            "\"only_left\" and \"left_while\" go with \"left_in\"".to_owned(),
+            "\"only_left\" and \"left_while\" require \"left_in\"".to_owned(),
         ),
         (
             list(&reference("field = \"net_id\"\nshown_by = \"prot\"")),
@@ -439,7 +441,7 @@ fn what_a_kinds_file_says_and_could_never_take_effect_is_an_error() {
         ),
         (
             with_a_thing("stays = \"it is an heirloom\"\naction = \"detach\"", ""),
-            "\"action\" goes with \"delete\", and a kind that \"stays\" has none".to_owned(),
+            "\"action\" requires \"delete\", which a kind with \"stays\" does not have".to_owned(),
         ),
         (
             with_a_thing(

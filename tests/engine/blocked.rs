@@ -667,7 +667,7 @@ fn p04_many_are_tried_again_but_for_what_is_protected_or_waits() {
                 assert_eq!(counted.not_eligible, [why("it is protected: name keep-*")]);
                 let all = retried(RetryFilter::default(), true).await;
                 assert_eq!(all.eligible, 2);
-                let waits = why("waits for another that is stuck");
+                let waits = why("waits for another step that is stuck");
                 assert_eq!(
                     all.not_eligible,
                     [why("it is protected: name keep-*"), waits]

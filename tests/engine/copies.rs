@@ -381,7 +381,7 @@ fn t14_copies_known_by_name_alone_go_with_their_original_and_are_never_swept() {
         bench
             .run(async |client| {
                 let plan = client.plan("network", &copied.original).await;
-                let warned = "known by their name alone";
+                let warned = "are known only by name";
                 assert!(
                     plan.warnings.iter().any(|it| it.contains(warned)),
                     "{plan:#?}"
@@ -497,8 +497,8 @@ fn t14_by_name_anything_but_one_is_refused() {
                     assert_eq!(refusal.rule, RefusalRule::Copies);
                     assert!(refusal.reason.contains(words), "{}", refusal.reason);
                 };
-                refused("none of its name and project at envvars/RegionThree");
-                refused("2 of its name and project at envvars/RegionTwo");
+                refused("no copies of the same name and project at envvars/RegionThree");
+                refused("2 copies of the same name and project at envvars/RegionTwo");
                 assert!(reasons.next().is_none());
             })
             .await
@@ -601,7 +601,7 @@ fn t09_a_name_means_the_original_and_a_copy_by_itself_may_come_back() {
                 let warned = plan
                     .warnings
                     .iter()
-                    .any(|it| it.contains("may be made again"));
+                    .any(|it| it.contains("may be re-created"));
                 assert!(warned, "{:?}", plan.warnings);
             })
             .await

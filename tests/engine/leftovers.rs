@@ -162,7 +162,7 @@ fn n19_a_projects_plan_says_what_it_did_not_look_at_and_a_networks_plan_does_not
         let line = |region: &str| {
             format!(
                 "not looked at: image (metadata definition namespaces); gone has no kinds for these, \
-                 so whatever the project has of them at envvars/{region} stays"
+                 so those of the project at envvars/{region} are not deleted"
             )
         };
         let (whole, network) = plans;

@@ -112,7 +112,7 @@ fn n16_a_ledger_that_cannot_be_read_for_a_moment_makes_no_drift_of_a_refusal() {
                 let blocked = client.until_step(&id, "network", StepState::Blocked).await;
                 let why = blocked.last_error.unwrap().message;
                 assert!(
-                    why.contains("could not be found out: cannot write"),
+                    why.contains("could not be determined: cannot write"),
                     "{why}"
                 );
                 bench.crash.cannot_read.store(false, Ordering::SeqCst);

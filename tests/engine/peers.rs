@@ -122,8 +122,8 @@ fn g03_a_plan_says_what_points_at_it_elsewhere() {
         assert_eq!(
             plan.warnings,
             [
-                "deployment d0-1 has what points at this: a a1, a a2, a a3, a a4, a a5, 1 more; \
-                 it deletes that, or clears the reference, first"
+                "deployment d0-1 has referrers of this: a a1, a a2, a a3, a a4, a a5, 1 more; \
+                 it deletes them, or clears the references, first"
             ]
         );
         assert!(plan.refused.is_empty());
@@ -248,8 +248,8 @@ fn g11_what_goes_and_is_blocked_by_what_stays_is_named_from_end_to_end() {
             "{said}"
         );
         let why = all.at("d1-1").explain("rx", "x").await;
-        let clear =
-            "clear what d0-1 names, or, if that deployment is gone for good: gone release d0-1";
+        let clear = "remove the blockers that d0-1 names, or, if that deployment is gone for \
+                     good: gone release d0-1";
         assert_eq!(why.next_action, clear, "{why:#?}");
     });
 }
@@ -298,7 +298,10 @@ fn g11_what_is_protected_where_it_is_kept_stays_and_the_owner_is_told_why() {
             .until_any(&id, |step| says(step, "is protected: tag keep"))
             .await;
         let said = step.last_error.unwrap().message;
-        assert!(said.contains("a a1, which is left: deletion"), "{said}");
+        assert!(
+            said.contains("a a1, which is not handled: deletion"),
+            "{said}"
+        );
         assert!(all.exists("d0-1", "a", "a1").await);
         assert!(all.exists("d1-1", "rx", "x").await);
     });
@@ -616,7 +619,7 @@ fn g11_what_holds_it_is_a_tree_over_all_deployments() {
         let said = held.last_error.unwrap().message;
         assert_eq!(
             said,
-            "deployment d1 still has k1 x, which is waiting for the clearance of deployment d4"
+            "deployment d1 still has k1 x, which is waiting: clearance of deployment d4 is pending"
         );
         all.start("d4");
         all.at("d0").until_state(&id, DeletionState::Gone).await;
@@ -713,7 +716,7 @@ fn g10_who_has_not_heard_for_too_long_refers_to_nothing_new() {
             .await;
         let said = refused.unwrap_err().to_string();
         assert!(
-            said.contains("deployment d1-1 was not heard for too long"),
+            said.contains("deployment d1-1 has been silent for too long"),
             "{said}"
         );
         // Of another one it has.
@@ -727,7 +730,10 @@ fn g10_who_has_not_heard_for_too_long_refers_to_nothing_new() {
             .try_create("d0-1", "a", json!({"id": "a4", "rx": "x@d9"}))
             .await;
         let said = nowhere.unwrap_err().to_string();
-        assert!(said.contains("no deployment d9"), "{said}");
+        assert!(
+            said.contains("deployment d9 has not sent notices yet"),
+            "{said}"
+        );
     });
 }
 

@@ -71,7 +71,7 @@ fn p13_news_of_another_owners_resource_deletes_nothing_here() {
             .await;
         lie(&all, |news| news.changes.push(of_another(Phase::Deleting))).await;
         let why = reason(&all).await;
-        assert!(why.contains("may speak of its own resources only"), "{why}");
+        assert!(why.contains("may report only its own resources"), "{why}");
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert!(all.exists("d0-1", "a", "a1").await);
         // Whose it is can still delete it.
@@ -151,7 +151,7 @@ fn p13_what_nobody_asked_about_and_a_deletion_of_ours_as_its_cause_are_not_belie
             });
         })
         .await;
-        assert!(reason(&all).await.contains("names no deployment"));
+        assert!(reason(&all).await.contains("does not name the deployment"));
     });
 }
 
@@ -266,7 +266,7 @@ fn p13_who_asks_is_told_of_his_own_resources_only() {
             .unwrap_err()
             .to_string();
         assert!(
-            refused.contains("may speak of its own resources only"),
+            refused.contains("may report only its own resources"),
             "{refused}"
         );
         // Nor under the name of whose it is.
@@ -297,7 +297,7 @@ fn p13_an_importer_that_names_what_is_not_its_own_has_said_nothing() {
         let refused = &plan.refused[0].reason;
         assert!(refused.contains("gave no answer that counts"), "{refused}");
         assert!(
-            refused.contains("may speak of its own resources only"),
+            refused.contains("may report only its own resources"),
             "{refused}"
         );
         assert!(plan.refused[0].blocker.is_none());

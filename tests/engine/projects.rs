@@ -286,7 +286,7 @@ fn p09_a_login_without_a_project_is_an_error_and_not_an_empty_project() {
                             Err(ControlError::Auth { message }) => message,
                             Err(other) => panic!("{login:?} {kind}: {other:?}"),
                         };
-                        let is_told = message.contains("is for no project")
+                        let is_told = message.contains("has no project")
                             || message.contains("the login has no project")
                             || message.contains("not authorized");
                         assert!(is_told, "{message}");
@@ -319,7 +319,7 @@ fn p09_the_doctor_names_each_service_that_shows_a_login_nothing() {
         assert_eq!(class, ErrorClass::Auth);
         for service in ["image", "load-balancer", "network"] {
             assert!(
-                why.contains(&format!("the {service} service shows such a login nothing")),
+                why.contains(&format!("the {service} service shows it no resources")),
                 "{why}"
             );
         }

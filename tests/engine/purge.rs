@@ -374,7 +374,7 @@ fn p03_p04_while_the_cloud_is_away_what_may_be_protected_can_only_be_forgotten()
                 assert_eq!(offered(&shown), [Rung::Forget]);
                 let why = why_not(&shown, Rung::Retry).unwrap();
                 assert!(
-                    why.starts_with("whether it is protected cannot be told"),
+                    why.starts_with("gone cannot tell whether it is protected"),
                     "{why}"
                 );
                 take(&client, &id, whole(&id), Rung::Forget).await.unwrap();

@@ -204,7 +204,7 @@ fn a_request_under_a_key_that_is_still_being_carried_out_is_a_conflict() {
                         submit_as(&client, "alice", "k", accept(), "").await
                     });
                 assert!(
-                    matches!(&refused, Err(ControlError::Conflict { message }) if message.contains("being carried out")),
+                    matches!(&refused, Err(ControlError::Conflict { message }) if message.contains("still running")),
                     "{refused:?}"
                 );
                 let again = submit_as(&client, "alice", "k", accept(), "").await;

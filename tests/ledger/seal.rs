@@ -12,8 +12,8 @@ use gone::ledger::sqlite::{InlineLedger, Options, Store, seal_key, upkeep};
 
 use crate::support::*;
 
-const CHAIN: &str = "p6: the audit's chain holds";
-const SEAL: &str = "p6: the audit ends as it was sealed";
+const CHAIN: &str = "p6: the audit's hash chain is intact";
+const SEAL: &str = "p6: the audit ends where it was sealed";
 
 fn open(folder: &Folder) -> Store {
     Store::open(&folder.ledger(), Options::default()).unwrap()

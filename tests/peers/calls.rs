@@ -65,7 +65,7 @@ async fn g07_an_empty_body_is_no_answer() {
     );
     assert!(failed("").await.contains("closed"), "a closed connection");
     let why = failed(answer("204 No Content", "", "")).await;
-    assert_eq!(why, "204 No Content is no answer to this");
+    assert_eq!(why, "unexpected status 204 No Content");
     let why = failed(answer("200 OK", "", "{}")).await;
     assert!(why.contains("missing field `from`"), "{why}");
     let why = failed(answer("200 OK", "", "null")).await;
@@ -94,15 +94,18 @@ async fn g07_a_page_of_somebody_else_is_no_answer() {
     let why = failed(page).await;
     assert_eq!(
         why,
-        "200 OK: the answer does not say gone-protocol: 1: whose URL is this?"
+        "200 OK: the answer has no header gone-protocol: 1; check that the url is a gone deployment's"
     );
     let whole = answer("200 OK", "", &json_of(&answers(&question("s0"))));
     let why = failed(whole.replace("gone-protocol: 1\r\n", "")).await;
-    assert!(why.contains("does not say gone-protocol: 1"), "{why}");
+    assert!(why.contains("has no header gone-protocol: 1"), "{why}");
     let why = failed(whole.replace("gone-protocol: 1", "gone-protocol: 2")).await;
-    assert!(why.contains("does not say gone-protocol: 1"), "{why}");
+    assert!(why.contains("has no header gone-protocol: 1"), "{why}");
     let why = failed(whole.replace("application/json", "text/html")).await;
-    assert_eq!(why, "200 OK: the answer is no JSON: text/html");
+    assert_eq!(
+        why,
+        "200 OK: the answer is not JSON; check that the url is a gone deployment's: text/html"
+    );
     let why = failed("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n").await;
     assert!(why.starts_with("502 Bad Gateway: "), "{why}");
     assert!(!failed("220 mail.example ESMTP\r\n").await.is_empty());
@@ -116,7 +119,7 @@ async fn g07_a_redirect_is_not_followed() {
         let why = failed(answer(status, &location, "")).await;
         assert_eq!(
             why,
-            format!("{status}: redirects are not followed: write where it leads as url")
+            format!("{status}: redirects are not followed: set url to where it leads")
         );
     }
     let came = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;
@@ -168,7 +171,7 @@ async fn g05_a_hint_is_answered_by_204_and_nothing_else() {
     assert!(
         failure
             .message
-            .ends_with("/peer/v1/hint: 200 OK is no answer to this")
+            .ends_with("/peer/v1/hint: unexpected status 200 OK")
     );
 }
 
@@ -212,7 +215,7 @@ async fn g07_nobody_there_is_said_with_the_address() {
     assert!(failure.message.starts_with(&tried), "{failure}");
     assert!(failure.message.contains("refused"), "{failure}");
     let failure = peers.ask(&peer("s9"), question("s0")).await.unwrap_err();
-    assert_eq!(failure.message, "s9/r is none of [deployment] peers");
+    assert_eq!(failure.message, "s9/r is not one of [deployment] peers");
     let none = HttpPeers::new(&[], Limits::default()).unwrap();
     assert!(none.known().is_empty());
 }

@@ -268,7 +268,7 @@ async fn g04_the_end_of_an_engine_ends_its_watches() {
     assert!(
         failure
             .message
-            .contains("503 Service Unavailable: this deployment ends"),
+            .contains("503 Service Unavailable: this deployment is shutting down"),
         "{failure}"
     );
 }
@@ -328,7 +328,7 @@ async fn g01_no_token_is_in_a_log() {
     let log = String::from_utf8(logged.0.lock().unwrap().clone()).unwrap();
     for said in [
         "listening for other deployments",
-        "a stranger was refused",
+        "an unknown peer was refused",
         "claimed=\"s2/r\"",
     ] {
         assert!(log.contains(said), "no {said}: {log}");

@@ -135,7 +135,7 @@ fn tell_of_the_verbs(telling: &Telling) {
     let whole = retried(&["--dry-run"]);
     assert_eq!(
         whole["not_eligible"],
-        json!([{ "reason": "waits for another that is stuck", "steps": 1 }])
+        json!([{ "reason": "waits for another step that is stuck", "steps": 1 }])
     );
 
     let moved = retried(&refused);

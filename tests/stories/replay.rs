@@ -87,7 +87,7 @@ fn without_a_terminal_a_replay_lists_how_the_deletions_stood() {
         ),
         (
             ["replay", &foreign, "--from", "-1h"],
-            "is no ledger of gone",
+            "is not a ledger of gone",
         ),
         (["replay", &ledger, "--from", "25:00"], "write 03:12:07"),
         (

@@ -90,7 +90,7 @@ fn testbed_g02_g06_what_is_kept_here_blocks_goes_or_loses_its_reference_with_a_n
     assert_eq!(bed.holdings().0, before.0);
     bed.gone("--cloud testbed delete lease/l1 --yes")
         .ends_with(2)
-        .says(&["lease is kept at inventory-1, which is no cloud"]);
+        .says(&["lease is kept at inventory-1, which is not a cloud"]);
     bed.gone("--cloud testbed delete lease/l1@inventory-1 --yes --wait=2m")
         .ends_with(0);
 

@@ -314,7 +314,7 @@ impl Cloud for OpenStack {
         let kind = request.kind;
         let Some(list) = &kind.spec.list else {
             return Err(CloudFailure::configuration(format!(
-                "kind {} is not listed",
+                "gone cannot list the kind {}",
                 kind.name
             )));
         };
@@ -369,7 +369,7 @@ impl Cloud for OpenStack {
         let connection = self.connection(site, false).await?;
         let Some(list) = &kind.spec.list else {
             return Err(CloudFailure::configuration(format!(
-                "kind {} is not read by id",
+                "gone cannot read the kind {} by id",
                 kind.name
             )));
         };

@@ -75,8 +75,8 @@ pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) 
         status: None,
         kind: "NoProject".into(),
         message: format!(
-            "{site}: the login of {} is for no project, and the {} service shows such a login nothing: log in to \
-             a project (project_name, OS_PROJECT_NAME)",
+            "{site}: the login of {} has no project, so the {} service shows it no resources: log \
+             in to a project (project_name, OS_PROJECT_NAME)",
             identity.user_name, kind.service
         ),
         request_id: String::new(),
@@ -88,7 +88,7 @@ pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) 
 pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> CloudFailure {
     let wants = match kind.shown_to.as_str() {
         "" => String::new(),
-        roles => format!("; it wants {roles}"),
+        roles => format!("; it requires {roles}"),
     };
     CloudFailure {
         message: format!(

@@ -83,7 +83,7 @@ pub enum Reason {
     Transport(TransportError),
     /// A 2xx that the service did not write, such as a proxy's or a portal's page.
     #[error(
-        "status {status}, but {problem}: a proxy's answer?{}",
+        "status {status}, but {problem}; the answer may come from a proxy{}",
         with_id(request_id)
     )]
     NotTheService {
@@ -104,12 +104,15 @@ pub enum Reason {
     },
     /// The link leads to another list, or to the same page again.
     #[error(
-        "the next page is said to be at {}, which is no further part of the list {path}",
+        "the cloud names {} as the next page, which is not a page of the list {path}",
         shown(link)
     )]
     ForeignLink { link: String, path: String },
     /// There are more pages, so page one is not the whole list.
-    #[error("the list goes on in a way that is not known here: {said}; nothing of it is used")]
+    #[error(
+        "the list has more pages, in a form that gone does not know: {said}; none of its rows are \
+         used"
+    )]
     UnknownPaging { said: String },
     #[error("the list does not end: page {page} leads back to one that was read")]
     EndlessList { page: usize },

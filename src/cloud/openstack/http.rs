@@ -29,7 +29,8 @@ const STREAMED_BYTES_MAX: usize = 64 << 10;
 const CONNECT_SECONDS_MAX: u64 = 10;
 
 /// The message for a 407.
-const WANTS_A_LOGIN: &str = "it wants a user and a password, or others than it was given (407)";
+const WANTS_A_LOGIN: &str = "it requires a user and a password, or rejected those that it was \
+                             given (407)";
 
 /// HTTP/1.1 and HTTP/2 with kept connections, through the cloud's proxies. One per cloud: it holds the
 /// cloud's TLS settings.

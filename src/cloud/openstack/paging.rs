@@ -82,7 +82,7 @@ fn next_link(body: &Value, items_key: &str) -> Result<Option<String>, Reason> {
                 Some("") => {}
                 Some(link) => return Ok(Some(link.to_owned())),
                 None => {
-                    let said = format!("{field:?} is no link");
+                    let said = format!("{field:?} is not a link");
                     return Err(Reason::UnknownPaging { said });
                 }
             },

@@ -85,11 +85,12 @@ impl fmt::Display for RemoteError {
             (None, false) => {
                 let reason = StatusCode::from_u16(self.status).ok();
                 let reason = reason.and_then(|s| s.canonical_reason()).unwrap_or("");
-                write!(f, " {reason}, not in the service's own words")?;
+                write!(f, " {reason}, but not in the service's error format")?;
                 if let Some(location) = &self.location {
                     write!(
                         f,
-                        "; it points to {}, which is not followed: set the endpoint override",
+                        "; it redirects to {}, which gone does not follow: set the endpoint \
+                         override",
                         shown(location)
                     )?;
                 }

@@ -21,7 +21,8 @@ pub(super) fn stuck(chain: &[Link<'_>]) -> Finding {
     );
     let (cascade, block) = (&chain[..1], &chain[chain.len() - 1..]);
     let fix = format!(
-        "Leave out asynchronous in {}: then the deletion is refused before anything is sent. Or let {} cascade, {}.",
+        "Remove asynchronous from {}: then the deletion is refused before anything is sent. Or let \
+         {} cascade, {}.",
         fields(cascade),
         fields(block),
         let_go(block)
@@ -41,7 +42,7 @@ pub(super) fn cycle(ring: &[Link<'_>]) -> Finding {
         .map(|it| it.name.as_str())
         .collect();
     let happens = format!(
-        "{} hold each other: whichever is deleted first, another holds it, with any cascade.",
+        "{} block each other: whichever is deleted first, another blocks it, with any cascade.",
         names.join(", ")
     );
     let native: Vec<Link<'_>> = ring
@@ -51,11 +52,13 @@ pub(super) fn cycle(ring: &[Link<'_>]) -> Finding {
         .collect();
     let fix = match native.is_empty() {
         false => format!(
-            "Let one of {} cascade asynchronously (circles of those end), {}.",
+            "Let one of {} cascade asynchronously (such cycles end), {}.",
             fields(&native),
             let_go(&native)
         ),
-        true => "If the cloud lets this come about, a person takes one of the references away; else nothing is to be done.".to_owned(),
+        true => "If the cloud allows such a cycle, a person must remove one of the references; \
+                 otherwise nothing needs to be done."
+            .to_owned(),
     };
     finding(Category::Cycle, ring, example, happens, fix)
 }
@@ -71,10 +74,11 @@ pub(super) fn unset_required(link: &Link<'_>) -> Finding {
     let field = link.field();
     let happens = match later {
         true => format!(
-            "Deleting {to} is accepted and never ends: {from} cannot be without its {field}, so it is never unset."
+            "Deleting {to} is accepted and never ends: {from} requires its {field}, so it is never \
+             unset."
         ),
         false => format!(
-            "Deleting {to} is refused: {from} cannot be without its {field}, so it is not unset, and blocks."
+            "Deleting {to} is refused: {from} requires its {field}, so it is not unset, and blocks."
         ),
     };
     let instead = match later {
@@ -82,7 +86,7 @@ pub(super) fn unset_required(link: &Link<'_>) -> Finding {
         false => "\"block\" or \"cascade\"",
     };
     let one = fields(&[*link]);
-    let fix = format!("Say on_delete = {instead} in {one}, or leave out required.");
+    let fix = format!("Set on_delete = {instead} in {one}, or remove required.");
     finding(Category::UnsetRequired, &[*link], example, happens, fix)
 }
 
@@ -90,7 +94,8 @@ pub(super) fn not_imported(link: &Link<'_>) -> Finding {
     let example = asked_and_left(link);
     let (mine, theirs) = (&link.from.service, &link.to.service);
     let happens = format!(
-        "Deleting {} says nothing to the service {mine}, which does not import {theirs}: {} is neither asked nor handled.",
+        "Deleting {} does not notify the service {mine}, which does not import {theirs}: {} is \
+         neither checked nor handled.",
         link.to.name, link.from.name
     );
     let fix = format!("Add \"{theirs}\" to imports in the file of the service {mine}.");
@@ -100,11 +105,11 @@ pub(super) fn not_imported(link: &Link<'_>) -> Finding {
 pub(super) fn dangling(link: &Link<'_>) -> Finding {
     let example = asked_and_left(link);
     let happens = format!(
-        "Deleting {} leaves {} with a reference to what is gone.",
+        "Deleting {} leaves {} with a reference to a deleted resource.",
         link.to.name, link.from.name
     );
     let fix = format!(
-        "Nothing, if readers of {} are ready for that; else let it block, cascade or be unset.",
+        "None, if readers of {} can handle that; otherwise let it block, cascade or be unset.",
         fields(&[*link])
     );
     finding(Category::Dangling, &[*link], example, happens, fix)

@@ -166,7 +166,8 @@ pub fn not_looked_at(not_covered: &[String], site: &str) -> Option<String> {
         more => format!(" and {more} more"),
     };
     Some(format!(
-        "not looked at: {}{more}; gone has no kinds for these, so whatever the project has of them at {} stays",
+        "not looked at: {}{more}; gone has no kinds for these, so those of the project at {} are \
+         not deleted",
         named.join(", "),
         escape(site)
     ))

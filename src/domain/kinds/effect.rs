@@ -26,7 +26,7 @@ impl Kinds {
             ];
             if let Some((field, _)) = without_delete.iter().find(|(_, has)| *has) {
                 return Err(format!(
-                    "\"{field}\" goes with \"delete\", and a kind that \"stays\" has none"
+                    "\"{field}\" requires \"delete\", which a kind with \"stays\" does not have"
                 ));
             }
         }
@@ -50,8 +50,8 @@ impl Kinds {
             }
             if guard.left_in.is_none() && (guard.only_left || !guard.left_while.is_empty()) {
                 return Err(
-                    "guard: \"only_left\" and \"left_while\" go with \"left_in\": without it the guard \
-                     never holds"
+                    "guard: \"only_left\" and \"left_while\" require \"left_in\": without it the \
+                     guard never applies"
                         .into(),
                 );
             }
@@ -91,7 +91,8 @@ impl Kinds {
         }
         if reference.unpinned_by.is_some() && reference.on_delete != OnDelete::Block {
             return Err(called(
-                "\"unpinned_by\" goes with on_delete = \"block\": nothing else has to let go",
+                "\"unpinned_by\" requires on_delete = \"block\": no other reference pins its \
+                 target",
             ));
         }
         let Some(target) = self.get(to) else {
@@ -113,7 +114,7 @@ impl Kinds {
         Ok(())
     }
 
-    /// Refuses an alias that another kind has: what a person types would find only one of them.
+    /// Rejects an alias that another kind already has, because the typed word would be ambiguous.
     fn validate_aliases(&self, kind: &Kind) -> Result<(), String> {
         for alias in &kind.spec.aliases {
             let mut others = self.iter().filter(|other| other.name != kind.name);
@@ -139,7 +140,7 @@ impl Kinds {
             self.validate_shown(field, path, kind)?;
             if matches!(wanted, OneOf::Any(any) if any.is_empty()) {
                 return Err(format!(
-                    "{field}: \"{path}\" has an empty list of values, and never holds"
+                    "{field}: \"{path}\" has an empty list of values, and never matches"
                 ));
             }
         }
@@ -170,7 +171,7 @@ impl Kinds {
             false => "list.fields",
         };
         Err(format!(
-            "{field}: \"{path}\" is not among {of} of \"{}\", and would never be seen{}",
+            "{field}: \"{path}\" is not among {of} of \"{}\", so it would never be read{}",
             kind.name,
             did_you_mean(name, shown)
         ))

@@ -219,7 +219,7 @@ impl Kinds {
             (_, _, Some(_)) => {
                 return Err("\"goes_with\" is for a kind that has \"delete\" and \"stays\"".into());
             }
-            _ => return Err("needs \"delete\" or \"stays\", one of them".into()),
+            _ => return Err("needs either \"delete\" or \"stays\"".into()),
         }
         if spec.delete.is_some() && spec.not_found.is_empty() && spec.not_found_says.is_empty() {
             return Err(
@@ -230,7 +230,7 @@ impl Kinds {
             self.validate_call(kind, "delete_one", one)?;
             if spec.delete.is_none() || spec.derived.as_ref().is_none_or(|it| it.each.is_none()) {
                 return Err(
-                    "\"delete_one\" goes with \"delete\", and with \"each\" of \"derived\"".into(),
+                    "\"delete_one\" requires \"delete\", and \"each\" of \"derived\"".into(),
                 );
             }
         }
@@ -297,12 +297,12 @@ impl Kinds {
         let target = self.known("reference.to", to)?;
         if target.is_native() && spec.native.is_none() {
             return Err(format!(
-                "reference to \"{to}\": that is native, and no cloud knows of it"
+                "reference to \"{to}\": that kind is native, so a cloud's kind cannot refer to it"
             ));
         }
         if reference.field.is_none() == matches.is_empty() {
             return Err(format!(
-                "reference to \"{to}\" needs \"field\" or \"match\", one of them"
+                "reference to \"{to}\" needs either \"field\" or \"match\""
             ));
         }
         if !matches.is_empty() && matches.iter().all(|rule| rule.equals.is_none()) {
@@ -314,24 +314,24 @@ impl Kinds {
         for rule in matches {
             if rule.equals.is_some() == rule.in_cidr.is_some() {
                 return Err(format!(
-                    "match of \"{}\" needs \"equals\" or \"in_cidr\", one of them",
+                    "match of \"{}\" needs either \"equals\" or \"in_cidr\"",
                     rule.field
                 ));
             }
         }
         if reference.partial && reference.on_delete != OnDelete::Unset {
             return Err(format!(
-                "reference to \"{to}\": \"partial\" goes with on_delete = \"unset\""
+                "reference to \"{to}\": \"partial\" requires on_delete = \"unset\""
             ));
         }
         if reference.of_service && reference.on_delete != OnDelete::Automatic {
             return Err(format!(
-                "reference to \"{to}\": \"of_service\" goes with on_delete = \"automatic\""
+                "reference to \"{to}\": \"of_service\" requires on_delete = \"automatic\""
             ));
         }
         if reference.released_by.is_some() && reference.on_delete != OnDelete::Unset {
             return Err(format!(
-                "reference to \"{to}\": \"released_by\" goes with on_delete = \"unset\""
+                "reference to \"{to}\": \"released_by\" requires on_delete = \"unset\""
             ));
         }
         // Without a filter, the lists that other references request show it.
@@ -351,7 +351,7 @@ impl Kinds {
         match of_this && spec.action == ActionWord::Detach {
             true => Ok(()),
             false => Err(format!(
-                "reference.unpinned_by: \"{edge}\" is no edge that is detached from a {}",
+                "reference.unpinned_by: \"{edge}\" is not an edge that is detached from a {}",
                 kind.name
             )),
         }
@@ -373,7 +373,7 @@ impl Kinds {
     }
 }
 
-/// Checks that a kind says so if it replaces one of an earlier file, and only then.
+/// Checks that a kind has `override = true` exactly when an earlier file defines it.
 fn validate_override(
     kind: &Kind,
     origins: &BTreeMap<KindName, (String, usize)>,
@@ -397,7 +397,7 @@ fn validate_method(field: &str, method: &String) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{field}.method: \"{method}\" is none of {}{}",
+        "{field}.method: \"{method}\" is not one of {}{}",
         METHODS.join(", "),
         did_you_mean(method, METHODS)
     ))

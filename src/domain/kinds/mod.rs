@@ -354,7 +354,7 @@ impl Kind {
         }
     }
 
-    /// Whether its delete call can say that the service is to delete what belongs to it too.
+    /// Whether its delete call has `{cascade}`, by which the service deletes the dependents itself.
     pub fn cascades_by_itself(&self) -> bool {
         let delete = self.spec.delete.as_ref();
         delete.is_some_and(|call| call.path.contains("{cascade}"))
@@ -381,8 +381,8 @@ impl Kind {
         })
     }
 
-    /// Returns the state of the delete of a row's resource, with the status that tells it; none if none is
-    /// under way.
+    /// Returns the state of an asynchronous delete as the row shows it, with the row's status. None if none
+    /// is in progress.
     pub fn settling(&self, row: &Value) -> Option<(AsyncDelete, String)> {
         let settles = self.spec.settles.as_ref()?;
         let status = lookup_one(row, &settles.field)?;

@@ -130,7 +130,7 @@ pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
     let spec = &mut kind.spec;
     let Some(native) = &spec.native else {
         return match spec.references.iter().any(|it| it.asynchronous) {
-            true => Err("reference: \"asynchronous\" goes with \"native\" alone".into()),
+            true => Err("reference: \"asynchronous\" requires \"native\"".into()),
             false => Ok(()),
         };
     };
@@ -208,7 +208,7 @@ fn validate_alone(spec: &KindSpec) -> Result<(), String> {
         ("requires_extension", spec.requires_extension.is_some()),
     ];
     match others.iter().find(|(_, has)| *has) {
-        Some((other, _)) => Err(format!("\"{other}\" does not go with \"native\"")),
+        Some((other, _)) => Err(format!("\"{other}\" cannot be combined with \"native\"")),
         None => Ok(()),
     }
 }
@@ -229,10 +229,11 @@ fn validate_reference(reference: &Reference, fields: &[&String]) -> Result<(), S
     let later = matches!(reference.on_delete, OnDelete::Cascade | OnDelete::Unset);
     match reference.on_delete {
         OnDelete::Automatic | OnDelete::WithCascade => Err(format!(
-            "reference to \"{to}\": no cloud removes what is native; on_delete is one of block, unset, cascade, dangling"
+            "reference to \"{to}\": a cloud never deletes native resources; on_delete is one of \
+             block, unset, cascade, dangling"
         )),
         _ if reference.asynchronous && !later => Err(format!(
-            "reference to \"{to}\": \"asynchronous\" goes with on_delete = \"cascade\" or \"unset\""
+            "reference to \"{to}\": \"asynchronous\" requires on_delete = \"cascade\" or \"unset\""
         )),
         _ => Ok(()),
     }

@@ -34,7 +34,8 @@ impl Planner<'_> {
             self.refusal(
                 key,
                 RefusalRule::Cycle,
-                "waits for itself, through what it depends on".into(),
+                "is part of a dependency cycle: remove one of the references in it, then plan again"
+                    .into(),
                 None,
             )
         }));
@@ -532,9 +533,10 @@ impl Planner<'_> {
             let refused = locals.filter(|local| local.copies.len() != 1);
             refused.map(move |local| {
                 let reason = format!(
-                    "{called} has {} of its name and project at {}; a copy by name must be the only one",
+                    "{called} has {} copies of the same name and project at {}; a copy by name \
+                     requires exactly one",
                     match local.copies.len() {
-                        0 => "none".to_owned(),
+                        0 => "no".to_owned(),
                         several => several.to_string(),
                     },
                     local.site
@@ -559,15 +561,15 @@ impl Planner<'_> {
         warnings.extend(self.targets.iter().filter_map(|key| {
             let original = original_of(&self.seen.get(key)?.tags)?;
             Some(format!(
-                "{} is a copy of {}: while that stays, it may be made again",
+                "{} is a copy of {}: while the original exists, the copy may be re-created",
                 self.called(key),
                 escape(original)
             ))
         }));
         for mapped in self.mapping.iter().filter(|it| it.by == CopiedBy::Name) {
             warnings.push(format!(
-                "copies of {} are known by their name alone: a copy that is made again during or after the \
-                 deletion is not found, and stays",
+                "copies of {} are known only by name: a copy that is re-created during or after \
+                 the deletion is not found, and stays",
                 self.called(&mapped.original)
             ));
         }

@@ -162,7 +162,7 @@ pub fn changes_line(changes: &[PlanChange]) -> String {
         more => lines.push(format!("and {more} more")),
     }
     match lines.is_empty() {
-        true => "its order, mapping, endpoints or options differ".to_owned(),
+        true => "the plan's order, mapping, endpoints or options differ".to_owned(),
         false => lines.join("; "),
     }
 }

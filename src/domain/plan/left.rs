@@ -55,7 +55,7 @@ impl<'k> Planner<'k> {
         }
     }
 
-    /// Whether the guard leaves the resource in something that goes.
+    /// Whether the guard keeps the resource although its parent of kind `of` is deleted.
     fn is_left_in(&self, guard: &GuardRule, of: &KindName, key: &ResourceKey) -> bool {
         let mut going = self
             .going

@@ -60,7 +60,8 @@ impl<'k> Planner<'k> {
                 let shown = self.shows_unseen(site, unseen);
                 shown.map(move |(key, reference)| {
                     let (called, says) = (self.called(key), &reference.says);
-                    let reason = format!("{called} {says} a {unseen} that cannot be seen: {why}");
+                    let reason =
+                        format!("{called} {says} a {unseen} that this login cannot list: {why}");
                     self.refusal(key, RefusalRule::NotShown, reason, None)
                 })
             })
@@ -71,7 +72,9 @@ impl<'k> Planner<'k> {
         let not_shown = self.not_shown.iter();
         let not_shown = not_shown.filter(move |((site, unseen), _)| none_shows(site, unseen));
         not_shown.map(|((_, unseen), why)| {
-            format!("not looked at: {unseen}: {why}; nothing that this plan sees shows that there is one")
+            format!(
+                "not looked at: {unseen}: {why}; no listed resource indicates that there is one"
+            )
         })
     }
 }

@@ -89,7 +89,7 @@ impl Shared {
         if Peer::from(&news.from) != *peer {
             let other = Peer::from(&news.from);
             return Err(format!(
-                "{peer} says that it is {other}: whose URL is this?"
+                "{peer} answers as {other}: correct its url in [deployment] peers"
             ));
         }
         let before = deployments
@@ -100,7 +100,7 @@ impl Shared {
         deployments.check_sender(&news.from)?;
         let scope = deployments.peers.scope(peer);
         let allowed = news.check(&deployments.home, &before.kinds, &scope);
-        allowed.map_err(|why| format!("what {peer} says is not believed: {why}"))?;
+        allowed.map_err(|why| format!("the notices of {peer} are not accepted: {why}"))?;
         let as_before = before.ledger == news.ledger && before.seq == news.seq;
         if !as_before || !news.changes.is_empty() {
             let heard = Change::WatchCursor {
@@ -152,7 +152,8 @@ impl Shared {
         let shared = self.clone();
         tasks.spawn(async move {
             if let Err(error) = shared.handle_all().await {
-                tracing::error!(%error, "deletions of other deployments were not handled; it is retried");
+                tracing::error!(%error, "deletions of other deployments were not handled; this is \
+                                         retried");
                 if let Some(deployments) = &shared.deployments {
                     deployments
                         .unhandled_deletions
@@ -287,8 +288,8 @@ impl Shared {
             let known: Vec<&str> = heard.map(|owner| owner.name.as_str()).collect();
             return Err(ControlError::Unreachable {
                 message: format!(
-                    "{field}: no deployment {name} was heard yet, so whether {to} is being deleted \
-                     is not known; heard: {}",
+                    "{field}: deployment {name} has not sent notices yet, so whether {to} is being \
+                     deleted is unknown; notices came from: {}",
                     match known.is_empty() {
                         true => "none".to_owned(),
                         false => known.join(", "),
@@ -300,8 +301,8 @@ impl Shared {
             true => Ok(()),
             false => Err(ControlError::Unreachable {
                 message: format!(
-                    "{field}: deployment {name} was not heard for too long to know whether {to} is \
-                     being deleted{}; try again when it is",
+                    "{field}: deployment {name} has been silent for too long to know whether {to} \
+                     is being deleted{}; try again when it answers",
                     match owner.reason.as_str() {
                         "" => String::new(),
                         why => format!(" ({why})"),

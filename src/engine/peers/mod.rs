@@ -112,7 +112,8 @@ impl Deployments {
         }
         if from.name == self.home.name || self.is_home(&peer) {
             return Err(format!(
-                "{peer} calls itself {name}, and this deployment is {} ({})",
+                "{peer} calls itself {name}, which conflicts with this deployment, {} ({}): give \
+                 each deployment its own name, service and region",
                 self.home.name,
                 self.home_peer()
             ));
@@ -120,7 +121,8 @@ impl Deployments {
         match self.peers.scope(&peer).name {
             Some(wanted) if wanted != from.name => {
                 return Err(format!(
-                    "{peer} calls itself {name}, and the settings {wanted}"
+                    "{peer} calls itself {name}, but [deployment] peers names it {wanted}: correct \
+                     one of them"
                 ));
             }
             _ => {}
@@ -129,7 +131,10 @@ impl Deployments {
             *other != peer && self.peers.scope(other).name.as_ref() == Some(&from.name)
         };
         match self.peers.known().into_iter().find(named) {
-            Some(other) => Err(format!("{peer} calls itself {name}, which is {other}")),
+            Some(other) => Err(format!(
+                "{peer} calls itself {name}, but [deployment] peers gives that name to {other}: \
+                 correct one of them"
+            )),
             None => Ok(()),
         }
     }
@@ -190,7 +195,7 @@ impl Shared {
         self.deployments
             .as_ref()
             .ok_or_else(|| ControlError::Usage {
-                message: "this engine is no deployment: its configuration has no [deployment]"
+                message: "this engine is not a deployment: its configuration has no [deployment]"
                     .into(),
             })
     }

@@ -232,13 +232,14 @@ impl Shared {
             answers.map_err(|failure| format!("deployment {name} does not answer: {failure}"))?;
         if answers.from != *importer {
             return Err(format!(
-                "deployment {name} is on record there, but {} answers",
+                "the url of deployment {name} is answered by deployment {}: correct it in \
+                 [deployment] peers",
                 escape(&answers.from.name)
             ));
         }
         answers
             .check(&question)
-            .map_err(|why| format!("deployment {name} gave no answer that counts: {why}"))?;
+            .map_err(|why| format!("the answer of deployment {name} is not accepted: {why}"))?;
         Ok(answers.about)
     }
 
@@ -253,13 +254,14 @@ impl Shared {
             Ok(awaited) => awaited,
             // An unknown state is not a clearance.
             Err(error) => {
-                tracing::error!(%error, step = step.id, "the clearances that it waits for could not be read");
+                tracing::error!(%error, step = step.id, "the pending clearances of a step could \
+                                                         not be read from the ledger");
                 Vec::new()
             }
         };
         let (mut message, mut blockers) = match awaited.as_slice() {
             [] => (
-                "the clearances that it waits for cannot be read".to_owned(),
+                "its pending clearances cannot be read from the ledger".to_owned(),
                 Vec::new(),
             ),
             awaited => awaiting(awaited),
@@ -417,8 +419,8 @@ fn not_clear(plan: &Plan, why: &str, name: &str) -> Vec<Refusal> {
         resource: resource.clone(),
         rule: RefusalRule::Unreadable,
         reason: format!(
-            "{why}; whether something there blocks this is not known. If it is gone for good: \
-             gone release {}",
+            "{why}; whether something there blocks this is unknown. If that deployment is gone for \
+             good: gone release {}",
             escape(name)
         ),
         blocker: None,
@@ -439,8 +441,8 @@ fn goes_first(importer: &str, references: u64, mut named: Vec<String>) -> Option
     }
     (references > 0).then(|| {
         format!(
-            "deployment {importer} has what points at this: {}; it deletes that, or clears the \
-             reference, first",
+            "deployment {importer} has referrers of this: {}; it deletes them, or clears the \
+             references, first",
             named.join(", ")
         )
     })
@@ -455,7 +457,7 @@ fn blocking(step: &PlanStep, answered: &Answered) -> Vec<Refusal> {
         resource: resource.clone(),
         rule: RefusalRule::InUse,
         reason: format!(
-            "{} is in use: {} of deployment {} points at it, and only goes by itself",
+            "{} is in use: {} of deployment {} refers to it, and must be deleted separately",
             step.key().called(&step.name),
             holder.key.called(&holder.name),
             holder.key.site,

@@ -203,7 +203,7 @@ impl Shared {
                 "" => String::new(),
                 note => format!(": {note}"),
             };
-            format!("left: deletion {short} there is {state}{note}")
+            format!("not handled: deletion {short} there is {state}{note}")
         }))
     }
 
@@ -363,7 +363,8 @@ impl Deployments {
             if tokio::time::timeout_at(deadline, heard).await.is_err() {
                 return Err(ControlError::Conflict {
                     message: format!(
-                        "{} has heard {peer} up to {}, and is asked about {}",
+                        "{} has received the notices of {peer} up to {}, but the question is about \
+                         {}; ask again",
                         self.home.name, watching.seq, question.seq
                     ),
                 });
@@ -375,7 +376,10 @@ impl Deployments {
 /// `blocked by contract c1 at d0-1, which this deletion will not remove`
 pub(in crate::engine) fn in_the_way(by: &Blocker) -> String {
     if let Some(name) = silent_deployment(by) {
-        return format!("waiting for the clearance of deployment {}", escape(name));
+        return format!(
+            "waiting: clearance of deployment {} is pending",
+            escape(name)
+        );
     }
     let does = match by.in_plan {
         true => "",

@@ -34,7 +34,7 @@ pub(super) async fn stream(
         .and_then(|id| id.to_str().ok())
         .map(|id| {
             id.trim().parse::<i64>().map_err(|_| {
-                Problem::invalid(format!("Last-Event-ID: \"{id}\" is no whole number"))
+                Problem::invalid(format!("Last-Event-ID: \"{id}\" is not a whole number"))
             })
         })
         .transpose()?;

@@ -228,7 +228,7 @@ impl Params {
         self.text(name)
             .map(|text| {
                 text.parse().map_err(|_| {
-                    Problem::invalid(format!("\"{name}\": \"{text}\" is no whole number"))
+                    Problem::invalid(format!("\"{name}\": \"{text}\" is not a whole number"))
                 })
             })
             .transpose()

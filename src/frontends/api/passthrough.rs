@@ -66,7 +66,7 @@ pub(super) async fn events(State(api): State<Api>, params: Params) -> Result<Res
 }
 
 /// `GET snapshots`: one JSON line for the snapshot of now and for each later one; a reader that is
-/// slow gets the newest only. An empty line is a sign of life.
+/// slow gets the newest only. An empty line is a keep-alive.
 pub(super) async fn snapshots(State(api): State<Api>) -> impl IntoResponse {
     let lines = lines(api.control.snapshot(), api.shutdown);
     (

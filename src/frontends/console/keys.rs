@@ -284,7 +284,7 @@ impl Keymap {
             };
             let keys = keys.iter().map(|text| {
                 let key = parse_key(text).ok_or_else(|| {
-                    format!("\"{text}\" is no key; write a, D, space, enter, f5, ctrl-r")
+                    format!("\"{text}\" is not a key; write a, D, space, enter, f5, ctrl-r")
                 })?;
                 match action.changes_a_cloud() && is_slip(key) {
                     true => Err(format!("nothing that changes a cloud is on {text}")),
@@ -565,7 +565,7 @@ mod tests {
                 &["R"][..],
                 "rety: no such action; did you mean \"retry\"",
             ),
-            ("retry", &["hyper-r"], "retry: \"hyper-r\" is no key"),
+            ("retry", &["hyper-r"], "retry: \"hyper-r\" is not a key"),
             ("retry", &["y"], "retry: y is also copy in :deletions"),
             ("blockers", &["q"], "blockers: q is also quit on a plan"),
             ("quit", &[], "quit: needs at least one key"),

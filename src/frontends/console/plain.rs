@@ -230,7 +230,7 @@ fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
             [letter] => KeyCode::Char(letter),
             _ => {
                 return Err(format!(
-                    "\"{word}\" is no key; a key is one letter or its name, :{word} goes to a pane, \
+                    "\"{word}\" is not a key; a key is one letter or its name, :{word} goes to a pane, \
                      /{word} filters, ? lists the keys"
                 ));
             }

@@ -294,8 +294,8 @@ impl Gate {
         self.in_use(named, &deletion.note, kind, Some(deletion.id))
     }
 
-    /// Returns the cloud's refusal of a resource in use: with the type that the cloud gave, or that it has
-    /// for this.
+    /// Returns the cloud's refusal of a resource in use, with the error type of the cloud's answer, or else
+    /// the kind's type for a resource in use.
     fn in_use(
         &self,
         named: &Named,

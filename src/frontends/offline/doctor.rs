@@ -247,7 +247,7 @@ fn mapping_checks(mapping: &[Mapping], clouds: &[FoundCloud]) -> Vec<Check> {
             Some(missing) => fail(
                 &name,
                 CheckFailure::Configuration,
-                &format!("{missing} is no region of a configured cloud"),
+                &format!("{missing} is not a region of a configured cloud"),
                 "Correct [[mapping]] in the settings, or add the cloud to clouds.yaml.",
             ),
         }
@@ -299,7 +299,7 @@ fn ledger_checks(ledger: &LedgerFacts) -> Vec<Check> {
             "ledger content",
             CheckFailure::Configuration,
             error,
-            "Until then --ledger can name another file.",
+            "Fix that first, or use another ledger with --ledger FILE.",
         )),
     }
     checks
@@ -475,7 +475,7 @@ pub fn can_write(ledger: &Path) -> Result<(), String> {
         }
     }
     if path != ledger && !path.is_dir() {
-        return Err(format!("{} is no folder", path.display()));
+        return Err(format!("{} is not a folder", path.display()));
     }
     let wanted = if path.is_dir() {
         Access::WRITE_OK | Access::EXEC_OK

@@ -219,7 +219,7 @@ impl Batch<'_> {
         }
         if let (0, Some(_), Some(root)) = (moved, only, held_by) {
             return Ok(Err(format!(
-                "it waits for step {root}, which is stuck: retry that"
+                "it waits for step {root}, which is stuck: retry that step"
             )));
         }
         if let (0, Some(owner)) = (moved, left_to) {
@@ -458,7 +458,7 @@ impl Batch<'_> {
         let row = self.deletion(num)?;
         if row.state.is_terminal() {
             return Ok(Applied::Refused(format!(
-                "the deletion is {}: nothing moves",
+                "the deletion is {}: it has nothing to pause or resume",
                 row.state.as_str()
             )));
         }
@@ -509,7 +509,7 @@ impl Batch<'_> {
             )
             .optional()?;
         let Some((num, times, record)) = found else {
-            return Ok(Applied::Refused(format!("{key} was not gone")));
+            return Ok(Applied::Refused(format!("{key} was not deleted before")));
         };
         let times_word = if times == 1 { "time" } else { "times" };
         let message = match copy {
@@ -527,11 +527,13 @@ impl Batch<'_> {
         if let Some(why) = stuck {
             let message = match why {
                 StuckAgain::TooOften => format!(
-                    "{message}, more often than allowed; find out who makes it, remove it, and retry"
+                    "{message}, more often than allowed; find out who re-creates it, remove it, \
+                     and retry"
                 ),
                 StuckAgain::NameAlone => format!(
-                    "{message}; that is no proof that it is a copy, so nothing removes it. If it is one: gone \
-                     delete {back}, then retry. If it is not: gone purge, with the rung forget"
+                    "{message}; that does not prove that it is a copy, so gone does not remove it. \
+                     If it is one: gone delete {back}, then retry. If it is not: gone purge, with \
+                     the rung forget"
                 ),
             };
             self.stuck_again(num, record, message, now)?;
@@ -547,8 +549,9 @@ impl Batch<'_> {
         Ok(Applied::Done)
     }
 
-    /// Makes the step that had removed the resource stuck, with the reason: a person must find out who
-    /// re-creates it. While dependents of that step are live, they meet the resource themselves.
+    /// Marks the step that had deleted the resource as stuck, with the reason: a person must find out who
+    /// re-creates it. While dependents of that step are live, nothing is marked: the resource blocks their
+    /// own calls.
     fn stuck_again(
         &mut self,
         num: i64,

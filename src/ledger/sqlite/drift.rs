@@ -91,7 +91,9 @@ impl Batch<'_> {
             | DeletionState::Running
             | DeletionState::Paused
             | DeletionState::Stuck => None,
-            DeletionState::AwaitingApproval => Some("it waits for an approval of what it is"),
+            DeletionState::AwaitingApproval => {
+                Some("it waits for approval with its present options")
+            }
             DeletionState::Refused
             | DeletionState::Gone
             | DeletionState::Cancelled

@@ -159,7 +159,7 @@ impl Batch<'_> {
             &[&step.id, &rows::micros(now), &error],
         )?;
         self.moved(step.deletion, StepState::Stuck, StepState::Waiting, 1, now)?;
-        let message = format!("deletion {by} goes on with it");
+        let message = format!("deletion {by} continues to delete it");
         let data = json!({"state": StepState::Waiting.as_str()});
         self.tell_of_left_step(step, &message, &data, now)?;
         self.release_stuck(step.deletion, &[step.id], now)
@@ -184,7 +184,8 @@ impl Batch<'_> {
         let by = self.deletion_of(step.owner)?;
         if step.owner_state == StepState::Purged {
             let message = format!(
-                "deletion {by} abandoned it, and it may still exist; next: a retry deletes it by this deletion"
+                "deletion {by} abandoned it, and it may still exist; next: retry, and this \
+                 deletion deletes it"
             );
             return self.stick(step, FORGOTTEN, message, now);
         }
@@ -216,7 +217,7 @@ impl Batch<'_> {
             &[&step.id, &to.as_str(), &rows::micros(now)],
         )?;
         self.moved(step.deletion, step.state, to, 1, now)?;
-        let message = format!("deletion {by} leaves it: this deletion deletes it");
+        let message = format!("deletion {by} no longer deletes it: this deletion does");
         let mut data = json!({"state": to.as_str()});
         mark_taken_over(&mut data, step);
         self.tell_of_left_step(step, &message, &data, now)?;
@@ -328,7 +329,7 @@ fn mark_taken_over(data: &mut Value, step: &LeftStep) {
 
 /// Why a step waits whose resource the deletion `by` deletes, as the JSON of its `last_error`.
 pub(super) fn waiting_error(by: &str, now: DateTime<Utc>) -> Sql<String> {
-    let message = format!("deletion {by} deletes it: this step ends with that one");
+    let message = format!("deletion {by} deletes it: this step ends when that one ends");
     rows::json(&left_error(LEFT_TO, message, now))
 }
 

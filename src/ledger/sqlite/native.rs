@@ -102,7 +102,7 @@ impl Batch<'_> {
                 n => format!(", and {n} more"),
             };
             return Ok(Applied::Refused(format!(
-                "{key} is in use: {} points at it{more}",
+                "{key} is in use: {} refers to it{more}",
                 first.key
             )));
         }

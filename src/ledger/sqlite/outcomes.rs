@@ -248,7 +248,9 @@ fn impossible(from: StepState, to: StepState, waits: u32) -> Option<String> {
         StepState::Ready | StepState::Verifying | StepState::Blocked
     );
     if waits > 0 && needs_its_turn {
-        return Some(format!("the step is {from_name}: others must go first"));
+        return Some(format!(
+            "the step is {from_name}: other steps must go first"
+        ));
     }
     None
 }

@@ -301,7 +301,7 @@ impl Batch<'_> {
             .collect::<Sql<_>>()?;
         self.audit(audit, now)?;
         let what = format!(
-            "deployment {name} was released by {}: {} steps wait for it no more",
+            "deployment {name} was released by {}; steps that no longer wait for it: {}",
             audit.actor.name,
             waited.len()
         );
@@ -345,7 +345,8 @@ impl Batch<'_> {
         });
         if let Some((name, ..)) = anew {
             self.execute("DELETE FROM foreign_going WHERE owner = ?1", &[&name])?;
-            let what = format!("the ledger of deployment {owner} is another one, or was set back");
+            let what =
+                format!("the ledger of deployment {owner} was replaced, or restored from a backup");
             self.peer_event(&what, owner, now)?;
         }
         self.execute(
@@ -423,7 +424,7 @@ impl Batch<'_> {
                     None,
                     EventKind::DeletionAccepted,
                     &format!(
-                        "deletion {} handles what points at {} resources that {} deletes",
+                        "deletion {} handles the referrers of {} resources that {} deletes",
                         short_id(&wanted.id),
                         wanted.targets.len(),
                         wanted.actor.name

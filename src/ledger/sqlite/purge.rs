@@ -112,7 +112,7 @@ impl Batch<'_> {
             forgotten += steps.len() as u64;
         }
         if forgotten == 0 {
-            let why = "nothing of it is stuck or blocked".to_owned();
+            let why = "none of its steps is stuck or blocked".to_owned();
             return Ok(Applied::Refused(why));
         }
         self.audit(audit, now)?;
@@ -148,7 +148,8 @@ impl Batch<'_> {
             }
             if let Some((held, root)) = steps.iter().find_map(|it| Some((it.id, it.held_by?))) {
                 return Ok(Err(format!(
-                    "step {held} waits for step {root}, which is stuck: forget that"
+                    "step {held} waits for step {root}, which is stuck: use the rung forget on \
+                     that step"
                 )));
             }
         }
@@ -236,7 +237,8 @@ impl Batch<'_> {
     pub(super) fn waited_for_forgotten(&self, step: i64) -> Sql<String> {
         let called = self.called(step)?;
         Ok(format!(
-            "waited for step {step}, {called}, which was forgotten and may hold it still; a retry sends it all the same"
+            "waited for step {step}, {called}, which was abandoned and may still block it; a retry \
+             sends it anyway"
         ))
     }
 
@@ -270,7 +272,8 @@ impl Batch<'_> {
             Phase::Released => return Ok(Applied::Refused(format!("{key} is released already"))),
             Phase::Checking | Phase::Deleting => {
                 return Ok(Applied::Refused(format!(
-                    "{key} is {} by deletion {short}: cancel that, or forget its step, first",
+                    "{key} is {} by deletion {short}: cancel that deletion, or abandon its step, \
+                     first",
                     if phase == Phase::Checking {
                         "being checked"
                     } else {
@@ -363,7 +366,7 @@ impl Batch<'_> {
         if changed == 0 {
             return Ok(Applied::Refused(match paused {
                 true => format!("{site} is paused already"),
-                false => format!("nobody paused {site}"),
+                false => format!("{site} is not paused by a person"),
             }));
         }
         self.audit(audit, now)?;

@@ -329,10 +329,10 @@ fn header(plan: &Plan) -> Plan {
 fn check_shape(plan: &Plan, ranks: &[u32], max_attempts: &[u32]) -> Result<(), &'static str> {
     let n = plan.steps.len();
     if ranks.len() != n {
-        return Err("the plan has not one rank for each step");
+        return Err("the plan does not have exactly one rank for each step");
     }
     if max_attempts.len() != n {
-        return Err("the plan has not one limit of attempts for each step");
+        return Err("the plan does not have exactly one limit of attempts for each step");
     }
     let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); n];
     let mut waits = vec![0usize; n];
@@ -341,7 +341,7 @@ fn check_shape(plan: &Plan, ranks: &[u32], max_attempts: &[u32]) -> Result<(), &
             let list = usize::try_from(*dependency)
                 .ok()
                 .and_then(|at| dependents.get_mut(at))
-                .ok_or("a step of the plan depends on one that the plan does not have")?;
+                .ok_or("a step of the plan depends on a step that is not in the plan")?;
             list.push(position);
             waits[position] += 1;
         }
@@ -359,6 +359,6 @@ fn check_shape(plan: &Plan, ranks: &[u32], max_attempts: &[u32]) -> Result<(), &
     }
     match reached == n {
         true => Ok(()),
-        false => Err("steps of the plan wait for each other in a circle"),
+        false => Err("the steps of the plan form a dependency cycle"),
     }
 }

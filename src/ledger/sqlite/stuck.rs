@@ -80,7 +80,7 @@ impl Batch<'_> {
                 Some(num),
                 Some(*enable),
                 EventKind::StepState,
-                "done again, for the steps that are retried after it",
+                "sent again, because the steps that depend on it are retried",
                 &data,
                 now,
             )?;

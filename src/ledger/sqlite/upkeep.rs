@@ -39,52 +39,53 @@ const RULES: [(i64, &str, &str); 23] = [
     (1, "the sums over all deletions equal a recount",
      "SELECT count(*) FROM counters WHERE name LIKE 'deletion\\_%' ESCAPE '\\'
           AND n <> (SELECT count(*) FROM deletions WHERE 'deletion_' || state = counters.name)"),
-    (1, "waits equal a recount",
+    (1, "the counts of unfinished dependencies equal a recount",
      "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND waits <> (
           SELECT count(*) FROM edges JOIN steps t ON t.id = dependency
           WHERE dependent = s.id AND t.ended_at IS NULL)"),
-    (1, "who waits has something to wait for, who works has not",
+    (1, "waiting steps have an unfinished dependency, and active steps have none",
      "SELECT count(*) FROM steps WHERE (state = 'waiting' AND waits = 0)
           OR (state IN ('ready', 'running', 'verifying', 'blocked') AND waits > 0)"),
-    (1, "n12: nothing waits for what is stuck",
+    (1, "n12: no waiting step depends on a stuck step",
      "SELECT count(*) FROM steps s WHERE state = 'waiting' AND EXISTS (
           SELECT 1 FROM edges JOIN steps t ON t.id = dependency
           WHERE dependent = s.id AND t.state = 'stuck')"),
-    (1, "what is held is held by a stuck step of its deletion that is not",
+    (1, "a step stuck because of another names a stuck step of its deletion that is stuck by \
+         itself",
      "SELECT count(*) FROM steps s WHERE held_by IS NOT NULL AND (state <> 'stuck'
           OR NOT EXISTS (SELECT 1 FROM steps t WHERE t.id = s.held_by AND t.state = 'stuck'
               AND t.held_by IS NULL AND t.deletion = s.deletion))"),
-    (1, "n11: a stopped deletion has nothing left to send",
+    (1, "n11: a deletion that a stuck step stopped has no unsent steps",
      "SELECT count(*) FROM steps s JOIN deletions d ON d.num = deletion WHERE stops
           AND s.state IN ('waiting', 'ready') AND sent = 0 AND EXISTS (
           SELECT 1 FROM steps t WHERE t.deletion = d.num AND t.state = 'stuck')"),
-    (10, "each step stands in a branch of its deletion, among its like",
+    (10, "each step is in a branch of its deletion, site, kind and action",
      "SELECT count(*) FROM steps s WHERE NOT EXISTS (
           SELECT 1 FROM branches b WHERE b.id = s.branch
               AND (b.deletion, b.site, b.kind, b.action) = (s.deletion, s.site, s.kind, s.action))"),
-    (1, "a step has ended when its state says so",
+    (1, "a step has an end time exactly when its state is terminal",
      "SELECT count(*) FROM steps
           WHERE (ended_at IS NOT NULL) <> (state IN ('gone', 'skipped', 'purged'))"),
-    (1, "m1: one row per identity",
+    (1, "m1: one tombstone per resource",
      "SELECT count(*) FROM (SELECT 1 FROM tombstones GROUP BY site, kind, id HAVING count(*) > 1)"),
     // Two deletions may take away two resources to which one resource refers.
-    (1, "i9: one live step per identity and action",
+    (1, "i9: one live step per resource and action",
      "SELECT count(*) FROM (SELECT 1 FROM steps WHERE ended_at IS NULL
           GROUP BY site, kind, resource, action, iif(action = 'unset', vars, '')
           HAVING count(*) > 1)"),
     // A resource that is enabled or loses a reference stays, and has no tombstone.
-    (1, "t1: what is being deleted has its fence",
+    (1, "t1: each resource that is being deleted has a tombstone",
      "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND action IN ('delete', 'detach')
           AND NOT EXISTS (
           SELECT 1 FROM tombstones t WHERE t.record_id = s.record AND t.phase = 'deleting'
               AND t.deletion = s.deletion AND t.id = s.resource)"),
-    (1, "t9: no fence outlives its step",
+    (1, "t9: no tombstone in phase deleting outlives its step",
      "SELECT count(*) FROM tombstones WHERE phase = 'deleting' AND (record_id, deletion) NOT IN (
           SELECT record, deletion FROM steps WHERE ended_at IS NULL AND record IS NOT NULL)"),
-    (1, "t3: checking lasts as long as planning",
+    (1, "t3: a tombstone in phase checking belongs to a deletion in planning",
      "SELECT count(*) FROM tombstones t JOIN deletions d ON d.num = t.deletion
           WHERE phase = 'checking' AND d.state <> 'planning'"),
-    (1, "the state is the derived one",
+    (1, "the state of each deletion follows from its counts",
      "SELECT count(*) FROM (SELECT state, finished_at,
               waiting + ready + running + verifying + blocked AS live,
               CASE WHEN state IN ('planning', 'refused') AND NOT cancelled THEN state
@@ -96,22 +97,22 @@ const RULES: [(i64, &str, &str); 23] = [
                    ELSE 'gone' END AS derived FROM deletions)
           WHERE state <> derived OR (finished_at IS NOT NULL) <>
               (live = 0 AND state NOT IN ('planning', 'running', 'paused'))"),
-    (4, "i7: of each step that is stuck by itself a person was told",
+    (4, "i7: a person was notified of each step that is stuck by itself",
      "SELECT count(*) FROM steps WHERE state = 'stuck' AND held_by IS NULL AND told = 0"),
-    (LEFT, "who waits has something to wait for, who works has not",
+    (LEFT, "waiting steps have an unfinished dependency, and active steps have none",
      "SELECT count(*) FROM steps WHERE (state = 'waiting' AND waits = 0 AND left_to IS NULL)
           OR (state IN ('ready', 'running', 'verifying', 'blocked')
               AND (waits > 0 OR left_to IS NOT NULL))"),
-    (LEFT, "i9: one live step per identity and action",
+    (LEFT, "i9: one live step per resource and action",
      "SELECT count(*) FROM (SELECT 1 FROM steps WHERE ended_at IS NULL AND left_to IS NULL
           GROUP BY site, kind, resource, action, iif(action = 'unset', vars, '')
           HAVING count(*) > 1)"),
-    (LEFT, "t1: what is being deleted has its fence",
+    (LEFT, "t1: each resource that is being deleted has a tombstone",
      "SELECT count(*) FROM steps s WHERE ended_at IS NULL AND action IN ('delete', 'detach')
           AND left_to IS NULL AND NOT EXISTS (
           SELECT 1 FROM tombstones t WHERE t.record_id = s.record AND t.phase = 'deleting'
               AND t.deletion = s.deletion AND t.id = s.resource)"),
-    (LEFT, "p9: what is left to another deletion shares its fate",
+    (LEFT, "p9: a step left to another deletion follows the step there",
      "SELECT count(*) FROM steps s LEFT JOIN steps o ON o.id = s.left_to
           WHERE s.left_to IS NOT NULL AND s.ended_at IS NULL AND (o.id IS NULL
               OR o.ended_at IS NOT NULL OR o.left_to IS NOT NULL
@@ -139,7 +140,7 @@ pub fn rules(version: i64) -> impl Iterator<Item = (i64, &'static str, &'static 
 pub struct RuleChecked {
     pub rule: String,
     pub broken: u64,
-    /// What is wrong, as far as it can be told.
+    /// What is wrong, as far as it is known; empty if only the number is.
     pub detail: String,
 }
 
@@ -162,8 +163,8 @@ pub fn check(path: &Path, seal_keys: &[PathBuf]) -> Result<Vec<RuleChecked>, Led
     let tx = db.unchecked_transaction().map_err(failed)?;
     let damage: Vec<String> = strings(&tx, "PRAGMA integrity_check(20)").map_err(failed)?;
     match damage.as_slice() {
-        [one] if one == "ok" => add("the file is whole", 0, String::new()),
-        found => add("the file is whole", found.len() as u64, found.join("; ")),
+        [one] if one == "ok" => add("the file is intact", 0, String::new()),
+        found => add("the file is intact", found.len() as u64, found.join("; ")),
     }
     let version = schema::version(&tx).map_err(failed)?;
     for (_, rule, sql) in rules(version) {
@@ -173,8 +174,8 @@ pub fn check(path: &Path, seal_keys: &[PathBuf]) -> Result<Vec<RuleChecked>, Led
         add(rule, broken.unsigned_abs(), String::new());
     }
     let (chain, sealed) = (
-        "p6: the audit's chain holds",
-        "p6: the audit ends as it was sealed",
+        "p6: the audit's hash chain is intact",
+        "p6: the audit ends where it was sealed",
     );
     match seal::chain(&tx).map_err(failed)? {
         Ok(head) => {
@@ -189,7 +190,7 @@ pub fn check(path: &Path, seal_keys: &[PathBuf]) -> Result<Vec<RuleChecked>, Led
             add(
                 sealed,
                 1,
-                "not looked at: the chain is broken before".to_owned(),
+                "not checked: the hash chain is broken".to_owned(),
             );
         }
     }
@@ -215,7 +216,7 @@ pub fn verify_audit(
     Ok(sealed.map(|()| head).map_err(|why| why.to_string()))
 }
 
-/// The number of the audit's last row; 0 without any.
+/// Returns the number of the audit's last row; 0 if it has none.
 ///
 /// # Errors
 /// The ledger cannot be read.
@@ -227,7 +228,7 @@ pub fn audit_length(path: &Path) -> Result<i64, LedgerError> {
     .map_err(|error| fault(&name, &error))
 }
 
-/// Rows of the audit after this one, oldest first.
+/// Returns at most `limit` rows of the audit after row `after`, oldest first.
 ///
 /// # Errors
 /// The ledger cannot be read.

@@ -8,7 +8,7 @@ pub(super) fn wrong_url(text: &str) -> Option<String> {
         return Some("is missing; write url = \"https://HOST/PATH\"".to_owned());
     }
     let Ok(url) = Url::parse(text) else {
-        return Some("is no address; write https://HOST/PATH".to_owned());
+        return Some("is not a URL; write https://HOST/PATH".to_owned());
     };
     if !url.username().is_empty() || url.password().is_some() {
         return Some(

@@ -130,7 +130,7 @@ pub(super) fn first_nonsense(deployment: &DeploymentSettings) -> Option<(String,
         return nonsense("deployment.service", "must not be empty");
     }
     if deployment.heartbeat.is_zero() {
-        return nonsense("deployment.heartbeat", "must be longer than nothing");
+        return nonsense("deployment.heartbeat", "must be longer than 0s");
     }
     if let Some((key, why)) = wrong_listener(deployment) {
         return nonsense(&format!("deployment.{key}"), why);
@@ -152,7 +152,7 @@ fn wrong_listener(deployment: &DeploymentSettings) -> Option<(&'static str, &'st
         return half;
     }
     if deployment.client_ca_file.is_some() && certificate.is_none() {
-        let why = "needs certificate_file and key_file: clients show a certificate in TLS only";
+        let why = "needs certificate_file and key_file: clients show a certificate only over TLS";
         return Some(("client_ca_file", why));
     }
     (certificate.is_none() && !deployment.listen.ip().is_loopback()).then_some((
@@ -203,7 +203,7 @@ fn wrong_peer(deployment: &DeploymentSettings, position: usize) -> Option<(&'sta
         }
     }
     if peer.token_file.is_none() && deployment.client_ca_file.is_none() {
-        let why = "is missing: without it, or deployment.client_ca_file, anyone could say that he is \
+        let why = "is missing: without it, or deployment.client_ca_file, anyone could claim to be \
                    this peer";
         return Some(("token_file", why.to_owned()));
     }
@@ -217,7 +217,7 @@ fn wrong_peer(deployment: &DeploymentSettings, position: usize) -> Option<(&'sta
     ];
     let unused = for_tls.into_iter().find(|(_, file)| file.is_some());
     let (key, _) = unused.filter(|_| !peer.is_secured())?;
-    Some((key, "is of no use: the url is http://".to_owned()))
+    Some((key, "has no effect: the url is http://".to_owned()))
 }
 
 /// Finds a certificate without its key, or a key without its certificate.

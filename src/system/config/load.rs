@@ -234,7 +234,7 @@ fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
     ];
     for (key, value) in durations {
         if value == Duration::ZERO {
-            return nonsense(key, "must be longer than nothing");
+            return nonsense(key, "must be longer than 0s");
         }
     }
     if !(0.0..=1.0).contains(&gc.jitter) {
@@ -267,8 +267,7 @@ fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
     }
     let mut reasons = settings.guard.reason.iter();
     if let Some((cloud, _)) = reasons.find(|(_, pattern)| pattern.trim().is_empty()) {
-        let message =
-            "no word is like nothing; write \"*\" for any reason, or a pattern as \"OPS-*\"";
+        let message = "must not be empty; write \"*\" for any reason, or a pattern like \"OPS-*\"";
         return Some((format!("guard.reason.{cloud}"), message.to_owned()));
     }
     settings
@@ -294,7 +293,7 @@ fn schedule_nonsense(
     if schedule.is_some_and(|waits| waits.contains(&Duration::ZERO)) {
         return nonsense(
             &format!("{at}.schedule"),
-            "each wait must be longer than nothing",
+            "each wait must be longer than 0s",
         );
     }
     if max_attempts == Some(0) {

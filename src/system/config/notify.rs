@@ -137,7 +137,7 @@ fn wrong_mail(mail: &MailSettings) -> Option<(String, String)> {
         );
     }
     if server.parse::<IpAddr>().is_err() && Host::parse(server).is_err() {
-        return wrong("server", format!("\"{server}\" is no name of a host"));
+        return wrong("server", format!("\"{server}\" is not a host name"));
     }
     let local = match server.parse::<IpAddr>() {
         Ok(address) => address.is_loopback(),
@@ -163,7 +163,7 @@ fn wrong_address(text: &str) -> Option<String> {
         _ if text.is_empty() => Some("is missing; write an address: user@example.org".to_owned()),
         Ok(_) => None,
         Err(_) => Some(format!(
-            "\"{text}\" is no address; write user@example.org, or Name <user@example.org>"
+            "\"{text}\" is not an address; write user@example.org, or Name <user@example.org>"
         )),
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn exposed(file: &Path) -> Result<(), String> {
         // secret.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(format!("{shown} cannot be read: {error}")),
-        Ok(found) if !found.is_file() => Err(format!("{shown} is no file")),
+        Ok(found) if !found.is_file() => Err(format!("{shown} is not a file")),
         Ok(found) => match found.permissions().mode() & 0o777 {
             mode if mode & 0o077 != 0 => Err(format!(
                 "{shown} may be read by others (mode {mode:03o}): chmod 600 {shown}"

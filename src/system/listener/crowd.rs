@@ -298,7 +298,7 @@ impl<C: Client> Drop for Place<C> {
     }
 }
 
-/// One request at work.
+/// A request that is being served.
 #[derive(Debug)]
 pub(super) struct Request<C: Client> {
     place: Arc<Place<C>>,

@@ -98,7 +98,7 @@ pub enum ConfigError {
         origin: Origin,
         cloud: String,
         profile: String,
-        /// Where it was searched for, and the nearest name that there is.
+        /// The predicate: where the profile was looked up, and the nearest known name.
         problem: String,
     },
 }
@@ -138,7 +138,7 @@ pub(in crate::cloud::openstack) fn did_you_mean(nearest: &Option<String>) -> Str
 
 fn found_instead(found: &Option<String>) -> String {
     found.as_ref().map_or_else(String::new, |f| {
-        format!("; {f:?} stands there, and is unknown")
+        format!("; the unknown key {f:?} is there instead")
     })
 }
 

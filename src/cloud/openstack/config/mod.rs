@@ -133,7 +133,7 @@ pub enum Warning {
     },
     /// One cloud of a file cannot be read; the others can.
     Broken { told: String },
-    /// Variables with settings of a cloud, while none says which cloud.
+    /// OS_* variables that configure a cloud although OS_CLOUD names none.
     VariablesUnused { names: Vec<String> },
     /// A variable without effect, because of one of the cloud's own fields.
     VariableOutdone {
@@ -158,7 +158,7 @@ impl fmt::Display for Warning {
                 p = path.display()
             ),
             Self::Unreadable { path } => {
-                write!(f, "{} may not be read, and was passed over", path.display())
+                write!(f, "{} may not be read and is ignored", path.display())
             }
             Self::UnknownField {
                 origin,
@@ -172,12 +172,14 @@ impl fmt::Display for Warning {
             Self::Broken { told } => write!(f, "{told}; this cloud cannot be used"),
             Self::VariablesUnused { names } => write!(
                 f,
-                "{} without effect: the OS_* variables are for the cloud that OS_CLOUD names",
+                "{} ignored, because OS_CLOUD is not set: set it to the cloud that these variables \
+                 are for",
                 names.join(", ")
             ),
             Self::VariableOutdone { name, cloud, by } => write!(
                 f,
-                "{name} without effect: the {by} of cloud {cloud:?} counts, as for openstackclient"
+                "{name} is ignored: the {by} of cloud {cloud:?} takes precedence, as in \
+                 openstackclient"
             ),
             Self::RegionNotFirst {
                 cloud,

@@ -402,7 +402,7 @@ impl Fields<'_> {
             "internal" => Ok(Interface::Internal),
             "admin" => Ok(Interface::Admin),
             other => {
-                let problem = format!("{other:?} is none of public, internal, admin");
+                let problem = format!("{other:?} is not one of public, internal, admin");
                 let known = ["public", "internal", "admin"];
                 Err(self.bad("interface", scalar, problem, &known))
             }

@@ -43,9 +43,9 @@ use crate::ledger::LedgerError;
 pub enum Unplayable {
     #[error("cannot read {path}: {detail}")]
     Unreadable { path: String, detail: String },
-    #[error("{path} is no ledger of gone")]
+    #[error("{path} is not a ledger of gone")]
     Foreign { path: String },
-    #[error("{path} tells of nothing: no event is kept in it")]
+    #[error("{path} has no events to replay")]
     Empty { path: String },
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -66,7 +66,7 @@ impl Rewind {
     /// only read, also while an engine has it. Blocks for as long as SQLite does.
     ///
     /// # Errors
-    /// It cannot be read, is no ledger or a newer one, or has no events.
+    /// It cannot be read, is not a ledger or is a newer one, or has no events.
     pub fn open(original: &Path, folder: &Path) -> Result<Self, Unplayable> {
         let name = original.display().to_string();
         let path = copy::path(folder);
