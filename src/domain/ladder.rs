@@ -60,7 +60,7 @@ impl Rung {
     }
 
     /// # Errors
-    /// The word is no rung; the message names the nearest one.
+    /// The word is not a rung; the message names the nearest one.
     pub fn parse(word: &str) -> Result<Self, String> {
         let names = Self::ALL.map(Self::as_str);
         let found = Self::ALL.into_iter().find(|rung| rung.as_str() == word);

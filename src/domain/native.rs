@@ -93,7 +93,7 @@ pub fn amend(
     read(kind, &Value::Object(fields)).map(|(_, fields)| fields)
 }
 
-/// Returns the kind that a field refers to; none if it is no reference.
+/// Returns the kind that a field refers to; none if it is not a reference.
 pub fn refers_to<'k>(kind: &'k Kind, field: &str) -> Option<&'k KindName> {
     let mut references = kind.spec.references.iter();
     let refers = references.find(|it| it.field.as_deref().map(base) == Some(field));

@@ -382,7 +382,7 @@ pub struct ObservationsDue {
 pub enum StuckAgain {
     /// It was removed and came back more often than allowed.
     TooOften,
-    /// It has the name and project of the original, which is no proof that it is a copy: nothing removes it.
+    /// It has the name and project of the original. That is not proof of a copy: nothing removes it.
     NameAlone,
 }
 

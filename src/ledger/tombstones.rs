@@ -1,9 +1,9 @@
 //! The tombstones in memory, which a gate consults for every request.
 //!
 //! The ledger fills them before it answers its first request, and updates them after each commit, before
-//! anyone learns of that commit. So every gate sees a write guard whose intent is durable before its deletion
-//! lists anything (T3). With [`Tombstones::drained`], no write that passed before is still in progress then
-//! (T14).
+//! anyone learns of that commit. So every gate sees a deletion's write guards before that deletion lists
+//! anything (T3). After [`Tombstones::drained`], no write that passed a gate before the guards is still in
+//! progress (T14).
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;

@@ -731,7 +731,7 @@ fn g10_who_has_not_heard_for_too_long_refers_to_nothing_new() {
             .await;
         let said = nowhere.unwrap_err().to_string();
         assert!(
-            said.contains("deployment d9 has not sent notices yet"),
+            said.contains("deployment d9 is unknown, or has not sent notices yet"),
             "{said}"
         );
     });

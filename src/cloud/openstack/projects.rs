@@ -18,7 +18,7 @@ impl Session {
     /// Returns the names of the projects that Keystone lists for us, by id; of more than 10,000 not all.
     ///
     /// # Errors
-    /// See [`Reason`](super::Reason); a login that is no admin is refused with a 403.
+    /// See [`Reason`](super::Reason); a login that is not an admin is refused with a 403.
     pub async fn projects(&self, deadline: Duration) -> Result<HashMap<String, String>, CallError> {
         let request = ListRequest {
             service: SERVICE,

@@ -109,7 +109,7 @@ pub(super) fn bad(cloud: &CloudConfig, field: &str, problem: String) -> ConfigEr
 }
 
 /// Trusts the certificates of `cacert`. Like OpenSSL, and so every other client of these clouds, it trusts
-/// one that is no authority as a server's own certificate, for its names and its validity period.
+/// one that is not an authority as a server's own certificate, for its names and its validity period.
 #[derive(Debug)]
 struct Named {
     by_authority: Arc<WebPkiServerVerifier>,

@@ -288,8 +288,8 @@ impl Shared {
             let known: Vec<&str> = heard.map(|owner| owner.name.as_str()).collect();
             return Err(ControlError::Unreachable {
                 message: format!(
-                    "{field}: deployment {name} has not sent notices yet, so whether {to} is being \
-                     deleted is unknown; notices came from: {}",
+                    "{field}: deployment {name} is unknown, or has not sent notices yet, so whether {to} \
+                     is being deleted is unclear; notices came from: {}",
                     match known.is_empty() {
                         true => "none".to_owned(),
                         false => known.join(", "),

@@ -85,7 +85,7 @@ pub(super) async fn gates(
     api.ask(query::Gates {}).await.map(List::whole)
 }
 
-/// `GET /deployments`: all of them on one page; none where this engine is no deployment.
+/// `GET /deployments`: all of them on one page; none where this engine is not a deployment.
 pub(super) async fn deployments(
     State(api): State<Api>,
     params: Params,

@@ -223,7 +223,7 @@ impl Gate {
 
     /// Returns the deletion and the steps that hold it up, once it has ended, cannot move within
     /// `plain_wait`, or that time is over. A step whose next attempt comes sooner is waited for: a 503 of a
-    /// second is no refusal.
+    /// second is not a refusal.
     async fn settled(&self, id: &str, park: bool) -> Result<(Deletion, Vec<Step>), Refusal> {
         let until = Instant::now() + self.settings.plain_wait;
         let mut changes = self.control.snapshot();

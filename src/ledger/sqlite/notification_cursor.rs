@@ -55,7 +55,7 @@ impl Batch<'_> {
     }
 
     /// Whether a site's state differs from the one that any engine wrote last. A site that works, and never
-    /// failed, is no change.
+    /// failed, is not a change.
     pub(super) fn site_changed(&self, data: &Value) -> Sql<bool> {
         let (Some(site), Some(state)) = (data["site"].as_str(), data["state"].as_str()) else {
             return Ok(true);

@@ -401,7 +401,7 @@ pub(super) fn site_pauses(db: &Connection) -> Sql<Vec<SitePause>> {
         .collect()
 }
 
-/// By deletion, then by step; the cursor is both. A resource that was deleted or released since is no orphan.
+/// By deletion, then by step; the cursor is both. A resource deleted or released since is not an orphan.
 pub(super) fn orphans(
     db: &Connection,
     after: Option<[i64; 2]>,

@@ -89,7 +89,7 @@ pub(super) struct Parsed {
 /// It is not YAML, or the mistake is in no cloud.
 pub(super) fn parse(path: &Path, text: &str, key: &'static str) -> Result<Parsed, ConfigError> {
     let mut parsed = Parsed::default();
-    // An empty file says nothing, and is no mistake.
+    // An empty file says nothing, and is not a mistake.
     if text.trim().is_empty() {
         return Ok(parsed);
     }

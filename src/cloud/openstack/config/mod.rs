@@ -227,7 +227,7 @@ impl fmt::Debug for CloudsConfig {
 }
 
 impl CloudsConfig {
-    /// Reads the files and variables. Having no file at all is no error: there are no clouds then.
+    /// Reads the files and variables. Having no file at all is not an error: there are no clouds then.
     ///
     /// # Errors
     /// A file named by a variable is missing; a file is not YAML, or not of the expected shape;

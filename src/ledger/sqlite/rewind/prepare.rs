@@ -158,7 +158,7 @@ CREATE INDEX retries_by_deletion ON retries(num, at);
 ";
 
 /// The moves of each step: its state at each of its events. An event that only says that others wait for it,
-/// or that people were notified, is no move; but for a step that became stuck because of others, the
+/// or that people were notified, is not a move; but for a step that became stuck because of others, the
 /// notification is the only event.
 const MOVES: &str = "
 CREATE TABLE moves(step INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL,
