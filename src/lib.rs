@@ -1,30 +1,92 @@
-//! gone: deletes that finish, and stay finished.
+//! gone: deletes cloud resources reliably.
 //!
+//! gone plans the whole cascade of a deletion before it changes anything, and deletes exactly what a person
+//! approved. It keeps working through blockers, crashes and lost connections until every resource is
+//! confirmed gone, or says what needs a person and why. Afterwards it keeps the deleted resources deleted: it
+//! refuses re-creations at a reverse proxy, and deletes again what comes back around it.
+//!
+//! # The picture
 //! ```text
-//!  console ─┐                         ┌─ plan (pure): resources + references → a graph, frozen, hashed
-//!  cli ─────┼─▶ control ──▶ engine ───┼─ policy (pure): step + outcome + now → what next
-//!  api ─────┤  submit        ▲  │     └─ cloud (port): list, look, act, driven by kinds (data)
-//!  gate ────┘  query         │  │
-//!   │          events        │  ▼
-//!   │          snapshot     ledger: intent before effect, outcome after; the only truth
-//!   └────────▶ tombstones (memory) ◀─┘
+//!  console ─┐ submit, query                      ┌─▶ domain   planner and policy: pure functions
+//!  cli ─────┤                                    │
+//!  api ─────┼──────────────▶ control ──▶ engine ─┼─▶ cloud ──▶ OpenStack, or our own registry
+//!  notify ──┤                    │          ▲    │
+//!  gate ────┘◀─ events, snapshot ┘          │    └─▶ peers ──▶ other deployments
+//!   ▲                                       ▼
+//!   └──────── tombstones (memory) ─────── ledger   SQLite: intent before effect, outcome after
+//!
+//!  other deployments ──▶ peers ──▶ control
 //! ```
 //!
-//! Other deployments ask through `control` what is going here and what points at theirs; the engine asks them
-//! the same through a port ([`peers`]).
+//! - **submit**: a front end hands over a command. It is acknowledged when its intent is durable, not before.
+//! - **query**: pages through rows of the ledger and listings of the clouds.
+//! - **events**: the ledger's log of everything that happened, followed without gaps by its numbers.
+//! - **snapshot**: the bounded summary that a screen needs at once. A slow reader skips versions and never
+//!   holds up the engine.
+//! - **engine → ledger**: the engine is a set of reconcilers over the ledger ([`engine`]). It writes the
+//!   intent before each effect and the outcome after it, so the ledger is the only truth, and a restart after
+//!   a crash is the same path as running.
+//! - **engine → domain**: the engine passes in rows, answers and the time. [`domain::plan`] decides the order
+//!   in which resources are deleted, [`domain::policy`] the next state of a step after an answer.
+//! - **engine → cloud**: lists, reads and deletes. A provider implements this port; *kinds*, which are data
+//!   ([`domain::kinds`]), describe the calls, the references between resources and the meaning of answers.
+//!   `gone` means that a fresh observation confirmed the absence, never that a call was answered 2xx.
+//! - **engine → peers → other deployments**: the engine asks other deployments which of their resources refer
+//!   to ours, and watches their deletions. Their calls arrive at the listener of `peers`, which passes them
+//!   to `control`, as a front end does.
+//! - **tombstones (memory)**: each commit of the ledger updates an index in memory before it returns. The
+//!   gate looks there first, so a request that concerns no deletion costs one look-up and no query.
 //!
-//! A command is acknowledged when its intent is durable, not before. The engine is a set of
-//! reconcilers over the ledger ([`engine`]); restart after a crash is the same path as running. What a
-//! cloud is and how its resources hang together is data ([`domain::kinds`]); what goes in which order
-//! ([`domain::plan`]) and what comes next after an answer ([`domain::policy`]) are pure functions.
-//! `gone` is what a fresh look confirmed, never what a 2xx promised.
+//! Not in the picture: `app` chooses what this process does and connects the parts; `system` provides the
+//! clock, settings, logs and listeners; `present` holds the texts that all front ends share;
+//! `frontends/offline` makes reports without an engine; `sandbox` is a practice cloud, which the engine calls
+//! like a real one.
 //!
-//! The numbered rules that the program keeps are in `assets/promises.md`; tests carry their numbers.
+//! # Words
+//! - *Site*: a region of a cloud (`prod/RegionOne`), or a deployment. *Deployment*: one engine with its
+//!   ledger.
+//! - *Deletion*: one accepted request. *Step*: one resource inside it. *Blocker*: what keeps a step from
+//!   going.
+//! - *Tombstone*: the durable record that a resource is being deleted or was deleted. It outlives the
+//!   resource by the *hold-down* (7 days by default).
+//! - *Write guard* (fence): what a tombstone enforces while its deletion is only being planned (phase
+//!   `checking`): the gate refuses writes that change or refer to the resource, and passes reads.
+//! - *Observation*: the result of asking a cloud. *Witness*: a living resource that a list was also asked
+//!   for; its row proves that the list is complete, so that a missing row means absence.
+//! - *Permit*: the right to have one call in flight at a site.
+//! - *Stuck*: needs a person. *Rung*: one measure of the purge ladder that a person takes against it
+//!   (`retry`, `unpin`, `runbook`, `forget`). *Orphan*: a resource that an abandoned step (`forget`) left
+//!   behind.
+//! - *Importer*: a deployment whose resources refer to those of another one, the *owner*. *Clearance*: the
+//!   importer's statement that none of its resources refers to the deleted one any more.
 //!
-//! # Rooms
-//! What stands in one room knows of the others what its row allows. A row names a folder or file of
-//! `src`; an entry may be a part of a room (`ledger/tombstones`). A test (`tests/domain/rooms.rs`)
-//! resolves every path and `use` below `src`, through re-exports too, and fails on what is not here.
+//! `assets/promises.md` has the rules by number (T1, N14, …); tests carry the numbers in their names.
+//!
+//! # What lives where
+//!
+//! | module | what it does | main types |
+//! |---|---|---|
+//! | [`domain`] | pure: model, kinds, planner, decisions | `model::Plan`, `kinds::Kinds`, `plan::Planner` |
+//! | [`system`] | clock, settings, logs, private files, listeners | `clock::Clock`, `config::Settings` |
+//! | [`ledger`] | the durable record in SQLite; tombstones in memory | `Ledger`, `Change`, `Applied` |
+//! | [`cloud`] | the port to clouds: OpenStack, and our own registry | `Cloud`, `OpenStack`, `Registry` |
+//! | [`control`] | the interface between front ends and the engine | `Control`, `Command`, `Query` |
+//! | [`peers`] | the port to other deployments, and their HTTP protocol | `Peers`, `HttpPeers` |
+//! | [`engine`] | reconcilers: planning, dispatch, verify, retry, sweep … | `Engine`, `Parts` |
+//! | [`present`] | texts for people, shared by all front ends | functions only |
+//! | `frontends/api` | the HTTP API on the engine's socket | `ServeOptions`, `ApiHandle` |
+//! | `frontends/cli` | the verbs of the command line | `args::EngineVerb`, `Session` |
+//! | `frontends/console` | the terminal console | `State`, `Event`, `Effect` |
+//! | `frontends/gate` | the reverse proxy in front of one service of a site | `Parts`, `Threads` |
+//! | `frontends/notify` | webhooks and mail about what needs a person | `Notifier` |
+//! | `frontends/offline` | reports of `gone doctor` and `gone ledger check` | `doctor::Check` |
+//! | [`sandbox`] | the practice cloud: Keystone, Neutron, Octavia, Glance | `World` |
+//! | [`app`] | chooses the mode of the process, connects the parts | `Mode`, `EngineSource` |
+//!
+//! # Who may import what
+//! A module may import only what its row lists; `tests/domain/rooms.rs` fails otherwise. A row names a folder
+//! or file of `src` (a *room*); an entry may be a part of one (`ledger/tombstones`). The test resolves every
+//! path and `use` below `src`, through re-exports too.
 //!
 //! | room | may import |
 //! |---|---|
@@ -48,150 +110,223 @@
 //! | `main` | `app` |
 //! | `lib` | nothing |
 //!
-//! Files of `control`, `present`, `frontends` and `app` do not import each other in a circle; a module and the files
-//! in its own folder count as one. A pane of the console names the next one by a route
+//! Two modules are stricter than their rows:
+//! - `domain` also waits for nothing, does no I/O and reads no clock. The test checks this too.
+//! - In `cloud`, only the registry (`cloud/registry.rs`, a site whose resources this deployment keeps itself)
+//!   uses the ledger, because its resources are kept there.
+//!
+//! `sandbox` imports nothing of gone's model, or it would repeat gone's mistakes.
+//!
+//! Files of `control`, `present`, `frontends` and `app` do not import each other in a circle; a module and
+//! the files in its own folder count as one. A pane of the console names the next one by a route
 //! (`frontends/console/route.rs`), so no pane imports another.
 //!
-//! `domain` also waits for nothing, does no I/O and reads no clock. Of `cloud` only the registry, whose
-//! resources are kept in the ledger, knows that. `sandbox` knows nothing of our
-//! model, or it would agree with our mistakes.
+//! # To add …, go to …
+//! Paths are below `src`, unless they begin with `assets` or `tests`.
+//!
+//! - **a kind**: one `[kind.NAME]` section in `assets/kinds/openstack/*.toml`. For a new service also its
+//!   file in `EMBEDDED` of `domain/kinds/load.rs`; its service type in `cloud/openstack/catalog.rs`, if it is
+//!   missing; and the shape of its errors in `frontends/gate/refusal.rs`, if a gate serves it.
+//! - **an operator of the kinds file**: `domain/kinds/spec.rs`, and its line in the docs of
+//!   `domain/kinds/mod.rs`.
+//! - **a pane**: a file in `frontends/console/panes`, its `mod` in `panes/mod.rs`, and an entry of
+//!   `NAMED_PANES` in `panes/open.rs`. A pane without a word after `:` has a `Route` in `console/route.rs`
+//!   and its arm in `open.rs`.
+//! - **a question to the engine** (for new data of a pane or verb): a struct and a line of the table in
+//!   `control/query.rs`, and an arm in `engine/queries.rs`.
+//! - **a verb**: a file in `frontends/cli`, a variant of `EngineVerb` with its arguments in `cli/args.rs`,
+//!   and an arm in `cli/mod.rs`. A verb without an engine: a variant of `LocalVerb`, and a `Mode` with its
+//!   arm in `app.rs`.
+//! - **a list of `gone list`**: a variant and word of `ListWhat` in `cli/args.rs`, an arm in `cli/list.rs`,
+//!   and its columns in `cli/columns.rs`.
+//! - **a column**: command line: one line of a table in `frontends/cli/columns.rs`. Console: one entry in the
+//!   pane's `table` (`columns` and `cells` in plan, tree, browse, ladder, help and tour, which have no
+//!   `table`).
+//! - **a rung**: `Rung` in `domain/ladder.rs`, `PurgeAction` in `ledger/mod.rs`, `ledger/sqlite/purge.rs`,
+//!   `engine/purge.rs`, `Purged` in `control/mod.rs` if it returns something new, `purged_words` in
+//!   `present/sentences.rs`, the help in `cli/args.rs`, and `Rung` in `assets/openapi.json`.
+//! - **a message about a blocker**: `present/sentences.rs`.
+//! - **a setting**: its field in `system/config.rs` or `system/config/*.rs`, its default in
+//!   `assets/config.toml`, and the module that uses it.
+//! - **an HTTP endpoint**: a handler in `frontends/api`, a router line in `api/mod.rs`, and
+//!   `assets/openapi.json`.
+//! - **a rule**: a row in `assets/promises.md`, and a test whose name begins with its number (`t05_…` for
+//!   T5).
 //!
 //! # Decisions
+//! Each says what was decided, why, and when to revisit it.
 //!
-//! **A trunk's subports go with it, also those on other networks.** Rule N3 removes them and keeps
-//! their networks; the plan lists each port before anything is sent. `takes` in the kinds file says so;
-//! without that line only the edge goes.
+//! ## Planning and kinds
 //!
-//! **A recovered step is a step whose answer was lost.** At start `running` becomes `verifying` with
-//! `outcome_unknown`: a look tells whether the call is sent again. A second path for crashes would be
-//! the one that is never tried. Only a cloud without reads by id would change that.
+//! **A cascade deletes a trunk's subports too, also those on other networks.** N3 (trunks are deleted with
+//! their subports) asks for it, and keeps the other networks. The plan lists each port before anything is
+//! sent. The trunk's `takes` in the kinds file causes this; without that line only the edge to the port is
+//! removed.
 //!
-//! **Looks gather for up to ten seconds while calls of their kind are in flight.** One listing answers
-//! for 139 resources and a witness, so verifying costs about as many listings as planning (N14). A
-//! kind whose deletes take minutes would want its own period.
+//! **A project is a kind that stays.** A resource refers to its project as a port does to its network, so the
+//! planner handles scope, order, guards and refusals as for any target; only the project has no step and no
+//! tombstone. Revisit when: a scope is no resource of a cloud (a tag); it needs a term of its own.
 //!
-//! **A refused deletion can be retried.** Its blockers are listed where stuck steps are, and a retry
-//! plans anew behind a new fence, so that who clears a blocker need not type the target again.
+//! **The original is deleted after its copies.** Readers learn from its tombstone that it is being deleted,
+//! so the tombstone must exist until the last copy is gone (T9: tombstone and resource end together; T12: a
+//! fast site does not get the resource back from a slow one). All other steps run in parallel. Copies of
+//! copies are not followed. Revisit when: sites copy from each other in a chain.
 //!
-//! **Looks wait for each other (`look_wait`).** While a deletion has more to send, what was accepted is
-//! looked for together and at most every 30 s: else N14 does not hold, and looks take from the deletes
-//! (a real Neutron spends as much on a list of 139 ids as on some of them). What more waits for than for
-//! all that can be sent is looked at at once: the longest path goes first. So a step of a short path may
-//! start later than what it waits for has gone.
+//! **A deletion's tree is written with its steps ([`domain::outline`]).** Equal siblings form a branch, which
+//! is counted from one index. So a console reads only the visible part of a million steps, and the engine
+//! pays one more index entry for each transition. Revisit when: steps join a running deletion; they need a
+//! position among the existing ones.
 //!
-//! **Where a step stands in its deletion's tree is written with it ([`domain::outline`]).** Equal siblings
-//! are a branch, counted from one index; so a console reads of a million steps what it shows, and an
-//! engine pays one more index entry a transition. Steps that join a running deletion would need a place
-//! found beside those that stand.
+//! **A refused deletion can be retried.** Its blockers are listed with the stuck steps. A retry plans again
+//! behind a new write guard, so whoever removes a blocker need not type the target again.
 //!
-//! **A project is a kind that stays.** What belongs to it refers to it as a port does to its network, so
-//! scope, order, guards and refusals are the planner's as ever; only its own step and tombstone are
-//! missing. A scope that is no resource of a cloud (a tag) would want a word of its own.
+//! **Walks over kinds check what kinds allow; instances are tried only in a test.** So a check of forty kinds
+//! takes no time, and its examples are the smallest. The test shows that the walks are right on all small
+//! instances ([`domain::check`]). Revisit when: a cloud has only some combinations of references; the check
+//! must then read their conditions.
 //!
-//! **A delete that a cloud only begins is looked for at even seconds, by one list of its project.**
-//! Octavia takes one id a call, and balancers settle at different times: so one list answers for all
-//! (N14). A filter that takes many ids would bring back the list with a witness.
+//! ## Engine: calls and observations
 //!
-//! **An original goes after its copies.** Its tombstone is what readers are told by, so it must stand until
-//! the last copy is gone (T9, T12); all else runs side by side. Copies of copies are not followed: a chain
-//! of sites would want that.
+//! **Recovery treats an interrupted step as one whose answer was lost.** At the start of an engine, `running`
+//! becomes `verifying` with the error `outcome_unknown`, and an observation decides whether the call is sent
+//! again. A second code path for crashes would be the one that is never tried. Revisit when: a cloud has no
+//! reads by id.
 //!
-//! **Calls at a time begin with 8 for a site, and double only for a gain seen in turns.** A Neutron on two
-//! cores serves with 16 between a tenth less and a quarter more than with 8, and swings by as much within
-//! a minute. A cloud that says how much it takes would want no search.
+//! **Observations are gathered (`look_wait` in [`domain::policy`]).** One list answers for 139 resources and
+//! a witness: its URL of 6 KB holds no more ids. So verifying costs about as many lists as planning (N14: one
+//! list per kind and filter, no query for each resource).
+//! - While calls of equal or higher rank are in flight and nothing more is ready, accepted deletes wait for
+//!   each other for up to 10 s. A step's rank is the longest chain of steps that wait for it.
+//! - While the deletion has more to send, they wait at least 30 s, and longer in a long deletion: otherwise
+//!   N14 does not hold, and observations compete with deletes (a real Neutron spends as much on a list of 139
+//!   ids as on several deletes).
+//! - Steps are observed at once if nothing of their rank or higher can be sent or is in flight: the longest
+//!   path has priority. So a step on a short path may start some time after its dependencies are gone.
+//!   `look_wait` has the exact conditions.
 //!
-//! **A call that hangs lends its place.** Eight that hang would else stop a site for the length of a
-//! time-out (I12). As many as the limit may, so that a cloud that slows down gets twice as many at most.
+//! Revisit when: deletes of a kind take minutes; the kind needs its own period.
 //!
-//! **What has long been gone is swept for more rarely.** A hold-down of a week over 100,000 tombstones
-//! would cost 720 lists twice a minute. Copies that come back late would want a steady pace again.
+//! **Deletes that a cloud completes later are observed at even seconds, by one list of their project.**
+//! Octavia's filter takes one id a call, and load balancers settle at different times; one list answers for
+//! all of them (N14). Revisit when: a filter takes many ids; then the list with a witness works again.
 //!
-//! **Projects are named only where another project's resource stands in the way.** A blocker keeps
-//! its owner's id for programs and takes the name for people: one listing by Keystone for a cloud and
-//! hour, outside of plans and their hashes. Names in every list would want a cache of their own.
+//! **The concurrency limit of a site starts at 8, and doubles only for a gain that is measured in turns.** A
+//! Neutron on two cores serves with 16 calls at a time between a tenth less and a quarter more than with 8,
+//! and varies as much within a minute. Revisit when: a cloud says how much it takes; then no search is
+//! needed.
 //!
-//! **A step that waits for a stuck one is stuck too, and says for which.** Otherwise a deletion would
-//! stay `running` for ever with nothing to run (N12). A retry of the root frees what it holds.
+//! **A hanging call lends its permit to another call.** Otherwise eight hanging calls would stop a site for
+//! the length of a time-out (I12: one hanging resource never holds up another). At most as many permits are
+//! lent as the limit allows, so a cloud that slows down gets at most twice as many calls.
 //!
-//! **How far a message reaches is written before it is sent.** So what a crash makes repeat is the same
-//! message under the same id (I7), also if more has happened since. A receiver that takes the whole news
-//! in parts would want a mark for each event.
+//! **The sweep observes older tombstones more rarely.** A hold-down of a week over 100,000 tombstones would
+//! otherwise cost 720 lists twice a minute. Revisit when: copies return late; the sweep then needs a steady
+//! pace.
 //!
-//! **Of a step a person is told once, until a person retries it.** Not of a deletion when all of it is
-//! stuck, which may be days later; and not again for a repeated DELETE (T6), which wakes it for an
-//! attempt. A rung of a ladder that fails would want to be told anew.
+//! **Owner projects are named only where another project's resource blocks.** A blocker has its owner's id
+//! for programs and the name for people. The names come from one listing by Keystone per cloud and hour,
+//! outside of plans and their hashes. Revisit when: every list shows names; they need a cache of their own.
 //!
-//! **A rung of the ladder has no way of its own to a cloud.** `unpin` is a deletion of the pinning edges
-//! beside a retry, so guards, fence, calls, looks and crashes are those of any deletion (P3). A service
-//! with a call that resets or forces would want a rung, as an action of a step.
+//! **Stuck steps are grouped by the class, status and type of the last answer, not by its text.** The text
+//! names ids, so every step would have a cause of its own. Revisit when: a cloud gives the reason in the text
+//! alone; that needs patterns.
 //!
-//! **Forgetting sends nothing, now or later.** What waited for a forgotten step stays stuck and names
-//! it: the order that was planned is broken, and a port may be an orphan's. A person's retry sends it.
-//! An orphan that is seen to be gone stays on the list as absent: given up is not gone (I13).
+//! **A rung has no way of its own to a cloud.** `unpin` is a deletion of the blocking edges next to a retry,
+//! so its guards, write guard, calls, observations and crashes are those of any deletion (P3: the rungs of
+//! the ladder). Revisit when: a service has a call that resets or forces; it becomes a rung, as an action of
+//! a step.
 //!
-//! **Gates live in the engine's process, and ask memory.** What a commit has changed is there before the
-//! commit returns, by SQLite's own hook, so a gate never lags and nothing must be told to it; if a row
-//! cannot be read again, gates stop (503). Gates on other machines would want a stream, and a fence that
-//! waits for each.
+//! **A replay is an engine that never runs, over a copy of a ledger that is set to a time.** So the same code
+//! answers for now and for then ([`engine::replay`]), and the console knows no other ledger. SQL derives the
+//! past state from the events ([`ledger::sqlite::rewind`]) instead of keeping it: a normal ledger pays
+//! nothing, and changes that have no event cannot be told apart. Revisit when: a ledger has many millions of
+//! steps; the replay needs checkpoints.
 //!
-//! **A gate lets the cloud itself say what a caller sees.** Before it tells anyone of a deletion it asks
-//! the service with the caller's token; only what is left of a resource that the service no longer has is
-//! shown by its project. A policy language of our own would disagree with the cloud's some day.
+//! **The simulation runs everything but the sockets.** Authentication, paging and error handling are the real
+//! client's, over a `Transport` that calls the sandbox's core on a paused clock. The ledger is the real
+//! store, called inline, so a crash is a dropped future and a reopened file.
 //!
-//! **What a body refers to is found by the names of its fields, at any depth.** The kinds name them; bulk
-//! bodies, trees of a balancer and actions need no rules of their own. A service that calls two things by
-//! one name would be refused more than it should.
+//! ## Ledger: what is durable
 //!
-//! **A gate finds what takes a part along in the part's own row.** Parts have no tombstone: the kinds name
-//! the fields by which a row tells what it goes with, so a part that came after planning is known too, and
-//! nothing is kept in memory for parts. A request that refers to ids alone costs one list of them for each
-//! level, by the engine's own login, while something of such a kind is being deleted. Clients that refer to
-//! much while much is deleted would want an index of parts, kept beside the tombstones.
+//! **A step that waits for a stuck step is stuck too, and names it.** Otherwise a deletion would stay
+//! `running` for ever with nothing to run (N12: never silently active). A retry of the root releases its
+//! dependents.
 //!
-//! **Gates have threads of their own, and a connection stays on one.** On the engine's runtime tasks moved
-//! between cores, which cost a third of a gate's time; connections to the upstream belong to the thread.
-//! One client with a connection that is busier than a core would want its requests spread.
+//! **Abandoning a step (`forget`) sends nothing, now or later.** A step that waited for it stays stuck and
+//! names it, since the planned order is broken and a port may belong to the orphan; only a person's retry
+//! sends it. An orphan that is confirmed gone stays on the list as absent: abandoned is not gone (I13: `gone`
+//! only after confirmed absence).
 //!
-//! **What is stuck is grouped by the last answer's class, status and type, not by its words.** These name
-//! ids, so each would be a cause of its own. A cloud that says the why in words alone would want patterns.
+//! **A reason is required where something begins to be deleted, purged or released, if the settings ask for
+//! one.** This includes newcomers that a person accepts. A retry, a pause or a cancellation belongs to a
+//! deletion that was approved with one. Clients of a gate cannot give a reason, and are not asked for one.
 //!
-//! **Over a slow line the painter decides what goes out, not the panes.** A frame is written by rows as far
-//! as the line carries, the cursor's first; so no pane knows of it, but that its strip is short. A line
-//! that is slow but quick to answer would want larger parts.
+//! ## Gate
 //!
-//! **A replay is an engine that never runs, over a copy that is set to a time.** So one code answers for
-//! now and for then ([`engine::replay`]), and the console knows no other ledger. What stood then is worked
-//! out from the events by SQL ([`ledger::sqlite::rewind`]), not kept: it costs a normal ledger nothing, and
-//! what has no event is not told apart. A ledger of many millions of steps would want marks on the way.
+//! **Gates run in the engine's process, and read tombstones from memory.** SQLite's own hook reports the
+//! changed rows, and they are in memory before the commit returns; so a gate never lags, and needs no
+//! message. If a row cannot be read back, the gates stop (503). Revisit when: gates run on other machines;
+//! they need a stream, and a write guard that waits for each of them.
 //!
-//! **What other deployments must say is a row for each step and importer, and their word is final.** So it
-//! survives crashes on either side, and late or doubled answers change nothing; a step that lacks one is
-//! blocked, not polled. Many importers of a kind of many resources would want a word for a whole deletion.
+//! **A gate lets the cloud itself decide what a caller sees.** Before it mentions a deletion, it asks the
+//! service with the caller's token. For a resource that the service no longer has, the gate compares the
+//! resource's project with the caller's. A policy language of our own would one day disagree with the
+//! cloud's.
 //!
-//! **An importer hears by asking.** A watch is a question that waits for news: resuming it is its only way,
-//! and both sides are plain servers. A million importers of one owner would want a stream.
+//! **A gate finds the resources that a body refers to by field names, at any depth.** The kinds name the
+//! fields, so bulk bodies, load balancer trees and actions need no rules of their own. Revisit when: a
+//! service uses one name for two things; more would be refused than necessary.
 //!
-//! **Who waits for whom travels with the answers.** Each deployment adds what it knows, the nearest wins, and
-//! who sees a closed circle lets the asked one go first; so nobody calls in the midst of a call. Circles of
-//! more than 200 resources would want a smaller sign.
+//! **A gate finds a part by the part's own row.** A *part* is a resource that the cloud removes along with
+//! its parent (T20), and it has no tombstone. The kinds name the fields by which a row refers to its parent.
+//! So parts that were created after planning are found too, and memory holds nothing for parts. A request
+//! that refers to ids alone costs one list for each level, under the engine's own login, and only while a
+//! resource of such a kind is being deleted. Revisit when: clients refer to much while much is deleted; that
+//! needs an index of parts, kept with the tombstones.
 //!
-//! **A deployment imports from itself.** An asynchronous reference within one registry is heard, seen to and
-//! waited for by the same code. It costs a watch that nobody needs a network for.
+//! **Gates have their own threads, and a connection stays on one of them.** On the engine's runtime, tasks
+//! moved between cores, which cost a third of a gate's time; connections to the upstream belong to the
+//! thread. Revisit when: one client's connection is busier than a core; its requests must be spread.
 //!
-//! **A reason is asked for where something begins to go.** A retry, a pause or a cancellation belongs to what
-//! was approved with one. Clients of a gate have no way to say why, and are not asked.
+//! ## Peers
 //!
-//! **What kinds allow is decided by walks over kinds, and tried out only in a test.** So forty kinds take no
-//! time, and the examples are the smallest; that the walks are right a test shows by all small instances
-//! ([`domain::check`]). References of which a cloud has only some together would want their conditions read.
+//! **A clearance is one row for each step and importer, and it is final.** So it survives crashes on either
+//! side, and late or repeated answers change nothing. A step without its clearances is blocked; it is not
+//! polled: the engine asks an importer about many steps at once, on a hint and at each heartbeat (G5).
+//! Revisit when: many importers exist of a kind with many resources; then one clearance covers a whole
+//! deletion.
 //!
-//! **A peer is known by a token that both sides hold, or by a certificate for its host.** Who it says it
-//! is only names the entry that must fit, so no peer speaks for another. More deployments than people want to
-//! share files between would want an issuer of tokens.
+//! **An importer learns of deletions by asking.** A watch is a question that waits for notices. Resuming it
+//! is the only way to catch up, and both sides are plain servers. Revisit when: one owner has a million
+//! importers; that needs a stream.
 //!
-//! **The simulation drives everything but the sockets.** Auth, paging and error code are the real
-//! client over a `Transport` that calls the sandbox's core, on a paused clock. Its ledger is the real
-//! store called inline, so a crash is a dropped future and a reopened file.
+//! **Answers carry which resource waits for which.** Each deployment adds what it knows, and the nearest
+//! report wins. A deployment that sees a closed circle lets the resource that was asked about be deleted
+//! first. So no deployment makes a call while it answers one (G13: cycles of cascade end). Revisit when:
+//! circles have more than 200 resources; they need a more compact form.
+//!
+//! **A deployment imports from itself.** The same code delivers, handles and waits for an asynchronous
+//! reference within one registry. It costs a watch that needs no network.
+//!
+//! **A peer is identified by a token that both sides hold, or by a certificate for its host.** The name in a
+//! message only selects the entry that must match, so no peer speaks for another. Revisit when: there are
+//! more deployments than people want to share files between; they need an issuer of tokens.
+//!
+//! ## Console
+//!
+//! **Over a slow line, the painter decides what is written, not the panes.** It writes a frame by rows, as
+//! many as the line carries, the cursor's row first. Panes know nothing of this, except that their detail is
+//! short. Revisit when: a line is slow but answers quickly; larger parts would suit it.
+//!
+//! ## Notifications
+//!
+//! **How far a message reaches is recorded before it is sent.** So a message that a crash repeats is the
+//! same, under the same id, even if more has happened since (I7: a person is notified once). Revisit when: a
+//! receiver takes a message in parts; it needs a cursor for each event.
+//!
+//! **A person is notified of a stuck step once, until a person retries it.** Notifying when a whole deletion
+//! is stuck could come days later. A repeated DELETE (T6) wakes the step for an attempt, and does not notify
+//! again. Revisit when: a rung can fail by itself; that should notify again.
 pub mod app;
 pub mod cloud;
 pub mod control;

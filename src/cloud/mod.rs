@@ -1,7 +1,7 @@
 //! The port to clouds: it lists, reads and acts, driven by kinds. Each answer is classified once, here.
 //!
 //! **Architecture invariant:** no module above this one reads a status code. The meaning of an answer is an
-//! [`Outcome`](crate::domain::policy::Outcome) or a [`CloudFailure`], by the kind's own rules.
+//! [`Outcome`] or a [`CloudFailure`], by the kind's own rules.
 
 pub mod openstack;
 mod registry;

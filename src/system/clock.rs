@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// The host's clock may be set while the engine runs. Due times are kept as times of day, so a clock that is
 /// set back would stop everything until it has caught up, and one that is set forward would make everything
 /// due at once. This clock never goes back: it waits for a host that is behind at half speed, and catches up
-/// with one that is ahead at [`SPEED_MAX`] times the speed.
+/// with one that is ahead at `SPEED_MAX` times the speed.
 ///
 /// In a simulation the time follows tokio's (paused) clock from a fixed start, so that sleeping and
 /// the wall clock agree, and the dice are seeded.

@@ -144,7 +144,7 @@ pub struct RuleChecked {
     pub detail: String,
 }
 
-/// Checks the file, every rule of [`RULES`], the audit's chain and its seal, all as of one moment. Looks for
+/// Checks the file, every rule of `RULES`, the audit's chain and its seal, all as of one moment. Looks for
 /// the seal's key beside the ledger, and in `seal_keys`: a backup has none beside it.
 ///
 /// # Errors
