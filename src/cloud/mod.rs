@@ -84,7 +84,7 @@ pub trait Cloud: Send + Sync {
 /// How project names are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameLookup {
-    /// From what is known already; no call is made.
+    /// Answered from memory; no call is made.
     Known,
     /// Keystone is asked for the unknown ones: for all at once, and seldom (N14).
     Asked,

@@ -272,7 +272,7 @@ impl<'k> Planner<'k> {
     /// Returns the sites and services that calls will go to, each with one of its kinds.
     pub fn services(&self) -> BTreeMap<(&Site, &str), &'k Kind> {
         let going = self.going.keys().chain(self.unset.keys());
-        let going = going.filter(|key| !self.foreign_deletion(key));
+        let going = going.filter(|key| !self.is_deleted_elsewhere(key));
         let used = going.filter_map(|key| Some((&key.site, self.kind(&key.kind)?)));
         used.map(|(site, kind)| ((site, kind.service.as_str()), kind))
             .collect()
@@ -594,14 +594,14 @@ impl<'k> Planner<'k> {
     /// itself, it handles the synchronous references. If another deletion, to which it is chained, deletes
     /// the target, it handles those that are asynchronous or lead to another deployment (G3, G6).
     fn is_for_this_plan(&self, reference: &Reference, to: &ResourceKey) -> bool {
-        match self.foreign_deletion(to) {
+        match self.is_deleted_elsewhere(to) {
             true => reference.asynchronous || !self.kinds.is_ours(&to.site),
             false => !reference.asynchronous,
         }
     }
 
     /// Whether another deletion, to which this plan is chained, deletes it.
-    fn foreign_deletion(&self, key: &ResourceKey) -> bool {
+    fn is_deleted_elsewhere(&self, key: &ResourceKey) -> bool {
         self.options.chained && self.targets.contains(key)
     }
 
@@ -614,7 +614,7 @@ impl<'k> Planner<'k> {
                 .is_some_and(|it| it.is_given(self.options));
             kind.spec.stays.is_some() && (!goes || self.first_of(key) != key)
         };
-        self.foreign_deletion(key) || self.kind(&key.kind).is_some_and(stays)
+        self.is_deleted_elsewhere(key) || self.kind(&key.kind).is_some_and(stays)
     }
 
     /// Returns the target whose step deletes a resource that is the same in all regions of its cloud; for any

@@ -157,7 +157,7 @@ struct UnderWay {
     pruning: bool,
     signing_in: bool,
     publishing: bool,
-    handling: bool,
+    is_handling: bool,
     hinting: bool,
     /// The commit at which owners were last sent a hint.
     hinted_at: u64,
@@ -346,7 +346,7 @@ impl Shared {
             Ok(Done::Pruned) => under_way.pruning = false,
             Ok(Done::SignedIn) => under_way.signing_in = false,
             Ok(Done::Published) => under_way.publishing = false,
-            Ok(Done::Handled) => under_way.handling = false,
+            Ok(Done::Handled) => under_way.is_handling = false,
             Ok(Done::Hinted) => under_way.hinting = false,
             Ok(Done::Acted | Done::Asked | Done::Watched) => {}
             Err(error) => {

@@ -565,8 +565,8 @@ pub enum Change {
         kinds: BTreeSet<KindName>,
         now: DateTime<Utc>,
     },
-    /// The notices that the watch on the deployment of this service and region received.
-    WatchCursor {
+    /// Records the notices that the watch on the deployment of this service and region received.
+    AdvanceWatch {
         service: String,
         region: String,
         news: News,

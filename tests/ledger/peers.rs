@@ -203,7 +203,7 @@ fn heard(seq: i64, of: &str, phase: Phase, deletion: &str) -> Change {
         deletion: deletion.to_owned(),
         root: format!("d1/{deletion}"),
     };
-    Change::WatchCursor {
+    Change::AdvanceWatch {
         service: "s1".into(),
         region: "r1".into(),
         news: News {

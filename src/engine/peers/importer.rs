@@ -103,7 +103,7 @@ impl Shared {
         allowed.map_err(|why| format!("the notices of {peer} are not accepted: {why}"))?;
         let as_before = before.ledger == news.ledger && before.seq == news.seq;
         if !as_before || !news.changes.is_empty() {
-            let heard = Change::WatchCursor {
+            let heard = Change::AdvanceWatch {
                 service: peer.service.clone(),
                 region: peer.region.clone(),
                 news: news.clone(),
@@ -124,7 +124,7 @@ impl Shared {
         deployments.heard.notify_waiters();
         if !news.changes.is_empty() {
             deployments
-                .unhandled_deletions
+                .has_unhandled_deletions
                 .store(true, Ordering::Relaxed);
             self.wake.notify_one();
         }
@@ -141,14 +141,14 @@ impl Shared {
         let Some(deployments) = &self.deployments else {
             return;
         };
-        if under_way.handling
+        if under_way.is_handling
             || !deployments
-                .unhandled_deletions
+                .has_unhandled_deletions
                 .swap(false, Ordering::Relaxed)
         {
             return;
         }
-        under_way.handling = true;
+        under_way.is_handling = true;
         let shared = self.clone();
         tasks.spawn(async move {
             if let Err(error) = shared.handle_all().await {
@@ -156,7 +156,7 @@ impl Shared {
                                          retried");
                 if let Some(deployments) = &shared.deployments {
                     deployments
-                        .unhandled_deletions
+                        .has_unhandled_deletions
                         .store(true, Ordering::Relaxed);
                 }
                 tokio::time::sleep(AGAIN_FIRST).await;

@@ -47,7 +47,7 @@ pub(super) struct Deployments {
     heard: Notify,
     /// Whether notices may wait to be handled; true at the start, for those that an earlier engine
     /// received.
-    unhandled_deletions: AtomicBool,
+    has_unhandled_deletions: AtomicBool,
 }
 
 /// The watch on an owner.
@@ -87,7 +87,7 @@ impl Deployments {
             watching: Mutex::default(),
             importing: Mutex::default(),
             heard: Notify::new(),
-            unhandled_deletions: AtomicBool::new(true),
+            has_unhandled_deletions: AtomicBool::new(true),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Who calls: the peer's uid is the actor.
+//! The caller of a request: the uid at the other end of the socket is the actor.
 //!
 //! 1. Our own uid and root have all scopes. Their consoles and verbs may name the person behind them
 //!    (`X-Gone-Actor`, percent-encoded UTF-8: the SSH or sudo user) and the way the command came
@@ -23,7 +23,7 @@ use super::problem::Problem;
 use crate::control::{Command, ControlError, Envelope};
 use crate::domain::model::{Actor, Origin, Scope};
 
-/// Who is at the other end, as the kernel vouches for it.
+/// The process at the other end of the socket, as the kernel reports it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
     pub(super) uid: u32,
@@ -32,14 +32,14 @@ pub(super) struct Peer {
 /// Long enough for `user@host`; short enough for every row of an audit.
 const ACTOR_CHARS_MAX: usize = 128;
 
-/// Whom the socket serves.
+/// The uids that the socket serves.
 #[derive(Debug)]
 pub(super) struct Admission {
     own: u32,
     others: BTreeMap<u32, Scope>,
 }
 
-/// Who makes this request.
+/// The caller of this request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Caller {
     actor: Actor,
@@ -72,12 +72,12 @@ impl Admission {
         }
     }
 
-    /// Whether the socket serves it at all.
+    /// Whether the socket serves this uid.
     pub(super) fn serves(&self, uid: u32) -> bool {
         uid == self.own || uid == 0 || self.others.contains_key(&uid)
     }
 
-    /// Whether anybody else is served.
+    /// Whether uids other than our own and root are served.
     pub(super) fn has_others(&self) -> bool {
         !self.others.is_empty()
     }
@@ -119,7 +119,7 @@ impl Admission {
 }
 
 impl Caller {
-    /// The command as the caller's, if its scope is enough.
+    /// Makes an envelope of the command in the caller's name, if the caller's scope allows the command.
     pub(super) fn asks(self, command: Command, reason: String) -> Result<Envelope, Problem> {
         self.clone().relays(Envelope {
             command,
@@ -130,7 +130,8 @@ impl Caller {
         })
     }
 
-    /// The same of an envelope, in which only who is trusted names the actor.
+    /// Passes an envelope on, if the caller's scope allows its command. Only a trusted caller may name another
+    /// actor.
     pub(super) fn relays(self, mut envelope: Envelope) -> Result<Envelope, Problem> {
         let needed = envelope.command.scope();
         if self.scope < needed {
@@ -158,7 +159,7 @@ fn forbidden(message: String) -> Problem {
     ControlError::Forbidden { message }.into()
 }
 
-/// Lets in whom the socket serves, and tells the handlers who it is.
+/// Admits a request if the socket serves its uid, and stores the [`Caller`] for the handlers.
 pub(super) async fn admit(
     State(admission): State<Arc<Admission>>,
     Extension(peer): Extension<Peer>,

@@ -1,4 +1,4 @@
-//! Deletions and their steps: wanted, looked at, and steered.
+//! Deletions and their steps: requested, read and controlled.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -35,7 +35,7 @@ pub(super) struct DeletionRequest {
     reason: String,
 }
 
-/// What the steering calls take; the body may be left out.
+/// The body of the calls that control a deletion, a step or a site; it may be left out.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Steering {
@@ -67,7 +67,7 @@ pub(super) async fn create(
     };
     let accepted = api.control.submit(envelope).await?.into_accepted()?;
     if accepted.existing {
-        // What a repeated request says holds for the deletion that it joins, or is refused.
+        // The options of a repeated request apply to the deletion that it joins, or are refused.
         let command = Command::SetOptions {
             deletion_id: accepted.deletion_id.clone(),
             drift: given.0,
@@ -83,7 +83,7 @@ pub(super) async fn create(
     respond(&api, accepted).await
 }
 
-/// Asks for a deletion: 202 and it, or its refusal if that has come already.
+/// Submits a deletion: 202 with the deletion, or its refusal if planning has already refused it.
 pub(super) async fn accepted(api: &Api, envelope: Envelope) -> Result<Response, Problem> {
     let accepted = api.control.submit(envelope).await?.into_accepted()?;
     respond(api, accepted).await
@@ -94,7 +94,7 @@ async fn respond(api: &Api, accepted: Accepted) -> Result<Response, Problem> {
     let deletion = api.deletion(accepted.deletion_id).await?;
     let location = format!("/api/v1/deletions/{}", deletion.id);
     if deletion.state == DeletionState::Refused {
-        // The check ended before we looked (N7): the answer is the refusal.
+        // Planning has already ended (N7): the answer is the refusal.
         let problem = Problem::from(ControlError::Refused {
             message: refusal_in_words(&deletion),
             refused: deletion.refused.clone(),
@@ -156,10 +156,10 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
     }
 }
 
-/// What was approved is what is deleted (P1): options beside a plan's hash may only repeat it.
+/// Rejects options beside a plan's hash that differ from the approved ones (P1).
 fn same_options(asked: &[(&str, Option<Value>)], frozen: &Value) -> Result<(), Problem> {
     for (name, option) in asked {
-        // What is absent was not asked for.
+        // An absent option was not set in the plan.
         let frozen = frozen.get(name).unwrap_or(&Value::Bool(false));
         match option {
             Some(option) if option != frozen => {
@@ -231,7 +231,7 @@ pub(super) async fn steps(
     api.ask(steps).await.map(List::json)
 }
 
-/// `GET /deletions/{id}/sites`: how far it is at each.
+/// `GET /deletions/{id}/sites`: the progress at each site.
 pub(super) async fn sites(
     State(api): State<Api>,
     Path(deletion_id): Path<String>,
@@ -289,7 +289,7 @@ pub(super) async fn drift(
     Ok((StatusCode::ACCEPTED, Json(deletion)))
 }
 
-/// What to try again, and whether only to say how much that is.
+/// The steps to retry, and whether only to count them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RetryWanted {
@@ -301,7 +301,7 @@ pub(super) struct RetryWanted {
     reason: String,
 }
 
-/// `POST /steps:retry`: 202 and how many may be tried, how many not and why.
+/// `POST /steps:retry`: 202 with the number of steps that can be retried, and the others by reason.
 pub(super) async fn retry_matching(
     State(api): State<Api>,
     caller: Caller,

@@ -22,7 +22,7 @@ const WAIT_MS: u64 = 15_000;
 /// `GET /events?after=SEQ`, or `Last-Event-ID`; without either, from now on. Each event is
 /// `id: SEQ`, `event: TYPE` and its JSON. Older than what is kept → 410 with the oldest.
 ///
-/// The header counts more: a client that reconnects repeats the URL that it began with.
+/// The header takes precedence: a client that reconnects repeats its first URL.
 pub(super) async fn stream(
     State(api): State<Api>,
     params: Params,
@@ -52,7 +52,7 @@ pub(super) async fn stream(
     Ok(Sse::new(follow(api, after, first)).keep_alive(KeepAlive::new().interval(HEARTBEAT)))
 }
 
-/// Where a stream stands between two pages.
+/// The position of a stream between two pages.
 struct Position {
     api: Api,
     after: i64,
@@ -82,8 +82,8 @@ fn follow(
                 position.after = events.last().map_or(position.after, |event| event.seq);
                 events.iter().map(sent).collect()
             }
-            // The client fell behind what is kept, or the engine failed: said once, then the end.
-            // It has no id, so the client resumes where it stood.
+            // The client needs events that are no longer kept, or the engine failed: one message, then the end.
+            // The message has no id, so the client resumes after its last event.
             Err(error) => {
                 position.failed = true;
                 let problem = Problem::from(error).document().to_string();
@@ -99,7 +99,7 @@ fn follow(
 }
 
 fn sent(event: &Event) -> Sent {
-    // JSON has no raw line breaks, which is what `data` could not carry.
+    // `data` cannot carry line breaks, and JSON has no raw ones.
     let name = json!(event.kind);
     Sent::default()
         .id(event.seq.to_string())

@@ -1,5 +1,5 @@
-//! What the engine says of itself: liveness, readiness and metrics, from the snapshot alone (none of them
-//! waits for a cloud), and what its API is.
+//! Liveness, readiness and metrics of the engine, from the snapshot alone (none of them waits for a cloud), and
+//! the description of the API.
 
 use std::fmt::Write as _;
 
@@ -125,7 +125,7 @@ fn exposition(snapshot: &Snapshot) -> String {
 /// Labels and value of one sample.
 type Sample = (Vec<(&'static str, String)>, f64);
 
-/// Prometheus' text, as it grows. All of ours are gauges: they may fall when the ledger is pruned.
+/// Prometheus' text while it is written. All metrics are gauges: they may fall when the ledger is pruned.
 struct Exposition(String);
 
 impl Exposition {

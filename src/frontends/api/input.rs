@@ -1,4 +1,4 @@
-//! Bodies and parameters, read strictly: what is not known is an error that names the nearest.
+//! Bodies and parameters, read strictly: an unknown name is an error that names the nearest known one.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -62,7 +62,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(value)
 }
 
-/// serde says "unknown field `x`, expected one of `a`, `b`": of those, the one that was meant.
+/// Returns the nearest of the names in serde's "unknown field `x`, expected one of `a`, `b`".
 fn hint(message: &str) -> String {
     if !message.starts_with("unknown ") {
         return String::new();
@@ -85,7 +85,7 @@ pub(super) enum TargetInput {
 pub(super) struct TargetObject {
     kind: String,
     id: Option<String>,
-    /// Counts only without an id.
+    /// Used only without an id.
     name: Option<String>,
     /// `cloud/region`, or `cloud` for all of its regions; without it, every site.
     site: Option<String>,
@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for TargetInput {
     }
 }
 
-/// At least one target, each as the control takes it.
+/// Parses the targets; there must be at least one.
 pub(super) fn targets(api: &Api, inputs: Vec<TargetInput>) -> Result<Vec<TargetSpec>, Problem> {
     if inputs.is_empty() {
         return Err(Problem::invalid("\"targets\" names nothing"));
@@ -171,7 +171,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 }
 
 impl Params {
-    /// All but these.
+    /// Returns all other parameters than these.
     pub(super) fn others(&self, known: &[&str]) -> Vec<(String, String)> {
         let others = self.0.iter().filter(|(name, _)| !known.contains(&&**name));
         others.cloned().collect()
@@ -188,7 +188,7 @@ impl Params {
         }
     }
 
-    /// The last value that is not empty.
+    /// Returns the last value that is not empty.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
@@ -254,7 +254,7 @@ impl Params {
         self.text("site").map(|text| site(api, text)).transpose()
     }
 
-    /// The time that lies so far back: `older_than=24h`.
+    /// Returns the time that is this long ago: `older_than=24h`.
     pub(super) fn before(&self, api: &Api, name: &str) -> Result<Option<DateTime<Utc>>, Problem> {
         let Some(text) = self.text(name) else {
             return Ok(None);
@@ -291,7 +291,7 @@ pub(super) fn site(api: &Api, text: &str) -> Result<Site, Problem> {
     )))
 }
 
-/// The client's own name for this request: repeated, it is the same request.
+/// Returns the client's own name for this request: a request with the same name is the same request.
 pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get("idempotency-key") else {
         return Ok(None);

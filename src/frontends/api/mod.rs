@@ -48,11 +48,11 @@ use deletions::steer;
 pub use socket::ServeError;
 use socket::SocketListener;
 
-/// What a request may weigh: ids and options only.
+/// Largest request body: it has ids and options only.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// A frozen plan of 100,000 steps weighs about 40 MiB.
+/// Largest body that may have a plan: one of 100,000 steps takes about 40 MiB.
 const PLAN_BYTES_MAX: usize = 64 << 20;
-/// A console has some four: snapshots, events, what it asks.
+/// Most connections at a time. A console has about four: snapshots, events and queries.
 pub const CONNECTIONS_MAX: usize = 512;
 const BOUNDS: Bounds = Bounds {
     all: CONNECTIONS_MAX,
@@ -64,18 +64,18 @@ const HTTP: Http = Http {
     head_bytes: 64 << 10,
     http2: false,
 };
-/// How long answers in progress may take at the end. An engine that hands over has 2 s in all.
+/// How long answers in progress may take at shutdown. An engine that hands over has 2 s in all.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// Where and for whom the API is served.
+/// The socket of the API, and the uids that it serves.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     pub socket: PathBuf,
-    /// Uids beside our own and root, and what each may. With any, the socket's file lets everyone
-    /// connect, and the peer's uid decides.
+    /// The scope of each uid other than our own and root. If there is any, the socket's file lets everyone
+    /// connect, and the uid decides.
     pub uids: BTreeMap<u32, Scope>,
     pub clock: Clock,
-    /// How often the socket's file is looked for, and bound again if it vanished.
+    /// How often the socket's file is checked, and bound again if it was removed.
     pub socket_check: Duration,
     /// Ends the service when cancelled.
     pub shutdown: CancellationToken,
@@ -150,7 +150,7 @@ async fn run(listener: SocketListener, router: Router, shutdown: CancellationTok
     connections.wait().await;
 }
 
-/// What every handler works with.
+/// The state that every handler shares.
 #[derive(Clone)]
 struct Api {
     control: Arc<dyn Control>,
@@ -172,7 +172,7 @@ impl<T> List<T> {
         Json(Self { items: rows, next })
     }
 
-    /// All of it on one page.
+    /// Returns all rows on one page.
     fn whole(items: Vec<T>) -> Json<Self> {
         Json(Self { items, next: None })
     }

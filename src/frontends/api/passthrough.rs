@@ -24,7 +24,7 @@ use crate::control::{ControlError, Envelope, Query, Snapshot};
 /// Longer waits are cut to this: a reader asks again.
 const WAIT_MS_MAX: u64 = 60_000;
 
-/// `GET hello`: whom one talks to, and whether one understands it.
+/// `GET hello`: the engine, and the version of its protocol.
 pub(super) async fn hello() -> Json<Hello> {
     Json(Hello {
         protocol: PROTOCOL,

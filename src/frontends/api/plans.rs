@@ -1,4 +1,4 @@
-//! Plans: what a deletion would do, frozen and hashed.
+//! Plans: the frozen and hashed steps of a deletion.
 
 use axum::Json;
 use axum::extract::{Path, State};

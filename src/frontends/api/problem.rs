@@ -16,7 +16,7 @@
 //! | a cloud does not answer | 503 | `unreachable` | |
 //! | the engine failed | 500 | `internal` | |
 //!
-//! A cloud's refusal of the *engine* is no 401 or 403: the caller's own rights are in order.
+//! A cloud's refusal of the *engine* is neither 401 nor 403: the caller's own rights are sufficient.
 
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -27,7 +27,7 @@ use serde_json::{Map, Value, json};
 use crate::control::ControlError;
 use crate::domain::model::{Refusal, RefusalRule};
 
-/// Our own texts are short; whatever a rejection says beyond this is of no use.
+/// Longest text of a rejection that is kept; our own texts are short.
 const DETAIL_BYTES_MAX: usize = 4096;
 
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Problem {
         self
     }
 
-    /// For a question, where whatever the engine cannot use is in the parameters.
+    /// Makes a problem of a failed query: what the engine cannot use is a parameter, so the status is 400.
     pub(super) fn of_query(error: ControlError) -> Self {
         match error {
             ControlError::Usage { message } => Self::invalid(message),

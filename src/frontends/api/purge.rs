@@ -1,4 +1,4 @@
-//! What can be done about what is stuck (P3): the ladder, its rungs, and what they leave behind.
+//! The purge ladder of stuck deletions and steps (P3), its rungs, and the orphans that they leave behind.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -78,7 +78,7 @@ fn with(mut shown: Value, purge: Value) -> Json<Value> {
     Json(shown)
 }
 
-/// `GET /orphans`: what was given up, each looked at now.
+/// `GET /orphans`: the resources of abandoned steps, each read from its cloud now.
 pub(super) async fn orphans(
     State(api): State<Api>,
     params: Params,
@@ -92,7 +92,7 @@ pub(super) async fn orphans(
 }
 
 /// `POST /tombstones/{site}/{kind}/{id}/release`: 202 and the tombstone; 409 if the resource is not
-/// seen to be there, or a deletion works on it.
+/// confirmed to exist, or a deletion works on it.
 pub(super) async fn release(
     State(api): State<Api>,
     caller: Caller,

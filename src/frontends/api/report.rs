@@ -1,4 +1,4 @@
-//! A deletion as a whole: nested, and as a report per resource.
+//! A whole deletion: as a tree, and as a report with one line for each resource.
 
 use crate::control::query::if_found;
 use std::collections::{HashMap, HashSet};
@@ -19,7 +19,7 @@ use crate::control::{ControlError, query};
 use crate::domain::model::{Paged, Plan, Step};
 use crate::domain::report::Line;
 
-/// A nested document is held whole, here and by who reads it: about 100 MiB at this size.
+/// Most steps of a tree: both sides hold the whole document in memory, about 100 MiB at this size.
 const TREE_STEPS_MAX: usize = 200_000;
 /// Common JSON parsers stop at 128 levels; a level of ours is two of theirs.
 const TREE_DEPTH_MAX: usize = 32;
@@ -74,7 +74,7 @@ fn nested(steps: &[Step]) -> Vec<Value> {
         by_id: steps.iter().map(|step| (step.id, step)).collect(),
         seen: HashSet::new(),
     };
-    // First what nothing waits for; then what lay too deep below it.
+    // First the steps that no other step waits for; then those that were too deep below them.
     let (inner, roots): (Vec<&Step>, Vec<&Step>) =
         steps.iter().partition(|step| awaited.contains(&step.id));
     let mut nodes = Vec::new();
@@ -159,9 +159,9 @@ pub(super) async fn report(
 struct Report {
     api: Api,
     deletion_id: String,
-    /// Goes before the next line.
+    /// Separator before the next line.
     text: String,
-    /// Lines that go before the next page.
+    /// Lines that precede the next page.
     lines: Vec<Line>,
     cursor: Option<String>,
 }
@@ -205,7 +205,7 @@ impl Api {
         self.control.ask(steps).await
     }
 
-    /// None until the plan stands.
+    /// None until there is a plan.
     async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, ControlError> {
         let plan = query::FrozenPlan {
             deletion_id: deletion_id.to_owned(),

@@ -1,4 +1,4 @@
-//! Our own resources: what this deployment keeps, by kind.
+//! The resources that this deployment keeps itself, by kind.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -14,7 +14,7 @@ use super::{Api, List};
 use crate::control::{Command, SiteSpec, TargetSpec, query};
 use crate::domain::model::PlanOptions;
 
-/// `GET /resources/{kind}`: a page, or what has a value in a field (`?network=ID@CLOUD/REGION`).
+/// `GET /resources/{kind}`: a page of them, or those with a value in a field (`?network=ID@CLOUD/REGION`).
 pub(super) async fn list(
     State(api): State<Api>,
     Path(kind): Path<String>,
@@ -48,8 +48,8 @@ pub(super) async fn one(
         .ok_or_else(|| Problem::not_found(format!("there is no {kind} {id}")))
 }
 
-/// `POST /resources/{kind}`: 201 and the resource; 409 if its id is taken or being deleted, or what it
-/// points at is being deleted or not there.
+/// `POST /resources/{kind}`: 201 and the resource; 409 if its id is taken or being deleted, or a
+/// resource that it refers to is being deleted or does not exist.
 pub(super) async fn create(
     State(api): State<Api>,
     caller: Caller,
@@ -82,8 +82,8 @@ pub(super) async fn update(
     api.write_own(command, caller).await.map(Json)
 }
 
-/// `DELETE /resources/{kind}/{id}`: 202 and the deletion, which does to what refers to it as the kinds
-/// say; 409 with what blocks it.
+/// `DELETE /resources/{kind}/{id}`: 202 and the deletion, which handles referrers as the kinds say;
+/// 409 with its blockers.
 pub(super) async fn delete(
     State(api): State<Api>,
     caller: Caller,

@@ -1,4 +1,4 @@
-//! The unix socket: private, bound again when its file vanishes, and knowing its peers.
+//! The unix socket: private, bound again when its file is removed, and aware of the uid of each connection.
 
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::caller::Admission;
 use crate::system::listener::Accept;
 use crate::system::private;
 
-/// Why the socket cannot be served.
+/// The reasons why the socket cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error("another engine serves {0}; attach to it, or choose another socket with --socket")]
@@ -26,8 +26,8 @@ pub enum ServeError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// A listener that outlives its file: a cleaner of temporary folders must not make the engine
-/// unreachable.
+/// A listener that binds its file again when a cleaner of temporary folders has removed it, so that the engine
+/// stays reachable.
 #[derive(Debug)]
 pub(super) struct SocketListener {
     path: PathBuf,
@@ -95,8 +95,8 @@ impl Accept for SocketListener {
     }
 }
 
-/// A uid that nobody named takes no place of a connection (P12): it is told why, if that can be written at
-/// once, and let go.
+/// Closes the connection of a uid that is not served, so that it takes no room from others (P12). The reason is
+/// sent first, if it can be written at once.
 fn refuse(stream: &UnixStream, uid: u32) {
     let problem = super::caller::not_served(uid).document().to_string();
     let answer = format!(
@@ -104,7 +104,7 @@ fn refuse(stream: &UnixStream, uid: u32) {
          connection: close\r\n\r\n{problem}",
         problem.len()
     );
-    // Who does not take it learns it by the end of the connection.
+    // A client that does not read it sees the end of the connection.
     let _ = stream.try_write(answer.as_bytes());
 }
 
@@ -150,8 +150,8 @@ impl Bound {
     }
 }
 
-/// A missing folder is made private. One that stands is left as it is, unless others could put a
-/// socket of their own in the place of ours.
+/// Creates a missing folder with private rights. Leaves an existing folder as it is, and refuses it if others
+/// could put a socket of their own in place of ours.
 fn make_folder(socket: &Path, shared: bool) -> Result<(), ServeError> {
     let folder = match socket.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -177,12 +177,12 @@ fn make_folder(socket: &Path, shared: bool) -> Result<(), ServeError> {
     if others_write && !sticky {
         return Err(ServeError::OpenFolder(folder.to_path_buf()));
     }
-    // Nor in the place of a folder above it.
+    // Others must not be able to replace a folder above it either.
     private::check_way(socket, private::Trusted::us()).map_err(failed)
 }
 
-/// Our own private folder lets others pass to the socket, whose file names no other; what else is in it keeps
-/// its own mode. A folder of somebody else's is left as it is.
+/// Lets others pass through our own private folder to the socket; the other files in it keep their mode.
+/// Leaves a folder of another user as it is.
 fn let_others_through(folder: &Path) -> io::Result<()> {
     let found = fs::metadata(folder)?;
     let mode = found.mode() & 0o7777;

@@ -1,4 +1,5 @@
-//! What the panes show: stuck, the collector's queue, sites, gates, deployments, the audit, tombstones.
+//! The lists of the console's panes: stuck deletions, the retry queue, sites, gates, deployments, the audit,
+//! tombstones.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -13,7 +14,7 @@ use crate::domain::model::{
     Deletion, DeletionState, KindName, ResourceKey, Step, StepState, Tombstone,
 };
 
-/// Younger ones may still be somebody's work in progress (T10).
+/// Default minimum age of `GET /stuck`: somebody may still be working on younger deletions (T10).
 const STUCK_SINCE: chrono::Duration = chrono::Duration::hours(24);
 
 /// `GET /stuck`: deletions that wait for a person, requested longer ago than `older_than`; `0s` for

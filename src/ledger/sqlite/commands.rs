@@ -205,7 +205,7 @@ impl Batch<'_> {
             }
             if let Some(root) = self.still_held_by(num, &candidate)? {
                 // Its dependency was abandoned, and another stuck step holds it.
-                self.mark_held_by(num, candidate.id, root, now)?;
+                self.mark_stuck_behind(num, candidate.id, root, now)?;
                 held_by = Some(root);
                 continue;
             }

@@ -149,7 +149,7 @@ impl Batch<'_> {
             return Ok(());
         }
         if let Some(root) = self.holder_of(step.deletion, step.id)? {
-            return self.mark_held_by(step.deletion, step.id, root, now);
+            return self.mark_stuck_behind(step.deletion, step.id, root, now);
         }
         let by = self.deletion_of(step.owner)?;
         let error = waiting_error(&by, now)?;
@@ -222,7 +222,7 @@ impl Batch<'_> {
         mark_taken_over(&mut data, step);
         self.tell_of_left_step(step, &message, &data, now)?;
         match holder {
-            Some(root) => self.mark_held_by(step.deletion, step.id, root, now),
+            Some(root) => self.mark_stuck_behind(step.deletion, step.id, root, now),
             None if step.state == StepState::Stuck => {
                 self.release_stuck(step.deletion, &[step.id], now)
             }

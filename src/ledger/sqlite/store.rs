@@ -356,7 +356,7 @@ impl Batch<'_> {
                 kinds,
                 now,
             } => self.watched(importer, kinds, *now),
-            Change::WatchCursor {
+            Change::AdvanceWatch {
                 service,
                 region,
                 news,

@@ -94,7 +94,7 @@ impl Batch<'_> {
     /// all steps that were not sent (N11).
     pub(super) fn propagate_stuck(&mut self, num: i64, root: i64, now: DateTime<Utc>) -> Sql<()> {
         let error = self.blocking_error(root, now)?;
-        let mut held = self.mark_dependents_held(num, root, root, &error, now)?;
+        let mut held = self.mark_dependents_stuck(num, root, root, &error, now)?;
         if self.deletion(num)?.stops {
             for state in [StepState::Waiting, StepState::Ready] {
                 let n = self
@@ -122,7 +122,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn mark_dependents_held(
+    fn mark_dependents_stuck(
         &mut self,
         num: i64,
         from: i64,
@@ -188,7 +188,7 @@ impl Batch<'_> {
     /// steps that are still stuck.
     pub(super) fn release_stuck(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
         if self.deletion(num)?.stops {
-            return self.release_all_held(num, roots, now);
+            return self.release_all_stuck(num, roots, now);
         }
         let mut freed = Vec::new();
         {
@@ -215,14 +215,14 @@ impl Batch<'_> {
         for id in freed {
             if let Some((dependency, root)) = self.stuck_dependency(id)? {
                 let error = self.blocking_error(root, now)?;
-                self.mark_dependents_held(num, dependency, root, &error, now)?;
+                self.mark_dependents_stuck(num, dependency, root, &error, now)?;
             }
         }
         Ok(())
     }
 
     /// With `on_failure = stop`, one failure that is left keeps the deletion stopped, and holds its steps.
-    fn release_all_held(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
+    fn release_all_stuck(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
         let failed = self
             .db
             .prepare_cached(
@@ -233,7 +233,7 @@ impl Batch<'_> {
             .optional()?;
         if let Some(failed) = failed {
             for root in roots {
-                self.mark_held_by(num, *root, failed, now)?;
+                self.mark_stuck_behind(num, *root, failed, now)?;
             }
             return Ok(());
         }
@@ -251,7 +251,7 @@ impl Batch<'_> {
     }
 
     /// Makes another step hold what a step held, and the step itself if it is still stuck.
-    pub(super) fn mark_held_by(
+    pub(super) fn mark_stuck_behind(
         &self,
         num: i64,
         before: i64,

@@ -140,7 +140,7 @@ pub fn rules(version: i64) -> impl Iterator<Item = (i64, &'static str, &'static 
 pub struct RuleChecked {
     pub rule: String,
     pub broken: u64,
-    /// What is wrong, as far as it is known; empty if only the number is.
+    /// A description of the fault; empty if only the number of violations is known.
     pub detail: String,
 }
 

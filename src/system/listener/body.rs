@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-/// What is told whether the next part of a body is awaited of its client.
+/// Called with whether the next part of a body is awaited from its client.
 pub(super) type Turn = Box<dyn Fn(bool) + Send + Sync>;
 
 /// A body that comes in: a client's, or an upstream's.

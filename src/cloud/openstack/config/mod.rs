@@ -158,7 +158,7 @@ impl fmt::Display for Warning {
                 p = path.display()
             ),
             Self::Unreadable { path } => {
-                write!(f, "{} may not be read and is ignored", path.display())
+                write!(f, "{} cannot be read and is ignored", path.display())
             }
             Self::UnknownField {
                 origin,

@@ -72,9 +72,6 @@ pub(crate) trait ListPane: Send {
     fn is_working(&self) -> bool {
         false
     }
-    fn is_empty(&self) -> bool {
-        self.rows().feed.rows.is_empty()
-    }
     /// Key by which a row is marked; `None` if rows cannot be marked.
     fn mark(_row: &Self::Row) -> Option<String> {
         None
@@ -159,10 +156,7 @@ impl<P: ListPane> Pane for P {
         P::DETAIL_ROWS
     }
     fn load(&self) -> Load {
-        match self.rows().feed.load() {
-            Load::Answered if self.is_empty() => Load::Empty,
-            load => load,
-        }
+        self.rows().feed.load()
     }
     fn noun(&self) -> Cow<'static, str> {
         P::NOUN.into()
