@@ -125,7 +125,7 @@
 //! Paths are below `src`, unless they begin with `assets` or `tests`.
 //!
 //! - **a kind**: one `[kind.NAME]` section in `assets/kinds/openstack/*.toml`. For a new service also its
-//!   file in `EMBEDDED` of `domain/kinds/load.rs`; its service type in `cloud/openstack/catalog.rs`, if it is
+//!   file in `EMBEDDED` of `cloud/openstack/kinds.rs`; its service type in `cloud/openstack/catalog.rs`, if it is
 //!   missing; and the shape of its errors in `frontends/gate/refusal.rs`, if a gate serves it.
 //! - **an operator of the kinds file**: `domain/kinds/spec.rs`, and its line in the docs of
 //!   `domain/kinds/mod.rs`.

@@ -448,7 +448,7 @@ fn kinds_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 /// Loads the built-in kinds and these.
 fn kinds_of(sources: Vec<Source>) -> Result<Kinds, Failure> {
-    Kinds::load(&sources).map_err(|error| {
+    crate::cloud::load_kinds(&sources).map_err(|error| {
         let advice = "Correct the file, or move it away.";
         Failure::usage("read the kinds", error.to_string(), advice)
     })

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::ledger::{ledger_failure, open_anew};
 use crate::cloud::Registry;
 use crate::control::{Command, Control, ControlError, Envelope, Receipt, query};
-use crate::domain::kinds::{Home, Kinds, Source};
+use crate::domain::kinds::{Home, Source};
 use crate::domain::model::{Actor, Origin};
 use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
 use crate::engine::{Engine, Neighbours, Parts};
@@ -93,7 +93,7 @@ impl Scene {
     /// Returns a service's own kinds and those that they import, directly or indirectly: no deployment knows
     /// more of the others (G8).
     fn known_to(&self, service: &str) -> Result<Vec<Source>, Failure> {
-        let all = Kinds::from_sources(self.kinds.values().cloned()).map_err(wrong)?;
+        let all = crate::cloud::read_kinds(self.kinds.values().cloned()).map_err(wrong)?;
         let mut wanted = vec![service.to_owned()];
         let mut at = 0;
         while let Some(service) = wanted.get(at).cloned() {
@@ -201,7 +201,7 @@ impl SideEngine {
     ) -> Result<Self, Failure> {
         let clock = Clock::system();
         let place = |ending: &str| -> PathBuf { state.join(format!("{}.{ending}", home.name)) };
-        let kinds = Kinds::from_sources(kinds).map_err(wrong)?;
+        let kinds = crate::cloud::read_kinds(kinds).map_err(wrong)?;
         let kinds = Arc::new(kinds.at_home(Some(Home {
             site: home.site(),
             service: home.service.clone(),

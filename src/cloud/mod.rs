@@ -13,17 +13,35 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-pub use openstack::{OpenStack, ReadAnew, TransportFor};
+pub use openstack::{OpenStack, OpenStackKinds, ReadAnew, TransportFor};
 pub use registry::Registry;
 pub use router::CloudRouter;
 
-use crate::domain::kinds::{Kind, Kinds, Offer};
+use crate::domain::kinds::{Kind, Kinds, KindsError, Offer, Provider, Source};
 use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site, StepError};
 use crate::domain::plan::ListFilter;
 use crate::domain::policy::{Failure, Outcome, Retry};
 
 /// Number of rows that one call of a list asks for (N14).
 pub const PAGE_ROWS: usize = 500;
+
+/// The providers whose kinds gone has; the first is that of a file that names none.
+const PROVIDERS: &[&dyn Provider] = &[&OpenStackKinds];
+
+/// Loads the built-in kinds and the user's. A later file replaces a kind of the same name only if it says
+/// `override = true`.
+pub fn load_kinds(more: &[Source]) -> Result<Kinds, KindsError> {
+    let embedded = openstack::EMBEDDED.iter().map(|(file, text)| Source {
+        file: (*file).to_owned(),
+        text: (*text).to_owned(),
+    });
+    read_kinds(embedded.chain(more.iter().cloned()))
+}
+
+/// Reads these kinds files alone.
+pub fn read_kinds(sources: impl IntoIterator<Item = Source>) -> Result<Kinds, KindsError> {
+    Kinds::read(sources, PROVIDERS)
+}
 
 /// The clouds, addressed by site.
 #[async_trait]

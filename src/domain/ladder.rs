@@ -338,12 +338,7 @@ fn works_until(facts: &Facts<'_>) -> Option<DateTime<Utc>> {
 }
 
 fn is_pending(kind: &Kind, error: &StepError) -> bool {
-    let rule = kind.classify(
-        error.status.unwrap_or_default(),
-        &error.kind,
-        &error.message,
-    );
-    rule.is_some_and(|rule| rule.class == AnswerClass::Pending)
+    kind.calls.meaning(error) == Some(AnswerClass::Pending)
 }
 
 fn still_working(facts: &Facts<'_>, until: DateTime<Utc>) -> String {
@@ -409,10 +404,7 @@ pub fn call_line(kind: &Kind, key: &ResourceKey, more: &BTreeMap<String, String>
             variables.extend(named.map(|(name, _)| (name.clone(), part.to_owned())));
         }
     }
-    let called = kind.spec.delete.as_ref().and_then(|delete| {
-        let path = fill(&delete.path, &variables).ok()?;
-        Some(format!("{} {}{path}", delete.method, kind.prefix))
-    });
+    let called = kind.calls.line(&variables);
     called.unwrap_or_else(|| format!("delete {key}"))
 }
 

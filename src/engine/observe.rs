@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::Shared;
 use crate::cloud::{CloudFailure, Fields, ListRows, PAGE_ROWS};
-use crate::domain::kinds::{FilterValues, Kind, lookup_one};
+use crate::domain::kinds::{Kind, lookup_one};
 use crate::domain::model::{ErrorClass, Identity, ResourceKey, Site};
 use crate::domain::plan::ListFilter;
 use crate::domain::policy::{IDS_A_LIST_MAX, Retry};
@@ -40,9 +40,7 @@ impl Shared {
         let project = project_of(steps);
         let mut seen = Observation::default();
         let list = kind.spec.list.as_ref();
-        if kind.values_of("id") == FilterValues::Single
-            && list.is_some_and(|it| it.within.is_none())
-        {
+        if !kind.calls.takes_several("id") && list.is_some_and(|it| it.within.is_none()) {
             // One list answers for all resources that settle, whatever a filter by id takes.
             let filter = project.map(|project| ListFilter {
                 key: list.map(|list| list.project.clone()).unwrap_or_default(),
@@ -57,7 +55,8 @@ impl Shared {
         }
         // A list that shows only what others leave out (`also`) has no witness, and none is left where
         // all that a parent holds goes.
-        let no_witness = list.is_some_and(|it| it.within.is_some() || !it.also.is_empty());
+        let no_witness =
+            list.is_some_and(|it| it.within.is_some()) || !kind.calls.lists_all_at_once();
         if left.len() <= READ_MAX || no_witness {
             self.read_each(site, kind, left, &mut seen).await;
             return seen;

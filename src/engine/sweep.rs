@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::{Done, Shared, UnderWay};
 use crate::cloud::{Fields, ListRows};
-use crate::domain::kinds::{FilterValues, Kind};
+use crate::domain::kinds::Kind;
 use crate::domain::model::{
     Actor, KindName, Origin, PlanOptions, ResourceKey, Site, Target, Tombstone,
 };
@@ -199,9 +199,9 @@ impl Shared {
 /// Returns how many resources of a kind one list by this filter looks for: all of them where a filter
 /// takes only one value, since then everything is listed.
 pub(super) fn swept_together(kind: &Kind, filter: &str) -> usize {
-    match kind.values_of(filter) {
-        FilterValues::Single => usize::MAX,
-        FilterValues::Repeated | FilterValues::Listed => IDS_A_LIST_MAX,
+    match kind.calls.takes_several(filter) {
+        true => IDS_A_LIST_MAX,
+        false => usize::MAX,
     }
 }
 

@@ -366,13 +366,11 @@ impl Shared {
 /// answer left no doubt.
 fn not_taken(kind: &Kind, step: &ClaimedStep) -> Option<Failure> {
     let last = step.last_error.as_ref()?;
-    let status = last
-        .status
-        .filter(|_| last.class == ErrorClass::OutcomeUnknown)?;
-    let rule = kind.classify(status, &last.kind, &last.message);
-    let (retry, class) = rule.map_or((Retry::Unavailable, ErrorClass::Unavailable), |rule| {
-        taken_up(rule.class)
-    });
+    if last.status.is_none() || last.class != ErrorClass::OutcomeUnknown {
+        return None;
+    }
+    let meaning = kind.calls.meaning(last);
+    let (retry, class) = meaning.map_or((Retry::Unavailable, ErrorClass::Unavailable), taken_up);
     let error = StepError {
         class,
         ..last.clone()

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gone::domain::kinds::{Kind, Kinds};
+use gone::domain::kinds::Kind;
 use gone::domain::model::{KindName, Step};
 use gone::ledger::sqlite::SqliteLedger;
 use gone::ledger::{Cursor, Ledger as _, StepFilter, audit};
@@ -275,7 +275,7 @@ fn furnish(stage: &Stage, region: &str, demo: &str) -> Estate {
 
 /// Whether the practice cloud lacks the extension that it needs.
 fn is_elsewhere(kind: &Kind) -> bool {
-    let needed = kind.spec.requires_extension.as_deref();
+    let needed = kind.calls.extension();
     needed.is_some_and(|it| it.starts_with("bgp") || it.starts_with("vpn"))
 }
 
@@ -308,7 +308,7 @@ fn interfaces(steps: &[Step]) -> BTreeMap<String, usize> {
 /// There is a step of every kind but the project, which stays.
 fn assert_every_kind(steps: &[Step]) {
     let met: BTreeSet<&KindName> = steps.iter().map(|step| &step.resource.key.kind).collect();
-    let kinds = Kinds::load(&[]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let names = kinds.iter().filter(|kind| !is_elsewhere(kind));
     let names = names.map(|kind| &kind.name);
     let missed: Vec<_> = names.filter(|name| !met.contains(name)).collect();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use gone::domain::check::check;
-use gone::domain::kinds::{Kinds, Source};
+use gone::domain::kinds::Source;
 use gone::frontends::cli::Exit;
 use gone::frontends::cli::args::Format;
 use gone::frontends::cli::check::report;
@@ -35,7 +35,7 @@ fn shown(text: &str, format: Format, ascii: bool) -> (Exit, String) {
         file: "billing.toml".into(),
         text: text.into(),
     };
-    let kinds = Kinds::from_sources([source]).unwrap();
+    let kinds = gone::cloud::read_kinds([source]).unwrap();
     let style = Style {
         ascii,
         ..Style::default()

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use gone::cloud::openstack::{CallError, HttpTransport, Reason, Session, Transport};
 use gone::cloud::{Cloud as _, Fields, Freshness, ListRows, OpenStack};
-use gone::domain::kinds::Kinds;
 use gone::domain::model::{ErrorClass, Site};
 use gone::domain::policy::Retry;
 use gone::system::clock::Clock;
@@ -116,7 +115,7 @@ async fn i15_a_keystone_that_cannot_say_whether_the_token_is_good_makes_no_wrong
 #[tokio::test]
 async fn i15_access_rules_pause_no_site_and_are_the_403_of_their_call() {
     let server = cloud(Token::Good).await;
-    let kinds = Kinds::load(&[]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let site = Site::region("c", "R1");
     let cloud = OpenStack::new(
         vec![(site.clone(), password_cloud(&server.uri()))],

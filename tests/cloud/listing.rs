@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gone::cloud::openstack::{CallError, HttpTransport, Listing, Reason, Session};
 use gone::cloud::{Cloud as _, Fields, ListRows, OpenStack};
-use gone::domain::kinds::Kinds;
 use gone::domain::model::{KindName, Site};
 use gone::domain::plan::ListFilter;
 use gone::system::clock::Clock;
@@ -295,7 +294,7 @@ async fn a_vanished_marker_drops_the_rows_of_its_part_alone() {
         Clock::system(),
         DEADLINE,
     );
-    let kinds = Kinds::load(&[]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let request = ListRows {
         site: &site,
         kind: kinds.get(&KindName::new("port")).unwrap(),

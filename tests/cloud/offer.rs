@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gone::cloud::openstack::{HttpTransport, Transport};
 use gone::cloud::{Cloud as _, CloudFailure, OpenStack};
-use gone::domain::kinds::{Kinds, Offer};
+use gone::domain::kinds::Offer;
 use gone::domain::model::Site;
 use gone::system::clock::Clock;
 use serde_json::json;
@@ -36,7 +36,7 @@ async fn offered(extensions: ResponseTemplate) -> (Result<Offer, CloudFailure>, 
         Clock::system(),
         Duration::from_secs(20),
     );
-    let kinds = Kinds::load(&[]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let _ = cloud.offer(&site, &kinds).await;
     let offer = cloud.offer(&site, &kinds).await;
     let asked = server.received_requests().await.unwrap();

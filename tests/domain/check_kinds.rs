@@ -252,7 +252,7 @@ fn with_ours(imports: &str, references: &[&str]) -> Kinds {
         text += &format!("[kind.{kind}.native.fields]\n{fields}{references}");
     }
     let file = "billing.toml".to_owned();
-    Kinds::load(&[Source { file, text }]).unwrap()
+    gone::cloud::load_kinds(&[Source { file, text }]).unwrap()
 }
 
 /// What is found beside what the shipped kinds give: `cycle a-1 < a-2`, each refers to what is before it.
@@ -389,7 +389,7 @@ fn g11_a_finding_says_what_is_blocked_by_what_and_how_to_mend_it() {
 /// and a balancer have each other's port.
 #[test]
 fn the_shipped_kinds_have_no_error() {
-    let kinds = Kinds::load(&[]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let found: Vec<String> = check(&kinds).iter().map(shown).collect();
     let crosswise = "note cycle load_balancer-1 < port-1 < load_balancer-2 < port-2";
     let local = "note cycle local_ip < port-1 < load_balancer < port-2";

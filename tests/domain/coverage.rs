@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gone::domain::kinds::{Kinds, Offer, Source, not_looked_at};
+use gone::domain::kinds::{Offer, Source, not_looked_at};
 
 fn texts(words: &[&str]) -> BTreeSet<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
@@ -16,7 +16,7 @@ fn offer(extensions: &[&str], others: &[&str]) -> Offer {
 }
 
 fn not_covered(extensions: &[&str], others: &[&str]) -> Vec<String> {
-    Kinds::load(&[])
+    gone::cloud::load_kinds(&[])
         .unwrap()
         .not_covered(&offer(extensions, others))
 }
@@ -68,7 +68,7 @@ fn n19_what_every_cloud_with_the_service_holds_is_named() {
         covered: BTreeMap::from([("image".to_owned(), BTreeSet::new())]),
         others: BTreeSet::new(),
     };
-    let found = Kinds::load(&[]).unwrap().not_covered(&offer);
+    let found = gone::cloud::load_kinds(&[]).unwrap().not_covered(&offer);
     assert_eq!(found, ["image (metadata definition namespaces)"]);
 }
 
@@ -78,19 +78,17 @@ fn n19_a_kind_of_the_users_covers_what_it_needs() {
         file: "mine.toml".to_owned(),
         text: r#"
             service = "network"
-            prefix = "/v2.0"
-            [kind.log]
+            defaults.call.prefix = "/v2.0"
+            [kind.log.list]
+            [kind.log.call]
             requires_extension = "logging"
             not_found = ["LogResourceNotFound"]
             delete = { method = "DELETE", path = "/log/logs/{id}" }
-            [kind.log.list]
-            path = "/log/logs"
-            items = "logs"
-            item = "log"
+            list = { path = "/log/logs", items = "logs", item = "log" }
         "#
         .to_owned(),
     };
-    let kinds = Kinds::load(&[mine]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[mine]).unwrap();
     assert_eq!(
         kinds.not_covered(&offer(&["logging"], &[])),
         Vec::<String>::new()

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gone::cloud::openstack::RestCalls;
 use gone::domain::model::{Action, Identity, Plan, PlanOptions};
 use serde_json::{Value, json};
 
@@ -85,7 +86,8 @@ fn n17_an_interface_whose_port_has_more_subnets_is_removed_by_its_subnet() {
     let kinds = cloud.kinds.clone();
     let kind = kinds.resolve("router_interface").unwrap();
     assert!(kind.takes_one(interface(&plan, "r,v6-1")));
-    let call = kind.spec.delete_one.as_ref().unwrap();
+    let calls: &RestCalls = kind.calls_of().unwrap();
+    let call = calls.delete_one.as_ref().unwrap();
     assert_eq!(call.body, Some(json!({ "subnet_id": "{subnet_id}" })));
 
     // By its port, where that has no more: that names the incarnation (I10).

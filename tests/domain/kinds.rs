@@ -1,6 +1,7 @@
 //! Kinds files: what loads, and what is said of what does not.
 
-use gone::domain::kinds::{Kinds, Source};
+use gone::cloud::openstack::RestCalls;
+use gone::domain::kinds::Source;
 
 const NETWORK: &str = include_str!("../../assets/kinds/openstack/network.toml");
 const BALANCERS: &str = include_str!("../../assets/kinds/openstack/load-balancer.toml");
@@ -11,7 +12,7 @@ fn error_of(text: String) -> String {
         file: "mine.toml".into(),
         text,
     };
-    Kinds::load(&[source]).unwrap_err().to_string()
+    gone::cloud::load_kinds(&[source]).unwrap_err().to_string()
 }
 
 /// What is said of the built-in network kinds, changed like this.
@@ -30,12 +31,12 @@ fn error_of_network(from: &str, to: &str) -> String {
             file: file.into(),
             text,
         });
-    Kinds::from_sources(sources).unwrap_err().to_string()
+    gone::cloud::read_kinds(sources).unwrap_err().to_string()
 }
 
 #[test]
 fn the_embedded_kinds_are_valid_and_resolve_by_alias() {
-    let kinds = Kinds::load(&[]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
     for (word, name) in [
         ("net", "network"),
         ("router-interface", "router_interface"),
@@ -48,7 +49,7 @@ fn the_embedded_kinds_are_valid_and_resolve_by_alias() {
 
 #[test]
 fn t02_an_unknown_kind_is_refused_with_the_nearest() {
-    let kinds = Kinds::load(&[]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let message = kinds.resolve("netwrok").unwrap_err();
     assert!(
         message.starts_with("unknown kind \"netwrok\"; did you mean \"network\"?"),
@@ -95,56 +96,60 @@ fn a_variable_that_no_one_sets_is_an_error() {
         "/routers/{router_id}/remove_router_interface",
         "/routers/{rooter_id}/remove_router_interface",
     );
-    assert!(message.contains("kind \"router_interface\": delete: no variable \"{rooter_id}\"; did you mean \"router_id\"?"), "{message}");
+    assert!(message.contains("kind \"router_interface\": call.delete: no variable \"{rooter_id}\"; did you mean \"router_id\"?"), "{message}");
 }
 
 #[test]
 fn a_users_file_that_says_so_replaces_a_kind() {
     let text = another_subnet("override = true");
-    let kinds = Kinds::load(&[Source {
+    let kinds = gone::cloud::load_kinds(&[Source {
         file: "mine.toml".into(),
         text,
     }])
     .unwrap();
-    assert_eq!(kinds.resolve("subnet").unwrap().spec.not_found, ["Mine"]);
+    let calls: Option<&RestCalls> = kinds.resolve("subnet").unwrap().calls_of();
+    assert_eq!(calls.unwrap().not_found, ["Mine"]);
     assert!(kinds.resolve("port").is_ok());
 }
 
 /// A kinds file with one kind, `thing`, that holds these lines.
 fn with_a_thing(kind: &str, list: &str) -> String {
     format!(
-        "service = \"things\"\n[kind.thing]\nnot_found = [\"ThingNotFound\"]\n{kind}\n[kind.thing.list]\npath = \"/things\"\nitems = \"things\"\n{list}\n"
+        "service = \"things\"\n[kind.thing]\ncall.not_found = [\"ThingNotFound\"]\ncall.list = {{ path = \"/things\", items = \"things\" }}\n{kind}\n[kind.thing.list]\n{list}\n"
     )
 }
 
-const DELETE: &str = "delete = { method = \"DELETE\", path = \"/things/{id}\" }";
+const DELETE: &str = "call.delete = { method = \"DELETE\", path = \"/things/{id}\" }";
 
 #[test]
 fn m06_what_creates_under_a_natural_key_names_the_whole_key() {
-    let call = "method = \"POST\"\npath = \"/groups/{group}/things\"\nid = ";
-    let list = "id = [\"group\", \"member\"]\n[[kind.thing.created]]\n";
+    let call = "method = \"POST\", path = \"/groups/{group}/things\", id = ";
+    let list = "id = [\"group\", \"member\"]";
     for (call, expected) in [
         (
             format!("{call}[\"{{group}}\"]"),
-            "created.id: its ids have 2 parts",
+            "call.created.id: its ids have 2 parts",
         ),
         (
             format!("{call}[\"{{grop}}\", \"member\"]"),
-            "created.id: no variable \"{grop}\" in its path; did you mean \"group\"?",
+            "call.created.id: no variable \"{grop}\" in its path; did you mean \"group\"?",
         ),
         (
             format!("{call}[\"{{group}}\", \"member\"]").replace("POST", "POTS"),
-            "created.method: \"POTS\" is not one of DELETE, PUT, POST, PATCH; did you mean \"POST\"?",
+            "call.created.method: \"POTS\" is not one of DELETE, PUT, POST, PATCH; did you mean \"POST\"?",
         ),
     ] {
-        let message = error_of(with_a_thing(DELETE, &format!("{list}{call}")));
+        let message = error_of(with_a_thing(
+            &format!("{DELETE}\ncall.created = [{{ {call} }}]"),
+            list,
+        ));
         assert!(message.ends_with(expected), "{message}");
     }
 }
 
 #[test]
 fn t14_what_is_known_by_what_it_joins_is_not_swept_for() {
-    let kinds = Kinds::load(&[]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let swept = |name: &str| kinds.resolve(name).unwrap().is_swept();
     for name in ["network", "port", "router", "image", "load_balancer"] {
         assert!(swept(name), "{name}");
@@ -164,7 +169,7 @@ fn a_kind_is_deleted_or_stays() {
     for kind in ["", &both] {
         let message = error_of(with_a_thing(kind, ""));
         assert!(
-            message.ends_with("kind \"thing\": needs either \"delete\" or \"stays\""),
+            message.ends_with("kind \"thing\": needs either a delete call or \"stays\""),
             "{message}"
         );
     }
@@ -172,16 +177,16 @@ fn a_kind_is_deleted_or_stays() {
 
 #[test]
 fn i13_a_kind_that_is_deleted_says_how_its_absence_is_told() {
-    let text = with_a_thing(DELETE, "").replace("not_found = [\"ThingNotFound\"]", "");
+    let text = with_a_thing(DELETE, "").replace("call.not_found = [\"ThingNotFound\"]", "");
     let message = error_of(text);
     assert!(
-        message.contains("needs \"not_found\" or \"not_found_says\""),
+        message.contains("needs \"call.not_found\" or \"call.not_found_says\""),
         "{message}"
     );
-    let says = format!("{DELETE}\nnot_found_says = [\"no thing {{idd}}\"]");
+    let says = format!("{DELETE}\ncall.not_found_says = [\"no thing {{idd}}\"]");
     let message = error_of(with_a_thing(&says, ""));
     assert!(
-        message.ends_with("not_found_says: no variable \"{idd}\"; did you mean \"id\"?"),
+        message.ends_with("call.not_found_says: no variable \"{idd}\"; did you mean \"id\"?"),
         "{message}"
     );
 }
@@ -264,7 +269,7 @@ fn g06_what_is_native_is_listed_and_deleted_as_follows_from_its_fields() {
         file: "billing.toml".into(),
         text: BILLING.into(),
     };
-    let kinds = Kinds::load(&[source]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[source]).unwrap();
     let native: Vec<_> = kinds.native_of("billing").collect();
     assert_eq!(native.len(), 2);
     let invoice = kinds.resolve("invoice").unwrap();
@@ -311,7 +316,7 @@ fn what_does_not_go_with_native_is_named_with_its_line() {
             file: "billing.toml".into(),
             text: BILLING.replacen(from, to, 1),
         };
-        let message = Kinds::load(&[source]).unwrap_err().to_string();
+        let message = gone::cloud::load_kinds(&[source]).unwrap_err().to_string();
         assert!(message.contains(said), "{message}");
     }
     let message = error_of_network(
@@ -340,7 +345,7 @@ fn what_does_not_go_with_native_is_named_with_its_line() {
 /// A kinds file that defines `subnet`, which the program brings, with this line more.
 fn another_subnet(more: &str) -> String {
     format!(
-        "service = \"network\"\nprefix = \"/v2.0\"\n[kind.subnet]\n{more}\nnot_found = [\"Mine\"]\ndelete = {{ method = \"DELETE\", path = \"/subnets/{{id}}\" }}\n[kind.subnet.list]\npath = \"/subnets\"\nitems = \"subnets\"\nitem = \"subnet\"\nfields = [\"id\", \"cidr\", \"network_id\", \"segment_id\", \"subnetpool_id\", \"ipv6_address_mode\", \"ipv6_ra_mode\"]\n"
+        "service = \"network\"\ndefaults.call.prefix = \"/v2.0\"\n[kind.subnet]\n{more}\n[kind.subnet.call]\nnot_found = [\"Mine\"]\nlist = {{ path = \"/subnets\", items = \"subnets\", item = \"subnet\" }}\ndelete = {{ method = \"DELETE\", path = \"/subnets/{{id}}\" }}\n[kind.subnet.list]\nfields = [\"id\", \"cidr\", \"network_id\", \"segment_id\", \"subnetpool_id\", \"ipv6_address_mode\", \"ipv6_ra_mode\"]\n"
     )
 }
 
@@ -356,7 +361,8 @@ fn a_users_file_replaces_a_built_in_kind_only_where_it_says_so() {
     let message = error_of(
         another_subnet("override = true")
             .replace("subnet]", "subnett]")
-            .replace("subnet.list", "subnett.list"),
+            .replace("subnet.list", "subnett.list")
+            .replace("subnet.call", "subnett.call"),
     );
     assert!(
         message.ends_with("override: no earlier file defines this kind; did you mean \"subnet\"?"),
@@ -430,8 +436,11 @@ fn what_a_kinds_file_says_and_could_never_take_effect_is_an_error() {
             "shown_by: \"trunk\" has no reference to this kind".to_owned(),
         ),
         (
-            list(
-                "[[kind.thing.answer]]\nclass = \"blocked\"\nstatus = 409\n[[kind.thing.answer]]\nclass = \"fatal\"\nstatus = 409\ntype = \"ThingKept\"",
+            with_a_thing(
+                &format!(
+                    "{DELETE}\ncall.answer = [{{ class = \"blocked\", status = 409 }}, {{ class = \"fatal\", status = 409, type = \"ThingKept\" }}]"
+                ),
+                "",
             ),
             "the rule for status 409, type ThingKept, text any is never read".to_owned(),
         ),

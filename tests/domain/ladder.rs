@@ -112,7 +112,7 @@ fn offered(ladder: &Ladder) -> Vec<Rung> {
 }
 
 fn of(step: &Step, change: impl Fn(&mut Facts<'_>)) -> Ladder {
-    let kinds = Kinds::load(&[]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let mut facts = facts(&kinds, step);
     change(&mut facts);
     of_step(&deletion(1), &facts, now())
@@ -276,7 +276,7 @@ fn p03_what_a_rung_does_names_the_call_and_the_resource() {
 
 #[test]
 fn p03_of_several_stuck_steps_what_is_for_one_id_is_offered_one_at_a_time() {
-    let kinds = Kinds::load(&[]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let one = step("load_balancer", StepState::Stuck, Some(settling()), 240);
     let mut two = one.clone();
     two.id = 13;
@@ -301,7 +301,7 @@ fn p03_of_several_stuck_steps_what_is_for_one_id_is_offered_one_at_a_time() {
 
 #[test]
 fn p03_a_runbook_is_for_one_id_and_for_no_id_that_a_shell_or_sql_reads_otherwise() {
-    let kinds = Kinds::load(&[]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let kind = kinds.get(&KindName::new("load_balancer")).unwrap();
     let mut stuck = step("load_balancer", StepState::Stuck, Some(settling()), 240);
     let text = runbook(kind, &stuck).unwrap();
@@ -342,7 +342,7 @@ fn a_runbook_with_a_variable_that_no_one_sets_is_an_error() {
             file: file.into(),
             text: text.to_owned(),
         });
-        Kinds::from_sources(sources).unwrap_err().to_string()
+        gone::cloud::read_kinds(sources).unwrap_err().to_string()
     };
     let message = error_of("Load balancer {id}\n", "Load balancer {idd}\n");
     let line = BALANCERS

@@ -1,6 +1,6 @@
 //! A text of ours that nests too deeply is refused with its line, before a parser follows it down.
 
-use gone::domain::kinds::{Kinds, Source};
+use gone::domain::kinds::Source;
 use gone::domain::nesting::{first_too_deep, line_of};
 
 fn line(text: &str) -> Option<usize> {
@@ -44,7 +44,7 @@ fn what_closes_too_much_makes_no_room() {
 fn a_file_that_leads_the_parser_down_is_an_error_with_its_line() {
     let text = "a = {\n".to_owned() + &"[[a]]\n".repeat(20_000) + "b =\n" + &"[\n".repeat(20_000);
     let file = "deep.toml".to_owned();
-    let error = Kinds::from_sources([Source { file, text }]).unwrap_err();
+    let error = gone::cloud::read_kinds([Source { file, text }]).unwrap_err();
     let shown = error.to_string();
     assert!(shown.contains("deep.toml"), "{shown}");
     assert!(shown.contains("nested too deeply"), "{shown}");

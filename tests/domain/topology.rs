@@ -41,7 +41,7 @@ pub fn site() -> Site {
 impl Topology {
     pub fn new() -> Self {
         Self {
-            kinds: Kinds::load(&[]).unwrap(),
+            kinds: gone::cloud::load_kinds(&[]).unwrap(),
             rows: BTreeMap::new(),
             asked: Vec::new(),
             frozen: Frozen::default(),

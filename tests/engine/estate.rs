@@ -36,7 +36,7 @@ fn an_estate_has_every_kind_and_what_can_go_alone_does() {
         answer.to_string()
     });
     let is_there = |kind: &&Kind| {
-        let needed = kind.spec.requires_extension.as_ref();
+        let needed = kind.calls.extension();
         needed.is_none_or(|needed| loaded.contains(&format!("\"alias\":\"{needed}\"")))
     };
     let there = KINDS.iter().filter(is_there);

@@ -68,7 +68,8 @@ pub fn path_of(collection: &str) -> String {
 const BALANCERS: &str = "/v2.0/lbaas";
 
 /// Read once for all engines of a run.
-pub static KINDS: LazyLock<Arc<Kinds>> = LazyLock::new(|| Arc::new(Kinds::load(&[]).unwrap()));
+pub static KINDS: LazyLock<Arc<Kinds>> =
+    LazyLock::new(|| Arc::new(gone::cloud::load_kinds(&[]).unwrap()));
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Login {
@@ -170,7 +171,11 @@ impl Bench {
             site: home(),
             service: service.to_owned(),
         };
-        self.kinds = Arc::new(Kinds::load(&[source]).unwrap().at_home(Some(home)));
+        self.kinds = Arc::new(
+            gone::cloud::load_kinds(&[source])
+                .unwrap()
+                .at_home(Some(home)),
+        );
     }
 
     /// Calls are sent one after the other, so that a test knows which comes next.

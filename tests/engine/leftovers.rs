@@ -1,7 +1,7 @@
 //! A project goes with all that it has, and what gone does not look at is said (N19, P9).
 
 use super::harness::*;
-use gone::domain::kinds::{Kinds, Source};
+use gone::domain::kinds::Source;
 use gone::domain::model::PlanOptions;
 use serde_json::{Value, json};
 
@@ -183,15 +183,13 @@ fn n19_an_extension_that_the_cloud_lacks_costs_no_call_and_no_word() {
             file: "mine.toml".to_owned(),
             text: r#"
                 service = "network"
-                prefix = "/v2.0"
-                [kind.log]
+                defaults.call.prefix = "/v2.0"
+                [kind.log.list]
+                [kind.log.call]
                 requires_extension = "logging"
                 not_found = ["LogResourceNotFound"]
                 delete = { method = "DELETE", path = "/log/logs/{id}" }
-                [kind.log.list]
-                path = "/log/logs"
-                items = "logs"
-                item = "log"
+                list = { path = "/log/logs", items = "logs", item = "log" }
                 [[kind.log.reference]]
                 to = "project"
                 field = "project_id"
@@ -201,7 +199,7 @@ fn n19_an_extension_that_the_cloud_lacks_costs_no_call_and_no_word() {
             "#
             .to_owned(),
         };
-        bench.kinds = std::sync::Arc::new(Kinds::load(&[mine]).unwrap());
+        bench.kinds = std::sync::Arc::new(gone::cloud::load_kinds(&[mine]).unwrap());
         bench
             .run(async |client| {
                 let plan = client.plan("project", "demo").await;

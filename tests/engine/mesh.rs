@@ -261,7 +261,7 @@ impl Deployments {
                 file: format!("{service}.toml"),
                 text: format!("service = \"{service}\"\n{}", text_of(service)),
             });
-            Kinds::from_sources(sources.collect::<Vec<_>>()).unwrap()
+            gone::cloud::read_kinds(sources.collect::<Vec<_>>()).unwrap()
         };
         let start: DateTime<Utc> = "2026-01-02T03:04:05Z".parse().unwrap();
         let mut dice = fastrand::Rng::with_seed(seed);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use gone::control::{ControlError, Page, Query, query};
-use gone::domain::kinds::{Kinds, Source};
+use gone::domain::kinds::Source;
 use gone::domain::model::{DeletionState, ErrorClass, Plan, PlanOptions, RefusalRule};
 use gone::frontends::offline::doctor::log_in;
 use serde_json::{Value, json};
@@ -510,7 +510,7 @@ fn n19_the_project_itself_stays_where_gone_has_no_kinds_for_what_it_may_hold() {
         let mut bench = Bench::new(1);
         let shop = project(&bench, "shop");
         bench.kinds = Arc::new(
-            Kinds::load(&[Source {
+            gone::cloud::load_kinds(&[Source {
                 file: "more.toml".into(),
                 text: "service = \"network\"\n[not_covered]\nextensions = { external-net = \"kites\" }\n[kind]\n".into(),
             }])

@@ -19,7 +19,7 @@ use proptest::prelude::*;
 
 use super::mutate::{Case, fuzz, mutants};
 
-static KINDS: LazyLock<Kinds> = LazyLock::new(|| Kinds::load(&[]).unwrap());
+static KINDS: LazyLock<Kinds> = LazyLock::new(|| gone::cloud::load_kinds(&[]).unwrap());
 
 const STATUSES: [u16; 16] = [
     200, 201, 202, 204, 206, 301, 400, 401, 403, 404, 409, 413, 429, 500, 503, 599,

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gone::cloud::openstack::RestCalls;
 use gone::cloud::openstack::config::{CloudsConfig, Environment};
 use gone::control::TargetSpec;
-use gone::domain::kinds::{Kinds, Source};
+use gone::domain::kinds::Source;
 use gone::domain::model::{
     Action, KindName, Plan, PlanOptions, PlanStep, ResourceKey, Site, Target,
 };
@@ -164,11 +165,13 @@ fn kinds() {
         };
         let row =
             serde_json::json!({"id": "a", "name": "b", "device_id": "lb-a", "subports": [{}]});
-        match Kinds::load(std::slice::from_ref(&source)) {
+        match gone::cloud::load_kinds(std::slice::from_ref(&source)) {
             Ok(kinds) => {
                 let site = Site::region("a", "b");
                 for kind in kinds.iter() {
-                    kind.classify(409, "InUse", "in use by a");
+                    if let Some(calls) = kind.calls_of::<RestCalls>() {
+                        calls.classify(409, "InUse", "in use by a");
+                    }
                     kind.settling(&row);
                     kind.id_variables("a,b,c");
                     kinds.resources_in(&site, kinds.listed(kind), &row);

@@ -1,6 +1,5 @@
 //! Which resource a path names, and which resources a body.
 
-use gone::domain::kinds::Kinds;
 use gone::domain::model::KindName;
 use gone::frontends::gate::body::{parse, referred};
 use gone::frontends::gate::route::{Ambiguous, Named, Place, Routes};
@@ -28,7 +27,7 @@ fn collection(kind: &str) -> Result<Place, Ambiguous> {
 }
 
 fn routes(service: &str, root: &str) -> Routes {
-    Routes::new(&Kinds::load(&[]).unwrap(), service, root)
+    Routes::new(&gone::cloud::load_kinds(&[]).unwrap(), service, root)
 }
 
 #[test]

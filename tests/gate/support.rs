@@ -116,7 +116,7 @@ impl Stage {
         let configured = CloudsConfig::load(&environment).unwrap();
         let text = settings_text(&regions, more);
         let settings = parse(&text, "config.toml".as_ref()).unwrap();
-        let kinds = Arc::new(Kinds::load(&[]).unwrap());
+        let kinds = Arc::new(gone::cloud::load_kinds(&[]).unwrap());
         let clock = Clock::system();
         let tombstones = Arc::<Tombstones>::default();
         let options = Options {

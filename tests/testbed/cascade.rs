@@ -1,7 +1,7 @@
 //! A network goes with its cascade, and what must stay stays.
 use std::collections::BTreeSet;
 
-use gone::domain::kinds::{Kind, Kinds};
+use gone::domain::kinds::Kind;
 use serde_json::Value;
 
 use crate::api::{Holdings, text};
@@ -225,7 +225,7 @@ fn testbed_story_8_something_of_every_kind_goes_each_by_a_step_of_its_own() {
         .iter()
         .map(|step| step["kind"].as_str().unwrap())
         .collect();
-    let kinds = Kinds::load(&[]).unwrap();
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
     let loaded = bed.api.call("GET", "extensions", Value::Null);
     let loaded: BTreeSet<&str> = loaded["extensions"]
         .as_array()
@@ -234,7 +234,7 @@ fn testbed_story_8_something_of_every_kind_goes_each_by_a_step_of_its_own() {
         .map(|extension| extension["alias"].as_str().unwrap())
         .collect();
     let is_there = |kind: &&Kind| {
-        let needed = kind.spec.requires_extension.as_deref();
+        let needed = kind.calls.extension();
         needed.is_none_or(|needed| loaded.contains(needed))
     };
     let names = kinds.iter().filter(is_there);

@@ -12,14 +12,15 @@ use tokio::sync::{Mutex, OnceCell};
 use super::answers::{
     absent, failure, frozen, named, not_logged_in, not_shown, shown_nothing, unread, write_outcome,
 };
+use super::kinds::calls_of;
 use super::project_names::ProjectNames;
-use super::requests::{Part, parts, rendered, row_in, row_path, variables};
+use super::requests::{Part, RestList, rendered, variables};
 use super::{CallError, CloudConfig, ListRequest, Session, Transport};
 use crate::cloud::{
     Acted, Call, Cloud, CloudFailure, Fields, Freshness, ListRows, Listed, NameLookup, PAGE_ROWS,
     Row, SignedIn,
 };
-use crate::domain::kinds::{Kind, Kinds, ListSpec, Offer, lookup};
+use crate::domain::kinds::{Kind, Kinds, Offer, lookup};
 use crate::domain::model::{Answer, ErrorClass, Identity, Site};
 use crate::domain::policy::{Outcome, Retry};
 use crate::system::clock::Clock;
@@ -47,7 +48,8 @@ pub struct OpenStack {
 
 struct Connection {
     session: Session,
-    extensions: OnceCell<BTreeSet<String>>,
+    /// By service; asked once.
+    extensions: std::sync::Mutex<HashMap<String, Arc<OnceCell<BTreeSet<String>>>>>,
 }
 
 impl OpenStack {
@@ -117,7 +119,7 @@ impl OpenStack {
         let clock = self.clock.clone();
         let connection = Arc::new(Connection {
             session: Session::new(cloud, transport, Arc::new(move || clock.now())),
-            extensions: OnceCell::new(),
+            extensions: std::sync::Mutex::default(),
         });
         connected.insert(site.clone(), connection.clone());
         Ok(connection)
@@ -131,7 +133,7 @@ impl OpenStack {
         connection: &Connection,
         kind: &Kind,
     ) -> Result<bool, CloudFailure> {
-        if kind.needs_project {
+        if calls_of(kind)?.service.needs_project {
             let identity = connection.session.identity().await;
             let identity = identity.map_err(|error| not_logged_in(site, &error))?;
             if identity.project_id.is_none() {
@@ -142,22 +144,29 @@ impl OpenStack {
         if !offers.map_err(|error| failure(&error, None))? {
             return Ok(false);
         }
-        let Some(needed) = &kind.spec.requires_extension else {
+        let Some(needed) = kind.calls.extension() else {
             return Ok(true);
         };
         Ok(self.extensions(connection, kind).await?.contains(needed))
     }
 
     /// Returns the extensions of the kind's service; asked once.
-    async fn extensions<'c>(
+    async fn extensions(
         &self,
-        connection: &'c Connection,
+        connection: &Connection,
         kind: &Kind,
-    ) -> Result<&'c BTreeSet<String>, CloudFailure> {
-        connection
-            .extensions
+    ) -> Result<BTreeSet<String>, CloudFailure> {
+        let prefix = &calls_of(kind)?.service.prefix;
+        let of_service = {
+            let mut known = connection
+                .extensions
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            known.entry(kind.service.clone()).or_default().clone()
+        };
+        let extensions = of_service
             .get_or_try_init(|| async {
-                let path = format!("{}/extensions", kind.prefix);
+                let path = format!("{prefix}/extensions");
                 let request = connection.session.request(
                     &kind.service,
                     Method::GET,
@@ -177,24 +186,26 @@ impl OpenStack {
                 }
                 Ok(aliases)
             })
-            .await
+            .await;
+        extensions.cloned()
     }
 
     async fn list_part(
         &self,
         connection: &Connection,
-        (kind, list): (&Kind, &ListSpec),
+        list: &RestList<'_>,
         part: Part,
         rows_max: Option<usize>,
         listed: &mut (dyn FnMut(Listed) + Send),
     ) -> Result<Option<Identity>, CloudFailure> {
+        let kind = list.kind;
         let mut pages = connection.session.pages(ListRequest {
             service: &kind.service,
             path: &part.path,
-            items_key: &list.items,
+            items_key: &list.call.items,
             query: &part.query,
             page_limit: rows_max.map_or(PAGE_ROWS, |rows| rows.min(PAGE_ROWS)),
-            not_found: kind.spec.not_found.first().map(String::as_str),
+            not_found: list.calls.not_found.first().map(String::as_str),
             rows_max,
             deadline: self.call_timeout,
         });
@@ -289,9 +300,9 @@ impl Cloud for OpenStack {
             let extended = kinds
                 .iter()
                 .filter(|kind| kind.service == service)
-                .find(|kind| kind.spec.requires_extension.is_some());
+                .find(|kind| kind.calls.extension().is_some());
             let extensions = match extended {
-                Some(kind) => self.extensions(&connection, kind).await?.clone(),
+                Some(kind) => self.extensions(&connection, kind).await?,
                 None => BTreeSet::new(),
             };
             offer.covered.insert(service.to_owned(), extensions);
@@ -312,33 +323,29 @@ impl Cloud for OpenStack {
     ) -> Result<Option<Identity>, CloudFailure> {
         let connection = self.connection(request.site, false).await?;
         let kind = request.kind;
-        let Some(list) = &kind.spec.list else {
-            return Err(CloudFailure::configuration(format!(
-                "gone cannot list the kind {}",
-                kind.name
-            )));
-        };
+        let list = RestList::of(kind)?;
         if !self.has(request.site, &connection, kind).await? {
             return Ok(None);
         }
         let fields: Vec<(String, String)> = match request.fields {
             Fields::All => Vec::new(),
             Fields::Planning => list
+                .spec
                 .fields
                 .iter()
                 .map(|field| ("fields".to_owned(), field.clone()))
                 .collect(),
-            Fields::Id if list.fields.is_empty() => Vec::new(),
+            Fields::Id if list.spec.fields.is_empty() => Vec::new(),
             Fields::Id => vec![("fields".to_owned(), "id".to_owned())],
         };
         let mut identity: Option<Identity> = None;
-        for mut part in parts(kind, list, request.filter)? {
+        for mut part in list.parts(request.filter)? {
             part.query.extend(fields.iter().cloned());
             let now = self
-                .list_part(&connection, (kind, list), part, request.rows_max, listed)
+                .list_part(&connection, &list, part, request.rows_max, listed)
                 .await;
             let now = match now {
-                Err(failed) if failed.status == Some(403) && list.own_only => {
+                Err(failed) if failed.status == Some(403) && list.spec.own_only => {
                     return self.own(&request, &connection, listed).await;
                 }
                 Err(failed) if failed.status == Some(403) => {
@@ -367,12 +374,7 @@ impl Cloud for OpenStack {
 
     async fn read(&self, site: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure> {
         let connection = self.connection(site, false).await?;
-        let Some(list) = &kind.spec.list else {
-            return Err(CloudFailure::configuration(format!(
-                "gone cannot read the kind {} by id",
-                kind.name
-            )));
-        };
+        let list = RestList::of(kind)?;
         if !self.has(site, &connection, kind).await? {
             return Ok(Row {
                 row: None,
@@ -381,13 +383,13 @@ impl Cloud for OpenStack {
             });
         }
         let variables = kind.id_variables(id);
-        let path = row_path(kind, list, &variables)?;
+        let path = list.row_path(&variables)?;
         let answer = connection
             .session
             .request(&kind.service, Method::GET, &path, None, self.call_timeout)
             .await;
         match answer {
-            Ok(answer) => match row_in(&answer.json, list) {
+            Ok(answer) => match list.row_in(&answer.json) {
                 Some(row @ Value::Object(_)) => {
                     let mut row = row.clone();
                     kind.complete(&mut row, &variables);
@@ -398,7 +400,7 @@ impl Cloud for OpenStack {
                     })
                 }
                 _ => {
-                    let item = list.item.as_deref().unwrap_or("id");
+                    let item = list.call.item.as_deref().unwrap_or("id");
                     let message = format!("{site}: GET {path}: the answer has no \"{item}\"");
                     Err(unread(answer, message))
                 }

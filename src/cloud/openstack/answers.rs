@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 
+use super::kinds::{AnswerRule, calls_of};
 use super::{AuthError, CallError, Identity as TokenIdentity, Reason, RemoteError};
 use crate::cloud::{Call, CloudFailure};
 use crate::domain::kinds::Kind;
@@ -28,7 +29,8 @@ pub(super) fn absent(
     };
     let error_type = remote.kind.as_deref().unwrap_or_default();
     let said = (remote.status, error_type, remote.message.as_str());
-    let known = remote.own && kind.is_not_found(said, variables);
+    let calls = calls_of(kind).ok()?;
+    let known = remote.own && calls.is_not_found(said, variables);
     known.then(|| (remote.status, remote.identity.as_deref().map(frozen)))
 }
 
@@ -38,11 +40,7 @@ pub(super) fn named(error: &CallError, call: &Call<'_>) -> Vec<(KindName, String
     let Some(remote) = error.remote() else {
         return Vec::new();
     };
-    let rule = call.kind.classify(
-        remote.status,
-        remote.kind.as_deref().unwrap_or_default(),
-        &remote.message,
-    );
+    let rule = rule_for(remote, call.kind);
     let Some(kind) = rule.and_then(|rule| rule.ids.clone()) else {
         return Vec::new();
     };
@@ -86,7 +84,8 @@ pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) 
 
 /// The failure for a list that the service refuses, with the roles that it wants.
 pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> CloudFailure {
-    let wants = match kind.shown_to.as_str() {
+    let shown_to = calls_of(kind).map(|calls| calls.service.shown_to.as_str());
+    let wants = match shown_to.unwrap_or_default() {
         "" => String::new(),
         roles => format!("; it requires {roles}"),
     };
@@ -205,10 +204,15 @@ fn is_throttled(remote: &RemoteError) -> bool {
     remote.status == 429 || (remote.status == 413 && remote.retry_after.is_some())
 }
 
-fn refused(remote: &RemoteError, kind: Option<&Kind>) -> (Retry, ErrorClass) {
+/// Returns the kind's first rule that the answer matches.
+fn rule_for<'k>(remote: &RemoteError, kind: &'k Kind) -> Option<&'k AnswerRule> {
     let error_type = remote.kind.as_deref().unwrap_or_default();
-    let rule = kind.and_then(|kind| kind.classify(remote.status, error_type, &remote.message));
-    match rule {
+    let calls = calls_of(kind).ok()?;
+    calls.classify(remote.status, error_type, &remote.message)
+}
+
+fn refused(remote: &RemoteError, kind: Option<&Kind>) -> (Retry, ErrorClass) {
+    match kind.and_then(|kind| rule_for(remote, kind)) {
         Some(rule) => taken_up(rule.class),
         None if remote.status >= 500 => (Retry::Unavailable, ErrorClass::Unavailable),
         None => (Retry::Never, ErrorClass::Fatal),

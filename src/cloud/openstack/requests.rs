@@ -6,8 +6,9 @@ use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
+use super::kinds::{CallTemplate, FilterValues, ListCall, RestCalls, calls_of};
 use crate::cloud::{Call, CloudFailure};
-use crate::domain::kinds::{CallTemplate, FilterValues, Kind, ListSpec, NULL, fill};
+use crate::domain::kinds::{Kind, ListSpec, NULL, fill};
 use crate::domain::model::Action;
 use crate::domain::plan::ListFilter;
 
@@ -41,63 +42,110 @@ impl Part {
     }
 }
 
-/// Returns the lists that together ask for all values of a filter; without a filter, one that asks for
-/// everything.
-pub(super) fn parts(
-    kind: &Kind,
-    list: &ListSpec,
-    filter: Option<&ListFilter>,
-) -> Result<Vec<Part>, CloudFailure> {
-    let plain = plain_parts(kind, list, filter)?.into_iter();
-    let plain: Vec<Part> = plain.map(|part| part.with(&list.always)).collect();
-    let also = list.also.iter();
-    let also = also.flat_map(|more| plain.iter().map(move |part| part.with(more)));
-    let also: Vec<Part> = also.collect();
-    Ok(plain.into_iter().chain(also).collect())
+/// How the rows of a kind are read over REST.
+pub(super) struct RestList<'k> {
+    pub(super) kind: &'k Kind,
+    pub(super) spec: &'k ListSpec,
+    pub(super) calls: &'k RestCalls,
+    pub(super) call: &'k ListCall,
 }
 
-fn plain_parts(
-    kind: &Kind,
-    list: &ListSpec,
-    filter: Option<&ListFilter>,
-) -> Result<Vec<Part>, CloudFailure> {
-    let at = |query: Vec<(String, String)>| Part {
-        path: format!("{}{}", kind.prefix, list.path),
-        query,
-        variables: BTreeMap::new(),
-    };
-    if let Some(within) = &list.within {
-        let Some(filter) = filter.filter(|filter| filter.key == *within) else {
-            let name = &kind.name;
-            return Err(CloudFailure::configuration(format!(
-                "{name} has no list of its own: name the resource that it belongs to ({within})"
-            )));
-        };
-        let parts = filter.values.iter().map(|value| {
-            let variables = BTreeMap::from([(within.clone(), value.clone())]);
-            Ok(Part {
-                path: list_path(kind, list, &variables)?,
-                query: Vec::new(),
-                variables,
-            })
-        });
-        return parts.collect();
+impl<'k> RestList<'k> {
+    /// # Errors
+    /// The kind is another provider's, or is not listed.
+    pub(super) fn of(kind: &'k Kind) -> Result<Self, CloudFailure> {
+        let calls = calls_of(kind)?;
+        match (&kind.spec.list, &calls.list) {
+            (Some(spec), Some(call)) => Ok(Self {
+                kind,
+                spec,
+                calls,
+                call,
+            }),
+            _ => Err(CloudFailure::configuration(format!(
+                "gone cannot list the kind {}",
+                kind.name
+            ))),
+        }
     }
-    let Some(filter) = filter else {
-        return Ok(vec![at(Vec::new())]);
-    };
-    let pair = |value: String| (filter.key.clone(), value);
-    let repeated = |values: &[String]| at(values.iter().cloned().map(pair).collect());
-    let listed = |values: &[String]| {
-        let quoted: Vec<String> = values.iter().map(|value| quoted(value)).collect();
-        at(vec![pair(format!("in:{}", quoted.join(",")))])
-    };
-    let runs = runs_of(&filter.values, filter.key.len() + 2);
-    Ok(match kind.values_of(&filter.key) {
-        FilterValues::Single => filter.values.chunks(1).map(repeated).collect(),
-        FilterValues::Repeated => runs.into_iter().map(repeated).collect(),
-        FilterValues::Listed => runs.into_iter().map(listed).collect(),
-    })
+
+    /// Returns the lists that together ask for all values of a filter; without a filter, one that asks for
+    /// everything.
+    pub(super) fn parts(&self, filter: Option<&ListFilter>) -> Result<Vec<Part>, CloudFailure> {
+        let plain = self.plain_parts(filter)?.into_iter();
+        let plain: Vec<Part> = plain.map(|part| part.with(&self.call.always)).collect();
+        let also = self.call.also.iter();
+        let also = also.flat_map(|more| plain.iter().map(move |part| part.with(more)));
+        let also: Vec<Part> = also.collect();
+        Ok(plain.into_iter().chain(also).collect())
+    }
+
+    fn plain_parts(&self, filter: Option<&ListFilter>) -> Result<Vec<Part>, CloudFailure> {
+        let at = |query: Vec<(String, String)>| Part {
+            path: format!("{}{}", self.calls.service.prefix, self.call.path),
+            query,
+            variables: BTreeMap::new(),
+        };
+        if let Some(within) = &self.spec.within {
+            let Some(filter) = filter.filter(|filter| filter.key == *within) else {
+                let name = &self.kind.name;
+                return Err(CloudFailure::configuration(format!(
+                    "{name} has no list of its own: name the resource that it belongs to ({within})"
+                )));
+            };
+            let parts = filter.values.iter().map(|value| {
+                let variables = BTreeMap::from([(within.clone(), value.clone())]);
+                Ok(Part {
+                    path: self.path(&variables)?,
+                    query: Vec::new(),
+                    variables,
+                })
+            });
+            return parts.collect();
+        }
+        let Some(filter) = filter else {
+            return Ok(vec![at(Vec::new())]);
+        };
+        let pair = |value: String| (filter.key.clone(), value);
+        let repeated = |values: &[String]| at(values.iter().cloned().map(pair).collect());
+        let listed = |values: &[String]| {
+            let quoted: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+            at(vec![pair(format!("in:{}", quoted.join(",")))])
+        };
+        let runs = runs_of(&filter.values, filter.key.len() + 2);
+        Ok(match self.calls.values_of(&filter.key) {
+            FilterValues::Single => filter.values.chunks(1).map(repeated).collect(),
+            FilterValues::Repeated => runs.into_iter().map(repeated).collect(),
+            FilterValues::Listed => runs.into_iter().map(listed).collect(),
+        })
+    }
+
+    fn path(&self, variables: &BTreeMap<String, String>) -> Result<String, CloudFailure> {
+        let path = fill(&self.call.path, &escaped(variables)).map_err(|name| {
+            CloudFailure::configuration(format!(
+                "{}: its list's path needs \"{name}\"",
+                self.kind.name
+            ))
+        })?;
+        Ok(format!("{}{path}", self.calls.service.prefix))
+    }
+
+    /// Returns the path of one row: below the list, under its id or the last part of that.
+    pub(super) fn row_path(
+        &self,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<String, CloudFailure> {
+        let last = self.spec.id.last().and_then(|name| variables.get(name));
+        let last = utf8_percent_encode(last.map_or("", String::as_str), SEGMENT);
+        Ok(format!("{}/{last}", self.path(variables)?))
+    }
+
+    pub(super) fn row_in<'j>(&self, answer: &'j Value) -> Option<&'j Value> {
+        match &self.call.item {
+            Some(item) => answer.get(item),
+            None => answer.get(self.spec.id.last()?).map(|_| answer),
+        }
+    }
 }
 
 /// Quotes a value for Glance, which reads a list of values: an unquoted comma ends a value.
@@ -133,35 +181,6 @@ fn escaped(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn list_path(
-    kind: &Kind,
-    list: &ListSpec,
-    variables: &BTreeMap<String, String>,
-) -> Result<String, CloudFailure> {
-    let path = fill(&list.path, &escaped(variables)).map_err(|name| {
-        CloudFailure::configuration(format!("{}: its list's path needs \"{name}\"", kind.name))
-    })?;
-    Ok(format!("{}{path}", kind.prefix))
-}
-
-/// Returns the path of one row: below the list, under its id or the last part of that.
-pub(super) fn row_path(
-    kind: &Kind,
-    list: &ListSpec,
-    variables: &BTreeMap<String, String>,
-) -> Result<String, CloudFailure> {
-    let last = list.id.last().and_then(|name| variables.get(name));
-    let last = utf8_percent_encode(last.map_or("", String::as_str), SEGMENT);
-    Ok(format!("{}/{last}", list_path(kind, list, variables)?))
-}
-
-pub(super) fn row_in<'j>(answer: &'j Value, list: &ListSpec) -> Option<&'j Value> {
-    match &list.item {
-        Some(item) => answer.get(item),
-        None => answer.get(list.id.last()?).map(|_| answer),
-    }
-}
-
 /// Returns the variables that the call's templates may name.
 pub(super) fn variables(call: &Call<'_>) -> BTreeMap<String, String> {
     let mut variables = call.vars.clone();
@@ -173,16 +192,16 @@ pub(super) fn rendered(
     call: &Call<'_>,
     plain: &BTreeMap<String, String>,
 ) -> Result<(Method, String, Option<Value>), CloudFailure> {
-    let spec = &call.kind.spec;
+    let calls = calls_of(call.kind)?;
     let name = &call.kind.name;
     // No other call is sent instead: a kind without a call for the action is an error (P1).
     let template: Option<&CallTemplate> = match call.action {
-        Action::Enable => spec.enable.as_ref().map(|enable| &enable.call),
+        Action::Enable => calls.enable.as_ref(),
         // A call that would take more than the planned resource is never sent (N17).
         Action::Delete | Action::Detach if call.kind.takes_one(call.vars) => {
-            spec.delete_one.as_ref()
+            calls.delete_one.as_ref()
         }
-        Action::Delete | Action::Detach => spec.delete.as_ref(),
+        Action::Delete | Action::Detach => calls.delete.as_ref(),
         // The cloud clears references by itself.
         Action::Unset => None,
     };
@@ -212,7 +231,7 @@ pub(super) fn rendered(
             call.kind.name, template.method
         ))
     })?;
-    Ok((method, format!("{}{path}", call.kind.prefix), body))
+    Ok((method, format!("{}{path}", calls.service.prefix), body))
 }
 
 fn fill_body(body: &Value, variables: &BTreeMap<String, String>) -> Result<Value, String> {

@@ -145,7 +145,7 @@ impl Kinds {
 
     fn extensions_of_kinds(&self, service: &str) -> BTreeSet<&str> {
         let kinds = self.kinds.values().filter(|kind| kind.service == service);
-        let needed = kinds.filter_map(|kind| kind.spec.requires_extension.as_deref());
+        let needed = kinds.filter_map(|kind| kind.calls.extension());
         needed.collect()
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ActionWord, AnswerRule, Kind, Kinds, OnDelete, OneOf, Reference};
+use super::{ActionWord, Kind, Kinds, OnDelete, OneOf, Reference};
 use crate::domain::text::did_you_mean;
 
 /// Returns the first name of a path: `fixed_ips` of `fixed_ips[].subnet_id`.
@@ -16,7 +16,6 @@ impl Kinds {
     /// A field names something that rows never show; the message gives the nearest name that they do show.
     pub(super) fn validate_takes_effect(&self, kind: &Kind) -> Result<(), String> {
         let spec = &kind.spec;
-        validate_answers(&kind.answers)?;
         if spec.stays.is_some() {
             let without_delete = [
                 ("action", spec.action != ActionWord::Delete),
@@ -176,31 +175,4 @@ impl Kinds {
             did_you_mean(name, shown)
         ))
     }
-}
-
-/// Refuses a rule that is never reached, because an earlier one matches the same answers.
-fn validate_answers(answers: &[AnswerRule]) -> Result<(), String> {
-    for (at, rule) in answers.iter().enumerate() {
-        let earlier = answers.get(..at).unwrap_or_default();
-        if earlier.iter().any(|wider| covers(wider, rule)) {
-            return Err(format!(
-                "answer: the rule for status {}, type {}, text {} is never read: an earlier rule \
-                 matches the same answers",
-                rule.status.map_or("any".to_owned(), |it| it.to_string()),
-                rule.kind.as_deref().unwrap_or("any"),
-                rule.text.as_deref().unwrap_or("any"),
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn covers(wider: &AnswerRule, rule: &AnswerRule) -> bool {
-    let text = match (&wider.text, &rule.text) {
-        (None, _) => true,
-        (Some(part), Some(whole)) => whole.contains(part.as_str()),
-        (Some(_), None) => false,
-    };
-    text && (wider.status.is_none() || wider.status == rule.status)
-        && (wider.kind.is_none() || wider.kind == rule.kind)
 }

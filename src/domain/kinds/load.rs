@@ -1,16 +1,17 @@
 //! Reads and validates kinds files; an error names file, line and the nearest valid word.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use toml::Spanned;
 
 use super::coverage::{Coverage, NotCovered, NothingToCover};
-use super::native;
+use super::native::{self, RegistryCalls};
 use super::{
-    ActionWord, AnswerRule, CallTemplate, Created, FilterValues, Kind, KindName, KindSpec, Kinds,
-    ListSpec, OnDelete, Reference, Runbook, value,
+    ActionWord, Kind, KindName, KindSpec, Kinds, ListSpec, OnDelete, Provider, Reference, Runbook,
+    Settles, value,
 };
 use crate::domain::nesting::{TOO_DEEP, first_too_deep, line_of};
 use crate::domain::text::did_you_mean;
@@ -34,28 +35,13 @@ pub struct KindsError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// The first of those that gone has, if it is not said.
+    provider: Option<String>,
     service: String,
-    #[serde(default)]
-    prefix: String,
-    #[serde(default)]
-    also_at: Vec<String>,
-    #[serde(default)]
-    values: FilterValues,
-    #[serde(default)]
-    listed: Vec<String>,
-    uploads: Option<String>,
-    #[serde(default = "all_methods")]
-    methods: Vec<String>,
-    #[serde(default)]
-    needs_project: bool,
-    #[serde(default)]
-    shown_to: String,
     #[serde(default)]
     imports: Vec<String>,
     #[serde(default)]
-    deleting: BTreeMap<String, String>,
-    #[serde(default, rename = "answer")]
-    answers: Vec<AnswerRule>,
+    defaults: Defaults,
     #[serde(default)]
     not_covered: NotCovered,
     #[serde(default)]
@@ -63,83 +49,79 @@ struct File {
     kind: BTreeMap<KindName, Spanned<KindSpec>>,
 }
 
-/// The methods of a service whose file lists none.
-fn all_methods() -> Vec<String> {
-    ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
-        .map(str::to_owned)
-        .into()
+/// What holds for all kinds of a file that do not say otherwise.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Defaults {
+    #[serde(default)]
+    deleting: BTreeMap<String, String>,
+    settles: Option<Settles>,
+    /// The reference of a kind with `in_project = true`.
+    in_project: Option<Reference>,
+    /// For the provider.
+    #[serde(rename = "call")]
+    _call: Option<IgnoredAny>,
 }
 
-const EMBEDDED: &[(&str, &str)] = &[
-    (
-        "kinds/openstack/identity.toml",
-        include_str!("../../../assets/kinds/openstack/identity.toml"),
-    ),
-    (
-        "kinds/openstack/image.toml",
-        include_str!("../../../assets/kinds/openstack/image.toml"),
-    ),
-    (
-        "kinds/openstack/load-balancer.toml",
-        include_str!("../../../assets/kinds/openstack/load-balancer.toml"),
-    ),
-    (
-        "kinds/openstack/network.toml",
-        include_str!("../../../assets/kinds/openstack/network.toml"),
-    ),
-    (
-        "kinds/openstack/network-more.toml",
-        include_str!("../../../assets/kinds/openstack/network-more.toml"),
-    ),
-];
+impl Source {
+    /// Reads the file as TOML.
+    ///
+    /// # Errors
+    /// It is no such file, or nested too deep; with the line, and the nearest word.
+    pub fn parse<F: DeserializeOwned>(&self) -> Result<F, KindsError> {
+        let failed = |line, message| KindsError {
+            file: self.file.clone(),
+            line,
+            message,
+        };
+        if let Some(at) = first_too_deep(&self.text) {
+            return Err(failed(line_of(&self.text, at.start), TOO_DEEP.to_owned()));
+        }
+        toml::from_str(&self.text).map_err(|error| {
+            let line = error
+                .span()
+                .map_or(1, |span| line_of(&self.text, span.start));
+            failed(line, with_nearest(error.message()))
+        })
+    }
+}
 
 impl Kinds {
-    /// Loads the built-in kinds and the user's. A later file replaces a kind of the same name only if it says
+    /// Reads kinds files in their order. A later file replaces a kind of the same name only if it says
     /// `override = true`.
-    pub fn load(more: &[Source]) -> Result<Self, KindsError> {
-        let embedded = EMBEDDED.iter().map(|(file, text)| Source {
-            file: (*file).to_owned(),
-            text: (*text).to_owned(),
-        });
-        Self::from_sources(embedded.chain(more.iter().cloned()))
-    }
-
-    pub fn from_sources(sources: impl IntoIterator<Item = Source>) -> Result<Self, KindsError> {
+    pub fn read(
+        sources: impl IntoIterator<Item = Source>,
+        providers: &[&dyn Provider],
+    ) -> Result<Self, KindsError> {
         let mut kinds = BTreeMap::new();
         let mut coverage = Coverage::default();
         // The origin of each kind, for errors that only show when all are known.
         let mut origins = BTreeMap::new();
         for source in sources {
-            if let Some(at) = first_too_deep(&source.text) {
-                return Err(KindsError {
-                    line: line_of(&source.text, at.start),
-                    file: source.file,
-                    message: TOO_DEEP.to_owned(),
-                });
-            }
-            let file: File =
-                toml::from_str(&source.text).map_err(|error| parse_error(&source, &error))?;
+            let file: File = source.parse()?;
+            let provider = named(file.provider.as_deref(), providers);
+            let provider = provider.map_err(|message| KindsError {
+                file: source.file.clone(),
+                line: 1,
+                message,
+            })?;
+            let mut calls = provider.calls(&source)?;
             coverage.add(&file.service, file.not_covered, file.nothing_to_cover);
             for (name, spec) in file.kind {
                 let line = line_of(&source.text, spec.span().start);
                 let mut spec = spec.into_inner();
-                if spec.deleting.is_empty() {
-                    spec.deleting.clone_from(&file.deleting);
-                }
-                let mut answers = spec.answers.clone();
-                answers.extend(file.answers.iter().cloned());
+                file.defaults
+                    .fold_into(&mut spec)
+                    .map_err(|message| KindsError {
+                        file: source.file.clone(),
+                        line,
+                        message: format!("kind \"{name}\": {message}"),
+                    })?;
+                let calls = calls.remove(&name);
                 let kind = Kind {
+                    calls: calls.unwrap_or_else(|| Arc::new(RegistryCalls { kind: name.clone() })),
                     name: name.clone(),
                     service: file.service.clone(),
-                    answers,
-                    prefix: file.prefix.clone(),
-                    also_at: file.also_at.clone(),
-                    uploads: file.uploads.clone(),
-                    methods: file.methods.clone(),
-                    values: file.values,
-                    listed: file.listed.clone(),
-                    needs_project: file.needs_project,
-                    shown_to: file.shown_to.clone(),
                     imports: file.imports.clone(),
                     spec,
                 };
@@ -201,47 +183,24 @@ impl Kinds {
         for takes in &spec.takes {
             self.known("takes.kind", &takes.kind)?;
         }
-        for rule in &kind.answers {
-            if let Some(ids) = &rule.ids {
-                self.known("answer.ids", ids)?;
-            }
-        }
         for guard in &spec.guards {
             if let Some(kind) = &guard.left_in {
                 self.known("guard.left_in", kind)?;
             }
         }
-        match (&spec.delete, &spec.stays, spec.goes_with) {
-            (Some(delete), None, None) | (Some(delete), Some(_), Some(_)) => {
-                self.validate_call(kind, "delete", delete)?;
-            }
-            (None, Some(_), None) => {}
+        let deletes = kind.calls.can(kind.action());
+        match (deletes, &spec.stays, spec.goes_with) {
+            (true, None, None) | (true, Some(_), Some(_)) | (false, Some(_), None) => {}
             (_, _, Some(_)) => {
-                return Err("\"goes_with\" is for a kind that has \"delete\" and \"stays\"".into());
-            }
-            _ => return Err("needs either \"delete\" or \"stays\"".into()),
-        }
-        if spec.delete.is_some() && spec.not_found.is_empty() && spec.not_found_says.is_empty() {
-            return Err(
-                "needs \"not_found\" or \"not_found_says\": absence is never assumed".into(),
-            );
-        }
-        if let Some(one) = &spec.delete_one {
-            self.validate_call(kind, "delete_one", one)?;
-            if spec.delete.is_none() || spec.derived.as_ref().is_none_or(|it| it.each.is_none()) {
                 return Err(
-                    "\"delete_one\" requires \"delete\", and \"each\" of \"derived\"".into(),
+                    "\"goes_with\" is for a kind that has a delete call and \"stays\"".into(),
                 );
             }
+            _ => return Err("needs either a delete call or \"stays\"".into()),
         }
-        for template in &spec.not_found_says {
-            validate_variables(kind, "not_found_says", value::variables(template))?;
-        }
-        if let Some(enable) = &spec.enable {
-            self.validate_call(kind, "enable.call", &enable.call)?;
-        }
-        for created in &spec.created {
-            validate_created(spec, created)?;
+        kind.calls.validate(kind)?;
+        for named in kind.calls.kinds() {
+            self.known("call.answer.ids", named)?;
         }
         match &spec.runbook {
             Some(runbook) => validate_runbook(runbook),
@@ -366,11 +325,42 @@ impl Kinds {
             )
         })
     }
+}
 
-    fn validate_call(&self, kind: &Kind, field: &str, call: &CallTemplate) -> Result<(), String> {
-        validate_method(field, &call.method)?;
-        validate_variables(kind, field, call.variables().iter().map(String::as_str))
+impl Defaults {
+    fn fold_into(&self, spec: &mut KindSpec) -> Result<(), String> {
+        if spec.deleting.is_empty() {
+            spec.deleting.clone_from(&self.deleting);
+        }
+        if spec.settles.is_none() {
+            spec.settles.clone_from(&self.settles);
+        }
+        match (spec.in_project, &self.in_project) {
+            (true, Some(reference)) => spec.references.push(reference.clone()),
+            (true, None) => {
+                return Err("in_project: the file has no \"defaults.in_project\"".into());
+            }
+            (false, _) => {}
+        }
+        Ok(())
     }
+}
+
+/// Returns the provider of this name, or the first.
+fn named<'p>(
+    name: Option<&str>,
+    providers: &[&'p dyn Provider],
+) -> Result<&'p dyn Provider, String> {
+    let is_it = |it: &&&dyn Provider| name.is_none_or(|name| it.name() == name);
+    providers.iter().find(is_it).copied().ok_or_else(|| {
+        let name = name.unwrap_or_default();
+        let known: Vec<&str> = providers.iter().map(|it| it.name()).collect();
+        format!(
+            "provider: unknown provider \"{name}\"{}; known: {}",
+            did_you_mean(name, known.iter().copied()),
+            known.join(", ")
+        )
+    })
 }
 
 /// Checks that a kind has `override = true` exactly when an earlier file defines it.
@@ -388,38 +378,6 @@ fn validate_override(
             did_you_mean(kind.name.as_str(), origins.keys().map(KindName::as_str))
         )),
         (Some(_), true) | (None, false) => Ok(()),
-    }
-}
-
-fn validate_method(field: &str, method: &String) -> Result<(), String> {
-    const METHODS: [&str; 4] = ["DELETE", "PUT", "POST", "PATCH"];
-    if METHODS.contains(&method.as_str()) {
-        return Ok(());
-    }
-    Err(format!(
-        "{field}.method: \"{method}\" is not one of {}{}",
-        METHODS.join(", "),
-        did_you_mean(method, METHODS)
-    ))
-}
-
-/// Checks that it names every part of the kind's id.
-fn validate_created(spec: &KindSpec, created: &Created) -> Result<(), String> {
-    validate_method("created", &created.method)?;
-    let listed = spec.list.as_ref().map(|list| list.id.len());
-    let derived = spec.derived.as_ref().map(|derived| derived.id.len());
-    let parts = listed.or(derived).unwrap_or_default();
-    if created.id.len() != parts {
-        return Err(format!("created.id: its ids have {parts} parts"));
-    }
-    let known: Vec<&str> = value::variables(&created.path).collect();
-    let mut named = created.id.iter().flat_map(|part| value::variables(part));
-    match named.find(|name| !known.contains(name)) {
-        None => Ok(()),
-        Some(name) => Err(format!(
-            "created.id: no variable \"{{{name}}}\" in its path{}",
-            did_you_mean(name, known)
-        )),
     }
 }
 
@@ -466,57 +424,16 @@ fn validate_runbook(runbook: &Runbook) -> Result<(), String> {
     }
 }
 
-fn validate_variables<'n>(
-    kind: &Kind,
-    field: &str,
-    mut names: impl Iterator<Item = &'n str>,
-) -> Result<(), String> {
-    match names.find(|name| !kind.variables().any(|known| known == *name)) {
-        None => Ok(()),
-        Some(name) => Err(format!(
-            "{field}: no variable \"{{{name}}}\"{}",
-            did_you_mean(name, kind.variables())
-        )),
-    }
-}
-
 impl Kind {
     /// Returns the variables that templates may name: `id` and its parts, `cascade`, and those that a derived
     /// kind sets.
-    fn variables(&self) -> impl Iterator<Item = &str> {
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
         let derived = self.spec.derived.iter();
         let set = derived.flat_map(|derived| derived.set.keys());
         let parts = self.spec.list.iter().flat_map(|list| &list.id);
         ["id", "cascade"]
             .into_iter()
             .chain(set.chain(parts).map(String::as_str))
-    }
-}
-
-impl CallTemplate {
-    pub(in crate::domain) fn variables(&self) -> Vec<String> {
-        let mut names: Vec<String> = value::variables(&self.path).map(str::to_owned).collect();
-        let mut rest: Vec<&Value> = self.body.iter().collect();
-        while let Some(value) = rest.pop() {
-            match value {
-                Value::String(text) if text == value::NULL => {}
-                Value::String(text) => names.extend(value::variables(text).map(str::to_owned)),
-                Value::Array(elements) => rest.extend(elements),
-                Value::Object(fields) => rest.extend(fields.values()),
-                _ => {}
-            }
-        }
-        names
-    }
-}
-
-fn parse_error(source: &Source, error: &toml::de::Error) -> KindsError {
-    KindsError {
-        file: source.file.clone(),
-        line: error
-            .span()
-            .map_or(1, |span| line_of(&source.text, span.start)),
-        message: with_nearest(error.message()),
     }
 }
 

@@ -1,29 +1,25 @@
 //! Kinds as data: what the engine knows about a cloud, read from `assets/kinds/**/*.toml`.
 //!
-//! A kind says how its resources are listed, read and deleted, what they refer to and what happens to them
-//! when that goes, and what the cloud's answers mean. The language is a closed list of operators:
+//! A kind says what its resources refer to, what happens to them when that goes, and how a delete settles. Its `call`
+//! section says how they are listed, read and deleted, and what the cloud's answers mean, in words that only its
+//! provider understands ([`KindCalls`]; OpenStack's are in `cloud/openstack/kinds.rs`). The rest is a closed list of
+//! operators:
 //!
 //! | operator | meaning |
 //! |---|---|
-//! | `values`, `listed` | of a service: whether a filter may be repeated or takes a single value; the filters that take several values as a list |
-//! | `also` | filters without which a list leaves some rows out, and with which it shows only those: each is a list of its own |
-//! | `always` | filters that every list needs, since it leaves rows out without them |
 //! | `admin_fields` | fields that rows show only to admins |
-//! | `also_at` | of a service: other prefixes under which clients find the same resources |
-//! | `methods` | of a service: the closed list of what a gate forwards to it; anything else is 405 |
 //! | `ids` | how an id of the kind is spelled in a path: `plain` (the default) or `text` |
-//! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
-//! | `deleting` | of a service or a kind: the fields that show readers that a resource is being deleted |
+//! | `provider` | of a file: whose kinds these are; the first that gone has, if it is not said |
+//! | `defaults` | of a file: what holds for all its kinds that do not say otherwise (`deleting`, `settles`, `call`) |
+//! | `in_project` | the kind has the reference of `defaults.in_project` |
+//! | `deleting` | of a file or a kind: the fields that show readers that a resource is being deleted |
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
 //! | `when`, `to_when` | a condition: each path, of the row or of its target, has one of these values, compared as text; a value that ends in `*` is a prefix |
 //! | `partial` | of an `unset` reference: the resource still holds its other targets (N18) |
 //! | `of_service` | of a reference: a service made the resource, in its own project (N20) |
-//! | `delete_one` | the call that takes one resource out of a row that holds several of the kind (N17) |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
 //! | `join` | copies fields of a row of another kind, found by id |
 //! | `native` | a native kind: a deployment keeps its resources in its registry, with these fields |
-//! | `needs_project` | of a service: it shows nothing to a login without a project (for the system, for a domain) |
-//! | `shown_to` | of a service: the roles without which it refuses to show anything |
 //! | `own_only` | of a list: a login that may not list is shown the one resource that it is for |
 //! | `by_project` | of a list: false if listing by project would change something |
 //! | `unknown` | a resource that its service does not know may still own others, and is found through those |
@@ -33,8 +29,6 @@
 //! | `within` | the cloud lists the kind only below its parent (an image's members); a row may leave the parent's id out |
 //! | `match` | the value `equals` one of the target, with or without a prefix; in addition, an address is `in_cidr` of the target |
 //! | `find` | the server-side filter that finds the referrers of many targets at once |
-//! | call template | method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |
-//! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
 //! | `enable` | a call that must come before the delete while `when` holds; with `unless_role`, only for a login without that role |
 //! | `names` | fields by which a request refers to a resource, but a row does not |
 //! | `takes` | resources that go along with this one, after it |
@@ -45,16 +39,15 @@
 //! | `unpinned_by` | the edge whose removal ends a blocking reference, so that the referrer stays: for the purge ladder only, never in a plan |
 //! | `runbook` | the manual steps for one id, when no call helps |
 //! | `stays` | the resource stays, and only what belongs to it goes (a project); with the plan option that it `goes_with`, it goes too |
-//! | `created` | the calls that create a resource under an id that may be used again (M6) |
 //! | `incarnation` | the field that tells a resource from one re-created under the same id (I10) |
 //! | `override` | replaces the kind of this name that an earlier file defines; without it that is an error |
 //! | `owner` | the field that says what a resource serves; a change of it is drift |
-//! | `requires_extension` | the extension without which a cloud has no resources of the kind |
 //! | `not_covered` | of a file: `resources` of its service, `extensions` and `services` that have no kinds, with what they hold; a project's plan names them (N19) |
 //! | `nothing_to_cover` | of a file: `extensions` and `services` that hold nothing of a project beyond the kinds |
 //!
 //! Anything else is a new named operator here with a table test, never an expression language.
 
+mod calls;
 mod coverage;
 mod effect;
 mod load;
@@ -63,18 +56,19 @@ mod spec;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use calls::{AnswerClass, KindCalls, Provider};
 pub use coverage::{Offer, not_looked_at};
 pub use load::{KindsError, Source};
 pub use native::{IN_USE, INCARNATION, NOT_FOUND, base, refer_to, referred};
 pub use spec::{
-    ActionWord, AnswerClass, AnswerRule, CallTemplate, Created, DerivedSpec, EnableSpec, FieldSpec,
-    FilterValues, Find, GuardRule, IdSpelling, Join, KindSpec, ListSpec, Match, NativeSpec,
-    OnDelete, OneOf, PlanOption, Reference, Runbook, Settles, Takes,
+    ActionWord, DerivedSpec, EnableSpec, FieldSpec, Find, GuardRule, IdSpelling, Join, KindSpec,
+    ListSpec, Match, NativeSpec, OnDelete, OneOf, PlanOption, Reference, Runbook, Settles, Takes,
 };
-pub use value::{NULL, created_at, fill, lookup, lookup_one, text, variables};
+pub use value::{NULL, created_at, fill, lookup, lookup_one, text, values, variables};
 
 use super::model::{Action, KindName, Resource, ResourceKey, Site};
 
@@ -101,31 +95,15 @@ pub struct Home {
     pub service: String,
 }
 
-/// One kind: what its file says, with the file's service and answers folded in.
+/// One kind: what its file says, with the file's defaults folded in.
 #[derive(Clone, Debug)]
 pub struct Kind {
     pub name: KindName,
     /// The catalog's service type: `network`.
     pub service: String,
     pub spec: KindSpec,
-    /// The kind's own rules, then those of its file.
-    pub answers: Vec<AnswerRule>,
-    /// Prepended to every path: `/v2.0`.
-    pub prefix: String,
-    /// Other prefixes under which clients find the same resources.
-    pub also_at: Vec<String>,
-    /// The media type of clients' uploads.
-    pub uploads: Option<String>,
-    /// The methods that a gate forwards to its service.
-    pub methods: Vec<String>,
-    /// How its service takes several values of a filter, if not as a list.
-    pub values: FilterValues,
-    /// The filters whose values it takes as a list.
-    pub listed: Vec<String>,
-    /// Whether its service shows nothing to a login without a project, or refuses it.
-    pub needs_project: bool,
-    /// The roles to which its service shows anything, in words; empty if it does so for any login.
-    pub shown_to: String,
+    /// How its provider lists and deletes it.
+    pub calls: Arc<dyn KindCalls>,
     /// Other services to whose kinds the kinds of its service refer.
     pub imports: Vec<String>,
 }
@@ -144,29 +122,6 @@ pub enum Bond {
     Part,
     /// That, or a cascade deletes the resource before the other (N9).
     Child,
-}
-
-impl Created {
-    /// Returns the ids under which a call creates resources, from the variables of its path and from what its
-    /// body, or its answer, says.
-    pub fn ids(&self, variables: &BTreeMap<String, String>, body: &Value) -> Vec<String> {
-        let elements = match &self.each {
-            Some(each) => value::values(body, &format!("{each}[]")),
-            None => vec![body],
-        };
-        let id_in = |element: &Value| {
-            let parts = self.id.iter().map(|part| {
-                let variable = part.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
-                match (variable, part.strip_prefix("each.")) {
-                    (Some(variable), _) => variables.get(variable).cloned(),
-                    (None, Some(path)) if self.each.is_some() => lookup_one(element, path),
-                    (None, _) => lookup_one(body, part),
-                }
-            });
-            parts.collect::<Option<Vec<_>>>().map(|it| it.join(","))
-        };
-        elements.into_iter().filter_map(id_in).collect()
-    }
 }
 
 impl Kinds {
@@ -297,7 +252,7 @@ impl Kind {
 
     /// Whether a call must take this resource alone out of a row that holds several of its kind (N17).
     pub fn takes_one(&self, variables: &BTreeMap<String, String>) -> bool {
-        self.spec.delete_one.is_some() && variables.contains_key(ONE_OF_SEVERAL)
+        self.calls.takes_one() && variables.contains_key(ONE_OF_SEVERAL)
     }
 
     /// Returns the names of the parts of its id, in the order of the id.
@@ -322,54 +277,6 @@ impl Kind {
             OnDelete::Block | OnDelete::Unset | OnDelete::Dangling => false,
         };
         self.spec.references.iter().filter(is_such)
-    }
-
-    /// Returns the first of this kind's rules that an answer matches.
-    pub fn classify(&self, status: u16, error_type: &str, message: &str) -> Option<&AnswerRule> {
-        self.answers.iter().find(|rule| {
-            rule.status.is_none_or(|wanted| wanted == status)
-                && rule
-                    .kind
-                    .as_deref()
-                    .is_none_or(|wanted| wanted == error_type)
-                && rule
-                    .text
-                    .as_deref()
-                    .is_none_or(|part| message.contains(part))
-        })
-    }
-
-    /// Returns the error type by which its service refuses to delete a resource in use.
-    pub fn in_use_type(&self, blocker: Option<&KindName>) -> Option<&str> {
-        let blocked = |rule: &&AnswerRule| rule.class == AnswerClass::Blocked;
-        let types = self.answers.iter().filter(blocked);
-        let typed = types.filter_map(|rule| Some((rule.ids.as_ref(), rule.kind.as_deref()?)));
-        let typed: Vec<_> = typed.collect();
-        let mut named = typed
-            .iter()
-            .filter(|(ids, _)| ids.is_some() && *ids == blocker);
-        match (named.next(), &typed[..]) {
-            (Some((_, named)), _) | (None, [(_, named)]) => Some(named),
-            (None, _) => None,
-        }
-    }
-
-    /// Whether its delete call has `{cascade}`, by which the service deletes the dependents itself.
-    pub fn cascades_by_itself(&self) -> bool {
-        let delete = self.spec.delete.as_ref();
-        delete.is_some_and(|call| call.path.contains("{cascade}"))
-    }
-
-    /// Whether a 404 of this type and message says that this very resource is not there (I13).
-    pub fn is_not_found(
-        &self,
-        (status, error_type, message): (u16, &str, &str),
-        variables: &BTreeMap<String, String>,
-    ) -> bool {
-        let says = |template: &String| fill(template, variables).is_ok_and(|text| text == message);
-        status == 404
-            && (self.spec.not_found.iter().any(|known| known == error_type)
-                || self.spec.not_found_says.iter().any(says))
     }
 
     /// Whether a row shows the incarnation in the step's variables, and not one that was re-created under its
@@ -398,35 +305,22 @@ impl Kind {
     /// Whether its ids are natural keys, which a re-created resource gets again (M). A tombstone then says
     /// nothing about the resource that exists after the deletion's end.
     pub fn has_natural_key(&self) -> bool {
-        !self.spec.created.is_empty() || self.is_native()
+        self.calls.creates_by_id() || self.is_native()
     }
 
     /// Whether a resource that exists under the id of a deleted one has certainly come back, and is swept
     /// (T14). A natural key may then belong to another resource.
     pub fn is_swept(&self) -> bool {
-        self.spec.delete.is_some() && self.id_filter() == Some("id") && !self.is_native()
-    }
-
-    /// Returns the path prefixes under which clients find it.
-    pub fn prefixes(&self) -> impl Iterator<Item = &String> {
-        [&self.prefix].into_iter().chain(&self.also_at)
-    }
-
-    /// Returns how several values of this filter are sent.
-    pub fn values_of(&self, filter: &str) -> FilterValues {
-        match self.listed.iter().any(|listed| listed == filter) {
-            true => FilterValues::Listed,
-            false => self.values,
-        }
+        self.calls.can(self.action()) && self.id_filter() == Some("id") && !self.is_native()
     }
 
     /// Returns the number of values of this filter above which the whole kind is listed instead, if that is
     /// possible.
     pub fn values_max(&self, filter: &str) -> usize {
-        match self.values_of(filter) {
+        match self.calls.takes_several(filter) {
             _ if self.is_listed_within() => usize::MAX,
-            FilterValues::Single => SINGLE_VALUES_MAX,
-            FilterValues::Repeated | FilterValues::Listed => FILTER_VALUES_MAX,
+            true => FILTER_VALUES_MAX,
+            false => SINGLE_VALUES_MAX,
         }
     }
 
@@ -469,14 +363,6 @@ impl Kind {
         let fields = &self.spec.list.as_ref()?.id;
         let parts: Option<Vec<String>> = fields.iter().map(|it| lookup_one(row, it)).collect();
         Some(parts?.join(","))
-    }
-
-    /// Returns the resource in an answer that shows one of this listed kind.
-    pub fn item_in<'v>(&self, answer: &'v mut Value) -> Option<&'v mut Value> {
-        match &self.spec.list.as_ref()?.item {
-            Some(item) => answer.get_mut(item),
-            None => Some(answer),
-        }
     }
 
     /// Returns the project that a row of this listed kind belongs to; empty if the cloud names none.
@@ -531,7 +417,7 @@ impl Kind {
             parts.map(|parts| parts.join(","))
         };
         let ids: BTreeSet<String> = elements.iter().filter_map(id_of).collect();
-        let several = self.spec.delete_one.is_some() && ids.len() > 1;
+        let several = self.calls.takes_one() && ids.len() > 1;
         elements
             .iter()
             .filter_map(|element| {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::spec::{ActionWord, CallTemplate, Find, KindSpec, ListSpec, OnDelete, Reference};
-use super::{Home, Kind, Kinds};
-use crate::domain::model::{KindName, Site};
+use super::spec::{ActionWord, Find, KindSpec, ListSpec, OnDelete, Reference};
+use super::{AnswerClass, Home, Kind, KindCalls, Kinds};
+use crate::domain::model::{Action, KindName, Site, StepError};
 use crate::domain::text::did_you_mean;
 
 /// The error type for a resource that does not exist.
@@ -122,6 +122,35 @@ pub fn base(field: &str) -> &str {
     field.strip_suffix("[]").unwrap_or(field)
 }
 
+/// The calls of a native kind, which the registry of its deployment answers.
+#[derive(Debug)]
+pub(super) struct RegistryCalls {
+    pub(super) kind: KindName,
+}
+
+impl KindCalls for RegistryCalls {
+    fn validate(&self, _: &Kind) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn can(&self, action: Action) -> bool {
+        matches!(action, Action::Delete | Action::Unset)
+    }
+
+    fn takes_several(&self, _: &str) -> bool {
+        true
+    }
+
+    fn meaning(&self, _: &StepError) -> Option<AnswerClass> {
+        None
+    }
+
+    fn line(&self, variables: &BTreeMap<String, String>) -> Option<String> {
+        let id = variables.get("id")?;
+        Some(format!("DELETE /resources/{}/{id}", self.kind))
+    }
+}
+
 /// Fills in what follows from `native`.
 ///
 /// # Errors
@@ -162,30 +191,18 @@ pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
             when: BTreeMap::new(),
         });
     }
-    let path = format!("/resources/{}", kind.name);
-    spec.delete = Some(CallTemplate {
-        method: "DELETE".to_owned(),
-        path: format!("{path}/{{id}}"),
-        body: None,
-    });
     spec.list = Some(ListSpec {
-        path,
-        items: "data".to_owned(),
-        item: None,
         fields: Vec::new(),
         id: vec!["id".to_owned()],
         name: "name".to_owned(),
         project: "project_id".to_owned(),
         within: None,
-        also: Vec::new(),
         own_only: false,
         by_project: true,
-        always: BTreeMap::new(),
         tagged: None,
         by_id: true,
         scope: None,
     });
-    spec.not_found = vec![NOT_FOUND.to_owned()];
     spec.incarnation = Some(INCARNATION.to_owned());
     spec.deleting = BTreeMap::from([("status".to_owned(), "DELETING".to_owned())]);
     Ok(())
@@ -196,16 +213,13 @@ fn validate_alone(spec: &KindSpec) -> Result<(), String> {
     let others = [
         ("list", spec.list.is_some()),
         ("derived", spec.derived.is_some()),
-        ("delete", spec.delete.is_some()),
+        ("call", spec.call.is_some()),
         ("action", spec.action != ActionWord::Delete),
         ("stays", spec.stays.is_some()),
         ("settles", spec.settles.is_some()),
-        ("delete_one", spec.delete_one.is_some()),
         ("enable", spec.enable.is_some()),
         ("takes", !spec.takes.is_empty()),
-        ("created", !spec.created.is_empty()),
         ("incarnation", spec.incarnation.is_some()),
-        ("requires_extension", spec.requires_extension.is_some()),
     ];
     match others.iter().find(|(_, has)| *has) {
         Some((other, _)) => Err(format!("\"{other}\" cannot be combined with \"native\"")),

@@ -2,24 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::domain::model::{KindName, PlanOptions};
-
-/// How a service takes several values of a filter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FilterValues {
-    /// `id=A&id=B`.
-    #[default]
-    Repeated,
-    /// One call for each.
-    Single,
-    /// `id=in:A,B`.
-    #[serde(skip)]
-    Listed,
-}
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,19 +19,16 @@ pub struct KindSpec {
     /// How its ids are spelled in a path (T22).
     #[serde(default)]
     pub ids: IdSpelling,
-    /// How it is listed; a kind has this, `derived` or `native`.
+    /// How its rows are read; a kind has this, `derived` or `native`.
     pub list: Option<ListSpec>,
     pub derived: Option<DerivedSpec>,
     /// Its resources are kept in the registry of a deployment; how they are listed and deleted follows from
     /// that.
     pub native: Option<NativeSpec>,
-    /// The delete call. A kind has this or `stays`; with `goes_with`, which says when it does not stay, it
-    /// has both.
-    pub delete: Option<CallTemplate>,
-    /// The call for a row that holds several of these, where `delete` would take them all (N17). It does not
-    /// name the row, so the row is read just before, to check that it still holds the planned one (I10).
-    pub delete_one: Option<CallTemplate>,
-    /// Why it is not deleted itself.
+    /// How its provider lists and deletes it, in the provider's own words; a native kind has none.
+    pub call: Option<IgnoredAny>,
+    /// Why it is not deleted itself. A kind has this or a delete call; with `goes_with`, which says when it does
+    /// not stay, it has both.
     pub stays: Option<String>,
     /// The plan option with which it is deleted too, after everything that belongs to it.
     pub goes_with: Option<PlanOption>,
@@ -61,25 +45,16 @@ pub struct KindSpec {
     pub enable: Option<EnableSpec>,
     #[serde(default, rename = "reference")]
     pub references: Vec<Reference>,
+    /// Whether it has the reference to its project that the file gives for its kinds.
+    #[serde(default)]
+    pub in_project: bool,
     #[serde(default)]
     pub takes: Vec<Takes>,
-    #[serde(default, rename = "answer")]
-    pub answers: Vec<AnswerRule>,
-    /// Error types that mean: this very resource does not exist (I13).
-    #[serde(default)]
-    pub not_found: Vec<String>,
-    /// The same for services whose errors have no type: whole messages, with `{variables}`.
-    #[serde(default)]
-    pub not_found_says: Vec<String>,
     #[serde(default, rename = "guard")]
     pub guards: Vec<GuardRule>,
     /// Fields of a request's body that name a resource, beside the references: field → kinds (T17).
     #[serde(default)]
     pub names: BTreeMap<String, Vec<KindName>>,
-    /// For ids that may be used again: the calls that create a resource under its id (M6).
-    #[serde(default)]
-    pub created: Vec<Created>,
-    pub requires_extension: Option<String>,
     /// For ids that may be used again (image and project): a field that differs then. It is read just before
     /// the call (I10).
     pub incarnation: Option<String>,
@@ -123,11 +98,6 @@ impl IdSpelling {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListSpec {
-    pub path: String,
-    /// The key of the array in the answer.
-    pub items: String,
-    /// The key of the object when one resource is read by `{path}/{id}`; none if the answer is the object.
-    pub item: Option<String>,
     /// The fields of a row that planning needs, requested with `fields=`; empty if the service does not
     /// support that.
     #[serde(default)]
@@ -144,13 +114,6 @@ pub struct ListSpec {
     /// The filter without which the kind is not listed: it stands in the path (`/images/{image_id}/members`),
     /// and is the first part of the id.
     pub within: Option<String>,
-    /// Filters without which a list leaves some rows out, and with which it shows only those: each is a list
-    /// of its own.
-    #[serde(default)]
-    pub also: Vec<BTreeMap<String, String>>,
-    /// Filters that are sent with every list, since it leaves rows out without them.
-    #[serde(default)]
-    pub always: BTreeMap<String, String>,
     /// The filter that finds resources with one of several tags; none if rows have no tags.
     pub tagged: Option<String>,
     /// Whether a login that may not list is shown the one resource that it is for: its own project.
@@ -267,28 +230,6 @@ pub enum OneOf {
     One(Value),
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CallTemplate {
-    pub method: String,
-    pub path: String,
-    pub body: Option<Value>,
-}
-
-/// A call that creates resources of a kind whose ids may be used again.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Created {
-    pub method: String,
-    /// The path, with variables for parts of the id.
-    pub path: String,
-    /// An array in the body, each of whose elements creates one.
-    pub each: Option<String>,
-    /// The parts of the id: a `{variable}` of the path, or a path in the body; in the element under
-    /// `each.`.
-    pub id: Vec<String>,
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionWord {
@@ -297,11 +238,11 @@ pub enum ActionWord {
     Detach,
 }
 
+/// A call that must come before the delete.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnableSpec {
     pub when: BTreeMap<String, OneOf>,
-    pub call: CallTemplate,
     /// If set, the call is only for a login without this role.
     pub unless_role: Option<String>,
     /// The word of the plan for what was done: `port web` is *enabled* first.
@@ -466,36 +407,4 @@ pub struct GuardRule {
     pub only_left: bool,
     /// The plan option with which the rule does not apply.
     pub unless: Option<PlanOption>,
-}
-
-/// A rule for answers. The first match wins; an absent key matches everything.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AnswerRule {
-    pub status: Option<u16>,
-    #[serde(rename = "type")]
-    pub kind: Option<String>,
-    /// A text in the message.
-    pub text: Option<String>,
-    pub class: AnswerClass,
-    /// The kind of the ids that the message lists.
-    pub ids: Option<KindName>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AnswerClass {
-    /// A blocker exists: for the retry queue (I1).
-    Blocked,
-    /// In progress: snoozed, without using an attempt (I6).
-    Pending,
-    /// Throttled or down: retried as such.
-    Unavailable,
-    /// The service failed on this call: retried by the retry schedule.
-    Failed,
-    /// The login has lost its rights; the site is paused (N13).
-    Auth,
-    Fatal,
-    /// The resource is no longer what was planned.
-    Drift,
 }

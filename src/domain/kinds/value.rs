@@ -10,7 +10,7 @@ use serde_json::Value;
 pub const NULL: &str = "{null}";
 
 /// Returns all values under a dotted path; `[]` steps into each element of an array.
-pub(super) fn values<'v>(row: &'v Value, path: &str) -> Vec<&'v Value> {
+pub fn values<'v>(row: &'v Value, path: &str) -> Vec<&'v Value> {
     let mut here = vec![row];
     for part in path.split('.') {
         let (key, each) = match part.strip_suffix("[]") {

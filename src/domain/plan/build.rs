@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::graph::layers;
 use super::listed_rows::{ListedRow, Texts};
 use super::{Fate, Frozen, Link, PlanNode, Planner, taken_keys};
-use crate::domain::kinds::{CallTemplate, EnableSpec, GuardRule, Kind, OnDelete};
+use crate::domain::kinds::{EnableSpec, GuardRule, Kind, OnDelete};
 use crate::domain::mapping::{CopiedBy, Mapped, original_of};
 use crate::domain::model::{
     Action, Blocker, Compared, Identity, Left, Plan, PlanStep, Refusal, RefusalRule, ResourceKey,
@@ -726,11 +726,7 @@ impl Planner<'_> {
         let mut vars = kind.id_variables(&key.id);
         // The call has the id already.
         vars.remove("id");
-        let delete = kind.spec.delete.iter().chain(&kind.spec.delete_one);
-        if delete
-            .flat_map(CallTemplate::variables)
-            .any(|it| it == "cascade")
-        {
+        if kind.calls.cascades_by_itself() {
             vars.insert("cascade".to_owned(), self.options.cascade.to_string());
         }
         if let Some(field) = &kind.spec.incarnation

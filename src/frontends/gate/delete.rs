@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::cloud::openstack::RestCalls;
 use crate::system::listener::Arriving;
 use chrono::TimeDelta;
 use http::{HeaderValue, Response, StatusCode, Uri, header, request};
@@ -74,7 +75,7 @@ impl Gate {
             return self.pass(head, streamed(body)).await;
         };
         // A service with a cascade of its own also gives its own answer.
-        let by_itself = kind.cascades_by_itself();
+        let by_itself = kind.calls.cascades_by_itself();
         let cascade = flag(&head.uri, "cascade")?;
         let park = flag(&head.uri, "park")? == Some(true);
         let has_dependents = self.kinds.referrers(&named.kind).next().is_some();
@@ -290,7 +291,8 @@ impl Gate {
         let mut blockers = deletion.refused.iter();
         let by = blockers.find_map(|refused| refused.blocker.as_ref().map(|it| &it.kind));
         let kind = self.kinds.get(&named.kind);
-        let kind = kind.and_then(|kind| kind.in_use_type(by));
+        let calls = kind.and_then(Kind::calls_of::<RestCalls>);
+        let kind = calls.and_then(|calls| calls.in_use_type(by));
         self.in_use(named, &deletion.note, kind, Some(deletion.id))
     }
 
@@ -309,7 +311,8 @@ impl Gate {
             escape(&named.id)
         );
         let kind = self.kinds.get(&named.kind);
-        let own = kind.and_then(|kind| kind.in_use_type(None));
+        let calls = kind.and_then(Kind::calls_of::<RestCalls>);
+        let own = calls.and_then(|calls| calls.in_use_type(None));
         let said = said.filter(|said| !said.is_empty());
         Refusal {
             deletion,

@@ -14,8 +14,8 @@ use serde_json::Value;
 use super::Gate;
 use super::refusal::Refusal;
 use super::route::Named;
-use crate::cloud::openstack::{CallError, ListRequest};
-use crate::domain::kinds::{Bond, FilterValues, Kind};
+use crate::cloud::openstack::{CallError, FilterValues, ListRequest, RestCalls, item_in};
+use crate::domain::kinds::{Bond, Kind};
 use crate::domain::model::{KindName, Phase};
 
 /// Length of the longest chain of parts: a rule of a policy of a listener of a balancer.
@@ -170,13 +170,15 @@ impl Gate {
         ids: impl Iterator<Item = &String>,
         bond: Bond,
     ) -> Result<Vec<Value>, Refusal> {
-        let Some(list) = &kind.spec.list else {
+        let calls = kind.calls_of::<RestCalls>();
+        let call = calls.and_then(|calls| calls.list.as_ref());
+        let (Some(list), Some(calls), Some(call)) = (&kind.spec.list, calls, call) else {
             return Ok(Vec::new());
         };
         let ids: Vec<&String> = ids.collect();
-        let together = list.by_id && list.within.is_none() && list.also.is_empty();
+        let together = list.by_id && list.within.is_none() && call.also.is_empty();
         let mut rows = Vec::new();
-        if !together || kind.values_of("id") == FilterValues::Single {
+        if !together || calls.values_of("id") == FilterValues::Single {
             for id in ids {
                 rows.extend(self.row_of(kind, id).await?);
             }
@@ -187,10 +189,10 @@ impl Gate {
         if list.fields.is_empty() {
             fields.clear();
         }
-        let path = format!("{}{}", kind.prefix, list.path);
+        let path = format!("{}{}", calls.service.prefix, call.path);
         for ids in ids.chunks(IDS_TOGETHER) {
             let ids: Vec<&str> = ids.iter().map(|id| id.as_str()).collect();
-            let filter: Vec<(&str, String)> = match kind.values_of("id") {
+            let filter: Vec<(&str, String)> = match calls.values_of("id") {
                 FilterValues::Listed => vec![("id", format!("in:{}", ids.join(",")))],
                 FilterValues::Repeated | FilterValues::Single => {
                     ids.iter().map(|id| ("id", (*id).to_owned())).collect()
@@ -205,10 +207,10 @@ impl Gate {
             let listed = self.session.list(ListRequest {
                 service: &kind.service,
                 path: &path,
-                items_key: &list.items,
+                items_key: &call.items,
                 query: &query,
                 page_limit: PAGE_ROWS,
-                not_found: kind.spec.not_found.first().map(String::as_str),
+                not_found: calls.not_found.first().map(String::as_str),
                 rows_max: None,
                 deadline: self.call_timeout,
             });
@@ -228,7 +230,7 @@ impl Gate {
             .session
             .request(&kind.service, Method::GET, &path, None, self.call_timeout);
         match read.await {
-            Ok(mut answer) => Ok(kind.item_in(&mut answer.json).map(Value::take)),
+            Ok(mut answer) => Ok(item_in(kind, &mut answer.json).map(Value::take)),
             Err(error) => {
                 self.unless_unseen(kind, &error)?;
                 Ok(None)

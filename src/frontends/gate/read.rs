@@ -14,6 +14,7 @@ use super::route::{Named, Place};
 use super::rules::{Asker, Operation, Ruling, ruling};
 use super::threads::Yielder;
 use super::{Gate, Out, threads};
+use crate::cloud::openstack::{RestCalls, item_in};
 use crate::control::query;
 use crate::control::traffic::Met;
 use crate::domain::kinds::{Bond, Kind, Kinds, Reference};
@@ -115,7 +116,7 @@ impl Gate {
         let Some(mut json) = json else {
             return self.unfiltered(answered, is_head);
         };
-        let Some(row) = kind.item_in(&mut json) else {
+        let Some(row) = item_in(kind, &mut json) else {
             return self.unfiltered(answered, is_head);
         };
         let mut shown = row.take();
@@ -144,7 +145,7 @@ impl Gate {
             _ => return Ok(answered.relay()),
         }
         asked.strip(&mut shown);
-        if let Some(row) = kind.item_in(&mut json) {
+        if let Some(row) = item_in(kind, &mut json) {
             *row = shown;
         }
         let mut response = answered.with_json(json).await;
@@ -201,7 +202,7 @@ impl Gate {
         let Some(mut json) = json.filter(|_| answered.head.status == StatusCode::OK) else {
             return Ok(answered.relay());
         };
-        let row = kind.item_in(&mut json).and_then(Value::as_object_mut);
+        let row = item_in(kind, &mut json).and_then(Value::as_object_mut);
         if let Some(row) = row {
             show_deleting(kind, row, &fields);
         }
@@ -239,7 +240,10 @@ impl Gate {
             let hidden = |field: &String| !admin && kind.spec.admin_fields.contains(field);
             row.retain(|field, _| fields.wants(field) && !hidden(field));
         }
-        let item = kind.spec.list.as_ref().and_then(|list| list.item.as_ref());
+        let list = kind
+            .calls_of::<RestCalls>()
+            .and_then(|calls| calls.list.as_ref());
+        let item = list.and_then(|list| list.item.as_ref());
         Ok(Some(Whole::json_of(&match item {
             Some(item) => json!({ item: row }),
             None => row,
@@ -446,7 +450,7 @@ impl Wanted {
     /// The kind, and the key of the rows in a page.
     fn kind_in<'k>(&self, kinds: &'k Kinds) -> Option<(&'k Kind, &'k str)> {
         let kind = kinds.get(&self.kind)?;
-        let list = kind.spec.list.as_ref()?;
+        let list = kind.calls_of::<RestCalls>()?.list.as_ref()?;
         Some((kind, &list.items))
     }
 }

@@ -6,6 +6,7 @@ use http_body_util::{Either, Full};
 use serde_json::json;
 
 use super::Out;
+use crate::cloud::openstack::RestCalls;
 use crate::control::ControlError;
 use crate::control::traffic::Met;
 use crate::domain::kinds::{Kind, fill};
@@ -77,13 +78,12 @@ impl Refusal {
 
     /// Returns a 404 in the words of the kind's own service.
     pub(super) fn not_found(kind: &Kind, id: &str) -> Self {
-        let says = kind.spec.not_found_says.first();
+        let calls = kind.calls_of::<RestCalls>();
+        let says = calls.and_then(|calls| calls.not_found_says.first());
         let said = says.and_then(|says| fill(says, &kind.id_variables(id)).ok());
         Self {
-            kind: kind
-                .spec
-                .not_found
-                .first()
+            kind: calls
+                .and_then(|calls| calls.not_found.first())
                 .map_or_else(|| "HTTPNotFound".to_owned(), String::clone),
             message: said.unwrap_or_else(|| {
                 format!("{} {} could not be found.", title(&kind.name), escape(id))

@@ -7,9 +7,8 @@ use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::domain::kinds::{
-    ActionWord, CallTemplate, Created, IdSpelling, Kind, Kinds, fill, variables,
-};
+use crate::cloud::openstack::{Created, RestCalls};
+use crate::domain::kinds::{ActionWord, IdSpelling, Kind, Kinds, fill, variables};
 use crate::domain::model::KindName;
 
 /// The characters that are escaped in one segment of a path.
@@ -126,7 +125,8 @@ impl Routes {
         let creates = listed()
             .flat_map(|kind| CreatePattern::all_of(kind, root))
             .collect();
-        let methods = listed().flat_map(|kind| kind.methods.iter().cloned());
+        let methods = listed().filter_map(Kind::calls_of::<RestCalls>);
+        let methods = methods.flat_map(|calls| calls.service.methods.iter().cloned());
         let methods = methods.collect();
         let mut references: BTreeMap<String, BTreeSet<KindName>> = BTreeMap::new();
         for reference in kinds.iter().flat_map(|kind| &kind.spec.references) {
@@ -284,24 +284,30 @@ fn detaching<'k>(
     kind: &'k Kind,
     root: &'k str,
 ) -> impl Iterator<Item = (String, Vec<Segment>)> + 'k {
-    let is_of_its_own = |call: &&CallTemplate| !call.path.ends_with('}');
-    let call = kind.spec.delete.iter().find(is_of_its_own);
-    let call = call.filter(|_| kind.spec.action == ActionWord::Detach);
-    call.into_iter().flat_map(move |call| {
-        kind.prefixes().map(move |prefix| {
-            let path = pattern(&format!("{root}{prefix}{}", call.path));
-            (call.method.clone(), path)
+    let detaches = kind.spec.action == ActionWord::Detach;
+    let calls = kind.calls_of::<RestCalls>().filter(|_| detaches);
+    calls.into_iter().flat_map(move |calls| {
+        let call = calls.delete.as_ref();
+        let call = call.filter(|call| !call.path.ends_with('}'));
+        call.into_iter().flat_map(move |call| {
+            calls.prefixes().map(move |prefix| {
+                let path = pattern(&format!("{root}{prefix}{}", call.path));
+                (call.method.clone(), path)
+            })
         })
     })
 }
 
 impl CreatePattern {
     fn all_of<'k>(kind: &'k Kind, root: &'k str) -> impl Iterator<Item = Self> + 'k {
-        kind.prefixes().flat_map(move |prefix| {
-            kind.spec.created.iter().map(move |created| Self {
-                kind: kind.name.clone(),
-                segments: pattern(&format!("{root}{prefix}{}", created.path)),
-                created: created.clone(),
+        let calls = kind.calls_of::<RestCalls>().into_iter();
+        calls.flat_map(move |calls| {
+            calls.prefixes().flat_map(move |prefix| {
+                calls.created.iter().map(move |created| Self {
+                    kind: kind.name.clone(),
+                    segments: pattern(&format!("{root}{prefix}{}", created.path)),
+                    created: created.clone(),
+                })
             })
         })
     }
@@ -309,12 +315,16 @@ impl CreatePattern {
 
 impl Pattern {
     fn all_of<'k>(kind: &'k Kind, root: &'k str) -> impl Iterator<Item = Self> + 'k {
-        kind.prefixes()
-            .filter_map(move |prefix| Self::of(kind, root, prefix))
+        let calls = kind.calls_of::<RestCalls>().into_iter();
+        calls.flat_map(move |calls| {
+            let prefixes = calls.prefixes();
+            prefixes.filter_map(move |prefix| Self::of((kind, calls), root, prefix))
+        })
     }
 
-    fn of(kind: &Kind, root: &str, prefix: &str) -> Option<Self> {
+    fn of((kind, calls): (&Kind, &RestCalls), root: &str, prefix: &str) -> Option<Self> {
         let list = kind.spec.list.as_ref()?;
+        let path = &calls.list.as_ref()?.path;
         let parent = list.within.as_ref().and_then(|within| {
             let mut references = kind.spec.references.iter();
             references
@@ -323,7 +333,7 @@ impl Pattern {
         });
         Some(Self {
             kind: kind.name.clone(),
-            segments: pattern(&format!("{root}{prefix}{}", list.path)),
+            segments: pattern(&format!("{root}{prefix}{path}")),
             parent,
             ids: kind.spec.ids,
         })
@@ -333,15 +343,16 @@ impl Pattern {
 /// Returns the path of a resource of a listed kind, below the service's endpoint.
 pub(super) fn path_of(kind: &Kind, id: &str) -> Option<String> {
     let list = kind.spec.list.as_ref()?;
+    let calls = kind.calls_of::<RestCalls>()?;
     let encoded = |id: &str| utf8_percent_encode(id, SEGMENT).to_string();
     let parts = kind.id_variables(id);
     let parts = parts
         .iter()
         .map(|(name, part)| (name.clone(), encoded(part)));
     let parts: BTreeMap<String, String> = parts.collect();
-    let below = fill(&list.path, &parts).ok()?;
+    let below = fill(&calls.list.as_ref()?.path, &parts).ok()?;
     let last = list.id.last().and_then(|part| parts.get(part))?;
-    Some(format!("{}{below}/{last}", kind.prefix))
+    Some(format!("{}{below}/{last}", calls.service.prefix))
 }
 
 /// Splits a kind's path into segments.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::time::Duration;
 
+use crate::cloud::openstack::{RestCalls, item_in};
 use crate::system::listener::Arriving;
 use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode, header, request};
@@ -429,7 +430,7 @@ impl Gate {
         match answered.head.status {
             StatusCode::OK => {
                 let mut json = answered.json().await;
-                let item = json.as_mut().and_then(|json| kind.item_in(json));
+                let item = json.as_mut().and_then(|json| item_in(kind, json));
                 match item.filter(|item| item.is_object()) {
                     Some(item) => Ok(Some(item.take())),
                     // An answer that cannot be read does not mean that the resource is absent (P7).
@@ -509,7 +510,8 @@ impl Gate {
             _ => None,
         };
         let media = text_of(head, header::CONTENT_TYPE.as_str());
-        kind.and_then(|kind| kind.uploads.as_deref())
+        kind.and_then(|kind| kind.calls_of::<RestCalls>())
+            .and_then(|calls| calls.service.uploads.as_deref())
             .is_some_and(|uploads| media.starts_with(uploads))
     }
 }

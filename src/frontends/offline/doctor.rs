@@ -439,7 +439,7 @@ async fn shows_nothing(
     for kind in kinds.iter() {
         let list = kind.spec.list.as_ref();
         let is_plain = list.is_some_and(|list| list.within.is_none() && !list.own_only);
-        if is_plain && kind.spec.requires_extension.is_none() && !kind.is_native() {
+        if is_plain && kind.calls.extension().is_none() && !kind.is_native() {
             services.entry(&kind.service).or_insert(kind);
         }
     }

@@ -75,7 +75,7 @@ impl Schema {
             text: self.file_of(service),
         });
         let filled = services.filter(|source| source.text.contains("[kind."));
-        Kinds::from_sources(filled).unwrap()
+        gone::cloud::read_kinds(filled).unwrap()
     }
 
     fn file_of(&self, service: usize) -> String {
@@ -109,11 +109,11 @@ impl Schema {
             let end = match kind.stays {
                 true => "stays = \"it is not ours\"".to_owned(),
                 false => {
-                    format!("delete = {{ method = \"DELETE\", path = \"/k{number}/{{id}}\" }}")
+                    format!("call.delete = {{ method = \"DELETE\", path = \"/k{number}/{{id}}\" }}")
                 }
             };
             format!(
-                "[kind.k{number}]\nnot_found = [\"NotFound\"]\n{end}\n[kind.k{number}.list]\npath = \"/k{number}\"\nitems = \"items\"\n"
+                "[kind.k{number}]\ncall.not_found = [\"NotFound\"]\ncall.list = {{ path = \"/k{number}\", items = \"items\" }}\n{end}\n[kind.k{number}.list]\n"
             )
         };
         for (field, row) in own {

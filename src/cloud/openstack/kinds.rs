@@ -1,0 +1,553 @@
+//! The `call` sections of OpenStack's kinds files: how resources are listed, read and deleted over REST, and what
+//! the answers mean. The words of `[defaults.call]` (of a service) and `[kind.X.call]`:
+//!
+//! | word | meaning |
+//! |---|---|
+//! | `prefix` | of a service: prepended to every path |
+//! | `list` | the collection's path, the key of the array in its answer (`items`) and of one row read by id (`item`) |
+//! | `values`, `listed` | of a service: whether a filter may be repeated or takes a single value; the filters that take several values as a list |
+//! | `also` | filters without which a list leaves some rows out, and with which it shows only those: each is a list of its own |
+//! | `always` | filters that every list needs, since it leaves rows out without them |
+//! | `also_at` | of a service: other prefixes under which clients find the same resources |
+//! | `methods` | of a service: the closed list of what a gate forwards to it; anything else is 405 |
+//! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
+//! | `delete_one` | the call that takes one resource out of a row that holds several of the kind (N17) |
+//! | `needs_project` | of a service: it shows nothing to a login without a project (for the system, for a domain) |
+//! | `shown_to` | of a service: the roles without which it refuses to show anything |
+//! | `delete`, `enable` | call template: method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |
+//! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
+//! | `created` | the calls that create a resource under an id that may be used again (M6) |
+//! | `requires_extension` | the extension without which a cloud has no resources of the kind |
+//! | `not_found`, `not_found_says` | the error types, or the whole messages, which say that this very resource is not there (I13) |
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use crate::cloud::CloudFailure;
+use crate::domain::kinds::{
+    AnswerClass, Kind, KindCalls, KindSpec, KindsError, NULL, Provider, Source, fill, lookup_one,
+    values, variables,
+};
+use crate::domain::model::{Action, KindName, StepError};
+use crate::domain::text::did_you_mean;
+
+/// The built-in files of this provider.
+pub const EMBEDDED: &[(&str, &str)] = &[
+    (
+        "kinds/openstack/identity.toml",
+        include_str!("../../../assets/kinds/openstack/identity.toml"),
+    ),
+    (
+        "kinds/openstack/image.toml",
+        include_str!("../../../assets/kinds/openstack/image.toml"),
+    ),
+    (
+        "kinds/openstack/load-balancer.toml",
+        include_str!("../../../assets/kinds/openstack/load-balancer.toml"),
+    ),
+    (
+        "kinds/openstack/network.toml",
+        include_str!("../../../assets/kinds/openstack/network.toml"),
+    ),
+    (
+        "kinds/openstack/network-more.toml",
+        include_str!("../../../assets/kinds/openstack/network-more.toml"),
+    ),
+];
+
+/// OpenStack as a provider of kinds.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenStackKinds;
+
+/// How a service takes several values of a filter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilterValues {
+    /// `id=A&id=B`.
+    #[default]
+    Repeated,
+    /// One call for each.
+    Single,
+    /// `id=in:A,B`.
+    #[serde(skip)]
+    Listed,
+}
+
+/// What holds for all calls of a service: `[defaults.call]` of a file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceCalls {
+    /// Prepended to every path: `/v2.0`.
+    #[serde(default)]
+    pub prefix: String,
+    /// Other prefixes under which clients find the same resources.
+    #[serde(default)]
+    pub also_at: Vec<String>,
+    /// The media type of clients' uploads: bodies of any size that name no resource.
+    pub uploads: Option<String>,
+    /// The methods that a gate forwards to the service.
+    #[serde(default = "all_methods")]
+    pub methods: Vec<String>,
+    /// How the service takes several values of a filter, if not as a list.
+    #[serde(default)]
+    pub values: FilterValues,
+    /// The filters whose values it takes as a list.
+    #[serde(default)]
+    pub listed: Vec<String>,
+    /// Whether it shows nothing to a login without a project, or refuses it.
+    #[serde(default)]
+    pub needs_project: bool,
+    /// The roles to which it shows anything, in words; empty if it does so for any login.
+    #[serde(default)]
+    pub shown_to: String,
+    /// Rules for its answers, after the kind's own.
+    #[serde(default, rename = "answer")]
+    pub answers: Vec<AnswerRule>,
+}
+
+/// The methods of a service whose file lists none.
+fn all_methods() -> Vec<String> {
+    ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+        .map(str::to_owned)
+        .into()
+}
+
+/// The calls of one kind: `[kind.X.call]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestCalls {
+    /// What holds for all calls of the service.
+    #[serde(skip)]
+    pub service: Arc<ServiceCalls>,
+    pub list: Option<ListCall>,
+    pub delete: Option<CallTemplate>,
+    /// The call for a row that holds several of these, where `delete` would take them all (N17). It does not
+    /// name the row, so the row is read just before, to check that it still holds the planned one (I10).
+    pub delete_one: Option<CallTemplate>,
+    /// The call that must come before the delete, as `enable` of the kind says.
+    pub enable: Option<CallTemplate>,
+    /// The calls that create a resource under an id that may be used again (M6).
+    #[serde(default)]
+    pub created: Vec<Created>,
+    /// Error types that mean: this very resource does not exist (I13).
+    #[serde(default)]
+    pub not_found: Vec<String>,
+    /// The same for services whose errors have no type: whole messages, with `{variables}`.
+    #[serde(default)]
+    pub not_found_says: Vec<String>,
+    /// The extension without which a cloud has no resources of the kind.
+    pub requires_extension: Option<String>,
+    /// The kind's own rules; after loading, with those of the service and of every service.
+    #[serde(default, rename = "answer")]
+    pub answers: Vec<AnswerRule>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListCall {
+    pub path: String,
+    /// The key of the array in the answer.
+    pub items: String,
+    /// The key of the object when one resource is read by `{path}/{id}`; none if the answer is the object.
+    pub item: Option<String>,
+    /// Filters without which a list leaves some rows out, and with which it shows only those: each is a list
+    /// of its own.
+    #[serde(default)]
+    pub also: Vec<BTreeMap<String, String>>,
+    /// Filters that are sent with every list, since it leaves rows out without them.
+    #[serde(default)]
+    pub always: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallTemplate {
+    pub method: String,
+    pub path: String,
+    pub body: Option<Value>,
+}
+
+/// A call that creates resources of a kind whose ids may be used again.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Created {
+    pub method: String,
+    /// The path, with variables for parts of the id.
+    pub path: String,
+    /// An array in the body, each of whose elements creates one.
+    pub each: Option<String>,
+    /// The parts of the id: a `{variable}` of the path, or a path in the body; in the element under
+    /// `each.`.
+    pub id: Vec<String>,
+}
+
+/// A rule for answers. The first match wins; an absent key matches everything.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerRule {
+    pub status: Option<u16>,
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// A text in the message.
+    pub text: Option<String>,
+    pub class: AnswerClass,
+    /// The kind of the ids that the message lists.
+    pub ids: Option<KindName>,
+}
+
+/// The rules for every service, after all others.
+fn common_answers() -> impl Iterator<Item = AnswerRule> {
+    use AnswerClass::{Auth, Blocked, Failed, Unavailable};
+    // A refusal that no rule knows by its type is still a refusal: something is in the way.
+    let rules = [
+        (429, Unavailable),
+        (502, Unavailable),
+        (503, Unavailable),
+        (504, Unavailable),
+        (500, Failed),
+        (401, Auth),
+        (409, Blocked),
+    ];
+    rules.into_iter().map(|(status, class)| AnswerRule {
+        status: Some(status),
+        kind: None,
+        text: None,
+        class,
+        ids: None,
+    })
+}
+
+/// A kinds file, as far as its calls are concerned.
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    defaults: Defaults,
+    #[serde(default)]
+    kind: BTreeMap<KindName, OfKind>,
+}
+
+#[derive(Default, Deserialize)]
+struct Defaults {
+    #[serde(default)]
+    call: ServiceCalls,
+}
+
+#[derive(Deserialize)]
+struct OfKind {
+    native: Option<IgnoredAny>,
+    #[serde(default)]
+    call: RestCalls,
+}
+
+impl Provider for OpenStackKinds {
+    fn name(&self) -> &'static str {
+        "openstack"
+    }
+
+    fn calls(&self, source: &Source) -> Result<BTreeMap<KindName, Arc<dyn KindCalls>>, KindsError> {
+        let file: File = source.parse()?;
+        let service = Arc::new(file.defaults.call);
+        let kinds = file.kind.into_iter().filter(|(_, it)| it.native.is_none());
+        let calls = kinds.map(|(name, OfKind { mut call, .. })| {
+            call.answers.extend(service.answers.iter().cloned());
+            call.answers.extend(common_answers());
+            call.service = service.clone();
+            (name, Arc::new(call) as Arc<dyn KindCalls>)
+        });
+        Ok(calls.collect())
+    }
+}
+
+/// Returns the resource in an answer that shows one of this kind.
+pub fn item_in<'v>(kind: &Kind, answer: &'v mut Value) -> Option<&'v mut Value> {
+    let calls: &RestCalls = kind.calls_of()?;
+    match &calls.list.as_ref()?.item {
+        Some(item) => answer.get_mut(item),
+        None => Some(answer),
+    }
+}
+
+/// Returns the calls of a kind of this provider.
+///
+/// # Errors
+/// It is another provider's kind: nothing is sent.
+pub(super) fn calls_of(kind: &Kind) -> Result<&RestCalls, CloudFailure> {
+    kind.calls_of().ok_or_else(|| {
+        CloudFailure::configuration(format!("the kind {} is not one of OpenStack's", kind.name))
+    })
+}
+
+impl KindCalls for RestCalls {
+    fn validate(&self, kind: &Kind) -> Result<(), String> {
+        let own = self.answers.len() - common_answers().count();
+        validate_answers(self.answers.get(..own).unwrap_or_default())?;
+        if kind.spec.list.is_some() != self.list.is_some() {
+            return Err("needs both \"list\" and \"call.list\", or none of them".into());
+        }
+        if kind.spec.enable.is_some() != self.enable.is_some() {
+            return Err("needs both \"enable\" and \"call.enable\", or none of them".into());
+        }
+        let absence = !self.not_found.is_empty() || !self.not_found_says.is_empty();
+        if self.delete.is_some() && !absence {
+            return Err(
+                "needs \"call.not_found\" or \"call.not_found_says\": absence is never assumed"
+                    .into(),
+            );
+        }
+        let of_several =
+            |spec: &KindSpec| spec.derived.as_ref().is_some_and(|it| it.each.is_some());
+        if self.delete_one.is_some() && !(self.delete.is_some() && of_several(&kind.spec)) {
+            return Err(
+                "\"call.delete_one\" requires \"call.delete\", and \"each\" of \"derived\"".into(),
+            );
+        }
+        for (field, call) in [
+            ("call.delete", &self.delete),
+            ("call.delete_one", &self.delete_one),
+            ("call.enable", &self.enable),
+        ] {
+            if let Some(call) = call {
+                validate_method(field, &call.method)?;
+                let named = call.variables();
+                validate_variables(kind, field, named.iter().map(String::as_str))?;
+            }
+        }
+        for template in &self.not_found_says {
+            validate_variables(kind, "call.not_found_says", variables(template))?;
+        }
+        let mut created = self.created.iter();
+        created.try_for_each(|created| validate_created(&kind.spec, created))
+    }
+
+    fn kinds(&self) -> Vec<&KindName> {
+        self.answers
+            .iter()
+            .filter_map(|rule| rule.ids.as_ref())
+            .collect()
+    }
+
+    fn can(&self, action: Action) -> bool {
+        match action {
+            Action::Delete | Action::Detach => self.delete.is_some(),
+            Action::Enable => self.enable.is_some(),
+            // OpenStack clears references by itself.
+            Action::Unset => false,
+        }
+    }
+
+    fn takes_one(&self) -> bool {
+        self.delete_one.is_some()
+    }
+
+    fn cascades_by_itself(&self) -> bool {
+        let calls = self.delete.iter().chain(&self.delete_one);
+        calls.into_iter().any(|call| {
+            let mut named = call.variables().into_iter();
+            named.any(|name| name == "cascade")
+        })
+    }
+
+    fn creates_by_id(&self) -> bool {
+        !self.created.is_empty()
+    }
+
+    fn takes_several(&self, filter: &str) -> bool {
+        self.values_of(filter) != FilterValues::Single
+    }
+
+    fn lists_all_at_once(&self) -> bool {
+        self.list.as_ref().is_none_or(|list| list.also.is_empty())
+    }
+
+    fn extension(&self) -> Option<&str> {
+        self.requires_extension.as_deref()
+    }
+
+    fn meaning(&self, error: &StepError) -> Option<AnswerClass> {
+        let status = error.status.unwrap_or_default();
+        let rule = self.classify(status, &error.kind, &error.message);
+        rule.map(|rule| rule.class)
+    }
+
+    fn line(&self, variables: &BTreeMap<String, String>) -> Option<String> {
+        let delete = self.delete.as_ref()?;
+        let path = fill(&delete.path, variables).ok()?;
+        Some(format!("{} {}{path}", delete.method, self.service.prefix))
+    }
+}
+
+impl RestCalls {
+    /// Returns the first rule that an answer matches.
+    pub fn classify(&self, status: u16, error_type: &str, message: &str) -> Option<&AnswerRule> {
+        self.answers.iter().find(|rule| {
+            rule.status.is_none_or(|wanted| wanted == status)
+                && rule
+                    .kind
+                    .as_deref()
+                    .is_none_or(|wanted| wanted == error_type)
+                && rule
+                    .text
+                    .as_deref()
+                    .is_none_or(|part| message.contains(part))
+        })
+    }
+
+    /// Returns the error type by which the service refuses to delete a resource in use.
+    pub fn in_use_type(&self, blocker: Option<&KindName>) -> Option<&str> {
+        let blocked = |rule: &&AnswerRule| rule.class == AnswerClass::Blocked;
+        let types = self.answers.iter().filter(blocked);
+        let typed = types.filter_map(|rule| Some((rule.ids.as_ref(), rule.kind.as_deref()?)));
+        let typed: Vec<_> = typed.collect();
+        let mut named = typed
+            .iter()
+            .filter(|(ids, _)| ids.is_some() && *ids == blocker);
+        match (named.next(), &typed[..]) {
+            (Some((_, named)), _) | (None, [(_, named)]) => Some(named),
+            (None, _) => None,
+        }
+    }
+
+    /// Whether a 404 of this type and message says that this very resource is not there (I13).
+    pub fn is_not_found(
+        &self,
+        (status, error_type, message): (u16, &str, &str),
+        variables: &BTreeMap<String, String>,
+    ) -> bool {
+        let says = |template: &String| fill(template, variables).is_ok_and(|text| text == message);
+        status == 404
+            && (self.not_found.iter().any(|known| known == error_type)
+                || self.not_found_says.iter().any(says))
+    }
+
+    /// Returns the path prefixes under which clients find the resources.
+    pub fn prefixes(&self) -> impl Iterator<Item = &String> {
+        [&self.service.prefix]
+            .into_iter()
+            .chain(&self.service.also_at)
+    }
+
+    /// Returns how several values of this filter are sent.
+    pub fn values_of(&self, filter: &str) -> FilterValues {
+        match self.service.listed.iter().any(|listed| listed == filter) {
+            true => FilterValues::Listed,
+            false => self.service.values,
+        }
+    }
+}
+
+impl CallTemplate {
+    fn variables(&self) -> Vec<String> {
+        let mut names: Vec<String> = variables(&self.path).map(str::to_owned).collect();
+        let mut rest: Vec<&Value> = self.body.iter().collect();
+        while let Some(value) = rest.pop() {
+            match value {
+                Value::String(text) if text == NULL => {}
+                Value::String(text) => names.extend(variables(text).map(str::to_owned)),
+                Value::Array(elements) => rest.extend(elements),
+                Value::Object(fields) => rest.extend(fields.values()),
+                _ => {}
+            }
+        }
+        names
+    }
+}
+
+impl Created {
+    /// Returns the ids under which a call creates resources, from the variables of its path and from what its
+    /// body, or its answer, says.
+    pub fn ids(&self, variables: &BTreeMap<String, String>, body: &Value) -> Vec<String> {
+        let elements = match &self.each {
+            Some(each) => values(body, &format!("{each}[]")),
+            None => vec![body],
+        };
+        let id_in = |element: &Value| {
+            let parts = self.id.iter().map(|part| {
+                let variable = part.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+                match (variable, part.strip_prefix("each.")) {
+                    (Some(variable), _) => variables.get(variable).cloned(),
+                    (None, Some(path)) if self.each.is_some() => lookup_one(element, path),
+                    (None, _) => lookup_one(body, part),
+                }
+            });
+            parts.collect::<Option<Vec<_>>>().map(|it| it.join(","))
+        };
+        elements.into_iter().filter_map(id_in).collect()
+    }
+}
+
+fn validate_method(field: &str, method: &String) -> Result<(), String> {
+    const METHODS: [&str; 4] = ["DELETE", "PUT", "POST", "PATCH"];
+    if METHODS.contains(&method.as_str()) {
+        return Ok(());
+    }
+    Err(format!(
+        "{field}.method: \"{method}\" is not one of {}{}",
+        METHODS.join(", "),
+        did_you_mean(method, METHODS)
+    ))
+}
+
+fn validate_variables<'n>(
+    kind: &Kind,
+    field: &str,
+    mut names: impl Iterator<Item = &'n str>,
+) -> Result<(), String> {
+    match names.find(|name| !kind.variables().any(|known| known == *name)) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "{field}: no variable \"{{{name}}}\"{}",
+            did_you_mean(name, kind.variables())
+        )),
+    }
+}
+
+/// Checks that it names every part of the kind's id.
+fn validate_created(spec: &KindSpec, created: &Created) -> Result<(), String> {
+    validate_method("call.created", &created.method)?;
+    let listed = spec.list.as_ref().map(|list| list.id.len());
+    let derived = spec.derived.as_ref().map(|derived| derived.id.len());
+    let parts = listed.or(derived).unwrap_or_default();
+    if created.id.len() != parts {
+        return Err(format!("call.created.id: its ids have {parts} parts"));
+    }
+    let known: Vec<&str> = variables(&created.path).collect();
+    let mut named = created.id.iter().flat_map(|part| variables(part));
+    match named.find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "call.created.id: no variable \"{{{name}}}\" in its path{}",
+            did_you_mean(name, known)
+        )),
+    }
+}
+
+/// Refuses a rule that is never reached, because an earlier one matches the same answers.
+fn validate_answers(answers: &[AnswerRule]) -> Result<(), String> {
+    for (at, rule) in answers.iter().enumerate() {
+        let earlier = answers.get(..at).unwrap_or_default();
+        if earlier.iter().any(|wider| covers(wider, rule)) {
+            return Err(format!(
+                "call.answer: the rule for status {}, type {}, text {} is never read: an earlier rule \
+                 matches the same answers",
+                rule.status.map_or("any".to_owned(), |it| it.to_string()),
+                rule.kind.as_deref().unwrap_or("any"),
+                rule.text.as_deref().unwrap_or("any"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn covers(wider: &AnswerRule, rule: &AnswerRule) -> bool {
+    let text = match (&wider.text, &rule.text) {
+        (None, _) => true,
+        (Some(part), Some(whole)) => whole.contains(part.as_str()),
+        (Some(_), None) => false,
+    };
+    text && (wider.status.is_none() || wider.status == rule.status)
+        && (wider.kind.is_none() || wider.kind == rule.kind)
+}

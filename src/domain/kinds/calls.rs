@@ -1,0 +1,101 @@
+//! The port between kinds and providers: a kinds file has a `call` section for each kind, which only the kind's
+//! provider understands. Above the providers, a call is what this trait tells of it.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::{Kind, KindsError, Source};
+use crate::domain::model::{Action, KindName, StepError};
+
+/// A kind of cloud, as kinds files name it: `provider = "openstack"`.
+pub trait Provider: Sync {
+    fn name(&self) -> &'static str;
+
+    /// Reads the `call` sections of a file: one for each kind that is not native.
+    ///
+    /// # Errors
+    /// A word is unknown or has the wrong type; the error has its line.
+    fn calls(&self, source: &Source) -> Result<BTreeMap<KindName, Arc<dyn KindCalls>>, KindsError>;
+}
+
+/// The calls of one kind.
+pub trait KindCalls: Any + Debug + Send + Sync {
+    /// Checks the calls against the rest of their kind.
+    ///
+    /// # Errors
+    /// A call is missing, or names a variable that the kind does not have.
+    fn validate(&self, kind: &Kind) -> Result<(), String>;
+
+    /// Returns the kinds that the calls name.
+    fn kinds(&self) -> Vec<&KindName> {
+        Vec::new()
+    }
+
+    /// Whether there is a call for this action. No other call is ever sent instead (P1).
+    fn can(&self, action: Action) -> bool;
+
+    /// Whether there is a call that takes one resource out of a row that holds several of its kind (N17).
+    fn takes_one(&self) -> bool {
+        false
+    }
+
+    /// Whether the delete call says if the cloud deletes the dependents itself.
+    fn cascades_by_itself(&self) -> bool {
+        false
+    }
+
+    /// Whether a deleted resource's id may be used again by a create call (M6).
+    fn creates_by_id(&self) -> bool {
+        false
+    }
+
+    /// Whether one list finds the resources with any of several values of this filter.
+    fn takes_several(&self, filter: &str) -> bool;
+
+    /// Whether one list shows all rows, so that a row that is not in it is not there.
+    fn lists_all_at_once(&self) -> bool {
+        true
+    }
+
+    /// The extension without which a cloud has no resources of the kind.
+    fn extension(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns the meaning of an error that the cloud answered; none if no rule is for it.
+    fn meaning(&self, error: &StepError) -> Option<AnswerClass>;
+
+    /// Writes the delete call for people: `DELETE /v2.0/ports/4fdb…`; none if a variable is missing.
+    fn line(&self, variables: &BTreeMap<String, String>) -> Option<String>;
+}
+
+/// What an answer of a cloud means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerClass {
+    /// A blocker exists: for the retry queue (I1).
+    Blocked,
+    /// In progress: snoozed, without using an attempt (I6).
+    Pending,
+    /// Throttled or down: retried as such.
+    Unavailable,
+    /// The service failed on this call: retried by the retry schedule.
+    Failed,
+    /// The login has lost its rights; the site is paused (N13).
+    Auth,
+    Fatal,
+    /// The resource is no longer what was planned.
+    Drift,
+}
+
+impl Kind {
+    /// Returns the calls as their provider knows them; none if they are another provider's.
+    pub fn calls_of<C: KindCalls>(&self) -> Option<&C> {
+        let calls: &dyn Any = &*self.calls;
+        calls.downcast_ref()
+    }
+}
