@@ -49,6 +49,9 @@ pub trait Cloud: Send + Sync {
     /// Returns the configured sites, in a fixed order.
     fn sites(&self) -> Vec<Site>;
 
+    /// Returns the provider of a site's kinds; none for a deployment.
+    fn provider(&self, site: &Site) -> Option<&'static str>;
+
     /// Whether the configured login of a site differs from the one used last (I15). Reads files.
     fn has_other_login(&self, site: &Site) -> bool;
 

@@ -86,6 +86,10 @@ impl Cloud for Registry {
     }
 
     /// The registry has no login.
+    fn provider(&self, _: &Site) -> Option<&'static str> {
+        None
+    }
+
     fn has_other_login(&self, _: &Site) -> bool {
         false
     }

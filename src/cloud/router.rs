@@ -51,6 +51,10 @@ impl Cloud for CloudRouter {
         self.clouds.iter().flat_map(|cloud| cloud.sites()).collect()
     }
 
+    fn provider(&self, site: &Site) -> Option<&'static str> {
+        self.of(site).ok()?.provider(site)
+    }
+
     fn has_other_login(&self, site: &Site) -> bool {
         self.of(site).is_ok_and(|cloud| cloud.has_other_login(site))
     }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
 use serde_json::json;
 
 use super::Shared;
@@ -13,7 +12,6 @@ use super::planning::control_error;
 use crate::cloud::CloudFailure;
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::drift::{newcomers, newcomers_line, waits_for_an_answer, what_stays};
-use crate::domain::kinds::created_at;
 use crate::domain::model::{
     Blocker, Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, ResourceKey, Step,
     StepState, Target,
@@ -235,7 +233,7 @@ impl Shared {
                 .iter()
                 .flat_map(|row| self.kinds.resources_in(site, listed, row))
             {
-                let created: Option<DateTime<Utc>> = created_at(&resource.attributes);
+                let created = self.kinds.created_at(&resource);
                 if let Some(blocker) = blockers.iter_mut().find(|it| it.key() == resource.key) {
                     blocker.since = created.or(blocker.since);
                 }

@@ -74,10 +74,7 @@ impl Shared {
 
     /// Finds a resource in the ledger, which may still know one that the cloud no longer has.
     async fn remembered(&self, spec: &TargetSpec) -> Result<Target, ControlError> {
-        let kind = self
-            .kinds
-            .resolve(&spec.kind)
-            .map_err(|message| ControlError::Usage { message })?;
+        let kind = self.kind_meant(&spec.kind, &spec.site)?;
         let filter = TombstoneFilter {
             kind: Some(kind.name.clone()),
             id: Some(spec.id_or_name.clone()),

@@ -213,7 +213,7 @@ impl Shared {
         for row in rows {
             let same = project.is_some_and(|project| kind.project_of(&row) == project);
             *vouched.entry(text(&row, scopes.key)).or_default() |= same;
-            present.insert(text(&row, "id"), row);
+            present.insert(kind.id_of(&row).unwrap_or_default(), row);
         }
         for (value, ids) in &scopes.ids {
             let Some(same_project) = vouched.get(*value) else {

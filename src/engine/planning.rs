@@ -18,7 +18,7 @@ use super::resolve::{By, Wanted};
 use super::{Done, PAGE_MAX, Shared, UnderWay};
 use crate::cloud::{CloudFailure, Fields, Freshness, ListRows, Listed};
 use crate::control::ControlError;
-use crate::domain::kinds::{Kind, created_at, not_looked_at};
+use crate::domain::kinds::{Kind, Kinds, not_looked_at};
 use crate::domain::model::{
     Deletion, DeletionState, ErrorClass, Identity, Plan, PlanOptions, Refusal, RefusalRule,
     Resource, ResourceKey, Site, Target,
@@ -284,7 +284,8 @@ impl Shared {
         }
         let now = self.clock.now();
         let rules = &self.settings.guard.protect;
-        let protection = move |resource: &Resource| protected(rules, resource, now);
+        let kinds = &self.kinds;
+        let protection = move |resource: &Resource| protected(kinds, rules, resource, now);
         let mut planner = Planner::new(&self.kinds, options, &protection, roots)
             .with_copies(copies.mapping, copies.resources);
         loop {
@@ -520,11 +521,12 @@ fn at_length<T>(resources: usize, work: impl FnOnce() -> T) -> T {
 
 /// Returns in words the protection rule that a resource falls under (P4).
 pub(super) fn protected(
+    kinds: &Kinds,
     rules: &[ProtectRule],
     resource: &Resource,
     now: DateTime<Utc>,
 ) -> Option<String> {
-    let created = created_at(&resource.attributes);
+    let created = kinds.created_at(resource);
     let age = created.and_then(|created| (now - created).to_std().ok());
     rules.iter().find_map(|rule| {
         let mut said = Vec::new();

@@ -144,7 +144,7 @@ impl Shared {
             };
             match self.find(site, kind, &ids, By::Id).await {
                 Ok(found) => guarding.extend(found.into_iter().filter_map(|resource| {
-                    let rule = protected(rules, &resource, now)?;
+                    let rule = protected(&self.kinds, rules, &resource, now)?;
                     Some((resource.key, format!("it is protected: {rule}")))
                 })),
                 Err(failure) => guarding.extend(ids.iter().map(|id| {
@@ -251,7 +251,8 @@ impl Shared {
             .collect();
         let rules = &self.settings.guard.protect;
         let own = shown.iter().find(|resource| resource.key == key);
-        if let Some(rule) = own.and_then(|own| protected(rules, own, self.clock.now())) {
+        if let Some(rule) = own.and_then(|own| protected(&self.kinds, rules, own, self.clock.now()))
+        {
             return Err(format!("{} is protected: {rule}", escape(&key.to_string())));
         }
         let edges = shown.into_iter().filter(|found| found.key.kind == *edge);

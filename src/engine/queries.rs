@@ -281,11 +281,8 @@ impl Shared {
         &self,
         request: query::Resources,
     ) -> Result<Vec<SiteListing>, ControlError> {
-        let kind = self
-            .kinds
-            .resolve(&request.kind)
-            .map_err(|message| ControlError::Usage { message })?;
         let spec = request.site.map_or(SiteSpec::All, SiteSpec::Region);
+        let kind = self.kind_meant(&request.kind, &spec)?;
         let sites = self.sites_with(kind, &spec)?;
         let listed = self.kinds.listed(kind);
         let listings = sites.iter().map(|site| async move {

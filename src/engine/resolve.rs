@@ -138,10 +138,7 @@ impl Shared {
     async fn resolve_all(&self, specs: &[TargetSpec]) -> Result<Vec<Resource>, ControlError> {
         let mut asked = Vec::new();
         for spec in specs {
-            let kind = self
-                .kinds
-                .resolve(&spec.kind)
-                .map_err(|message| ControlError::Usage { message })?;
+            let kind = self.kind_meant(&spec.kind, &spec.site)?;
             let sites = self.sites_with(kind, &spec.site)?;
             asked.push((kind, sites, spec.id_or_name.as_str()));
         }
@@ -207,6 +204,19 @@ impl Shared {
         Ok(meant)
     }
 
+    /// Returns the kind that a person typed: where providers have the same name, that of the sites' provider.
+    pub(super) fn kind_meant(&self, word: &str, spec: &SiteSpec) -> Result<&Kind, ControlError> {
+        let sites = self.cloud.sites().into_iter();
+        let meant = sites.filter(|site| spec.matches(site));
+        let providers: BTreeSet<&str> = meant.filter_map(|it| self.cloud.provider(&it)).collect();
+        let provider = match providers.len() {
+            1 => providers.first().copied(),
+            _ => None,
+        };
+        let kind = self.kinds.resolve_at(word, provider);
+        kind.map_err(|message| ControlError::Usage { message })
+    }
+
     /// Returns those of the sites where resources of a kind can be.
     pub(super) fn sites_with(
         &self,
@@ -214,7 +224,11 @@ impl Shared {
         spec: &SiteSpec,
     ) -> Result<Vec<Site>, ControlError> {
         let mut sites = self.sites_of(spec)?;
-        sites.retain(|site| self.kinds.may_be_at(kind, site));
+        sites.retain(|site| {
+            let provider = kind.provider;
+            let has = provider.is_none() || self.cloud.provider(site) == provider;
+            has && self.kinds.may_be_at(kind, site)
+        });
         match sites.is_empty() {
             false => Ok(sites),
             true => Err(ControlError::Usage {
@@ -231,8 +245,9 @@ impl Shared {
                         kind.name, kind.service
                     ),
                     (false, _) => format!(
-                        "{} is a kind of a cloud, but the request names no cloud",
-                        kind.name
+                        "{} is a kind of {}, but the request names no such cloud",
+                        kind.name,
+                        kind.provider.unwrap_or("a cloud")
                     ),
                 },
             }),

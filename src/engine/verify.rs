@@ -17,7 +17,7 @@ use super::dispatch::facts;
 use super::observe::Observation;
 use super::{Done, LEDGER_RETRY, Shared, UnderWay};
 use crate::cloud::Freshness;
-use crate::domain::kinds::{AsyncDelete, Kind, created_at};
+use crate::domain::kinds::{AsyncDelete, Kind};
 use crate::domain::model::{ErrorClass, Identity, KindName, Site, StepError};
 use crate::domain::policy::{Failure, Observed, Retry, after_observation, look_wait, taken_up};
 use crate::ledger::{ClaimedStep, LedgerError, ObservationsDue};
@@ -390,5 +390,6 @@ fn created_since_sent(listed: &Kind, row: &Value, step: &ClaimedStep) -> Option<
     if listed.name != step.key.kind || step.last_error.as_ref().is_some_and(lost) {
         return None;
     }
-    created_at(row).filter(|created| *created >= step.since.trunc_subsecs(0))
+    let created = listed.created_at(row);
+    created.filter(|created| *created >= step.since.trunc_subsecs(0))
 }

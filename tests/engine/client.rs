@@ -64,11 +64,12 @@ impl Client {
     }
 
     pub async fn plan_with(&self, kind: &str, word: &str, options: PlanOptions) -> Arc<Plan> {
+        self.plan_of(vec![target(kind, word)], options).await
+    }
+
+    pub async fn plan_of(&self, targets: Vec<TargetSpec>, options: PlanOptions) -> Arc<Plan> {
         match self
-            .submit(Command::Plan {
-                targets: vec![target(kind, word)],
-                options,
-            })
+            .submit(Command::Plan { targets, options })
             .await
             .unwrap()
         {

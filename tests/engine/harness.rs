@@ -91,6 +91,8 @@ pub struct Bench {
     pub settings: Settings,
     /// Those of clouds, and what [`Bench::keeps`] adds.
     pub kinds: Arc<Kinds>,
+    /// Clouds of other providers.
+    pub others: Vec<Arc<dyn Cloud>>,
     regions: Vec<&'static str>,
     ledger: PathBuf,
     _folder: tempfile::TempDir,
@@ -149,6 +151,7 @@ impl Bench {
             clock: Clock::simulated("2026-01-02T03:04:05Z".parse().unwrap(), seed),
             settings,
             kinds: KINDS.clone(),
+            others: Vec::new(),
             regions: regions.to_vec(),
             ledger: folder.path().join("ledger.db"),
             _folder: folder,
@@ -456,6 +459,7 @@ impl Bench {
         });
         let weak = Arc::downgrade(&ledger);
         let mut clouds: Vec<Arc<dyn Cloud>> = vec![Arc::new(self.cloud())];
+        clouds.extend(self.others.iter().cloned());
         if self.kinds.home().is_some() {
             let registry = Registry::new(
                 home(),

@@ -38,3 +38,4 @@ mod seeds;
 mod services;
 mod sites;
 mod sweep;
+mod toy;

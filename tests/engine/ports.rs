@@ -374,6 +374,9 @@ impl Client {
 
 #[async_trait]
 impl Cloud for Client {
+    fn provider(&self, site: &Site) -> Option<&'static str> {
+        self.inner.provider(site)
+    }
     fn sites(&self) -> Vec<Site> {
         self.inner.sites()
     }

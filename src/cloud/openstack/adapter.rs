@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, OnceCell};
 use super::answers::{
     absent, failure, frozen, named, not_logged_in, not_shown, shown_nothing, unread, write_outcome,
 };
-use super::kinds::calls_of;
+use super::kinds::{OpenStackKinds, calls_of};
 use super::project_names::ProjectNames;
 use super::requests::{Part, RestList, rendered, variables};
 use super::{CallError, CloudConfig, ListRequest, Session, Transport};
@@ -20,7 +20,7 @@ use crate::cloud::{
     Acted, Call, Cloud, CloudFailure, Fields, Freshness, ListRows, Listed, NameLookup, PAGE_ROWS,
     Row, SignedIn,
 };
-use crate::domain::kinds::{Kind, Kinds, Offer, lookup};
+use crate::domain::kinds::{Kind, Kinds, Offer, Provider, lookup};
 use crate::domain::model::{Answer, ErrorClass, Identity, Site};
 use crate::domain::policy::{Outcome, Retry};
 use crate::system::clock::Clock;
@@ -254,6 +254,10 @@ impl OpenStack {
 impl Cloud for OpenStack {
     fn sites(&self) -> Vec<Site> {
         self.sites.clone()
+    }
+
+    fn provider(&self, _: &Site) -> Option<&'static str> {
+        Some(OpenStackKinds.name())
     }
 
     fn has_other_login(&self, site: &Site) -> bool {

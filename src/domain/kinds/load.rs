@@ -93,6 +93,7 @@ impl Kinds {
         sources: impl IntoIterator<Item = Source>,
         providers: &[&dyn Provider],
     ) -> Result<Self, KindsError> {
+        let first = providers.first().map_or("", |provider| provider.name());
         let mut kinds = BTreeMap::new();
         let mut coverage = Coverage::default();
         // The origin of each kind, for errors that only show when all are known.
@@ -106,6 +107,11 @@ impl Kinds {
                 message,
             })?;
             let mut calls = provider.calls(&source)?;
+            let is_other = provider.name() != first;
+            let qualified = |name: KindName| match is_other {
+                true => KindName::new(&format!("{}.{name}", provider.name())),
+                false => name,
+            };
             coverage.add(&file.service, file.not_covered, file.nothing_to_cover);
             for (name, spec) in file.kind {
                 let line = line_of(&source.text, spec.span().start);
@@ -117,9 +123,16 @@ impl Kinds {
                         line,
                         message: format!("kind \"{name}\": {message}"),
                     })?;
-                let calls = calls.remove(&name);
+                let of_provider = calls.remove(&name);
+                let name = qualified(name);
+                if is_other {
+                    spec.kinds_mut()
+                        .for_each(|name| *name = qualified(name.clone()));
+                }
                 let kind = Kind {
-                    calls: calls.unwrap_or_else(|| Arc::new(RegistryCalls { kind: name.clone() })),
+                    provider: of_provider.is_some().then(|| provider.name()),
+                    calls: of_provider
+                        .unwrap_or_else(|| Arc::new(RegistryCalls { kind: name.clone() })),
                     name: name.clone(),
                     service: file.service.clone(),
                     imports: file.imports.clone(),
@@ -140,6 +153,7 @@ impl Kinds {
             kinds,
             home: None,
             coverage,
+            first,
         };
         for kind in kinds.kinds.values_mut() {
             if let Err(message) = native::complete(kind) {
@@ -421,6 +435,26 @@ fn validate_runbook(runbook: &Runbook) -> Result<(), String> {
             "runbook.text: no variable \"{{{name}}}\"{}",
             did_you_mean(name, KNOWN)
         )),
+    }
+}
+
+impl KindSpec {
+    /// Returns the names of other kinds in it.
+    fn kinds_mut(&mut self) -> impl Iterator<Item = &mut KindName> {
+        let derived = self.derived.iter_mut();
+        let derived = derived.flat_map(|it| {
+            let joined = it.join.iter_mut().map(|join| &mut join.kind);
+            std::iter::once(&mut it.from).chain(joined)
+        });
+        let references = self.references.iter_mut().flat_map(|it| {
+            let others = it.shown_by.iter_mut().chain(&mut it.unpinned_by);
+            std::iter::once(&mut it.to).chain(others)
+        });
+        derived
+            .chain(references)
+            .chain(self.takes.iter_mut().map(|it| &mut it.kind))
+            .chain(self.guards.iter_mut().flat_map(|it| &mut it.left_in))
+            .chain(self.names.values_mut().flatten())
     }
 }
 

@@ -58,6 +58,7 @@ mod value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 pub use calls::{AnswerClass, KindCalls, Provider};
@@ -68,7 +69,7 @@ pub use spec::{
     ActionWord, DerivedSpec, EnableSpec, FieldSpec, Find, GuardRule, IdSpelling, Join, KindSpec,
     ListSpec, Match, NativeSpec, OnDelete, OneOf, PlanOption, Reference, Runbook, Settles, Takes,
 };
-pub use value::{NULL, created_at, fill, lookup, lookup_one, text, values, variables};
+pub use value::{NULL, fill, lookup, lookup_one, text, values, variables};
 
 use super::model::{Action, KindName, Resource, ResourceKey, Site};
 
@@ -86,6 +87,8 @@ pub struct Kinds {
     kinds: BTreeMap<KindName, Kind>,
     home: Option<Home>,
     coverage: coverage::Coverage,
+    /// The provider whose kinds are meant by a short name that another has too.
+    first: &'static str,
 }
 
 /// The deployment that has these kinds: its native resources are kept at its own site.
@@ -98,7 +101,11 @@ pub struct Home {
 /// One kind: what its file says, with the file's defaults folded in.
 #[derive(Clone, Debug)]
 pub struct Kind {
+    /// Unique; for a provider but the first with its name, since a name is unique in a provider only:
+    /// `toy.subnet`.
     pub name: KindName,
+    /// None for a native kind.
+    pub provider: Option<&'static str>,
     /// The catalog's service type: `network`.
     pub service: String,
     pub spec: KindSpec,
@@ -135,19 +142,35 @@ impl Kinds {
 
     /// Finds the kind that a person typed: by name or alias, also with `-` for `_`.
     pub fn resolve(&self, word: &str) -> Result<&Kind, String> {
+        self.resolve_at(word, None)
+    }
+
+    /// The same where several providers may have a kind of this name: it is that of `provider`, else of the
+    /// first.
+    pub fn resolve_at(&self, word: &str, provider: Option<&str>) -> Result<&Kind, String> {
         let wanted = word.to_lowercase().replace('-', "_");
-        self.kinds
-            .values()
-            .find(|kind| kind.name.as_str() == wanted || kind.spec.aliases.contains(&wanted))
-            .ok_or_else(|| {
-                let names = self.kinds.keys().map(KindName::as_str);
-                format!(
-                    "unknown kind \"{}\"{}; known kinds: {}",
-                    super::text::escape(word),
-                    super::text::did_you_mean(&wanted, names.clone()),
-                    names.collect::<Vec<_>>().join(", ")
-                )
-            })
+        let fits = |kind: &&Kind| {
+            [kind.name.as_str(), kind.short_name()].contains(&&*wanted)
+                || kind.spec.aliases.contains(&wanted)
+        };
+        let rank = |kind: &&Kind| {
+            let of = |wanted: Option<&str>| kind.provider != wanted;
+            (
+                kind.name.as_str() != wanted && of(provider),
+                of(provider),
+                of(Some(self.first)),
+            )
+        };
+        let found = self.kinds.values().filter(fits);
+        found.min_by_key(rank).ok_or_else(|| {
+            let names = self.kinds.keys().map(KindName::as_str);
+            format!(
+                "unknown kind \"{}\"{}; known kinds: {}",
+                super::text::escape(word),
+                super::text::did_you_mean(&wanted, names.clone()),
+                names.collect::<Vec<_>>().join(", ")
+            )
+        })
     }
 
     /// Returns the listed kind whose rows show this kind: itself, or the one that it is derived from.
@@ -211,6 +234,12 @@ impl Kinds {
         ids
     }
 
+    /// Returns when the cloud says that a resource was created; clouds tell it to the second.
+    pub fn created_at(&self, resource: &Resource) -> Option<DateTime<Utc>> {
+        self.get(&resource.key.kind)?
+            .created_at(&resource.attributes)
+    }
+
     /// Returns the resources that one listed row shows: itself unless an edge replaces it, and its edges.
     pub fn resources_in(&self, site: &Site, listed: &Kind, row: &Value) -> Vec<Resource> {
         let mut found = Vec::new();
@@ -233,6 +262,16 @@ impl Kinds {
 }
 
 impl Kind {
+    /// Returns the name within its provider.
+    pub fn short_name(&self) -> &str {
+        let of_provider = |provider: &str| {
+            let rest = self.name.as_str().strip_prefix(provider)?;
+            rest.strip_prefix('.')
+        };
+        let short = self.provider.and_then(of_provider);
+        short.unwrap_or(self.name.as_str())
+    }
+
     pub fn action(&self) -> Action {
         match self.spec.action {
             ActionWord::Delete => Action::Delete,
@@ -372,6 +411,11 @@ impl Kind {
             .unwrap_or_default()
     }
 
+    /// Returns when the cloud says that the row of this listed kind was created; clouds tell it to the second.
+    pub fn created_at(&self, row: &Value) -> Option<DateTime<Utc>> {
+        value::time(row, &self.spec.list.as_ref()?.created)
+    }
+
     fn own(&self, site: &Site, row: &Value) -> Option<Resource> {
         let list = self.spec.list.as_ref()?;
         Some(Resource {
@@ -382,7 +426,7 @@ impl Kind {
             },
             name: lookup_one(row, &list.name).unwrap_or_default(),
             project_id: self.project_of(row),
-            tags: lookup(row, "tags[]"),
+            tags: lookup(row, &list.tags),
             attributes: row.clone(),
         })
     }
@@ -406,11 +450,9 @@ impl Kind {
             Some(inner) => lookup_one(element, inner),
             None => lookup_one(row, path),
         };
-        let name_path = listed
-            .spec
-            .list
-            .as_ref()
-            .map_or("name", |list| list.name.as_str());
+        let Some(list) = &listed.spec.list else {
+            return Vec::new();
+        };
         let id_of = |element: &Value| {
             let parts: Option<Vec<String>> =
                 derived.id.iter().map(|path| at(path, element)).collect();
@@ -437,9 +479,9 @@ impl Kind {
                         kind: self.name.clone(),
                         id: id_of(element)?,
                     },
-                    name: lookup_one(row, name_path).unwrap_or_default(),
+                    name: lookup_one(row, &list.name).unwrap_or_default(),
                     project_id: listed.project_of(row),
-                    tags: lookup(row, "tags[]"),
+                    tags: lookup(row, &list.tags),
                     attributes: Value::Object(set),
                 })
             })

@@ -196,6 +196,8 @@ pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
         id: vec!["id".to_owned()],
         name: "name".to_owned(),
         project: "project_id".to_owned(),
+        created: "created_at".to_owned(),
+        tags: "tags[]".to_owned(),
         within: None,
         own_only: false,
         by_project: true,

@@ -111,6 +111,12 @@ pub struct ListSpec {
     /// The path of the project's id, and the cloud's filter for it, if not `project_id`.
     #[serde(default = "project_field")]
     pub project: String,
+    /// The path of the time of creation.
+    #[serde(default = "created_field")]
+    pub created: String,
+    /// The path of the tags.
+    #[serde(default = "tags_field")]
+    pub tags: String,
     /// The filter without which the kind is not listed: it stands in the path (`/images/{image_id}/members`),
     /// and is the first part of the id.
     pub within: Option<String>,
@@ -137,6 +143,14 @@ fn id_fields() -> Vec<String> {
 
 fn name_field() -> String {
     "name".into()
+}
+
+fn created_field() -> String {
+    "created_at".into()
+}
+
+fn tags_field() -> String {
+    "tags[]".into()
 }
 
 fn project_field() -> String {

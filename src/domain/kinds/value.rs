@@ -38,10 +38,12 @@ pub fn lookup_one(row: &Value, path: &str) -> Option<String> {
     texts(row, path).next().map(Cow::into_owned)
 }
 
-/// Returns when the cloud says that this was created; clouds tell it to the second.
-pub fn created_at(row: &Value) -> Option<DateTime<Utc>> {
-    let text = lookup_one(row, "created_at")?;
-    // Octavia writes UTC without saying so.
+/// Returns a time in a row: as RFC 3339, without a zone for UTC (Octavia), or in seconds since 1970.
+pub(super) fn time(row: &Value, path: &str) -> Option<DateTime<Utc>> {
+    let text = lookup_one(row, path)?;
+    if let Ok(seconds) = text.parse() {
+        return DateTime::from_timestamp(seconds, 0);
+    }
     let utc = text.parse::<NaiveDateTime>().map(|time| time.and_utc());
     text.parse::<DateTime<Utc>>().or(utc).ok()
 }

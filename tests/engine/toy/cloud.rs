@@ -1,0 +1,136 @@
+//! The toy cloud's server: a small JSON API with a static token. Ids are short and tell upper from lower case,
+//! errors have status 400 and a `__type`, lists are paged by `nextToken`, and a machine takes a minute to go.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Value, json};
+
+pub const TOKEN: &str = "open sesame";
+const PAGE: usize = 3;
+const SHUTDOWN: TimeDelta = TimeDelta::minutes(1);
+
+/// The word of a kind in actions, the field of its id, and what refers to it.
+const KINDS: [(&str, &str, Option<(&str, &str)>); 3] = [
+    ("Vpc", "vpcId", Some(("Subnet", "vpcId"))),
+    ("Subnet", "subnetId", Some(("Machine", "subnetId"))),
+    ("Machine", "machineId", None),
+];
+
+#[derive(Default)]
+pub struct Yard {
+    rows: BTreeMap<&'static str, BTreeMap<String, Value>>,
+    shut_down: BTreeMap<String, DateTime<Utc>>,
+    /// The errors that the next calls of an action get.
+    pub faults: Vec<(&'static str, &'static str)>,
+    /// Every call so far: `DeleteVpc vpc-Ab`.
+    pub calls: Vec<String>,
+}
+
+impl Yard {
+    pub fn create(&mut self, kind: &'static str, id: &str, fields: Value) {
+        let (_, key, _) = KINDS.into_iter().find(|it| it.0 == kind).unwrap();
+        let mut row = json!({
+            key: id, "account": "acme", "state": "available", "createTime": 1_767_000_000,
+            "tags": { "Name": id.to_lowercase() },
+        });
+        let fields = fields.as_object().cloned().unwrap_or_default();
+        row.as_object_mut().unwrap().extend(fields);
+        self.rows
+            .entry(kind)
+            .or_default()
+            .insert(id.to_owned(), row);
+    }
+
+    pub fn remove(&mut self, kind: &'static str, id: &str) {
+        self.rows.entry(kind).or_default().remove(id);
+    }
+
+    pub fn ids(&self) -> Vec<&str> {
+        let rows = self.rows.values().flat_map(BTreeMap::keys);
+        rows.map(String::as_str).collect()
+    }
+
+    /// Answers one request: status and body.
+    pub fn handle(&mut self, token: &str, request: &Value, now: DateTime<Utc>) -> (u16, Value) {
+        let shut_down = &mut self.shut_down;
+        self.rows.entry("Machine").or_default().retain(|id, _| {
+            let gone = shut_down.get(id).is_some_and(|at| *at <= now);
+            !gone
+        });
+        let action = request["action"].as_str().unwrap_or_default();
+        let id = request["id"].as_str().unwrap_or_default();
+        self.calls.push(format!("{action} {id}").trim().to_owned());
+        if token != TOKEN {
+            return refused("AccessDenied", "the token is wrong");
+        }
+        if let Some(at) = self.faults.iter().position(|fault| fault.0 == action) {
+            return refused(self.faults.remove(at).1, "try again");
+        }
+        for (kind, key, referrer) in KINDS {
+            if action == format!("List{kind}s") {
+                return self.list(kind, key, request);
+            }
+            if action == format!("Delete{kind}") {
+                return self.delete((kind, key, referrer), id, now);
+            }
+        }
+        refused("UnknownAction", action)
+    }
+
+    fn list(&self, kind: &'static str, key: &str, request: &Value) -> (u16, Value) {
+        let key = request["filter"]["key"]
+            .as_str()
+            .map_or(key, |it| match it {
+                "id" => key,
+                other => other,
+            });
+        let values = request["filter"]["values"].as_array();
+        let fits = |row: &&Value| values.is_none_or(|values| values.contains(&row[key]));
+        let rows = self.rows.get(kind).into_iter().flat_map(BTreeMap::values);
+        let from: usize = match request["nextToken"].as_str() {
+            Some(token) => token.trim_start_matches("page-").parse().unwrap(),
+            None => 0,
+        };
+        let fitting: Vec<&Value> = rows.filter(fits).collect();
+        let items: Vec<&Value> = fitting.iter().skip(from).take(PAGE).copied().collect();
+        let next = from + items.len();
+        let next = (next < fitting.len()).then(|| format!("page-{next}"));
+        (200, json!({ "items": items, "nextToken": next }))
+    }
+
+    fn delete(
+        &mut self,
+        (kind, _, referrer): (&'static str, &str, Option<(&str, &str)>),
+        id: &str,
+        now: DateTime<Utc>,
+    ) -> (u16, Value) {
+        let Some(row) = self.rows.entry(kind).or_default().get_mut(id) else {
+            return refused(&format!("{kind}NotFound"), &format!("there is no {id}"));
+        };
+        if kind == "Machine" {
+            row["state"] = "shutting-down".into();
+            self.shut_down
+                .entry(id.to_owned())
+                .or_insert(now + SHUTDOWN);
+            return (200, json!({}));
+        }
+        if let Some((referrer, field)) = referrer {
+            let rows = self.rows.get(referrer).into_iter().flatten();
+            let users: Vec<&str> = rows
+                .filter(|(_, row)| row[field] == id)
+                .map(|(id, _)| id.as_str())
+                .collect();
+            if !users.is_empty() {
+                let message = format!("{id} has dependencies: {}", users.join(" "));
+                return refused("DependencyViolation", &message);
+            }
+        }
+        self.rows.entry(kind).or_default().remove(id);
+        (200, json!({}))
+    }
+}
+
+fn refused(kind: &str, message: &str) -> (u16, Value) {
+    (400, json!({ "__type": kind, "message": message }))
+}

@@ -1,0 +1,223 @@
+//! A second provider, which no line above `cloud` knows of: plan, delete, block, collect, retry, settle, sweep and
+//! hold down as at an OpenStack, and beside one.
+
+mod adapter;
+mod cloud;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gone::cloud::OpenStackKinds;
+use gone::cloud::openstack::EMBEDDED;
+use gone::control::TargetSpec;
+use gone::domain::kinds::{Kinds, Source};
+use gone::domain::model::{DeletionState, Site, Step, StepState};
+use serde_json::json;
+
+use self::adapter::{Toy, ToyKinds};
+use self::cloud::{TOKEN, Yard};
+use super::harness::{Bench, cascade, paused};
+
+const KINDS: &str = include_str!("kinds.toml");
+
+fn kinds(toy: &str) -> Result<Kinds, gone::domain::kinds::KindsError> {
+    let toy = ("toy.toml", toy);
+    let sources = EMBEDDED.iter().copied().chain([toy]);
+    let sources = sources.map(|(file, text)| Source {
+        file: file.to_owned(),
+        text: text.to_owned(),
+    });
+    Kinds::read(sources, &[&OpenStackKinds, &ToyKinds])
+}
+
+/// A practice cloud with a toy cloud beside it: a VPC with two subnets and four machines.
+fn bench() -> (Bench, Arc<Mutex<Yard>>) {
+    let mut bench = Bench::new(1);
+    let mut yard = Yard::default();
+    yard.create("Vpc", "vpc-Shop", json!({}));
+    for net in ["net-A", "net-a"] {
+        yard.create("Subnet", net, json!({ "vpcId": "vpc-Shop" }));
+        for machine in ["1", "2"] {
+            let id = format!("m-{net}{machine}");
+            yard.create("Machine", &id, json!({ "subnetId": net }));
+        }
+    }
+    let yard = Arc::new(Mutex::new(yard));
+    bench.kinds = Arc::new(kinds(KINDS).unwrap());
+    bench.others.push(Arc::new(Toy {
+        site: site(),
+        token: TOKEN,
+        yard: yard.clone(),
+        clock: bench.clock.clone(),
+    }));
+    (bench, yard)
+}
+
+fn site() -> Site {
+    Site::region("yard", "main")
+}
+
+fn target(text: &str) -> TargetSpec {
+    TargetSpec::parse(&format!("{text}@yard/main"), &["envvars", "yard"]).unwrap()
+}
+
+#[test]
+fn t01_a_cascade_takes_each_thing_before_what_it_is_in() {
+    paused(async {
+        let (bench, yard) = bench();
+        bench
+            .run(async |client| {
+                let id = client.delete_each(vec![target("vpc/vpc-Shop")]).await;
+                let deletion = client.gone(&id).await;
+                assert_eq!(deletion.counts.gone, 7);
+            })
+            .await
+            .unwrap();
+        assert_eq!(yard.lock().unwrap().ids(), Vec::<&str>::new());
+        let yard = yard.lock().unwrap();
+        let deletes = yard.calls.iter().filter(|call| call.starts_with("Delete"));
+        let deletes: Vec<&String> = deletes.collect();
+        // Each once, though a machine is still there for a minute after its call.
+        assert_eq!(deletes.len(), 7, "{deletes:?}");
+        assert_eq!(deletes.last().unwrap().as_str(), "DeleteVpc vpc-Shop");
+    });
+}
+
+#[test]
+fn n05_two_ids_that_differ_only_in_case_are_two_resources() {
+    paused(async {
+        let (bench, yard) = bench();
+        bench
+            .run(async |client| {
+                let id = client.delete_each(vec![target("subnet/net-A")]).await;
+                assert_eq!(client.gone(&id).await.counts.gone, 3);
+            })
+            .await
+            .unwrap();
+        let expected = ["m-net-a1", "m-net-a2", "net-a", "vpc-Shop"];
+        assert_eq!(yard.lock().unwrap().ids(), expected);
+    });
+}
+
+#[test]
+fn i01_a_refusal_names_what_is_in_the_way_and_is_retried_until_it_is_gone() {
+    paused(async {
+        let (bench, yard) = bench();
+        bench
+            .run(async |client| {
+                let id = client.delete_each(vec![target("subnet/net-A")]).await;
+                let is_sent = |step: &Step| step.state == StepState::Verifying;
+                client.until_any(&id, is_sent).await;
+                // While its machines are shut down, another comes: it is nobody's business but a person's.
+                yard.lock()
+                    .unwrap()
+                    .create("Machine", "m-New", json!({ "subnetId": "net-A" }));
+                let step = client.until_step(&id, "toy.subnet", StepState::Stuck).await;
+                assert_eq!(step.blockers[0].id, "m-New");
+                assert_eq!(step.blockers[0].kind.as_str(), "toy.machine");
+                yard.lock().unwrap().remove("Machine", "m-New");
+                client.retry(&id).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn n13_a_throttled_call_and_a_failed_one_are_sent_again() {
+    paused(async {
+        let (bench, yard) = bench();
+        yard.lock().unwrap().faults = vec![
+            ("DeleteVpc", "InternalFailure"),
+            ("DeleteSubnet", "Throttling"),
+            ("ListMachines", "Throttling"),
+        ];
+        bench
+            .run(async |client| {
+                let id = client.delete_each(vec![target("vpc/vpc-Shop")]).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert!(yard.lock().unwrap().ids().is_empty());
+    });
+}
+
+#[test]
+fn t14_what_comes_back_is_seen_by_the_sweep() {
+    paused(async {
+        let (bench, yard) = bench();
+        bench
+            .run(async |client| {
+                let id = client.delete_each(vec![target("subnet/net-A")]).await;
+                client.gone(&id).await;
+                yard.lock()
+                    .unwrap()
+                    .create("Subnet", "net-A", json!({ "vpcId": "vpc-Shop" }));
+                tokio::time::sleep(Duration::from_secs(60 * 60)).await;
+            })
+            .await
+            .unwrap();
+        assert!(!yard.lock().unwrap().ids().contains(&"net-A"));
+        let deletions = bench.ledger_state().await.deletions;
+        assert_eq!(deletions.len(), 2);
+        assert!(deletions.iter().all(|it| it.state == DeletionState::Gone));
+    });
+}
+
+#[test]
+fn t02_a_name_that_two_providers_have_means_that_of_the_site() {
+    paused(async {
+        let (bench, _) = bench();
+        let (network, _) = bench.plain_network(1);
+        bench
+            .run(async |client| {
+                let plan = client
+                    .plan_of(vec![target("subnet/net-a")], cascade())
+                    .await;
+                assert!(
+                    plan.steps
+                        .iter()
+                        .all(|step| step.kind.as_str().starts_with("toy."))
+                );
+                // The OpenStack beside it has no such kinds, and is not asked about them.
+                let plan = client.plan("network", &network).await;
+                assert!(
+                    plan.steps
+                        .iter()
+                        .all(|step| !step.kind.as_str().starts_with("toy."))
+                );
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn t02_a_kinds_file_names_its_provider_and_its_words() {
+    let of = |from: &str, to: &str| {
+        assert!(KINDS.contains(from));
+        kinds(&KINDS.replacen(from, to, 1)).unwrap_err().to_string()
+    };
+    let message = of("\"toy\"", "\"tyo\"");
+    assert!(
+        message.ends_with(
+            "provider: unknown provider \"tyo\"; did you mean \"toy\"?; known: openstack, toy"
+        ),
+        "{message}"
+    );
+    let message = of("not_found =", "not_fund =");
+    assert!(
+        message.starts_with("toy.toml:17: unknown field `not_fund`")
+            && message.ends_with("did you mean \"not_found\"?"),
+        "{message}"
+    );
+    let message = of("to = \"vpc\"", "to = \"network\"");
+    assert!(
+        message.contains("unknown kind \"toy.network\""),
+        "{message}"
+    );
+    let other = "service = \"yard\"\n[kind.vpc]\ncall.list = \"ListVpcs\"\n";
+    assert!(kinds(other).is_err());
+}
