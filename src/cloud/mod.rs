@@ -221,6 +221,9 @@ impl Acted {
 pub struct CloudFailure {
     pub retry: Retry,
     pub class: ErrorClass,
+    /// Whether the cloud answered only that this login may not make the call.
+    pub forbidden: bool,
+    /// For people and programs; never decided by.
     pub status: Option<u16>,
     pub kind: String,
     /// What was attempted, on what, and why it failed.
@@ -235,6 +238,7 @@ impl CloudFailure {
         Self {
             retry: Retry::Never,
             class: ErrorClass::Fatal,
+            forbidden: false,
             status: None,
             kind: "Configuration".into(),
             message,

@@ -57,8 +57,8 @@ impl Registry {
     async fn done(&self, change: Change) -> Result<Outcome, LedgerError> {
         let applied = self.ledger.commit(vec![change]).await?;
         Ok(match applied.into_iter().next() {
-            Some(Applied::Done) => Outcome::Accepted { status: 204 },
-            Some(Applied::Stale) => Outcome::Absent { status: 404 },
+            Some(Applied::Done) => Outcome::Accepted,
+            Some(Applied::Stale) => Outcome::Absent,
             other => Outcome::Failed(Failure {
                 retry: Retry::Scheduled,
                 error: StepError {
@@ -192,15 +192,12 @@ impl Cloud for Registry {
         };
         match self.done(change).await {
             Ok(outcome) => {
-                let status = match &outcome {
-                    Outcome::Accepted { status } | Outcome::Absent { status } => Some(*status),
-                    Outcome::Failed(failure) | Outcome::Unclear(failure) => failure.error.status,
-                };
-                let came = match &outcome {
-                    Outcome::Accepted { status } => status.to_string(),
-                    Outcome::Absent { status } => format!("{status} {NOT_FOUND}"),
+                // The statuses of the registry's HTTP interface.
+                let (status, came) = match &outcome {
+                    Outcome::Accepted => (Some(204), "204".to_owned()),
+                    Outcome::Absent => (Some(404), format!("404 {NOT_FOUND}")),
                     Outcome::Failed(failure) | Outcome::Unclear(failure) => {
-                        failure.error.message.clone()
+                        (failure.error.status, failure.error.message.clone())
                     }
                 };
                 Acted {
@@ -257,6 +254,7 @@ fn unreadable(error: &LedgerError) -> CloudFailure {
     CloudFailure {
         retry: Retry::Unavailable,
         class: ErrorClass::Unavailable,
+        forbidden: false,
         status: None,
         kind: "Registry".to_owned(),
         message: format!("the registry: {error}"),

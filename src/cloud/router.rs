@@ -36,6 +36,7 @@ impl CloudRouter {
         found.map(|cloud| &**cloud).ok_or_else(|| CloudFailure {
             retry: Retry::Never,
             class: ErrorClass::Fatal,
+            forbidden: false,
             status: None,
             kind: String::new(),
             message: format!("{site} is not configured"),

@@ -14,13 +14,9 @@ use super::model::{Blocker, ErrorClass, StepError, StepState};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// A 2xx, which does not prove absence (I13).
-    Accepted {
-        status: u16,
-    },
+    Accepted,
     /// The kind's own not-found answer to a call by id, under the frozen identity (I13a).
-    Absent {
-        status: u16,
-    },
+    Absent,
     Failed(Failure),
     /// An error that leaves open whether the call took effect, because a server died on it or a proxy timed
     /// out: the engine observes first (N13). If the call had no effect, it counts as this failure.
@@ -166,11 +162,11 @@ pub fn after_call(
     chance: f64,
 ) -> Decision {
     match outcome {
-        Outcome::Accepted { .. } => Decision {
+        Outcome::Accepted => Decision {
             next_attempt_at: Some(now),
             ..plain(step, StepState::Verifying)
         },
-        Outcome::Absent { .. } => plain(step, StepState::Gone),
+        Outcome::Absent => plain(step, StepState::Gone),
         Outcome::Failed(failure) => after_failure(step, failure, now, schedule, chance),
         Outcome::Unclear(failure) => Decision {
             next_attempt_at: Some(now),

@@ -106,7 +106,7 @@ impl Shared {
                 Ok(read) if read.offered && read.row.is_none() => {
                     owners.push(unknown_resource(site, kind, &id));
                 }
-                Err(failure) if failure.status != Some(403) => return Err(failure),
+                Err(failure) if !failure.forbidden => return Err(failure),
                 Ok(_) | Err(_) => {}
             }
         }

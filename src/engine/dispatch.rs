@@ -82,7 +82,7 @@ impl Shared {
                 Some((failure.retry, failure.retry_after)),
                 failure.error.message.clone(),
             ),
-            Outcome::Accepted { .. } | Outcome::Absent { .. } => (None, String::new()),
+            Outcome::Accepted | Outcome::Absent => (None, String::new()),
         };
         self.sites.ended(&site, sent, failed, &reason);
         let (line, answer) = (acted.line.clone(), acted.answer.clone());
@@ -154,19 +154,19 @@ impl Shared {
         self.cloud.act(call).await
     }
 
-    /// Judges an answer. A 404 is verified as a 2xx is, so that absence counts only with the rights that
+    /// Judges an answer. An answer that a resource is absent is verified as an accepted delete is, so that absence counts only with the rights that
     /// the plan froze (I13). A resource that this deployment keeps itself was deleted in the ledger's
     /// transaction, and an enabled trunk or an unset reference is done; neither is verified. Blockers of
     /// a refused step are diagnosed.
     async fn judge(&self, step: &ClaimedStep, acted: Acted) -> Outcome {
         match acted.outcome {
-            Outcome::Accepted { status } | Outcome::Absent { status }
+            Outcome::Accepted | Outcome::Absent
                 if matches!(step.action, Action::Enable | Action::Unset)
                     || self.kinds.get(&step.key.kind).is_some_and(Kind::is_native) =>
             {
-                Outcome::Absent { status }
+                Outcome::Absent
             }
-            Outcome::Absent { status } => Outcome::Accepted { status },
+            Outcome::Absent => Outcome::Accepted,
             Outcome::Failed(failure)
                 if failure.retry == Retry::Scheduled
                     && failure.error.class == ErrorClass::Blocked =>
@@ -229,7 +229,7 @@ pub(super) fn facts(step: &ClaimedStep) -> StepFacts<'_> {
 /// Another resource has its id now: ours is gone (I10).
 fn made_anew(step: &ClaimedStep) -> Acted {
     Acted {
-        outcome: Outcome::Absent { status: 404 },
+        outcome: Outcome::Absent,
         named: Vec::new(),
         line: format!("{} was re-created: not deleted", step.key),
         answer: Answer::default(),

@@ -405,6 +405,7 @@ fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
     CloudFailure {
         retry: Retry::Scheduled,
         class: ErrorClass::Unavailable,
+        forbidden: false,
         status: None,
         kind: String::new(),
         message: format!(

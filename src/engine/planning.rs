@@ -153,7 +153,7 @@ impl Shared {
                     resource: target.clone(),
                     rule: match failure.class {
                         ErrorClass::Auth => RefusalRule::NotShown,
-                        _ if failure.status == Some(403) => RefusalRule::NotShown,
+                        _ if failure.forbidden => RefusalRule::NotShown,
                         _ => RefusalRule::Unreadable,
                     },
                     reason: failure.message.clone(),
@@ -300,9 +300,7 @@ impl Shared {
             let answers = futures_util::future::join_all(listings).await;
             for (lookup, answer) in wanted.iter().zip(answers) {
                 let (found, identity) = match answer {
-                    Err(failure)
-                        if failure.status == Some(403) && planner.can_do_without(lookup) =>
-                    {
+                    Err(failure) if failure.forbidden && planner.can_do_without(lookup) => {
                         planner.not_shown(lookup, failure.message);
                         continue;
                     }
@@ -488,6 +486,7 @@ pub(super) fn unreadable(message: String) -> CloudFailure {
     CloudFailure {
         retry: crate::domain::policy::Retry::Never,
         class: ErrorClass::Fatal,
+        forbidden: false,
         status: None,
         kind: String::new(),
         message,
@@ -504,7 +503,7 @@ pub(super) fn control_error(failure: CloudFailure) -> ControlError {
         ErrorClass::Unavailable | ErrorClass::OutcomeUnknown => {
             ControlError::Unreachable { message }
         }
-        _ if failure.status == Some(403) => ControlError::Auth { message },
+        _ if failure.forbidden => ControlError::Auth { message },
         _ => ControlError::Usage { message },
     }
 }

@@ -386,11 +386,11 @@ fn not_found(message: String) -> ControlError {
     ControlError::NotFound { message }
 }
 
-/// Returns the class of a failure. A 403 means that the login lacks the right.
+/// Returns the class of a failure; a login that may not list lacks the right.
 fn class_of(failure: &CloudFailure) -> ErrorClass {
-    match failure.status {
-        Some(403) => ErrorClass::Auth,
-        _ => failure.class,
+    match failure.forbidden {
+        true => ErrorClass::Auth,
+        false => failure.class,
     }
 }
 

@@ -83,7 +83,7 @@ impl Shared {
                 .await
             {
                 Ok(more) => found.extend(more),
-                Err(failure) if failure.status == Some(403) => refused = Some(failure),
+                Err(failure) if failure.forbidden => refused = Some(failure),
                 Err(failure) => return Err(failure),
             }
         }

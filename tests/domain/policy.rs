@@ -98,16 +98,13 @@ fn i14_a_call_that_a_repeated_delete_asked_for_leaves_the_schedule_where_it_stoo
 
 #[test]
 fn i13_an_accepted_delete_is_looked_for_before_it_counts() {
-    let decision = call(fresh(), Outcome::Accepted { status: 204 });
+    let decision = call(fresh(), Outcome::Accepted);
     assert_eq!(decision.to, StepState::Verifying);
 }
 
 #[test]
 fn i13_the_kinds_own_not_found_is_gone() {
-    assert_eq!(
-        call(fresh(), Outcome::Absent { status: 404 }).to,
-        StepState::Gone
-    );
+    assert_eq!(call(fresh(), Outcome::Absent).to, StepState::Gone);
 }
 
 #[test]
@@ -400,7 +397,7 @@ fn i06_what_is_not_yet_ready_is_asked_again_after_a_quarter_of_its_age() {
 #[test]
 fn i13_the_first_look_is_due_at_once() {
     for outcome in [
-        Outcome::Accepted { status: 204 },
+        Outcome::Accepted,
         failed(Retry::Unknown, ErrorClass::OutcomeUnknown),
     ] {
         let decision = call(fresh(), outcome);

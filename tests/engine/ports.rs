@@ -461,7 +461,7 @@ impl Cloud for Client {
     async fn act(&self, call: Call<'_>) -> Acted {
         let acted = self.inner.act(call).await;
         match &acted.outcome {
-            Outcome::Accepted { .. } => {
+            Outcome::Accepted => {
                 self.accepted.lock().unwrap().insert(call.id.to_owned());
                 acted
             }
@@ -469,7 +469,7 @@ impl Cloud for Client {
                 if self.lies == Lies::AnyNotFoundIsGone && failure.error.status == Some(404) =>
             {
                 Acted {
-                    outcome: Outcome::Absent { status: 404 },
+                    outcome: Outcome::Absent,
                     ..acted
                 }
             }

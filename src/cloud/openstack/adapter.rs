@@ -349,10 +349,10 @@ impl Cloud for OpenStack {
                 .list_part(&connection, &list, part, request.rows_max, listed)
                 .await;
             let now = match now {
-                Err(failed) if failed.status == Some(403) && list.spec.own_only => {
+                Err(failed) if failed.forbidden && list.spec.own_only => {
                     return self.own(&request, &connection, listed).await;
                 }
-                Err(failed) if failed.status == Some(403) => {
+                Err(failed) if failed.forbidden => {
                     return Err(not_shown(request.site, kind, failed));
                 }
                 now => now?,
@@ -361,6 +361,7 @@ impl Cloud for OpenStack {
                 return Err(CloudFailure {
                     retry: Retry::SitePaused,
                     class: ErrorClass::Auth,
+                    forbidden: false,
                     status: None,
                     kind: "IdentityChanged".into(),
                     message: format!(
@@ -449,9 +450,7 @@ impl Cloud for OpenStack {
         let line = |answered: String| format!("{method} {path} {answered}");
         match sent {
             Ok(answered) => Acted {
-                outcome: Outcome::Accepted {
-                    status: answered.status,
-                },
+                outcome: Outcome::Accepted,
                 named: Vec::new(),
                 line: line(with_request_id(
                     answered.status.to_string(),
@@ -473,7 +472,7 @@ impl Cloud for OpenStack {
                         .and_then(|remote| remote.kind.clone())
                         .unwrap_or_default();
                     return Acted {
-                        outcome: Outcome::Absent { status },
+                        outcome: Outcome::Absent,
                         named: Vec::new(),
                         line: line(with_request_id(
                             format!("{status} {kind}"),

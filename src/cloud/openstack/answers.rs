@@ -70,6 +70,7 @@ pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) 
     CloudFailure {
         retry: Retry::SitePaused,
         class: ErrorClass::Auth,
+        forbidden: false,
         status: None,
         kind: "NoProject".into(),
         message: format!(
@@ -103,6 +104,7 @@ pub(super) fn unread(answer: super::Answer, message: String) -> CloudFailure {
     CloudFailure {
         retry: Retry::Scheduled,
         class: ErrorClass::Unavailable,
+        forbidden: false,
         status: Some(answer.status),
         kind: String::new(),
         message,
@@ -132,6 +134,7 @@ pub(super) fn not_logged_in(site: &Site, error: &AuthError) -> CloudFailure {
     CloudFailure {
         retry,
         class,
+        forbidden: false,
         status: answer.map(|answer| answer.status),
         kind: String::new(),
         message: format!("{site}: {error}"),
@@ -184,6 +187,7 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
     CloudFailure {
         retry,
         class,
+        forbidden: by_rules || remote.is_some_and(|remote| remote.status == 403),
         status: match by_rules {
             // The login is good, but this call is forbidden: in effect a 403.
             true => Some(403),

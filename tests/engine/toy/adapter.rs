@@ -140,6 +140,7 @@ fn failure(error: StepError) -> CloudFailure {
     CloudFailure {
         retry: taken_up(class_of(&error.kind)).0,
         class: error.class,
+        forbidden: false,
         status: error.status,
         kind: error.kind,
         message: error.message,
@@ -224,7 +225,7 @@ impl Cloud for Toy {
         let line = |answered: &str| format!("{} {} {answered}", calls.delete, call.id);
         match answer {
             Ok(_) => Acted {
-                outcome: Outcome::Accepted { status: 200 },
+                outcome: Outcome::Accepted,
                 named: Vec::new(),
                 line: line("200"),
                 answer: Answer {
@@ -239,7 +240,7 @@ impl Cloud for Toy {
                 let line = line(&error.kind);
                 if error.kind == calls.not_found {
                     return Acted {
-                        outcome: Outcome::Absent { status: 400 },
+                        outcome: Outcome::Absent,
                         named: Vec::new(),
                         line,
                         answer: Answer {

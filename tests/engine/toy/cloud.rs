@@ -10,11 +10,11 @@ pub const TOKEN: &str = "open sesame";
 const PAGE: usize = 3;
 const SHUTDOWN: TimeDelta = TimeDelta::minutes(1);
 
-/// The word of a kind in actions, the field of its id, and what refers to it.
-const KINDS: [(&str, &str, Option<(&str, &str)>); 3] = [
-    ("Vpc", "vpcId", Some(("Subnet", "vpcId"))),
-    ("Subnet", "subnetId", Some(("Machine", "subnetId"))),
-    ("Machine", "machineId", None),
+/// The kinds by their words in actions, each with the field of its id; one refers to the one before it by that field.
+const KINDS: [(&str, &str); 3] = [
+    ("Vpc", "vpcId"),
+    ("Subnet", "subnetId"),
+    ("Machine", "machineId"),
 ];
 
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub struct Yard {
 
 impl Yard {
     pub fn create(&mut self, kind: &'static str, id: &str, fields: Value) {
-        let (_, key, _) = KINDS.into_iter().find(|it| it.0 == kind).unwrap();
+        let (_, key) = KINDS.into_iter().find(|it| it.0 == kind).unwrap();
         let mut row = json!({
             key: id, "account": "acme", "state": "available", "createTime": 1_767_000_000,
             "tags": { "Name": id.to_lowercase() },
@@ -67,12 +67,13 @@ impl Yard {
         if let Some(at) = self.faults.iter().position(|fault| fault.0 == action) {
             return refused(self.faults.remove(at).1, "try again");
         }
-        for (kind, key, referrer) in KINDS {
+        for (nth, (kind, key)) in KINDS.into_iter().enumerate() {
             if action == format!("List{kind}s") {
                 return self.list(kind, key, request);
             }
             if action == format!("Delete{kind}") {
-                return self.delete((kind, key, referrer), id, now);
+                let referrer = KINDS.get(nth + 1).map(|(referrer, _)| (*referrer, key));
+                return self.delete((kind, referrer), id, now);
             }
         }
         refused("UnknownAction", action)
@@ -101,7 +102,7 @@ impl Yard {
 
     fn delete(
         &mut self,
-        (kind, _, referrer): (&'static str, &str, Option<(&str, &str)>),
+        (kind, referrer): (&'static str, Option<(&str, &str)>),
         id: &str,
         now: DateTime<Utc>,
     ) -> (u16, Value) {

@@ -62,7 +62,7 @@ fn target(text: &str) -> TargetSpec {
 }
 
 #[test]
-fn t01_a_cascade_takes_each_thing_before_what_it_is_in() {
+fn a_cascade_takes_each_thing_before_what_it_is_in() {
     paused(async {
         let (bench, yard) = bench();
         bench
@@ -84,7 +84,7 @@ fn t01_a_cascade_takes_each_thing_before_what_it_is_in() {
 }
 
 #[test]
-fn n05_two_ids_that_differ_only_in_case_are_two_resources() {
+fn two_ids_that_differ_only_in_case_are_two_resources() {
     paused(async {
         let (bench, yard) = bench();
         bench
@@ -100,7 +100,7 @@ fn n05_two_ids_that_differ_only_in_case_are_two_resources() {
 }
 
 #[test]
-fn i01_a_refusal_names_what_is_in_the_way_and_is_retried_until_it_is_gone() {
+fn a_refusal_names_what_is_in_the_way_and_is_retried_until_it_is_gone() {
     paused(async {
         let (bench, yard) = bench();
         bench
@@ -125,7 +125,7 @@ fn i01_a_refusal_names_what_is_in_the_way_and_is_retried_until_it_is_gone() {
 }
 
 #[test]
-fn n13_a_throttled_call_and_a_failed_one_are_sent_again() {
+fn a_throttled_call_and_a_failed_one_are_sent_again() {
     paused(async {
         let (bench, yard) = bench();
         yard.lock().unwrap().faults = vec![
@@ -145,7 +145,7 @@ fn n13_a_throttled_call_and_a_failed_one_are_sent_again() {
 }
 
 #[test]
-fn t14_what_comes_back_is_seen_by_the_sweep() {
+fn what_comes_back_is_seen_by_the_sweep() {
     paused(async {
         let (bench, yard) = bench();
         bench
@@ -167,7 +167,7 @@ fn t14_what_comes_back_is_seen_by_the_sweep() {
 }
 
 #[test]
-fn t02_a_name_that_two_providers_have_means_that_of_the_site() {
+fn a_name_that_two_providers_have_means_that_of_the_site() {
     paused(async {
         let (bench, _) = bench();
         let (network, _) = bench.plain_network(1);
@@ -195,7 +195,7 @@ fn t02_a_name_that_two_providers_have_means_that_of_the_site() {
 }
 
 #[test]
-fn t02_a_kinds_file_names_its_provider_and_its_words() {
+fn a_kinds_file_names_its_provider_and_its_words() {
     let of = |from: &str, to: &str| {
         assert!(KINDS.contains(from));
         kinds(&KINDS.replacen(from, to, 1)).unwrap_err().to_string()
