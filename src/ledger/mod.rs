@@ -10,6 +10,7 @@
 pub mod audit;
 pub mod sqlite;
 pub mod tombstones;
+pub mod transitions;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

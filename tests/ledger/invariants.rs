@@ -284,9 +284,9 @@ fn any_stops(db: &Connection, steps: &[ClaimedStep]) -> bool {
 }
 
 fn check(db: &Connection, after: &Op) -> Result<(), TestCaseError> {
-    for (_, rule, sql) in rules(i64::MAX) {
+    for (rule, sql) in rules(i64::MAX) {
         let broken: i64 = db
-            .prepare_cached(sql)
+            .prepare_cached(&sql)
             .unwrap()
             .query_row((), |row| row.get(0))
             .unwrap();

@@ -23,3 +23,4 @@ mod rules;
 mod seal;
 mod support;
 mod tombstones;
+mod transitions;

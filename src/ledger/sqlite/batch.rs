@@ -12,6 +12,7 @@ use super::rows;
 use super::seal::{self, Head, Key};
 use crate::domain::model::{Counts, DeletionState, EventKind, StepState, short_id};
 use crate::ledger::tombstones::Changed;
+use crate::ledger::transitions::{Impossible, deletion, step};
 use crate::ledger::{AuditEntry, AuditRow, audit};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
@@ -100,29 +101,14 @@ impl DeletionRow {
         })
     }
 
-    /// Whether its plan has not started: until then the state cannot be derived from steps.
-    pub(super) fn is_before_start(&self) -> bool {
-        matches!(
-            self.state,
-            DeletionState::Planning | DeletionState::AwaitingApproval | DeletionState::Refused
-        )
-    }
-
-    /// Derives the state; the first match wins (`assets/contract.md`).
-    fn derived(&self) -> DeletionState {
-        if self.cancelled {
-            DeletionState::Cancelled
-        } else if self.paused {
-            DeletionState::Paused
-        } else if self.counts.live() > 0 {
-            DeletionState::Running
-        } else if self.counts.stuck > 0 {
-            DeletionState::Stuck
-        } else if self.counts.purged > 0 {
-            DeletionState::Purged
-        } else {
-            DeletionState::Gone
-        }
+    /// The row after this trigger, if it is possible.
+    fn after(&self, trigger: deletion::Trigger) -> Result<deletion::Next, Impossible> {
+        let facts = deletion::Facts {
+            cancelled: self.cancelled,
+            paused: self.paused,
+            counts: self.counts,
+        };
+        deletion::after(self.state, trigger, &facts)
     }
 }
 
@@ -251,27 +237,27 @@ impl<'c> Batch<'c> {
 
     /// Derives the deletion's state from its counts, and writes an event if it changed.
     pub(super) fn derive_state(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
-        let row = self.deletion(num)?;
-        if row.is_before_start() && !row.cancelled {
-            return Ok(());
-        }
-        self.begin(num, now)
+        self.move_deletion(num, deletion::Trigger::StepsMoved, now)
     }
 
-    /// Ends the planning, because the plan starts or never will. From here on the state is derived.
-    pub(super) fn begin(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
-        let row = self.deletion(num)?;
-        // A pause ends when no live step is left.
-        row.paused &= row.counts.live() > 0;
-        let state = row.derived();
-        self.enter(num, state, now)
+    /// Why this must not happen to the deletion now; none if it may.
+    pub(super) fn why_not(&mut self, num: i64, trigger: deletion::Trigger) -> Sql<Option<String>> {
+        Ok(self.deletion(num)?.after(trigger).err().map(|why| why.0))
     }
 
-    /// Puts the deletion into a state, with its event. People were notified of each stuck step when it became
-    /// stuck.
-    pub(super) fn enter(&mut self, num: i64, state: DeletionState, now: DateTime<Utc>) -> Sql<()> {
+    /// Moves the deletion to its next state, and writes an event if that is another one. People were notified
+    /// of each stuck step when it became stuck.
+    pub(super) fn move_deletion(
+        &mut self,
+        num: i64,
+        trigger: deletion::Trigger,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
         let row = self.deletion(num)?;
-        let finished = state.is_terminal() && row.counts.live() == 0;
+        let next = row.after(trigger).map_err(impossible)?;
+        (row.cancelled, row.paused) = (next.cancelled, next.paused);
+        let state = next.state;
+        let finished = deletion::has_finished(state, row.counts.live());
         row.finished_at = finished.then(|| row.finished_at.unwrap_or(now));
         if row.state == state {
             return Ok(());
@@ -293,6 +279,16 @@ impl<'c> Batch<'c> {
             self.deletion(num)?.note = self.why_stuck(num, counts.stuck)?;
         }
         Ok(())
+    }
+
+    /// The next state of a step, with its effects.
+    pub(super) fn next(
+        &self,
+        state: StepState,
+        trigger: step::Trigger,
+        facts: step::Facts,
+    ) -> Sql<step::Next> {
+        step::after(state, trigger, facts).map_err(impossible)
     }
 
     /// Says in one line how many steps are stuck, and what the first one met.
@@ -430,6 +426,11 @@ impl<'c> Batch<'c> {
         }
         Ok(())
     }
+}
+
+/// Refuses the change that asked for the impossible; see `fails_alone` of the store.
+fn impossible(why: Impossible) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(why))
 }
 
 fn add(sums: &mut BTreeMap<String, i64>, of: &str, state: &str, now: u64, before: u64) {

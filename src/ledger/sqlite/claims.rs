@@ -12,6 +12,7 @@ use super::batch::{Batch, Sql};
 use super::rows::{self, CLAIMED};
 use crate::domain::model::{KindName, Site, StepState};
 use crate::domain::policy::{Gathered, IDS_A_LIST_MAX};
+use crate::ledger::transitions::step;
 use crate::ledger::{Capacity, ClaimedStep, Due, Fence, ObservationsDue};
 
 /// The deletion that was served last at each site; the next round starts after it.
@@ -126,10 +127,12 @@ impl Batch<'_> {
                 rows::claimed(row, &deletion_id, false)
             })?
             .collect::<Sql<Vec<_>>>()?;
+        let facts = step::Facts::default();
+        let running = self.next(StepState::Ready, step::Trigger::Claimed, facts)?;
         // Row by row, as in `release_dependents`.
         for step in &mut taken {
             step.fence = Fence {
-                state: StepState::Running,
+                state: running.state,
                 claim: step.fence.claim + 1,
                 epoch: self.epoch,
             };
@@ -148,7 +151,7 @@ impl Batch<'_> {
             )?;
         }
         let n = taken.len() as u64;
-        self.moved(num, StepState::Ready, StepState::Running, n, now)?;
+        self.moved(num, StepState::Ready, running.state, n, now)?;
         Ok(taken)
     }
 }

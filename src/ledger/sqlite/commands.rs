@@ -13,6 +13,8 @@ use crate::domain::model::{
     short_id,
 };
 use crate::domain::policy::LOOK_WAIT_MAX;
+use crate::ledger::transitions::deletion;
+use crate::ledger::transitions::step::{self, Facts, Trigger};
 use crate::ledger::{Applied, AuditEntry, NewEvent, RetryBy, Selection, StuckAgain};
 
 /// A repeated DELETE wakes a deletion at most this often (T6).
@@ -35,18 +37,23 @@ struct Candidate {
 
 impl Batch<'_> {
     pub(super) fn wake_due(&mut self, now: DateTime<Utc>) -> Sql<Applied> {
+        let blocked = StepState::Blocked;
+        let ready = self.next(blocked, Trigger::Due, Facts::default())?.state;
         let woken: Vec<i64> = self
             .db
             .prepare_cached(
-                "UPDATE steps SET state = 'ready', since = ?1, next_attempt_at = NULL
+                "UPDATE steps SET state = ?3, since = ?1, next_attempt_at = NULL
                  WHERE id IN (SELECT id FROM steps INDEXED BY steps_due WHERE state = 'blocked'
                      AND next_attempt_at <= ?1 ORDER BY next_attempt_at LIMIT ?2)
                  RETURNING deletion",
             )?
-            .query_map(params![rows::micros(now), WAKE_MAX], |row| row.get(0))?
+            .query_map(
+                params![rows::micros(now), WAKE_MAX, ready.as_str()],
+                |row| row.get(0),
+            )?
             .collect::<Sql<_>>()?;
         for num in &woken {
-            self.moved(*num, StepState::Blocked, StepState::Ready, 1, now)?;
+            self.moved(*num, blocked, ready, 1, now)?;
         }
         Ok(Applied::Moved(woken.len() as u64))
     }
@@ -63,14 +70,20 @@ impl Batch<'_> {
             request_id: String::new(),
             at: now,
         })?;
+        let running = StepState::Running;
+        let to = self
+            .next(running, Trigger::EngineEnded, Facts::default())?
+            .state;
         let found: Vec<i64> = self
             .db
             .prepare_cached(
-                "UPDATE steps SET state = 'verifying', since = ?1, next_attempt_at = ?1, looks = 0,
+                "UPDATE steps SET state = ?3, since = ?1, next_attempt_at = ?1, looks = 0,
                      last_error = ?2
                  WHERE state = 'running' RETURNING deletion",
             )?
-            .query_map(params![rows::micros(now), error], |row| row.get(0))?
+            .query_map(params![rows::micros(now), error, to.as_str()], |row| {
+                row.get(0)
+            })?
             .collect::<Sql<_>>()?;
         // Also what an earlier engine was looking for.
         self.execute(
@@ -78,7 +91,7 @@ impl Batch<'_> {
             &[&self.epoch],
         )?;
         for num in &found {
-            self.moved(*num, StepState::Running, StepState::Verifying, 1, now)?;
+            self.moved(*num, running, to, 1, now)?;
         }
         self.forget_the_future(now)?;
         Ok(Applied::Moved(found.len() as u64))
@@ -171,12 +184,13 @@ impl Batch<'_> {
         by_person: bool,
         now: DateTime<Utc>,
     ) -> Sql<Result<u64, String>> {
+        let trigger = deletion::Trigger::Retried { by_person };
+        if let Some(why) = self.why_not(num, trigger)? {
+            return Ok(Err(why));
+        }
         let row = self.deletion(num)?.clone();
-        match row.state {
-            DeletionState::Refused if by_person => return self.plan_again(num, now),
-            DeletionState::Running | DeletionState::Stuck => {}
-            DeletionState::Paused if by_person => {}
-            other => return Ok(Err(format!("the deletion is {}", other.as_str()))),
+        if row.state == DeletionState::Refused {
+            return self.plan_again(num, trigger, now);
         }
         if !by_person {
             // Another clock recorded a wake-up that is later than now.
@@ -210,10 +224,10 @@ impl Batch<'_> {
                 continue;
             }
             candidate.waits += self.enable_again(num, candidate.id, now)?;
-            let to = self.put_to_work(&candidate, by_person, now)?;
-            self.moved(num, candidate.state, to, 1, now)?;
+            let next = self.put_to_work(&candidate, by_person, now)?;
+            self.moved(num, candidate.state, next.state, 1, now)?;
             moved += 1;
-            if candidate.state == StepState::Stuck {
+            if next.effects.releases_held {
                 roots.push(candidate.id);
             }
         }
@@ -231,7 +245,7 @@ impl Batch<'_> {
         if !roots.is_empty() {
             self.release_stuck(num, &roots, now)?;
         }
-        self.derive_state(num, now)?;
+        self.move_deletion(num, trigger, now)?;
         Ok(Ok(moved))
     }
 
@@ -299,12 +313,13 @@ impl Batch<'_> {
         candidate: &Candidate,
         by_person: bool,
         now: DateTime<Utc>,
-    ) -> Sql<StepState> {
+    ) -> Sql<step::Next> {
         let anew = by_person && candidate.state == StepState::Stuck;
-        let to = match candidate.waits {
-            0 => StepState::Ready,
-            _ => StepState::Waiting,
+        let facts = Facts {
+            waits: candidate.waits > 0,
+            ..Facts::default()
         };
+        let next = self.next(candidate.state, Trigger::Retried, facts)?;
         // Without `RETURNING`: see `Fences` for many steps in one change.
         self.db
             .prepare_cached(
@@ -320,11 +335,11 @@ impl Batch<'_> {
                 candidate.id,
                 rows::micros(now),
                 anew,
-                to.as_str(),
+                next.state.as_str(),
                 by_person,
                 rows::micros(now + WAKE_EVERY)
             ])?;
-        Ok(to)
+        Ok(next)
     }
 
     /// Retries these steps, as a person would, because what they waited for has happened.
@@ -338,7 +353,12 @@ impl Batch<'_> {
     }
 
     /// Plans a refused deletion again, behind its write guard.
-    fn plan_again(&mut self, num: i64, now: DateTime<Utc>) -> Sql<Result<u64, String>> {
+    fn plan_again(
+        &mut self,
+        num: i64,
+        retried: deletion::Trigger,
+        now: DateTime<Utc>,
+    ) -> Sql<Result<u64, String>> {
         let (targets, copies, options): (Vec<Target>, Vec<ResourceKey>, PlanOptions) = self
             .db
             .prepare_cached("SELECT targets, copies, options FROM requests WHERE num = ?1")?
@@ -364,7 +384,7 @@ impl Batch<'_> {
         }
         self.raise_checking(num, &targets, &copies, now)?;
         self.execute("UPDATE requests SET refused = '[]' WHERE num = ?1", &[&num])?;
-        self.enter(num, DeletionState::Planning, now)?;
+        self.move_deletion(num, retried, now)?;
         Ok(Ok(1))
     }
 
@@ -377,26 +397,21 @@ impl Batch<'_> {
         let Some(num) = self.find(deletion_id)? else {
             return Ok(Applied::Refused(format!("no deletion {deletion_id}")));
         };
-        let state = self.deletion(num)?.state;
-        if state.is_terminal() && state != DeletionState::Stuck {
-            return Ok(Applied::Refused(format!(
-                "the deletion is {} already",
-                state.as_str()
-            )));
+        if let Some(why) = self.why_not(num, deletion::Trigger::Cancelled)? {
+            return Ok(Applied::Refused(why));
         }
         self.skip_unsent(num, now)?;
         self.observe_sent(num, now)?;
         self.release_checking(num)?;
-        let row = self.deletion(num)?;
-        (row.cancelled, row.paused) = (true, false);
         self.audit(audit, now)?;
-        self.derive_state(num, now)?;
+        self.move_deletion(num, deletion::Trigger::Cancelled, now)?;
         Ok(Applied::Done)
     }
 
     /// Skips the steps whose delete was not sent, and releases their tombstones (P8).
     fn skip_unsent(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
         for state in [StepState::Waiting, StepState::Ready, StepState::Stuck] {
+            let next = self.next(state, Trigger::DeletionCancelled, Facts::default())?;
             self.execute(
                 "DELETE FROM awaited WHERE step IN
                      (SELECT id FROM steps WHERE deletion = ?1 AND state = ?2 AND sent = 0)",
@@ -409,11 +424,16 @@ impl Batch<'_> {
                 &[&num, &state.as_str()],
             )?;
             let skipped = self.execute(
-                "UPDATE steps SET state = 'skipped', since = ?3, ended_at = ?3, held_by = NULL
+                "UPDATE steps SET state = ?4, since = ?3, ended_at = ?3, held_by = NULL
                  WHERE deletion = ?1 AND state = ?2 AND sent = 0",
-                &[&num, &state.as_str(), &rows::micros(now)],
+                &[
+                    &num,
+                    &state.as_str(),
+                    &rows::micros(now),
+                    &next.state.as_str(),
+                ],
             )?;
-            self.moved(num, state, StepState::Skipped, skipped as u64, now)?;
+            self.moved(num, state, next.state, skipped as u64, now)?;
         }
         Ok(())
     }
@@ -422,25 +442,32 @@ impl Batch<'_> {
     /// observed anyway when it is answered; a step that waits for a resource to be enabled again is observed
     /// after that.
     fn observe_sent(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
-        let waits = self.execute(
-            "UPDATE steps SET state = 'waiting', since = ?2, held_by = NULL
-             WHERE deletion = ?1 AND state = 'stuck' AND sent = 1 AND waits > 0",
-            &[&num, &rows::micros(now)],
-        )?;
-        self.moved(num, StepState::Stuck, StepState::Waiting, waits as u64, now)?;
-        for state in [
-            StepState::Ready,
-            StepState::Blocked,
-            StepState::Stuck,
-            StepState::Verifying,
+        for (state, waits) in [
+            (StepState::Stuck, true),
+            (StepState::Stuck, false),
+            (StepState::Ready, false),
+            (StepState::Blocked, false),
+            (StepState::Verifying, false),
         ] {
+            let facts = Facts {
+                sent: true,
+                waits,
+                ..Facts::default()
+            };
+            let to = self.next(state, Trigger::DeletionCancelled, facts)?.state;
             let moved = self.execute(
-                "UPDATE steps SET state = 'verifying', next_attempt_at = ?3, held_by = NULL,
-                     since = CASE WHEN state = 'verifying' THEN since ELSE ?3 END
-                 WHERE deletion = ?1 AND state = ?2 AND sent = 1",
-                &[&num, &state.as_str(), &rows::micros(now)],
+                "UPDATE steps SET state = ?4, next_attempt_at = iif(?4 = 'verifying', ?3, NULL),
+                     held_by = NULL, since = CASE WHEN state = ?4 THEN since ELSE ?3 END
+                 WHERE deletion = ?1 AND state = ?2 AND sent = 1 AND (waits > 0) = ?5",
+                &[
+                    &num,
+                    &state.as_str(),
+                    &rows::micros(now),
+                    &to.as_str(),
+                    &waits,
+                ],
             )?;
-            self.moved(num, state, StepState::Verifying, moved as u64, now)?;
+            self.moved(num, state, to, moved as u64, now)?;
         }
         Ok(())
     }
@@ -455,23 +482,15 @@ impl Batch<'_> {
         let Some(num) = self.find(deletion_id)? else {
             return Ok(Applied::Refused(format!("no deletion {deletion_id}")));
         };
-        let row = self.deletion(num)?;
-        if row.state.is_terminal() {
-            return Ok(Applied::Refused(format!(
-                "the deletion is {}: it has nothing to pause or resume",
-                row.state.as_str()
-            )));
+        let trigger = match paused {
+            true => deletion::Trigger::Paused,
+            false => deletion::Trigger::Resumed,
+        };
+        if let Some(why) = self.why_not(num, trigger)? {
+            return Ok(Applied::Refused(why));
         }
-        if row.paused == paused {
-            return Ok(Applied::Refused(format!(
-                "the deletion is {}paused{}",
-                if paused { "" } else { "not " },
-                if paused { " already" } else { "" },
-            )));
-        }
-        row.paused = paused;
         self.audit(audit, now)?;
-        self.derive_state(num, now)?;
+        self.move_deletion(num, trigger, now)?;
         Ok(Applied::Done)
     }
 
@@ -567,10 +586,12 @@ impl Batch<'_> {
             request_id: String::new(),
             at: now,
         };
+        let gone = StepState::Gone;
+        let next = self.next(gone, Trigger::Recreated, Facts::default())?;
         let stuck: Vec<i64> = self
             .db
             .prepare_cached(
-                "UPDATE steps SET state = 'stuck', since = ?3, ended_at = NULL, last_error = ?4,
+                "UPDATE steps SET state = ?5, since = ?3, ended_at = NULL, last_error = ?4,
                      told = 0
                  WHERE deletion = ?1 AND record = ?2 AND state = 'gone'
                      AND NOT EXISTS (SELECT 1 FROM edges e JOIN steps d ON d.id = e.dependent
@@ -578,14 +599,20 @@ impl Batch<'_> {
                  RETURNING id",
             )?
             .query_map(
-                params![num, record, rows::micros(now), rows::json(&error)?],
+                params![
+                    num,
+                    record,
+                    rows::micros(now),
+                    rows::json(&error)?,
+                    next.state.as_str()
+                ],
                 |row| row.get(0),
             )?
             .collect::<Sql<_>>()?;
         let count = stuck.len() as u64;
-        self.moved(num, StepState::Gone, StepState::Stuck, count, now)?;
+        self.moved(num, gone, next.state, count, now)?;
         for step in stuck {
-            self.tell_person(num, step, now)?;
+            self.follow(num, step, next.effects, now)?;
         }
         self.derive_state(num, now)
     }

@@ -11,6 +11,7 @@ use crate::domain::model::{
     DeletionState, EventKind, KindName, OnFailure, Phase, Plan, Refusal, ResourceKey, Target,
     short_id,
 };
+use crate::ledger::transitions::deletion;
 use crate::ledger::{Applied, KeyedRequest, NewDeletion, audit};
 
 /// Plans and idempotency keys are kept for this long.
@@ -289,7 +290,7 @@ impl Batch<'_> {
             now,
         )?;
         note.clone_into(&mut self.deletion(num)?.note);
-        self.enter(num, DeletionState::Refused, now)?;
+        self.move_deletion(num, deletion::Trigger::PlanRefused, now)?;
         Ok(Applied::Done)
     }
 
@@ -323,14 +324,8 @@ impl Batch<'_> {
         let Some(num) = self.find(deletion_id)? else {
             return Ok(Err(Applied::Refused(format!("no deletion {deletion_id}"))));
         };
-        let state = self.deletion(num)?.state;
-        Ok(match state {
-            DeletionState::Planning | DeletionState::AwaitingApproval => Ok(num),
-            other => Err(Applied::Refused(format!(
-                "the deletion is {}, not planning",
-                other.as_str()
-            ))),
-        })
+        let why_not = self.why_not(num, deletion::Trigger::PlanStarted)?;
+        Ok(why_not.map_or(Ok(num), |why| Err(Applied::Refused(why))))
     }
 
     /// Releases the tombstones that this deletion only checked: their resources are as before.

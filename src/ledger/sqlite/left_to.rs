@@ -28,6 +28,7 @@ use crate::domain::ladder::{FORGOTTEN, LEFT_TO};
 use crate::domain::model::{
     Action, ErrorClass, EventKind, KindName, Phase, StepError, StepState, short_id,
 };
+use crate::ledger::transitions::step::{Facts, Trigger};
 
 /// A live step that is left to another deletion, and the state of that deletion's step.
 struct LeftStep {
@@ -37,6 +38,16 @@ struct LeftStep {
     held_by: Option<i64>,
     owner: i64,
     owner_state: StepState,
+}
+
+impl LeftStep {
+    fn facts(&self) -> Facts {
+        Facts {
+            held: self.held_by.is_some(),
+            left: true,
+            ..Facts::default()
+        }
+    }
 }
 
 impl Batch<'_> {
@@ -112,20 +123,18 @@ impl Batch<'_> {
     }
 
     fn gone_with_owner(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
+        let next = self.next(step.state, Trigger::OwnerGone, step.facts())?;
+        let state = next.state.as_str();
         self.execute(
-            "UPDATE steps SET state = 'gone', since = ?2, ended_at = ?2, held_by = NULL,
+            "UPDATE steps SET state = ?3, since = ?2, ended_at = ?2, held_by = NULL,
                  last_error = NULL WHERE id = ?1",
-            &[&step.id, &rows::micros(now)],
+            &[&step.id, &rows::micros(now), &state],
         )?;
-        self.moved(step.deletion, step.state, StepState::Gone, 1, now)?;
+        self.moved(step.deletion, step.state, next.state, 1, now)?;
         let by = self.deletion_of(step.owner)?;
-        let data = json!({"state": StepState::Gone.as_str()});
-        self.tell_of_left_step(step, &format!("gone: deletion {by} deleted it"), &data, now)?;
-        if step.state == StepState::Stuck {
-            // Also releases the steps that another stuck step held through this one.
-            self.release_stuck(step.deletion, &[step.id], now)?;
-        }
-        self.release_dependents(step.deletion, step.id, now)
+        let message = format!("gone: deletion {by} deleted it");
+        self.tell_of_left_step(step, &message, &json!({"state": state}), now)?;
+        self.follow(step.deletion, step.id, next.effects, now)
     }
 
     fn stuck_with_owner(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
@@ -141,11 +150,12 @@ impl Batch<'_> {
         let by = self.deletion_of(step.owner)?;
         let message =
             format!("deletion {by} deletes it, and is stuck there: {why}; next: gone retry {by}");
-        self.stick(step, LEFT_TO, message, now)
+        self.stick(step, Trigger::OwnerStuck, LEFT_TO, message, now)
     }
 
     fn wait_for_owner(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
-        if step.state != StepState::Stuck || step.held_by.is_some() {
+        let next = self.next(step.state, Trigger::OwnerContinues, step.facts())?;
+        if next.state == step.state {
             return Ok(());
         }
         if let Some(root) = self.holder_of(step.deletion, step.id)? {
@@ -154,15 +164,14 @@ impl Batch<'_> {
         let by = self.deletion_of(step.owner)?;
         let error = waiting_error(&by, now)?;
         self.execute(
-            "UPDATE steps SET state = 'waiting', since = ?2, last_error = ?3, told = 0
-             WHERE id = ?1",
-            &[&step.id, &rows::micros(now), &error],
+            "UPDATE steps SET state = ?4, since = ?2, last_error = ?3, told = 0 WHERE id = ?1",
+            &[&step.id, &rows::micros(now), &error, &next.state.as_str()],
         )?;
-        self.moved(step.deletion, StepState::Stuck, StepState::Waiting, 1, now)?;
+        self.moved(step.deletion, step.state, next.state, 1, now)?;
         let message = format!("deletion {by} continues to delete it");
-        let data = json!({"state": StepState::Waiting.as_str()});
+        let data = json!({"state": next.state.as_str()});
         self.tell_of_left_step(step, &message, &data, now)?;
-        self.release_stuck(step.deletion, &[step.id], now)
+        self.follow(step.deletion, step.id, next.effects, now)
     }
 
     /// The owner did not delete the resource: from here on this deletion does, as it was approved to. Other
@@ -187,7 +196,7 @@ impl Batch<'_> {
                 "deletion {by} abandoned it, and it may still exist; next: retry, and this \
                  deletion deletes it"
             );
-            return self.stick(step, FORGOTTEN, message, now);
+            return self.stick(step, Trigger::OwnerAbandoned, FORGOTTEN, message, now);
         }
         // A dependency was abandoned meanwhile: only a person's retry sends this step.
         let forgotten = self
@@ -200,18 +209,20 @@ impl Batch<'_> {
             .optional()?;
         if let Some(forgotten) = forgotten {
             let message = self.waited_for_forgotten(forgotten)?;
-            return self.stick(step, FORGOTTEN, message, now);
+            return self.stick(step, Trigger::DependencyAbandoned, FORGOTTEN, message, now);
         }
         let holder = self.holder_of(step.deletion, step.id)?;
-        let waits: i64 = self
+        let waits = self
             .db
-            .prepare_cached("SELECT waits FROM steps WHERE id = ?1")?
+            .prepare_cached("SELECT waits > 0 FROM steps WHERE id = ?1")?
             .query_row([step.id], |row| row.get(0))?;
-        let to = match (holder, waits) {
-            (Some(_), _) => StepState::Stuck,
-            (None, 0) => StepState::Ready,
-            (None, _) => StepState::Waiting,
+        let facts = Facts {
+            waits,
+            held: holder.is_some(),
+            ..Facts::default()
         };
+        let next = self.next(step.state, Trigger::OwnerSkipped, facts)?;
+        let to = next.state;
         self.execute(
             "UPDATE steps SET state = ?2, since = ?3 WHERE id = ?1",
             &[&step.id, &to.as_str(), &rows::micros(now)],
@@ -223,10 +234,7 @@ impl Batch<'_> {
         self.tell_of_left_step(step, &message, &data, now)?;
         match holder {
             Some(root) => self.mark_stuck_behind(step.deletion, step.id, root, now),
-            None if step.state == StepState::Stuck => {
-                self.release_stuck(step.deletion, &[step.id], now)
-            }
-            None => Ok(()),
+            None => self.follow(step.deletion, step.id, next.effects, now),
         }
     }
 
@@ -278,24 +286,26 @@ impl Batch<'_> {
     fn stick(
         &mut self,
         step: &LeftStep,
+        trigger: Trigger,
         error_type: &str,
         message: String,
         now: DateTime<Utc>,
     ) -> Sql<()> {
         let error = left_error(error_type, message, now);
+        let next = self.next(step.state, trigger, step.facts())?;
+        let state = next.state.as_str();
         self.execute(
-            "UPDATE steps SET state = 'stuck', since = ?2, last_error = ?3, held_by = NULL
+            "UPDATE steps SET state = ?4, since = ?2, last_error = ?3, held_by = NULL
              WHERE id = ?1",
-            &[&step.id, &rows::micros(now), &rows::json(&error)?],
+            &[&step.id, &rows::micros(now), &rows::json(&error)?, &state],
         )?;
-        self.moved(step.deletion, step.state, StepState::Stuck, 1, now)?;
-        let mut data = json!({"state": StepState::Stuck.as_str(), "error": error});
+        self.moved(step.deletion, step.state, next.state, 1, now)?;
+        let mut data = json!({"state": state, "error": error});
         if matches!(step.owner_state, StepState::Purged | StepState::Skipped) {
             mark_taken_over(&mut data, step);
         }
         self.tell_of_left_step(step, &error.message, &data, now)?;
-        self.propagate_stuck(step.deletion, step.id, now)?;
-        self.tell_person(step.deletion, step.id, now)
+        self.follow(step.deletion, step.id, next.effects, now)
     }
 
     fn tell_of_left_step(

@@ -15,6 +15,7 @@
 mod batch;
 mod claims;
 mod commands;
+mod derived;
 mod drift;
 mod driver;
 mod gantt;

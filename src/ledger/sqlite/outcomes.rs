@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 
 use super::batch::{Batch, Sql};
 use super::rows;
-use crate::domain::model::{EventKind, StepState};
+use crate::domain::model::{EventKind, Phase, StepState};
 use crate::domain::peers::AWAITED;
+use crate::ledger::transitions::has_ended;
+use crate::ledger::transitions::step::{self, Trigger};
 use crate::ledger::{Applied, Fence, StepChange};
 
 /// A step as the ledger has it when its outcome arrives.
@@ -27,48 +29,49 @@ impl Batch<'_> {
         if current.fence != change.fence {
             return Ok(Applied::Stale);
         }
-        let from = current.fence.state;
-        if let Some(why) = impossible(from, change.to, current.waits) {
-            return Ok(Applied::Refused(why));
-        }
-        let num = current.deletion;
-        // Nothing more is sent for a cancelled deletion: a step that would be retried is skipped (P8).
-        let to = match change.to {
-            StepState::Blocked | StepState::Stuck | StepState::Ready
-                if self.deletion(num)?.cancelled =>
-            {
-                StepState::Skipped
-            }
-            // The clearance that it waits for has arrived meanwhile.
-            StepState::Blocked
-                if waits_for_word(change) && !self.awaits_clearance(change.step_id)? =>
-            {
-                StepState::Ready
-            }
-            to => to,
+        let (num, from) = (current.deletion, current.fence.state);
+        let facts = step::Facts {
+            waits: current.waits > 0,
+            cancelled: self.deletion(num)?.cancelled,
+            cleared: needs_clearance(change) && !self.awaits_clearance(change.step_id)?,
+            ..step::Facts::default()
         };
-        self.write_outcome(&current, to, change)?;
-        self.moved(num, from, to, 1, change.now)?;
-        if let Some(record) = current.record {
-            self.end_tombstone(num, record, to, change.now)?;
-        }
-        self.tell(num, from, to, change)?;
-        if from == StepState::Stuck && to != StepState::Stuck {
-            self.release_stuck(num, &[change.step_id], change.now)?;
-        }
-        match to {
-            StepState::Gone | StepState::Skipped | StepState::Purged => {
-                self.drop_pending_clearances(change.step_id)?;
-                self.release_dependents(num, change.step_id, change.now)?;
-            }
-            StepState::Stuck => {
-                self.propagate_stuck(num, change.step_id, change.now)?;
-                self.tell_person(num, change.step_id, change.now)?;
-            }
-            _ => {}
-        }
+        let next = match step::after(from, Trigger::Answered(change.to), facts) {
+            Ok(next) => next,
+            Err(why) => return Ok(Applied::Refused(why.0)),
+        };
+        self.write_outcome(&current, next.state, change)?;
+        self.moved(num, from, next.state, 1, change.now)?;
+        self.end_tombstone(num, current.record, next.effects.tombstone, change.now)?;
+        self.tell(num, from, next.state, change)?;
+        self.follow(num, change.step_id, next.effects, change.now)?;
         self.derive_state(num, change.now)?;
         Ok(Applied::Done)
+    }
+
+    /// Carries out what a step's move changes in other steps, and notifies people.
+    pub(super) fn follow(
+        &mut self,
+        num: i64,
+        id: i64,
+        effects: step::Effects,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
+        if effects.releases_held {
+            self.release_stuck(num, &[id], now)?;
+        }
+        match effects.dependents {
+            Some(Trigger::DependenciesEnded) => {
+                self.drop_pending_clearances(id)?;
+                self.release_dependents(num, id, now)?;
+            }
+            Some(Trigger::DependencyStuck) => self.propagate_stuck(num, id, now)?,
+            _ => {}
+        }
+        if effects.notifies {
+            self.tell_person(num, id, now)?;
+        }
+        Ok(())
     }
 
     fn current_step(&self, id: i64) -> Sql<Option<CurrentStep>> {
@@ -142,27 +145,25 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The phase and the step end together (T9); a failure never drops the tombstone (T8).
+    /// Ends the tombstone of a step that has one, in the transaction that ends the step (T9).
     pub(super) fn end_tombstone(
         &self,
         num: i64,
-        record: i64,
-        to: StepState,
+        record: Option<i64>,
+        phase: Option<Phase>,
         now: DateTime<Utc>,
     ) -> Sql<()> {
-        let (phase, gone_at) = match to {
-            StepState::Gone => ("gone", Some(rows::micros(now))),
-            StepState::Skipped => ("released", None),
-            StepState::Purged => ("purged", None),
-            _ => return Ok(()),
+        let (Some(record), Some(phase)) = (record, phase) else {
+            return Ok(());
         };
+        let gone_at = (phase == Phase::Gone).then(|| rows::micros(now));
         let ended = self
             .db
             .prepare_cached(
                 "UPDATE tombstones SET phase = ?3, gone_at = ?4
                  WHERE record_id = ?1 AND deletion = ?2",
             )?
-            .execute(params![record, num, phase, gone_at])?;
+            .execute(params![record, num, phase.as_str(), gone_at])?;
         if ended > 0 {
             self.execute("DELETE FROM snapshots WHERE record = ?1", &[&record])?;
         }
@@ -206,7 +207,8 @@ impl Batch<'_> {
     }
 }
 
-fn waits_for_word(change: &StepChange) -> bool {
+/// Whether the step is blocked until importers give their clearance.
+fn needs_clearance(change: &StepChange) -> bool {
     change
         .error
         .as_ref()
@@ -226,31 +228,4 @@ fn tell_why(data: &mut Value, change: &StepChange) {
             data[name] = json!(at);
         }
     }
-}
-
-pub(super) fn has_ended(state: StepState) -> bool {
-    matches!(
-        state,
-        StepState::Gone | StepState::Skipped | StepState::Purged
-    )
-}
-
-fn impossible(from: StepState, to: StepState, waits: u32) -> Option<String> {
-    let from_name = from.as_str();
-    if has_ended(from) {
-        return Some(format!("the step has ended: {from_name}"));
-    }
-    if matches!(to, StepState::Waiting | StepState::Running) {
-        return Some(format!("no outcome is {}", to.as_str()));
-    }
-    let needs_its_turn = matches!(
-        to,
-        StepState::Ready | StepState::Verifying | StepState::Blocked
-    );
-    if waits > 0 && needs_its_turn {
-        return Some(format!(
-            "the step is {from_name}: other steps must go first"
-        ));
-    }
-    None
 }

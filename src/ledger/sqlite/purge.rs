@@ -11,9 +11,11 @@ use super::batch::{Batch, Sql};
 use super::rows::{self, CLAIMED};
 use crate::domain::ladder::FORGOTTEN;
 use crate::domain::model::{
-    DeletionState, ErrorClass, EventKind, Paged, Phase, ResourceKey, Site, SitePause, StepError,
-    StepState, short_id,
+    ErrorClass, EventKind, Paged, Phase, ResourceKey, Site, SitePause, StepError, StepState,
+    short_id,
 };
+use crate::ledger::transitions::deletion;
+use crate::ledger::transitions::step::{Facts, Trigger};
 use crate::ledger::{
     AbandonedStep, Applied, AuditEntry, NewDeletion, NewPurge, PurgeAction, RetryBy, Selection,
 };
@@ -99,9 +101,7 @@ impl Batch<'_> {
         };
         let mut forgotten = 0;
         for (num, only) in &chosen {
-            let state = self.deletion(*num)?.state;
-            if matches!(state, DeletionState::Planning | DeletionState::Refused) {
-                let why = format!("the deletion is {}: nothing was sent", state.as_str());
+            if let Some(why) = self.why_not(*num, deletion::Trigger::StepsAbandoned)? {
                 return Ok(Applied::Refused(why));
             }
             let steps = match self.steps_to_abandon(*num, only.as_deref())? {
@@ -158,27 +158,23 @@ impl Batch<'_> {
 
     fn abandon(&mut self, num: i64, steps: &[StepToAbandon], now: DateTime<Utc>) -> Sql<()> {
         for step in steps {
+            let next = self.next(step.state, Trigger::Abandoned, Facts::default())?;
             self.execute(
-                "UPDATE steps SET state = 'purged', since = ?2, ended_at = ?2, held_by = NULL,
+                "UPDATE steps SET state = ?3, since = ?2, ended_at = ?2, held_by = NULL,
                      next_attempt_at = NULL WHERE id = ?1",
-                &[&step.id, &rows::micros(now)],
+                &[&step.id, &rows::micros(now), &next.state.as_str()],
             )?;
+            self.moved(num, step.state, next.state, 1, now)?;
             self.drop_pending_clearances(step.id)?;
-            if let Some(record) = step.record {
-                self.end_tombstone(num, record, StepState::Purged, now)?;
-            }
+            self.end_tombstone(num, step.record, next.effects.tombstone, now)?;
             self.event(
                 Some(num),
                 Some(step.id),
                 EventKind::StepState,
                 "abandoned: what still exists is left behind",
-                &json!({"state": StepState::Purged.as_str()}),
+                &json!({"state": next.state.as_str()}),
                 now,
             )?;
-        }
-        for from in [StepState::Stuck, StepState::Blocked] {
-            let n = steps.iter().filter(|step| step.state == from).count();
-            self.moved(num, from, StepState::Purged, n as u64, now)?;
         }
         let ids: Vec<i64> = steps.iter().map(|step| step.id).collect();
         self.release_stuck(num, &ids, now)?;
@@ -204,19 +200,24 @@ impl Batch<'_> {
             let own = dependents.into_iter().filter(|(_, is_own)| *is_own);
             left.extend(own.map(|(dependent, _)| (dependent, *id)));
         }
-        for (dependent, forgotten) in &left {
-            let from = self.state_of(*dependent)?;
-            let error = self.forgotten_error(*forgotten, now)?;
+        let mut stuck = Vec::new();
+        for (dependent, forgotten) in left {
+            let from = self
+                .db
+                .prepare_cached("SELECT state FROM steps WHERE id = ?1")?
+                .query_row([dependent], |row| rows::word(row, 0))?;
+            let next = self.next(from, Trigger::DependencyAbandoned, Facts::default())?;
+            let error = self.forgotten_error(forgotten, now)?;
             self.execute(
-                "UPDATE steps SET state = 'stuck', held_by = NULL, last_error = ?3,
-                     since = CASE WHEN state = 'stuck' THEN since ELSE ?2 END WHERE id = ?1",
-                &[dependent, &rows::micros(now), &error],
+                "UPDATE steps SET state = ?4, held_by = NULL, last_error = ?3,
+                     since = CASE WHEN state = ?4 THEN since ELSE ?2 END WHERE id = ?1",
+                &[&dependent, &rows::micros(now), &error, &next.state.as_str()],
             )?;
-            self.moved(num, from, StepState::Stuck, 1, now)?;
+            self.moved(num, from, next.state, 1, now)?;
+            stuck.push((dependent, next.effects));
         }
-        for (dependent, _) in left {
-            self.tell_person(num, dependent, now)?;
-            self.propagate_stuck(num, dependent, now)?;
+        for (dependent, effects) in stuck {
+            self.follow(num, dependent, effects, now)?;
         }
         Ok(())
     }

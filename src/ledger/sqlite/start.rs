@@ -15,6 +15,7 @@ use crate::domain::model::{
     Action, EventKind, Phase, Plan, PlanStep, ResourceKey, Site, StepState, short_id,
 };
 use crate::ledger::Applied;
+use crate::ledger::transitions::{deletion, step};
 
 /// The deletion that executes a planned step.
 #[derive(Clone, Copy)]
@@ -68,7 +69,7 @@ impl Batch<'_> {
             &json!({"steps": counts.total}),
             now,
         )?;
-        self.begin(num, now)?;
+        self.move_deletion(num, deletion::Trigger::PlanStarted, now)?;
         Ok(Applied::Done)
     }
 
@@ -213,10 +214,10 @@ impl Batch<'_> {
         let at = now;
         let now = rows::micros(now);
         let mut states = Vec::with_capacity(plan.steps.len());
-        for (position, step) in plan.steps.iter().enumerate() {
+        for (position, planned) in plan.steps.iter().enumerate() {
             let offset = position as i64;
             let id = first + offset;
-            let mut dependencies = step.depends_on.clone();
+            let mut dependencies = planned.depends_on.clone();
             dependencies.sort_unstable();
             dependencies.dedup();
             for dependency in &dependencies {
@@ -228,10 +229,11 @@ impl Batch<'_> {
                 Some(Share::Theirs(owner)) => (None, Some(*owner)),
                 None => (None, None),
             };
-            let state = match waits > 0 || owner.is_some() {
-                true => StepState::Waiting,
-                false => StepState::Ready,
-            };
+            let state = step::planned(step::Facts {
+                waits: waits > 0,
+                left: owner.is_some(),
+                ..step::Facts::default()
+            });
             let left = owner
                 .map(|owner| waiting_error(&self.deletion_of(owner)?, at))
                 .transpose()?;
@@ -245,22 +247,22 @@ impl Batch<'_> {
                 max_attempts.get(position),
                 record,
                 offset,
-                step.site.to_string(),
-                step.kind.as_str(),
-                step.resource_id,
-                step.action.as_str(),
-                step.name,
-                step.project_id,
-                (!step.vars.is_empty())
-                    .then(|| rows::json(&step.vars))
+                planned.site.to_string(),
+                planned.kind.as_str(),
+                planned.resource_id,
+                planned.action.as_str(),
+                planned.name,
+                planned.project_id,
+                (!planned.vars.is_empty())
+                    .then(|| rows::json(&planned.vars))
                     .transpose()?,
-                step.why,
-                step.fingerprint,
+                planned.why,
+                planned.fingerprint,
                 branches.get(position),
                 owner,
                 left
             ])?;
-            if let (Some(importers), Some(_)) = (importers.get(&step.kind), record) {
+            if let (Some(importers), Some(_)) = (importers.get(&planned.kind), record) {
                 self.await_clearance(id, importers)?;
             }
             states.push(state);

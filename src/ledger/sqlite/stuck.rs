@@ -9,6 +9,7 @@ use super::batch::{Batch, Sql};
 use super::rows;
 use crate::domain::ladder::HELD;
 use crate::domain::model::{ErrorClass, EventKind, StepError, StepState};
+use crate::ledger::transitions::step::{Facts, Trigger};
 
 impl Batch<'_> {
     /// Releases the dependents of a step that has ended: those that wait for nothing else become ready. In a
@@ -25,10 +26,14 @@ impl Batch<'_> {
             )?
             .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<Sql<_>>()?;
-        let (to, due) = match self.deletion(num)?.cancelled {
-            true => (StepState::Verifying, Some(rows::micros(now))),
-            false => (StepState::Ready, None),
+        let facts = Facts {
+            cancelled: self.deletion(num)?.cancelled,
+            ..Facts::default()
         };
+        let to = self
+            .next(StepState::Waiting, Trigger::DependenciesEnded, facts)?
+            .state;
+        let due = (to == StepState::Verifying).then(|| rows::micros(now));
         let mut free = 0;
         for (dependent, waits_for_no_other) in dependents {
             self.execute(
@@ -65,14 +70,18 @@ impl Batch<'_> {
             )?
             .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<Sql<_>>()?;
+        let gone = StepState::Gone;
+        let to = self
+            .next(gone, Trigger::DependentRetried, Facts::default())?
+            .state;
         for (enable, left_to) in &enables {
             self.execute(
-                "UPDATE steps SET state = 'ready', since = ?2, ended_at = NULL, left_to = NULL,
+                "UPDATE steps SET state = ?3, since = ?2, ended_at = NULL, left_to = NULL,
                      attempts = 0, looks = 0, last_error = NULL WHERE id = ?1",
-                &[enable, &rows::micros(now)],
+                &[enable, &rows::micros(now), &to.as_str()],
             )?;
             self.execute("UPDATE steps SET waits = waits + 1 WHERE id = ?1", &[&id])?;
-            let mut data = json!({"state": StepState::Ready.as_str()});
+            let mut data = json!({"state": to.as_str()});
             if let Some(owner) = left_to {
                 data["was_left_to"] = json!(owner);
             }
@@ -86,7 +95,7 @@ impl Batch<'_> {
             )?;
         }
         let again = enables.len() as u64;
-        self.moved(num, StepState::Gone, StepState::Ready, again, now)?;
+        self.moved(num, gone, to, again, now)?;
         Ok(again)
     }
 
@@ -97,15 +106,23 @@ impl Batch<'_> {
         let mut held = self.mark_dependents_stuck(num, root, root, &error, now)?;
         if self.deletion(num)?.stops {
             for state in [StepState::Waiting, StepState::Ready] {
-                let n = self
-                    .db
-                    .prepare_cached(
-                        "UPDATE steps SET state = 'stuck', since = ?3, held_by = ?4,
-                             last_error = ?5, next_attempt_at = NULL
-                         WHERE deletion = ?1 AND state = ?2 AND sent = 0",
-                    )?
-                    .execute(params![num, state.as_str(), rows::micros(now), root, error])?;
-                self.moved(num, state, StepState::Stuck, n as u64, now)?;
+                let to = self
+                    .next(state, Trigger::DeletionStopped, Facts::default())?
+                    .state;
+                let n = self.execute(
+                    "UPDATE steps SET state = ?6, since = ?3, held_by = ?4, last_error = ?5,
+                         next_attempt_at = NULL
+                     WHERE deletion = ?1 AND state = ?2 AND sent = 0",
+                    &[
+                        &num,
+                        &state.as_str(),
+                        &rows::micros(now),
+                        &root,
+                        &error,
+                        &to.as_str(),
+                    ],
+                )?;
+                self.moved(num, state, to, n as u64, now)?;
                 held += n as u64;
             }
         }
@@ -130,6 +147,10 @@ impl Batch<'_> {
         error: &str,
         now: DateTime<Utc>,
     ) -> Sql<u64> {
+        let waiting = StepState::Waiting;
+        let stuck = self
+            .next(waiting, Trigger::DependencyStuck, Facts::default())?
+            .state;
         let mut held = 0;
         {
             let mut dependents = self.db.prepare_cached(
@@ -137,7 +158,7 @@ impl Batch<'_> {
                  WHERE e.dependency = ?1 AND s.state = 'waiting'",
             )?;
             let mut put = self.db.prepare_cached(
-                "UPDATE steps SET state = 'stuck', since = ?2, held_by = ?3, last_error = ?4
+                "UPDATE steps SET state = ?5, since = ?2, held_by = ?3, last_error = ?4
                  WHERE id = ?1",
             )?;
             // Each step is held once, so the work is bounded by the edges, also around diamonds.
@@ -147,13 +168,14 @@ impl Batch<'_> {
                     .query_map([id], |row| row.get(0))?
                     .collect::<Sql<_>>()?;
                 for dependent in waiting {
-                    put.execute(params![dependent, rows::micros(now), root, error])?;
+                    let since = rows::micros(now);
+                    put.execute(params![dependent, since, root, error, stuck.as_str()])?;
                     held += 1;
                     reached.push(dependent);
                 }
             }
         }
-        self.moved(num, StepState::Waiting, StepState::Stuck, held, now)?;
+        self.moved(num, waiting, stuck, held, now)?;
         Ok(held)
     }
 
@@ -202,17 +224,15 @@ impl Batch<'_> {
                     .query_map([id], |row| row.get(0))?
                     .collect::<Sql<_>>()?;
                 for dependent in dependents {
-                    self.free(dependent, now)?;
-                    freed.push(dependent);
+                    freed.push((dependent, self.free(dependent, now)?));
                     reached.push(dependent);
                 }
             }
         }
-        for id in &freed {
-            let state = self.state_of(*id)?;
-            self.moved(num, StepState::Stuck, state, 1, now)?;
+        for (_, to) in &freed {
+            self.moved(num, StepState::Stuck, *to, 1, now)?;
         }
-        for id in freed {
+        for (id, _) in freed {
             if let Some((dependency, root)) = self.stuck_dependency(id)? {
                 let error = self.blocking_error(root, now)?;
                 self.mark_dependents_stuck(num, dependency, root, &error, now)?;
@@ -243,9 +263,8 @@ impl Batch<'_> {
             .query_map([num], |row| row.get(0))?
             .collect::<Sql<_>>()?;
         for id in held {
-            self.free(id, now)?;
-            let state = self.state_of(id)?;
-            self.moved(num, StepState::Stuck, state, 1, now)?;
+            let to = self.free(id, now)?;
+            self.moved(num, StepState::Stuck, to, 1, now)?;
         }
         Ok(())
     }
@@ -267,19 +286,28 @@ impl Batch<'_> {
         .map(drop)
     }
 
-    fn free(&self, id: i64, now: DateTime<Utc>) -> Sql<()> {
+    /// Releases a step that is stuck because of another, and returns its state.
+    fn free(&self, id: i64, now: DateTime<Utc>) -> Sql<StepState> {
+        let facts = self
+            .db
+            .prepare_cached("SELECT waits > 0, left_to IS NOT NULL FROM steps WHERE id = ?1")?
+            .query_row([id], |row| {
+                Ok(Facts {
+                    waits: row.get(0)?,
+                    left: row.get(1)?,
+                    held: true,
+                    ..Facts::default()
+                })
+            })?;
+        let to = self
+            .next(StepState::Stuck, Trigger::HolderReleased, facts)?
+            .state;
         self.execute(
-            "UPDATE steps SET state = iif(waits = 0 AND left_to IS NULL, 'ready', 'waiting'),
-                 since = ?2, held_by = NULL, last_error = NULL WHERE id = ?1",
-            &[&id, &rows::micros(now)],
-        )
-        .map(drop)
-    }
-
-    pub(super) fn state_of(&self, id: i64) -> Sql<StepState> {
-        self.db
-            .prepare_cached("SELECT state FROM steps WHERE id = ?1")?
-            .query_row([id], |row| rows::word(row, 0))
+            "UPDATE steps SET state = ?3, since = ?2, held_by = NULL, last_error = NULL
+             WHERE id = ?1",
+            &[&id, &rows::micros(now), &to.as_str()],
+        )?;
+        Ok(to)
     }
 
     /// Finds a stuck dependency of this step, and the step that holds it (or itself). Ignores steps that are

@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 use super::batch::Sql;
 use super::seal::Head;
 use super::store::{check_content, check_version, fault};
-use super::{reads, schema, seal};
+use super::{derived, reads, schema, seal};
 use crate::domain::text::inert_json;
 use crate::ledger::{AuditRow, LedgerError};
 use crate::system::private;
 
 /// Rules that hold in every ledger at any time: the first version of the tables that has the rule, its name,
-/// and a statement that counts the violations. Of two rules with one name the later one holds, from its
+/// and a statement that counts the violations, with the places of [`derived::fill`]. Of two rules with one name the later one holds, from its
 /// version on.
 const RULES: [(i64, &str, &str); 23] = [
     (1, "counts sum to the total",
@@ -86,17 +86,9 @@ const RULES: [(i64, &str, &str); 23] = [
      "SELECT count(*) FROM tombstones t JOIN deletions d ON d.num = t.deletion
           WHERE phase = 'checking' AND d.state <> 'planning'"),
     (1, "the state of each deletion follows from its counts",
-     "SELECT count(*) FROM (SELECT state, finished_at,
-              waiting + ready + running + verifying + blocked AS live,
-              CASE WHEN state IN ('planning', 'refused') AND NOT cancelled THEN state
-                   WHEN cancelled THEN 'cancelled'
-                   WHEN paused THEN 'paused'
-                   WHEN waiting + ready + running + verifying + blocked > 0 THEN 'running'
-                   WHEN stuck > 0 THEN 'stuck'
-                   WHEN purged > 0 THEN 'purged'
-                   ELSE 'gone' END AS derived FROM deletions)
-          WHERE state <> derived OR (finished_at IS NOT NULL) <>
-              (live = 0 AND state NOT IN ('planning', 'running', 'paused'))"),
+     "SELECT count(*) FROM deletions
+          WHERE state <> iif(state IN ('planning', 'refused') AND NOT cancelled, state, {state})
+              OR (finished_at IS NOT NULL) <> ({live} = 0 AND state IN {finished})"),
     (4, "i7: a person was notified of each step that is stuck by itself",
      "SELECT count(*) FROM steps WHERE state = 'stuck' AND held_by IS NULL AND told = 0"),
     (LEFT, "waiting steps have an unfinished dependency, and active steps have none",
@@ -124,14 +116,15 @@ const RULES: [(i64, &str, &str); 23] = [
 /// The first version of the tables in which a step may be left to another deletion.
 const LEFT: i64 = 14;
 
-/// The rules for a version of the tables, in their order.
-pub fn rules(version: i64) -> impl Iterator<Item = (i64, &'static str, &'static str)> {
+/// The rules for a version of the tables, in their order, each with its statement.
+pub fn rules(version: i64) -> impl Iterator<Item = (&'static str, String)> {
     let known = move |(since, ..): &(i64, &str, &str)| *since <= version;
     RULES.into_iter().enumerate().filter_map(move |(at, rule)| {
         let is_replaced = RULES[at + 1..]
             .iter()
             .any(|later| known(later) && later.1 == rule.1);
-        (known(&rule) && !is_replaced).then_some(rule)
+        let (_, name, sql) = rule;
+        (known(&rule) && !is_replaced).then(|| (name, derived::fill(sql)))
     })
 }
 
@@ -167,9 +160,9 @@ pub fn check(path: &Path, seal_keys: &[PathBuf]) -> Result<Vec<RuleChecked>, Led
         found => add("the file is intact", found.len() as u64, found.join("; ")),
     }
     let version = schema::version(&tx).map_err(failed)?;
-    for (_, rule, sql) in rules(version) {
+    for (rule, sql) in rules(version) {
         let broken = tx
-            .query_row(sql, (), |row| row.get::<_, i64>(0))
+            .query_row(&sql, (), |row| row.get::<_, i64>(0))
             .map_err(failed)?;
         add(rule, broken.unsigned_abs(), String::new());
     }

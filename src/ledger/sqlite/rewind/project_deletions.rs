@@ -3,6 +3,7 @@
 use rusqlite::Transaction;
 
 use super::super::batch::Sql;
+use super::super::derived;
 
 pub(super) const SCRATCH: &str = "
 CREATE TEMP TABLE sums(num INTEGER PRIMARY KEY, waiting INTEGER, ready INTEGER, running INTEGER,
@@ -15,7 +16,7 @@ CREATE TEMP TABLE records(record INTEGER PRIMARY KEY) STRICT;
 ";
 
 pub(super) fn write(tx: &Transaction) -> Sql<()> {
-    tx.execute_batch(DELETIONS)?;
+    tx.execute_batch(&derived::fill(DELETIONS))?;
     tx.execute_batch(REQUESTS)?;
     tx.execute_batch(TOMBSTONES)?;
     tx.execute_batch(COUNTERS)
@@ -38,7 +39,7 @@ INSERT INTO deletions(num, id, state, cancelled, paused, stops, waiting, ready, 
         blocked, stuck, gone, skipped, purged, total, requested_at, finished_at, note)
     SELECT num, id, state, state = 'cancelled', state = 'paused', stops, waiting, ready, running,
         verifying, blocked, stuck, gone, skipped, purged, total, requested_at,
-        iif(live = 0 AND state IN ('refused', 'stuck', 'gone', 'cancelled', 'purged'),
+        iif({live} = 0 AND state IN {finished},
             iif(state = 'cancelled', max(at, ended_at), at), NULL),
         CASE state
             WHEN 'stuck' THEN iif(stuck = 1, '', stuck || ' steps; ') || coalesce((
@@ -50,24 +51,21 @@ INSERT INTO deletions(num, id, state, cancelled, paused, stops, waiting, ready, 
                 WHERE num = stood.num AND seq <= turn AND instr(message, ' refused: ')
                 ORDER BY seq DESC LIMIT 1), ''))
             ELSE '' END
-    FROM (
-        SELECT d.num, d.id, d.stops, d.requested_at, d.note, s.root, u.seq AS turn,
+    FROM (SELECT *, coalesce(told, iif(is_planned, {state}, 'planning')) AS state FROM (
+        SELECT d.num, d.id, d.stops, d.requested_at, d.note, s.root, u.seq AS turn, u.state AS told,
+            t.is_planned, 0 AS cancelled, 0 AS paused,
             coalesce(s.waiting, 0) AS waiting, coalesce(s.ready, 0) AS ready,
             coalesce(s.running, 0) AS running, coalesce(s.verifying, 0) AS verifying,
             coalesce(s.blocked, 0) AS blocked, coalesce(s.stuck, 0) AS stuck,
             coalesce(s.gone, 0) AS gone, coalesce(s.skipped, 0) AS skipped,
             coalesce(s.purged, 0) AS purged, coalesce(s.total, 0) AS total,
             coalesce(s.ended_at, 0) AS ended_at, coalesce(u.at, s.ended_at, d.requested_at) AS at,
-            coalesce(s.waiting + s.ready + s.running + s.verifying + s.blocked, 0) AS live,
-            coalesce(u.state, CASE WHEN NOT t.is_planned THEN 'planning'
-                WHEN s.waiting + s.ready + s.running + s.verifying + s.blocked > 0 THEN 'running'
-                WHEN s.stuck > 0 THEN 'stuck' WHEN s.purged > 0 THEN 'purged' ELSE 'gone' END) AS state,
             NOT EXISTS (SELECT 1 FROM turns WHERE num = d.num AND seq > u.seq) AS is_last_turn
         FROM touched t JOIN last_deletions d ON d.num = t.num
         LEFT JOIN sums s ON s.num = t.num
         LEFT JOIN turns u ON u.num = t.num AND u.seq = (SELECT max(seq) FROM turns
             WHERE num = t.num AND seq <= (SELECT seq FROM shown))
-        WHERE t.is_accepted AND NOT t.is_last) stood;
+        WHERE t.is_accepted AND NOT t.is_last)) stood;
 ";
 
 /// The plan is known once it has started, and the refusals as long as the deletion is refused.

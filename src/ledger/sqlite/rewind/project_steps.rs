@@ -4,7 +4,9 @@
 use rusqlite::{Transaction, params};
 
 use super::super::batch::Sql;
+use super::super::derived::step_state;
 use super::project_deletions;
+use crate::ledger::transitions::step::{Facts, Trigger};
 
 /// Scratch tables, computed again for each time. Beyond its cache SQLite keeps them in files of its own.
 pub(super) const SCRATCH: &str = "
@@ -23,10 +25,33 @@ CREATE TEMP TABLE flying(id INTEGER PRIMARY KEY, deletion INTEGER NOT NULL, is_u
 /// Sets the tables to the time in `shown`.
 pub(super) fn write(tx: &Transaction) -> Sql<()> {
     tx.execute_batch(TOUCHED)?;
-    tx.execute_batch(STANDS)?;
+    tx.execute_batch(&fill(STANDS))?;
     propagate_stuck(tx)?;
     tx.execute_batch(STEPS)?;
     project_deletions::write(tx)
+}
+
+/// Fills in the moves of steps that have no event: `{cancelled}`, `{retried}`, `{freed}`, `{held}`.
+fn fill(sql: &str) -> String {
+    let sent = Facts {
+        sent: true,
+        waits: true,
+        ..Facts::default()
+    };
+    let unsent = Facts::default();
+    sql.replace(
+        "{cancelled}",
+        &step_state("moved", Trigger::DeletionCancelled, sent),
+    )
+    .replace("{retried}", &step_state("moved", Trigger::Retried, sent))
+    .replace(
+        "{freed}",
+        &step_state("state", Trigger::DependenciesEnded, unsent),
+    )
+    .replace(
+        "{held}",
+        &step_state("stands.state", Trigger::DeletionStopped, unsent),
+    )
 }
 
 /// Deletions whose state differs from that at the time shown before, and whether their steps exist then. A
@@ -51,8 +76,9 @@ INSERT INTO stands
         CASE WHEN stays THEN state
             WHEN moved IS NULL THEN 'waiting'
             WHEN moved IN ('gone', 'skipped', 'purged') THEN moved
-            WHEN is_cancelled THEN iif(moved = 'stuck', 'waiting', 'verifying')
-            WHEN moved = 'ready' OR retried THEN 'waiting'
+            WHEN is_cancelled THEN {cancelled}
+            WHEN moved = 'ready' THEN 'waiting'
+            WHEN retried THEN {retried}
             ELSE moved END,
         CASE WHEN stays THEN since ELSE coalesce(moved_at, planned_at) END,
         iif(stays, waits, 0),
@@ -93,7 +119,7 @@ UPDATE stands SET waits = (SELECT count(*) FROM edges e JOIN stands d ON d.id = 
     WHERE NOT fixed AND ended_at IS NULL;
 UPDATE stands SET since = max(since, coalesce((SELECT max(d.ended_at) FROM edges e
             JOIN stands d ON d.id = e.dependency WHERE e.dependent = stands.id), 0)),
-        state = 'ready'
+        state = {freed}
     WHERE NOT fixed AND state = 'waiting' AND waits = 0 AND left_to IS NULL;
 UPDATE stands SET state = iif(sent, 'verifying', 'running'), sent = 1
     WHERE NOT fixed AND state = 'ready' AND deletion IN (
@@ -123,8 +149,8 @@ fn propagate_stuck(tx: &Transaction) -> Sql<()> {
         level += 1;
     }
     tx.execute_batch(STOPPED)?;
-    tx.prepare_cached(
-        "UPDATE stands SET state = 'stuck', held_by = h.root, since = max(stands.since, r.since),
+    tx.prepare_cached(&fill(
+        "UPDATE stands SET state = {held}, held_by = h.root, since = max(stands.since, r.since),
              last_error = json_object('class', 'blocked', 'status', NULL, 'type', ?1,
                  'message', 'waits for step ' || h.root || ', ' || l.kind || ' '
                      || iif(l.name = '', l.resource, l.name || ' (' || l.resource || ')')
@@ -132,7 +158,7 @@ fn propagate_stuck(tx: &Transaction) -> Sql<()> {
                  'request_id', '', 'at', strftime('%FT%H:%M:%fZ', r.since / 1e6, 'unixepoch'))
          FROM held h JOIN stands r ON r.id = h.root JOIN last_steps l ON l.id = h.root
          WHERE h.id = stands.id",
-    )?
+    ))?
     .execute([crate::domain::ladder::HELD])
     .map(drop)
 }

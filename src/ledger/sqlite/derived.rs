@@ -1,0 +1,50 @@
+//! The state machine as SQL, where a statement derives the states of many rows at once.
+
+use crate::domain::model::{DeletionState, StepState};
+use crate::ledger::transitions::deletion::{Condition, DERIVED, LIVE, has_finished};
+use crate::ledger::transitions::step::{self, Facts, Trigger};
+
+/// The state of a deletion whose plan has started, from its columns: see [`DERIVED`].
+fn deletion_state() -> String {
+    let cases = DERIVED.iter().map(|(state, condition)| {
+        let holds = match condition {
+            Condition::Cancelled => "cancelled".to_owned(),
+            Condition::Paused => "paused".to_owned(),
+            Condition::Any(states) => format!("{} > 0", sum(states)),
+            Condition::Always => "true".to_owned(),
+        };
+        format!(" WHEN {holds} THEN '{}'", state.as_str())
+    });
+    format!("CASE{} END", cases.collect::<String>())
+}
+
+/// Fills in the places of a statement over deletions: `{state}`, what [`deletion_state`] says; `{live}`, the
+/// number of live steps; `{finished}`, the states in which a deletion without live steps has finished.
+pub(super) fn fill(sql: &str) -> String {
+    let finished = DeletionState::ALL.into_iter();
+    let finished = finished.filter(|state| has_finished(*state, 0));
+    let finished: Vec<String> = finished.map(|it| format!("'{}'", it.as_str())).collect();
+    sql.replace("{state}", &deletion_state())
+        .replace("{live}", &sum(&LIVE))
+        .replace("{finished}", &format!("({})", finished.join(", ")))
+}
+
+/// The number of steps in these states, from a deletion's columns.
+fn sum(states: &[StepState]) -> String {
+    let columns: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+    format!("({})", columns.join(" + "))
+}
+
+/// The state of a step after a trigger, from a column with its state. States in which the trigger must not
+/// happen stay as they are.
+pub(super) fn step_state(column: &str, trigger: Trigger, facts: Facts) -> String {
+    let cases = StepState::ALL.into_iter().filter_map(|from| {
+        let to = step::after(from, trigger, facts).ok()?.state;
+        let (from, to) = (from.as_str(), to.as_str());
+        (from != to).then(|| format!(" WHEN '{from}' THEN '{to}'"))
+    });
+    format!(
+        "CASE {column}{} ELSE {column} END",
+        cases.collect::<String>()
+    )
+}

@@ -1,0 +1,232 @@
+//! The states of a step.
+//!
+//! ```text
+//!                                         due
+//!                                ┌─────────────────── blocked ◀──┐
+//!          dependencies ended    ▼       claimed                 │ answered
+//!  waiting ──────────────────▶ ready ──────────────▶ running ────┼───────────▶ verifying ─▶ gone
+//!                                                                └─▶ stuck
+//! ```
+//! - A step becomes **stuck** in its own right (an answer, a resource that exists again, an abandoned
+//!   dependency), or because another stuck step *holds* it: nothing waits without saying for what (N12).
+//! - A stuck or blocked step that a person **abandons** ends `purged`.
+//! - A deletion that is **cancelled** skips the steps that were never sent; the others are observed (P8).
+//! - A step that is **left** to another deletion shares the fate of its *owner*, the step there (P9).
+
+use super::{Impossible, has_ended};
+use crate::domain::model::{Phase, StepState};
+
+/// What may happen to a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// The last of its dependencies has ended.
+    DependenciesEnded,
+    /// An engine takes it, and sends its call.
+    Claimed,
+    /// An engine decided its state after an answer or an observation.
+    Answered(StepState),
+    /// Its next attempt is due.
+    Due,
+    /// The engine that had its call in flight is no longer there.
+    EngineEnded,
+    /// A person retries it, a DELETE is repeated, or what it waited for has happened.
+    Retried,
+    /// It prepared the resource of a step that is retried, so it is sent again.
+    DependentRetried,
+    /// One of its dependencies is stuck (N12).
+    DependencyStuck,
+    /// Another step is stuck, and its deletion stops at a failure (N11).
+    DeletionStopped,
+    /// The stuck step that held it is no longer stuck.
+    HolderReleased,
+    /// One of its dependencies was abandoned, and may still be there.
+    DependencyAbandoned,
+    /// Its deletion is cancelled (P8).
+    DeletionCancelled,
+    /// A person abandons it (P3).
+    Abandoned,
+    /// Its resource exists again, and a person must decide about it (T14).
+    Recreated,
+    /// The owner is confirmed gone.
+    OwnerGone,
+    /// The owner is stuck.
+    OwnerStuck,
+    /// The owner is no longer stuck.
+    OwnerContinues,
+    /// The owner was skipped: its resource stays, and this step's own deletion deletes it.
+    OwnerSkipped,
+    /// The owner was abandoned: this step's own deletion deletes the resource, once a person retries it.
+    OwnerAbandoned,
+}
+
+/// What a transition depends on, besides the state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Whether any of its dependencies has not ended.
+    pub waits: bool,
+    /// Whether its call was ever sent.
+    pub sent: bool,
+    /// Whether another stuck step holds it.
+    pub held: bool,
+    /// Whether it is left to another deletion.
+    pub left: bool,
+    /// Whether its deletion was cancelled.
+    pub cancelled: bool,
+    /// Whether it was blocked only until importers had given their clearance, and all have.
+    pub cleared: bool,
+}
+
+/// What else a transition changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// The new phase of its tombstone: tombstone and step end together (T9). None: it stays as it is (T8).
+    pub tombstone: Option<Phase>,
+    /// Whether the steps that it held are released.
+    pub releases_held: bool,
+    /// What happens to the steps that wait for it.
+    pub dependents: Option<Trigger>,
+    /// Whether people are notified that the step needs one of them (I7).
+    pub notifies: bool,
+}
+
+/// The next state of a step, with everything that goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    pub state: StepState,
+    pub effects: Effects,
+}
+
+/// Returns the state that follows this trigger. A trigger that changes nothing leads to the same state.
+///
+/// # Errors
+/// The trigger must not happen in this state.
+pub fn after(state: StepState, trigger: Trigger, facts: Facts) -> Result<Next, Impossible> {
+    let to = next_state(state, trigger, facts)?;
+    Ok(Next {
+        state: to,
+        effects: effects(state, trigger, to, facts),
+    })
+}
+
+/// The state of a step that was just planned.
+pub fn planned(facts: Facts) -> StepState {
+    // Nothing is sent for a step that is left, or while a dependency is there.
+    match facts.waits || facts.left {
+        true => StepState::Waiting,
+        false => StepState::Ready,
+    }
+}
+
+fn next_state(from: StepState, trigger: Trigger, facts: Facts) -> Result<StepState, Impossible> {
+    use StepState::{Blocked, Gone, Purged, Ready, Running, Skipped, Stuck, Verifying, Waiting};
+    use Trigger as T;
+    let freed = planned(facts);
+    Ok(match (trigger, from) {
+        (T::Answered(to), _) => return answered(from, to, facts),
+
+        // Nothing more is sent in a cancelled deletion: a step whose call was sent is observed (P8).
+        (T::DependenciesEnded, Waiting) if facts.cancelled => Verifying,
+        (T::DependenciesEnded, Waiting) => freed,
+        // It becomes ready when its holder is released, or is observed when a person retries it.
+        (T::DependenciesEnded, Stuck) => Stuck,
+        (T::Claimed, Ready) => Running,
+        (T::Due, Blocked) => Ready,
+        // Nobody knows whether the call took effect, so an observation decides.
+        (T::EngineEnded, Running) => Verifying,
+
+        (T::Retried, Stuck | Blocked) => freed,
+        (T::DependentRetried, Gone) => Ready,
+
+        (T::DependencyStuck, Waiting) => Stuck,
+        (T::DeletionStopped, Waiting | Ready) if !facts.sent => Stuck,
+        (T::DependencyStuck | T::DeletionStopped, Stuck) => Stuck,
+        (T::HolderReleased, Stuck) if facts.held => freed,
+
+        (T::DeletionCancelled, Waiting | Ready | Stuck) if !facts.sent => Skipped,
+        // Observed when the resource is enabled again; a call in flight, when it is answered.
+        (T::DeletionCancelled, Stuck) if facts.waits => Waiting,
+        (T::DeletionCancelled, Ready | Blocked | Stuck | Verifying) => Verifying,
+        (T::DeletionCancelled, Waiting | Running) => from,
+        (T::DeletionCancelled, Gone | Skipped | Purged) => from,
+
+        (T::Abandoned, Stuck | Blocked) => Purged,
+        (T::DependencyAbandoned, Waiting | Stuck) => Stuck,
+        (T::Recreated, Gone) => Stuck,
+
+        (T::OwnerGone, Waiting | Stuck) => Gone,
+        (T::OwnerStuck | T::OwnerAbandoned, Waiting | Stuck) => Stuck,
+        // Another stuck step of its own deletion holds it.
+        (T::OwnerContinues, Stuck) | (T::OwnerSkipped, Waiting | Stuck) if facts.held => Stuck,
+        (T::OwnerContinues, Waiting | Stuck) => Waiting,
+        (T::OwnerSkipped, Waiting | Stuck) => freed,
+
+        _ => {
+            return Err(Impossible(format!(
+                "the trigger {trigger:?} must not happen to a step that is {}",
+                from.as_str()
+            )));
+        }
+    })
+}
+
+/// 1. A step that has ended stays as it is, and no answer makes a step waiting or running.
+/// 2. While a dependency is there, a step is not sent, observed or retried.
+/// 3. In a cancelled deletion, a step that would be retried is skipped (P8).
+/// 4. A step that was blocked for clearances, and has them all meanwhile, is ready.
+fn answered(from: StepState, to: StepState, facts: Facts) -> Result<StepState, Impossible> {
+    use StepState::{Blocked, Gone, Purged, Ready, Running, Skipped, Stuck, Verifying, Waiting};
+    if has_ended(from) {
+        return Err(Impossible(format!("the step has ended: {}", from.as_str())));
+    }
+    match to {
+        Waiting | Running => Err(Impossible(format!("no outcome is {}", to.as_str()))),
+        Ready | Verifying | Blocked if facts.waits => Err(Impossible(format!(
+            "the step is {}: other steps must go first",
+            from.as_str()
+        ))),
+        Ready | Blocked | Stuck if facts.cancelled => Ok(Skipped),
+        Blocked if facts.cleared => Ok(Ready),
+        Ready | Verifying | Blocked | Stuck | Gone | Skipped | Purged => Ok(to),
+    }
+}
+
+fn effects(from: StepState, trigger: Trigger, to: StepState, facts: Facts) -> Effects {
+    let sticks = to == StepState::Stuck
+        && match trigger {
+            Trigger::Answered(_)
+            | Trigger::DependencyAbandoned
+            | Trigger::Recreated
+            | Trigger::OwnerAbandoned => true,
+            Trigger::OwnerStuck => from != StepState::Stuck,
+            // Another step holds it.
+            _ => false,
+        };
+    Effects {
+        tombstone: match to {
+            StepState::Gone => Some(Phase::Gone),
+            StepState::Skipped => Some(Phase::Released),
+            StepState::Purged => Some(Phase::Purged),
+            StepState::Stuck if trigger == Trigger::Recreated => Some(Phase::Deleting),
+            _ => None,
+        }
+        .filter(|_| from != to),
+        releases_held: from == StepState::Stuck
+            && to != StepState::Stuck
+            && match trigger {
+                // What it held was held through it.
+                Trigger::OwnerGone => true,
+                // All steps of the deletion move.
+                Trigger::DeletionCancelled => false,
+                _ => !facts.held,
+            },
+        dependents: match trigger {
+            Trigger::Abandoned => Some(Trigger::DependencyAbandoned),
+            // All of them are cancelled too.
+            Trigger::DeletionCancelled => None,
+            _ if has_ended(to) => Some(Trigger::DependenciesEnded),
+            _ if sticks => Some(Trigger::DependencyStuck),
+            _ => None,
+        },
+        notifies: sticks,
+    }
+}
