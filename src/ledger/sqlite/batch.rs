@@ -4,18 +4,16 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use rusqlite::types::ToSql;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use serde_json::{Value, json};
 
 use super::rows;
 use super::seal::{self, Head, Key};
+use super::sql::{Run, Sql};
 use crate::domain::model::{Counts, DeletionState, EventKind, StepState, short_id};
 use crate::ledger::tombstones::Changed;
 use crate::ledger::transitions::{Impossible, deletion, step};
 use crate::ledger::{AuditEntry, AuditRow, audit};
-
-pub(super) type Sql<T> = rusqlite::Result<T>;
 
 /// The hot columns of a deletion.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,34 +145,31 @@ impl<'c> Batch<'c> {
         }
     }
 
-    pub(super) fn execute(&self, sql: &str, values: &[&dyn ToSql]) -> Sql<usize> {
-        self.db.prepare_cached(sql)?.execute(values)
-    }
-
     /// Opens a savepoint, to be kept or undone. Not for frequent use: while one is open, SQLite copies each
     /// page that is written, again for each statement.
     pub(super) fn savepoint(&self) -> Sql<Savepoint> {
-        self.execute("SAVEPOINT change", &[])?;
+        self.db.run("SAVEPOINT change", ())?;
         Ok(Savepoint(self.deletions.clone()))
     }
 
     pub(super) fn keep(&self, _: Savepoint) -> Sql<()> {
-        self.execute("RELEASE change", &[]).map(drop)
+        self.db.run("RELEASE change", ()).map(drop)
     }
 
     pub(super) fn undo(&mut self, to: Savepoint) -> Sql<()> {
-        self.execute("ROLLBACK TO change", &[])?;
-        self.execute("RELEASE change", &[])?;
+        self.db.run("ROLLBACK TO change", ())?;
+        self.db.run("RELEASE change", ())?;
         self.deletions = to.0;
         Ok(())
     }
 
     /// Returns the number under which the tables know a deletion.
     pub(super) fn find(&self, deletion_id: &str) -> Sql<Option<i64>> {
-        self.db
-            .prepare_cached("SELECT num FROM deletions WHERE id = ?1")?
-            .query_row([deletion_id], |row| row.get(0))
-            .optional()
+        self.db.first(
+            "SELECT num FROM deletions WHERE id = ?1",
+            [deletion_id],
+            |row| row.get(0),
+        )
     }
 
     /// Adds a deletion that this change just inserted to those that are counted.
@@ -200,10 +195,7 @@ impl<'c> Batch<'c> {
                     "SELECT {} FROM deletions WHERE num = ?1",
                     DeletionRow::COLUMNS
                 );
-                let row = self
-                    .db
-                    .prepare_cached(&sql)?
-                    .query_row([num], DeletionRow::read)?;
+                let row = self.db.one(&sql, [num], DeletionRow::read)?;
                 slot.insert(Entry {
                     stored: Some(row.clone()),
                     row,
@@ -295,17 +287,17 @@ impl<'c> Batch<'c> {
     fn why_stuck(&self, num: i64, stuck: u64) -> Sql<String> {
         let first = self
             .db
-            .prepare_cached(
+            .first(
                 "SELECT kind, name, resource, coalesce(last_error ->> 'message', '') FROM steps
                  WHERE deletion = ?1 AND state = 'stuck' AND held_by IS NULL ORDER BY id LIMIT 1",
+                [num],
+                |row| {
+                    let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
+                    let (resource, message): (String, String) = (row.get(2)?, row.get(3)?);
+                    let called = if name.is_empty() { resource } else { name };
+                    Ok(format!("{kind} {called}: {message}"))
+                },
             )?
-            .query_row([num], |row| {
-                let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
-                let (resource, message): (String, String) = (row.get(2)?, row.get(3)?);
-                let called = if name.is_empty() { resource } else { name };
-                Ok(format!("{kind} {called}: {message}"))
-            })
-            .optional()?
             .unwrap_or_default();
         Ok(match stuck {
             1 => first,
@@ -323,18 +315,18 @@ impl<'c> Batch<'c> {
         now: DateTime<Utc>,
     ) -> Sql<()> {
         self.db
-            .prepare_cached(
+            .run(
                 "INSERT INTO events(at, deletion, step, kind, message, data)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-            )?
-            .execute(params![
-                rows::micros(now),
-                num,
-                step,
-                rows::json(&kind)?.trim_matches('"'),
-                message,
-                data.to_string()
-            ])
+                params![
+                    rows::micros(now),
+                    num,
+                    step,
+                    rows::json(&kind)?.trim_matches('"'),
+                    message,
+                    data.to_string()
+                ],
+            )
             .map(drop)
     }
 
@@ -342,14 +334,16 @@ impl<'c> Batch<'c> {
     pub(super) fn audit(&self, entry: &AuditEntry, now: DateTime<Utc>) -> Sql<()> {
         let before = self
             .db
-            .prepare_cached("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")?
-            .query_row((), |row| {
-                Ok(Head {
-                    length: row.get(0)?,
-                    hash: row.get(1)?,
-                })
-            })
-            .optional()?
+            .first(
+                "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1",
+                (),
+                |row| {
+                    Ok(Head {
+                        length: row.get(0)?,
+                        hash: row.get(1)?,
+                    })
+                },
+            )?
             .unwrap_or_else(Head::none);
         let mut row = AuditRow {
             seq: before.length + 1,
@@ -363,12 +357,10 @@ impl<'c> Batch<'c> {
             hash: String::new(),
         };
         row.hash = audit::link(&before.hash, &row);
-        self.db
-            .prepare_cached(
-                "INSERT INTO audit(seq, at, actor, action, target, reason, detail, hash)
+        self.db.run(
+            "INSERT INTO audit(seq, at, actor, action, target, reason, detail, hash)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            )?
-            .execute(params![
+            params![
                 row.seq,
                 rows::micros(row.at),
                 rows::json(&row.actor)?,
@@ -377,7 +369,8 @@ impl<'c> Batch<'c> {
                 row.reason,
                 row.detail.to_string(),
                 row.hash
-            ])?;
+            ],
+        )?;
         if let Some(key) = self.seal {
             seal::advance(self.db, key, &before, &row)?;
         }
@@ -417,12 +410,11 @@ impl<'c> Batch<'c> {
             entry.stored = Some(entry.row.clone());
         }
         for (name, n) in sums.into_iter().filter(|(_, n)| *n != 0) {
-            self.db
-                .prepare_cached(
-                    "INSERT INTO counters(name, n) VALUES(?1, ?2)
+            self.db.run(
+                "INSERT INTO counters(name, n) VALUES(?1, ?2)
                      ON CONFLICT(name) DO UPDATE SET n = n + excluded.n",
-                )?
-                .execute(params![name, n])?;
+                params![name, n],
+            )?;
         }
         Ok(())
     }
@@ -443,38 +435,40 @@ fn add(sums: &mut BTreeMap<String, i64>, of: &str, state: &str, now: u64, before
 fn write(db: &Connection, row: &DeletionRow) -> Sql<()> {
     let at = |time: Option<DateTime<Utc>>| time.map(rows::micros);
     let count = |state| row.counts.of(state).cast_signed();
-    db.prepare_cached(
+    db.run(
         "UPDATE deletions SET cancelled = ?2, paused = ?3, waiting = ?4, ready = ?5, running = ?6,
              verifying = ?7, blocked = ?8, stuck = ?9, gone = ?10, skipped = ?11, purged = ?12,
              total = ?13, finished_at = ?14, woken_at = ?15, note = ?16, moved_at = ?17,
              pace_at = ?18, pace_done = ?19, pace_mid_at = ?20, pace_mid_done = ?21
          WHERE num = ?1",
-    )?
-    .execute(params![
-        row.num,
-        row.cancelled,
-        row.paused,
-        count(StepState::Waiting),
-        count(StepState::Ready),
-        count(StepState::Running),
-        count(StepState::Verifying),
-        count(StepState::Blocked),
-        count(StepState::Stuck),
-        count(StepState::Gone),
-        count(StepState::Skipped),
-        count(StepState::Purged),
-        row.counts.total.cast_signed(),
-        at(row.finished_at),
-        at(row.woken_at),
-        row.note,
-        at(row.pace.moved_at),
-        at(row.pace.from.0),
-        row.pace.from.1.cast_signed(),
-        at(row.pace.middle.0),
-        row.pace.middle.1.cast_signed(),
-    ])?;
+        params![
+            row.num,
+            row.cancelled,
+            row.paused,
+            count(StepState::Waiting),
+            count(StepState::Ready),
+            count(StepState::Running),
+            count(StepState::Verifying),
+            count(StepState::Blocked),
+            count(StepState::Stuck),
+            count(StepState::Gone),
+            count(StepState::Skipped),
+            count(StepState::Purged),
+            row.counts.total.cast_signed(),
+            at(row.finished_at),
+            at(row.woken_at),
+            row.note,
+            at(row.pace.moved_at),
+            at(row.pace.from.0),
+            row.pace.from.1.cast_signed(),
+            at(row.pace.middle.0),
+            row.pace.middle.1.cast_signed(),
+        ],
+    )?;
     // Written separately, and only if it changed, because the column is indexed.
-    db.prepare_cached("UPDATE deletions SET state = ?2 WHERE num = ?1 AND state <> ?2")?
-        .execute(params![row.num, row.state.as_str()])
-        .map(drop)
+    db.run(
+        "UPDATE deletions SET state = ?2 WHERE num = ?1 AND state <> ?2",
+        params![row.num, row.state.as_str()],
+    )
+    .map(drop)
 }

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::rows::{self, CLAIMED};
+use super::sql::{Run, Sql};
 use crate::domain::model::{KindName, Site, StepState};
 use crate::domain::policy::{Gathered, IDS_A_LIST_MAX};
 use crate::ledger::transitions::step;
@@ -81,15 +82,13 @@ impl Batch<'_> {
         let mut around = false;
         let mut at = last;
         while turn.len() < limit {
-            let next: Option<i64> = self
-                .db
-                .prepare_cached(
-                    "SELECT deletion FROM steps INDEXED BY steps_ready
+            let next: Option<i64> = self.db.first(
+                "SELECT deletion FROM steps INDEXED BY steps_ready
                      WHERE state = 'ready' AND site = ?1
                      AND deletion > ?2 ORDER BY deletion LIMIT 1",
-                )?
-                .query_row(params![site, at], |row| row.get(0))
-                .optional()?;
+                params![site, at],
+                |row| row.get(0),
+            )?;
             match next {
                 Some(num) if around && num > last => break,
                 Some(num) => {
@@ -120,13 +119,9 @@ impl Batch<'_> {
              ORDER BY rank DESC, id LIMIT ?3"
         );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let mut taken = self
-            .db
-            .prepare_cached(&sql)?
-            .query_map(params![site, num, limit], |row| {
-                rows::claimed(row, &deletion_id, false)
-            })?
-            .collect::<Sql<Vec<_>>>()?;
+        let mut taken = self.db.all(&sql, params![site, num, limit], |row| {
+            rows::claimed(row, &deletion_id, false)
+        })?;
         let facts = step::Facts::default();
         let running = self.next(StepState::Ready, step::Trigger::Claimed, facts)?;
         // Row by row, as in `release_dependents`.
@@ -137,16 +132,16 @@ impl Batch<'_> {
                 epoch: self.epoch,
             };
             step.since = now;
-            self.execute(
+            self.db.run(
                 "UPDATE steps SET state = ?2, since = ?3, claim = ?4, epoch = ?5, sent = 1,
                      next_attempt_at = NULL
                  WHERE id = ?1",
-                &[
-                    &step.id,
-                    &step.fence.state.as_str(),
-                    &rows::micros(now),
-                    &step.fence.claim,
-                    &step.fence.epoch,
+                params![
+                    step.id,
+                    step.fence.state.as_str(),
+                    rows::micros(now),
+                    step.fence.claim,
+                    step.fence.epoch
                 ],
             )?;
         }
@@ -259,12 +254,13 @@ pub(super) fn verifying(
 
 pub(super) fn next_due(db: &Connection, now: DateTime<Utc>) -> Sql<Due> {
     let first = |state: &str, after: i64| {
-        db.prepare_cached(
+        db.one(
             "SELECT min(next_attempt_at) FROM steps INDEXED BY steps_due
              WHERE (state = 'blocked' OR state = 'verifying') AND state = ?1
                  AND next_attempt_at > ?2",
-        )?
-        .query_row(params![state, after], |row| rows::time_opt(row, 0))
+            params![state, after],
+            |row| rows::time_opt(row, 0),
+        )
     };
     Ok(Due {
         attempt: first("blocked", i64::MIN)?,

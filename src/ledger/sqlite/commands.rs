@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use serde_json::json;
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::rows;
+use super::sql::{Run, Sql};
 use crate::domain::model::{
     DeletionState, ErrorClass, EventKind, PlanOptions, ResourceKey, StepError, StepState, Target,
     short_id,
@@ -39,19 +40,14 @@ impl Batch<'_> {
     pub(super) fn wake_due(&mut self, now: DateTime<Utc>) -> Sql<Applied> {
         let blocked = StepState::Blocked;
         let ready = self.next(blocked, Trigger::Due, Facts::default())?.state;
-        let woken: Vec<i64> = self
-            .db
-            .prepare_cached(
-                "UPDATE steps SET state = ?3, since = ?1, next_attempt_at = NULL
+        let woken: Vec<i64> = self.db.all(
+            "UPDATE steps SET state = ?3, since = ?1, next_attempt_at = NULL
                  WHERE id IN (SELECT id FROM steps INDEXED BY steps_due WHERE state = 'blocked'
                      AND next_attempt_at <= ?1 ORDER BY next_attempt_at LIMIT ?2)
                  RETURNING deletion",
-            )?
-            .query_map(
-                params![rows::micros(now), WAKE_MAX, ready.as_str()],
-                |row| row.get(0),
-            )?
-            .collect::<Sql<_>>()?;
+            params![rows::micros(now), WAKE_MAX, ready.as_str()],
+            |row| row.get(0),
+        )?;
         for num in &woken {
             self.moved(*num, blocked, ready, 1, now)?;
         }
@@ -74,21 +70,17 @@ impl Batch<'_> {
         let to = self
             .next(running, Trigger::EngineEnded, Facts::default())?
             .state;
-        let found: Vec<i64> = self
-            .db
-            .prepare_cached(
-                "UPDATE steps SET state = ?3, since = ?1, next_attempt_at = ?1, looks = 0,
+        let found: Vec<i64> = self.db.all(
+            "UPDATE steps SET state = ?3, since = ?1, next_attempt_at = ?1, looks = 0,
                      last_error = ?2
                  WHERE state = 'running' RETURNING deletion",
-            )?
-            .query_map(params![rows::micros(now), error, to.as_str()], |row| {
-                row.get(0)
-            })?
-            .collect::<Sql<_>>()?;
+            params![rows::micros(now), error, to.as_str()],
+            |row| row.get(0),
+        )?;
         // Also what an earlier engine was looking for.
-        self.execute(
+        self.db.run(
             "UPDATE steps SET epoch = ?1 WHERE state = 'verifying'",
-            &[&self.epoch],
+            params![self.epoch],
         )?;
         for num in &found {
             self.moved(*num, running, to, 1, now)?;
@@ -101,18 +93,19 @@ impl Batch<'_> {
     /// keep their length. No observation is further away than the longest wait between observations.
     fn forget_the_future(&self, now: DateTime<Utc>) -> Sql<()> {
         let at = rows::micros(now);
-        self.execute(
+        self.db.run(
             "UPDATE steps SET next_attempt_at = max(?1, next_attempt_at - (since - ?1)),
                  blocked_since = min(blocked_since, ?1), since = ?1
              WHERE state IN ('blocked', 'verifying') AND since > ?1",
-            &[&at],
+            params![at],
         )?;
-        self.execute(
-            "UPDATE steps SET next_attempt_at = ?1
+        self.db
+            .run(
+                "UPDATE steps SET next_attempt_at = ?1
              WHERE state = 'verifying' AND next_attempt_at > ?1",
-            &[&rows::micros(now + LOOK_WAIT_MAX)],
-        )
-        .map(drop)
+                params![rows::micros(now + LOOK_WAIT_MAX)],
+            )
+            .map(drop)
     }
 
     pub(super) fn retry(
@@ -158,11 +151,11 @@ impl Batch<'_> {
             Selection::Steps(ids) => {
                 let mut chosen: BTreeMap<i64, Option<Vec<i64>>> = BTreeMap::new();
                 for id in ids {
-                    let num: Option<i64> = self
-                        .db
-                        .prepare_cached("SELECT deletion FROM steps WHERE id = ?1")?
-                        .query_row([id], |row| row.get(0))
-                        .optional()?;
+                    let num: Option<i64> =
+                        self.db
+                            .first("SELECT deletion FROM steps WHERE id = ?1", [id], |row| {
+                                row.get(0)
+                            })?;
                     match num {
                         Some(num) => chosen
                             .entry(num)
@@ -263,26 +256,22 @@ impl Batch<'_> {
             return Ok(Some(root));
         }
         match self.deletion(num)?.stops {
-            true => self
-                .db
-                .prepare_cached(
-                    "SELECT id FROM steps WHERE state = 'stuck' AND deletion = ?1
+            true => self.db.first(
+                "SELECT id FROM steps WHERE state = 'stuck' AND deletion = ?1
                          AND held_by IS NULL AND id <> ?2 LIMIT 1",
-                )?
-                .query_row([num, step], |row| row.get(0))
-                .optional(),
+                [num, step],
+                |row| row.get(0),
+            ),
             false => Ok(None),
         }
     }
 
     fn retry_candidates(&self, num: i64, only: Option<&[i64]>) -> Sql<Vec<Candidate>> {
-        let mut found = self
-            .db
-            .prepare_cached(
-                "SELECT id, state, last_error ->> 'class', held_by, waits, sent, left_to
+        let mut found = self.db.all(
+            "SELECT id, state, last_error ->> 'class', held_by, waits, sent, left_to
                  FROM steps WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
-            )?
-            .query_map([num], |row| {
+            [num],
+            |row| {
                 Ok(Candidate {
                     id: row.get(0)?,
                     state: rows::word(row, 1)?,
@@ -295,8 +284,8 @@ impl Batch<'_> {
                     sent: row.get(5)?,
                     left_to: row.get(6)?,
                 })
-            })?
-            .collect::<Sql<Vec<_>>>()?;
+            },
+        )?;
         if let Some(ids) = only {
             let ids: HashSet<i64> = ids.iter().copied().collect();
             found.retain(|candidate| ids.contains(&candidate.id));
@@ -321,24 +310,23 @@ impl Batch<'_> {
         };
         let next = self.next(candidate.state, Trigger::Retried, facts)?;
         // Without `RETURNING`: see `Fences` for many steps in one change.
-        self.db
-            .prepare_cached(
-                "UPDATE steps SET state = ?4, since = ?2, looks = 0,
+        self.db.run(
+            "UPDATE steps SET state = ?4, since = ?2, looks = 0,
                      own_attempt_at = CASE WHEN NOT ?5 THEN coalesce(next_attempt_at, ?6) END,
                      next_attempt_at = NULL,
                      attempts = CASE WHEN ?3 THEN 0 ELSE attempts END,
                      blocked_since = CASE WHEN ?3 THEN NULL ELSE blocked_since END,
                      told = CASE WHEN ?5 THEN 0 ELSE told END
                  WHERE id = ?1",
-            )?
-            .execute(params![
+            params![
                 candidate.id,
                 rows::micros(now),
                 anew,
                 next.state.as_str(),
                 by_person,
                 rows::micros(now + WAKE_EVERY)
-            ])?;
+            ],
+        )?;
         Ok(next)
     }
 
@@ -359,16 +347,18 @@ impl Batch<'_> {
         retried: deletion::Trigger,
         now: DateTime<Utc>,
     ) -> Sql<Result<u64, String>> {
-        let (targets, copies, options): (Vec<Target>, Vec<ResourceKey>, PlanOptions) = self
-            .db
-            .prepare_cached("SELECT targets, copies, options FROM requests WHERE num = ?1")?
-            .query_row([num], |row| {
-                Ok((
-                    rows::from_json(row, 0)?,
-                    rows::from_json(row, 1)?,
-                    rows::from_json(row, 2)?,
-                ))
-            })?;
+        let (targets, copies, options): (Vec<Target>, Vec<ResourceKey>, PlanOptions) =
+            self.db.one(
+                "SELECT targets, copies, options FROM requests WHERE num = ?1",
+                [num],
+                |row| {
+                    Ok((
+                        rows::from_json(row, 0)?,
+                        rows::from_json(row, 1)?,
+                        rows::from_json(row, 2)?,
+                    ))
+                },
+            )?;
         // The targets of a chained deletion are under the write guard of the deletion that takes them away.
         let (targets, copies) = match options.chained {
             true => (Vec::new(), Vec::new()),
@@ -383,7 +373,10 @@ impl Batch<'_> {
             }
         }
         self.raise_checking(num, &targets, &copies, now)?;
-        self.execute("UPDATE requests SET refused = '[]' WHERE num = ?1", &[&num])?;
+        self.db.run(
+            "UPDATE requests SET refused = '[]' WHERE num = ?1",
+            params![num],
+        )?;
         self.move_deletion(num, retried, now)?;
         Ok(Ok(1))
     }
@@ -412,26 +405,21 @@ impl Batch<'_> {
     fn skip_unsent(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
         for state in [StepState::Waiting, StepState::Ready, StepState::Stuck] {
             let next = self.next(state, Trigger::DeletionCancelled, Facts::default())?;
-            self.execute(
+            self.db.run(
                 "DELETE FROM awaited WHERE step IN
                      (SELECT id FROM steps WHERE deletion = ?1 AND state = ?2 AND sent = 0)",
-                &[&num, &state.as_str()],
+                params![num, state.as_str()],
             )?;
-            self.execute(
+            self.db.run(
                 "UPDATE tombstones SET phase = 'released' WHERE deletion = ?1
                      AND phase IN ('checking', 'deleting') AND record_id IN
                      (SELECT record FROM steps WHERE deletion = ?1 AND state = ?2 AND sent = 0)",
-                &[&num, &state.as_str()],
+                params![num, state.as_str()],
             )?;
-            let skipped = self.execute(
+            let skipped = self.db.run(
                 "UPDATE steps SET state = ?4, since = ?3, ended_at = ?3, held_by = NULL
                  WHERE deletion = ?1 AND state = ?2 AND sent = 0",
-                &[
-                    &num,
-                    &state.as_str(),
-                    &rows::micros(now),
-                    &next.state.as_str(),
-                ],
+                params![num, state.as_str(), rows::micros(now), next.state.as_str()],
             )?;
             self.moved(num, state, next.state, skipped as u64, now)?;
         }
@@ -455,17 +443,11 @@ impl Batch<'_> {
                 ..Facts::default()
             };
             let to = self.next(state, Trigger::DeletionCancelled, facts)?.state;
-            let moved = self.execute(
+            let moved = self.db.run(
                 "UPDATE steps SET state = ?4, next_attempt_at = iif(?4 = 'verifying', ?3, NULL),
                      held_by = NULL, since = CASE WHEN state = ?4 THEN since ELSE ?3 END
                  WHERE deletion = ?1 AND state = ?2 AND sent = 1 AND (waits > 0) = ?5",
-                &[
-                    &num,
-                    &state.as_str(),
-                    &rows::micros(now),
-                    &to.as_str(),
-                    &waits,
-                ],
+                params![num, state.as_str(), rows::micros(now), to.as_str(), waits],
             )?;
             self.moved(num, state, to, moved as u64, now)?;
         }
@@ -502,9 +484,7 @@ impl Batch<'_> {
         now: DateTime<Utc>,
     ) -> Sql<Applied> {
         let found: Option<(i64, i64, i64)> = self
-            .db
-            .prepare_cached(
-                // If other steps wait for its step, or the step is no longer kept, the return is only
+            .db.first(// If other steps wait for its step, or the step is no longer kept, the return is only
                 // counted.
                 "UPDATE tombstones AS t SET recreated = recreated + 1, (phase, gone_at) =
                      (SELECT iif(stuck, 'deleting', t.phase), iif(stuck, NULL, t.gone_at)
@@ -514,19 +494,13 @@ impl Batch<'_> {
                                   WHERE e.dependency = steps.id AND d.ended_at IS NULL)) AS stuck))
                  WHERE id = ?1 AND kind = ?2 AND site = ?3
                      AND (phase = 'gone' OR ?5 AND phase = 'deleting')
-                 RETURNING deletion, recreated, record_id",
-            )?
-            .query_row(
-                params![
+                 RETURNING deletion, recreated, record_id", params![
                     key.id,
                     key.kind.as_str(),
                     key.site.to_string(),
                     stuck.is_some(),
                     copy.is_some()
-                ],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
-            )
-            .optional()?;
+                ], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         let Some((num, times, record)) = found else {
             return Ok(Applied::Refused(format!("{key} was not deleted before")));
         };
@@ -588,27 +562,22 @@ impl Batch<'_> {
         };
         let gone = StepState::Gone;
         let next = self.next(gone, Trigger::Recreated, Facts::default())?;
-        let stuck: Vec<i64> = self
-            .db
-            .prepare_cached(
-                "UPDATE steps SET state = ?5, since = ?3, ended_at = NULL, last_error = ?4,
+        let stuck: Vec<i64> = self.db.all(
+            "UPDATE steps SET state = ?5, since = ?3, ended_at = NULL, last_error = ?4,
                      told = 0
                  WHERE deletion = ?1 AND record = ?2 AND state = 'gone'
                      AND NOT EXISTS (SELECT 1 FROM edges e JOIN steps d ON d.id = e.dependent
                          WHERE e.dependency = steps.id AND d.ended_at IS NULL)
                  RETURNING id",
-            )?
-            .query_map(
-                params![
-                    num,
-                    record,
-                    rows::micros(now),
-                    rows::json(&error)?,
-                    next.state.as_str()
-                ],
-                |row| row.get(0),
-            )?
-            .collect::<Sql<_>>()?;
+            params![
+                num,
+                record,
+                rows::micros(now),
+                rows::json(&error)?,
+                next.state.as_str()
+            ],
+            |row| row.get(0),
+        )?;
         let count = stuck.len() as u64;
         self.moved(num, gone, next.state, count, now)?;
         for step in stuck {

@@ -1,9 +1,11 @@
 //! A person's answer to drift, and options that change after a deletion was accepted (P11).
 
+use rusqlite::params;
 use serde_json::json;
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::rows;
+use super::sql::{Run, Sql};
 use crate::domain::model::{DeletionState, EventKind, OnFailure, PlanOptions, short_id};
 use crate::ledger::{Applied, DriftAnswer, NewDriftAnswer, NewOptions, RetryBy, Selection};
 
@@ -63,14 +65,11 @@ impl Batch<'_> {
         let Some(num) = self.find(&new.deletion_id)? else {
             return Ok(Applied::Refused(format!("no deletion {}", new.deletion_id)));
         };
-        let (mut options, reason, approved): (PlanOptions, String, bool) = self
-            .db
-            .prepare_cached(
-                "SELECT options, reason, plan_hash IS NOT NULL FROM requests WHERE num = ?1",
-            )?
-            .query_row([num], |row| {
-                Ok((rows::from_json(row, 0)?, row.get(1)?, row.get(2)?))
-            })?;
+        let (mut options, reason, approved): (PlanOptions, String, bool) = self.db.one(
+            "SELECT options, reason, plan_hash IS NOT NULL FROM requests WHERE num = ?1",
+            [num],
+            |row| Ok((rows::from_json(row, 0)?, row.get(1)?, row.get(2)?)),
+        )?;
         let before = options;
         options.drift = new.drift.unwrap_or(options.drift);
         options.on_failure = new.on_failure.unwrap_or(options.on_failure);
@@ -105,20 +104,20 @@ impl Batch<'_> {
                 short_id(&new.deletion_id)
             )));
         }
-        self.execute(
+        self.db.run(
             "UPDATE requests SET options = ?2 WHERE num = ?1",
-            &[&num, &rows::json(&options)?],
+            params![num, rows::json(&options)?],
         )?;
         let stops = options.on_failure == OnFailure::Stop;
-        self.execute(
+        self.db.run(
             "UPDATE deletions SET stops = ?2 WHERE num = ?1",
-            &[&num, &stops],
+            params![num, stops],
         )?;
         self.deletion(num)?.stops = stops;
         if !new.audit.reason.is_empty() {
-            self.execute(
+            self.db.run(
                 "UPDATE requests SET reason = ?2 WHERE num = ?1",
-                &[&num, &new.audit.reason],
+                params![num, new.audit.reason],
             )?;
         }
         if new.retry.is_empty() {

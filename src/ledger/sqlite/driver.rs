@@ -10,9 +10,9 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::batch::Sql;
 use super::lock::Lock;
 use super::pages::{self, position};
+use super::sql::Sql;
 use super::store::{Job, Outcome, Store, check_content, check_version, configure, fault};
 use super::{
     Options, claims, gantt, native, notification_cursor, outline, peers, purge, reads, requests,

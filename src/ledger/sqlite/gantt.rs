@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use rusqlite::{Connection, OptionalExtension, params};
 
-use super::batch::Sql;
+use super::sql::{Run, Sql};
 use super::{reads, rows};
 use crate::domain::gantt::{DUE_WITHIN, Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
+use rusqlite::{Connection, params};
 
 /// None if there is no such deletion. A deletion that has not ended is shown up to `now`.
 pub(super) fn gantt(
@@ -19,11 +19,11 @@ pub(super) fn gantt(
     let Some(num) = reads::find(db, deletion_id)? else {
         return Ok(None);
     };
-    let (from, finished) = db
-        .prepare_cached("SELECT requested_at, finished_at FROM deletions WHERE num = ?1")?
-        .query_row([num], |row| {
-            Ok((rows::time(row, 0)?, rows::time_opt(row, 1)?))
-        })?;
+    let (from, finished) = db.one(
+        "SELECT requested_at, finished_at FROM deletions WHERE num = ?1",
+        [num],
+        |row| Ok((rows::time(row, 0)?, rows::time_opt(row, 1)?)),
+    )?;
     let until = finished.unwrap_or(now).max(from);
     let columns = columns.max(1);
     let mut cells = cells(db, num, (from, until), columns)?;
@@ -113,18 +113,18 @@ fn groups(db: &Connection, num: i64) -> Sql<Vec<GanttRow>> {
 
 /// The dependency of a step that ended last, or one that has not ended.
 fn waited_for(db: &Connection, step: i64) -> Sql<Option<WaitedFor>> {
-    db.prepare_cached(
+    db.first(
         "SELECT t.kind, t.name, t.resource, t.ended_at FROM edges JOIN steps t ON t.id = dependency
          WHERE dependent = ?1 ORDER BY t.ended_at IS NOT NULL, t.ended_at DESC, t.id LIMIT 1",
-    )?
-    .query_row([step], |row| {
-        Ok(WaitedFor {
-            kind: rows::word(row, 0)?,
-            name: named(row, 1)?,
-            ended_at: rows::time_opt(row, 3)?,
-        })
-    })
-    .optional()
+        [step],
+        |row| {
+            Ok(WaitedFor {
+                kind: rows::word(row, 0)?,
+                name: named(row, 1)?,
+                ended_at: rows::time_opt(row, 3)?,
+            })
+        },
+    )
 }
 
 /// The name in this column, or the id in the next column if there is no name.

@@ -1,11 +1,12 @@
 //! Accepting and refusing a deletion, with its tombstones; saving plans.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, params};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
+use super::sql::{Run, Sql};
 use super::{requests, rows};
 use crate::domain::model::{
     DeletionState, EventKind, KindName, OnFailure, Phase, Plan, Refusal, ResourceKey, Target,
@@ -82,10 +83,11 @@ impl<'c> Fences<'c> {
 impl Batch<'_> {
     pub(super) fn save_plan(&mut self, plan: &Plan, now: DateTime<Utc>) -> Sql<Applied> {
         let expired = rows::micros(now - KEPT);
-        self.execute("DELETE FROM plans WHERE saved_at <= ?1", &[&expired])?;
-        self.execute(
+        self.db
+            .run("DELETE FROM plans WHERE saved_at <= ?1", params![expired])?;
+        self.db.run(
             "INSERT OR REPLACE INTO plans(hash, body, saved_at) VALUES(?1, ?2, ?3)",
-            &[&plan.hash, &rows::json(plan)?, &rows::micros(now)],
+            params![plan.hash, rows::json(plan)?, rows::micros(now)],
         )?;
         Ok(Applied::Done)
     }
@@ -171,14 +173,14 @@ impl Batch<'_> {
 
     fn remember_shown(&self, wanted: &NewDeletion) -> Sql<()> {
         for (key, shown) in &wanted.shown {
-            self.execute(
+            self.db.run(
                 "INSERT OR REPLACE INTO snapshots(record, shown)
                  SELECT record_id, ?4 FROM tombstones WHERE id = ?1 AND kind = ?2 AND site = ?3",
-                &[
-                    &key.id,
-                    &key.kind.as_str(),
-                    &key.site.to_string(),
-                    &rows::json(shown)?,
+                params![
+                    key.id,
+                    key.kind.as_str(),
+                    key.site.to_string(),
+                    rows::json(shown)?
                 ],
             )?;
         }
@@ -187,18 +189,14 @@ impl Batch<'_> {
 
     /// The deletion whose tombstone covers this resource, if it may still move or be moved.
     pub(super) fn in_the_hands_of(&self, key: &ResourceKey) -> Sql<Option<String>> {
-        self.db
-            .prepare_cached(
-                "SELECT d.id FROM tombstones t JOIN deletions d ON d.num = t.deletion
+        self.db.first(
+            "SELECT d.id FROM tombstones t JOIN deletions d ON d.num = t.deletion
                  WHERE t.id = ?1 AND t.kind = ?2 AND t.site = ?3
                    AND t.phase IN ('checking', 'deleting')
                    AND NOT (d.state IN ('refused', 'cancelled') AND d.finished_at IS NOT NULL)",
-            )?
-            .query_row(
-                params![key.id, key.kind.as_str(), key.site.to_string()],
-                |row| row.get(0),
-            )
-            .optional()
+            params![key.id, key.kind.as_str(), key.site.to_string()],
+            |row| row.get(0),
+        )
     }
 
     /// A repeated request may wait for longer.
@@ -206,33 +204,31 @@ impl Batch<'_> {
         let Some(deadline) = deadline.map(rows::micros) else {
             return Ok(());
         };
-        self.execute(
-            "UPDATE requests SET deadline = max(ifnull(deadline, 0), ?2)
+        self.db
+            .run(
+                "UPDATE requests SET deadline = max(ifnull(deadline, 0), ?2)
              WHERE num = (SELECT num FROM deletions WHERE id = ?1)",
-            &[&deletion_id, &deadline],
-        )
-        .map(drop)
+                params![deletion_id, deadline],
+            )
+            .map(drop)
     }
 
     pub(super) fn insert_deletion(&mut self, wanted: &NewDeletion) -> Sql<i64> {
-        self.db
-            .prepare_cached(
-                "INSERT INTO deletions(id, state, stops, requested_at) VALUES(?1, ?2, ?3, ?4)",
-            )?
-            .execute(params![
+        self.db.run(
+            "INSERT INTO deletions(id, state, stops, requested_at) VALUES(?1, ?2, ?3, ?4)",
+            params![
                 wanted.id,
                 DeletionState::Planning.as_str(),
                 wanted.options.on_failure == OnFailure::Stop,
                 rows::micros(wanted.now)
-            ])?;
+            ],
+        )?;
         let num = self.db.last_insert_rowid();
-        self.db
-            .prepare_cached(
-                "INSERT INTO requests(num, targets, options, plan_hash, actor, reason, cause, copies,
+        self.db.run(
+            "INSERT INTO requests(num, targets, options, plan_hash, actor, reason, cause, copies,
                      root, deadline)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-            )?
-            .execute(params![
+            params![
                 num,
                 rows::json(&wanted.targets)?,
                 rows::json(&wanted.options)?,
@@ -243,7 +239,8 @@ impl Batch<'_> {
                 rows::json(&wanted.copies)?,
                 self.root_by(wanted.cause.as_deref())?,
                 wanted.deadline.map(rows::micros)
-            ])?;
+            ],
+        )?;
         self.adopt(num)?;
         Ok(num)
     }
@@ -276,9 +273,9 @@ impl Batch<'_> {
             Err(answer) => return Ok(answer),
         };
         self.release_checking(num)?;
-        self.execute(
+        self.db.run(
             "UPDATE requests SET refused = ?2 WHERE num = ?1",
-            &[&num, &rows::json(refused)?],
+            params![num, rows::json(refused)?],
         )?;
         let why = refused.first().map_or(note, |first| first.reason.as_str());
         self.event(
@@ -330,12 +327,13 @@ impl Batch<'_> {
 
     /// Releases the tombstones that this deletion only checked: their resources are as before.
     pub(super) fn release_checking(&self, num: i64) -> Sql<()> {
-        self.execute(
-            "UPDATE tombstones SET phase = 'released'
+        self.db
+            .run(
+                "UPDATE tombstones SET phase = 'released'
              WHERE deletion = ?1 AND phase = 'checking'",
-            &[&num],
-        )
-        .map(drop)
+                params![num],
+            )
+            .map(drop)
     }
 }
 

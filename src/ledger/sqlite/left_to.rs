@@ -18,12 +18,13 @@
 //! over by the earliest of the steps that were left.
 
 use chrono::{DateTime, Utc};
-use rusqlite::OptionalExtension;
+use rusqlite::params;
 use serde_json::{Value, json};
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::intents::Fences;
 use super::rows;
+use super::sql::{Run, Sql};
 use crate::domain::ladder::{FORGOTTEN, LEFT_TO};
 use crate::domain::model::{
     Action, ErrorClass, EventKind, KindName, Phase, StepError, StepState, short_id,
@@ -54,27 +55,26 @@ impl Batch<'_> {
     /// Notes the owners of a deletion's steps, which may have moved before it started.
     pub(super) fn note_owners(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
         self.moved_at = Some(now);
-        self.execute(
-            "INSERT OR IGNORE INTO owners_moved(step)
+        self.db
+            .run(
+                "INSERT OR IGNORE INTO owners_moved(step)
              SELECT left_to FROM steps WHERE deletion = ?1 AND left_to IS NOT NULL",
-            &[&num],
-        )
-        .map(drop)
+                params![num],
+            )
+            .map(drop)
     }
 
     /// Settles the steps that were left to owners that have moved, and the steps left to those in turn.
     pub(super) fn settle_left_steps(&mut self, now: DateTime<Utc>) -> Sql<()> {
         loop {
-            let left: Vec<i64> = self
-                .db
-                .prepare_cached(
-                    "SELECT s.id FROM owners_moved m
+            let left: Vec<i64> = self.db.all(
+                "SELECT s.id FROM owners_moved m
                      JOIN steps s INDEXED BY steps_left ON s.left_to = m.step
                      WHERE s.left_to IS NOT NULL AND s.ended_at IS NULL ORDER BY s.id",
-                )?
-                .query_map((), |row| row.get(0))?
-                .collect::<Sql<_>>()?;
-            self.execute("DELETE FROM owners_moved", &[])?;
+                (),
+                |row| row.get(0),
+            )?;
+            self.db.run("DELETE FROM owners_moved", ())?;
             if left.is_empty() {
                 return Ok(());
             }
@@ -89,13 +89,12 @@ impl Batch<'_> {
 
     /// None if the step has ended, or has been taken over.
     fn left_step(&self, id: i64) -> Sql<Option<LeftStep>> {
-        self.db
-            .prepare_cached(
-                "SELECT s.id, s.deletion, s.state, s.held_by, o.id, o.state
+        self.db.first(
+            "SELECT s.id, s.deletion, s.state, s.held_by, o.id, o.state
                  FROM steps s JOIN steps o ON o.id = s.left_to
                  WHERE s.id = ?1 AND s.ended_at IS NULL",
-            )?
-            .query_row([id], |row| {
+            [id],
+            |row| {
                 Ok(LeftStep {
                     id: row.get(0)?,
                     deletion: row.get(1)?,
@@ -104,8 +103,8 @@ impl Batch<'_> {
                     owner: row.get(4)?,
                     owner_state: rows::word(row, 5)?,
                 })
-            })
-            .optional()
+            },
+        )
     }
 
     fn settle_left_step(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
@@ -125,10 +124,10 @@ impl Batch<'_> {
     fn gone_with_owner(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
         let next = self.next(step.state, Trigger::OwnerGone, step.facts())?;
         let state = next.state.as_str();
-        self.execute(
+        self.db.run(
             "UPDATE steps SET state = ?3, since = ?2, ended_at = ?2, held_by = NULL,
                  last_error = NULL WHERE id = ?1",
-            &[&step.id, &rows::micros(now), &state],
+            params![step.id, rows::micros(now), state],
         )?;
         self.moved(step.deletion, step.state, next.state, 1, now)?;
         let by = self.deletion_of(step.owner)?;
@@ -141,12 +140,11 @@ impl Batch<'_> {
         if step.state == StepState::Stuck {
             return Ok(());
         }
-        let why: String = self
-            .db
-            .prepare_cached(
-                "SELECT coalesce(last_error ->> 'message', '') FROM steps WHERE id = ?1",
-            )?
-            .query_row([step.owner], |row| row.get(0))?;
+        let why: String = self.db.one(
+            "SELECT coalesce(last_error ->> 'message', '') FROM steps WHERE id = ?1",
+            [step.owner],
+            |row| row.get(0),
+        )?;
         let by = self.deletion_of(step.owner)?;
         let message =
             format!("deletion {by} deletes it, and is stuck there: {why}; next: gone retry {by}");
@@ -163,9 +161,9 @@ impl Batch<'_> {
         }
         let by = self.deletion_of(step.owner)?;
         let error = waiting_error(&by, now)?;
-        self.execute(
+        self.db.run(
             "UPDATE steps SET state = ?4, since = ?2, last_error = ?3, told = 0 WHERE id = ?1",
-            &[&step.id, &rows::micros(now), &error, &next.state.as_str()],
+            params![step.id, rows::micros(now), error, next.state.as_str()],
         )?;
         self.moved(step.deletion, step.state, next.state, 1, now)?;
         let message = format!("deletion {by} continues to delete it");
@@ -178,14 +176,14 @@ impl Batch<'_> {
     /// steps that were left to the same owner are left to this one.
     fn take_over(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
         let (kind, record) = self.raise_fence_of(step, now)?;
-        self.execute(
+        self.db.run(
             "UPDATE steps SET left_to = NULL, record = ?2, last_error = NULL WHERE id = ?1",
-            &[&step.id, &record],
+            params![step.id, record],
         )?;
         self.leave_to(step, now)?;
-        self.execute(
+        self.db.run(
             "INSERT OR IGNORE INTO owners_moved(step) VALUES(?1)",
-            &[&step.id],
+            params![step.id],
         )?;
         if let (Some(importers), Some(_)) = (self.importers_by_kind()?.get(&kind), record) {
             self.await_clearance(step.id, importers)?;
@@ -199,23 +197,22 @@ impl Batch<'_> {
             return self.stick(step, Trigger::OwnerAbandoned, FORGOTTEN, message, now);
         }
         // A dependency was abandoned meanwhile: only a person's retry sends this step.
-        let forgotten = self
-            .db
-            .prepare_cached(
-                "SELECT d.id FROM edges e JOIN steps d ON d.id = e.dependency
+        let forgotten = self.db.first(
+            "SELECT d.id FROM edges e JOIN steps d ON d.id = e.dependency
                  WHERE e.dependent = ?1 AND d.state = 'purged' LIMIT 1",
-            )?
-            .query_row([step.id], |row| row.get(0))
-            .optional()?;
+            [step.id],
+            |row| row.get(0),
+        )?;
         if let Some(forgotten) = forgotten {
             let message = self.waited_for_forgotten(forgotten)?;
             return self.stick(step, Trigger::DependencyAbandoned, FORGOTTEN, message, now);
         }
         let holder = self.holder_of(step.deletion, step.id)?;
-        let waits = self
-            .db
-            .prepare_cached("SELECT waits > 0 FROM steps WHERE id = ?1")?
-            .query_row([step.id], |row| row.get(0))?;
+        let waits = self.db.one(
+            "SELECT waits > 0 FROM steps WHERE id = ?1",
+            [step.id],
+            |row| row.get(0),
+        )?;
         let facts = Facts {
             waits,
             held: holder.is_some(),
@@ -223,9 +220,9 @@ impl Batch<'_> {
         };
         let next = self.next(step.state, Trigger::OwnerSkipped, facts)?;
         let to = next.state;
-        self.execute(
+        self.db.run(
             "UPDATE steps SET state = ?2, since = ?3 WHERE id = ?1",
-            &[&step.id, &to.as_str(), &rows::micros(now)],
+            params![step.id, to.as_str(), rows::micros(now)],
         )?;
         self.moved(step.deletion, step.state, to, 1, now)?;
         let message = format!("deletion {by} no longer deletes it: this deletion does");
@@ -240,15 +237,13 @@ impl Batch<'_> {
 
     /// Leaves the other steps that were left to the same owner to this step.
     fn leave_to(&self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
-        let others: Vec<(i64, i64)> = self
-            .db
-            .prepare_cached(
-                "UPDATE steps SET left_to = ?1
+        let others: Vec<(i64, i64)> = self.db.all(
+            "UPDATE steps SET left_to = ?1
                  WHERE left_to = ?2 AND left_to IS NOT NULL AND ended_at IS NULL
                  RETURNING id, deletion",
-            )?
-            .query_map([step.id, step.owner], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<Sql<_>>()?;
+            [step.id, step.owner],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
         let message = format!("left to deletion {}", self.deletion_of(step.id)?);
         for (id, num) in others {
             let data = json!({"was_left_to": step.owner});
@@ -266,12 +261,11 @@ impl Batch<'_> {
 
     /// Raises a tombstone for this deletion if the step takes the resource away.
     fn raise_fence_of(&self, step: &LeftStep, now: DateTime<Utc>) -> Sql<(KindName, Option<i64>)> {
-        let (action, id, kind, site): (String, String, KindName, String) = self
-            .db
-            .prepare_cached("SELECT action, resource, kind, site FROM steps WHERE id = ?1")?
-            .query_row([step.id], |row| {
-                Ok((row.get(0)?, row.get(1)?, rows::word(row, 2)?, row.get(3)?))
-            })?;
+        let (action, id, kind, site): (String, String, KindName, String) = self.db.one(
+            "SELECT action, resource, kind, site FROM steps WHERE id = ?1",
+            [step.id],
+            |row| Ok((row.get(0)?, row.get(1)?, rows::word(row, 2)?, row.get(3)?)),
+        )?;
         if action != Action::Delete.as_str() && action != Action::Detach.as_str() {
             return Ok((kind, None));
         }
@@ -294,10 +288,10 @@ impl Batch<'_> {
         let error = left_error(error_type, message, now);
         let next = self.next(step.state, trigger, step.facts())?;
         let state = next.state.as_str();
-        self.execute(
+        self.db.run(
             "UPDATE steps SET state = ?4, since = ?2, last_error = ?3, held_by = NULL
              WHERE id = ?1",
-            &[&step.id, &rows::micros(now), &rows::json(&error)?, &state],
+            params![step.id, rows::micros(now), rows::json(&error)?, state],
         )?;
         self.moved(step.deletion, step.state, next.state, 1, now)?;
         let mut data = json!({"state": state, "error": error});
@@ -321,12 +315,11 @@ impl Batch<'_> {
 
     /// The short id of the deletion to which a step belongs.
     pub(super) fn deletion_of(&self, step: i64) -> Sql<String> {
-        let id: String = self
-            .db
-            .prepare_cached(
-                "SELECT d.id FROM steps s JOIN deletions d ON d.num = s.deletion WHERE s.id = ?1",
-            )?
-            .query_row([step], |row| row.get(0))?;
+        let id: String = self.db.one(
+            "SELECT d.id FROM steps s JOIN deletions d ON d.num = s.deletion WHERE s.id = ?1",
+            [step],
+            |row| row.get(0),
+        )?;
         Ok(short_id(&id).to_owned())
     }
 }

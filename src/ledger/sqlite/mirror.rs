@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::batch::Sql;
 use super::rows;
+use super::sql::Sql;
 use crate::ledger::tombstones::{Changed, Tombstones};
 
 /// Rows that are loaded at a time when a ledger is opened.

@@ -37,6 +37,7 @@ pub mod rewind;
 mod rows;
 mod schema;
 mod seal;
+mod sql;
 mod start;
 mod store;
 mod stuck;

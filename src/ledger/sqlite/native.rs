@@ -1,12 +1,13 @@
 //! The registry: resources of our own kinds, and their references (`assets/contract.md`, "Kinds").
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use serde_json::{Map, Value, json};
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::peers::pointed_at;
 use super::rows;
+use super::sql::{Run, Sql};
 use crate::domain::kinds::IN_USE;
 use crate::domain::model::{EventKind, KindName, Paged, ResourceKey, short_id};
 use crate::domain::native::{Native, NativeReference, without};
@@ -34,25 +35,21 @@ impl Batch<'_> {
         }
         self.revive(key, &new.audit, new.now)?;
         let now = rows::micros(new.now);
-        let num: i64 = self
-            .db
-            .prepare_cached(
-                "INSERT INTO native(site, kind, id, incarnation, name, fields, created_at, updated_at)
+        let num: i64 = self.db.one(
+            "INSERT INTO native(site, kind, id, incarnation, name, fields, created_at, updated_at)
                  VALUES(?1, ?2, ?3, coalesce((SELECT incarnation FROM tombstones
                      WHERE id = ?3 AND kind = ?2 AND site = ?1), 1), ?4, ?5, ?6, ?6)
                  RETURNING num",
-            )?
-            .query_row(
-                params![
-                    key.site.to_string(),
-                    key.kind.as_str(),
-                    key.id,
-                    name_in(&new.fields),
-                    rows::json(&new.fields)?,
-                    now
-                ],
-                |row| row.get(0),
-            )?;
+            params![
+                key.site.to_string(),
+                key.kind.as_str(),
+                key.id,
+                name_in(&new.fields),
+                rows::json(&new.fields)?,
+                now
+            ],
+            |row| row.get(0),
+        )?;
         self.point(num, &new.references)?;
         self.native_event(key, "created", &new.audit, new.now)
     }
@@ -81,7 +78,8 @@ impl Batch<'_> {
             return Ok(Applied::Refused(why));
         }
         self.write_fields(num, &new.fields, new.now)?;
-        self.execute("DELETE FROM native_references WHERE num = ?1", &[&num])?;
+        self.db
+            .run("DELETE FROM native_references WHERE num = ?1", params![num])?;
         self.point(num, &new.references)?;
         self.native_event(&new.key, "updated", &new.audit, new.now)
     }
@@ -106,22 +104,18 @@ impl Batch<'_> {
                 first.key
             )));
         }
-        let num: Option<i64> = self
-            .db
-            .prepare_cached(
-                "DELETE FROM native WHERE id = ?1 AND kind = ?2 AND site = ?3 AND incarnation = ?4
+        let num: Option<i64> = self.db.first(
+            "DELETE FROM native WHERE id = ?1 AND kind = ?2 AND site = ?3 AND incarnation = ?4
                  RETURNING num",
-            )?
-            .query_row(
-                params![key.id, key.kind.as_str(), key.site.to_string(), incarnation],
-                |row| row.get(0),
-            )
-            .optional()?;
+            params![key.id, key.kind.as_str(), key.site.to_string(), incarnation],
+            |row| row.get(0),
+        )?;
         let Some(num) = num else {
             return Ok(Applied::Stale);
         };
         let pointed = references_of(self.db, num)?;
-        self.execute("DELETE FROM native_references WHERE num = ?1", &[&num])?;
+        self.db
+            .run("DELETE FROM native_references WHERE num = ?1", params![num])?;
         self.let_go_of(pointed.iter().map(|(_, to)| to), now)?;
         Ok(Applied::Done)
     }
@@ -133,17 +127,12 @@ impl Batch<'_> {
         now: DateTime<Utc>,
     ) -> Sql<()> {
         for to in pointed {
-            let steps: Vec<i64> = self
-                .db
-                .prepare_cached(
-                    "SELECT id FROM steps WHERE resource = ?1 AND kind = ?2 AND site = ?3
+            let steps: Vec<i64> = self.db.all(
+                "SELECT id FROM steps WHERE resource = ?1 AND kind = ?2 AND site = ?3
                          AND ended_at IS NULL AND state IN ('blocked', 'stuck')",
-                )?
-                .query_map(
-                    params![to.id, to.kind.as_str(), to.site.to_string()],
-                    |row| row.get(0),
-                )?
-                .collect::<Sql<_>>()?;
+                params![to.id, to.kind.as_str(), to.site.to_string()],
+                |row| row.get(0),
+            )?;
             for step in steps {
                 self.try_what_met(step, IN_USE, now)?;
             }
@@ -165,10 +154,10 @@ impl Batch<'_> {
         let mut fields = before.fields.clone();
         for (field, to) in references {
             fields = without(fields, field, to, &key.site);
-            self.execute(
+            self.db.run(
                 "DELETE FROM native_references
                  WHERE num = ?1 AND field = ?2 AND id = ?3 AND kind = ?4 AND site = ?5",
-                &[&num, field, &to.id, &to.kind.as_str(), &to.site.to_string()],
+                params![num, *field, to.id, to.kind.as_str(), to.site.to_string()],
             )?;
         }
         if fields != before.fields {
@@ -179,17 +168,13 @@ impl Batch<'_> {
     }
 
     fn write_fields(&self, num: i64, fields: &Map<String, Value>, now: DateTime<Utc>) -> Sql<()> {
-        self.execute(
-            "UPDATE native SET name = ?2, fields = ?3, updated_at = max(?4, updated_at + 1)
+        self.db
+            .run(
+                "UPDATE native SET name = ?2, fields = ?3, updated_at = max(?4, updated_at + 1)
              WHERE num = ?1",
-            &[
-                &num,
-                &name_in(fields),
-                &rows::json(fields)?,
-                &rows::micros(now),
-            ],
-        )
-        .map(drop)
+                params![num, name_in(fields), rows::json(fields)?, rows::micros(now)],
+            )
+            .map(drop)
     }
 
     fn point(&self, num: i64, references: &[NativeReference]) -> Sql<()> {
@@ -285,14 +270,13 @@ fn name_in(fields: &Map<String, Value>) -> &str {
 }
 
 fn native(db: &Connection, key: &ResourceKey) -> Sql<Option<(i64, Native)>> {
-    db.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM {WITH_TOMBSTONE} WHERE h.id = ?1 AND h.kind = ?2 AND h.site = ?3"
-    ))?
-    .query_row(
+    db.first(
+        &format!(
+            "SELECT {COLUMNS} FROM {WITH_TOMBSTONE} WHERE h.id = ?1 AND h.kind = ?2 AND h.site = ?3"
+        ),
         params![key.id, key.kind.as_str(), key.site.to_string()],
         read,
     )
-    .optional()
 }
 
 fn read(row: &Row) -> Sql<(i64, Native)> {
@@ -312,9 +296,11 @@ fn read(row: &Row) -> Sql<(i64, Native)> {
 }
 
 fn references_of(db: &Connection, num: i64) -> Sql<Vec<(String, ResourceKey)>> {
-    db.prepare_cached("SELECT field, site, kind, id FROM native_references WHERE num = ?1")?
-        .query_map([num], |row| Ok((row.get(0)?, rows::key(row, 1)?)))?
-        .collect()
+    db.all(
+        "SELECT field, site, kind, id FROM native_references WHERE num = ?1",
+        [num],
+        |row| Ok((row.get(0)?, rows::key(row, 1)?)),
+    )
 }
 
 /// In the order of their numbers; the cursor is the last number.
@@ -355,24 +341,22 @@ pub(super) fn list(
         NativeBy::PointsAt { to, .. } => rows::json(to)?,
         NativeBy::Ids(_) | NativeBy::Field { .. } => rows::json(&values)?,
     };
-    let mut found: Vec<(i64, Native)> = db
-        .prepare_cached(&format!(
+    let mut found: Vec<(i64, Native)> = db.all(
+        &format!(
             "SELECT {COLUMNS} FROM {WITH_TOMBSTONE}
              WHERE h.site = ?1 AND h.kind = ?2 AND h.num > ?3 AND {condition}
              ORDER BY h.num LIMIT ?4"
-        ))?
-        .query_map(
-            params![
-                site.to_string(),
-                kind.as_str(),
-                after.unwrap_or(0),
-                limit as i64 + 1,
-                values,
-                field
-            ],
-            read,
-        )?
-        .collect::<Sql<_>>()?;
+        ),
+        params![
+            site.to_string(),
+            kind.as_str(),
+            after.unwrap_or(0),
+            limit as i64 + 1,
+            values,
+            field
+        ],
+        read,
+    )?;
     let more = found.len() > limit;
     found.truncate(limit);
     let last = found.last().map(|(num, _)| num.to_string());

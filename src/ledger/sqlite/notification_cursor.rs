@@ -2,11 +2,12 @@
 //! each channel has been notified.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::rows;
+use super::sql::{Run, Sql};
 use crate::domain::model::{EventKind, StepState, short_id};
 use crate::domain::news::{Mark, NotificationCursor};
 use crate::ledger::Applied;
@@ -15,21 +16,19 @@ impl Batch<'_> {
     /// Notifies people that a step is stuck in its own right, once until a person puts it to work again. A
     /// repeated DELETE (T6), which wakes the step for one attempt, does not notify again.
     pub(super) fn tell_person(&mut self, num: i64, step: i64, now: DateTime<Utc>) -> Sql<()> {
-        let untold = self.execute(
+        let untold = self.db.run(
             "UPDATE steps SET told = 1 WHERE id = ?1 AND told = 0",
-            &[&step],
+            params![step],
         )?;
         if untold == 0 {
             return Ok(());
         }
         let deletion = self.deletion(num)?.id.clone();
-        let (message, data) = self
-            .db
-            .prepare_cached(
-                "SELECT site, kind, resource, name, coalesce(last_error ->> 'message', '')
+        let (message, data) = self.db.one(
+            "SELECT site, kind, resource, name, coalesce(last_error ->> 'message', '')
                  FROM steps WHERE id = ?1",
-            )?
-            .query_row([step], |row| {
+            [step],
+            |row| {
                 let key = rows::key(row, 0)?;
                 let (name, why): (String, String) = (row.get(3)?, row.get(4)?);
                 let called = if name.is_empty() { &key.id } else { &name };
@@ -43,7 +42,8 @@ impl Batch<'_> {
                     "site": key.site, "kind": key.kind, "id": key.id, "name": name,
                 });
                 Ok((message, data))
-            })?;
+            },
+        )?;
         self.event(
             Some(num),
             Some(step),
@@ -61,15 +61,15 @@ impl Batch<'_> {
             return Ok(true);
         };
         let changed = match state {
-            "reachable" => self.execute(
+            "reachable" => self.db.run(
                 "UPDATE sites SET state = ?2 WHERE site = ?1 AND state <> ?2",
-                &[&site, &state],
+                params![site, state],
             )?,
-            _ => self.execute(
+            _ => self.db.run(
                 "INSERT INTO sites(site, state) VALUES(?1, ?2)
                  ON CONFLICT(site) DO UPDATE SET state = excluded.state
                      WHERE state <> excluded.state",
-                &[&site, &state],
+                params![site, state],
             )?,
         };
         Ok(changed > 0)
@@ -81,24 +81,29 @@ impl Batch<'_> {
         mark: Option<&Mark>,
     ) -> Sql<Applied> {
         match mark {
-            Some(mark) => self.execute(
+            Some(mark) => self.db.run(
                 "INSERT OR REPLACE INTO told(channel, mark) VALUES(?1, ?2)",
-                &[&channel, &rows::json(mark)?],
+                params![channel, rows::json(mark)?],
             )?,
-            None => self.execute("DELETE FROM told WHERE channel = ?1", &[&channel])?,
+            None => self
+                .db
+                .run("DELETE FROM told WHERE channel = ?1", params![channel])?,
         };
         Ok(Applied::Done)
     }
 }
 
 pub(super) fn read(db: &Connection, channel: &str) -> Sql<NotificationCursor> {
-    let mark = db
-        .prepare_cached("SELECT mark FROM told WHERE channel = ?1")?
-        .query_row(params![channel], |row| rows::from_json(row, 0))
-        .optional()?;
-    let (ledger_id, newest) = db
-        .prepare_cached("SELECT id, coalesce((SELECT max(seq) FROM events), 0) FROM identity")?
-        .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mark = db.first(
+        "SELECT mark FROM told WHERE channel = ?1",
+        params![channel],
+        |row| rows::from_json(row, 0),
+    )?;
+    let (ledger_id, newest) = db.one(
+        "SELECT id, coalesce((SELECT max(seq) FROM events), 0) FROM identity",
+        (),
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
     Ok(NotificationCursor {
         ledger_id,
         newest,

@@ -1,11 +1,12 @@
 //! Applies the outcome of a step in one change: fence, state, counts, events and tombstone.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use serde_json::{Value, json};
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::rows;
+use super::sql::{Run, Sql};
 use crate::domain::model::{EventKind, Phase, StepState};
 use crate::domain::peers::AWAITED;
 use crate::ledger::transitions::has_ended;
@@ -75,12 +76,11 @@ impl Batch<'_> {
     }
 
     fn current_step(&self, id: i64) -> Sql<Option<CurrentStep>> {
-        self.db
-            .prepare_cached(
-                "SELECT state, claim, epoch, deletion, record, looks, waits
+        self.db.first(
+            "SELECT state, claim, epoch, deletion, record, looks, waits
                  FROM steps WHERE id = ?1",
-            )?
-            .query_row([id], |row| {
+            [id],
+            |row| {
                 Ok(CurrentStep {
                     fence: Fence {
                         state: rows::word(row, 0)?,
@@ -92,8 +92,8 @@ impl Batch<'_> {
                     looks: rows::number(row, 5)?,
                     waits: rows::number(row, 6)?,
                 })
-            })
-            .optional()
+            },
+        )
     }
 
     fn write_outcome(&self, current: &CurrentStep, to: StepState, change: &StepChange) -> Sql<()> {
@@ -113,18 +113,16 @@ impl Batch<'_> {
             .then(|| rows::json(&change.blockers))
             .transpose()?;
         let error = change.error.as_ref().map(rows::json).transpose()?;
-        self.db
-            .prepare_cached(
-                // A step that waits for an observation has been on its way since it was sent.
-                "UPDATE steps SET state = ?2, since = CASE
+        self.db.run(
+            // A step that waits for an observation has been on its way since it was sent.
+            "UPDATE steps SET state = ?2, since = CASE
                          WHEN state = ?2 OR state = 'running' AND ?2 = 'verifying' THEN since
                          ELSE ?3 END,
                      attempts = ?4, next_attempt_at = ?5, blocked_since = ?6, blockers = ?7,
                      last_error = ?8, looks = ?9, held_by = NULL,
                      own_attempt_at = CASE WHEN ?2 IN ('ready', 'verifying') THEN own_attempt_at END
                  WHERE id = ?1",
-            )?
-            .execute(params![
+            params![
                 change.step_id,
                 to.as_str(),
                 now,
@@ -134,12 +132,13 @@ impl Batch<'_> {
                 blockers,
                 error,
                 looks
-            ])?;
+            ],
+        )?;
         if has_ended(to) {
             // Written separately: `ended_at` decides over an index that other outcomes need not touch.
-            self.execute(
+            self.db.run(
                 "UPDATE steps SET ended_at = ?2 WHERE id = ?1",
-                &[&change.step_id, &now],
+                params![change.step_id, now],
             )?;
         }
         Ok(())
@@ -157,15 +156,14 @@ impl Batch<'_> {
             return Ok(());
         };
         let gone_at = (phase == Phase::Gone).then(|| rows::micros(now));
-        let ended = self
-            .db
-            .prepare_cached(
-                "UPDATE tombstones SET phase = ?3, gone_at = ?4
+        let ended = self.db.run(
+            "UPDATE tombstones SET phase = ?3, gone_at = ?4
                  WHERE record_id = ?1 AND deletion = ?2",
-            )?
-            .execute(params![record, num, phase.as_str(), gone_at])?;
+            params![record, num, phase.as_str(), gone_at],
+        )?;
         if ended > 0 {
-            self.execute("DELETE FROM snapshots WHERE record = ?1", &[&record])?;
+            self.db
+                .run("DELETE FROM snapshots WHERE record = ?1", params![record])?;
         }
         Ok(())
     }

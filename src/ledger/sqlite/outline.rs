@@ -1,20 +1,19 @@
 //! The tree of a deletion. The branch of each step is written once, with the steps; the branches that
 //! somebody views are counted from an index of branch and state alone.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
-
-use super::batch::Sql;
+use super::sql::{Run, Sql};
 use super::{reads, rows};
 use crate::domain::model::{Counts, KindName, PlanStep, Step, StepState};
 use crate::domain::outline::{self, BY_URGENCY, Branch, BranchRead, FOLD_FROM, Outline, Place};
+use rusqlite::{Connection, Row, params};
 
 /// Writes the branches of a deletion whose steps have these ids. Returns the branch of each step, in their
 /// order.
 pub(super) fn plant(db: &Connection, num: i64, ids: &[i64], steps: &[PlanStep]) -> Sql<Vec<i64>> {
     let planted = outline::plant(steps);
-    let first: i64 = db
-        .prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM branches")?
-        .query_row((), |row| row.get(0))?;
+    let first: i64 = db.one("SELECT coalesce(max(id), 0) + 1 FROM branches", (), |row| {
+        row.get(0)
+    })?;
     let mut insert = db.prepare_cached(
         "INSERT INTO branches(id, deletion, below, site, kind, action, leaf)
          VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -90,10 +89,11 @@ pub(super) fn branch_steps(
     from: u64,
     limit: usize,
 ) -> Sql<Vec<Step>> {
-    let owner: Option<i64> = db
-        .prepare_cached("SELECT deletion FROM branches WHERE id = ?1")?
-        .query_row([branch], |row| row.get(0))
-        .optional()?;
+    let owner: Option<i64> = db.first(
+        "SELECT deletion FROM branches WHERE id = ?1",
+        [branch],
+        |row| row.get(0),
+    )?;
     if owner.is_none() || owner != reads::find(db, deletion_id)? {
         return Ok(Vec::new());
     }
@@ -126,16 +126,14 @@ fn of_state(
     let behind = all - passed - wanted;
     let order = if behind < passed { "DESC" } else { "ASC" };
     let offset = passed.min(behind) as i64;
-    let mut ids: Vec<i64> = db
-        .prepare_cached(&format!(
+    let mut ids: Vec<i64> = db.all(
+        &format!(
             "SELECT id FROM steps INDEXED BY steps_by_branch WHERE branch = ?1 AND state = ?2
              ORDER BY id {order} LIMIT ?3 OFFSET ?4"
-        ))?
-        .query_map(
-            params![branch, state.as_str(), wanted as i64, offset],
-            |row| row.get(0),
-        )?
-        .collect::<Sql<_>>()?;
+        ),
+        params![branch, state.as_str(), wanted as i64, offset],
+        |row| row.get(0),
+    )?;
     if behind < passed {
         ids.reverse();
     }
@@ -161,10 +159,11 @@ fn counted(db: &Connection, branch: Branch) -> Sql<Option<BranchRead>> {
     let counts = counts(db, branch.id)?;
     let mut steps = Vec::new();
     if counts.total < FOLD_FROM {
-        let ids = db
-            .prepare_cached("SELECT id FROM steps WHERE branch = ?1 ORDER BY id")?
-            .query_map([branch.id], |row| row.get(0))?
-            .collect::<Sql<Vec<i64>>>()?;
+        let ids = db.all(
+            "SELECT id FROM steps WHERE branch = ?1 ORDER BY id",
+            [branch.id],
+            |row| row.get(0),
+        )?;
         for id in ids {
             steps.extend(reads::step(db, id, Some(0))?);
         }
@@ -190,10 +189,11 @@ fn counts(db: &Connection, branch: i64) -> Sql<Counts> {
 
 /// The index of a step in its branch, if the branch is long. A short branch is read anyway.
 fn place(db: &Connection, num: i64, id: i64) -> Sql<Option<Place>> {
-    let branch: Option<i64> = db
-        .prepare_cached("SELECT branch FROM steps WHERE id = ?1 AND deletion = ?2")?
-        .query_row([id, num], |row| row.get(0))
-        .optional()?;
+    let branch: Option<i64> = db.first(
+        "SELECT branch FROM steps WHERE id = ?1 AND deletion = ?2",
+        [id, num],
+        |row| row.get(0),
+    )?;
     let (Some(branch), Some(step)) = (branch, reads::step(db, id, Some(0))?) else {
         return Ok(None);
     };
@@ -205,14 +205,12 @@ fn place(db: &Connection, num: i64, id: i64) -> Sql<Option<Place>> {
         .into_iter()
         .take_while(|state| *state != step.state);
     let before: u64 = before.map(|state| counts.of(state)).sum();
-    let beside: u64 = db
-        .prepare_cached(
-            "SELECT count(*) FROM steps INDEXED BY steps_by_branch
+    let beside: u64 = db.one(
+        "SELECT count(*) FROM steps INDEXED BY steps_by_branch
              WHERE branch = ?1 AND state = ?2 AND id < ?3",
-        )?
-        .query_row(params![branch, step.state.as_str(), id], |row| {
-            rows::number(row, 0)
-        })?;
+        params![branch, step.state.as_str(), id],
+        |row| rows::number(row, 0),
+    )?;
     Ok(Some(Place {
         branch,
         index: before + beside,

@@ -4,9 +4,9 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
-use super::batch::Sql;
 use super::reads::{self, CAUSE, NEEDS_PERSON};
 use super::rows::{self, TOMBSTONE};
+use super::sql::{Run, Sql};
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{
     Blocker, Deletion, DeletionState, Paged, Step, StepError, StepState, Tombstone,
@@ -64,11 +64,9 @@ impl Conditions {
     ) -> Sql<Vec<(i64, i64)>> {
         let sql = format!("{select} WHERE state = ?{} {order} LIMIT {limit}", self.sql);
         let values = std::iter::once(Value::from(state.to_owned())).chain(self.values.clone());
-        db.prepare_cached(&sql)?
-            .query_map(params_from_iter(values), |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })?
-            .collect()
+        db.all(&sql, params_from_iter(values), |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
     }
 }
 
@@ -349,10 +347,7 @@ pub(super) fn tombstones(
         limit + 1
     );
     let values = std::iter::once(Value::from(record)).chain(conditions.values);
-    let mut rows = db
-        .prepare_cached(&sql)?
-        .query_map(params_from_iter(values), rows::tombstone)?
-        .collect::<Sql<Vec<_>>>()?;
+    let mut rows = db.all(&sql, params_from_iter(values), rows::tombstone)?;
     let more = rows.len() > limit;
     rows.truncate(limit);
     let next = rows

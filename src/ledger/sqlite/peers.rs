@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use serde_json::json;
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::rows;
+use super::sql::{Run, Sql};
 use crate::domain::model::{
     DeletionState, ErrorClass, EventKind, KindName, Phase, ResourceKey, Site, StepError, StepState,
     Target, short_id,
@@ -43,11 +44,11 @@ impl Batch<'_> {
             service,
             region,
         } = importer;
-        let known: Option<(String, String)> = self
-            .db
-            .prepare_cached("SELECT service, region FROM importers WHERE name = ?1")?
-            .query_row([name], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
+        let known: Option<(String, String)> = self.db.first(
+            "SELECT service, region FROM importers WHERE name = ?1",
+            [name],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
         match known {
             Some(before) if before != (service.clone(), region.clone()) => {
                 return Ok(Applied::Refused(format!(
@@ -61,9 +62,9 @@ impl Batch<'_> {
                 if let Some(why) = self.name_or_place_taken(importer)? {
                     return Ok(Applied::Refused(why));
                 }
-                self.execute(
+                self.db.run(
                     "INSERT INTO importers(name, service, region, since) VALUES(?1, ?2, ?3, ?4)",
-                    &[name, service, region, &rows::micros(now)],
+                    params![*name, *service, *region, rows::micros(now)],
                 )?;
                 let what = format!("deployment {name} ({service}/{region}) refers to what is here");
                 self.peer_event(&what, name, now)?;
@@ -71,25 +72,25 @@ impl Batch<'_> {
         }
         let recorded = kinds_of(self.db, name)?;
         for kind in recorded.difference(kinds) {
-            self.execute(
+            self.db.run(
                 "DELETE FROM importer_kinds WHERE kind = ?1 AND importer = ?2",
-                &[&kind.as_str(), name],
+                params![kind.as_str(), *name],
             )?;
         }
         for kind in kinds.difference(&recorded) {
-            self.execute(
+            self.db.run(
                 "INSERT INTO importer_kinds(kind, importer) VALUES(?1, ?2)",
-                &[&kind.as_str(), name],
+                params![kind.as_str(), *name],
             )?;
-            self.execute(
+            self.db.run(
                 "INSERT OR IGNORE INTO peer_changes(record) SELECT record_id FROM tombstones
                  WHERE kind = ?1 AND phase IN ('checking', 'deleting', 'gone') ORDER BY record_id",
-                &[&kind.as_str()],
+                params![kind.as_str()],
             )?;
-            self.execute(
+            self.db.run(
                 "INSERT OR IGNORE INTO awaited(importer, step) SELECT ?2, id FROM steps
                  WHERE kind = ?1 AND ended_at IS NULL AND action IN ('delete', 'detach')",
-                &[&kind.as_str(), name],
+                params![kind.as_str(), *name],
             )?;
         }
         Ok(Applied::Done)
@@ -104,11 +105,11 @@ impl Batch<'_> {
             service,
             region,
         } = wanted;
-        let other: Option<String> = self
-            .db
-            .prepare_cached("SELECT name FROM importers WHERE service = ?1 AND region = ?2")?
-            .query_row([service, region], |row| row.get(0))
-            .optional()?;
+        let other: Option<String> = self.db.first(
+            "SELECT name FROM importers WHERE service = ?1 AND region = ?2",
+            [service, region],
+            |row| row.get(0),
+        )?;
         if let Some(other) = other.filter(|other| other != name) {
             return Ok(Some(format!(
                 "{service}/{region} is on record as deployment {other}, not {name}; release {other} \
@@ -125,18 +126,14 @@ impl Batch<'_> {
             service,
             region,
         } = wanted;
-        let place: Option<(String, String)> = self
-            .db
-            .prepare_cached(
-                "SELECT service, region FROM (
+        let place: Option<(String, String)> = self.db.first(
+            "SELECT service, region FROM (
                      SELECT name, service, region FROM importers
                      UNION ALL SELECT name, service, region FROM watches)
                  WHERE name = ?1 AND (service, region) <> (?2, ?3)",
-            )?
-            .query_row([name, service, region], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
-            .optional()?;
+            [name, service, region],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
         Ok(place.map(|(its_service, its_region)| {
             format!(
                 "deployment {name} is on record as {its_service}/{its_region}, not as \
@@ -177,7 +174,8 @@ impl Batch<'_> {
     }
 
     pub(super) fn drop_pending_clearances(&self, step: i64) -> Sql<()> {
-        self.execute("DELETE FROM awaited WHERE step = ?1", &[&step])
+        self.db
+            .run("DELETE FROM awaited WHERE step = ?1", params![step])
             .map(drop)
     }
 
@@ -194,16 +192,16 @@ impl Batch<'_> {
         let mut held = Vec::new();
         for (step, answer) in answers {
             let changed = match answer.clear {
-                true => self.execute(
+                true => self.db.run(
                     "DELETE FROM awaited WHERE importer = ?1 AND step = ?2",
-                    &[&importer, step],
+                    params![importer, *step],
                 )?,
                 false => {
                     let said = rows::json(answer)?;
-                    self.execute(
+                    self.db.run(
                         "UPDATE awaited SET said = ?3
                          WHERE importer = ?1 AND step = ?2 AND said IS NOT ?3",
-                        &[&importer, step, &said],
+                        params![importer, *step, said],
                     )?
                 }
             };
@@ -230,9 +228,10 @@ impl Batch<'_> {
     pub(super) fn try_what_met(&mut self, step: i64, error: &str, now: DateTime<Utc>) -> Sql<()> {
         match self.held_by_error(step, error)? {
             Some((_, StepState::Blocked)) => self
-                .execute(
+                .db
+                .run(
                     "UPDATE steps SET next_attempt_at = ?2 WHERE id = ?1",
-                    &[&step, &rows::micros(now)],
+                    params![step, rows::micros(now)],
                 )
                 .map(drop),
             // In a cancelled deletion it stays as it is.
@@ -243,15 +242,12 @@ impl Batch<'_> {
 
     /// The deletion and state of a step that only this error holds.
     fn held_by_error(&self, step: i64, error: &str) -> Sql<Option<(i64, StepState)>> {
-        self.db
-            .prepare_cached(
-                "SELECT deletion, state FROM steps WHERE id = ?1 AND state IN ('blocked', 'stuck')
+        self.db.first(
+            "SELECT deletion, state FROM steps WHERE id = ?1 AND state IN ('blocked', 'stuck')
                      AND last_error ->> 'type' = ?2",
-            )?
-            .query_row(params![step, error], |row| {
-                Ok((row.get(0)?, rows::word(row, 1)?))
-            })
-            .optional()
+            params![step, error],
+            |row| Ok((row.get(0)?, rows::word(row, 1)?)),
+        )
     }
 
     /// Updates what stuck steps say about the clearances that they wait for. A blocked step finds that out at
@@ -274,9 +270,9 @@ impl Batch<'_> {
                 request_id: String::new(),
                 at: now,
             };
-            self.execute(
+            self.db.run(
                 "UPDATE steps SET blockers = ?2, last_error = ?3 WHERE id = ?1",
-                &[step, &rows::json(&blockers)?, &rows::json(&error)?],
+                params![*step, rows::json(&blockers)?, rows::json(&error)?],
             )?;
         }
         Ok(())
@@ -290,15 +286,22 @@ impl Batch<'_> {
         audit: &AuditEntry,
         now: DateTime<Utc>,
     ) -> Sql<Applied> {
-        if self.execute("DELETE FROM importers WHERE name = ?1", &[&name])? == 0 {
+        if self
+            .db
+            .run("DELETE FROM importers WHERE name = ?1", params![name])?
+            == 0
+        {
             return Ok(Applied::Refused(format!("no importer {name} is on record")));
         }
-        self.execute("DELETE FROM importer_kinds WHERE importer = ?1", &[&name])?;
-        let waited: Vec<i64> = self
-            .db
-            .prepare_cached("DELETE FROM awaited WHERE importer = ?1 RETURNING step")?
-            .query_map([name], |row| row.get(0))?
-            .collect::<Sql<_>>()?;
+        self.db.run(
+            "DELETE FROM importer_kinds WHERE importer = ?1",
+            params![name],
+        )?;
+        let waited: Vec<i64> = self.db.all(
+            "DELETE FROM awaited WHERE importer = ?1 RETURNING step",
+            [name],
+            |row| row.get(0),
+        )?;
         self.audit(audit, now)?;
         let what = format!(
             "deployment {name} was released by {}; steps that no longer wait for it: {}",
@@ -330,30 +333,27 @@ impl Batch<'_> {
         if let Some(why) = self.name_of_another(&news.from)? {
             return Ok(Applied::Refused(why));
         }
-        let before: Option<(String, String, i64)> = self
-            .db
-            .prepare_cached(
-                "SELECT name, ledger, seq FROM watches WHERE service = ?1 AND region = ?2",
-            )?
-            .query_row([service, region], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-            })
-            .optional()?;
+        let before: Option<(String, String, i64)> = self.db.first(
+            "SELECT name, ledger, seq FROM watches WHERE service = ?1 AND region = ?2",
+            [service, region],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        )?;
         // Another name or ledger, or one that was set back: earlier notices no longer count.
         let anew = before.filter(|(name, ledger, seq)| {
             name != owner || *ledger != news.ledger || *seq > news.seq
         });
         if let Some((name, ..)) = anew {
-            self.execute("DELETE FROM foreign_going WHERE owner = ?1", &[&name])?;
+            self.db
+                .run("DELETE FROM foreign_going WHERE owner = ?1", params![name])?;
             let what =
                 format!("the ledger of deployment {owner} was replaced, or restored from a backup");
             self.peer_event(&what, owner, now)?;
         }
-        self.execute(
+        self.db.run(
             "INSERT INTO watches(service, region, name, ledger, seq) VALUES(?1, ?2, ?3, ?4, ?5)
              ON CONFLICT(service, region) DO UPDATE
              SET name = excluded.name, ledger = excluded.ledger, seq = excluded.seq",
-            &[&service, &region, &owner, &news.ledger, &news.seq],
+            params![service, region, owner, news.ledger, news.seq],
         )?;
         for going in &news.changes {
             self.record_notice(owner, going, now)?;
@@ -372,25 +372,22 @@ impl Batch<'_> {
         let site = key.site.to_string();
         if matches!(phase, Phase::Released | Phase::Purged) {
             return self
-                .execute(
+                .db
+                .run(
                     "DELETE FROM foreign_going
                      WHERE id = ?1 AND kind = ?2 AND site = ?3 AND owner = ?4",
-                    &[&key.id, &key.kind.as_str(), &site, &owner],
+                    params![key.id, key.kind.as_str(), site, owner],
                 )
                 .map(drop);
         }
-        self.db
-            .prepare_cached(
-                "INSERT INTO foreign_going(owner, site, kind, id, phase, incarnation, deletion, root,
+        self.db.run("INSERT INTO foreign_going(owner, site, kind, id, phase, incarnation, deletion, root,
                      gone_at)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
                  ON CONFLICT(id, kind, site) DO UPDATE SET
                      phase = excluded.phase, incarnation = excluded.incarnation,
                      root = excluded.root, gone_at = excluded.gone_at, deletion = excluded.deletion,
                      handled_by = iif(deletion = excluded.deletion, handled_by, NULL)
-                 WHERE owner = excluded.owner",
-            )?
-            .execute(params![
+                 WHERE owner = excluded.owner", params![
                 owner,
                 site,
                 key.kind.as_str(),
@@ -436,10 +433,7 @@ impl Batch<'_> {
             }
         };
         for key in keys {
-            self.execute(
-                "UPDATE foreign_going SET handled_by = ?4 WHERE id = ?1 AND kind = ?2 AND site = ?3",
-                &[&key.id, &key.kind.as_str(), &key.site.to_string(), &num],
-            )?;
+            self.db.run("UPDATE foreign_going SET handled_by = ?4 WHERE id = ?1 AND kind = ?2 AND site = ?3", params![key.id, key.kind.as_str(), key.site.to_string(), num])?;
         }
         Ok(match deletion {
             None => Applied::Done,
@@ -452,31 +446,28 @@ impl Batch<'_> {
 
     /// The deletion of another deployment that takes this resource away, or took it, if there is one (G10).
     pub(super) fn foreign_deletion(&self, key: &ResourceKey) -> Sql<Option<ForeignDeletion>> {
-        self.db
-            .prepare_cached(
-                "SELECT deletion, owner, phase FROM foreign_going
+        self.db.first(
+            "SELECT deletion, owner, phase FROM foreign_going
                  WHERE id = ?1 AND kind = ?2 AND site = ?3",
-            )?
-            .query_row(
-                params![key.id, key.kind.as_str(), key.site.to_string()],
-                |row| {
-                    Ok(ForeignDeletion {
-                        deletion: row.get(0)?,
-                        owner: row.get(1)?,
-                        is_gone: rows::word::<Phase>(row, 2)? == Phase::Gone,
-                    })
-                },
-            )
-            .optional()
+            params![key.id, key.kind.as_str(), key.site.to_string()],
+            |row| {
+                Ok(ForeignDeletion {
+                    deletion: row.get(0)?,
+                    owner: row.get(1)?,
+                    is_gone: rows::word::<Phase>(row, 2)? == Phase::Gone,
+                })
+            },
+        )
     }
 
     /// Drops resources that were gone elsewhere before this time, as their owner does.
     pub(super) fn prune_gone_elsewhere(&self, before: i64) -> Sql<()> {
-        self.execute(
-            "DELETE FROM foreign_going WHERE phase = 'gone' AND gone_at < ?1",
-            &[&before],
-        )
-        .map(drop)
+        self.db
+            .run(
+                "DELETE FROM foreign_going WHERE phase = 'gone' AND gone_at < ?1",
+                params![before],
+            )
+            .map(drop)
     }
 
     /// The root of a new deletion, from its cause; none if the deletion is a root itself.
@@ -487,13 +478,11 @@ impl Batch<'_> {
         if is_foreign_root(cause) {
             return Ok(Some(cause.to_owned()));
         }
-        let root: Option<Option<String>> = self
-            .db
-            .prepare_cached(
-                "SELECT r.root FROM requests r JOIN deletions d ON d.num = r.num WHERE d.id = ?1",
-            )?
-            .query_row([cause], |row| row.get(0))
-            .optional()?;
+        let root: Option<Option<String>> = self.db.first(
+            "SELECT r.root FROM requests r JOIN deletions d ON d.num = r.num WHERE d.id = ?1",
+            [cause],
+            |row| row.get(0),
+        )?;
         Ok(root.flatten())
     }
 
@@ -504,11 +493,12 @@ impl Batch<'_> {
 }
 
 fn kinds_of(db: &Connection, importer: &str) -> Sql<BTreeSet<KindName>> {
-    db.prepare_cached("SELECT kind FROM importer_kinds WHERE importer = ?1")?
-        .query_map([importer], |row| {
-            Ok(KindName::new(row.get_ref(0)?.as_str()?))
-        })?
-        .collect()
+    let kinds = db.all(
+        "SELECT kind FROM importer_kinds WHERE importer = ?1",
+        [importer],
+        |row| Ok(KindName::new(row.get_ref(0)?.as_str()?)),
+    )?;
+    Ok(kinds.into_iter().collect())
 }
 
 /// The importers on record, with the number of steps that wait for the clearance of each.
@@ -520,22 +510,22 @@ pub(super) fn importers(db: &Connection) -> Sql<Vec<Importer>> {
         let kind = KindName::new(row.get_ref(1)?.as_str()?);
         kinds.entry(row.get(0)?).or_default().insert(kind);
     }
-    db.prepare_cached(
+    db.all(
         "SELECT name, service, region, since,
              (SELECT count(*) FROM awaited a JOIN steps s ON s.id = a.step
               WHERE a.importer = importers.name AND s.ended_at IS NULL)
          FROM importers ORDER BY name",
-    )?
-    .query_map((), |row| {
-        let deployment = deployment(row, 0)?;
-        Ok(Importer {
-            kinds: kinds.remove(&deployment.name).unwrap_or_default(),
-            deployment,
-            since: rows::time(row, 3)?,
-            awaited: rows::number(row, 4)?,
-        })
-    })?
-    .collect()
+        (),
+        |row| {
+            let deployment = deployment(row, 0)?;
+            Ok(Importer {
+                kinds: kinds.remove(&deployment.name).unwrap_or_default(),
+                deployment,
+                since: rows::time(row, 3)?,
+                awaited: rows::number(row, 4)?,
+            })
+        },
+    )
 }
 
 fn deployment(row: &Row, first: usize) -> Sql<Deployment> {
@@ -548,24 +538,27 @@ fn deployment(row: &Row, first: usize) -> Sql<Deployment> {
 
 /// How far each watch has read its owner's notices.
 pub(super) fn watches(db: &Connection) -> Sql<Vec<WatchCursor>> {
-    db.prepare_cached("SELECT name, service, region, ledger, seq FROM watches")?
-        .query_map((), |row| {
+    db.all(
+        "SELECT name, service, region, ledger, seq FROM watches",
+        (),
+        |row| {
             Ok(WatchCursor {
                 owner: deployment(row, 0)?,
                 ledger: row.get(3)?,
                 seq: row.get(4)?,
             })
-        })?
-        .collect()
+        },
+    )
 }
 
 /// The ledger's id, and the newest sequence of its notices.
 pub(super) fn position(db: &Connection) -> Sql<(String, i64)> {
-    db.prepare_cached(
+    db.one(
         "SELECT id, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'peer_changes'), 0)
          FROM identity",
-    )?
-    .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))
+        (),
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
 }
 
 /// The notices about these kinds after a sequence, at most `limit`.
@@ -582,30 +575,26 @@ pub(super) fn news(
         true => after,
         false => 0,
     };
-    let mut changes: Vec<(i64, DeletionNotice)> = db
-        .prepare_cached(
-            "SELECT c.seq, t.site, t.kind, t.id, t.phase, t.incarnation, coalesce(d.id, ''), r.root
+    let mut changes: Vec<(i64, DeletionNotice)> = db.all(
+        "SELECT c.seq, t.site, t.kind, t.id, t.phase, t.incarnation, coalesce(d.id, ''), r.root
              FROM peer_changes c JOIN tombstones t ON t.record_id = c.record
              LEFT JOIN deletions d ON d.num = t.deletion LEFT JOIN requests r ON r.num = d.num
              WHERE c.seq > ?1 AND t.kind IN (SELECT value FROM json_each(?2))
              ORDER BY c.seq LIMIT ?3",
-        )?
-        .query_map(
-            params![after, rows::json(kinds)?, limit as i64 + 1],
-            |row| {
-                let deletion: String = row.get(6)?;
-                let root: Option<String> = row.get(7)?;
-                let going = DeletionNotice {
-                    key: rows::key(row, 1)?,
-                    phase: rows::word(row, 4)?,
-                    incarnation: rows::number(row, 5)?,
-                    root: root_of(&from.site(), root.as_deref(), &deletion),
-                    deletion,
-                };
-                Ok((row.get(0)?, going))
-            },
-        )?
-        .collect::<Sql<_>>()?;
+        params![after, rows::json(kinds)?, limit as i64 + 1],
+        |row| {
+            let deletion: String = row.get(6)?;
+            let root: Option<String> = row.get(7)?;
+            let going = DeletionNotice {
+                key: rows::key(row, 1)?,
+                phase: rows::word(row, 4)?,
+                incarnation: rows::number(row, 5)?,
+                root: root_of(&from.site(), root.as_deref(), &deletion),
+                deletion,
+            };
+            Ok((row.get(0)?, going))
+        },
+    )?;
     let more = changes.len() > limit;
     changes.truncate(limit);
     Ok(News {
@@ -629,9 +618,8 @@ pub(super) fn awaited(
     after: i64,
     limit: usize,
 ) -> Sql<(Vec<(i64, ClearanceRequest)>, i64)> {
-    let found: Vec<(i64, ClearanceRequest, i64)> = db
-        .prepare_cached(
-            "SELECT s.id, s.site, s.kind, s.resource, d.id, coalesce(t.incarnation, 1), r.root,
+    let found: Vec<(i64, ClearanceRequest, i64)> = db.all(
+        "SELECT s.id, s.site, s.kind, s.resource, d.id, coalesce(t.incarnation, 1), r.root,
                  coalesce(c.seq, 0)
              FROM awaited a JOIN steps s ON s.id = a.step
              JOIN deletions d ON d.num = s.deletion JOIN requests r ON r.num = d.num
@@ -639,8 +627,8 @@ pub(super) fn awaited(
              LEFT JOIN peer_changes c ON c.record = s.record
              WHERE a.importer = ?1 AND a.step > ?2 AND s.ended_at IS NULL
              ORDER BY a.step LIMIT ?3",
-        )?
-        .query_map(params![importer, after, limit as i64], |row| {
+        params![importer, after, limit as i64],
+        |row| {
             let deletion: String = row.get(4)?;
             let root: Option<String> = row.get(6)?;
             let asked = ClearanceRequest {
@@ -650,8 +638,8 @@ pub(super) fn awaited(
                 deletion: Some(deletion),
             };
             Ok((row.get(0)?, asked, row.get(7)?))
-        })?
-        .collect::<Sql<_>>()?;
+        },
+    )?;
     let seq = found.iter().map(|(_, _, seq)| *seq).max().unwrap_or(0);
     let steps = found.into_iter().map(|(step, asked, _)| (step, asked));
     Ok((steps.collect(), seq))
@@ -659,14 +647,16 @@ pub(super) fn awaited(
 
 /// The importers whose clearance a step waits for, and what each said last.
 pub(super) fn pending_clearances(db: &Connection, step: i64) -> Sql<Vec<PendingClearance>> {
-    db.prepare_cached("SELECT importer, said FROM awaited WHERE step = ?1 ORDER BY importer")?
-        .query_map([step], |row| {
+    db.all(
+        "SELECT importer, said FROM awaited WHERE step = ?1 ORDER BY importer",
+        [step],
+        |row| {
             Ok(PendingClearance {
                 importer: row.get(0)?,
                 said: rows::from_json_opt(row, 1)?,
             })
-        })?
-        .collect()
+        },
+    )
 }
 
 /// The registry resources that refer to each of these from one of these fields: the first few, and their
@@ -721,58 +711,49 @@ pub(super) fn pointed_at(
 
 /// Resources that are being deleted elsewhere under one root and are not handled here yet, the oldest first.
 pub(super) fn unhandled_deletions(db: &Connection, limit: usize) -> Sql<Option<UnhandledDeletion>> {
-    let root: Option<(String, String)> = db
-        .prepare_cached(
-            "SELECT root, owner FROM foreign_going
+    let root: Option<(String, String)> = db.first(
+        "SELECT root, owner FROM foreign_going
              WHERE phase = 'deleting' AND handled_by IS NULL ORDER BY root, num LIMIT 1",
-        )?
-        .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
+        (),
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
     let Some((root, owner)) = root else {
         return Ok(None);
     };
-    let keys = db
-        .prepare_cached(
-            "SELECT site, kind, id FROM foreign_going
+    let keys = db.all(
+        "SELECT site, kind, id FROM foreign_going
              WHERE phase = 'deleting' AND handled_by IS NULL AND root = ?1 AND owner = ?2
              ORDER BY root, num LIMIT ?3",
-        )?
-        .query_map(params![root, owner, limit as i64], |row| rows::key(row, 0))?
-        .collect::<Sql<_>>()?;
+        params![root, owner, limit as i64],
+        |row| rows::key(row, 0),
+    )?;
     Ok(Some(UnhandledDeletion { owner, root, keys }))
 }
 
 /// The id of the deletion that handles the resources that refer to this one.
 pub(super) fn handled_by_deletion(db: &Connection, key: &ResourceKey) -> Sql<Option<String>> {
-    db.prepare_cached(
+    db.first(
         "SELECT d.id FROM foreign_going f JOIN deletions d ON d.num = f.handled_by
          WHERE f.id = ?1 AND f.kind = ?2 AND f.site = ?3",
-    )?
-    .query_row(
         params![key.id, key.kind.as_str(), key.site.to_string()],
         |row| row.get(0),
     )
-    .optional()
 }
 
 /// The deployments that are deleting a resource.
 pub(super) fn owners_going(db: &Connection) -> Sql<BTreeSet<String>> {
-    db.prepare_cached(
-        "SELECT DISTINCT owner FROM foreign_going WHERE phase IN ('checking', 'deleting')",
-    )?
-    .query_map((), |row| row.get(0))?
-    .collect()
+    let owners = "SELECT DISTINCT owner FROM foreign_going WHERE phase IN ('checking', 'deleting')";
+    let owners = db.all(owners, (), |row| row.get(0))?;
+    Ok(owners.into_iter().collect())
 }
 
 /// The live step of a resource that is being deleted, or loses a reference.
 pub(super) fn live_step(db: &Connection, home: &Site, key: &ResourceKey) -> Sql<Option<LiveStep>> {
-    db.prepare_cached(
+    db.first(
         "SELECT s.id, s.state, s.action, s.blockers, s.last_error, d.id, r.root, d.state
          FROM steps s JOIN deletions d ON d.num = s.deletion JOIN requests r ON r.num = d.num
          WHERE s.resource = ?1 AND s.kind = ?2 AND s.site = ?3 AND s.ended_at IS NULL
          ORDER BY s.action = 'unset', s.id LIMIT 1",
-    )?
-    .query_row(
         params![key.id, key.kind.as_str(), key.site.to_string()],
         |row| {
             let deletion: String = row.get(5)?;
@@ -787,20 +768,19 @@ pub(super) fn live_step(db: &Connection, home: &Site, key: &ResourceKey) -> Sql<
             })
         },
     )
-    .optional()
 }
 
 /// The resources of the live steps, in the same deletion, that a step waits for.
 pub(super) fn waited_for(db: &Connection, step: i64) -> Sql<Vec<Target>> {
-    db.prepare_cached(
+    db.all(
         "SELECT s.site, s.kind, s.resource, s.name FROM edges e JOIN steps s ON s.id = e.dependency
          WHERE e.dependent = ?1 AND s.ended_at IS NULL",
-    )?
-    .query_map([step], |row| {
-        Ok(Target {
-            key: rows::key(row, 0)?,
-            name: row.get(3)?,
-        })
-    })?
-    .collect()
+        [step],
+        |row| {
+            Ok(Target {
+                key: rows::key(row, 0)?,
+                name: row.get(3)?,
+            })
+        },
+    )
 }

@@ -4,13 +4,14 @@
 //! kept for ever, and so are the records of natural keys, which come again (M1).
 
 use chrono::{DateTime, Utc};
-use rusqlite::{OptionalExtension, params};
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::rows;
+use super::sql::{Run, Sql};
 use crate::domain::model::{ResourceKey, StepState};
 use crate::ledger::tombstones::Changed;
 use crate::ledger::{Applied, AuditEntry};
+use rusqlite::params;
 
 /// Rows that one piece removes: some 50 ms.
 const PIECE: i64 = 2_000;
@@ -28,21 +29,21 @@ impl Batch<'_> {
             self.audit(audit, now)?;
         }
         // Also snapshots of refused and cancelled deletions: a few rows.
-        self.execute(
+        self.db.run(
             "DELETE FROM snapshots WHERE NOT EXISTS (SELECT 1 FROM tombstones
                  WHERE record_id = record AND phase IN ('checking', 'deleting'))",
-            &[],
+            (),
         )?;
-        self.execute(
+        self.db.run(
             "DELETE FROM namesakes WHERE NOT EXISTS (SELECT 1 FROM tombstones
                  WHERE record_id = record AND phase <> 'released')",
-            &[],
+            (),
         )?;
         let before = rows::micros(before);
-        self.execute(
+        self.db.run(
             "DELETE FROM parts WHERE NOT EXISTS (SELECT 1 FROM tombstones
                  WHERE record_id = record AND phase <> 'released')",
-            &[],
+            (),
         )?;
         self.prune_gone_elsewhere(before)?;
         let events = self.prune_events(before)?;
@@ -66,13 +67,13 @@ impl Batch<'_> {
     /// Removes from the oldest event on. Readers of events are told which is the oldest one kept.
     fn prune_events(&self, before: i64) -> Sql<u64> {
         let oldest = "SELECT seq, at FROM events ORDER BY seq LIMIT ?2";
-        let gone = self.execute(
+        let gone = self.db.run(
             &format!(
                 "DELETE FROM events WHERE seq IN (SELECT seq FROM ({oldest})) AND seq < coalesce(
                      (SELECT min(seq) FROM ({oldest}) WHERE at >= ?1), {})",
                 i64::MAX
             ),
-            &[&before, &PIECE],
+            params![before, PIECE],
         )?;
         Ok(gone as u64)
     }
@@ -80,42 +81,39 @@ impl Batch<'_> {
     /// Finds a deletion that ended before then and needs no more action: it has no stuck or abandoned step.
     /// The newest deletion stays, and so does the one with the newest step, so that numbers are never reused.
     fn prunable(&self, before: i64) -> Sql<Option<i64>> {
-        self.db
-            .prepare_cached(
-                "SELECT num FROM deletions
+        self.db.first(
+            "SELECT num FROM deletions
                  WHERE state IN ('refused', 'gone', 'cancelled') AND finished_at < ?1
                      AND stuck = 0 AND purged = 0
                      AND num < (SELECT max(num) FROM deletions)
                      AND num <> coalesce(
                          (SELECT deletion FROM steps ORDER BY id DESC LIMIT 1), 0)
                  LIMIT 1",
-            )?
-            .query_row([before], |row| row.get(0))
-            .optional()
+            [before],
+            |row| row.get(0),
+        )
     }
 
     fn prune_steps(&mut self, num: i64, before: i64) -> Sql<u64> {
         for state in [StepState::Gone, StepState::Skipped] {
-            let steps = self
-                .db
-                .prepare_cached(
-                    "SELECT id, record FROM steps INDEXED BY steps_by_state
+            let steps: Vec<(i64, Option<i64>)> = self.db.all(
+                "SELECT id, record FROM steps INDEXED BY steps_by_state
                      WHERE state = ?1 AND deletion = ?2 LIMIT ?3",
-                )?
-                .query_map(params![state.as_str(), num, PIECE], |row| {
-                    Ok((row.get(0)?, row.get(1)?))
-                })?
-                .collect::<Sql<Vec<(i64, Option<i64>)>>>()?;
+                params![state.as_str(), num, PIECE],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
             if steps.is_empty() {
                 continue;
             }
             for (id, record) in &steps {
                 // Both ends of an edge are in the same deletion.
-                self.execute("DELETE FROM edges WHERE dependent = ?1", &[id])?;
-                self.execute("DELETE FROM steps WHERE id = ?1", &[id])?;
-                self.execute(
+                self.db
+                    .run("DELETE FROM edges WHERE dependent = ?1", params![*id])?;
+                self.db
+                    .run("DELETE FROM steps WHERE id = ?1", params![*id])?;
+                self.db.run(
                     "DELETE FROM branches WHERE deletion = ?1 AND below = ?2",
-                    &[&num, id],
+                    params![num, *id],
                 )?;
                 self.purge_tombstone(*record, num, before)?;
             }
@@ -130,19 +128,25 @@ impl Batch<'_> {
     }
 
     fn purge_tombstone(&mut self, record: Option<i64>, num: i64, before: i64) -> Sql<()> {
-        let found = self
-            .db
-            .prepare_cached(&format!(
+        let found = self.db.first(
+            &format!(
                 "SELECT site, kind, id FROM tombstones WHERE record_id = ?1 AND deletion = ?2
                      AND phase IN ('gone', 'released') AND coalesce(gone_at, 0) < ?3 AND {UUID}"
-            ))?
-            .query_row(params![record, num, before], |row| rows::key(row, 0))
-            .optional()?;
+            ),
+            params![record, num, before],
+            |row| rows::key(row, 0),
+        )?;
         let Some(ResourceKey { site, kind, id }) = found else {
             return Ok(());
         };
-        self.execute("DELETE FROM tombstones WHERE record_id = ?1", &[&record])?;
-        self.execute("DELETE FROM peer_changes WHERE record = ?1", &[&record])?;
+        self.db.run(
+            "DELETE FROM tombstones WHERE record_id = ?1",
+            params![record],
+        )?;
+        self.db.run(
+            "DELETE FROM peer_changes WHERE record = ?1",
+            params![record],
+        )?;
         self.let_go.push(Changed {
             site,
             kind,
@@ -154,7 +158,7 @@ impl Batch<'_> {
 
     /// Removes a deletion that has no steps (any more), with the released tombstones of its targets.
     fn prune_deletion(&self, num: i64) -> Sql<u64> {
-        self.execute(
+        self.db.run(
             &format!(
                 "DELETE FROM tombstones WHERE deletion = ?1 AND phase = 'released' AND {UUID}
                      AND record_id IN (SELECT t.record_id FROM requests r,
@@ -163,16 +167,19 @@ impl Batch<'_> {
                          JOIN tombstones t ON t.id = key.value ->> 'id'
                      WHERE r.num = ?1)"
             ),
-            &[&num],
+            params![num],
         )?;
-        self.execute(
+        self.db.run(
             "UPDATE counters SET n = n - 1
              WHERE name = (SELECT 'deletion_' || state FROM deletions WHERE num = ?1)",
-            &[&num],
+            params![num],
         )?;
-        self.execute("DELETE FROM branches WHERE deletion = ?1", &[&num])?;
-        self.execute("DELETE FROM requests WHERE num = ?1", &[&num])?;
-        self.execute("DELETE FROM deletions WHERE num = ?1", &[&num])?;
+        self.db
+            .run("DELETE FROM branches WHERE deletion = ?1", params![num])?;
+        self.db
+            .run("DELETE FROM requests WHERE num = ?1", params![num])?;
+        self.db
+            .run("DELETE FROM deletions WHERE num = ?1", params![num])?;
         Ok(1)
     }
 }

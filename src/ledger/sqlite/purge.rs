@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use serde_json::json;
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::rows::{self, CLAIMED};
+use super::sql::{Run, Sql};
 use crate::domain::ladder::FORGOTTEN;
 use crate::domain::model::{
     ErrorClass, EventKind, Paged, Phase, ResourceKey, Site, SitePause, StepError, StepState,
@@ -126,21 +127,19 @@ impl Batch<'_> {
         num: i64,
         only: Option<&[i64]>,
     ) -> Sql<Result<Vec<StepToAbandon>, String>> {
-        let mut steps = self
-            .db
-            .prepare_cached(
-                "SELECT id, state, record, held_by FROM steps
+        let mut steps = self.db.all(
+            "SELECT id, state, record, held_by FROM steps
                  WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
-            )?
-            .query_map([num], |row| {
+            [num],
+            |row| {
                 Ok(StepToAbandon {
                     id: row.get(0)?,
                     state: rows::word(row, 1)?,
                     record: row.get(2)?,
                     held_by: row.get(3)?,
                 })
-            })?
-            .collect::<Sql<Vec<_>>>()?;
+            },
+        )?;
         if let Some(ids) = only {
             steps.retain(|step| ids.contains(&step.id));
             if let Some(other) = ids.iter().find(|id| !steps.iter().any(|it| it.id == **id)) {
@@ -159,10 +158,10 @@ impl Batch<'_> {
     fn abandon(&mut self, num: i64, steps: &[StepToAbandon], now: DateTime<Utc>) -> Sql<()> {
         for step in steps {
             let next = self.next(step.state, Trigger::Abandoned, Facts::default())?;
-            self.execute(
+            self.db.run(
                 "UPDATE steps SET state = ?3, since = ?2, ended_at = ?2, held_by = NULL,
                      next_attempt_at = NULL WHERE id = ?1",
-                &[&step.id, &rows::micros(now), &next.state.as_str()],
+                params![step.id, rows::micros(now), next.state.as_str()],
             )?;
             self.moved(num, step.state, next.state, 1, now)?;
             self.drop_pending_clearances(step.id)?;
@@ -186,32 +185,31 @@ impl Batch<'_> {
     fn leave_waiting(&mut self, num: i64, forgotten: &[i64], now: DateTime<Utc>) -> Sql<()> {
         let mut left: BTreeSet<(i64, i64)> = BTreeSet::new();
         for id in forgotten {
-            let dependents: Vec<(i64, bool)> = self
-                .db
-                .prepare_cached(
-                    "UPDATE steps SET waits = waits - 1
+            let dependents: Vec<(i64, bool)> = self.db.all(
+                "UPDATE steps SET waits = waits - 1
                      WHERE ended_at IS NULL
                          AND id IN (SELECT dependent FROM edges WHERE dependency = ?1)
                      RETURNING id, left_to IS NULL",
-                )?
-                .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect::<Sql<_>>()?;
+                [id],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
             // Nothing is sent here for steps that are left to another deletion: they share its fate (P9).
             let own = dependents.into_iter().filter(|(_, is_own)| *is_own);
             left.extend(own.map(|(dependent, _)| (dependent, *id)));
         }
         let mut stuck = Vec::new();
         for (dependent, forgotten) in left {
-            let from = self
-                .db
-                .prepare_cached("SELECT state FROM steps WHERE id = ?1")?
-                .query_row([dependent], |row| rows::word(row, 0))?;
+            let from = self.db.one(
+                "SELECT state FROM steps WHERE id = ?1",
+                [dependent],
+                |row| rows::word(row, 0),
+            )?;
             let next = self.next(from, Trigger::DependencyAbandoned, Facts::default())?;
             let error = self.forgotten_error(forgotten, now)?;
-            self.execute(
+            self.db.run(
                 "UPDATE steps SET state = ?4, held_by = NULL, last_error = ?3,
                      since = CASE WHEN state = ?4 THEN since ELSE ?2 END WHERE id = ?1",
-                &[&dependent, &rows::micros(now), &error, &next.state.as_str()],
+                params![dependent, rows::micros(now), error, next.state.as_str()],
             )?;
             self.moved(num, from, next.state, 1, now)?;
             stuck.push((dependent, next.effects));
@@ -253,17 +251,13 @@ impl Batch<'_> {
     ) -> Sql<Applied> {
         let site = key.site.to_string();
         let identity = params![key.id, key.kind.as_str(), site];
-        let found: Option<(Phase, String, i64)> = self
-            .db
-            .prepare_cached(
-                "SELECT t.phase, coalesce(d.id, ''), t.deletion FROM tombstones t
+        let found: Option<(Phase, String, i64)> = self.db.first(
+            "SELECT t.phase, coalesce(d.id, ''), t.deletion FROM tombstones t
                  LEFT JOIN deletions d ON d.num = t.deletion
                  WHERE t.id = ?1 AND t.kind = ?2 AND t.site = ?3",
-            )?
-            .query_row(identity, |row| {
-                Ok((rows::word(row, 0)?, row.get(1)?, row.get(2)?))
-            })
-            .optional()?;
+            identity,
+            |row| Ok((rows::word(row, 0)?, row.get(1)?, row.get(2)?)),
+        )?;
         let Some((phase, deletion, num)) = found else {
             return Ok(Applied::Refused(format!("{key} has no tombstone")));
         };
@@ -329,18 +323,14 @@ impl Batch<'_> {
     /// none if it has not ended. What exists after `gone`, or was created, is another incarnation (M1); what
     /// was left behind is the same.
     fn let_go_of_ended(&self, key: &ResourceKey, created: bool) -> Sql<Option<(i64, i64)>> {
-        self.db
-            .prepare_cached(
-                "UPDATE tombstones SET incarnation = incarnation + (phase = 'gone' OR ?4),
+        self.db.first(
+            "UPDATE tombstones SET incarnation = incarnation + (phase = 'gone' OR ?4),
                      phase = 'released', deleted_at = NULL, gone_at = NULL, recreated = 0
                  WHERE id = ?1 AND kind = ?2 AND site = ?3 AND phase IN ('gone', 'purged')
                  RETURNING deletion, incarnation",
-            )?
-            .query_row(
-                params![key.id, key.kind.as_str(), key.site.to_string(), created],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )
-            .optional()
+            params![key.id, key.kind.as_str(), key.site.to_string(), created],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
     }
 
     pub(super) fn pause_site(
@@ -352,17 +342,19 @@ impl Batch<'_> {
     ) -> Sql<Applied> {
         let name = site.to_string();
         let changed = match paused {
-            true => self.execute(
+            true => self.db.run(
                 "INSERT INTO site_pauses(site, actor, reason, at) VALUES(?1, ?2, ?3, ?4)
                  ON CONFLICT(site) DO NOTHING",
-                &[
-                    &name,
-                    &rows::json(&audit.actor)?,
-                    &audit.reason,
-                    &rows::micros(now),
+                params![
+                    name,
+                    rows::json(&audit.actor)?,
+                    audit.reason,
+                    rows::micros(now)
                 ],
             )?,
-            false => self.execute("DELETE FROM site_pauses WHERE site = ?1", &[&name])?,
+            false => self
+                .db
+                .run("DELETE FROM site_pauses WHERE site = ?1", params![name])?,
         };
         if changed == 0 {
             return Ok(Applied::Refused(match paused {
@@ -390,16 +382,18 @@ impl Batch<'_> {
 }
 
 pub(super) fn site_pauses(db: &Connection) -> Sql<Vec<SitePause>> {
-    db.prepare_cached("SELECT site, actor, reason, at FROM site_pauses ORDER BY site")?
-        .query_map((), |row| {
+    db.all(
+        "SELECT site, actor, reason, at FROM site_pauses ORDER BY site",
+        (),
+        |row| {
             Ok(SitePause {
                 site: rows::site(row, 0)?,
                 by: rows::from_json(row, 1)?,
                 reason: row.get(2)?,
                 at: rows::time(row, 3)?,
             })
-        })?
-        .collect()
+        },
+    )
 }
 
 /// By deletion, then by step; the cursor is both. A resource deleted or released since is not an orphan.
@@ -410,26 +404,24 @@ pub(super) fn orphans(
 ) -> Sql<Paged<AbandonedStep>> {
     let columns = CLAIMED.replace(", ", ", s.");
     let [num, id] = after.unwrap_or([0, 0]);
-    let mut rows = db
-        .prepare_cached(&format!(
+    let mut rows = db.all(
+        &format!(
             "SELECT s.{columns}, d.id, s.ended_at FROM steps s INDEXED BY steps_by_state
              JOIN deletions d ON d.num = s.deletion
              JOIN tombstones t ON t.record_id = s.record AND t.deletion = s.deletion
              WHERE s.state = 'purged' AND t.phase = 'purged' AND (s.deletion, s.id) > (?1, ?2)
              ORDER BY s.deletion, s.id LIMIT ?3"
-        ))?
-        .query_map(
-            params![num, id, i64::try_from(limit + 1).unwrap_or(i64::MAX)],
-            |row| {
-                let deletion_id: String = row.get(20)?;
-                let forgotten = AbandonedStep {
-                    step: rows::claimed(row, &deletion_id, false)?,
-                    since: rows::time(row, 21)?,
-                };
-                Ok((row.get::<_, i64>(1)?, forgotten))
-            },
-        )?
-        .collect::<Sql<Vec<_>>>()?;
+        ),
+        params![num, id, i64::try_from(limit + 1).unwrap_or(i64::MAX)],
+        |row| {
+            let deletion_id: String = row.get(20)?;
+            let forgotten = AbandonedStep {
+                step: rows::claimed(row, &deletion_id, false)?,
+                since: rows::time(row, 21)?,
+            };
+            Ok((row.get::<_, i64>(1)?, forgotten))
+        },
+    )?;
     let more = rows.len() > limit;
     rows.truncate(limit);
     let last = rows.last().filter(|_| more);

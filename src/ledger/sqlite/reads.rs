@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::batch::{DeletionRow, Sql};
+use super::batch::DeletionRow;
 use super::rows::{self, STEP, TOMBSTONE};
+use super::sql::{Run, Sql};
 use crate::domain::attention::{self, CauseGroup};
 use crate::domain::model::{
     Counts, Deletion, DeletionState, Event, Identity, KindName, Phase, Plan, PlanStep, ResourceKey,
@@ -28,9 +29,9 @@ const REFUSED_MAX: usize = 50;
 const SETTLING_MAX: usize = 50;
 
 pub(super) fn find(db: &Connection, id: &str) -> Sql<Option<i64>> {
-    db.prepare_cached("SELECT num FROM deletions WHERE id = ?1")?
-        .query_row([id], |row| row.get(0))
-        .optional()
+    db.first("SELECT num FROM deletions WHERE id = ?1", [id], |row| {
+        row.get(0)
+    })
 }
 
 /// Finds a deletion by its full id, or by a suffix that only one deletion has.
@@ -42,12 +43,11 @@ pub(super) fn deletion(db: &Connection, id: &str) -> Sql<Option<Deletion>> {
         return Ok(None);
     };
     let length = i64::try_from(id.len()).unwrap_or(i64::MAX);
-    let found = db
-        .prepare_cached(
-            "SELECT num FROM deletions WHERE substr(id, -8) = ?1 AND substr(id, ?2) = ?3 LIMIT 2",
-        )?
-        .query_map(params![tail, -length, id], |row| row.get(0))?
-        .collect::<Sql<Vec<i64>>>()?;
+    let found = db.all(
+        "SELECT num FROM deletions WHERE substr(id, -8) = ?1 AND substr(id, ?2) = ?3 LIMIT 2",
+        params![tail, -length, id],
+        |row| row.get(0),
+    )?;
     match found.as_slice() {
         [num] => deletion_by_num(db, *num).map(Some),
         _ => Ok(None),
@@ -62,7 +62,7 @@ pub(super) fn deletion_by_num(db: &Connection, num: i64) -> Sql<Deletion> {
         DeletionRow::COLUMNS
     );
     let latest = latest_event(db)?;
-    db.prepare_cached(&sql)?.query_row([num], |row| {
+    db.one(&sql, [num], |row| {
         let hot = DeletionRow::read(row)?;
         let counts = hot.counts;
         let eta_seconds = latest
@@ -90,28 +90,25 @@ pub(super) fn deletion_by_num(db: &Connection, num: i64) -> Sql<Deletion> {
 
 /// The time of the newest event serves as now: readers have no clock that a simulation could set.
 fn latest_event(db: &Connection) -> Sql<Option<DateTime<Utc>>> {
-    db.prepare_cached("SELECT at FROM events ORDER BY seq DESC LIMIT 1")?
-        .query_row((), |row| rows::time(row, 0))
-        .optional()
+    db.first(
+        "SELECT at FROM events ORDER BY seq DESC LIMIT 1",
+        (),
+        |row| rows::time(row, 0),
+    )
 }
 
 /// Reads a step with at most `edges_max` of its dependencies; none: with all.
 pub(super) fn step(db: &Connection, id: i64, edges_max: Option<usize>) -> Sql<Option<Step>> {
-    let Some(mut step) = db
-        .prepare_cached(&format!("{STEP} WHERE s.id = ?1"))?
-        .query_row([id], rows::step)
-        .optional()?
-    else {
+    let Some(mut step) = db.first(&format!("{STEP} WHERE s.id = ?1"), [id], rows::step)? else {
         return Ok(None);
     };
     // SQLite takes a negative limit as none.
     let limit = edges_max.and_then(|n| i64::try_from(n).ok()).unwrap_or(-1);
-    step.depends_on = db
-        .prepare_cached(
-            "SELECT dependency FROM edges WHERE dependent = ?1 ORDER BY dependency LIMIT ?2",
-        )?
-        .query_map([id, limit], |row| row.get(0))?
-        .collect::<Sql<_>>()?;
+    step.depends_on = db.all(
+        "SELECT dependency FROM edges WHERE dependent = ?1 ORDER BY dependency LIMIT ?2",
+        [id, limit],
+        |row| row.get(0),
+    )?;
     Ok(Some(step))
 }
 
@@ -125,17 +122,19 @@ pub(super) const NEEDS_PERSON: &str = "(state = 'stuck' OR state = 'blocked' AND
 
 pub(super) fn causes(db: &Connection, sites: &[Site]) -> Sql<Vec<CauseGroup>> {
     let sites = rows::json(&sites.iter().map(Site::to_string).collect::<Vec<_>>())?;
-    db.prepare_cached(&format!(
-        "SELECT g.*, s.last_error ->> 'message' FROM (
+    db.all(
+        &format!(
+            "SELECT g.*, s.last_error ->> 'message' FROM (
              SELECT state, kind, {CAUSE}, count(*) AS steps, min(since), min(id) AS example
              FROM steps INDEXED BY steps_by_state
              WHERE state IN ('stuck', 'blocked') AND {NEEDS_PERSON}
                  AND (?1 = '[]' OR site IN (SELECT value FROM json_each(?1)))
              GROUP BY 1, 2, 3, 4, 5
          ) g JOIN steps s ON s.id = g.example ORDER BY g.steps DESC, g.example"
-    ))?
-    .query_map([sites], rows::triage)?
-    .collect()
+        ),
+        [sites],
+        rows::triage,
+    )
 }
 
 pub(super) fn tombstones_of(db: &Connection, keys: &[ResourceKey]) -> Sql<Vec<Tombstone>> {
@@ -155,15 +154,12 @@ pub(super) fn tombstones_of(db: &Connection, keys: &[ResourceKey]) -> Sql<Vec<To
 }
 
 pub(super) fn shown_before(db: &Connection, key: &ResourceKey) -> Sql<Option<serde_json::Value>> {
-    db.prepare_cached(
+    db.first(
         "SELECT s.shown FROM tombstones t JOIN snapshots s ON s.record = t.record_id
          WHERE t.id = ?1 AND t.kind = ?2 AND t.site = ?3 AND t.phase IN ('checking', 'deleting')",
-    )?
-    .query_row(
         params![key.id, key.kind.as_str(), key.site.to_string()],
         |row| rows::from_json(row, 0),
     )
-    .optional()
 }
 
 pub(super) fn held_down(
@@ -172,19 +168,18 @@ pub(super) fn held_down(
     after_record: i64,
     limit: usize,
 ) -> Sql<Vec<Tombstone>> {
-    db.prepare_cached(&format!(
-        "{TOMBSTONE} WHERE t.phase = 'gone' AND (t.gone_at, t.record_id) > (?2, ?1)
+    db.all(
+        &format!(
+            "{TOMBSTONE} WHERE t.phase = 'gone' AND (t.gone_at, t.record_id) > (?2, ?1)
          ORDER BY t.gone_at, t.record_id LIMIT ?3"
-    ))?
-    .query_map(
+        ),
         params![
             after_record,
             rows::micros(since),
             i64::try_from(limit).unwrap_or(i64::MAX)
         ],
         rows::tombstone,
-    )?
-    .collect()
+    )
 }
 
 pub(super) fn originals(
@@ -193,13 +188,13 @@ pub(super) fn originals(
     after_record: i64,
     limit: usize,
 ) -> Sql<Vec<Original>> {
-    db.prepare_cached(&format!(
-        "{TOMBSTONE} WHERE t.copies_at IS NOT NULL AND t.record_id > ?1
+    db.all(
+        &format!(
+            "{TOMBSTONE} WHERE t.copies_at IS NOT NULL AND t.record_id > ?1
              AND (t.phase = 'deleting' AND d.paused = 0
                  OR t.phase = 'gone' AND t.gone_at >= ?2)
          ORDER BY t.record_id LIMIT ?3"
-    ))?
-    .query_map(
+        ),
         params![
             after_record,
             rows::micros(since),
@@ -214,38 +209,40 @@ pub(super) fn originals(
                 locals: rows::from_json(row, 10)?,
             })
         },
-    )?
-    .collect()
+    )
 }
 
 fn parts_of(db: &Connection, record_id: i64) -> Sql<Vec<ResourceKey>> {
-    db.prepare_cached("SELECT site, kind, id FROM parts WHERE record = ?1 ORDER BY kind, id")?
-        .query_map([record_id], |row| rows::key(row, 0))?
-        .collect()
+    db.all(
+        "SELECT site, kind, id FROM parts WHERE record = ?1 ORDER BY kind, id",
+        [record_id],
+        |row| rows::key(row, 0),
+    )
 }
 
 /// The tombstone of the original with which this part goes, without one of its own.
 pub(super) fn whole_of(db: &Connection, part: &ResourceKey) -> Sql<Option<Tombstone>> {
-    db.prepare_cached(&format!(
-        "{TOMBSTONE} WHERE t.phase <> 'released' AND t.record_id = (
+    db.first(
+        &format!(
+            "{TOMBSTONE} WHERE t.phase <> 'released' AND t.record_id = (
              SELECT record FROM parts WHERE id = ?1 AND kind = ?2 AND site = ?3)"
-    ))?
-    .query_row(
+        ),
         params![part.id, part.kind.as_str(), part.site.to_string()],
         rows::tombstone,
     )
-    .optional()
 }
 
 fn name_of(db: &Connection, record_id: i64) -> Sql<Option<OriginalName>> {
-    db.prepare_cached("SELECT name, project FROM namesakes WHERE record = ?1")?
-        .query_row([record_id], |row| {
+    db.first(
+        "SELECT name, project FROM namesakes WHERE record = ?1",
+        [record_id],
+        |row| {
             Ok(OriginalName {
                 name: row.get(0)?,
                 project_id: row.get(1)?,
             })
-        })
-        .optional()
+        },
+    )
 }
 
 /// While an original is being checked, its project is not kept yet.
@@ -268,10 +265,7 @@ pub(super) fn namesakes(
     let mut found = Vec::new();
     for sql in [known, checked] {
         let wanted = params![name, kind.as_str(), site.to_string()];
-        let rows = db
-            .prepare_cached(&sql)?
-            .query_map(wanted, rows::tombstone)?
-            .collect::<Sql<Vec<Tombstone>>>()?;
+        let rows = db.all(&sql, wanted, rows::tombstone)?;
         for tombstone in rows {
             let name = name_of(db, tombstone.record_id)?;
             let is_checked = tombstone.phase == Phase::Checking;
@@ -296,24 +290,22 @@ pub(super) fn events(
         },
         (None, None) => ("?3 = 0", 0),
     };
-    let events = db
-        .prepare_cached(&format!(
+    let events = db.all(
+        &format!(
             "SELECT e.seq, e.at, d.id, e.step, e.kind, e.message, e.data
              FROM events e LEFT JOIN deletions d ON d.num = e.deletion
              WHERE e.seq > ?1 AND {condition} ORDER BY e.seq LIMIT ?2"
-        ))?
-        .query_map(
-            params![after, i64::try_from(limit).unwrap_or(i64::MAX), value],
-            event,
-        )?
-        .collect::<Sql<Vec<Event>>>()?;
-    let (oldest, newest) = db
-        .prepare_cached(
-            // Events that were pruned had numbers, too.
-            "SELECT coalesce((SELECT min(seq) FROM events), last + 1), last FROM (SELECT coalesce(
+        ),
+        params![after, i64::try_from(limit).unwrap_or(i64::MAX), value],
+        event,
+    )?;
+    let (oldest, newest) = db.one(
+        // Events that were pruned had numbers, too.
+        "SELECT coalesce((SELECT min(seq) FROM events), last + 1), last FROM (SELECT coalesce(
                  (SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0) AS last)",
-        )?
-        .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        (),
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
     Ok(EventPage {
         events,
         oldest,
@@ -334,11 +326,9 @@ fn event(row: &Row) -> Sql<Event> {
 }
 
 pub(super) fn audit(db: &Connection, after: i64, limit: usize) -> Sql<Vec<AuditRow>> {
-    db.prepare_cached(
+    db.all(
         "SELECT seq, at, actor, action, target, reason, detail, hash FROM audit
          WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-    )?
-    .query_map(
         params![after, i64::try_from(limit).unwrap_or(i64::MAX)],
         |row| {
             Ok(AuditRow {
@@ -352,29 +342,25 @@ pub(super) fn audit(db: &Connection, after: i64, limit: usize) -> Sql<Vec<AuditR
                 hash: row.get(7)?,
             })
         },
-    )?
-    .collect()
+    )
 }
 
 pub(super) fn plan(db: &Connection, hash: &str, now: DateTime<Utc>) -> Sql<Option<Plan>> {
-    db.prepare_cached("SELECT body FROM plans WHERE hash = ?1 AND saved_at > ?2")?
-        .query_row(params![hash, rows::micros(now - KEPT)], |row| {
-            rows::from_json(row, 0)
-        })
-        .optional()
+    db.first(
+        "SELECT body FROM plans WHERE hash = ?1 AND saved_at > ?2",
+        params![hash, rows::micros(now - KEPT)],
+        |row| rows::from_json(row, 0),
+    )
 }
 
 /// The frozen plan, from its header and its steps.
 pub(super) fn frozen(db: &Connection, deletion_id: &str, with_steps: bool) -> Sql<Option<Plan>> {
-    let found = db
-        .prepare_cached(
-            "SELECT d.num, r.frozen FROM deletions d JOIN requests r USING (num)
+    let found = db.first(
+        "SELECT d.num, r.frozen FROM deletions d JOIN requests r USING (num)
              WHERE d.id = ?1 AND r.frozen IS NOT NULL",
-        )?
-        .query_row([deletion_id], |row| {
-            Ok((row.get::<_, i64>(0)?, rows::from_json::<Plan>(row, 1)?))
-        })
-        .optional()?;
+        [deletion_id],
+        |row| Ok((row.get::<_, i64>(0)?, rows::from_json::<Plan>(row, 1)?)),
+    )?;
     let Some((num, mut plan)) = found else {
         return Ok(None);
     };
@@ -409,25 +395,23 @@ pub(super) fn progress(db: &Connection, deletion_id: &str) -> Sql<Vec<(Site, Cou
 
 /// The identities in the plan's header, without reading the rest of it.
 pub(super) fn identities(db: &Connection, deletion_id: &str) -> Sql<BTreeMap<String, Identity>> {
-    let found = db
-        .prepare_cached(
-            "SELECT r.frozen -> '$.identities' FROM deletions d JOIN requests r USING (num)
+    let found = db.first(
+        "SELECT r.frozen -> '$.identities' FROM deletions d JOIN requests r USING (num)
              WHERE d.id = ?1",
-        )?
-        .query_row([deletion_id], |row| rows::from_json_opt(row, 0))
-        .optional()?;
+        [deletion_id],
+        |row| rows::from_json_opt(row, 0),
+    )?;
     Ok(found.unwrap_or_default())
 }
 
 /// The planned steps, ordered by id, and their ids; without steps that were pruned.
 pub(super) fn planned_steps(db: &Connection, num: i64) -> Sql<(Vec<i64>, Vec<PlanStep>)> {
-    let mut found = db
-        .prepare_cached(
-            "SELECT id, position, site, kind, resource, action, name, project, why, fingerprint,
+    let mut found = db.all(
+        "SELECT id, position, site, kind, resource, action, name, project, why, fingerprint,
                  vars
              FROM steps WHERE state IN (SELECT value FROM json_each(?2)) AND deletion = ?1",
-        )?
-        .query_map(params![num, rows::json(&StepState::ALL)?], |row| {
+        params![num, rows::json(&StepState::ALL)?],
+        |row| {
             let key = rows::key(row, 2)?;
             let id: i64 = row.get(0)?;
             Ok((
@@ -449,8 +433,8 @@ pub(super) fn planned_steps(db: &Connection, num: i64) -> Sql<(Vec<i64>, Vec<Pla
                     compared: Default::default(),
                 },
             ))
-        })?
-        .collect::<Sql<Vec<_>>>()?;
+        },
+    )?;
     found.sort_unstable_by_key(|(id, _)| *id);
     let mut edges = db.prepare_cached("SELECT dependency FROM edges WHERE dependent = ?1")?;
     for (id, step) in &mut found {
@@ -465,10 +449,10 @@ pub(super) fn planned_steps(db: &Connection, num: i64) -> Sql<(Vec<i64>, Vec<Pla
 }
 
 pub(super) fn summary(db: &Connection) -> Sql<Summary> {
-    let counters: BTreeMap<String, i64> = db
-        .prepare_cached("SELECT name, n FROM counters")?
-        .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<Sql<_>>()?;
+    let counters = db.all("SELECT name, n FROM counters", (), |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    let counters: BTreeMap<String, i64> = counters.into_iter().collect();
     let counter = |name: String| {
         let n = counters.get(&name).copied().unwrap_or(0);
         u64::try_from(n).unwrap_or(0)
@@ -495,21 +479,20 @@ pub(super) fn summary(db: &Connection) -> Sql<Summary> {
         deletions: super::pages::deletions(db, &unsettled, None, UNSETTLED_MAX)?.rows,
         attention: needs_person(db)?,
         settling: settling(db)?,
-        last_event: db
-            .prepare_cached("SELECT coalesce(max(seq), 0) FROM events")?
-            .query_row((), |row| row.get(0))?,
+        last_event: db.one("SELECT coalesce(max(seq), 0) FROM events", (), |row| {
+            row.get(0)
+        })?,
     })
 }
 
 fn settling(db: &Connection) -> Sql<Vec<Step>> {
-    let ids = db
-        .prepare_cached(
-            "SELECT id FROM steps INDEXED BY steps_settling
+    let ids = db.all(
+        "SELECT id FROM steps INDEXED BY steps_settling
              WHERE state = 'verifying' AND blocked_since IS NOT NULL
              ORDER BY blocked_since LIMIT ?1",
-        )?
-        .query_map([SETTLING_MAX as i64], |row| row.get(0))?
-        .collect::<Sql<Vec<i64>>>()?;
+        [SETTLING_MAX as i64],
+        |row| row.get(0),
+    )?;
     let steps = ids.into_iter();
     steps
         .filter_map(|id| step(db, id, Some(super::pages::PAGE_MAX)).transpose())
@@ -519,13 +502,12 @@ fn settling(db: &Connection) -> Sql<Vec<Step>> {
 /// Steps that need a person, as far as an index finds them, so that a screen has them at once: stuck steps
 /// that no other stuck step holds, oldest first; then the newest refusals.
 fn needs_person(db: &Connection) -> Sql<Vec<Step>> {
-    let ids = db
-        .prepare_cached(
-            "SELECT id FROM steps INDEXED BY steps_stuck
+    let ids = db.all(
+        "SELECT id FROM steps INDEXED BY steps_stuck
              WHERE state = 'stuck' AND held_by IS NULL ORDER BY since LIMIT ?1",
-        )?
-        .query_map([ATTENTION_MAX as i64], |row| row.get(0))?
-        .collect::<Sql<Vec<i64>>>()?;
+        [ATTENTION_MAX as i64],
+        |row| row.get(0),
+    )?;
     let mut lines = Vec::with_capacity(ids.len());
     for id in ids {
         lines.extend(step(db, id, Some(super::pages::PAGE_MAX))?);

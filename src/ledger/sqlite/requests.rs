@@ -1,12 +1,13 @@
 //! Requests under clients' own keys (`Idempotency-Key`), and their answers.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use serde_json::Value;
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::intents::KEPT;
 use super::rows;
+use super::sql::{Run, Sql};
 use crate::domain::model::Actor;
 use crate::ledger::{KeptRequest, KeyedRequest};
 
@@ -17,10 +18,8 @@ pub(super) fn kept(
     key: &str,
     now: DateTime<Utc>,
 ) -> Sql<Option<KeptRequest>> {
-    db.prepare_cached(
+    db.first(
         "SELECT body, deletion, answer FROM idempotency WHERE actor = ?1 AND key = ?2 AND at > ?3",
-    )?
-    .query_row(
         params![rows::json(actor)?, key, rows::micros(now - KEPT)],
         |row| {
             Ok(KeptRequest {
@@ -30,7 +29,6 @@ pub(super) fn kept(
             })
         },
     )
-    .optional()
 }
 
 impl Batch<'_> {
@@ -43,21 +41,22 @@ impl Batch<'_> {
         now: DateTime<Utc>,
     ) -> Sql<()> {
         let expired = rows::micros(now - KEPT);
-        self.execute("DELETE FROM idempotency WHERE at <= ?1", &[&expired])?;
+        self.db
+            .run("DELETE FROM idempotency WHERE at <= ?1", params![expired])?;
         let answer = answer.map(rows::json).transpose()?;
         self.db
-            .prepare_cached(
+            .run(
                 "INSERT INTO idempotency(actor, key, body, deletion, answer, at)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-            )?
-            .execute(params![
-                rows::json(&request.actor)?,
-                request.key,
-                request.body,
-                deletion,
-                answer,
-                rows::micros(now)
-            ])
+                params![
+                    rows::json(&request.actor)?,
+                    request.key,
+                    request.body,
+                    deletion,
+                    answer,
+                    rows::micros(now)
+                ],
+            )
             .map(drop)
     }
 }

@@ -7,13 +7,12 @@ use serde::Serialize;
 use serde::de::value::{Error as WordError, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
+use super::sql::Sql;
 use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::model::{
     Action, Counts, KindName, ResourceKey, Site, Step, StepResource, StepState, Tombstone,
 };
 use crate::ledger::{ClaimedStep, Fence};
-
-type Sql<T> = rusqlite::Result<T>;
 
 /// Microseconds since 1970; finer fractions are lost.
 pub(super) fn micros(at: DateTime<Utc>) -> i64 {

@@ -23,10 +23,10 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::{hmac, rand};
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 
-use super::batch::Sql;
+use super::sql::{Run, Sql};
 use super::{reads, schema};
 use crate::ledger::audit::{self, GENESIS, hex};
 use crate::ledger::{AuditRow, LedgerError};
@@ -291,12 +291,12 @@ pub(super) fn advance(db: &Connection, key: &Key, before: &Head, row: &AuditRow)
 
 fn write(db: &Connection, key: &Key, head: &Head) -> Sql<()> {
     let mac = key.mac(&ledger_id(db)?, head);
-    db.prepare_cached(
+    db.run(
         "INSERT INTO audit_seal(one, length, hash, key, mac) VALUES(1, ?1, ?2, ?3, ?4)
          ON CONFLICT(one) DO UPDATE SET length = excluded.length, hash = excluded.hash,
              key = excluded.key, mac = excluded.mac",
-    )?
-    .execute((head.length, &head.hash, &key.id, mac))
+        (head.length, &head.hash, &key.id, mac),
+    )
     .map(drop)
 }
 
@@ -304,23 +304,20 @@ fn seal(db: &Connection) -> Sql<Option<Seal>> {
     if schema::version(db)? < SINCE {
         return Ok(None);
     }
-    db.prepare_cached("SELECT length, hash, key, mac FROM audit_seal")?
-        .query_row((), |row| {
-            Ok(Seal {
-                head: Head {
-                    length: row.get(0)?,
-                    hash: row.get(1)?,
-                },
-                key: row.get(2)?,
-                mac: row.get(3)?,
-            })
+    db.first("SELECT length, hash, key, mac FROM audit_seal", (), |row| {
+        Ok(Seal {
+            head: Head {
+                length: row.get(0)?,
+                hash: row.get(1)?,
+            },
+            key: row.get(2)?,
+            mac: row.get(3)?,
         })
-        .optional()
+    })
 }
 
 fn ledger_id(db: &Connection) -> Sql<String> {
-    db.prepare_cached("SELECT id FROM identity")?
-        .query_row((), |row| row.get(0))
+    db.one("SELECT id FROM identity", (), |row| row.get(0))
 }
 
 /// The end of the audit's chain, if it holds.

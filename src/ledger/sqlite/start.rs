@@ -6,9 +6,10 @@ use chrono::{DateTime, Utc};
 use rusqlite::{OptionalExtension, params};
 use serde_json::json;
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::intents::Fences;
 use super::left_to::waiting_error;
+use super::sql::{Run, Sql};
 use super::{outline, rows};
 use crate::domain::mapping::CopiedBy;
 use crate::domain::model::{
@@ -47,9 +48,9 @@ impl Batch<'_> {
         let states = self.insert_steps(num, plan, ranks, &shares, max_attempts, now)?;
         self.settle_other_targets(num, plan, now)?;
         self.note_owners(num, now)?;
-        self.execute(
+        self.db.run(
             "UPDATE requests SET frozen = ?2, plan_hash = ?3 WHERE num = ?1",
-            &[&num, &rows::json(&header(plan))?, &plan.hash],
+            params![num, rows::json(&header(plan))?, plan.hash],
         )?;
         let counts = &mut self.deletion(num)?.counts;
         for state in states {
@@ -196,8 +197,9 @@ impl Batch<'_> {
     ) -> Sql<Vec<StepState>> {
         let first: i64 = self
             .db
-            .prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM steps")?
-            .query_row((), |row| row.get(0))?;
+            .one("SELECT coalesce(max(id), 0) + 1 FROM steps", (), |row| {
+                row.get(0)
+            })?;
         let ids: Vec<i64> = (first..).take(plan.steps.len()).collect();
         let branches = outline::plant(self.db, num, &ids, &plan.steps)?;
         let mut insert = self.db.prepare_cached(

@@ -7,11 +7,12 @@ use chrono::{DateTime, Utc};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::claims::Rotation;
 use super::lock::{self, Lock};
 use super::mirror::Mirror;
 use super::seal::{self, Head};
+use super::sql::Sql;
 use super::{Options, schema};
 use crate::ledger::{Applied, AuditEntry, Capacity, Change, ClaimedStep, LedgerError, audit};
 use crate::system::private;

@@ -2,11 +2,12 @@
 //! so that nothing waits forever without saying for what (N12).
 
 use chrono::{DateTime, Utc};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use serde_json::json;
 
-use super::batch::{Batch, Sql};
+use super::batch::Batch;
 use super::rows;
+use super::sql::{Run, Sql};
 use crate::domain::ladder::HELD;
 use crate::domain::model::{ErrorClass, EventKind, StepError, StepState};
 use crate::ledger::transitions::step::{Facts, Trigger};
@@ -17,15 +18,13 @@ impl Batch<'_> {
     pub(super) fn release_dependents(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<()> {
         // Row by row: for an `UPDATE` of many rows, or one with `RETURNING`, SQLite makes a table of its own,
         // which costs more than everything else in an outcome.
-        let dependents: Vec<(i64, bool)> = self
-            .db
-            .prepare_cached(
-                "SELECT s.id, s.waits = 1 AND s.state = 'waiting' AND s.left_to IS NULL
+        let dependents: Vec<(i64, bool)> = self.db.all(
+            "SELECT s.id, s.waits = 1 AND s.state = 'waiting' AND s.left_to IS NULL
                  FROM edges e JOIN steps s ON s.id = e.dependent
                  WHERE e.dependency = ?1 AND s.ended_at IS NULL",
-            )?
-            .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<Sql<_>>()?;
+            [id],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
         let facts = Facts {
             cancelled: self.deletion(num)?.cancelled,
             ..Facts::default()
@@ -36,14 +35,14 @@ impl Batch<'_> {
         let due = (to == StepState::Verifying).then(|| rows::micros(now));
         let mut free = 0;
         for (dependent, waits_for_no_other) in dependents {
-            self.execute(
+            self.db.run(
                 "UPDATE steps SET waits = waits - 1 WHERE id = ?1",
-                &[&dependent],
+                params![dependent],
             )?;
             if waits_for_no_other {
-                self.execute(
+                self.db.run(
                     "UPDATE steps SET state = ?2, since = ?3, next_attempt_at = ?4 WHERE id = ?1",
-                    &[&dependent, &to.as_str(), &rows::micros(now), &due],
+                    params![dependent, to.as_str(), rows::micros(now), due],
                 )?;
                 free += 1;
             }
@@ -57,30 +56,31 @@ impl Batch<'_> {
     /// Returns for how many steps this one waits again.
     pub(super) fn enable_again(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<u64> {
         // Through its few dependencies: otherwise SQLite would read all steps that are gone, for each retry.
-        let enables: Vec<(i64, Option<i64>)> = self
-            .db
-            .prepare_cached(
-                "SELECT s.id, s.left_to FROM edges e JOIN steps s ON s.id = e.dependency
+        let enables: Vec<(i64, Option<i64>)> = self.db.all(
+            "SELECT s.id, s.left_to FROM edges e JOIN steps s ON s.id = e.dependency
                  WHERE e.dependent = ?1 AND s.action = 'enable' AND s.state = 'gone'
                      AND NOT EXISTS (SELECT 1 FROM edges
                          WHERE dependency = s.id AND dependent <> ?1)
                      AND NOT EXISTS (SELECT 1 FROM steps live WHERE live.resource = s.resource
                          AND live.kind = s.kind AND live.site = s.site
                          AND live.action = 'enable' AND live.ended_at IS NULL)",
-            )?
-            .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<Sql<_>>()?;
+            [id],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
         let gone = StepState::Gone;
         let to = self
             .next(gone, Trigger::DependentRetried, Facts::default())?
             .state;
         for (enable, left_to) in &enables {
-            self.execute(
+            self.db.run(
                 "UPDATE steps SET state = ?3, since = ?2, ended_at = NULL, left_to = NULL,
                      attempts = 0, looks = 0, last_error = NULL WHERE id = ?1",
-                &[enable, &rows::micros(now), &to.as_str()],
+                params![*enable, rows::micros(now), to.as_str()],
             )?;
-            self.execute("UPDATE steps SET waits = waits + 1 WHERE id = ?1", &[&id])?;
+            self.db.run(
+                "UPDATE steps SET waits = waits + 1 WHERE id = ?1",
+                params![id],
+            )?;
             let mut data = json!({"state": to.as_str()});
             if let Some(owner) = left_to {
                 data["was_left_to"] = json!(owner);
@@ -109,17 +109,17 @@ impl Batch<'_> {
                 let to = self
                     .next(state, Trigger::DeletionStopped, Facts::default())?
                     .state;
-                let n = self.execute(
+                let n = self.db.run(
                     "UPDATE steps SET state = ?6, since = ?3, held_by = ?4, last_error = ?5,
                          next_attempt_at = NULL
                      WHERE deletion = ?1 AND state = ?2 AND sent = 0",
-                    &[
-                        &num,
-                        &state.as_str(),
-                        &rows::micros(now),
-                        &root,
-                        &error,
-                        &to.as_str(),
+                    params![
+                        num,
+                        state.as_str(),
+                        rows::micros(now),
+                        root,
+                        error,
+                        to.as_str()
                     ],
                 )?;
                 self.moved(num, state, to, n as u64, now)?;
@@ -181,16 +181,18 @@ impl Batch<'_> {
 
     /// `port web (4fdb…)`
     pub(super) fn called(&self, id: i64) -> Sql<String> {
-        self.db
-            .prepare_cached("SELECT kind, name, resource FROM steps WHERE id = ?1")?
-            .query_row([id], |row| {
+        self.db.one(
+            "SELECT kind, name, resource FROM steps WHERE id = ?1",
+            [id],
+            |row| {
                 let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
                 let resource: String = row.get(2)?;
                 Ok(match name.is_empty() {
                     true => format!("{kind} {resource}"),
                     false => format!("{kind} {name} ({resource})"),
                 })
-            })
+            },
+        )
     }
 
     /// Says for which step a held one waits; as the JSON of its `last_error`.
@@ -243,25 +245,23 @@ impl Batch<'_> {
 
     /// With `on_failure = stop`, one failure that is left keeps the deletion stopped, and holds its steps.
     fn release_all_stuck(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
-        let failed = self
-            .db
-            .prepare_cached(
-                "SELECT id FROM steps WHERE deletion = ?1 AND state = 'stuck' AND held_by IS NULL
+        let failed = self.db.first(
+            "SELECT id FROM steps WHERE deletion = ?1 AND state = 'stuck' AND held_by IS NULL
                  LIMIT 1",
-            )?
-            .query_row([num], |row| row.get(0))
-            .optional()?;
+            [num],
+            |row| row.get(0),
+        )?;
         if let Some(failed) = failed {
             for root in roots {
                 self.mark_stuck_behind(num, *root, failed, now)?;
             }
             return Ok(());
         }
-        let held: Vec<i64> = self
-            .db
-            .prepare_cached("SELECT id FROM steps WHERE deletion = ?1 AND state = 'stuck'")?
-            .query_map([num], |row| row.get(0))?
-            .collect::<Sql<_>>()?;
+        let held: Vec<i64> = self.db.all(
+            "SELECT id FROM steps WHERE deletion = ?1 AND state = 'stuck'",
+            [num],
+            |row| row.get(0),
+        )?;
         for id in held {
             let to = self.free(id, now)?;
             self.moved(num, StepState::Stuck, to, 1, now)?;
@@ -278,34 +278,36 @@ impl Batch<'_> {
         now: DateTime<Utc>,
     ) -> Sql<()> {
         let error = self.blocking_error(root, now)?;
-        self.execute(
-            "UPDATE steps SET held_by = ?3, last_error = ?4
+        self.db
+            .run(
+                "UPDATE steps SET held_by = ?3, last_error = ?4
              WHERE deletion = ?1 AND state = 'stuck' AND (held_by = ?2 OR id = ?2)",
-            &[&num, &before, &root, &error],
-        )
-        .map(drop)
+                params![num, before, root, error],
+            )
+            .map(drop)
     }
 
     /// Releases a step that is stuck because of another, and returns its state.
     fn free(&self, id: i64, now: DateTime<Utc>) -> Sql<StepState> {
-        let facts = self
-            .db
-            .prepare_cached("SELECT waits > 0, left_to IS NOT NULL FROM steps WHERE id = ?1")?
-            .query_row([id], |row| {
+        let facts = self.db.one(
+            "SELECT waits > 0, left_to IS NOT NULL FROM steps WHERE id = ?1",
+            [id],
+            |row| {
                 Ok(Facts {
                     waits: row.get(0)?,
                     left: row.get(1)?,
                     held: true,
                     ..Facts::default()
                 })
-            })?;
+            },
+        )?;
         let to = self
             .next(StepState::Stuck, Trigger::HolderReleased, facts)?
             .state;
-        self.execute(
+        self.db.run(
             "UPDATE steps SET state = ?3, since = ?2, held_by = NULL, last_error = NULL
              WHERE id = ?1",
-            &[&id, &rows::micros(now), &to.as_str()],
+            params![id, rows::micros(now), to.as_str()],
         )?;
         Ok(to)
     }
@@ -313,13 +315,8 @@ impl Batch<'_> {
     /// Finds a stuck dependency of this step, and the step that holds it (or itself). Ignores steps that are
     /// stuck because of this one: if a failure stops the deletion, that is every step.
     pub(super) fn stuck_dependency(&self, id: i64) -> Sql<Option<(i64, i64)>> {
-        self.db
-            .prepare_cached(
-                "SELECT s.id, coalesce(s.held_by, s.id) FROM edges e JOIN steps s ON s.id = e.dependency
+        self.db.first("SELECT s.id, coalesce(s.held_by, s.id) FROM edges e JOIN steps s ON s.id = e.dependency
                  WHERE e.dependent = ?1 AND s.state = 'stuck'
-                     AND s.held_by IS NOT ?1 LIMIT 1",
-            )?
-            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()
+                     AND s.held_by IS NOT ?1 LIMIT 1", [id], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 }

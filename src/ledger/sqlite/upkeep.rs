@@ -7,8 +7,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Map, Value};
 
-use super::batch::Sql;
 use super::seal::Head;
+use super::sql::Sql;
 use super::store::{check_content, check_version, fault};
 use super::{derived, reads, schema, seal};
 use crate::domain::text::inert_json;

@@ -31,12 +31,12 @@ mod project_steps;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::batch::Sql;
+use super::sql::{Run, Sql};
 use super::store::{configure, fault};
 use super::{Options, SqliteLedger, Store, rows};
 use crate::ledger::LedgerError;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 /// Why a ledger cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -140,9 +140,7 @@ fn moment(db: &Connection, moments: i64) -> Sql<Option<DateTime<Utc>>> {
              ORDER BY at LIMIT 1 OFFSET ?1"
         }
     };
-    db.prepare_cached(sql)?
-        .query_row([skipped], |row| rows::time(row, 0))
-        .optional()
+    db.first(sql, [skipped], |row| rows::time(row, 0))
 }
 
 /// All in one transaction: a reader sees the time before, or this one.

@@ -3,8 +3,8 @@
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::super::batch::Sql;
 use super::super::rows;
+use super::super::sql::Sql;
 /// The tables that are set to other times.
 const KEPT: [&str; 4] = ["steps", "deletions", "requests", "tombstones"];
 

@@ -3,8 +3,8 @@
 
 use rusqlite::{Transaction, params};
 
-use super::super::batch::Sql;
 use super::super::derived::step_state;
+use super::super::sql::{Run, Sql};
 use super::project_deletions;
 use crate::ledger::transitions::step::{Facts, Trigger};
 
@@ -139,17 +139,16 @@ fn propagate_stuck(tx: &Transaction) -> Sql<()> {
         (),
     )?;
     while found > 0 {
-        found = tx
-            .prepare_cached(
-                "INSERT OR IGNORE INTO held SELECT e.dependent, min(h.root), ?1 + 1
+        found = tx.run(
+            "INSERT OR IGNORE INTO held SELECT e.dependent, min(h.root), ?1 + 1
                  FROM held h JOIN edges e ON e.dependency = h.id JOIN stands d ON d.id = e.dependent
                  WHERE h.level = ?1 AND d.state = 'waiting' GROUP BY e.dependent",
-            )?
-            .execute(params![level])?;
+            params![level],
+        )?;
         level += 1;
     }
     tx.execute_batch(STOPPED)?;
-    tx.prepare_cached(&fill(
+    tx.run(&fill(
         "UPDATE stands SET state = {held}, held_by = h.root, since = max(stands.since, r.since),
              last_error = json_object('class', 'blocked', 'status', NULL, 'type', ?1,
                  'message', 'waits for step ' || h.root || ', ' || l.kind || ' '
@@ -158,8 +157,7 @@ fn propagate_stuck(tx: &Transaction) -> Sql<()> {
                  'request_id', '', 'at', strftime('%FT%H:%M:%fZ', r.since / 1e6, 'unixepoch'))
          FROM held h JOIN stands r ON r.id = h.root JOIN last_steps l ON l.id = h.root
          WHERE h.id = stands.id",
-    ))?
-    .execute([crate::domain::ladder::HELD])
+    ), [crate::domain::ladder::HELD])
     .map(drop)
 }
 
