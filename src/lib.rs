@@ -117,8 +117,8 @@
 //!
 //! `sandbox` imports nothing of gone's model, or it would repeat gone's mistakes.
 //!
-//! Files of `control`, `present`, `frontends` and `app` do not import each other in a circle; a module and
-//! the files in its own folder count as one. A pane of the console names the next one by a route
+//! Files of `control`, `present`, `frontends`, `app` and `ledger` do not import each other in a circle; a
+//! module and the files in its own folder count as one. A pane of the console names the next one by a route
 //! (`frontends/console/route.rs`), so no pane imports another.
 //!
 //! # To add …, go to …

@@ -10,12 +10,13 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use super::connection::{check_content, check_version, configure, fault};
 use super::lock::Lock;
 use super::pages::{self, position};
 use super::sql::Sql;
-use super::store::{Job, Outcome, Store, check_content, check_version, configure, fault};
+use super::store::{Job, Outcome, Store};
 use super::{
-    Options, claims, gantt, native, notification_cursor, outline, peers, purge, reads, requests,
+    Options, claims, gantt, native, notification_cursor, outline, peers, purge, reads, summary,
 };
 use crate::domain::attention::CauseGroup;
 use crate::domain::gantt::{Gantt, Upcoming};
@@ -540,7 +541,7 @@ impl<D: Drive> Ledger for D {
         now: DateTime<Utc>,
     ) -> Result<Option<KeptRequest>, LedgerError> {
         let (actor, key) = (actor.clone(), key.to_owned());
-        self.read(move |db| requests::kept(db, &actor, &key, now))
+        self.read(move |db| reads::kept_request(db, &actor, &key, now))
             .await
     }
 
@@ -573,7 +574,7 @@ impl<D: Drive> Ledger for D {
     }
 
     async fn summary(&self) -> Result<Summary, LedgerError> {
-        self.read(reads::summary).await
+        self.read(summary::summary).await
     }
 
     async fn native(

@@ -1,22 +1,20 @@
 //! Accepting and refusing a deletion, with its tombstones; saving plans.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use rusqlite::{CachedStatement, Connection, params};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::batch::Batch;
+use super::reads::{KEPT, kept_request};
+use super::rows;
 use super::sql::{Run, Sql};
-use super::{requests, rows};
 use crate::domain::model::{
     DeletionState, EventKind, KindName, OnFailure, Phase, Plan, Refusal, ResourceKey, Target,
     short_id,
 };
 use crate::ledger::transitions::deletion;
 use crate::ledger::{Applied, KeyedRequest, NewDeletion, audit};
-
-/// Plans and idempotency keys are kept for this long.
-pub(super) const KEPT: TimeDelta = TimeDelta::hours(24);
 
 /// Writes tombstones, with statements that are prepared once for many identities.
 ///
@@ -149,7 +147,7 @@ impl Batch<'_> {
             return Ok(None);
         };
         let body = fingerprint(wanted)?;
-        let before = requests::kept(self.db, &wanted.actor, key, wanted.now)?;
+        let before = kept_request(self.db, &wanted.actor, key, wanted.now)?;
         Ok(before.map(|before| match before.body == body {
             true => Applied::Accepted {
                 deletion_id: before.deletion,
@@ -323,6 +321,34 @@ impl Batch<'_> {
         };
         let why_not = self.why_not(num, deletion::Trigger::PlanStarted)?;
         Ok(why_not.map_or(Ok(num), |why| Err(Applied::Refused(why))))
+    }
+
+    /// `deletion`: the id of the deletion that the request asked for, or empty.
+    pub(super) fn remember_request(
+        &self,
+        request: &KeyedRequest,
+        deletion: &str,
+        answer: Option<&Value>,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
+        let expired = rows::micros(now - KEPT);
+        self.db
+            .run("DELETE FROM idempotency WHERE at <= ?1", params![expired])?;
+        let answer = answer.map(rows::json).transpose()?;
+        self.db
+            .run(
+                "INSERT INTO idempotency(actor, key, body, deletion, answer, at)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+                params![
+                    rows::json(&request.actor)?,
+                    request.key,
+                    request.body,
+                    deletion,
+                    answer,
+                    rows::micros(now)
+                ],
+            )
+            .map(drop)
     }
 
     /// Releases the tombstones that this deletion only checked: their resources are as before.

@@ -15,6 +15,8 @@
 mod batch;
 mod claims;
 mod commands;
+mod connection;
+mod deletion_row;
 mod derived;
 mod drift;
 mod driver;
@@ -32,7 +34,6 @@ mod peers;
 mod prune;
 mod purge;
 mod reads;
-mod requests;
 pub mod rewind;
 mod rows;
 mod schema;
@@ -41,6 +42,7 @@ mod sql;
 mod start;
 mod store;
 mod stuck;
+mod summary;
 pub mod upkeep;
 
 use std::path::PathBuf;

@@ -2,31 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::batch::DeletionRow;
+use super::deletion_row::DeletionRow;
 use super::rows::{self, STEP, TOMBSTONE};
 use super::sql::{Run, Sql};
-use crate::domain::attention::{self, CauseGroup};
+use crate::domain::attention::CauseGroup;
 use crate::domain::model::{
-    Counts, Deletion, DeletionState, Event, Identity, KindName, Phase, Plan, PlanStep, ResourceKey,
-    Site, Step, StepState, Tombstone,
+    Actor, Counts, Deletion, DeletionState, Event, Identity, KindName, Phase, Plan, PlanStep,
+    ResourceKey, Site, Step, StepState, Tombstone,
 };
-use crate::ledger::{
-    AuditRow, DeletionFilter, EventFilter, EventPage, Original, OriginalName, Summary,
-};
+use crate::ledger::{AuditRow, EventFilter, EventPage, KeptRequest, Original, OriginalName};
 
-use super::intents::KEPT;
+/// Plans and clients' own keys are kept for this long.
+pub(super) const KEPT: TimeDelta = TimeDelta::hours(24);
 
 /// The shortest suffix that names a deletion.
 const SHORT_ID: usize = 8;
-
-const UNSETTLED_MAX: usize = 50;
-const ATTENTION_MAX: usize = 200;
-/// Refused deletions stay refused, so the newest are enough to be noticed.
-const REFUSED_MAX: usize = 50;
-const SETTLING_MAX: usize = 50;
 
 pub(super) fn find(db: &Connection, id: &str) -> Sql<Option<i64>> {
     db.first("SELECT num FROM deletions WHERE id = ?1", [id], |row| {
@@ -353,6 +346,26 @@ pub(super) fn plan(db: &Connection, hash: &str, now: DateTime<Utc>) -> Sql<Optio
     )
 }
 
+/// The request that this actor made under this key within the last 24 h.
+pub(super) fn kept_request(
+    db: &Connection,
+    actor: &Actor,
+    key: &str,
+    now: DateTime<Utc>,
+) -> Sql<Option<KeptRequest>> {
+    db.first(
+        "SELECT body, deletion, answer FROM idempotency WHERE actor = ?1 AND key = ?2 AND at > ?3",
+        params![rows::json(actor)?, key, rows::micros(now - KEPT)],
+        |row| {
+            Ok(KeptRequest {
+                body: row.get(0)?,
+                deletion: row.get(1)?,
+                answer: rows::from_json_opt(row, 2)?,
+            })
+        },
+    )
+}
+
 /// The frozen plan, from its header and its steps.
 pub(super) fn frozen(db: &Connection, deletion_id: &str, with_steps: bool) -> Sql<Option<Plan>> {
     let found = db.first(
@@ -446,81 +459,4 @@ pub(super) fn planned_steps(db: &Connection, num: i64) -> Sql<(Vec<i64>, Vec<Pla
         step.depends_on.sort_unstable();
     }
     Ok(found.into_iter().unzip())
-}
-
-pub(super) fn summary(db: &Connection) -> Sql<Summary> {
-    let counters = db.all("SELECT name, n FROM counters", (), |row| {
-        Ok((row.get(0)?, row.get(1)?))
-    })?;
-    let counters: BTreeMap<String, i64> = counters.into_iter().collect();
-    let counter = |name: String| {
-        let n = counters.get(&name).copied().unwrap_or(0);
-        u64::try_from(n).unwrap_or(0)
-    };
-    let mut steps = Counts::default();
-    for state in StepState::ALL {
-        let n = counter(format!("step_{}", state.as_str()));
-        *steps.of_mut(state) = n;
-        steps.total += n;
-    }
-    let unsettled = DeletionFilter {
-        states: DeletionState::ALL
-            .into_iter()
-            .filter(|state| !state.is_terminal())
-            .collect(),
-        ..DeletionFilter::default()
-    };
-    Ok(Summary {
-        deletions_by_state: DeletionState::ALL
-            .into_iter()
-            .map(|state| (state, counter(format!("deletion_{}", state.as_str()))))
-            .collect(),
-        steps,
-        deletions: super::pages::deletions(db, &unsettled, None, UNSETTLED_MAX)?.rows,
-        attention: needs_person(db)?,
-        settling: settling(db)?,
-        last_event: db.one("SELECT coalesce(max(seq), 0) FROM events", (), |row| {
-            row.get(0)
-        })?,
-    })
-}
-
-fn settling(db: &Connection) -> Sql<Vec<Step>> {
-    let ids = db.all(
-        "SELECT id FROM steps INDEXED BY steps_settling
-             WHERE state = 'verifying' AND blocked_since IS NOT NULL
-             ORDER BY blocked_since LIMIT ?1",
-        [SETTLING_MAX as i64],
-        |row| row.get(0),
-    )?;
-    let steps = ids.into_iter();
-    steps
-        .filter_map(|id| step(db, id, Some(super::pages::PAGE_MAX)).transpose())
-        .collect()
-}
-
-/// Steps that need a person, as far as an index finds them, so that a screen has them at once: stuck steps
-/// that no other stuck step holds, oldest first; then the newest refusals.
-fn needs_person(db: &Connection) -> Sql<Vec<Step>> {
-    let ids = db.all(
-        "SELECT id FROM steps INDEXED BY steps_stuck
-             WHERE state = 'stuck' AND held_by IS NULL ORDER BY since LIMIT ?1",
-        [ATTENTION_MAX as i64],
-        |row| row.get(0),
-    )?;
-    let mut lines = Vec::with_capacity(ids.len());
-    for id in ids {
-        lines.extend(step(db, id, Some(super::pages::PAGE_MAX))?);
-    }
-    let room = REFUSED_MAX.min(ATTENTION_MAX.saturating_sub(lines.len()));
-    if room == 0 {
-        return Ok(lines);
-    }
-    let filter = DeletionFilter {
-        states: vec![DeletionState::Refused],
-        ..DeletionFilter::default()
-    };
-    let newest = super::pages::deletions(db, &filter, None, room)?.rows;
-    lines.extend(newest.iter().rev().filter_map(attention::refused_step));
-    Ok(lines)
 }

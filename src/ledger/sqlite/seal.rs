@@ -26,6 +26,7 @@ use aws_lc_rs::{hmac, rand};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 
+use super::connection::fault;
 use super::sql::{Run, Sql};
 use super::{reads, schema};
 use crate::ledger::audit::{self, GENESIS, hex};
@@ -213,7 +214,7 @@ pub(super) fn prepare(
     elsewhere: &[PathBuf],
 ) -> Result<Option<Key>, LedgerError> {
     let name = ledger.display().to_string();
-    let failed = |error: rusqlite::Error| super::store::fault(&name, &error);
+    let failed = |error: rusqlite::Error| fault(&name, &error);
     let no_key = |error: io::Error| no_key(ledger, &error);
     let seal = seal(db).map_err(failed)?;
     let mut key = match Key::find(ledger, elsewhere, seal.as_ref()).map_err(no_key)? {

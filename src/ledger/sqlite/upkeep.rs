@@ -7,9 +7,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Map, Value};
 
+use super::connection::{check_content, check_version, fault};
 use super::seal::Head;
 use super::sql::Sql;
-use super::store::{check_content, check_version, fault};
 use super::{derived, reads, schema, seal};
 use crate::domain::text::inert_json;
 use crate::ledger::{AuditRow, LedgerError};

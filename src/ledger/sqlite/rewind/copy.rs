@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::super::store::{check_version, fault};
+use super::super::connection::{check_version, fault};
 use super::super::{lock, schema, upkeep};
 use super::Unplayable;
 use crate::system::private;

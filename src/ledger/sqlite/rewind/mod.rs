@@ -32,8 +32,8 @@ use std::path::Path;
 
 use chrono::{DateTime, Utc};
 
+use super::connection::{configure, fault};
 use super::sql::{Run, Sql};
-use super::store::{configure, fault};
 use super::{Options, SqliteLedger, Store, rows};
 use crate::ledger::LedgerError;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};

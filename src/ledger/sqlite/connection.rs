@@ -1,0 +1,95 @@
+//! Connections to a ledger's file: their settings, and what is checked before the file is used.
+
+use std::path::Path;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode};
+
+use super::schema;
+use super::sql::Sql;
+use crate::ledger::LedgerError;
+
+/// Refuses an empty file: a ledger is never empty, so this one was cut.
+pub(super) fn check_content(path: &Path) -> Result<(), LedgerError> {
+    let name = path.display().to_string();
+    let found = std::fs::metadata(path).map_err(|error| LedgerError::Io {
+        path: name.clone(),
+        detail: error.to_string(),
+    })?;
+    match found.len() {
+        0 => Err(LedgerError::Empty { path: name }),
+        _ => Ok(()),
+    }
+}
+
+/// Settings that every connection needs, also the readers'.
+pub(super) fn configure(db: &Connection) -> Sql<()> {
+    db.set_prepared_statement_cache_capacity(128);
+    // Readers meet a lock only while the file is recovered or closed.
+    db.busy_timeout(std::time::Duration::from_secs(5))?;
+    // Otherwise a cached statement is compiled again whenever a value that is bound to it changes.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    // 64 MiB: the random inserts of a million identities stay in memory.
+    db.pragma_update(None, "cache_size", -65_536)
+}
+
+/// The first check of a file: whether it can be read, and was not written by a newer version.
+pub(super) fn check_version(db: &Connection, path: &str) -> Result<(), LedgerError> {
+    let found = schema::version(db).map_err(|e| fault(path, &e))?;
+    if found > schema::KNOWN {
+        return Err(LedgerError::Newer {
+            path: path.to_owned(),
+            found,
+            known: schema::KNOWN,
+        });
+    }
+    let damage: Option<String> = db
+        .prepare("SELECT count(*) FROM sqlite_master")
+        .and_then(|mut tables| tables.query_row((), |row| row.get::<_, i64>(0)))
+        .err()
+        .map(|_| quick_check(db));
+    match damage {
+        None => Ok(()),
+        Some(detail) => Err(LedgerError::Corrupt {
+            path: path.to_owned(),
+            detail,
+        }),
+    }
+}
+
+/// So many bytes are read in about a tenth of a second; a larger ledger would be slow to start.
+const CHECKED_BYTES_MAX: u64 = 64 << 20;
+
+/// Looks for damage anywhere in the file before the engine says that it is ready; otherwise it would be met
+/// only when the damaged table is read. Larger files are left to `gone ledger check`.
+pub(super) fn check_pages(db: &Connection, path: &Path) -> Result<(), LedgerError> {
+    let size = std::fs::metadata(path).map_or(u64::MAX, |found| found.len());
+    if size > CHECKED_BYTES_MAX {
+        return Ok(());
+    }
+    match quick_check(db).as_str() {
+        "ok" => Ok(()),
+        damage => Err(LedgerError::Corrupt {
+            path: path.display().to_string(),
+            detail: damage.to_owned(),
+        }),
+    }
+}
+
+/// SQLite's own description of the damage, or `ok`.
+fn quick_check(db: &Connection) -> String {
+    db.query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
+        .unwrap_or_else(|error| error.to_string())
+}
+
+/// Tells damage from a disk that fails.
+pub(super) fn fault(path: &str, error: &rusqlite::Error) -> LedgerError {
+    let (path, detail) = (path.to_owned(), error.to_string());
+    match error.sqlite_error_code() {
+        // No code: a column holds a value that no ledger writes.
+        None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            LedgerError::Corrupt { path, detail }
+        }
+        Some(_) => LedgerError::Io { path, detail },
+    }
+}
