@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use super::mapping::Mapped;
 use super::text::escape;
@@ -157,8 +158,21 @@ pub enum Origin {
 }
 
 /// What a caller may ask of the engine; each scope includes those before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Scope {
     /// Reads and plans; changes nothing.
     View,
@@ -173,12 +187,7 @@ pub enum Scope {
 
 impl Scope {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::View => "view",
-            Self::Operate => "operate",
-            Self::Force => "force",
-            Self::Admin => "admin",
-        }
+        self.into()
     }
 }
 
@@ -193,8 +202,11 @@ pub struct Identity {
 }
 
 /// What a step does to its resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Action {
     Delete,
     /// Removes an edge (router interface, subport, route); both ends stay.
@@ -207,12 +219,7 @@ pub enum Action {
 
 impl Action {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Delete => "delete",
-            Self::Detach => "detach",
-            Self::Unset => "unset",
-            Self::Enable => "enable",
-        }
+        self.into()
     }
 }
 
@@ -521,8 +528,11 @@ impl Blocker {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum DeletionState {
     Planning,
     Refused,
@@ -548,17 +558,7 @@ impl DeletionState {
         Self::Purged,
     ];
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Planning => "planning",
-            Self::Refused => "refused",
-            Self::AwaitingApproval => "awaiting_approval",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Stuck => "stuck",
-            Self::Gone => "gone",
-            Self::Cancelled => "cancelled",
-            Self::Purged => "purged",
-        }
+        self.into()
     }
     /// Whether nothing moves any more unless a person acts.
     pub fn is_terminal(self) -> bool {
@@ -569,8 +569,11 @@ impl DeletionState {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum StepState {
     /// Another step must go first.
     Waiting,
@@ -601,17 +604,7 @@ impl StepState {
         Self::Purged,
     ];
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Ready => "ready",
-            Self::Running => "running",
-            Self::Verifying => "verifying",
-            Self::Blocked => "blocked",
-            Self::Stuck => "stuck",
-            Self::Gone => "gone",
-            Self::Skipped => "skipped",
-            Self::Purged => "purged",
-        }
+        self.into()
     }
     /// Whether the engine will still act on it by itself.
     pub fn is_live(self) -> bool {
@@ -622,8 +615,9 @@ impl StepState {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Phase {
     Checking,
     Deleting,
@@ -639,19 +633,14 @@ impl Phase {
     }
 
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Checking => "checking",
-            Self::Deleting => "deleting",
-            Self::Gone => "gone",
-            Self::Released => "released",
-            Self::Purged => "purged",
-        }
+        self.into()
     }
 }
 
 /// The class of a failure, decided once, where the answer arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ErrorClass {
     Blocked,
     Fatal,
@@ -664,15 +653,7 @@ pub enum ErrorClass {
 
 impl ErrorClass {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Blocked => "blocked",
-            Self::Fatal => "fatal",
-            Self::Drift => "drift",
-            Self::Guard => "guard",
-            Self::OutcomeUnknown => "outcome_unknown",
-            Self::Auth => "auth",
-            Self::Unavailable => "unavailable",
-        }
+        self.into()
     }
 }
 
@@ -848,8 +829,9 @@ pub struct Orphan {
 }
 
 /// Whether an orphan still exists, observed when the orphans are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Presence {
     Present,
     /// Its absence was confirmed (I13).
@@ -860,11 +842,7 @@ pub enum Presence {
 
 impl Presence {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Present => "present",
-            Self::Absent => "absent",
-            Self::Unclear => "unclear",
-        }
+        self.into()
     }
 }
 
@@ -893,8 +871,9 @@ pub struct Event {
     pub data: serde_json::Value,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum EventKind {
     DeletionAccepted,
     DeletionPlanned,
@@ -918,6 +897,12 @@ pub enum EventKind {
     Engine,
     /// Something is stuck; an admin is notified once (I7).
     NeedsPerson,
+}
+
+impl EventKind {
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
 }
 
 /// Returns the last eight characters, by which people name a deletion.
