@@ -8,6 +8,7 @@
 //! audit are maintained inside the transaction that changes a step; nobody derives them afterwards.
 
 pub mod audit;
+pub mod events;
 pub mod sqlite;
 pub mod tombstones;
 pub mod transitions;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
-use serde_json::{Value, json};
 
 use super::deletion_row::DeletionRow;
 use super::rows;
 use super::seal::{self, Head, Key};
 use super::sql::{Run, Sql};
-use crate::domain::model::{DeletionState, EventKind, StepState, short_id};
+use crate::domain::model::{DeletionState, StepState};
+use crate::ledger::events::{self, Happened};
 use crate::ledger::tombstones::Changed;
 use crate::ledger::transitions::{Impossible, deletion, step};
 use crate::ledger::{AuditEntry, AuditRow, audit};
@@ -164,17 +164,10 @@ impl<'c> Batch<'c> {
         if state != DeletionState::Refused {
             row.note.clear();
         }
-        let (id, counts) = (row.id.clone(), row.counts);
-        self.event(
-            Some(num),
-            None,
-            EventKind::DeletionState,
-            &format!("deletion {}: {}", short_id(&id), state.as_str()),
-            &json!({"state": state.as_str()}),
-            now,
-        )?;
+        let (id, stuck) = (row.id.clone(), row.counts.stuck);
+        self.event(Some(num), None, &events::deletion_moved(&id, state), now)?;
         if state == DeletionState::Stuck {
-            self.deletion(num)?.note = self.why_stuck(num, counts.stuck)?;
+            self.deletion(num)?.note = self.why_stuck(num, stuck)?;
         }
         Ok(())
     }
@@ -215,9 +208,7 @@ impl<'c> Batch<'c> {
         &self,
         num: Option<i64>,
         step: Option<i64>,
-        kind: EventKind,
-        message: &str,
-        data: &Value,
+        happened: &Happened,
         now: DateTime<Utc>,
     ) -> Sql<()> {
         self.db
@@ -228,9 +219,9 @@ impl<'c> Batch<'c> {
                     rows::micros(now),
                     num,
                     step,
-                    rows::json(&kind)?.trim_matches('"'),
-                    message,
-                    data.to_string()
+                    happened.kind.as_str(),
+                    happened.words,
+                    happened.fields.to_string()
                 ],
             )
             .map(drop)

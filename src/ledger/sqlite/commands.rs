@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rusqlite::params;
-use serde_json::json;
 
 use super::batch::Batch;
 use super::rows;
 use super::sql::{Run, Sql};
+use crate::domain::drift::RECREATED;
 use crate::domain::model::{
-    DeletionState, ErrorClass, EventKind, PlanOptions, ResourceKey, StepError, StepState, Target,
-    short_id,
+    DeletionState, ErrorClass, EventKind, PlanOptions, ResourceKey, StepState, Target, short_id,
 };
 use crate::domain::policy::LOOK_WAIT_MAX;
+use crate::ledger::events::{self, Happened};
 use crate::ledger::transitions::deletion;
 use crate::ledger::transitions::step::{self, Facts, Trigger};
 use crate::ledger::{Applied, AuditEntry, NewEvent, RetryBy, Selection, StuckAgain};
@@ -58,14 +58,9 @@ impl Batch<'_> {
     /// (I11).
     pub(super) fn recover(&mut self, now: DateTime<Utc>) -> Sql<Applied> {
         // Nobody knows whether the call took effect: an observation decides whether it is sent again.
-        let error = rows::json(&StepError {
-            class: ErrorClass::OutcomeUnknown,
-            status: None,
-            kind: "EngineEnded".to_owned(),
-            message: "the engine ended while the call was in flight".to_owned(),
-            request_id: String::new(),
-            at: now,
-        })?;
+        let message = "the engine ended while the call was in flight".to_owned();
+        let error = rows::own_error(ErrorClass::OutcomeUnknown, "EngineEnded", message, now);
+        let error = rows::json(&error)?;
         let running = StepState::Running;
         let to = self
             .next(running, Trigger::EngineEnded, Facts::default())?
@@ -504,41 +499,11 @@ impl Batch<'_> {
         let Some((num, times, record)) = found else {
             return Ok(Applied::Refused(format!("{key} was not deleted before")));
         };
-        let times_word = if times == 1 { "time" } else { "times" };
-        let message = match copy {
-            None => format!("re-created {times} {times_word}: {key} is there again"),
-            Some(copy) => match stuck {
-                None | Some(StuckAgain::TooOften) => {
-                    format!("re-created {times} {times_word}: {copy}, a copy of {key}")
-                }
-                Some(StuckAgain::NameAlone) => format!(
-                    "re-created {times} {times_word}, as it seems: {copy} has the name and project of {key}"
-                ),
-            },
-        };
-        let back = copy.unwrap_or(key);
-        if let Some(why) = stuck {
-            let message = match why {
-                StuckAgain::TooOften => format!(
-                    "{message}, more often than allowed; find out who re-creates it, remove it, \
-                     and retry"
-                ),
-                StuckAgain::NameAlone => format!(
-                    "{message}; that does not prove that it is a copy, so gone does not remove it. \
-                     If it is one: gone delete {back}, then retry. If it is not: gone purge, with \
-                     the rung forget"
-                ),
-            };
-            self.stuck_again(num, record, message, now)?;
+        let (happened, why) = events::recreated(key, copy, times, stuck);
+        if let Some(why) = why {
+            self.stuck_again(num, record, why, now)?;
         }
-        self.event(
-            Some(num),
-            None,
-            EventKind::Recreated,
-            &message,
-            &json!({"recreated": times, "site": back.site, "kind": back.kind, "id": back.id}),
-            now,
-        )?;
+        self.event(Some(num), None, &happened, now)?;
         Ok(Applied::Done)
     }
 
@@ -552,14 +517,7 @@ impl Batch<'_> {
         message: String,
         now: DateTime<Utc>,
     ) -> Sql<()> {
-        let error = StepError {
-            class: ErrorClass::Drift,
-            status: None,
-            kind: crate::domain::drift::RECREATED.to_owned(),
-            message,
-            request_id: String::new(),
-            at: now,
-        };
+        let error = rows::own_error(ErrorClass::Drift, RECREATED, message, now);
         let gone = StepState::Gone;
         let next = self.next(gone, Trigger::Recreated, Facts::default())?;
         let stuck: Vec<i64> = self.db.all(
@@ -594,14 +552,12 @@ impl Batch<'_> {
             Some(id) => self.find(id)?,
             None => None,
         };
-        self.event(
-            num,
-            event.step_id,
-            event.kind,
-            &event.message,
-            &event.data,
-            now,
-        )?;
+        let happened = Happened {
+            kind: event.kind,
+            words: event.message.clone(),
+            fields: event.data.clone(),
+        };
+        self.event(num, event.step_id, &happened, now)?;
         Ok(Applied::Done)
     }
 }

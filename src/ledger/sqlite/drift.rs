@@ -1,12 +1,12 @@
 //! A person's answer to drift, and options that change after a deletion was accepted (P11).
 
 use rusqlite::params;
-use serde_json::json;
 
 use super::batch::Batch;
 use super::rows;
 use super::sql::{Run, Sql};
-use crate::domain::model::{DeletionState, EventKind, OnFailure, PlanOptions, short_id};
+use crate::domain::model::{DeletionState, OnFailure, PlanOptions, short_id};
+use crate::ledger::events;
 use crate::ledger::{Applied, DriftAnswer, NewDriftAnswer, NewOptions, RetryBy, Selection};
 
 impl Batch<'_> {
@@ -38,25 +38,16 @@ impl Batch<'_> {
         }
         self.keep(before)?;
         if let Some(num) = self.find(&answered.deletion_id)? {
-            let (word, told) = match &answered.answer {
-                DriftAnswer::Accept { .. } => ("accepted", String::new()),
+            let (answer, note) = match &answered.answer {
+                DriftAnswer::Accept { .. } => ("accepted", None),
                 DriftAnswer::Refuse { note } => {
                     note.clone_into(&mut self.deletion(num)?.note);
-                    ("refused", format!(": {note}"))
+                    ("refused", Some(note.as_str()))
                 }
             };
-            self.event(
-                Some(num),
-                None,
-                EventKind::Drift,
-                &format!(
-                    "drift of deletion {} {word} by {}{told}",
-                    short_id(&answered.deletion_id),
-                    answered.audit.actor.name
-                ),
-                &json!({"answer": word}),
-                now,
-            )?;
+            let by = &answered.audit.actor.name;
+            let happened = events::drift_answered(&answered.deletion_id, answer, by, note);
+            self.event(Some(num), None, &happened, now)?;
         }
         Ok(applied)
     }
@@ -126,13 +117,7 @@ impl Batch<'_> {
         self.event(
             Some(num),
             None,
-            EventKind::Drift,
-            &format!(
-                "options of deletion {} set by {}",
-                short_id(&new.deletion_id),
-                new.audit.actor.name
-            ),
-            &json!({"options": options}),
+            &events::options_set(&new.deletion_id, &options, &new.audit.actor.name),
             new.now,
         )?;
         match new.retry.is_empty() {

@@ -10,9 +10,9 @@ use super::reads::{KEPT, kept_request};
 use super::rows;
 use super::sql::{Run, Sql};
 use crate::domain::model::{
-    DeletionState, EventKind, KindName, OnFailure, Phase, Plan, Refusal, ResourceKey, Target,
-    short_id,
+    DeletionState, KindName, OnFailure, Phase, Plan, Refusal, ResourceKey, Target, short_id,
 };
+use crate::ledger::events;
 use crate::ledger::transitions::deletion;
 use crate::ledger::{Applied, KeyedRequest, NewDeletion, audit};
 
@@ -119,13 +119,10 @@ impl Batch<'_> {
         self.remember_shown(wanted)?;
         self.remember_key(wanted)?;
         self.audit(&wanted.audit, wanted.now)?;
-        let state = DeletionState::Planning.as_str();
         self.event(
             Some(num),
             None,
-            EventKind::DeletionAccepted,
-            &format!("deletion {} accepted", short_id(&wanted.id)),
-            &json!({"state": state, "targets": wanted.targets.len()}),
+            &events::accepted(&wanted.id, wanted.targets.len()),
             wanted.now,
         )?;
         Ok(Applied::Accepted {
@@ -279,9 +276,7 @@ impl Batch<'_> {
         self.event(
             Some(num),
             None,
-            EventKind::DeletionRefused,
-            &format!("deletion {} refused: {why}", short_id(deletion_id)),
-            &json!({"state": "refused", "refusals": refused.len()}),
+            &events::refused(deletion_id, refused.len(), why, note),
             now,
         )?;
         note.clone_into(&mut self.deletion(num)?.note);
@@ -303,14 +298,7 @@ impl Batch<'_> {
             return Ok(Applied::Done);
         }
         note.clone_into(&mut self.deletion(num)?.note);
-        self.event(
-            Some(num),
-            None,
-            EventKind::DeletionState,
-            &format!("deletion {} {note}", short_id(deletion_id)),
-            &json!({"state": DeletionState::Planning.as_str()}),
-            now,
-        )?;
+        self.event(Some(num), None, &events::delayed(deletion_id, note), now)?;
         Ok(Applied::Done)
     }
 

@@ -19,16 +19,15 @@
 
 use chrono::{DateTime, Utc};
 use rusqlite::params;
-use serde_json::{Value, json};
 
 use super::batch::Batch;
 use super::intents::Fences;
 use super::rows;
 use super::sql::{Run, Sql};
 use crate::domain::ladder::{FORGOTTEN, LEFT_TO};
-use crate::domain::model::{
-    Action, ErrorClass, EventKind, KindName, Phase, StepError, StepState, short_id,
-};
+use crate::domain::model::{Action, ErrorClass, KindName, Phase, StepError, StepState, short_id};
+use crate::ledger::events::{self, Happened};
+use crate::ledger::transitions::has_ended;
 use crate::ledger::transitions::step::{Facts, Trigger};
 
 /// A live step that is left to another deletion, and the state of that deletion's step.
@@ -130,9 +129,11 @@ impl Batch<'_> {
             params![step.id, rows::micros(now), state],
         )?;
         self.moved(step.deletion, step.state, next.state, 1, now)?;
-        let by = self.deletion_of(step.owner)?;
-        let message = format!("gone: deletion {by} deleted it");
-        self.tell_of_left_step(step, &message, &json!({"state": state}), now)?;
+        self.tell_left(
+            step,
+            &events::owner_gone(&self.deletion_of(step.owner)?),
+            now,
+        )?;
         self.follow(step.deletion, step.id, next.effects, now)
     }
 
@@ -166,9 +167,7 @@ impl Batch<'_> {
             params![step.id, rows::micros(now), error, next.state.as_str()],
         )?;
         self.moved(step.deletion, step.state, next.state, 1, now)?;
-        let message = format!("deletion {by} continues to delete it");
-        let data = json!({"state": next.state.as_str()});
-        self.tell_of_left_step(step, &message, &data, now)?;
+        self.tell_left(step, &events::owner_continues(&by), now)?;
         self.follow(step.deletion, step.id, next.effects, now)
     }
 
@@ -225,10 +224,11 @@ impl Batch<'_> {
             params![step.id, to.as_str(), rows::micros(now)],
         )?;
         self.moved(step.deletion, step.state, to, 1, now)?;
-        let message = format!("deletion {by} no longer deletes it: this deletion does");
-        let mut data = json!({"state": to.as_str()});
-        mark_taken_over(&mut data, step);
-        self.tell_of_left_step(step, &message, &data, now)?;
+        self.tell_left(
+            step,
+            &events::left_step_taken_over(&by, to, step.owner),
+            now,
+        )?;
         match holder {
             Some(root) => self.mark_stuck_behind(step.deletion, step.id, root, now),
             None => self.follow(step.deletion, step.id, next.effects, now),
@@ -244,17 +244,9 @@ impl Batch<'_> {
             [step.id, step.owner],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )?;
-        let message = format!("left to deletion {}", self.deletion_of(step.id)?);
+        let happened = events::left_step_passed_on(&self.deletion_of(step.id)?, step.owner);
         for (id, num) in others {
-            let data = json!({"was_left_to": step.owner});
-            self.event(
-                Some(num),
-                Some(id),
-                EventKind::StepState,
-                &message,
-                &data,
-                now,
-            )?;
+            self.event(Some(num), Some(id), &happened, now)?;
         }
         Ok(())
     }
@@ -294,23 +286,13 @@ impl Batch<'_> {
             params![step.id, rows::micros(now), rows::json(&error)?, state],
         )?;
         self.moved(step.deletion, step.state, next.state, 1, now)?;
-        let mut data = json!({"state": state, "error": error});
-        if matches!(step.owner_state, StepState::Purged | StepState::Skipped) {
-            mark_taken_over(&mut data, step);
-        }
-        self.tell_of_left_step(step, &error.message, &data, now)?;
+        let taken_from = has_ended(step.owner_state).then_some(step.owner);
+        self.tell_left(step, &events::left_step_stuck(&error, taken_from), now)?;
         self.follow(step.deletion, step.id, next.effects, now)
     }
 
-    fn tell_of_left_step(
-        &self,
-        step: &LeftStep,
-        message: &str,
-        data: &Value,
-        now: DateTime<Utc>,
-    ) -> Sql<()> {
-        let (num, id) = (Some(step.deletion), Some(step.id));
-        self.event(num, id, EventKind::StepState, message, data, now)
+    fn tell_left(&self, step: &LeftStep, happened: &Happened, now: DateTime<Utc>) -> Sql<()> {
+        self.event(Some(step.deletion), Some(step.id), happened, now)
     }
 
     /// The short id of the deletion to which a step belongs.
@@ -324,12 +306,6 @@ impl Batch<'_> {
     }
 }
 
-/// Marks the event, so that a replay knows since when the resource is this deletion's.
-fn mark_taken_over(data: &mut Value, step: &LeftStep) {
-    data["was_left_to"] = json!(step.owner);
-    data["taken_over"] = json!(true);
-}
-
 /// Why a step waits whose resource the deletion `by` deletes, as the JSON of its `last_error`.
 pub(super) fn waiting_error(by: &str, now: DateTime<Utc>) -> Sql<String> {
     let message = format!("deletion {by} deletes it: this step ends when that one ends");
@@ -337,12 +313,5 @@ pub(super) fn waiting_error(by: &str, now: DateTime<Utc>) -> Sql<String> {
 }
 
 fn left_error(error_type: &str, message: String, now: DateTime<Utc>) -> StepError {
-    StepError {
-        class: ErrorClass::Blocked,
-        status: None,
-        kind: error_type.to_owned(),
-        message,
-        request_id: String::new(),
-        at: now,
-    }
+    rows::own_error(ErrorClass::Blocked, error_type, message, now)
 }

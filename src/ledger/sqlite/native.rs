@@ -2,15 +2,16 @@
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::batch::Batch;
 use super::peers::pointed_at;
 use super::rows;
 use super::sql::{Run, Sql};
 use crate::domain::kinds::IN_USE;
-use crate::domain::model::{EventKind, KindName, Paged, ResourceKey, short_id};
+use crate::domain::model::{KindName, Paged, ResourceKey, short_id};
 use crate::domain::native::{Native, NativeReference, without};
+use crate::ledger::events;
 use crate::ledger::{Applied, AuditEntry, NativeBy, NativeFilter, NewNative};
 
 /// The columns of a registry row; the last one says whether the resource is being deleted.
@@ -253,9 +254,7 @@ impl Batch<'_> {
         self.event(
             None,
             None,
-            EventKind::Registry,
-            &format!("{key} {what} by {}", audit.actor.name),
-            &json!({"site": key.site, "kind": key.kind, "id": key.id, "what": what}),
+            &events::registry_written(key, what, &audit.actor.name),
             now,
         )?;
         Ok(Applied::Done)

@@ -3,14 +3,16 @@
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::batch::Batch;
 use super::rows;
 use super::sql::{Run, Sql};
-use crate::domain::model::{EventKind, StepState, short_id};
+
+use crate::domain::model::StepError;
 use crate::domain::news::{Mark, NotificationCursor};
 use crate::ledger::Applied;
+use crate::ledger::events;
 
 impl Batch<'_> {
     /// Notifies people that a step is stuck in its own right, once until a person puts it to work again. A
@@ -24,34 +26,21 @@ impl Batch<'_> {
             return Ok(());
         }
         let deletion = self.deletion(num)?.id.clone();
-        let (message, data) = self.db.one(
-            "SELECT site, kind, resource, name, coalesce(last_error ->> 'message', '')
-                 FROM steps WHERE id = ?1",
+        let happened = self.db.one(
+            "SELECT site, kind, resource, name, last_error FROM steps WHERE id = ?1",
             [step],
             |row| {
-                let key = rows::key(row, 0)?;
-                let (name, why): (String, String) = (row.get(3)?, row.get(4)?);
-                let called = if name.is_empty() { &key.id } else { &name };
-                let message = format!(
-                    "deletion {}: {} {called} is stuck: {why}",
-                    short_id(&deletion),
-                    key.kind
-                );
-                let data = json!({
-                    "state": StepState::Stuck.as_str(),
-                    "site": key.site, "kind": key.kind, "id": key.id, "name": name,
-                });
-                Ok((message, data))
+                let (key, name): (_, String) = (rows::key(row, 0)?, row.get(3)?);
+                let error: Option<StepError> = rows::from_json_opt(row, 4)?;
+                Ok(events::person_needed(
+                    &deletion,
+                    &key,
+                    &name,
+                    error.as_ref(),
+                ))
             },
         )?;
-        self.event(
-            Some(num),
-            Some(step),
-            EventKind::NeedsPerson,
-            &message,
-            &data,
-            now,
-        )
+        self.event(Some(num), Some(step), &happened, now)
     }
 
     /// Whether a site's state differs from the one that any engine wrote last. A site that works, and never

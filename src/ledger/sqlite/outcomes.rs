@@ -2,13 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use rusqlite::params;
-use serde_json::{Value, json};
 
 use super::batch::Batch;
 use super::rows;
 use super::sql::{Run, Sql};
-use crate::domain::model::{EventKind, Phase, StepState};
+use crate::domain::model::{Phase, StepState};
 use crate::domain::peers::AWAITED;
+use crate::ledger::events;
 use crate::ledger::transitions::has_ended;
 use crate::ledger::transitions::step::{self, Trigger};
 use crate::ledger::{Applied, Fence, StepChange};
@@ -173,35 +173,8 @@ impl Batch<'_> {
         if from == to && change.error.is_none() {
             return Ok(());
         }
-        let kind = match from {
-            StepState::Running => EventKind::Attempt,
-            _ => EventKind::StepState,
-        };
-        let mut data = json!({"state": to.as_str(), "attempts": change.attempts});
-        // The answer takes precedence over the error, which may come from an earlier call.
-        let (status, request_id) = match (&change.answer, &change.error) {
-            (Some(answer), _) => (answer.status, answer.request_id.as_deref()),
-            (None, Some(error)) => (error.status, Some(error.request_id.as_str())),
-            (None, None) => (None, None),
-        };
-        if let Some(status) = status {
-            data["status"] = json!(status);
-        }
-        if let Some(request_id) = request_id.filter(|id| !id.is_empty()) {
-            data["request_id"] = json!(request_id);
-        }
-        if let Some(error) = &change.error {
-            data["error"] = json!(error);
-            tell_why(&mut data, change);
-        }
-        self.event(
-            Some(num),
-            Some(change.step_id),
-            kind,
-            &change.message,
-            &data,
-            change.now,
-        )
+        let happened = events::answered(from, to, change);
+        self.event(Some(num), Some(change.step_id), &happened, change.now)
     }
 }
 
@@ -211,19 +184,4 @@ fn needs_clearance(change: &StepChange) -> bool {
         .error
         .as_ref()
         .is_some_and(|error| error.kind == AWAITED)
-}
-
-/// Adds details that a replay shows of a step that did not go. Steps that go need none, and cost no more.
-fn tell_why(data: &mut Value, change: &StepChange) {
-    if !change.blockers.is_empty() {
-        data["blockers"] = json!(change.blockers);
-    }
-    for (name, at) in [
-        ("next_attempt_at", change.next_attempt_at),
-        ("blocked_since", change.blocked_since),
-    ] {
-        if let Some(at) = at {
-            data[name] = json!(at);
-        }
-    }
 }

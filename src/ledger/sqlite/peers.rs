@@ -5,19 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params};
-use serde_json::json;
 
 use super::batch::Batch;
 use super::rows;
 use super::sql::{Run, Sql};
-use crate::domain::model::{
-    DeletionState, ErrorClass, EventKind, KindName, Phase, ResourceKey, Site, StepError, StepState,
-    Target, short_id,
-};
+use crate::domain::model::{ErrorClass, KindName, Phase, ResourceKey, Site, StepState, Target};
 use crate::domain::peers::{
     AWAITED, Answered, ClearanceRequest, DeletionNotice, Deployment, News, PendingClearance,
     awaiting, is_foreign_root, root_of,
 };
+use crate::ledger::events;
 use crate::ledger::{
     Applied, AuditEntry, Importer, LiveStep, NewDeletion, PointedAt, Referrer, UnhandledDeletion,
     WatchCursor,
@@ -66,8 +63,7 @@ impl Batch<'_> {
                     "INSERT INTO importers(name, service, region, since) VALUES(?1, ?2, ?3, ?4)",
                     params![*name, *service, *region, rows::micros(now)],
                 )?;
-                let what = format!("deployment {name} ({service}/{region}) refers to what is here");
-                self.peer_event(&what, name, now)?;
+                self.event(None, None, &events::importer_recorded(importer), now)?;
             }
         }
         let recorded = kinds_of(self.db, name)?;
@@ -262,14 +258,7 @@ impl Batch<'_> {
                 }
             }
             let (message, blockers) = awaiting(&pending_clearances(self.db, *step)?);
-            let error = StepError {
-                class: ErrorClass::Blocked,
-                status: None,
-                kind: AWAITED.to_owned(),
-                message,
-                request_id: String::new(),
-                at: now,
-            };
+            let error = rows::own_error(ErrorClass::Blocked, AWAITED, message, now);
             self.db.run(
                 "UPDATE steps SET blockers = ?2, last_error = ?3 WHERE id = ?1",
                 params![*step, rows::json(&blockers)?, rows::json(&error)?],
@@ -303,12 +292,12 @@ impl Batch<'_> {
             |row| row.get(0),
         )?;
         self.audit(audit, now)?;
-        let what = format!(
-            "deployment {name} was released by {}; steps that no longer wait for it: {}",
-            audit.actor.name,
-            waited.len()
-        );
-        self.peer_event(&what, name, now)?;
+        self.event(
+            None,
+            None,
+            &events::importer_released(name, &audit.actor.name, waited.len()),
+            now,
+        )?;
         let mut free = Vec::new();
         let mut held = Vec::new();
         for step in waited {
@@ -345,9 +334,7 @@ impl Batch<'_> {
         if let Some((name, ..)) = anew {
             self.db
                 .run("DELETE FROM foreign_going WHERE owner = ?1", params![name])?;
-            let what =
-                format!("the ledger of deployment {owner} was replaced, or restored from a backup");
-            self.peer_event(&what, owner, now)?;
+            self.event(None, None, &events::owner_replaced(owner), now)?;
         }
         self.db.run(
             "INSERT INTO watches(service, region, name, ledger, seq) VALUES(?1, ?2, ?3, ?4, ?5)
@@ -419,14 +406,11 @@ impl Batch<'_> {
                 self.event(
                     Some(num),
                     None,
-                    EventKind::DeletionAccepted,
-                    &format!(
-                        "deletion {} handles the referrers of {} resources that {} deletes",
-                        short_id(&wanted.id),
+                    &events::handles_referrers(
+                        &wanted.id,
                         wanted.targets.len(),
-                        wanted.actor.name
+                        &wanted.actor.name,
                     ),
-                    &json!({"state": DeletionState::Planning.as_str(), "targets": wanted.targets.len()}),
                     wanted.now,
                 )?;
                 num
@@ -484,11 +468,6 @@ impl Batch<'_> {
             |row| row.get(0),
         )?;
         Ok(root.flatten())
-    }
-
-    fn peer_event(&self, message: &str, name: &str, now: DateTime<Utc>) -> Sql<()> {
-        let data = json!({ "deployment": name });
-        self.event(None, None, EventKind::Deployment, message, &data, now)
     }
 }
 

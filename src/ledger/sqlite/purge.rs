@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
-use serde_json::json;
 
 use super::batch::Batch;
 use super::rows::{self, CLAIMED};
 use super::sql::{Run, Sql};
 use crate::domain::ladder::FORGOTTEN;
 use crate::domain::model::{
-    ErrorClass, EventKind, Paged, Phase, ResourceKey, Site, SitePause, StepError, StepState,
-    short_id,
+    ErrorClass, Paged, Phase, ResourceKey, Site, SitePause, StepState, short_id,
 };
+use crate::ledger::events;
 use crate::ledger::transitions::deletion;
 use crate::ledger::transitions::step::{Facts, Trigger};
 use crate::ledger::{
@@ -83,9 +82,7 @@ impl Batch<'_> {
             self.event(
                 Some(num),
                 step,
-                EventKind::Purge,
-                &format!("purge of {of}: {rung}, by {}", purge.audit.actor.name),
-                &json!({"rung": rung}),
+                &events::rung_taken(&of, rung, &purge.audit.actor.name),
                 purge.now,
             )?;
         }
@@ -166,14 +163,7 @@ impl Batch<'_> {
             self.moved(num, step.state, next.state, 1, now)?;
             self.drop_pending_clearances(step.id)?;
             self.end_tombstone(num, step.record, next.effects.tombstone, now)?;
-            self.event(
-                Some(num),
-                Some(step.id),
-                EventKind::StepState,
-                "abandoned: what still exists is left behind",
-                &json!({"state": next.state.as_str()}),
-                now,
-            )?;
+            self.event(Some(num), Some(step.id), &events::abandoned(), now)?;
         }
         let ids: Vec<i64> = steps.iter().map(|step| step.id).collect();
         self.release_stuck(num, &ids, now)?;
@@ -223,14 +213,12 @@ impl Batch<'_> {
     /// Names the abandoned step that this one waited for, as the JSON of its `last_error`.
     fn forgotten_error(&self, step: i64, now: DateTime<Utc>) -> Sql<String> {
         let message = self.waited_for_forgotten(step)?;
-        rows::json(&StepError {
-            class: ErrorClass::Blocked,
-            status: None,
-            kind: FORGOTTEN.to_owned(),
+        rows::json(&rows::own_error(
+            ErrorClass::Blocked,
+            FORGOTTEN,
             message,
-            request_id: String::new(),
-            at: now,
-        })
+            now,
+        ))
     }
 
     pub(super) fn waited_for_forgotten(&self, step: i64) -> Sql<String> {
@@ -282,9 +270,7 @@ impl Batch<'_> {
         self.event(
             Some(num),
             None,
-            EventKind::Purge,
-            &format!("tombstone of {key} released by {}", audit.actor.name),
-            &json!({"phase": "released", "site": key.site, "kind": key.kind, "id": key.id}),
+            &events::tombstone_released(key, &audit.actor.name),
             now,
         )?;
         Ok(Applied::Done)
@@ -305,15 +291,7 @@ impl Batch<'_> {
         self.event(
             Some(num),
             None,
-            EventKind::Revived,
-            &format!(
-                "{key} was revived by {}: incarnation {incarnation}",
-                audit.actor.name
-            ),
-            &json!({
-                "phase": "released", "incarnation": incarnation,
-                "site": key.site, "kind": key.kind, "id": key.id
-            }),
+            &events::revived(key, &audit.actor.name, incarnation),
             now,
         )?;
         Ok(Applied::Done)
@@ -363,18 +341,10 @@ impl Batch<'_> {
             }));
         }
         self.audit(audit, now)?;
-        let (did, reason) = (if paused { "paused" } else { "resumed" }, &audit.reason);
-        let why = if reason.is_empty() {
-            String::new()
-        } else {
-            format!(": {reason}")
-        };
         self.event(
             None,
             None,
-            EventKind::Site,
-            &format!("{site} {did} by {}{why}", audit.actor.name),
-            &json!({"site": site, "paused": paused}),
+            &events::site_paused(site, paused, &audit.actor.name, &audit.reason),
             now,
         )?;
         Ok(Applied::Done)

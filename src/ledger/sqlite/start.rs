@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use rusqlite::{OptionalExtension, params};
-use serde_json::json;
 
 use super::batch::Batch;
 use super::intents::Fences;
@@ -12,10 +11,9 @@ use super::left_to::waiting_error;
 use super::sql::{Run, Sql};
 use super::{outline, rows};
 use crate::domain::mapping::CopiedBy;
-use crate::domain::model::{
-    Action, EventKind, Phase, Plan, PlanStep, ResourceKey, Site, StepState, short_id,
-};
+use crate::domain::model::{Action, Phase, Plan, PlanStep, ResourceKey, Site, StepState};
 use crate::ledger::Applied;
+use crate::ledger::events;
 use crate::ledger::transitions::{deletion, step};
 
 /// The deletion that executes a planned step.
@@ -61,13 +59,7 @@ impl Batch<'_> {
         self.event(
             Some(num),
             None,
-            EventKind::DeletionPlanned,
-            &format!(
-                "deletion {} planned: {} steps",
-                short_id(deletion_id),
-                counts.total
-            ),
-            &json!({"steps": counts.total}),
+            &events::planned(deletion_id, counts.total),
             now,
         )?;
         self.move_deletion(num, deletion::Trigger::PlanStarted, now)?;

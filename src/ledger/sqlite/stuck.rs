@@ -3,13 +3,13 @@
 
 use chrono::{DateTime, Utc};
 use rusqlite::params;
-use serde_json::json;
 
 use super::batch::Batch;
 use super::rows;
 use super::sql::{Run, Sql};
 use crate::domain::ladder::HELD;
-use crate::domain::model::{ErrorClass, EventKind, StepError, StepState};
+use crate::domain::model::{ErrorClass, StepState};
+use crate::ledger::events;
 use crate::ledger::transitions::step::{Facts, Trigger};
 
 impl Batch<'_> {
@@ -81,18 +81,7 @@ impl Batch<'_> {
                 "UPDATE steps SET waits = waits + 1 WHERE id = ?1",
                 params![id],
             )?;
-            let mut data = json!({"state": to.as_str()});
-            if let Some(owner) = left_to {
-                data["was_left_to"] = json!(owner);
-            }
-            self.event(
-                Some(num),
-                Some(*enable),
-                EventKind::StepState,
-                "sent again, because the steps that depend on it are retried",
-                &data,
-                now,
-            )?;
+            self.event(Some(num), Some(*enable), &events::repeated(*left_to), now)?;
         }
         let again = enables.len() as u64;
         self.moved(num, gone, to, again, now)?;
@@ -127,14 +116,7 @@ impl Batch<'_> {
             }
         }
         if held > 0 {
-            self.event(
-                Some(num),
-                Some(root),
-                EventKind::StepState,
-                &format!("{held} steps wait for it, and are stuck too"),
-                &json!({"state": "stuck", "held": held}),
-                now,
-            )?;
+            self.event(Some(num), Some(root), &events::holds_others(held), now)?;
         }
         Ok(())
     }
@@ -198,14 +180,8 @@ impl Batch<'_> {
     /// Says for which step a held one waits; as the JSON of its `last_error`.
     pub(super) fn blocking_error(&self, root: i64, now: DateTime<Utc>) -> Sql<String> {
         let called = self.called(root)?;
-        rows::json(&StepError {
-            class: ErrorClass::Blocked,
-            status: None,
-            kind: HELD.to_owned(),
-            message: format!("waits for step {root}, {called}, which does not go"),
-            request_id: String::new(),
-            at: now,
-        })
+        let message = format!("waits for step {root}, {called}, which does not go");
+        rows::json(&rows::own_error(ErrorClass::Blocked, HELD, message, now))
     }
 
     /// Releases the steps that only these roots held, which are no longer stuck. The others stay held by

@@ -19,11 +19,12 @@
 //! - A blocked step that was due again shows as `blocked` until it is answered.
 //! - A retried step shows as such from the audit row on. If many steps were retried at once, the audit has
 //!   only their number: those show as retried that were sent again later.
-//! - Events of an older ledger have no errors: the class is that of the state, and blockers and the next
-//!   attempt are known only if nothing has moved since.
+//! - Events of an older ledger have no errors, and these are read from its words (`old_words`). Blockers and
+//!   the next attempt are known only if nothing has moved since.
 //! - Anything before the oldest event that is kept; and incarnations of a record, which are estimated.
 
 mod copy;
+mod old_words;
 mod prepare;
 mod project_deletions;
 mod project_steps;

@@ -4,6 +4,8 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::super::rows;
+use super::old_words::TRANSLATED;
+
 use super::super::sql::Sql;
 /// The tables that are set to other times.
 const KEPT: [&str; 4] = ["steps", "deletions", "requests", "tombstones"];
@@ -25,6 +27,8 @@ pub(super) fn prepare(db: &mut Connection) -> Sql<Option<(DateTime<Utc>, DateTim
         keep(&tx, table)?;
     }
     tx.execute_batch(TOLD)?;
+    tx.execute_batch(TRANSLATED)?;
+    tx.execute_batch(TURNS)?;
     tx.execute_batch(MOVES)?;
     tx.execute_batch(SHOWN)?;
     let span = tx.query_row(
@@ -67,12 +71,15 @@ CREATE INDEX all_events_by_time ON all_events(at);
 CREATE VIEW events AS SELECT * FROM all_events WHERE seq <= (SELECT seq FROM shown);
 ALTER TABLE audit RENAME TO all_audit;
 CREATE VIEW audit AS SELECT * FROM all_audit WHERE at <= (SELECT at FROM shown);
+";
 
+/// What the events tell, by deletion, step and record.
+const TURNS: &str = "
 -- The states that a deletion went through.
 CREATE TABLE turns(num INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, state TEXT NOT NULL,
-    message TEXT NOT NULL, PRIMARY KEY(num, seq)) STRICT, WITHOUT ROWID;
+    note TEXT, PRIMARY KEY(num, seq)) STRICT, WITHOUT ROWID;
 INSERT INTO turns
-    SELECT deletion, seq, at, data ->> 'state', message FROM all_events
+    SELECT deletion, seq, at, data ->> 'state', data ->> 'note' FROM all_events
     WHERE deletion IS NOT NULL AND data ->> 'state' IS NOT NULL
         AND kind IN ('deletion_accepted', 'deletion_refused', 'deletion_state')
     ORDER BY deletion, seq;
@@ -167,7 +174,7 @@ CREATE TABLE moves(step INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT N
 ) STRICT, WITHOUT ROWID;
 INSERT INTO moves
     WITH told AS (
-        SELECT seq, at, step, kind, message, data, data ->> 'state' AS state,
+        SELECT seq, at, step, kind, data, data ->> 'state' AS state,
             lag(data ->> 'state') OVER (PARTITION BY step ORDER BY seq) AS before
         FROM all_events
         WHERE step IS NOT NULL AND kind IN ('attempt', 'step_state', 'needs_person')
@@ -180,21 +187,7 @@ INSERT INTO moves
             WHEN state IN ('blocked', 'stuck')
             THEN min(iif(state IN ('blocked', 'stuck'), at, NULL)) OVER w END,
         data -> 'blockers',
-        CASE WHEN data -> 'error' IS NOT NULL THEN data -> 'error'
-            WHEN kind = 'needs_person' THEN json_object(
-                'class', iif(message LIKE '% is stuck: re-created %', 'drift', 'blocked'), 'status', NULL,
-                'type', iif(message LIKE '% is stuck: re-created %', 'Recreated', 'DependencyForgotten'),
-                'message', substr(message, instr(message, ' is stuck: ') + 11), 'request_id', '',
-                'at', strftime('%FT%H:%M:%fZ', at / 1e6, 'unixepoch'))
-            WHEN state IN ('blocked', 'stuck') THEN coalesce(
-                (SELECT last_error FROM last_steps WHERE id = step AND data ->> 'request_id' <> ''
-                    AND last_error ->> 'request_id' = data ->> 'request_id'),
-                json_object('class', iif(state = 'blocked', 'blocked', 'fatal'),
-                    'status', data -> 'status', 'type', iif(instr(message, ' ' || (data ->> 'status') || ' '),
-                        substr(message, instr(message, ' ' || (data ->> 'status') || ' ')
-                            + 2 + length(data ->> 'status')), ''),
-                    'message', message, 'request_id', coalesce(data ->> 'request_id', ''),
-                    'at', strftime('%FT%H:%M:%fZ', at / 1e6, 'unixepoch'))) END,
+        nullif(data -> 'error', 'null'),
         lead(at) OVER w, lead(kind) OVER w
     FROM told WHERE kind <> 'needs_person' OR before IS NOT 'stuck'
     WINDOW w AS (PARTITION BY step ORDER BY seq);

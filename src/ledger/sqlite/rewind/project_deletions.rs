@@ -47,8 +47,7 @@ INSERT INTO deletions(num, id, state, cancelled, paused, stops, waiting, ready, 
                     || coalesce(s.last_error ->> 'message', '')
                 FROM stands s JOIN last_steps l ON l.id = s.id WHERE s.id = root), '')
             WHEN 'refused' THEN iif(is_last_turn, note, coalesce((
-                SELECT substr(message, instr(message, ' refused: ') + 10) FROM turns
-                WHERE num = stood.num AND seq <= turn AND instr(message, ' refused: ')
+                SELECT note FROM turns WHERE num = stood.num AND seq <= turn AND note IS NOT NULL
                 ORDER BY seq DESC LIMIT 1), ''))
             ELSE '' END
     FROM (SELECT *, coalesce(told, iif(is_planned, {state}, 'planning')) AS state FROM (

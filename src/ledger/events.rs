@@ -1,0 +1,365 @@
+//! What the events of the ledger say.
+//!
+//! An event keeps its kind and its fields, which programs read and from which a replay derives the past
+//! ([`super::sqlite::rewind`]). Its words are for people alone, and nothing reads them: they may change, the
+//! fields may not.
+
+use serde_json::{Map, Value, json};
+
+use super::{StepChange, StuckAgain};
+use crate::domain::model::{
+    DeletionState, EventKind, PlanOptions, ResourceKey, Site, StepError, StepState, short_id,
+};
+use crate::domain::peers::Deployment;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Happened {
+    pub kind: EventKind,
+    /// One line for people.
+    pub words: String,
+    pub fields: Value,
+}
+
+fn happened(kind: EventKind, words: impl Into<String>, fields: Value) -> Happened {
+    let words = words.into();
+    Happened {
+        kind,
+        words,
+        fields,
+    }
+}
+
+/// The fields of a resource, besides others.
+fn of(key: &ResourceKey, mut fields: Value) -> Value {
+    fields["site"] = json!(key.site);
+    fields["kind"] = json!(key.kind);
+    fields["id"] = json!(key.id);
+    fields
+}
+
+pub fn accepted(deletion: &str, targets: usize) -> Happened {
+    happened(
+        EventKind::DeletionAccepted,
+        format!("deletion {} accepted", short_id(deletion)),
+        json!({"state": DeletionState::Planning, "targets": targets}),
+    )
+}
+
+/// A deletion was accepted that handles only what refers to the targets, which another deployment deletes.
+pub fn handles_referrers(deletion: &str, targets: usize, owner: &str) -> Happened {
+    let deletion_id = short_id(deletion);
+    Happened {
+        words: format!(
+            "deletion {deletion_id} handles the referrers of {targets} resources that {owner} deletes"
+        ),
+        ..accepted(deletion, targets)
+    }
+}
+
+pub fn planned(deletion: &str, steps: u64) -> Happened {
+    happened(
+        EventKind::DeletionPlanned,
+        format!("deletion {} planned: {steps} steps", short_id(deletion)),
+        json!({"steps": steps}),
+    )
+}
+
+/// `why`: the first refusal. `note`: what the deletion itself says from now on.
+pub fn refused(deletion: &str, refusals: usize, why: &str, note: &str) -> Happened {
+    happened(
+        EventKind::DeletionRefused,
+        format!("deletion {} refused: {why}", short_id(deletion)),
+        json!({"state": DeletionState::Refused, "refusals": refusals, "note": note}),
+    )
+}
+
+/// A deletion is planned again, because a cloud did not answer.
+pub fn delayed(deletion: &str, note: &str) -> Happened {
+    happened(
+        EventKind::DeletionState,
+        format!("deletion {} {note}", short_id(deletion)),
+        json!({"state": DeletionState::Planning}),
+    )
+}
+
+pub fn deletion_moved(deletion: &str, state: DeletionState) -> Happened {
+    happened(
+        EventKind::DeletionState,
+        format!("deletion {}: {}", short_id(deletion), state.as_str()),
+        json!({"state": state}),
+    )
+}
+
+/// The outcome of a call or an observation. Only an outcome with an error says more, which a replay shows of a
+/// step that did not go: steps that go need nothing more, and cost no more.
+pub fn answered(from: StepState, to: StepState, change: &StepChange) -> Happened {
+    let mut fields = Map::new();
+    let mut set = |name: &str, value: Value| {
+        if !value.is_null() {
+            fields.insert(name.to_owned(), value);
+        }
+    };
+    set("state", json!(to));
+    set("attempts", json!(change.attempts));
+    // The answer takes precedence over the error, which may come from an earlier call.
+    let (status, request_id) = match (&change.answer, &change.error) {
+        (Some(answer), _) => (answer.status, answer.request_id.as_deref()),
+        (None, Some(error)) => (error.status, Some(error.request_id.as_str())),
+        (None, None) => (None, None),
+    };
+    set("status", json!(status));
+    set("request_id", json!(request_id.filter(|id| !id.is_empty())));
+    if let Some(error) = &change.error {
+        let blockers = (!change.blockers.is_empty()).then_some(&change.blockers);
+        set("error", json!(error));
+        set("blockers", json!(blockers));
+        set("next_attempt_at", json!(change.next_attempt_at));
+        set("blocked_since", json!(change.blocked_since));
+    } else if matches!(to, StepState::Blocked | StepState::Stuck) {
+        // Events of older ledgers lack the field; here there was no error.
+        fields.insert("error".to_owned(), Value::Null);
+    }
+    let kind = match from {
+        StepState::Running => EventKind::Attempt,
+        _ => EventKind::StepState,
+    };
+    happened(kind, &change.message, Value::Object(fields))
+}
+
+/// A step that prepared a resource is sent again, for a step that is retried. `owner`: the step to which it
+/// was left.
+pub fn repeated(owner: Option<i64>) -> Happened {
+    let mut fields = json!({"state": StepState::Ready});
+    if let Some(owner) = owner {
+        fields["was_left_to"] = json!(owner);
+    }
+    let words = "sent again, because the steps that depend on it are retried";
+    happened(EventKind::StepState, words, fields)
+}
+
+/// A stuck step makes others stuck. It does not move itself: `held` says so.
+pub fn holds_others(held: u64) -> Happened {
+    happened(
+        EventKind::StepState,
+        format!("{held} steps wait for it, and are stuck too"),
+        json!({"state": StepState::Stuck, "held": held}),
+    )
+}
+
+pub fn abandoned() -> Happened {
+    happened(
+        EventKind::StepState,
+        "abandoned: what still exists is left behind",
+        json!({"state": StepState::Purged}),
+    )
+}
+
+/// The deletion `by`, to which the step was left, deleted the resource.
+pub fn owner_gone(by: &str) -> Happened {
+    happened(
+        EventKind::StepState,
+        format!("gone: deletion {by} deleted it"),
+        json!({"state": StepState::Gone}),
+    )
+}
+
+/// The deletion `by`, to which the step is left, is no longer stuck.
+pub fn owner_continues(by: &str) -> Happened {
+    happened(
+        EventKind::StepState,
+        format!("deletion {by} continues to delete it"),
+        json!({"state": StepState::Waiting}),
+    )
+}
+
+/// A step that is or was left is stuck in its own right. `taken_from`: the step from which it takes the
+/// resource over.
+pub fn left_step_stuck(error: &StepError, taken_from: Option<i64>) -> Happened {
+    let fields = json!({"state": StepState::Stuck, "error": error});
+    happened(
+        EventKind::StepState,
+        &error.message,
+        taken_over(fields, taken_from),
+    )
+}
+
+/// The deletion `by` no longer deletes the resource, so that of this step does.
+pub fn left_step_taken_over(by: &str, to: StepState, taken_from: i64) -> Happened {
+    happened(
+        EventKind::StepState,
+        format!("deletion {by} no longer deletes it: this deletion does"),
+        taken_over(json!({"state": to}), Some(taken_from)),
+    )
+}
+
+/// Marks the event since which the resource is this deletion's.
+fn taken_over(mut fields: Value, from: Option<i64>) -> Value {
+    if let Some(from) = from {
+        fields["was_left_to"] = json!(from);
+        fields["taken_over"] = json!(true);
+    }
+    fields
+}
+
+/// Another deletion, `by`, has taken the resource over: the step is left to it now.
+pub fn left_step_passed_on(by: &str, was_left_to: i64) -> Happened {
+    happened(
+        EventKind::StepState,
+        format!("left to deletion {by}"),
+        json!({"was_left_to": was_left_to}),
+    )
+}
+
+/// A person must act on a stuck step (I7).
+pub fn person_needed(
+    deletion: &str,
+    key: &ResourceKey,
+    name: &str,
+    error: Option<&StepError>,
+) -> Happened {
+    let called = if name.is_empty() { &key.id } else { name };
+    let why = error.map_or("", |error| &error.message);
+    let mut fields = of(key, json!({"state": StepState::Stuck}));
+    fields["name"] = json!(name);
+    fields["error"] = json!(error);
+    happened(
+        EventKind::NeedsPerson,
+        format!(
+            "deletion {}: {} {called} is stuck: {why}",
+            short_id(deletion),
+            key.kind
+        ),
+        fields,
+    )
+}
+
+/// A resource that was gone exists again, or a copy of it. With `stuck`, also returns why a person must decide
+/// about it.
+pub fn recreated(
+    key: &ResourceKey,
+    copy: Option<&ResourceKey>,
+    times: i64,
+    stuck: Option<StuckAgain>,
+) -> (Happened, Option<String>) {
+    let counted = format!(
+        "re-created {times} {}",
+        if times == 1 { "time" } else { "times" }
+    );
+    let words = match (copy, stuck) {
+        (None, _) => format!("{counted}: {key} is there again"),
+        (Some(copy), Some(StuckAgain::NameAlone)) => {
+            format!("{counted}, as it seems: {copy} has the name and project of {key}")
+        }
+        (Some(copy), _) => format!("{counted}: {copy}, a copy of {key}"),
+    };
+    let back = copy.unwrap_or(key);
+    let why = stuck.map(|stuck| match stuck {
+        StuckAgain::TooOften => format!(
+            "{words}, more often than allowed; find out who re-creates it, remove it, and retry"
+        ),
+        StuckAgain::NameAlone => format!(
+            "{words}; that does not prove that it is a copy, so gone does not remove it. If it is \
+             one: gone delete {back}, then retry. If it is not: gone purge, with the rung forget"
+        ),
+    });
+    let fields = of(back, json!({"recreated": times}));
+    (happened(EventKind::Recreated, words, fields), why)
+}
+
+/// `of`: a deletion, or a step.
+pub fn rung_taken(of: &str, rung: &str, by: &str) -> Happened {
+    happened(
+        EventKind::Purge,
+        format!("purge of {of}: {rung}, by {by}"),
+        json!({"rung": rung}),
+    )
+}
+
+pub fn tombstone_released(key: &ResourceKey, by: &str) -> Happened {
+    happened(
+        EventKind::Purge,
+        format!("tombstone of {key} released by {by}"),
+        of(key, json!({"phase": "released"})),
+    )
+}
+
+pub fn revived(key: &ResourceKey, by: &str, incarnation: i64) -> Happened {
+    happened(
+        EventKind::Revived,
+        format!("{key} was revived by {by}: incarnation {incarnation}"),
+        of(
+            key,
+            json!({"phase": "released", "incarnation": incarnation}),
+        ),
+    )
+}
+
+pub fn site_paused(site: &Site, paused: bool, by: &str, reason: &str) -> Happened {
+    let did = if paused { "paused" } else { "resumed" };
+    let colon = if reason.is_empty() { "" } else { ": " };
+    happened(
+        EventKind::Site,
+        format!("{site} {did} by {by}{colon}{reason}"),
+        json!({"site": site, "paused": paused}),
+    )
+}
+
+/// `answer`: `accepted` or `refused`. `note`: what stays, and why.
+pub fn drift_answered(deletion: &str, answer: &str, by: &str, note: Option<&str>) -> Happened {
+    let deletion = short_id(deletion);
+    let note = note.map_or_else(String::new, |note| format!(": {note}"));
+    happened(
+        EventKind::Drift,
+        format!("drift of deletion {deletion} {answer} by {by}{note}"),
+        json!({"answer": answer}),
+    )
+}
+
+pub fn options_set(deletion: &str, options: &PlanOptions, by: &str) -> Happened {
+    happened(
+        EventKind::Drift,
+        format!("options of deletion {} set by {by}", short_id(deletion)),
+        json!({"options": options}),
+    )
+}
+
+/// `what`: `created` or `updated`.
+pub fn registry_written(key: &ResourceKey, what: &str, by: &str) -> Happened {
+    happened(
+        EventKind::Registry,
+        format!("{key} {what} by {by}"),
+        of(key, json!({"what": what})),
+    )
+}
+
+pub fn importer_recorded(importer: &Deployment) -> Happened {
+    let Deployment {
+        name,
+        service,
+        region,
+    } = importer;
+    happened(
+        EventKind::Deployment,
+        format!("deployment {name} ({service}/{region}) refers to what is here"),
+        json!({"deployment": name}),
+    )
+}
+
+pub fn importer_released(name: &str, by: &str, steps: usize) -> Happened {
+    happened(
+        EventKind::Deployment,
+        format!(
+            "deployment {name} was released by {by}; steps that no longer wait for it: {steps}"
+        ),
+        json!({"deployment": name}),
+    )
+}
+
+pub fn owner_replaced(name: &str) -> Happened {
+    happened(
+        EventKind::Deployment,
+        format!("the ledger of deployment {name} was replaced, or restored from a backup"),
+        json!({"deployment": name}),
+    )
+}
