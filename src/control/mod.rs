@@ -22,6 +22,7 @@ use chrono::{DateTime, Utc};
 use futures_util::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+use utoipa::ToSchema;
 
 use crate::domain::attention::Cause;
 use crate::domain::ladder::{PurgeScope, Rung};
@@ -383,7 +384,7 @@ pub struct Purged {
 }
 
 /// Result of a bulk retry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Retried {
     pub eligible: u64,
     pub not_eligible: Vec<NotEligible>,
@@ -392,7 +393,7 @@ pub struct Retried {
 }
 
 /// Filter for steps that do not move; a field that is not set matches all.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryFilter {
     pub deletion_id: Option<String>,
@@ -433,14 +434,14 @@ impl RetryFilter {
 }
 
 /// Steps that match and are not retried, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NotEligible {
     pub reason: String,
     pub steps: u64,
 }
 
 /// A peer, an owner that is watched, or an importer. This deployment itself is one if it imports from itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeploymentStatus {
     pub service: String,
     pub region: String,
@@ -471,7 +472,7 @@ impl DeploymentStatus {
 }
 
 /// The state of our watch on an owner deployment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WatchStatus {
     /// The kinds of its service that ours refer to.
     pub kinds: Vec<KindName>,
@@ -486,10 +487,11 @@ pub struct WatchStatus {
 }
 
 /// The state of an importer, whose clearances our deletions need.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ImporterStatus {
     /// Our kinds that its kinds refer to.
     pub kinds: Vec<KindName>,
+    /// Since when it is on record.
     pub since: Option<DateTime<Utc>>,
     /// When it last watched, if it did since this engine started.
     pub seen_at: Option<DateTime<Utc>>,
@@ -504,7 +506,7 @@ pub struct ImporterStatus {
 }
 
 /// A deletion's steps at one site.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SiteProgress {
     pub site: Site,
     pub counts: Counts,
@@ -546,7 +548,7 @@ pub struct KindInfo {
     pub has_dependents: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SiteStatus {
     pub site: Site,
     pub state: SiteState,
@@ -556,9 +558,11 @@ pub struct SiteStatus {
     /// Percentage of the last 100 calls of steps that were throttled, found the site unavailable, or had an
     /// unknown outcome; none before the first call.
     #[serde(default)]
+    #[schema(maximum = 100)]
     pub error_percent: Option<u8>,
+    /// Number of calls.
     pub in_flight: usize,
-    /// The current limit; its ceiling is in the configuration.
+    /// How many calls may be in flight now; the ceiling is in the configuration.
     pub concurrency_limit: usize,
     pub read_only: bool,
     pub as_user: String,
@@ -570,7 +574,7 @@ pub struct SiteStatus {
     pub paused_by: Option<SitePause>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SiteState {
     /// Not asked yet.

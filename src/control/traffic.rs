@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::domain::model::Site;
 
 /// One gate, and what it did with the requests since it opened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GateStatus {
     /// Where it listens: `127.0.0.1:9696`.
     pub listen: String,
@@ -22,7 +23,7 @@ pub struct GateStatus {
 }
 
 /// Number of requests by what the gate did with them; all others passed unchanged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GateTraffic {
     pub requests: u64,
     /// A resource was left out of a list, or hidden from this client.

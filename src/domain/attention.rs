@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::kinds::Kind;
 use super::model::{
@@ -24,13 +25,14 @@ pub fn needs_person(step: &Step) -> bool {
 
 /// The cause that stuck or blocked steps share: their state, their kind, and their last error without its
 /// message, which names ids.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cause {
     /// `stuck` or `blocked`.
     pub state: StepState,
     pub kind: KindName,
     #[serde(default)]
     pub class: Option<ErrorClass>,
+    /// HTTP status of the last answer.
     #[serde(default)]
     pub status: Option<u16>,
     /// The error's own type, `NetworkInUse`.
@@ -53,7 +55,7 @@ impl Cause {
 }
 
 /// All steps of one cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CauseGroup {
     #[serde(flatten)]
     pub cause: Cause,

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::kinds::{AnswerClass, Kind, fill};
 use super::model::{Deletion, ResourceKey, Site, Step, StepError, StepState, short_id};
@@ -32,7 +33,10 @@ pub const LEFT_TO: &str = "LeftToAnotherDeletion";
 /// The error type of a step that waited for an abandoned step.
 pub const FORGOTTEN: &str = "DependencyForgotten";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// A measure of the purge ladder, from the lowest (P3).
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Rung {
     Retry,
@@ -85,7 +89,7 @@ pub enum PurgeScope {
 }
 
 /// The ladder of one step, or of all stuck and blocked steps of a deletion.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Ladder {
     pub deletion_id: String,
     /// None if the ladder is for the whole deletion.
@@ -94,6 +98,7 @@ pub struct Ladder {
     pub subject: String,
     /// The sites of the steps.
     #[serde(default)]
+    #[schema(required)]
     pub sites: Vec<Site>,
     /// What must be typed to take a rung: the short id of the deletion.
     pub confirm: String,
@@ -101,7 +106,7 @@ pub struct Ladder {
     pub offers: Vec<Offer>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Offer {
     pub rung: Rung,
     /// Why it is not offered, in one line; none if it is.

@@ -6,6 +6,7 @@
 //! T12).
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::kinds::Kind;
 use super::model::{Resource, ResourceKey, Site};
@@ -25,7 +26,9 @@ pub struct Mapping {
 }
 
 /// How a copy is recognised.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum CopiedBy {
     /// It carries [`COPY_TAG`] with the original's id.
@@ -38,7 +41,7 @@ pub enum CopiedBy {
 }
 
 /// The sites where copies of one resource were searched for, and the copies found; frozen with the plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Mapped {
     pub original: ResourceKey,
     #[serde(rename = "match")]
@@ -52,7 +55,7 @@ pub struct Mapped {
     pub parts: Vec<ResourceKey>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Local {
     pub site: Site,
     /// Ids, sorted.

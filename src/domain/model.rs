@@ -11,6 +11,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{Object, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::mapping::Mapped;
 use super::text::escape;
@@ -76,9 +79,20 @@ impl<'de> Deserialize<'de> for Site {
     }
 }
 
+impl PartialSchema for Site {
+    fn schema() -> RefOr<Schema> {
+        let text = "`CLOUD/REGION`, or the bare name of a deployment.";
+        let site = Object::builder().schema_type(Type::String);
+        site.description(Some(text)).into()
+    }
+}
+
+impl ToSchema for Site {}
+
 /// The name of a kind, as the kinds files spell it (`network`, `router_interface`).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
+#[schema(value_type = String)]
 pub struct KindName(Arc<str>);
 
 impl KindName {
@@ -100,7 +114,7 @@ impl fmt::Display for KindName {
 ///
 /// `id` is the cloud's own id. An edge that is removed itself has a composite id, joined by commas
 /// (`router_interface/ROUTER,SUBNET`).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub struct ResourceKey {
     pub site: Site,
     pub kind: KindName,
@@ -138,14 +152,15 @@ pub struct Resource {
 }
 
 /// The author of a command: the SSH user, a peer's uid, or a token's name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub struct Actor {
+    /// The person, or `uid:N`.
     pub name: String,
-    /// The interface by which the command came.
+    /// The interface by which the command came; `engine`: it acts by itself.
     pub origin: Origin,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     Console,
@@ -193,7 +208,7 @@ impl Scope {
 
 /// The identity under which a site is observed. Absence counts only under the identity that the plan froze
 /// (I13), because a cloud also answers 404 to a login that has lost its rights.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Identity {
     pub user_id: String,
     pub project_id: String,
@@ -203,7 +218,18 @@ pub struct Identity {
 
 /// What a step does to its resource.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -223,7 +249,8 @@ impl Action {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Whether the steps that do not depend on a failed one go on (N11).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
     /// Everything independent goes on (N11).
@@ -232,7 +259,8 @@ pub enum OnFailure {
     Stop,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What happens to resources that appeared after the plan was frozen (P1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DriftPolicy {
     #[default]
@@ -242,16 +270,17 @@ pub enum DriftPolicy {
 }
 
 /// One target as the user named it, resolved to exactly one resource.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub struct Target {
     #[serde(flatten)]
     pub key: ResourceKey,
     #[serde(default)]
+    #[schema(required)]
     pub name: String,
 }
 
 /// A frozen plan: exactly what was approved is deleted (P1).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Plan {
     /// SHA-256, in hex, over the canonical JSON of targets, options, endpoints, mapping, steps, automatic and
     /// unset. Two plans of an unchanged cloud hash alike.
@@ -270,6 +299,7 @@ pub struct Plan {
     /// Targets that this plan keeps, and of which only what belongs to them goes: projects, and the targets
     /// of a chained plan. They are never gone, however the deletion ends.
     #[serde(default)]
+    #[schema(required)]
     pub kept: Vec<Target>,
     /// Resources that stay although they belong to something that goes, and why (N19).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -285,25 +315,32 @@ pub struct Plan {
 }
 
 /// A resource that stays although it belongs to something that goes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Left {
     pub resource: Target,
     /// Its project's id; empty where the cloud keeps none.
     #[serde(default)]
+    #[schema(required)]
     pub project_id: String,
     pub reason: String,
 }
 
 /// The choices that are frozen with the plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanOptions {
+    /// Whether the resources that depend on the targets go too.
     #[serde(default)]
+    #[schema(required)]
     pub cascade: bool,
     #[serde(default)]
+    #[schema(required)]
     pub on_failure: OnFailure,
     #[serde(default)]
+    #[schema(required)]
     pub drift: DriftPolicy,
+    /// Whether floating IPs of ports that go are deleted, and not only detached.
     #[serde(default)]
+    #[schema(required)]
     pub release_floating_ips: bool,
     /// Whether resources that other projects may use go too: public and community images, shared networks
     /// (N19).
@@ -326,19 +363,21 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// One resource inside a plan.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlanStep {
-    /// Position in [`Plan::steps`], by which `depends_on` names it. The numbers go on in `automatic` and
+    /// Position in the plan's `steps`, by which `depends_on` names it. The numbers go on in `automatic` and
     /// `unset`.
     pub id: u32,
     pub site: Site,
     pub kind: KindName,
     pub resource_id: String,
     pub name: String,
+    /// Empty where the cloud keeps none.
     pub project_id: Arc<str>,
     pub action: Action,
     /// Steps that must be gone before this one is sent.
     pub depends_on: Vec<u32>,
+    /// Whether the cloud removes it by itself (N5).
     pub automatic: bool,
     /// Why it is in the plan, for a person: `port on network web`.
     pub why: Arc<str>,
@@ -359,7 +398,8 @@ fn no_vars(vars: &BTreeMap<String, String>) -> bool {
 }
 
 /// Values of a resource under the names of their fields, sorted. In JSON an object of lists.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, ToSchema)]
+#[schema(value_type = BTreeMap<String, Vec<String>>)]
 pub struct Compared(Arc<[(Arc<str>, Arc<str>)]>);
 
 impl Compared {
@@ -411,7 +451,7 @@ impl PlanStep {
 }
 
 /// Why a plan must not start, or a command is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Refusal {
     pub resource: Target,
     pub rule: RefusalRule,
@@ -424,7 +464,7 @@ pub struct Refusal {
 }
 
 /// How one resource differs from the approved plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanChange {
     pub resource: Target,
     pub change: ChangeKind,
@@ -433,7 +473,7 @@ pub struct PlanChange {
     pub fields: Vec<FieldChange>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
     /// Not in the approved plan.
@@ -445,14 +485,14 @@ pub enum ChangeKind {
 
 /// A field, under the service's name for it, with its approved and its current value. An empty text means no
 /// value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FieldChange {
     pub field: String,
     pub before: String,
     pub after: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalRule {
     /// Something that this plan does not remove refers to it (N15).
@@ -474,7 +514,7 @@ pub enum RefusalRule {
 }
 
 /// Something that keeps a resource from going (P2).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Blocker {
     pub kind: KindName,
     pub id: String,
@@ -491,6 +531,7 @@ pub struct Blocker {
     /// The resource that it blocks, if that is not the step's own resource but a blocker in another
     /// deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub holds: Option<Box<ResourceKey>>,
 }
 
@@ -529,7 +570,18 @@ impl Blocker {
 }
 
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -570,7 +622,18 @@ impl DeletionState {
 }
 
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -615,7 +678,9 @@ impl StepState {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr, ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Phase {
@@ -638,7 +703,9 @@ impl Phase {
 }
 
 /// The class of a failure, decided once, where the answer arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr, ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ErrorClass {
@@ -658,7 +725,7 @@ impl ErrorClass {
 }
 
 /// A failure as it is stored and shown: in the cloud's own words, never in ours alone (P2).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StepError {
     pub class: ErrorClass,
     /// HTTP status; none if there was no answer.
@@ -681,7 +748,7 @@ pub struct Answer {
 }
 
 /// How many steps of a deletion are in each state; they sum to `total`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Counts {
     pub waiting: u64,
     pub ready: u64,
@@ -737,7 +804,7 @@ impl Counts {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Deletion {
     pub id: String,
     pub targets: Vec<Target>,
@@ -756,16 +823,19 @@ pub struct Deletion {
     pub finished_at: Option<DateTime<Utc>>,
     /// Why it was refused (N15), empty otherwise.
     #[serde(default)]
+    #[schema(required)]
     pub refused: Vec<Refusal>,
     /// One line on what is happening, or why nothing is.
     #[serde(default)]
+    #[schema(required)]
     pub note: String,
     /// Until when planning is repeated if a cloud does not answer (N16).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub deadline: Option<DateTime<Utc>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
     pub id: i64,
     pub deletion_id: String,
@@ -783,6 +853,7 @@ pub struct Step {
     pub last_error: Option<StepError>,
     /// The stuck step because of which this one is stuck too, without having been sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub held_by: Option<i64>,
     /// How many times it came back after it was gone (T14).
     pub recreated: u32,
@@ -790,7 +861,7 @@ pub struct Step {
     pub why: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StepResource {
     #[serde(flatten)]
     pub key: ResourceKey,
@@ -798,7 +869,7 @@ pub struct StepResource {
 }
 
 /// The durable record that a resource is being, or was, deleted (T1).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tombstone {
     pub record_id: i64,
     #[serde(flatten)]
@@ -815,7 +886,7 @@ pub struct Tombstone {
 }
 
 /// A resource that a purge left in a cloud (P3); its tombstone is `purged`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Orphan {
     pub resource: StepResource,
     pub project_id: String,
@@ -829,7 +900,7 @@ pub struct Orphan {
 }
 
 /// Whether an orphan still exists, observed when the orphans are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Presence {
@@ -847,7 +918,7 @@ impl Presence {
 }
 
 /// A site that a person paused, until a person resumes it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SitePause {
     pub site: Site,
     pub by: Actor,
@@ -856,7 +927,7 @@ pub struct SitePause {
 }
 
 /// One event. Consoles and scripts follow the stream of events, which is in order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     pub seq: i64,
     pub at: DateTime<Utc>,
@@ -868,10 +939,11 @@ pub struct Event {
     pub message: String,
     /// The fields for programs: `{state, status, request_id, attempts}` as far as they apply.
     #[serde(default)]
+    #[schema(required)]
     pub data: serde_json::Value,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum EventKind {

@@ -1,6 +1,7 @@
 //! The report of a deletion: a line for each resource, in the shape of an HTTP 207 (N10).
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::model::{
     Action, Deletion, DeletionState, KindName, Left, Plan, PlanStep, ResourceKey, Site, Step,
@@ -13,7 +14,7 @@ const CONFLICT: u16 = 409;
 const FAILED_DEPENDENCY: u16 = 424;
 
 /// The outcome for one resource, at any time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Line {
     pub message: String,
     pub resource: Reported,
@@ -25,7 +26,7 @@ pub struct Line {
     pub project_id: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Reported {
     pub name: String,
     pub id: String,
