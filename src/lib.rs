@@ -144,12 +144,12 @@
 //!   `table`).
 //! - **a rung**: `Rung` in `domain/ladder.rs`, `PurgeAction` in `ledger/mod.rs`, `ledger/sqlite/purge.rs`,
 //!   `engine/purge.rs`, `Purged` in `control/mod.rs` if it returns something new, `purged_words` in
-//!   `present/sentences.rs`, the help in `cli/args.rs`, and `Rung` in `assets/openapi.json`.
+//!   `present/sentences.rs`, and the help in `cli/args.rs`.
 //! - **a message about a blocker**: `present/sentences.rs`.
 //! - **a setting**: its field in `system/config.rs` or `system/config/*.rs`, its default in
 //!   `assets/config.toml`, and the module that uses it.
-//! - **an HTTP endpoint**: a handler in `frontends/api`, a router line in `api/mod.rs`, and
-//!   `assets/openapi.json`.
+//! - **an HTTP endpoint**: a handler in `frontends/api` with its `#[utoipa::path]`, and a line of `routes` in
+//!   `api/mod.rs`. The API's description follows from them and from the types.
 //! - **a rule**: a row in `assets/promises.md`, and a test whose name begins with its number (`t05_…` for
 //!   T5).
 //!

@@ -1,35 +1,61 @@
-//! `assets/openapi.json`: what the API says of itself, held against every answer of these tests.
+//! What the API says of itself (`GET /openapi.json`), held against every answer of these tests.
 //!
 //! Answers are read more strictly than the document demands of clients: a member that it does not name
 //! is an error here, so that none is forgotten in it.
 
 use std::sync::LazyLock;
 
+use gone::frontends::api::description;
 use reqwest::{Method, Request};
 use serde_json::{Map, Value, json};
 
 use crate::bench::{Bench, content_type};
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
-    let mut document =
-        serde_json::from_str(include_str!("../../assets/openapi.json")).expect("it is JSON");
-    name_all_members(&mut document);
+    let mut document: Value = serde_json::from_str(description()).expect("it is JSON");
+    let schemas = document["components"]["schemas"].clone();
+    name_all_members(&mut document, &schemas);
     document
 });
 
-fn name_all_members(schema: &mut Value) {
+fn name_all_members(schema: &mut Value, schemas: &Value) {
     match schema {
         Value::Object(members) => {
+            if let Some(Value::Array(parts)) = members.remove("allOf") {
+                // Only the whole names all members.
+                *schema = whole(parts, schemas);
+                return name_all_members(schema, schemas);
+            }
             if members.get("properties").is_some_and(Value::is_object) {
                 // What says that it has others, has.
                 let others = members.entry("additionalProperties");
                 others.or_insert(json!(false));
             }
-            members.values_mut().for_each(name_all_members);
+            let members = members.values_mut();
+            members.for_each(|member| name_all_members(member, schemas));
         }
-        Value::Array(elements) => elements.iter_mut().for_each(name_all_members),
+        Value::Array(elements) => {
+            let elements = elements.iter_mut();
+            elements.for_each(|element| name_all_members(element, schemas));
+        }
         _ => {}
     }
+}
+
+/// One object with the members of several schemas.
+fn whole(parts: Vec<Value>, schemas: &Value) -> Value {
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for mut part in parts {
+        if let Some(reference) = part["$ref"].as_str() {
+            part = schemas[reference.rsplit('/').next().unwrap()].clone();
+        }
+        if let Some(Value::Array(parts)) = part.get("allOf").cloned() {
+            part = whole(parts, schemas);
+        }
+        properties.extend(part["properties"].as_object().cloned().unwrap_or_default());
+        required.extend(part["required"].as_array().cloned().unwrap_or_default());
+    }
+    json!({"type": "object", "properties": properties, "required": required})
 }
 
 /// What is asked for, as the document names it.
@@ -133,6 +159,52 @@ fn members(value: &'static Value) -> impl Iterator<Item = (&'static String, &'st
 
 fn elements(value: &'static Value) -> impl Iterator<Item = &'static Value> {
     value.as_array().into_iter().flatten()
+}
+
+/// Every value of an object in the document, with the path that leads to it.
+fn each_object(at: String, value: &'static Value, look: &mut impl FnMut(&str, &'static Value)) {
+    look(&at, value);
+    for (name, value) in members(value) {
+        each_object(format!("{at}/{name}"), value, look);
+    }
+    for (number, value) in elements(value).enumerate() {
+        each_object(format!("{at}/{number}"), value, look);
+    }
+}
+
+#[test]
+fn all_that_is_described_is_said_in_words_and_refers_to_what_is_there() {
+    let mut names = Vec::new();
+    for (template, operations) in members(&DOCUMENT["paths"]) {
+        for (method, operation) in members(operations) {
+            let at = format!("{method} {template}");
+            assert!(!operation["summary"].as_str().unwrap().is_empty(), "{at}");
+            assert_eq!(operation["tags"].as_array().unwrap().len(), 1, "{at}");
+            names.push(operation["operationId"].as_str().unwrap());
+            let in_template = template.matches('{').count();
+            let parameters = elements(&operation["parameters"]).map(resolved);
+            let in_path = parameters.filter(|it| it["in"] == "path");
+            assert_eq!(in_path.count(), in_template, "{at}");
+            for it in elements(&operation["parameters"]).map(resolved) {
+                let described = [it, resolved(&it["schema"])];
+                let words = described.map(|it| it["description"].is_string());
+                assert!(
+                    words.contains(&true) || it["schema"]["oneOf"].is_array(),
+                    "{at}: {it}"
+                );
+            }
+        }
+    }
+    let operations = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), operations, "{names:?}");
+    each_object(String::new(), &DOCUMENT, &mut |at, value| {
+        if let Some(reference) = value["$ref"].as_str() {
+            let there = DOCUMENT.pointer(reference.trim_start_matches('#'));
+            assert!(there.is_some(), "{at}: {reference} is nowhere");
+        }
+    });
 }
 
 #[tokio::test]

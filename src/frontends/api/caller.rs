@@ -119,7 +119,7 @@ impl Admission {
 }
 
 impl Caller {
-    /// Makes an envelope of the command in the caller's name, if the caller's scope allows the command.
+    /// Puts the command into an envelope with the caller's name, if the caller's scope allows the command.
     pub(super) fn asks(self, command: Command, reason: String) -> Result<Envelope, Problem> {
         self.clone().relays(Envelope {
             command,

@@ -1,50 +1,138 @@
 //! Deletions and their steps: requested, read and controlled.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{FromRequest, FromRequestParts as _, Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, post};
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
 
 use super::caller::Caller;
-use super::input::{self, Params, StrictJson, TargetInput};
+use super::input::{Age, Limit, Query, StrictJson, TargetInput};
 use super::problem::Problem;
-use super::{Api, List};
+use super::{Answer, Api, List, Taken, taken};
 use crate::control::{
     Accepted, Command, ControlError, Envelope, Retried, RetryFilter, SiteProgress, query,
 };
-use crate::domain::model::{Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, Step};
+use crate::domain::model::{
+    Deletion, DeletionState, DriftPolicy, KindName, OnFailure, PlanOptions, Site, Step, StepState,
+};
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct ByDeletion {
+    /// The deletion's id, or its last eight characters.
+    pub(super) id: String,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct ByStep {
+    /// The step's number.
+    id: String,
+}
+
+impl ByStep {
+    pub(super) fn id(&self) -> Result<i64, Problem> {
+        self.id.parse().map_err(|_| {
+            let message = format!("no step \"{}\": a step's id is a number", self.id);
+            Problem::not_found(message)
+        })
+    }
+}
 
 /// Either targets with options, or the hash of a plan that froze both.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeletionRequest {
+    #[schema(min_items = 1)]
     targets: Option<Vec<TargetInput>>,
+    /// A plan that was shown, instead of targets: exactly that is deleted, or nothing (P1). Options beside it
+    /// may only repeat those that it froze.
     plan_hash: Option<String>,
+    /// Whether the resources that depend on the targets go too.
     cascade: Option<bool>,
     on_failure: Option<OnFailure>,
     drift: Option<DriftPolicy>,
+    /// Whether floating IPs of ports that go are deleted, and not only detached.
     release_floating_ips: Option<bool>,
+    /// Whether resources that other projects may use go too: public and community images, shared networks
+    /// (N19).
     include_public: Option<bool>,
+    /// Whether the project itself goes too, once everything that belongs to it is gone in each region (N19).
     with_project: Option<bool>,
+    /// Until when the deletion is planned again while a cloud does not answer (N16). Without it, a cloud that
+    /// does not answer for longer than `[engine] read_patience` refuses the deletion.
     deadline: Option<DateTime<Utc>>,
+    /// For the audit.
     #[serde(default)]
     reason: String,
 }
 
 /// The body of the calls that control a deletion, a step or a site; it may be left out.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Steering {
+    /// For the audit.
     #[serde(default)]
     reason: String,
 }
 
-/// `POST /deletions`: 202 and the deletion, with `existing: true` if its target was being deleted
-/// already (T6).
+/// A call that controls something: who makes it, and why.
+pub(super) struct Steer {
+    pub(super) api: Api,
+    caller: Caller,
+    reason: String,
+}
+
+impl FromRequest<Api> for Steer {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let caller = Caller::from_request_parts(&mut parts, api).await?;
+        let request = Request::from_parts(parts, body);
+        let StrictJson(Steering { reason }) = StrictJson::from_request(request, api).await?;
+        Ok(Self {
+            api: api.clone(),
+            caller,
+            reason,
+        })
+    }
+}
+
+impl Steer {
+    /// Submits the command; the engine is returned for the answer.
+    pub(super) async fn submit(self, command: Command) -> Result<Api, Problem> {
+        self.api.submit(command, self.caller, self.reason).await?;
+        Ok(self.api)
+    }
+
+    /// Submits a command about a deletion, and answers with the deletion as it is then.
+    async fn deletion(self, id: String, command: fn(String) -> Command) -> Taken<Deletion> {
+        let id = self.api.deletion(id).await?.id;
+        let api = self.submit(command(id.clone())).await?;
+        taken(api.deletion(id).await?)
+    }
+}
+
+/// The answer to the request for a deletion.
+#[derive(Serialize, ToSchema)]
+pub(super) struct RequestedDeletion {
+    #[serde(flatten)]
+    deletion: Deletion,
+    /// Whether its target was being deleted already (T6).
+    existing: bool,
+}
+
+/// Delete; the engine carries it out.
+///
+/// The answer means that the request is durable; `Location` is the deletion's path. A check that ended with a
+/// refusal before the answer is 409 with its blockers.
+#[utoipa::path(post, path = "/deletions", operation_id = "delete", tag = "deletions", request_body = DeletionRequest,
+    responses((status = 202, body = RequestedDeletion, headers(("Location", description = "The deletion's path.")))))]
 pub(super) async fn create(
     State(api): State<Api>,
     caller: Caller,
@@ -95,26 +183,16 @@ async fn respond(api: &Api, accepted: Accepted) -> Result<Response, Problem> {
     let location = format!("/api/v1/deletions/{}", deletion.id);
     if deletion.state == DeletionState::Refused {
         // Planning has already ended (N7): the answer is the refusal.
-        let problem = Problem::from(ControlError::Refused {
+        let mut problem = Problem::from(ControlError::Refused {
             message: refusal_in_words(&deletion),
-            refused: deletion.refused.clone(),
+            refused: deletion.refused,
         });
-        return Ok((
-            [(header::LOCATION, location)],
-            problem.with("deletion_id", json!(deletion.id)),
-        )
-            .into_response());
+        problem.0.deletion_id = Some(deletion.id);
+        return Ok(([(header::LOCATION, location)], problem).into_response());
     }
-    let mut shown = json!(deletion);
-    if let Value::Object(members) = &mut shown {
-        members.insert("existing".to_owned(), json!(existing));
-    }
-    Ok((
-        StatusCode::ACCEPTED,
-        [(header::LOCATION, location)],
-        Json(shown),
-    )
-        .into_response())
+    let shown = RequestedDeletion { deletion, existing };
+    let location = [(header::LOCATION, location)];
+    Ok((StatusCode::ACCEPTED, location, Json(shown)).into_response())
 }
 
 async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem> {
@@ -124,7 +202,7 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
         )),
         (None, None) => Err(Problem::invalid("\"targets\" or \"plan_hash\" is missing")),
         (Some(targets), None) => Ok(Command::Delete {
-            targets: input::targets(api, targets)?,
+            targets: api.targets(targets)?,
             options: PlanOptions {
                 cascade: request.cascade.unwrap_or_default(),
                 on_failure: request.on_failure.unwrap_or_default(),
@@ -184,171 +262,217 @@ fn refusal_in_words(deletion: &Deletion) -> String {
     }
 }
 
-/// `GET /deletions`: newest first.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeletionParams {
+    /// Also several, separated by commas.
+    #[serde(default)]
+    #[param(style = Form, explode = false)]
+    state: Vec<DeletionState>,
+    site: Option<Site>,
+    kind: Option<KindName>,
+    older_than: Option<Age>,
+    /// `next` of the page before. One that no page gave is 400.
+    cursor: Option<String>,
+    #[serde(default)]
+    limit: Limit,
+}
+
+/// Deletions, newest first.
+#[utoipa::path(get, path = "/deletions", operation_id = "listDeletions", tag = "deletions", params(DeletionParams),
+    responses((status = 200, body = List<Deletion>)))]
 pub(super) async fn list(
     State(api): State<Api>,
-    params: Params,
-) -> Result<Json<List<Deletion>>, Problem> {
-    let known = ["state", "site", "kind", "older_than", "cursor", "limit"];
-    let params = params.only(&known)?;
+    Query(params): Query<DeletionParams>,
+) -> Answer<List<Deletion>> {
     let deletions = query::Deletions {
-        states: params.words("state")?,
-        site: params.site(&api)?,
-        kind: params.kind(),
-        older_than: params.before(&api, "older_than")?,
-        cursor: params.cursor(),
-        limit: params.limit()?,
+        states: params.state,
+        site: api.site(params.site)?,
+        kind: params.kind,
+        older_than: params.older_than.map(|age| api.before(age)),
+        cursor: params.cursor,
+        limit: params.limit.0,
     };
     api.ask(deletions).await.map(List::json)
 }
 
-/// `GET /deletions/{id}`, also by the short id.
+/// One deletion, also by its short id.
+#[utoipa::path(get, path = "/deletions/{id}", operation_id = "getDeletion", tag = "deletions", params(ByDeletion),
+    responses((status = 200, body = Deletion)))]
 pub(super) async fn one(
     State(api): State<Api>,
-    Path(id): Path<String>,
-) -> Result<Json<Deletion>, Problem> {
+    Path(ByDeletion { id }): Path<ByDeletion>,
+) -> Answer<Deletion> {
     api.deletion(id).await.map(Json)
 }
 
-/// `GET /deletions/{id}/steps`.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepParams {
+    /// Also several, separated by commas.
+    #[serde(default)]
+    #[param(style = Form, explode = false)]
+    state: Vec<StepState>,
+    site: Option<Site>,
+    kind: Option<KindName>,
+    /// `next` of the page before. One that no page gave is 400.
+    cursor: Option<String>,
+    #[serde(default)]
+    limit: Limit,
+}
+
+/// The steps of a deletion.
+#[utoipa::path(get, path = "/deletions/{id}/steps", operation_id = "listSteps", tag = "deletions",
+    params(ByDeletion, StepParams), responses((status = 200, body = List<Step>)))]
 pub(super) async fn steps(
     State(api): State<Api>,
-    Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<List<Step>>, Problem> {
-    let params = params.only(&["state", "site", "kind", "cursor", "limit"])?;
+    Path(ByDeletion { id }): Path<ByDeletion>,
+    Query(params): Query<StepParams>,
+) -> Answer<List<Step>> {
     // A deletion that does not exist must not look like one without steps.
     let deletion = api.deletion(id).await?;
     let steps = query::Steps {
         deletion_id: Some(deletion.id),
-        states: params.words("state")?,
-        site: params.site(&api)?,
-        kind: params.kind(),
-        cursor: params.cursor(),
-        limit: params.limit()?,
+        states: params.state,
+        site: api.site(params.site)?,
+        kind: params.kind,
+        cursor: params.cursor,
+        limit: params.limit.0,
         ..query::Steps::default()
     };
     api.ask(steps).await.map(List::json)
 }
 
-/// `GET /deletions/{id}/sites`: the progress at each site.
+/// The progress of a deletion at each site (T19).
+#[utoipa::path(get, path = "/deletions/{id}/sites", operation_id = "listProgress", tag = "deletions",
+    params(ByDeletion), responses((status = 200, body = List<SiteProgress>)))]
 pub(super) async fn sites(
     State(api): State<Api>,
-    Path(deletion_id): Path<String>,
-) -> Result<Json<List<SiteProgress>>, Problem> {
-    api.ask(query::Progress { deletion_id })
-        .await
-        .map(List::whole)
+    Path(ByDeletion { id }): Path<ByDeletion>,
+) -> Answer<List<SiteProgress>> {
+    let progress = query::Progress { deletion_id: id };
+    api.ask(progress).await.map(List::whole)
 }
 
-/// `GET /steps/{id}`.
-pub(super) async fn step(
-    State(api): State<Api>,
-    Path(id): Path<String>,
-) -> Result<Json<Step>, Problem> {
-    api.step(step_id(&id)?).await.map(Json)
+/// One step.
+#[utoipa::path(get, path = "/steps/{id}", operation_id = "getStep", tag = "steps", params(ByStep),
+    responses((status = 200, body = Step)))]
+pub(super) async fn step(State(api): State<Api>, Path(step): Path<ByStep>) -> Answer<Step> {
+    api.step(step.id()?).await.map(Json)
 }
 
-/// `POST /steps/{id}/retry`: 202 and the step.
-pub(super) async fn retry_step(
-    State(api): State<Api>,
-    caller: Caller,
-    Path(id): Path<String>,
-    StrictJson(steering): StrictJson<Steering>,
-) -> Result<(StatusCode, Json<Step>), Problem> {
-    let step_id = step_id(&id)?;
-    api.steer(Command::RetryStep { step_id }, caller, steering)
-        .await?;
-    Ok((StatusCode::ACCEPTED, Json(api.step(step_id).await?)))
+/// Retry a step now.
+#[utoipa::path(post, path = "/steps/{id}/retry", operation_id = "retryStep", tag = "steps", params(ByStep),
+    request_body = Option<Steering>, responses((status = 202, body = Step)))]
+pub(super) async fn retry_step(Path(step): Path<ByStep>, steer: Steer) -> Taken<Step> {
+    let step_id = step.id()?;
+    let api = steer.submit(Command::RetryStep { step_id }).await?;
+    taken(api.step(step_id).await?)
 }
 
 /// Whether newcomers are accepted, and why.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct DriftWanted {
+pub(super) struct DriftRequest {
+    /// True: the newcomers are deleted too. False: they stay, and the deletion ends.
     accept: bool,
+    /// For the audit.
     #[serde(default)]
     reason: String,
 }
 
-/// `POST /deletions/{id}/drift`: 202 and the deletion; 409 if nothing of it is stuck with drift.
+/// Accept the resources that appeared after the plan, or refuse them, so that they stay and the deletion ends
+/// (P11).
+///
+/// 409 if nothing of the deletion is stuck with drift.
+#[utoipa::path(post, path = "/deletions/{id}/drift", operation_id = "answerDrift", tag = "deletions",
+    params(ByDeletion), request_body = DriftRequest, responses((status = 202, body = Deletion)))]
 pub(super) async fn drift(
     State(api): State<Api>,
     caller: Caller,
-    Path(id): Path<String>,
-    StrictJson(DriftWanted { accept, reason }): StrictJson<DriftWanted>,
-) -> Result<(StatusCode, Json<Deletion>), Problem> {
+    Path(ByDeletion { id }): Path<ByDeletion>,
+    StrictJson(DriftRequest { accept, reason }): StrictJson<DriftRequest>,
+) -> Taken<Deletion> {
     let deletion_id = api.deletion(id).await?.id;
     let command = Command::Drift {
         deletion_id: deletion_id.clone(),
         accept,
     };
-    let envelope = caller.asks(command, reason)?;
-    api.control.submit(envelope).await?;
-    let deletion = api.deletion(deletion_id).await?;
-    Ok((StatusCode::ACCEPTED, Json(deletion)))
+    api.submit(command, caller, reason).await?;
+    taken(api.deletion(deletion_id).await?)
 }
 
 /// The steps to retry, and whether only to count them.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RetryWanted {
+pub(super) struct RetryRequest {
     #[serde(default)]
     filter: Box<RetryFilter>,
+    /// Only says how many steps would be retried.
     #[serde(default)]
     dry_run: bool,
+    /// For the audit.
     #[serde(default)]
     reason: String,
 }
 
-/// `POST /steps:retry`: 202 with the number of steps that can be retried, and the others by reason.
+/// Retry all steps that match, now.
+///
+/// The answer has the number of steps that can be retried, and the others by reason.
+#[utoipa::path(post, path = "/steps:retry", operation_id = "retrySteps", tag = "steps",
+    request_body = Option<RetryRequest>, responses((status = 202, body = Retried)))]
 pub(super) async fn retry_matching(
     State(api): State<Api>,
     caller: Caller,
-    StrictJson(wanted): StrictJson<RetryWanted>,
-) -> Result<(StatusCode, Json<Retried>), Problem> {
+    StrictJson(wanted): StrictJson<RetryRequest>,
+) -> Taken<Retried> {
     let command = Command::RetryMatching {
         filter: wanted.filter,
         dry_run: wanted.dry_run,
     };
-    let envelope = caller.asks(command, wanted.reason)?;
-    let retried = api.control.submit(envelope).await?.into_retried()?;
-    Ok((StatusCode::ACCEPTED, Json(retried)))
+    let receipt = api.submit(command, caller, wanted.reason).await?;
+    taken(receipt.into_retried()?)
 }
 
-pub(super) fn step_id(text: &str) -> Result<i64, Problem> {
-    text.parse()
-        .map_err(|_| Problem::not_found(format!("no step \"{text}\": a step's id is a number")))
+/// Retry now what is blocked or stuck in a deletion.
+#[utoipa::path(post, path = "/deletions/{id}/retry", operation_id = "retry", tag = "deletions", params(ByDeletion),
+    request_body = Option<Steering>, responses((status = 202, body = Deletion)))]
+pub(super) async fn retry(Path(it): Path<ByDeletion>, steer: Steer) -> Taken<Deletion> {
+    steer
+        .deletion(it.id, |deletion_id| Command::Retry { deletion_id })
+        .await
 }
 
-/// `POST /deletions/{id}/retry` and its like: 202 and the deletion, 409 if its state does not allow it.
-pub(super) fn steer(command: fn(String) -> Command) -> MethodRouter<Api> {
-    post(
-        move |State(api): State<Api>,
-              caller: Caller,
-              Path(id): Path<String>,
-              StrictJson(steering): StrictJson<Steering>| async move {
-            let deletion_id = api.deletion(id).await?.id;
-            api.steer(command(deletion_id.clone()), caller, steering)
-                .await?;
-            let deletion = api.deletion(deletion_id).await?;
-            Ok::<_, Problem>((StatusCode::ACCEPTED, Json(deletion)))
-        },
-    )
+/// Send nothing more; calls that were sent run to their end (P8).
+#[utoipa::path(post, path = "/deletions/{id}/cancel", operation_id = "cancel", tag = "deletions", params(ByDeletion),
+    request_body = Option<Steering>, responses((status = 202, body = Deletion)))]
+pub(super) async fn cancel(Path(it): Path<ByDeletion>, steer: Steer) -> Taken<Deletion> {
+    steer
+        .deletion(it.id, |deletion_id| Command::Cancel { deletion_id })
+        .await
+}
+
+/// Send nothing until the deletion is resumed.
+#[utoipa::path(post, path = "/deletions/{id}/pause", operation_id = "pause", tag = "deletions", params(ByDeletion),
+    request_body = Option<Steering>, responses((status = 202, body = Deletion)))]
+pub(super) async fn pause(Path(it): Path<ByDeletion>, steer: Steer) -> Taken<Deletion> {
+    steer
+        .deletion(it.id, |deletion_id| Command::Pause { deletion_id })
+        .await
+}
+
+/// Continue a paused deletion.
+#[utoipa::path(post, path = "/deletions/{id}/resume", operation_id = "resume", tag = "deletions", params(ByDeletion),
+    request_body = Option<Steering>, responses((status = 202, body = Deletion)))]
+pub(super) async fn resume(Path(it): Path<ByDeletion>, steer: Steer) -> Taken<Deletion> {
+    steer
+        .deletion(it.id, |deletion_id| Command::Resume { deletion_id })
+        .await
 }
 
 impl Api {
-    pub(super) async fn steer(
-        &self,
-        command: Command,
-        caller: Caller,
-        steering: Steering,
-    ) -> Result<(), Problem> {
-        let envelope = caller.asks(command, steering.reason)?;
-        self.control.submit(envelope).await?;
-        Ok(())
-    }
-
     pub(super) async fn deletion(&self, id: String) -> Result<Deletion, Problem> {
         self.ask(query::Deletion { id }).await.map(|row| *row)
     }

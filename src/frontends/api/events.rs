@@ -8,10 +8,12 @@ use axum::http::HeaderMap;
 use axum::response::Sse;
 use axum::response::sse::{Event as Sent, KeepAlive};
 use futures_util::{Stream, StreamExt, stream};
+use serde::Deserialize;
 use serde_json::json;
+use utoipa::IntoParams;
 
 use super::Api;
-use super::input::Params;
+use super::input::Query;
 use super::problem::Problem;
 use crate::domain::model::Event;
 
@@ -19,16 +21,29 @@ use crate::domain::model::Event;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 const WAIT_MS: u64 = 15_000;
 
-/// `GET /events?after=SEQ`, or `Last-Event-ID`; without either, from now on. Each event is
-/// `id: SEQ`, `event: TYPE` and its JSON. Older than what is kept → 410 with the oldest.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EventParams {
+    /// The last sequence number that was seen; without it, events from now on. Older than what is kept is 410 with
+    /// the oldest.
+    after: Option<i64>,
+}
+
+/// What happens, as server-sent events, without gaps.
 ///
-/// The header takes precedence: a client that reconnects repeats its first URL.
+/// Each event is `id: SEQ`, `event: TYPE`, and an Event as JSON in `data`. An `event: problem` says why the stream
+/// ends.
+// The header takes precedence: a client that reconnects repeats its first URL.
+#[utoipa::path(get, path = "/events", operation_id = "followEvents", tag = "events",
+    params(EventParams, ("Last-Event-ID" = Option<i64>, Header,
+        description = "The same, as clients say it that reconnect; it takes precedence.")),
+    responses((status = 200, description = "The events.", body = String, content_type = "text/event-stream")))]
 pub(super) async fn stream(
     State(api): State<Api>,
-    params: Params,
+    Query(params): Query<EventParams>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Sent, Infallible>>>, Problem> {
-    let params = params.only(&["after"])?;
     let last_seen = headers
         .get("last-event-id")
         .and_then(|id| id.to_str().ok())
@@ -38,7 +53,7 @@ pub(super) async fn stream(
             })
         })
         .transpose()?;
-    let after = match (last_seen, params.number("after")?) {
+    let after = match (last_seen, params.after) {
         (Some(seen), _) => seen,
         (None, Some(after)) => after,
         (None, None) => api.control.snapshot().borrow().last_event,

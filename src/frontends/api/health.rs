@@ -7,24 +7,35 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
-use serde_json::{Value, json};
+use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::Api;
 use super::problem::Problem;
+use super::{Answer, Api};
 use crate::control::{SiteState, SiteStatus, Snapshot};
 use crate::domain::model::StepState;
 
-/// `GET /healthz`: the process answers.
-pub(super) async fn live() -> Json<Value> {
-    Json(json!({"status": "ok"}))
+/// Whether the engine runs, or takes work.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Status {
+    /// `ok` or `ready`.
+    status: &'static str,
 }
 
-/// `GET /readyz`: the ledger is migrated and its lease held, no fault, and a cloud reachable; else
-/// 503, and why.
-pub(super) async fn ready(State(api): State<Api>) -> Result<Json<Value>, Problem> {
+/// The process answers.
+#[utoipa::path(get, path = "/healthz", operation_id = "getHealth", tag = "engine",
+    responses((status = 200, body = Status)))]
+pub(super) async fn live() -> Json<Status> {
+    Json(Status { status: "ok" })
+}
+
+/// The ledger is migrated and its lease held, no fault, and a cloud reachable; else 503, and why.
+#[utoipa::path(get, path = "/readyz", operation_id = "getReadiness", tag = "engine",
+    responses((status = 200, body = Status)))]
+pub(super) async fn ready(State(api): State<Api>) -> Answer<Status> {
     let snapshot = api.control.snapshot().borrow().clone();
     match why_not_ready(&snapshot) {
-        None => Ok(Json(json!({"status": "ready"}))),
+        None => Ok(Json(Status { status: "ready" })),
         Some(why) => Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "not-ready",
@@ -57,15 +68,19 @@ fn why_not_ready(snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
-/// `GET /openapi.json`: the API for programs, as OpenAPI 3.1.
+/// This document: the API for programs, as OpenAPI 3.1.
+#[utoipa::path(get, path = "/openapi.json", operation_id = "getDescription", tag = "engine",
+    responses((status = 200, body = Object)))]
 pub(super) async fn description() -> impl IntoResponse {
     (
         [(header::CONTENT_TYPE, "application/json")],
-        include_str!("../../../assets/openapi.json"),
+        super::description(),
     )
 }
 
-/// `GET /metrics`, in Prometheus' text format.
+/// Metrics, in Prometheus' text format.
+#[utoipa::path(get, path = "/metrics", operation_id = "getMetrics", tag = "engine",
+    responses((status = 200, body = String, content_type = "text/plain")))]
 pub(super) async fn metrics(State(api): State<Api>) -> impl IntoResponse {
     let snapshot = api.control.snapshot().borrow().clone();
     (

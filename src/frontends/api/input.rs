@@ -1,28 +1,34 @@
 //! Bodies and parameters, read strictly: an unknown name is an error that names the nearest known one.
 
-use std::convert::Infallible;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
-use chrono::{DateTime, Utc};
-use serde::de::{self, DeserializeOwned, IntoDeserializer};
-use serde::{Deserialize, Deserializer};
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::de::value::{MapDeserializer, SeqDeserializer};
+use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
+use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
+use url::form_urlencoded;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{Object, OneOf, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::Api;
 use super::problem::Problem;
 use crate::control::{SiteSpec, TargetSpec};
 use crate::domain::duration;
-use crate::domain::model::{KindName, Site};
+use crate::domain::model::Site;
 use crate::domain::text::did_you_mean;
 
 /// Rows of a page, unless asked for otherwise.
 const PAGE_ROWS: usize = 100;
 pub(super) const PAGE_ROWS_MAX: usize = 500;
 /// As long as any UUID, hash or ticket number; a longer key is a mistake.
-const KEY_BYTES_MAX: usize = 256;
+pub(super) const KEY_BYTES_MAX: usize = 256;
 
 /// A JSON body, read strictly; an empty one counts as `{}`.
 pub(super) struct StrictJson<T>(pub(super) T);
@@ -80,21 +86,33 @@ pub(super) enum TargetInput {
     Object(TargetObject),
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TargetObject {
     kind: String,
     id: Option<String>,
     /// Used only without an id.
     name: Option<String>,
-    /// `cloud/region`, or `cloud` for all of its regions; without it, every site.
+    /// `CLOUD/REGION`, or `CLOUD` for all of its regions; without it, every site.
     site: Option<String>,
 }
 
+impl PartialSchema for TargetInput {
+    fn schema() -> RefOr<Schema> {
+        let text = "A target as text, `KIND/ID-or-NAME[@CLOUD[/REGION]]` with each part percent-encoded where it \
+                    must be, or as an object, in which nothing is parsed.";
+        let one_of = OneOf::builder().item(Object::builder().schema_type(Type::String));
+        let one_of = one_of.item(TargetObject::schema());
+        one_of.description(Some(text)).into()
+    }
+}
+
+impl ToSchema for TargetInput {}
+
 impl<'de> Deserialize<'de> for TargetInput {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> de::Visitor<'de> for Visitor {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
             type Value = TargetInput;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("KIND/ID-or-NAME[@CLOUD[/REGION]] or {kind, id or name, site}")
@@ -107,32 +125,8 @@ impl<'de> Deserialize<'de> for TargetInput {
                     .map(TargetInput::Object)
             }
         }
-        deserializer.deserialize_any(Visitor)
+        deserializer.deserialize_any(Either)
     }
-}
-
-/// Parses the targets; there must be at least one.
-pub(super) fn targets(api: &Api, inputs: Vec<TargetInput>) -> Result<Vec<TargetSpec>, Problem> {
-    if inputs.is_empty() {
-        return Err(Problem::invalid("\"targets\" names nothing"));
-    }
-    let snapshot = api.control.snapshot().borrow().clone();
-    let clouds: Vec<&str> = snapshot
-        .sites
-        .iter()
-        .map(|status| match &status.site {
-            Site::Region { cloud, .. } => &**cloud,
-            Site::Deployment { name } => &**name,
-        })
-        .collect();
-    inputs
-        .into_iter()
-        .enumerate()
-        .map(|(at, input)| {
-            target(input, &clouds)
-                .map_err(|error| Problem::invalid(format!("\"targets[{at}]\": {error}")))
-        })
-        .collect()
 }
 
 fn target(input: TargetInput, clouds: &[&str]) -> Result<TargetSpec, String> {
@@ -157,138 +151,186 @@ fn target(input: TargetInput, clouds: &[&str]) -> Result<TargetSpec, String> {
     }
 }
 
-/// The parameters of a URL. Repeated and comma-separated values add up where several make sense.
-pub(super) struct Params(Vec<(String, String)>);
+/// The parameters of a URL, read strictly. Repeated and comma-separated values add up where several make sense;
+/// elsewhere the last one that is not empty counts.
+pub(super) struct Query<T>(pub(super) T);
 
-impl<S: Send + Sync> FromRequestParts<S> for Params {
-    type Rejection = Infallible;
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
         let query = parts.uri.query().unwrap_or_default();
-        let pairs = url::form_urlencoded::parse(query.as_bytes());
-        Ok(Self(pairs.into_owned().collect()))
+        parameters(form_urlencoded::parse(query.as_bytes())).map(Self)
     }
 }
 
-impl Params {
-    /// Returns all other parameters than these.
-    pub(super) fn others(&self, known: &[&str]) -> Vec<(String, String)> {
-        let others = self.0.iter().filter(|(name, _)| !known.contains(&&**name));
-        others.cloned().collect()
+/// Reads parameters into a struct that has a field for each of them.
+pub(super) fn parameters<'q, T: DeserializeOwned>(
+    pairs: impl Iterator<Item = (Cow<'q, str>, Cow<'q, str>)>,
+) -> Result<T, Problem> {
+    let mut given: BTreeMap<Cow<'q, str>, Values<'q>> = BTreeMap::new();
+    for (name, value) in pairs {
+        let values = given.entry(name).or_default();
+        values
+            .0
+            .extend(Some(value).filter(|value| !value.is_empty()));
+    }
+    let reader = MapDeserializer::<_, de::value::Error>::new(given.into_iter());
+    serde_path_to_error::deserialize(reader).map_err(|error| {
+        let message = error.inner().to_string();
+        let hint = hint(&message);
+        Problem::invalid(match message.strip_prefix("unknown field `") {
+            Some(unknown) => {
+                let name = unknown.split('`').next().unwrap_or_default();
+                format!("unknown parameter \"{name}\"{hint}")
+            }
+            None => {
+                let path = error.path().to_string();
+                let name = path.split('[').next().unwrap_or_default();
+                format!("\"{name}\": {message}{hint}")
+            }
+        })
+    })
+}
+
+/// The values of one parameter that are not empty.
+#[derive(Default)]
+struct Values<'q>(Vec<Cow<'q, str>>);
+
+impl<'q> IntoDeserializer<'_> for Values<'q> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Values<'_> {
+    type Error = de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Self::Error> {
+        visitor.visit_string(self.0.pop().unwrap_or_default().into_owned())
     }
 
-    /// Refuses every other parameter than these.
-    pub(super) fn only(self, known: &[&str]) -> Result<Self, Problem> {
-        match self.0.iter().find(|(name, _)| !known.contains(&&**name)) {
-            None => Ok(self),
-            Some((name, _)) => Err(Problem::invalid(format!(
-                "unknown parameter \"{name}\"{}",
-                did_you_mean(name, known.iter().copied())
-            ))),
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        match self.0.is_empty() {
+            true => visitor.visit_none(),
+            false => visitor.visit_some(self),
         }
     }
 
-    /// Returns the last value that is not empty.
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.0
-            .iter()
-            .rev()
-            .find(|(found, value)| found == name && !value.is_empty())
-            .map(|(_, value)| value.as_str())
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        let words = self.0.iter().flat_map(|value| value.split(','));
+        let words = words.filter(|word| !word.is_empty());
+        visitor.visit_seq(SeqDeserializer::new(words.map(str::to_owned)))
     }
 
-    pub(super) fn cursor(&self) -> Option<String> {
-        self.text("cursor").map(str::to_owned)
+    fn deserialize_i64<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Self::Error> {
+        let text = self.0.pop().unwrap_or_default();
+        let number = text
+            .parse()
+            .map_err(|_| de::Error::custom(format_args!("\"{text}\" is not a whole number")))?;
+        visitor.visit_i64(number)
     }
 
-    pub(super) fn kind(&self) -> Option<KindName> {
-        self.text("kind").map(KindName::new)
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf unit unit_struct
+        newtype_struct tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// Rows of a page.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(try_from = "i64")]
+#[schema(minimum = 1, maximum = 500, default = 100)]
+pub(super) struct Limit(pub(super) usize);
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self(PAGE_ROWS)
+    }
+}
+
+impl TryFrom<i64> for Limit {
+    type Error = String;
+
+    fn try_from(limit: i64) -> Result<Self, String> {
+        let rows = usize::try_from(limit).ok();
+        let rows = rows.filter(|rows| (1..=PAGE_ROWS_MAX).contains(rows));
+        let rows = rows.ok_or_else(|| format!("{limit} is not within 1 to {PAGE_ROWS_MAX}"))?;
+        Ok(Self(rows))
+    }
+}
+
+/// An age: `90s`, `24h`, `7d`.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(try_from = "String")]
+#[schema(value_type = String)]
+pub(super) struct Age(TimeDelta);
+
+impl Age {
+    pub(super) const fn hours(hours: i64) -> Self {
+        Self(TimeDelta::hours(hours))
+    }
+}
+
+impl TryFrom<String> for Age {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let age = TimeDelta::from_std(duration::parse(&text)?);
+        age.map(Self)
+            .map_err(|error| format!("\"{text}\": {error}"))
+    }
+}
+
+impl Api {
+    /// Returns the time that is this long ago.
+    pub(super) fn before(&self, age: Age) -> DateTime<Utc> {
+        self.clock.now() - age.0
     }
 
-    /// Words of a closed set (`state=stuck,blocked`).
-    pub(super) fn words<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, Problem> {
-        self.0
-            .iter()
-            .filter(|(found, _)| found == name)
-            .flat_map(|(_, value)| value.split(','))
-            .filter(|word| !word.is_empty())
-            .map(|word| {
-                let word: de::value::StrDeserializer<'_, de::value::Error> =
-                    word.into_deserializer();
-                T::deserialize(word).map_err(|error| {
-                    let message = error.to_string();
-                    let hint = hint(&message);
-                    Problem::invalid(format!("\"{name}\": {message}{hint}"))
-                })
-            })
-            .collect()
-    }
-
-    pub(super) fn number(&self, name: &str) -> Result<Option<i64>, Problem> {
-        self.text(name)
-            .map(|text| {
-                text.parse().map_err(|_| {
-                    Problem::invalid(format!("\"{name}\": \"{text}\" is not a whole number"))
-                })
-            })
-            .transpose()
-    }
-
-    pub(super) fn limit(&self) -> Result<usize, Problem> {
-        match self.number("limit")? {
-            None => Ok(PAGE_ROWS),
-            Some(limit) => usize::try_from(limit)
-                .ok()
-                .filter(|limit| (1..=PAGE_ROWS_MAX).contains(limit))
-                .ok_or_else(|| {
-                    Problem::invalid(format!(
-                        "\"limit\": {limit} is not within 1 to {PAGE_ROWS_MAX}"
-                    ))
-                }),
+    /// Parses the targets; there must be at least one.
+    pub(super) fn targets(&self, inputs: Vec<TargetInput>) -> Result<Vec<TargetSpec>, Problem> {
+        if inputs.is_empty() {
+            return Err(Problem::invalid("\"targets\" names nothing"));
         }
+        let snapshot = self.control.snapshot().borrow().clone();
+        let clouds = snapshot.sites.iter().map(|status| match &status.site {
+            Site::Region { cloud, .. } => &**cloud,
+            Site::Deployment { name } => &**name,
+        });
+        let clouds: Vec<&str> = clouds.collect();
+        let parsed = inputs.into_iter().enumerate().map(|(at, input)| {
+            target(input, &clouds)
+                .map_err(|error| Problem::invalid(format!("\"targets[{at}]\": {error}")))
+        });
+        parsed.collect()
     }
 
-    /// `site=prod/RegionOne`. A bare word must be a deployment's name: a cloud without a region would
-    /// fit nothing and look like an empty list.
-    pub(super) fn site(&self, api: &Api) -> Result<Option<Site>, Problem> {
-        self.text("site").map(|text| site(api, text)).transpose()
-    }
-
-    /// Returns the time that is this long ago: `older_than=24h`.
-    pub(super) fn before(&self, api: &Api, name: &str) -> Result<Option<DateTime<Utc>>, Problem> {
-        let Some(text) = self.text(name) else {
-            return Ok(None);
+    /// Checks a site. A bare word must be a deployment's name: a cloud without a region would fit nothing and
+    /// look like an empty list.
+    pub(super) fn site(&self, site: Option<Site>) -> Result<Option<Site>, Problem> {
+        let Some(site @ Site::Deployment { .. }) = &site else {
+            return Ok(site);
         };
-        let invalid = |error: String| Problem::invalid(format!("\"{name}\": {error}"));
-        let age = duration::parse(text).map_err(invalid)?;
-        chrono::Duration::from_std(age)
-            .ok()
-            .and_then(|age| api.clock.now().checked_sub_signed(age))
-            .map(Some)
-            .ok_or_else(|| invalid(format!("\"{text}\" is too long ago")))
+        let text = site.to_string();
+        let snapshot = self.control.snapshot().borrow().clone();
+        let known: Vec<String> = snapshot.sites.iter().map(|s| s.site.to_string()).collect();
+        if known.contains(&text) {
+            return Ok(Some(site.clone()));
+        }
+        let hint = known
+            .iter()
+            .find(|known| known.split('/').next() == Some(&text))
+            .map_or_else(
+                || did_you_mean(&text, known.iter().map(String::as_str)),
+                |known| format!("; did you mean \"{known}\"?"),
+            );
+        Err(Problem::invalid(format!(
+            "\"site\": \"{text}\" is no CLOUD/REGION{hint}"
+        )))
     }
-}
-
-pub(super) fn site(api: &Api, text: &str) -> Result<Site, Problem> {
-    let Ok(site) = text.parse::<Site>();
-    if matches!(site, Site::Region { .. }) {
-        return Ok(site);
-    }
-    let snapshot = api.control.snapshot().borrow().clone();
-    let known: Vec<String> = snapshot.sites.iter().map(|s| s.site.to_string()).collect();
-    if known.iter().any(|known| known == text) {
-        return Ok(site);
-    }
-    let hint = known
-        .iter()
-        .find(|known| known.split('/').next() == Some(text))
-        .map_or_else(
-            || did_you_mean(text, known.iter().map(String::as_str)),
-            |known| format!("; did you mean \"{known}\"?"),
-        );
-    Err(Problem::invalid(format!(
-        "\"site\": \"{text}\" is no CLOUD/REGION{hint}"
-    )))
 }
 
 /// Returns the client's own name for this request: a request with the same name is the same request.

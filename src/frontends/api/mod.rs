@@ -1,8 +1,8 @@
 //! The HTTP API on the engine's unix socket.
 //!
-//! Two families of paths. `/api/v1/…`, `/healthz`, `/readyz` and `/metrics` are for programs and stay
-//! stable, and `/openapi.json` describes them; `/control/v1/…` carries the four calls of [`Control`]
-//! verbatim for our own consoles and verbs ([`crate::control::remote`]).
+//! Two families of paths. `/api/v1/…`, `/healthz`, `/readyz` and `/metrics` are for programs and stay stable;
+//! `/openapi.json` describes them ([`described`]). `/control/v1/…` carries the four calls of [`Control`] verbatim
+//! for our own consoles and verbs ([`crate::control::remote`]).
 //!
 //! Shapes. One thing is its object. Lists are `{"items": […], "next": CURSOR or null}`; give `next`
 //! back as `?cursor=`. Errors are RFC 9457 problem documents. An unknown field or parameter is an
@@ -13,6 +13,7 @@
 
 mod caller;
 mod deletions;
+mod described;
 mod events;
 mod health;
 mod input;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router, middleware};
 use hyper_util::service::TowerToHyperService;
@@ -38,13 +40,17 @@ use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use crate::control::{Command, Control};
+use crate::control::{Command, Control, Receipt, Request};
 use crate::domain::model::{Paged, Scope};
 use crate::system::clock::Clock;
 use crate::system::listener::{self, Bounds, Crowd, Guest, Http, accept_each};
-use caller::{Admission, Peer};
-use deletions::steer;
+use caller::{Admission, Caller, Peer};
+pub use described::description;
+use problem::Problem;
 pub use socket::ServeError;
 use socket::SocketListener;
 
@@ -159,8 +165,34 @@ struct Api {
     shutdown: CancellationToken,
 }
 
+impl Api {
+    async fn ask<R: Request>(&self, request: R) -> Result<R::Answer, Problem> {
+        self.control.ask(request).await.map_err(Problem::of_query)
+    }
+
+    /// Submits a command in the caller's name.
+    async fn submit(
+        &self,
+        command: Command,
+        caller: Caller,
+        reason: String,
+    ) -> Result<Receipt, Problem> {
+        let envelope = caller.asks(command, reason)?;
+        Ok(self.control.submit(envelope).await?)
+    }
+}
+
+/// The answer of a handler: 200 and its JSON.
+type Answer<T> = Result<Json<T>, Problem>;
+/// The answer to a call that the engine has accepted: 202 and its JSON.
+type Taken<T> = Result<(StatusCode, Json<T>), Problem>;
+
+fn taken<T>(shown: T) -> Taken<T> {
+    Ok((StatusCode::ACCEPTED, Json(shown)))
+}
+
 /// One page of a list.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct List<T> {
     items: Vec<T>,
     /// For the page after this one, as `?cursor=`; null on the last.
@@ -179,74 +211,6 @@ impl<T> List<T> {
 }
 
 fn router(api: Api, admission: Arc<Admission>) -> Router {
-    let v1 = Router::new()
-        .route("/plans", post(plans::create))
-        .route("/plans/{hash}", get(plans::one))
-        .route("/deletions", get(deletions::list).post(deletions::create))
-        .route("/deletions/{id}", get(deletions::one))
-        .route("/deletions/{id}/steps", get(deletions::steps))
-        .route("/deletions/{id}/sites", get(deletions::sites))
-        .route("/deletions/{id}/tree", get(report::tree))
-        .route("/deletions/{id}/report", get(report::report))
-        .route(
-            "/deletions/{id}/retry",
-            steer(|deletion_id| Command::Retry { deletion_id }),
-        )
-        .route(
-            "/deletions/{id}/cancel",
-            steer(|deletion_id| Command::Cancel { deletion_id }),
-        )
-        .route(
-            "/deletions/{id}/pause",
-            steer(|deletion_id| Command::Pause { deletion_id }),
-        )
-        .route(
-            "/deletions/{id}/resume",
-            steer(|deletion_id| Command::Resume { deletion_id }),
-        )
-        .route("/deletions/{id}/drift", post(deletions::drift))
-        .route("/steps:retry", post(deletions::retry_matching))
-        .route(
-            "/deletions/{id}/purge",
-            get(purge::of_deletion).post(purge::deletion),
-        )
-        .route("/steps/{id}", get(deletions::step))
-        .route("/steps/{id}/purge", get(purge::of_step).post(purge::step))
-        .route("/orphans", get(purge::orphans))
-        .route("/steps/{id}/retry", post(deletions::retry_step))
-        .route("/stuck", get(views::stuck))
-        .route("/causes", get(views::causes))
-        .route("/gc", get(views::collector))
-        .route("/gates", get(views::gates))
-        .route("/deployments", get(views::deployments))
-        .route("/deployments/{name}/release", post(purge::release_importer))
-        .route("/sites", get(views::sites))
-        .route(
-            "/sites/{site}/pause",
-            purge::steer_site(|site| Command::PauseSite { site }),
-        )
-        .route(
-            "/sites/{site}/resume",
-            purge::steer_site(|site| Command::ResumeSite { site }),
-        )
-        .route("/audit", get(views::audit))
-        .route("/tombstones", get(views::tombstones))
-        .route("/tombstones/{site}/{kind}/{id}", get(views::tombstone))
-        .route(
-            "/tombstones/{site}/{kind}/{id}/release",
-            post(purge::release),
-        )
-        .route(
-            "/resources/{kind}",
-            get(resources::list).post(resources::create),
-        )
-        .route(
-            "/resources/{kind}/{id}",
-            get(resources::one)
-                .patch(resources::update)
-                .delete(resources::delete),
-        )
-        .route("/events", get(events::stream));
     let control = Router::new()
         .route("/hello", get(passthrough::hello))
         .route("/submit", post(passthrough::submit))
@@ -254,15 +218,60 @@ fn router(api: Api, admission: Arc<Admission>) -> Router {
         .route("/events", get(passthrough::events))
         .route("/snapshots", get(passthrough::snapshots))
         .layer(DefaultBodyLimit::max(PLAN_BYTES_MAX));
-    Router::new()
-        .nest("/api/v1", v1)
+    Router::from(routes())
         .nest("/control/v1", control)
-        .route("/healthz", get(health::live))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(health::metrics))
-        .route("/openapi.json", get(health::description))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(admission, caller::admit))
         .layer(middleware::from_fn(problem::for_every_error))
         .with_state(api)
+}
+
+/// The paths for programs, with their description.
+fn routes() -> OpenApiRouter<Api> {
+    let v1 = OpenApiRouter::default()
+        .routes(routes!(plans::create))
+        .routes(routes!(plans::one))
+        .routes(routes!(deletions::list, deletions::create))
+        .routes(routes!(deletions::one))
+        .routes(routes!(deletions::steps))
+        .routes(routes!(deletions::sites))
+        .routes(routes!(report::tree))
+        .routes(routes!(report::report))
+        .routes(routes!(deletions::retry))
+        .routes(routes!(deletions::cancel))
+        .routes(routes!(deletions::pause))
+        .routes(routes!(deletions::resume))
+        .routes(routes!(deletions::drift))
+        .routes(routes!(purge::of_deletion, purge::deletion))
+        .routes(routes!(deletions::step))
+        .routes(routes!(deletions::retry_step))
+        .routes(routes!(purge::of_step, purge::step))
+        .routes(routes!(deletions::retry_matching))
+        .routes(routes!(views::stuck))
+        .routes(routes!(views::retry_queue))
+        .routes(routes!(purge::orphans))
+        .routes(routes!(views::causes))
+        .routes(routes!(views::gates))
+        .routes(routes!(views::deployments))
+        .routes(routes!(views::release_importer))
+        .routes(routes!(views::sites))
+        .routes(routes!(views::pause_site))
+        .routes(routes!(views::resume_site))
+        .routes(routes!(views::audit))
+        .routes(routes!(views::tombstones))
+        .routes(routes!(views::tombstone))
+        .routes(routes!(views::release))
+        .routes(routes!(resources::list, resources::create))
+        .routes(routes!(
+            resources::one,
+            resources::update,
+            resources::delete
+        ))
+        .routes(routes!(events::stream));
+    OpenApiRouter::default()
+        .nest("/api/v1", v1)
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+        .routes(routes!(health::metrics))
+        .routes(routes!(health::description))
 }

@@ -10,14 +10,14 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, stream};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Api;
 use super::caller::Caller;
-use super::input::{Params, StrictJson};
-use super::problem::{Problem, status_of};
+use super::input::{Query as Params, StrictJson};
+use super::problem::{Problem, status_and_type};
 use crate::control::remote::{HEARTBEAT, Hello, PROTOCOL};
 use crate::control::{ControlError, Envelope, Query, Snapshot};
 
@@ -47,22 +47,32 @@ pub(super) async fn submit(
 pub(super) async fn query(
     State(api): State<Api>,
     StrictJson(query): StrictJson<Query>,
-) -> Result<Response, Problem> {
-    Ok(answer(api.control.query(query).await))
+) -> Response {
+    answer(api.control.query(query).await)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EventParams {
+    after: Option<i64>,
+    wait_ms: Option<i64>,
 }
 
 /// `GET events?after=&wait_ms=`: at most 500 events, after a wait for the first.
-pub(super) async fn events(State(api): State<Api>, params: Params) -> Result<Response, Problem> {
-    let params = params.only(&["after", "wait_ms"])?;
-    let after = params.number("after")?.unwrap_or_default();
-    let wait_ms = params.number("wait_ms")?.unwrap_or_default();
-    let wait_ms = u64::try_from(wait_ms).unwrap_or_default().min(WAIT_MS_MAX);
+pub(super) async fn events(
+    State(api): State<Api>,
+    Params(params): Params<EventParams>,
+) -> Response {
+    let after = params.after.unwrap_or_default();
+    let wait_ms = u64::try_from(params.wait_ms.unwrap_or_default())
+        .unwrap_or_default()
+        .min(WAIT_MS_MAX);
     let events = tokio::select! {
         // Nothing happened that the reader could miss: it asks whoever comes next.
         () = api.shutdown.cancelled() => Ok(Vec::new()),
         events = api.control.events(after, wait_ms) => events,
     };
-    Ok(answer(events))
+    answer(events)
 }
 
 /// `GET snapshots`: one JSON line for the snapshot of now and for each later one; a reader that is
@@ -99,6 +109,6 @@ fn lines(
 fn answer<T: Serialize>(result: Result<T, ControlError>) -> Response {
     match result {
         Ok(value) => Json(value).into_response(),
-        Err(error) => (status_of(&error), Json(error)).into_response(),
+        Err(error) => (status_and_type(&error).0, Json(error)).into_response(),
     }
 }

@@ -1,43 +1,55 @@
 //! Plans: the frozen and hashed steps of a deletion.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::Deserialize;
-use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
 
-use super::Api;
 use super::caller::Caller;
-use super::input::{self, StrictJson, TargetInput};
+use super::input::{StrictJson, TargetInput};
 use super::problem::Problem;
-use crate::control::{Command, Request, query};
+use super::{Answer, Api};
+use crate::control::{Command, query};
 use crate::domain::model::{DriftPolicy, OnFailure, Plan, PlanOptions};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanRequest {
+    #[schema(min_items = 1)]
     targets: Vec<TargetInput>,
+    /// Whether the resources that depend on the targets go too.
     #[serde(default)]
     cascade: bool,
     #[serde(default)]
     on_failure: OnFailure,
     #[serde(default)]
     drift: DriftPolicy,
+    /// Whether floating IPs of ports that go are deleted, and not only detached.
     #[serde(default)]
     release_floating_ips: bool,
+    /// Whether resources that other projects may use go too: public and community images, shared networks
+    /// (N19).
     #[serde(default)]
     include_public: bool,
+    /// Whether the project itself goes too, once everything that belongs to it is gone in each region (N19).
     #[serde(default)]
     with_project: bool,
 }
 
-/// `POST /plans`: 200 and the plan, also where it lists refusals.
+/// Plan a deletion; only reads are sent to a cloud.
+///
+/// The answer is the plan, also where it lists refusals.
+#[utoipa::path(post, path = "/plans", operation_id = "plan", tag = "plans", request_body = PlanRequest,
+    responses((status = 200, body = Plan, description = "The plan.")))]
 pub(super) async fn create(
     State(api): State<Api>,
     caller: Caller,
     StrictJson(request): StrictJson<PlanRequest>,
-) -> Result<Json<Arc<Plan>>, Problem> {
+) -> Answer<Arc<Plan>> {
     let command = Command::Plan {
-        targets: input::targets(&api, request.targets)?,
+        targets: api.targets(request.targets)?,
         options: PlanOptions {
             cascade: request.cascade,
             on_failure: request.on_failure,
@@ -48,25 +60,29 @@ pub(super) async fn create(
             ..PlanOptions::default()
         },
     };
-    let envelope = caller.asks(command, String::new())?;
-    let plan = api.control.submit(envelope).await?.into_plan()?;
-    Ok(Json(plan))
+    let receipt = api.submit(command, caller, String::new()).await?;
+    Ok(Json(receipt.into_plan()?))
 }
 
-/// `GET /plans/{hash}`: for 24 h, then 410.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct ByHash {
+    /// The plan's hash.
+    hash: String,
+}
+
+/// A plan, for 24 hours; then 410.
+#[utoipa::path(get, path = "/plans/{hash}", operation_id = "getPlan", tag = "plans", params(ByHash),
+    responses((status = 200, body = Plan)))]
 pub(super) async fn one(
     State(api): State<Api>,
-    Path(hash): Path<String>,
-) -> Result<Json<Arc<Plan>>, Problem> {
+    Path(ByHash { hash }): Path<ByHash>,
+) -> Answer<Arc<Plan>> {
     api.plan(hash).await.map(Json)
 }
 
 impl Api {
     pub(super) async fn plan(&self, hash: String) -> Result<Arc<Plan>, Problem> {
         self.ask(query::Plan { hash }).await
-    }
-
-    pub(super) async fn ask<R: Request>(&self, request: R) -> Result<R::Answer, Problem> {
-        self.control.ask(request).await.map_err(Problem::of_query)
     }
 }

@@ -1,53 +1,85 @@
 //! Errors as RFC 9457 problem documents.
-//!
-//! | why | status | type | beside type, title, status, detail |
-//! |---|---|---|---|
-//! | malformed body, unknown field or parameter | 400 | `invalid-request` | |
-//! | well-formed, but the engine cannot act on it (unknown kind, key used for another body) | 422 | `unprocessable` | |
-//! | nothing of that name | 404 | `not-found` | |
-//! | several resources fit | 409 | `ambiguous` | `candidates` |
-//! | a blocker refuses | 409 | `blocked` | `refused`, `blockers` |
-//! | the caller may not, by `[api] uids` | 403 | `forbidden` | |
-//! | a guard refuses (read-only, protected) | 403 | `guarded` | `refused`, `blockers` |
-//! | the cloud is no longer as the plan froze it | 409 | `drifted` | `changes` |
-//! | not in this state | 409 | `conflict` | |
-//! | plan or events no longer kept | 410 | `expired` | `oldest` |
-//! | a cloud refused the engine's credentials | 502 | `cloud-auth` | |
-//! | a cloud does not answer | 503 | `unreachable` | |
-//! | the engine failed | 500 | `internal` | |
-//!
-//! A cloud's refusal of the *engine* is neither 401 nor 403: the caller's own rights are sufficient.
 
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::control::ControlError;
-use crate::domain::model::{Refusal, RefusalRule};
+use crate::domain::model::{Blocker, Refusal, RefusalRule, Target};
 
 /// Longest text of a rejection that is kept; our own texts are short.
 const DETAIL_BYTES_MAX: usize = 4096;
 
-#[derive(Debug)]
-pub(super) struct Problem(Box<Parts>);
-
-#[derive(Debug)]
-struct Parts {
-    status: StatusCode,
-    kind: &'static str,
+/// Why not, as RFC 9457 says it; `type` begins with `urn:gone:problem:`.
+///
+/// | why | status | type | members of its own |
+/// |---|---|---|---|
+/// | malformed body, unknown field or parameter | 400 | `invalid-request` | |
+/// | the caller may not, by `[api] uids` | 403 | `forbidden` | |
+/// | a guard refuses (read-only, protected) | 403 | `guarded` | `refused`, `blockers` |
+/// | nothing of that name | 404 | `not-found` | |
+/// | the path has other methods | 405 | `method-not-allowed` | |
+/// | several resources fit | 409 | `ambiguous` | `candidates` |
+/// | a blocker refuses | 409 | `blocked` | `refused`, `blockers` |
+/// | the cloud is no longer as the plan froze it | 409 | `drifted` | `changes` |
+/// | not in this state | 409 | `conflict` | |
+/// | plan or events no longer kept | 410 | `expired` | `oldest` |
+/// | the body, or the tree of a deletion | 413, 422 | `too-large` | |
+/// | well-formed, but the engine cannot act on it (unknown kind, key used for another body) | 422 | `unprocessable` | |
+/// | the engine failed | 500 | `internal` | |
+/// | a cloud refused the engine's credentials | 502 | `cloud-auth` | |
+/// | a cloud does not answer | 503 | `unreachable` | |
+/// | the engine takes no work yet | 503 | `not-ready` | |
+///
+/// A cloud's refusal of the *engine* is neither 401 nor 403: the caller's own rights are sufficient.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub(super) struct ProblemDocument {
+    #[serde(rename = "type")]
+    kind: String,
+    title: String,
+    #[schema(minimum = 400)]
+    status: u16,
+    /// For a person, with what to do.
     detail: String,
-    extra: Map<String, Value>,
+    /// The resources that fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    candidates: Option<Vec<Target>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    refused: Option<Vec<Refusal>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    blockers: Option<Vec<Blocker>>,
+    /// The differences from the approved plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    changes: Option<Vec<String>>,
+    /// The oldest event that is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    oldest: Option<i64>,
+    /// The deletion that was accepted, and that its check refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(super) deletion_id: Option<String>,
 }
 
+#[derive(Debug)]
+pub(super) struct Problem(pub(super) Box<ProblemDocument>);
+
 impl Problem {
-    pub(super) fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
-        Self(Box::new(Parts {
-            status,
-            kind,
+    pub(super) fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
+        Self(Box::new(ProblemDocument {
+            kind: format!("urn:gone:problem:{kind}"),
+            title: kind.replace('-', " "),
+            status: status.as_u16(),
             detail: detail.into(),
-            extra: Map::new(),
+            ..ProblemDocument::default()
         }))
     }
 
@@ -59,11 +91,6 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
-    pub(super) fn with(mut self, member: &str, value: Value) -> Self {
-        self.0.extra.insert(member.to_owned(), value);
-        self
-    }
-
     /// Makes a problem of a failed query: what the engine cannot use is a parameter, so the status is 400.
     pub(super) fn of_query(error: ControlError) -> Self {
         match error {
@@ -73,75 +100,50 @@ impl Problem {
     }
 
     pub(super) fn document(&self) -> Value {
-        let Parts {
-            status,
-            kind,
-            detail,
-            extra,
-        } = &*self.0;
-        let mut document = json!({
-            "type": format!("urn:gone:problem:{kind}"),
-            "title": kind.replace('-', " "),
-            "status": status.as_u16(),
-            "detail": detail,
-        });
-        if let Value::Object(members) = &mut document {
-            members.extend(extra.clone());
-        }
-        document
+        json!(self.0)
     }
 }
 
 impl From<ControlError> for Problem {
     fn from(error: ControlError) -> Self {
-        let status = status_of(&error);
-        let problem = |kind, message| Self::new(status, kind, message);
+        let (status, kind) = status_and_type(&error);
+        let mut problem = Self::new(status, kind, error.to_string());
+        let members = &mut problem.0;
         match error {
-            ControlError::Usage { message } => problem("unprocessable", message),
-            ControlError::NotFound { message } => problem("not-found", message),
-            ControlError::Ambiguous {
-                message,
-                candidates,
-            } => problem("ambiguous", message).with("candidates", json!(candidates)),
-            ControlError::Auth { message } => problem("cloud-auth", message),
-            ControlError::Forbidden { message } => problem("forbidden", message),
-            ControlError::Unreachable { message } => problem("unreachable", message),
-            ControlError::Refused { message, refused } => {
-                let guarded = status == StatusCode::FORBIDDEN;
-                let blockers: Vec<_> = refused.iter().filter_map(|r| r.blocker.as_ref()).collect();
-                problem(if guarded { "guarded" } else { "blocked" }, message)
-                    .with("blockers", json!(blockers))
-                    .with("refused", json!(refused))
+            ControlError::Ambiguous { candidates, .. } => members.candidates = Some(candidates),
+            ControlError::Refused { refused, .. } => {
+                let blockers = refused.iter().filter_map(|refused| refused.blocker.clone());
+                members.blockers = Some(blockers.collect());
+                members.refused = Some(refused);
             }
-            ControlError::Drifted { message, changes } => {
-                problem("drifted", message).with("changes", json!(changes))
+            ControlError::Drifted { changes, .. } => members.changes = Some(changes),
+            // A plan that is no longer kept has no sequence number.
+            ControlError::Expired { oldest, .. } => {
+                members.oldest = Some(oldest).filter(|it| *it != 0)
             }
-            ControlError::Conflict { message } => problem("conflict", message),
-            ControlError::Expired { message, oldest } => match oldest {
-                // A plan that is no longer kept has no sequence.
-                0 => problem("expired", message),
-                oldest => problem("expired", message).with("oldest", json!(oldest)),
-            },
-            ControlError::Internal { message } => problem("internal", message),
+            _ => {}
         }
+        problem
     }
 }
 
-/// The status of each error of the control.
-pub(super) fn status_of(error: &ControlError) -> StatusCode {
+/// The status of each error of the control, and the end of its problem's type.
+pub(super) fn status_and_type(error: &ControlError) -> (StatusCode, &'static str) {
     match error {
-        ControlError::Usage { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-        ControlError::NotFound { .. } => StatusCode::NOT_FOUND,
-        ControlError::Ambiguous { .. }
-        | ControlError::Drifted { .. }
-        | ControlError::Conflict { .. } => StatusCode::CONFLICT,
-        ControlError::Auth { .. } => StatusCode::BAD_GATEWAY,
-        ControlError::Forbidden { .. } => StatusCode::FORBIDDEN,
-        ControlError::Unreachable { .. } => StatusCode::SERVICE_UNAVAILABLE,
-        ControlError::Refused { refused, .. } if is_guard(refused) => StatusCode::FORBIDDEN,
-        ControlError::Refused { .. } => StatusCode::CONFLICT,
-        ControlError::Expired { .. } => StatusCode::GONE,
-        ControlError::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        ControlError::Usage { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "unprocessable"),
+        ControlError::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
+        ControlError::Ambiguous { .. } => (StatusCode::CONFLICT, "ambiguous"),
+        ControlError::Drifted { .. } => (StatusCode::CONFLICT, "drifted"),
+        ControlError::Conflict { .. } => (StatusCode::CONFLICT, "conflict"),
+        ControlError::Auth { .. } => (StatusCode::BAD_GATEWAY, "cloud-auth"),
+        ControlError::Forbidden { .. } => (StatusCode::FORBIDDEN, "forbidden"),
+        ControlError::Unreachable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "unreachable"),
+        ControlError::Refused { refused, .. } if is_guard(refused) => {
+            (StatusCode::FORBIDDEN, "guarded")
+        }
+        ControlError::Refused { .. } => (StatusCode::CONFLICT, "blocked"),
+        ControlError::Expired { .. } => (StatusCode::GONE, "expired"),
+        ControlError::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
     }
 }
 
@@ -155,12 +157,10 @@ fn is_guard(refused: &[Refusal]) -> bool {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = (self.0.status, self.document().to_string()).into_response();
-        response.headers_mut().insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
-        response
+        let status = StatusCode::from_u16(self.0.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let json = [(header::CONTENT_TYPE, "application/problem+json")];
+        (status, json, self.document().to_string()).into_response()
     }
 }
 

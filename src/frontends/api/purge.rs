@@ -2,149 +2,131 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::routing::{MethodRouter, post};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::caller::Caller;
-use super::deletions::{Steering, step_id};
-use super::input::{self, Params, StrictJson};
+use super::deletions::{ByDeletion, ByStep};
+use super::input::{Limit, Query, StrictJson};
 use super::problem::Problem;
-use super::{Api, List};
-use crate::control::{Command, SiteStatus, query};
+use super::{Answer, Api, List, Taken, taken};
+use crate::control::{Command, query};
 use crate::domain::ladder::{Ladder, PurgeScope, Rung};
-use crate::domain::model::{KindName, Orphan, ResourceKey, Site, Tombstone};
+use crate::domain::model::{Deletion, Orphan, Step};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PurgeRequest {
     rung: Rung,
-    /// The short id of the deletion.
+    /// The deletion's short id: the last eight characters of its id.
     confirm: String,
+    /// For the audit.
     #[serde(default)]
     reason: String,
 }
 
-/// `GET /deletions/{id}/purge`: what is offered, what each rung does, and why others are not offered.
+/// What a rung did; only in the answer to a purge.
+#[derive(Serialize, ToSchema)]
+struct Purge {
+    rung: Rung,
+    /// Number of steps that were retried or abandoned.
+    moved: u64,
+    /// With `unpin`: the deletion of the resource that blocks this one.
+    unpinned_by: Option<String>,
+    /// With `runbook`: the manual steps.
+    runbook: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(super) struct PurgedDeletion {
+    #[serde(flatten)]
+    deletion: Deletion,
+    purge: Purge,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(super) struct PurgedStep {
+    #[serde(flatten)]
+    step: Step,
+    purge: Purge,
+}
+
+/// The rungs that are offered for what is stuck in a deletion (P3).
+///
+/// It says what each rung does, and why others are not offered.
+#[utoipa::path(get, path = "/deletions/{id}/purge", operation_id = "getLadder", tag = "purge", params(ByDeletion),
+    responses((status = 200, body = Ladder)))]
 pub(super) async fn of_deletion(
     State(api): State<Api>,
-    Path(id): Path<String>,
-) -> Result<Json<Ladder>, Problem> {
+    Path(ByDeletion { id }): Path<ByDeletion>,
+) -> Answer<Ladder> {
     api.ladder(PurgeScope::Deletion(id)).await
 }
 
-/// `GET /steps/{id}/purge`: the same of one step.
-pub(super) async fn of_step(
-    State(api): State<Api>,
-    Path(id): Path<String>,
-) -> Result<Json<Ladder>, Problem> {
-    api.ladder(PurgeScope::Step(step_id(&id)?)).await
+/// The rungs that are offered for a step (P3).
+#[utoipa::path(get, path = "/steps/{id}/purge", operation_id = "getStepLadder", tag = "purge", params(ByStep),
+    responses((status = 200, body = Ladder)))]
+pub(super) async fn of_step(State(api): State<Api>, Path(step): Path<ByStep>) -> Answer<Ladder> {
+    api.ladder(PurgeScope::Step(step.id()?)).await
 }
 
-/// `POST /deletions/{id}/purge` `{rung, confirm, reason}`: 202 and the deletion, with `purge`; 409 if
-/// the rung is not offered, and why.
+/// Take a rung for all that is stuck in a deletion; 409 if the rung is not offered, and why.
+#[utoipa::path(post, path = "/deletions/{id}/purge", operation_id = "purge", tag = "purge", params(ByDeletion),
+    request_body = PurgeRequest, responses((status = 202, body = PurgedDeletion)))]
 pub(super) async fn deletion(
     State(api): State<Api>,
     caller: Caller,
-    Path(id): Path<String>,
+    Path(ByDeletion { id }): Path<ByDeletion>,
     StrictJson(request): StrictJson<PurgeRequest>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
+) -> Taken<PurgedDeletion> {
     let id = api.deletion(id).await?.id;
-    let purge = api
-        .purge(PurgeScope::Deletion(id.clone()), caller, request)
-        .await?;
+    let what = PurgeScope::Deletion(id.clone());
+    let purge = api.purge(what, caller, request).await?;
     let deletion = api.deletion(id).await?;
-    Ok((StatusCode::ACCEPTED, with(json!(deletion), purge)))
+    taken(PurgedDeletion { deletion, purge })
 }
 
-/// `POST /steps/{id}/purge`: the same of one step.
+/// Take a rung for a step; 409 if the rung is not offered, and why.
+#[utoipa::path(post, path = "/steps/{id}/purge", operation_id = "purgeStep", tag = "purge", params(ByStep),
+    request_body = PurgeRequest, responses((status = 202, body = PurgedStep)))]
 pub(super) async fn step(
     State(api): State<Api>,
     caller: Caller,
-    Path(id): Path<String>,
+    Path(step): Path<ByStep>,
     StrictJson(request): StrictJson<PurgeRequest>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
-    let id = step_id(&id)?;
+) -> Taken<PurgedStep> {
+    let id = step.id()?;
     let purge = api.purge(PurgeScope::Step(id), caller, request).await?;
     let step = api.step(id).await?;
-    Ok((StatusCode::ACCEPTED, with(json!(step), purge)))
+    taken(PurgedStep { step, purge })
 }
 
-fn with(mut shown: Value, purge: Value) -> Json<Value> {
-    if let Value::Object(members) = &mut shown {
-        members.insert("purge".to_owned(), purge);
-    }
-    Json(shown)
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageParams {
+    /// `next` of the page before. One that no page gave is 400.
+    pub(super) cursor: Option<String>,
+    #[serde(default)]
+    pub(super) limit: Limit,
 }
 
-/// `GET /orphans`: the resources of abandoned steps, each read from its cloud now.
+/// The resources of abandoned steps; each is read from its cloud now.
+#[utoipa::path(get, path = "/orphans", operation_id = "listOrphans", tag = "views", params(PageParams),
+    responses((status = 200, body = List<Orphan>)))]
 pub(super) async fn orphans(
     State(api): State<Api>,
-    params: Params,
-) -> Result<Json<List<Orphan>>, Problem> {
-    let params = params.only(&["cursor", "limit"])?;
+    Query(params): Query<PageParams>,
+) -> Answer<List<Orphan>> {
     let orphans = query::Orphans {
-        cursor: params.cursor(),
-        limit: params.limit()?,
+        cursor: params.cursor,
+        limit: params.limit.0,
     };
     api.ask(orphans).await.map(List::json)
 }
 
-/// `POST /tombstones/{site}/{kind}/{id}/release`: 202 and the tombstone; 409 if the resource is not
-/// confirmed to exist, or a deletion works on it.
-pub(super) async fn release(
-    State(api): State<Api>,
-    caller: Caller,
-    Path((site, kind, id)): Path<(String, String, String)>,
-    StrictJson(steering): StrictJson<Steering>,
-) -> Result<(StatusCode, Json<Tombstone>), Problem> {
-    let key = ResourceKey {
-        site: input::site(&api, &site)?,
-        kind: KindName::new(&kind),
-        id,
-    };
-    let tombstone = query::Tombstones::of(key.clone());
-    let command = Command::Release { key: key.clone() };
-    api.steer(command, caller, steering).await?;
-    let released = api.ask(tombstone).await?.rows.into_iter().next();
-    released
-        .map(|row| (StatusCode::ACCEPTED, Json(row)))
-        .ok_or_else(|| Problem::not_found(format!("no tombstone of {key}")))
-}
-
-/// `POST /deployments/{name}/release`: 202 and its name; 409 if none of this name is on record.
-pub(super) async fn release_importer(
-    State(api): State<Api>,
-    caller: Caller,
-    Path(name): Path<String>,
-    StrictJson(steering): StrictJson<Steering>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
-    let command = Command::ReleaseImporter { name: name.clone() };
-    api.steer(command, caller, steering).await?;
-    Ok((StatusCode::ACCEPTED, Json(json!({"released": name}))))
-}
-
-/// `POST /sites/{site}/pause` and `/resume`: 202 and the site; 409 if it is so already.
-pub(super) fn steer_site(command: fn(Site) -> Command) -> MethodRouter<Api> {
-    post(
-        move |State(api): State<Api>,
-              caller: Caller,
-              Path(site): Path<String>,
-              StrictJson(steering): StrictJson<Steering>| async move {
-            let site = input::site(&api, &site)?;
-            api.steer(command(site.clone()), caller, steering).await?;
-            let sites = api.ask(query::Sites {}).await?;
-            let found: Option<SiteStatus> = sites.into_iter().find(|row| row.site == site);
-            found
-                .map(|row| (StatusCode::ACCEPTED, Json(row)))
-                .ok_or_else(|| Problem::not_found(format!("no site {site}")))
-        },
-    )
-}
-
 impl Api {
-    async fn ladder(&self, what: PurgeScope) -> Result<Json<Ladder>, Problem> {
+    async fn ladder(&self, what: PurgeScope) -> Answer<Ladder> {
         let ladder = self.ask(query::Ladder { what }).await?;
         Ok(Json(*ladder))
     }
@@ -154,17 +136,19 @@ impl Api {
         what: PurgeScope,
         caller: Caller,
         request: PurgeRequest,
-    ) -> Result<Value, Problem> {
+    ) -> Result<Purge, Problem> {
         let command = Command::Purge {
             what,
             rung: request.rung,
             confirm: request.confirm,
         };
-        let envelope = caller.asks(command, request.reason)?;
-        let purged = self.control.submit(envelope).await?.into_purged()?;
-        Ok(json!({
-            "rung": purged.rung, "moved": purged.moved, "unpinned_by": purged.deletion_id,
-            "runbook": purged.runbook,
-        }))
+        let receipt = self.submit(command, caller, request.reason).await?;
+        let purged = receipt.into_purged()?;
+        Ok(Purge {
+            rung: purged.rung,
+            moved: purged.moved,
+            unpinned_by: purged.deletion_id,
+            runbook: purged.runbook,
+        })
     }
 }

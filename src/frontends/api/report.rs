@@ -1,6 +1,5 @@
 //! A whole deletion: as a tree, and as a report with one line for each resource.
 
-use crate::control::query::if_found;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -9,14 +8,22 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use chrono::{DateTime, Utc};
 use futures_util::{StreamExt, stream};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
+use utoipa::ToSchema;
 
-use super::Api;
+use super::deletions::ByDeletion;
 use super::input::PAGE_ROWS_MAX;
 use super::problem::Problem;
+use super::{Answer, Api};
+use crate::control::query::if_found;
 use crate::control::{ControlError, query};
-use crate::domain::model::{Paged, Plan, Step};
+use crate::domain::model::{
+    Action, Blocker, DeletionState, Paged, Plan, PlanStep, Step, StepError, StepResource,
+    StepState, Target,
+};
 use crate::domain::report::Line;
 
 /// Most steps of a tree: both sides hold the whole document in memory, about 100 MiB at this size.
@@ -24,15 +31,65 @@ const TREE_STEPS_MAX: usize = 200_000;
 /// Common JSON parsers stop at 128 levels; a level of ours is two of theirs.
 const TREE_DEPTH_MAX: usize = 32;
 
-/// `GET /deletions/{id}/tree`: `{deletion_id, state, roots: [node], automatic: [], unset: []}`. A node
-/// is `{id, resource, action, state, …, children: [node]}`, its children what must go before it.
+/// A deletion with its steps, nested.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Tree {
+    deletion_id: String,
+    state: DeletionState,
+    targets: Vec<Target>,
+    roots: Vec<TreeNode>,
+    /// Removed by the cloud itself (N5).
+    automatic: Vec<PlanStep>,
+    /// Stay, and lose a reference (N2).
+    unset: Vec<PlanStep>,
+}
+
+/// A step in a tree: whole at its first place, and by its head alone wherever else another step waits for it.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+enum TreeNode {
+    Whole {
+        #[serde(flatten)]
+        head: NodeHead,
+        why: String,
+        attempts: u32,
+        next_attempt_at: Option<DateTime<Utc>>,
+        blockers: Vec<Blocker>,
+        last_error: Option<StepError>,
+        /// The steps that must go before it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(nullable = false, no_recursion)]
+        children: Option<Vec<TreeNode>>,
+        /// True instead of `children` where the steps below start roots of their own.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(nullable = false)]
+        truncated: Option<bool>,
+    },
+    Repeated {
+        #[serde(flatten)]
+        head: NodeHead,
+        /// Always true: the step is shown whole elsewhere.
+        repeated: bool,
+    },
+}
+
+#[derive(Serialize, ToSchema)]
+struct NodeHead {
+    id: i64,
+    resource: StepResource,
+    action: Action,
+    state: StepState,
+}
+
+/// The steps of a deletion, nested: the children of a step are the steps that must go before it.
 ///
-/// A step that several wait for is shown whole under the first and as `{id, resource, state,
-/// repeated: true}` under the others. What lies deeper than 32 levels starts a root of its own.
+/// What lies deeper than 32 levels starts a root of its own.
+#[utoipa::path(get, path = "/deletions/{id}/tree", operation_id = "getTree", tag = "deletions", params(ByDeletion),
+    responses((status = 200, body = Tree)))]
 pub(super) async fn tree(
     State(api): State<Api>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+    Path(ByDeletion { id }): Path<ByDeletion>,
+) -> Answer<Tree> {
     let deletion = api.deletion(id).await?;
     let mut steps = Vec::new();
     let mut cursor = None;
@@ -56,19 +113,19 @@ pub(super) async fn tree(
     }
     let frozen = api.frozen(&deletion.id).await?;
     let (automatic, unset) = frozen
-        .as_ref()
-        .map_or((&[][..], &[][..]), |plan| (&plan.automatic, &plan.unset));
-    Ok(Json(json!({
-        "deletion_id": deletion.id,
-        "state": deletion.state,
-        "targets": deletion.targets,
-        "roots": nested(&steps),
-        "automatic": automatic,
-        "unset": unset,
-    })))
+        .map(|plan| (plan.automatic.clone(), plan.unset.clone()))
+        .unwrap_or_default();
+    Ok(Json(Tree {
+        deletion_id: deletion.id,
+        state: deletion.state,
+        targets: deletion.targets,
+        roots: nested(&steps),
+        automatic,
+        unset,
+    }))
 }
 
-fn nested(steps: &[Step]) -> Vec<Value> {
+fn nested(steps: &[Step]) -> Vec<TreeNode> {
     let awaited: HashSet<i64> = steps.iter().flat_map(|s| s.depends_on.clone()).collect();
     let mut forest = Forest {
         by_id: steps.iter().map(|step| (step.id, step)).collect(),
@@ -92,45 +149,52 @@ struct Forest<'a> {
 }
 
 impl Forest<'_> {
-    fn node(&mut self, step: &Step, depth: usize) -> Value {
-        let mut node = json!({
-            "id": step.id,
-            "resource": step.resource,
-            "action": step.action,
-            "state": step.state,
-        });
+    fn node(&mut self, step: &Step, depth: usize) -> TreeNode {
+        let head = NodeHead {
+            id: step.id,
+            resource: step.resource.clone(),
+            action: step.action,
+            state: step.state,
+        };
         if !self.seen.insert(step.id) {
-            node["repeated"] = json!(true);
-            return node;
+            let repeated = true;
+            return TreeNode::Repeated { head, repeated };
         }
-        node["why"] = json!(step.why);
-        node["attempts"] = json!(step.attempts);
-        node["next_attempt_at"] = json!(step.next_attempt_at);
-        node["blockers"] = json!(step.blockers);
-        node["last_error"] = json!(step.last_error);
-        let before: Vec<&Step> = step
-            .depends_on
-            .iter()
+        let before = step.depends_on.iter();
+        let before: Vec<&Step> = before
             .filter_map(|id| self.by_id.get(id).copied())
             .collect();
-        if depth + 1 == TREE_DEPTH_MAX && !before.is_empty() {
-            node["truncated"] = json!(true);
-            return node;
+        let is_truncated = depth + 1 == TREE_DEPTH_MAX && !before.is_empty();
+        let children = (!is_truncated).then(|| {
+            let before = before.into_iter();
+            before.map(|step| self.node(step, depth + 1)).collect()
+        });
+        TreeNode::Whole {
+            head,
+            why: step.why.clone(),
+            attempts: step.attempts,
+            next_attempt_at: step.next_attempt_at,
+            blockers: step.blockers.clone(),
+            last_error: step.last_error.clone(),
+            children,
+            truncated: is_truncated.then_some(true),
         }
-        let children: Vec<Value> = before
-            .into_iter()
-            .map(|step| self.node(step, depth + 1))
-            .collect();
-        node["children"] = json!(children);
-        node
     }
 }
 
-/// `GET /deletions/{id}/report`: `{"data": [{message, resource: {name, id, kind, site}, action,
-/// status}]}`, at any time (N10), streamed; each line as [`Line`] says.
+/// A report, which is written as a stream.
+#[derive(ToSchema)]
+#[expect(dead_code)]
+struct ReportDocument {
+    data: Vec<Line>,
+}
+
+/// The outcome for each resource, at any time (N10).
+#[utoipa::path(get, path = "/deletions/{id}/report", operation_id = "getReport", tag = "deletions",
+    params(ByDeletion), responses((status = 200, body = ReportDocument)))]
 pub(super) async fn report(
     State(api): State<Api>,
-    Path(id): Path<String>,
+    Path(ByDeletion { id }): Path<ByDeletion>,
 ) -> Result<Response, Problem> {
     let deletion = api.deletion(id).await?;
     let frozen = api.frozen(&deletion.id).await?;

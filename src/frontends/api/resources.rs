@@ -1,39 +1,100 @@
 //! The resources that this deployment keeps itself, by kind.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
 use serde_json::Value;
+use url::form_urlencoded;
+use utoipa::{IntoParams, ToSchema};
 
 use super::caller::Caller;
-use super::deletions::accepted;
-use super::input::{Params, StrictJson};
+use super::deletions::{RequestedDeletion, accepted};
+use super::input::{self, StrictJson};
 use super::problem::Problem;
-use super::{Api, List};
+use super::purge::PageParams;
+use super::{Answer, Api, List};
 use crate::control::{Command, SiteSpec, TargetSpec, query};
 use crate::domain::model::PlanOptions;
 
-/// `GET /resources/{kind}`: a page of them, or those with a value in a field (`?network=ID@CLOUD/REGION`).
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct ByKind {
+    /// One of our own kinds, which this deployment keeps.
+    kind: String,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct ByResource {
+    /// One of our own kinds, which this deployment keeps.
+    kind: String,
+    /// The resource's id.
+    id: String,
+}
+
+/// A resource of our own kinds, with the fields of its kind.
+#[derive(ToSchema)]
+#[expect(dead_code)]
+struct Native {
+    id: String,
+    /// Grows when it is created again under the same id (M1).
+    incarnation: i64,
+    /// `ACTIVE` or `DELETING`.
+    status: String,
+    created_at: DateTime<Utc>,
+    updated_at: DateTime<Utc>,
+    #[schema(required = false)]
+    name: String,
+    #[schema(required = false)]
+    project_id: String,
+    #[schema(required = false)]
+    tags: Vec<String>,
+    #[serde(flatten)]
+    fields: BTreeMap<String, Value>,
+}
+
+/// Names of the parameters that are not fields.
+const PAGE_PARAMS: [&str; 2] = ["cursor", "limit"];
+
+/// The resources that this deployment keeps of a kind, or those with a value in a field.
+#[utoipa::path(get, path = "/resources/{kind}", operation_id = "listResources", tag = "resources",
+    params(ByKind, PageParams, ("fields" = Option<BTreeMap<String, String>>, Query, style = Form, explode,
+        description = "A field and its value, as `network=ID@prod/RegionOne`; also `id` and `name`.")),
+    responses((status = 200, body = List<Native>)))]
 pub(super) async fn list(
     State(api): State<Api>,
-    Path(kind): Path<String>,
-    params: Params,
-) -> Result<Json<List<Value>>, Problem> {
+    Path(ByKind { kind }): Path<ByKind>,
+    RawQuery(query): RawQuery,
+) -> Answer<List<Value>> {
+    let query = query.unwrap_or_default();
+    let pairs = form_urlencoded::parse(query.as_bytes());
+    let (page, fields): (Vec<_>, Vec<_>) =
+        pairs.partition(|(name, _)| PAGE_PARAMS.contains(&&**name));
+    let page: PageParams = input::parameters(page.into_iter())?;
+    let fields = fields.into_iter();
     let resources = query::Native {
         kind,
-        by: params.others(&["cursor", "limit"]),
-        cursor: params.cursor(),
-        limit: params.limit()?,
+        by: fields
+            .map(|(name, value)| (name.into_owned(), value.into_owned()))
+            .collect(),
+        cursor: page.cursor,
+        limit: page.limit.0,
     };
     api.ask(resources).await.map(List::json)
 }
 
-/// `GET /resources/{kind}/{id}`.
+/// One resource.
+#[utoipa::path(get, path = "/resources/{kind}/{id}", operation_id = "getResource", tag = "resources",
+    params(ByResource), responses((status = 200, body = Native)))]
 pub(super) async fn one(
     State(api): State<Api>,
-    Path((kind, id)): Path<(String, String)>,
-) -> Result<Json<Value>, Problem> {
+    Path(ByResource { kind, id }): Path<ByResource>,
+) -> Answer<Value> {
     let resource = query::Native {
         kind: kind.clone(),
         by: vec![("id".to_owned(), id.clone())],
@@ -48,46 +109,58 @@ pub(super) async fn one(
         .ok_or_else(|| Problem::not_found(format!("there is no {kind} {id}")))
 }
 
-/// `POST /resources/{kind}`: 201 and the resource; 409 if its id is taken or being deleted, or a
-/// resource that it refers to is being deleted or does not exist.
+const BODY: &str = "`id`, `name`, `project_id`, `tags` and the fields of its kind. A reference is an id, or `ID@SITE`.";
+
+/// Keep a new resource.
+///
+/// 409 if its id is taken or being deleted (M2), or it refers to a resource that is being deleted or does not
+/// exist (G10).
+#[utoipa::path(post, path = "/resources/{kind}", operation_id = "createResource", tag = "resources",
+    params(ByKind), request_body(content = Object, description = BODY),
+    responses((status = 201, body = Native, description = "Created.")))]
 pub(super) async fn create(
     State(api): State<Api>,
     caller: Caller,
-    Path(kind): Path<String>,
+    Path(ByKind { kind }): Path<ByKind>,
     StrictJson(body): StrictJson<Value>,
 ) -> Result<Response, Problem> {
     let command = Command::Create {
         kind: kind.clone(),
         body,
     };
-    let row = api.write_own(command, caller).await?;
+    let receipt = api.submit(command, caller, String::new()).await?;
+    let row = receipt.into_resource()?;
     let id = row.get("id").and_then(Value::as_str).unwrap_or_default();
-    let location = format!("/api/v1/resources/{kind}/{id}");
-    Ok((
-        StatusCode::CREATED,
-        [(header::LOCATION, location)],
-        Json(row),
-    )
-        .into_response())
+    let location = [(header::LOCATION, format!("/api/v1/resources/{kind}/{id}"))];
+    Ok((StatusCode::CREATED, location, Json(row)).into_response())
 }
 
-/// `PATCH /resources/{kind}/{id}`: the fields that the body names; null takes one away.
+/// Change the fields that the body names; null takes one away.
+#[utoipa::path(patch, path = "/resources/{kind}/{id}", operation_id = "updateResource", tag = "resources",
+    params(ByResource), request_body(content = Object, description = BODY),
+    responses((status = 200, body = Native)))]
 pub(super) async fn update(
     State(api): State<Api>,
     caller: Caller,
-    Path((kind, id)): Path<(String, String)>,
+    Path(ByResource { kind, id }): Path<ByResource>,
     StrictJson(body): StrictJson<Value>,
-) -> Result<Json<Value>, Problem> {
+) -> Answer<Value> {
     let command = Command::Update { kind, id, body };
-    api.write_own(command, caller).await.map(Json)
+    let receipt = api.submit(command, caller, String::new()).await?;
+    Ok(Json(receipt.into_resource()?))
 }
 
-/// `DELETE /resources/{kind}/{id}`: 202 and the deletion, which handles referrers as the kinds say;
-/// 409 with its blockers.
+/// Delete a resource; the kinds say what happens to the resources that refer to it.
+///
+/// The answer means that the request is durable; `Location` is the deletion's path. A check that ended with a
+/// refusal before the answer is 409 with its blockers.
+#[utoipa::path(delete, path = "/resources/{kind}/{id}", operation_id = "deleteResource", tag = "resources",
+    params(ByResource), responses((status = 202, body = RequestedDeletion,
+        headers(("Location", description = "The deletion's path.")))))]
 pub(super) async fn delete(
     State(api): State<Api>,
     caller: Caller,
-    Path((kind, id)): Path<(String, String)>,
+    Path(ByResource { kind, id }): Path<ByResource>,
 ) -> Result<Response, Problem> {
     let command = Command::Delete {
         targets: vec![TargetSpec {
@@ -102,11 +175,4 @@ pub(super) async fn delete(
     };
     let envelope = caller.asks(command, String::new())?;
     accepted(&api, envelope).await
-}
-
-impl Api {
-    async fn write_own(&self, command: Command, caller: Caller) -> Result<Value, Problem> {
-        let envelope = caller.asks(command, String::new())?;
-        Ok(self.control.submit(envelope).await?.into_resource()?)
-    }
 }

@@ -3,144 +3,305 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
 
-use super::input::{self, Params};
+use super::deletions::{Steer, Steering};
+use super::input::{Age, Limit, Query};
 use super::problem::Problem;
-use super::{Api, List};
-use crate::control::{DeploymentStatus, GateStatus, SiteStatus, query};
+use super::{Answer, Api, List, Taken, taken};
+use crate::control::{Command, DeploymentStatus, GateStatus, SiteStatus, query};
 use crate::domain::attention::CauseGroup;
 use crate::domain::model::{
-    Deletion, DeletionState, KindName, ResourceKey, Step, StepState, Tombstone,
+    Actor, Deletion, DeletionState, KindName, Phase, ResourceKey, Site, Step, StepState, Tombstone,
 };
 
 /// Default minimum age of `GET /stuck`: somebody may still be working on younger deletions (T10).
-const STUCK_SINCE: chrono::Duration = chrono::Duration::hours(24);
+const STUCK_SINCE: Age = Age::hours(24);
 
-/// `GET /stuck`: deletions that wait for a person, requested longer ago than `older_than`; `0s` for
-/// all (T10).
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ViewParams {
+    older_than: Option<Age>,
+    site: Option<Site>,
+    kind: Option<KindName>,
+    /// `next` of the page before. One that no page gave is 400.
+    cursor: Option<String>,
+    #[serde(default)]
+    limit: Limit,
+}
+
+/// Deletions that wait for a person (T10).
+///
+/// They were requested at least 24 h ago, unless `older_than` says otherwise; `0s` lists all.
+#[utoipa::path(get, path = "/stuck", operation_id = "listStuck", tag = "views", params(ViewParams),
+    responses((status = 200, body = List<Deletion>)))]
 pub(super) async fn stuck(
     State(api): State<Api>,
-    params: Params,
-) -> Result<Json<List<Deletion>>, Problem> {
-    let known = ["older_than", "site", "kind", "cursor", "limit"];
-    let params = params.only(&known)?;
-    let older_than = match params.before(&api, "older_than")? {
-        Some(time) => time,
-        None => api.clock.now() - STUCK_SINCE,
-    };
+    Query(params): Query<ViewParams>,
+) -> Answer<List<Deletion>> {
     let deletions = query::Deletions {
         states: vec![DeletionState::Stuck],
-        site: params.site(&api)?,
-        kind: params.kind(),
-        older_than: Some(older_than),
-        cursor: params.cursor(),
-        limit: params.limit()?,
+        site: api.site(params.site)?,
+        kind: params.kind,
+        older_than: Some(api.before(params.older_than.unwrap_or(STUCK_SINCE))),
+        cursor: params.cursor,
+        limit: params.limit.0,
     };
     api.ask(deletions).await.map(List::json)
 }
 
-/// `GET /causes`: all on one page, the largest first.
-pub(super) async fn causes(
+/// The retry queue: blocked steps, with their attempts, blockers and next attempt (I2).
+#[utoipa::path(get, path = "/gc", operation_id = "listCollected", tag = "views", params(ViewParams),
+    responses((status = 200, body = List<Step>)))]
+pub(super) async fn retry_queue(
     State(api): State<Api>,
-    params: Params,
-) -> Result<Json<List<CauseGroup>>, Problem> {
-    params.only(&[])?;
-    api.ask(query::Causes::default()).await.map(List::whole)
-}
-
-/// `GET /gc`: blocked steps, with their attempts, blockers and next attempt (I2).
-pub(super) async fn collector(
-    State(api): State<Api>,
-    params: Params,
-) -> Result<Json<List<Step>>, Problem> {
-    let known = ["site", "kind", "older_than", "cursor", "limit"];
-    let params = params.only(&known)?;
+    Query(params): Query<ViewParams>,
+) -> Answer<List<Step>> {
     let steps = query::Steps {
         states: vec![StepState::Blocked],
-        site: params.site(&api)?,
-        kind: params.kind(),
-        older_than: params.before(&api, "older_than")?,
-        cursor: params.cursor(),
-        limit: params.limit()?,
+        site: api.site(params.site)?,
+        kind: params.kind,
+        older_than: params.older_than.map(|age| api.before(age)),
+        cursor: params.cursor,
+        limit: params.limit.0,
         ..query::Steps::default()
     };
     api.ask(steps).await.map(List::json)
 }
 
-/// `GET /sites`: all of them on one page.
+/// A list that is always whole, on one page, takes no parameters.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoParams {}
+
+/// The steps that need a person, by the cause why they do not move; the largest group first.
+#[utoipa::path(get, path = "/causes", operation_id = "listCauses", tag = "steps",
+    responses((status = 200, body = List<CauseGroup>)))]
+pub(super) async fn causes(
+    State(api): State<Api>,
+    Query(NoParams {}): Query<NoParams>,
+) -> Answer<List<CauseGroup>> {
+    api.ask(query::Causes::default()).await.map(List::whole)
+}
+
+/// All sites.
+#[utoipa::path(get, path = "/sites", operation_id = "listSites", tag = "sites",
+    responses((status = 200, body = List<SiteStatus>)))]
 pub(super) async fn sites(
     State(api): State<Api>,
-    params: Params,
-) -> Result<Json<List<SiteStatus>>, Problem> {
-    params.only(&[])?;
+    Query(NoParams {}): Query<NoParams>,
+) -> Answer<List<SiteStatus>> {
     api.ask(query::Sites {}).await.map(List::whole)
 }
 
-/// `GET /gates`: all of them on one page.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct BySite {
+    /// `CLOUD/REGION`, percent-encoded: `prod%2FRegionOne`.
+    #[param(value_type = String)]
+    site: Site,
+}
+
+/// Send nothing to a site until it is resumed; 409 if it is paused already.
+#[utoipa::path(post, path = "/sites/{site}/pause", operation_id = "pauseSite", tag = "sites", params(BySite),
+    request_body = Option<Steering>, responses((status = 202, body = SiteStatus)))]
+pub(super) async fn pause_site(Path(it): Path<BySite>, steer: Steer) -> Taken<SiteStatus> {
+    steer
+        .site(it.site, |site| Command::PauseSite { site })
+        .await
+}
+
+/// Continue with a paused site.
+#[utoipa::path(post, path = "/sites/{site}/resume", operation_id = "resumeSite", tag = "sites", params(BySite),
+    request_body = Option<Steering>, responses((status = 202, body = SiteStatus)))]
+pub(super) async fn resume_site(Path(it): Path<BySite>, steer: Steer) -> Taken<SiteStatus> {
+    steer
+        .site(it.site, |site| Command::ResumeSite { site })
+        .await
+}
+
+impl Steer {
+    async fn site(self, site: Site, command: fn(Site) -> Command) -> Taken<SiteStatus> {
+        self.api.site(Some(site.clone()))?;
+        let api = self.submit(command(site.clone())).await?;
+        let sites = api.ask(query::Sites {}).await?;
+        match sites.into_iter().find(|row| row.site == site) {
+            Some(row) => taken(row),
+            None => Err(Problem::not_found(format!("no site {site}"))),
+        }
+    }
+}
+
+/// All gates, with what they did with their requests since they opened.
+#[utoipa::path(get, path = "/gates", operation_id = "listGates", tag = "sites",
+    responses((status = 200, body = List<GateStatus>)))]
 pub(super) async fn gates(
     State(api): State<Api>,
-    params: Params,
-) -> Result<Json<List<GateStatus>>, Problem> {
-    params.only(&[])?;
+    Query(NoParams {}): Query<NoParams>,
+) -> Answer<List<GateStatus>> {
     api.ask(query::Gates {}).await.map(List::whole)
 }
 
-/// `GET /deployments`: all of them on one page; none where this engine is not a deployment.
+/// All deployments that refer to this one, and those that it refers to; none where this engine is no deployment.
+#[utoipa::path(get, path = "/deployments", operation_id = "listDeployments", tag = "deployments",
+    responses((status = 200, body = List<DeploymentStatus>)))]
 pub(super) async fn deployments(
     State(api): State<Api>,
-    params: Params,
-) -> Result<Json<List<DeploymentStatus>>, Problem> {
-    params.only(&[])?;
+    Query(NoParams {}): Query<NoParams>,
+) -> Answer<List<DeploymentStatus>> {
     api.ask(query::Deployments {}).await.map(List::whole)
 }
 
-/// `GET /audit`: oldest first. `next` is null only on an empty page.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct ByName {
+    /// The name of a deployment on record, percent-encoded.
+    name: String,
+}
+
+/// The release of a deployment.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Released {
+    /// The deployment's name.
+    released: String,
+}
+
+/// Wait no more for the clearance of a deployment that is gone for good; references that it still has may dangle.
+///
+/// 409 if none of this name is on record.
+#[utoipa::path(post, path = "/deployments/{name}/release", operation_id = "releaseDeployment", tag = "deployments",
+    params(ByName), request_body = Option<Steering>, responses((status = 202, body = Released)))]
+pub(super) async fn release_importer(
+    Path(ByName { name }): Path<ByName>,
+    steer: Steer,
+) -> Taken<Released> {
+    let command = Command::ReleaseImporter { name: name.clone() };
+    steer.submit(command).await?;
+    taken(Released { released: name })
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AuditParams {
+    /// `next` of the page before. One that no page gave is 400.
+    #[param(value_type = Option<String>)]
+    cursor: Option<i64>,
+}
+
+/// A row of the audit, which the ledger writes as JSON.
+#[derive(ToSchema)]
+#[expect(dead_code)]
+struct AuditRow {
+    seq: i64,
+    at: DateTime<Utc>,
+    actor: Actor,
+    action: String,
+    target: String,
+    reason: String,
+    /// The details of the action.
+    detail: Value,
+    /// SHA-256 over the previous hash and this row: the rows form a chain (P6).
+    hash: String,
+}
+
+/// The audit: who did what, oldest first.
+///
+/// `next` is null only on an empty page.
+#[utoipa::path(get, path = "/audit", operation_id = "listAudit", tag = "views", params(AuditParams),
+    responses((status = 200, body = List<AuditRow>)))]
 pub(super) async fn audit(
     State(api): State<Api>,
-    params: Params,
-) -> Result<Json<List<Value>>, Problem> {
-    let params = params.only(&["cursor"])?;
-    let after = params.number("cursor")?.unwrap_or_default();
+    Query(params): Query<AuditParams>,
+) -> Answer<List<Value>> {
+    let after = params.cursor.unwrap_or_default();
     let items = api.ask(query::Audit { after }).await?;
     let next = items.last().and_then(|row| row["seq"].as_i64());
     let next = next.map(|seq| seq.to_string());
     Ok(Json(List { items, next }))
 }
 
-/// `GET /tombstones`: for other engines' filters (I8).
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TombstoneParams {
+    site: Option<Site>,
+    kind: Option<KindName>,
+    /// Also several, separated by commas.
+    #[serde(default)]
+    #[param(style = Form, explode = false)]
+    phase: Vec<Phase>,
+    /// The resource's id.
+    id: Option<String>,
+    /// `next` of the page before. One that no page gave is 400.
+    cursor: Option<String>,
+    #[serde(default)]
+    limit: Limit,
+}
+
+/// The tombstones of what is being or was deleted, for other engines' filters (I8).
+#[utoipa::path(get, path = "/tombstones", operation_id = "listTombstones", tag = "tombstones",
+    params(TombstoneParams), responses((status = 200, body = List<Tombstone>)))]
 pub(super) async fn tombstones(
     State(api): State<Api>,
-    params: Params,
-) -> Result<Json<List<Tombstone>>, Problem> {
-    let known = ["site", "kind", "phase", "id", "cursor", "limit"];
-    let params = params.only(&known)?;
+    Query(params): Query<TombstoneParams>,
+) -> Answer<List<Tombstone>> {
     let tombstones = query::Tombstones {
-        site: params.site(&api)?,
-        kind: params.kind(),
-        phases: params.words("phase")?,
-        id: params.text("id").map(str::to_owned),
-        cursor: params.cursor(),
-        limit: params.limit()?,
+        site: api.site(params.site)?,
+        kind: params.kind,
+        phases: params.phase,
+        id: params.id,
+        cursor: params.cursor,
+        limit: params.limit.0,
     };
     api.ask(tombstones).await.map(List::json)
 }
 
-/// `GET /tombstones/{site}/{kind}/{id}`, each part percent-encoded (`prod%2FRegionOne`).
-pub(super) async fn tombstone(
-    State(api): State<Api>,
-    Path((site, kind, id)): Path<(String, String, String)>,
-) -> Result<Json<Tombstone>, Problem> {
-    let key = ResourceKey {
-        site: input::site(&api, &site)?,
-        kind: KindName::new(&kind),
-        id: id.clone(),
-    };
-    let found = api.ask(query::Tombstones::of(key)).await?;
-    found
-        .rows
-        .into_iter()
-        .next()
-        .map(Json)
-        .ok_or_else(|| Problem::not_found(format!("no tombstone of {kind}/{id}@{site}")))
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct ByKey {
+    /// `CLOUD/REGION`, percent-encoded: `prod%2FRegionOne`.
+    #[param(value_type = String)]
+    site: Site,
+    /// As the kinds files name it: `network`.
+    #[param(value_type = String)]
+    kind: KindName,
+    /// The resource's id, percent-encoded.
+    id: String,
+}
+
+/// One tombstone.
+#[utoipa::path(get, path = "/tombstones/{site}/{kind}/{id}", operation_id = "getTombstone", tag = "tombstones",
+    params(ByKey), responses((status = 200, body = Tombstone)))]
+pub(super) async fn tombstone(State(api): State<Api>, Path(by): Path<ByKey>) -> Answer<Tombstone> {
+    let key = api.key(by)?;
+    api.tombstone(key).await.map(Json)
+}
+
+/// Show a resource again that exists although it has a tombstone.
+///
+/// 409 if the resource is not confirmed to exist, or a deletion works on it.
+#[utoipa::path(post, path = "/tombstones/{site}/{kind}/{id}/release", operation_id = "release", tag = "tombstones",
+    params(ByKey), request_body = Option<Steering>, responses((status = 202, body = Tombstone)))]
+pub(super) async fn release(Path(by): Path<ByKey>, steer: Steer) -> Taken<Tombstone> {
+    let key = steer.api.key(by)?;
+    let api = steer.submit(Command::Release { key: key.clone() }).await?;
+    taken(api.tombstone(key).await?)
+}
+
+impl Api {
+    fn key(&self, ByKey { site, kind, id }: ByKey) -> Result<ResourceKey, Problem> {
+        self.site(Some(site.clone()))?;
+        Ok(ResourceKey { site, kind, id })
+    }
+
+    async fn tombstone(&self, key: ResourceKey) -> Result<Tombstone, Problem> {
+        let found = self.ask(query::Tombstones::of(key.clone())).await?;
+        let first = found.rows.into_iter().next();
+        first.ok_or_else(|| Problem::not_found(format!("no tombstone of {key}")))
+    }
 }
