@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use url::form_urlencoded;
 
 use super::deletions::{DELETIONS, actor};
+use super::page::with_pairs;
 use super::pass::{Whole, empty, streamed};
 use super::refusal::{Refusal, name_deletion, refused};
 use super::rights::Caller;
@@ -314,14 +315,8 @@ impl Gate {
         let calls = kind.and_then(Kind::calls_of::<RestCalls>);
         let own = calls.and_then(|calls| calls.in_use_type(None));
         let said = said.filter(|said| !said.is_empty());
-        Refusal {
-            deletion,
-            ..Refusal::new(
-                StatusCode::CONFLICT,
-                said.or(own).unwrap_or("InUse"),
-                message,
-            )
-        }
+        let kind = said.or(own).unwrap_or("InUse");
+        Refusal::new(StatusCode::CONFLICT, kind, message).by(deletion)
     }
 
     fn no_content(&self, id: &str) -> Response<Out> {
@@ -388,14 +383,10 @@ fn flag(uri: &Uri, name: &str) -> Result<Option<bool>, Refusal> {
 
 /// Removes parameters that the service does not know.
 fn without(uri: &Uri, names: &[&str]) -> Uri {
-    let query = uri.query().unwrap_or_default();
-    let kept: Vec<&str> = query
-        .split('&')
-        .filter(|pair| !names.contains(&pair.split('=').next().unwrap_or_default()))
-        .collect();
-    let path = match kept.is_empty() {
-        true => uri.path().to_owned(),
-        false => format!("{}?{}", uri.path(), kept.join("&")),
+    let Some(query) = uri.query() else {
+        return uri.clone();
     };
-    path.parse().unwrap_or_else(|_| uri.clone())
+    let is_known = |pair: &&str| !names.contains(&pair.split('=').next().unwrap_or_default());
+    let kept = query.split('&').filter(is_known);
+    with_pairs(uri, &kept.collect::<Vec<_>>())
 }

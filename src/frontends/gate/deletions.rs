@@ -36,7 +36,7 @@ impl Gate {
         };
         let unknown = || {
             let message = format!("deletion {} could not be found.", escape(id));
-            Refusal::new(StatusCode::NOT_FOUND, "HTTPNotFound", message)
+            Refusal::of(StatusCode::NOT_FOUND, message)
         };
         if id.contains('/') {
             return Err(unknown());

@@ -1,5 +1,7 @@
 //! One page of a list as a service shows it, and the fields that a client asked for.
 
+use std::borrow::Borrow;
+
 use bytes::Bytes;
 use http::Uri;
 use http::uri::PathAndQuery;
@@ -54,8 +56,8 @@ impl Direction {
 impl Page {
     /// Splits the text of a page into the page and its rows as the service sent them. None if it is not a page.
     pub(super) fn split(text: &Bytes, items: &str) -> Option<(Self, Vec<Bytes>)> {
-        let (json, rows) = rows::split(text, items)?;
-        let to = |rel: &str| link_of(&json, rel).and_then(|link| path_of(&link));
+        let (mut json, rows) = rows::split(text, items)?;
+        let mut to = |rel: &str| link_of(&mut json, rel).and_then(|link| path_of(link));
         let (next, previous) = (to(NEXT), to(PREVIOUS));
         let page = Self {
             size: rows.len(),
@@ -112,7 +114,7 @@ impl Page {
                 *link = without_query(link, "fields", field);
             }
             for (key, value) in asked.left_out() {
-                *link = with_pair(link, key, value);
+                *link = with_pair(link, key, value, |_| true);
             }
         }
     }
@@ -140,31 +142,16 @@ impl Page {
 
     /// Sets the marker of a link; without a marker, removes the link.
     fn name(&mut self, rel: &str, marker: Option<&str>) {
-        let object = &mut self.json;
-        match (marker, object.get_mut(rel)) {
-            (Some(marker), Some(Value::String(link))) => {
-                *link = with_query(link, "marker", marker);
-                return;
-            }
-            (None, Some(_)) => {
-                object.remove(rel);
-                return;
-            }
-            (_, _) => {}
-        }
-        let links = object
-            .iter_mut()
-            .find(|(key, _)| key.ends_with("_links"))
-            .and_then(|(_, links)| links.as_array_mut());
-        let Some(links) = links else { return };
-        let is_this = |link: &Value| link.get("rel").and_then(Value::as_str) == Some(rel);
         match marker {
-            None => links.retain(|link| !is_this(link)),
             Some(marker) => {
-                let found = links.iter_mut().find(|link| is_this(link));
-                if let Some(Value::String(link)) = found.and_then(|link| link.get_mut("href")) {
+                if let Some(link) = link_of(&mut self.json, rel) {
                     *link = with_query(link, "marker", marker);
                 }
+            }
+            None => {
+                self.json.remove(rel);
+                let links = links_of(&mut self.json).into_iter();
+                links.for_each(|links| links.retain(|link| !is_to(link, rel)));
             }
         }
     }
@@ -194,16 +181,27 @@ const NEXT: &str = "next";
 const PREVIOUS: &str = "previous";
 
 /// Returns Glance's `next`, or a link of Neutron's and Octavia's.
-fn link_of(object: &Map<String, Value>, rel: &str) -> Option<String> {
-    if let Some(Value::String(link)) = object.get(rel) {
-        return Some(link.clone());
+fn link_of<'p>(page: &'p mut Map<String, Value>, rel: &str) -> Option<&'p mut String> {
+    let link = match page.contains_key(rel) {
+        true => page.get_mut(rel)?,
+        false => {
+            let mut links = links_of(page)?.iter_mut();
+            links.find(|link| is_to(link, rel))?.get_mut("href")?
+        }
+    };
+    match link {
+        Value::String(link) => Some(link),
+        _ => None,
     }
-    let mut links = object.iter().filter(|(key, _)| key.ends_with("_links"));
-    let links = links.find_map(|(_, links)| links.as_array())?;
-    let link = links
-        .iter()
-        .find(|link| link.get("rel").and_then(Value::as_str) == Some(rel))?;
-    link.get("href")?.as_str().map(str::to_owned)
+}
+
+fn links_of(page: &mut Map<String, Value>) -> Option<&mut Vec<Value>> {
+    let mut links = page.iter_mut().filter(|(key, _)| key.ends_with("_links"));
+    links.find_map(|(_, links)| links.as_array_mut())
+}
+
+fn is_to(link: &Value, rel: &str) -> bool {
+    link.get("rel").and_then(Value::as_str) == Some(rel)
 }
 
 fn path_of(link: &str) -> Option<String> {
@@ -211,18 +209,26 @@ fn path_of(link: &str) -> Option<String> {
     uri.path_and_query().map(|path| path.as_str().to_owned())
 }
 
-/// Returns the link with this parameter set to this value.
-pub(super) fn with_query(link: &str, key: &str, value: &str) -> String {
-    let (path, query) = link.split_once('?').unwrap_or((link, ""));
-    let kept = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name != key);
-    let mut pairs = form_urlencoded::Serializer::new(String::new());
-    pairs.extend_pairs(kept).append_pair(key, value);
-    format!("{path}?{}", pairs.finish())
+/// Returns the URI with these pairs as its query.
+pub(super) fn with_pairs<P: Borrow<str>>(uri: &Uri, pairs: &[P]) -> Uri {
+    let path = match pairs {
+        [] => uri.path().to_owned(),
+        pairs => format!("{}?{}", uri.path(), pairs.join("&")),
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = PathAndQuery::try_from(path).ok().or(parts.path_and_query);
+    Uri::from_parts(parts).unwrap_or_else(|_| uri.clone())
 }
 
-fn with_pair(link: &str, key: &str, value: &str) -> String {
+/// Returns the link with this parameter set to this value.
+pub(super) fn with_query(link: &str, key: &str, value: &str) -> String {
+    with_pair(link, key, value, |name| name != key)
+}
+
+/// Appends a pair to those pairs of a link that are kept by name.
+fn with_pair(link: &str, key: &str, value: &str, keeps: impl Fn(&str) -> bool) -> String {
     let (path, query) = link.split_once('?').unwrap_or((link, ""));
-    let kept = form_urlencoded::parse(query.as_bytes());
+    let kept = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| keeps(name));
     let mut pairs = form_urlencoded::Serializer::new(String::new());
     pairs.extend_pairs(kept).append_pair(key, value);
     format!("{path}?{}", pairs.finish())
@@ -316,13 +322,7 @@ impl PageRequest {
         let kept = query.filter(|pair| !pair.is_empty() && !is_left_out(pair));
         let added = self.missing.iter().map(|field| format!("fields={field}"));
         let query: Vec<String> = kept.map(str::to_owned).chain(added).collect();
-        let path = match query.is_empty() {
-            true => uri.path().to_owned(),
-            false => format!("{}?{}", uri.path(), query.join("&")),
-        };
-        let mut parts = uri.clone().into_parts();
-        parts.path_and_query = PathAndQuery::try_from(path).ok().or(parts.path_and_query);
-        Uri::from_parts(parts).unwrap_or_else(|_| uri.clone())
+        with_pairs(uri, &query)
     }
 
     /// Whether the gate must rewrite the answer before the client can use it.

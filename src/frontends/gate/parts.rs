@@ -14,9 +14,11 @@ use serde_json::Value;
 use super::Gate;
 use super::refusal::Refusal;
 use super::route::Named;
+use super::rules::{Asker, Operation, Ruling};
 use crate::cloud::openstack::{CallError, FilterValues, ListRequest, RestCalls, item_in};
 use crate::domain::kinds::{Bond, Kind};
 use crate::domain::model::{KindName, Phase};
+use crate::domain::text::escape;
 
 /// Length of the longest chain of parts: a rule of a policy of a listener of a balancer.
 const LEVELS_MAX: usize = 5;
@@ -81,6 +83,108 @@ impl Gate {
         }
         self.climb(next, bond, &mut wholes).await?;
         Ok(wholes)
+    }
+
+    /// Does the same for one resource.
+    pub(super) async fn whole_of(
+        &self,
+        named: &Named,
+        bond: Bond,
+    ) -> Result<Option<Named>, Refusal> {
+        let wholes = self.wholes_of(std::slice::from_ref(named), bond).await?;
+        Ok(wholes.into_iter().next().flatten())
+    }
+
+    /// Guards the resources in a request that have no tombstone but may be parts: they are refused as their
+    /// parent is (N9, T20). If the deletion waits until a person detaches its blockers, detaching is allowed.
+    pub(super) async fn guard_parts(
+        &self,
+        head: &request::Parts,
+        mut referred: Vec<Named>,
+        asker: Asker,
+        detaches: bool,
+    ) -> Result<(), Refusal> {
+        referred.retain(|named| {
+            self.phase(&named.kind, &named.id).is_none()
+                && self.may_go_along(&named.kind, Bond::Child)
+        });
+        if referred.is_empty() {
+            return Ok(());
+        }
+        self.authenticate(head).await?;
+        let wholes = self.wholes_of(&referred, Bond::Child).await?;
+        for (named, whole) in referred.iter().zip(wholes) {
+            let Some(whole) = whole else { continue };
+            if detaches && !self.cascades(&whole).await {
+                continue;
+            }
+            if self.ruled(head, &whole, asker, Operation::Refer).await? != Ruling::Pass {
+                self.caller(head).await?;
+                if self.sees(head, named).await? {
+                    return Err(self.goes_along(named, &whole).await);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does the same for a DELETE of a resource without a tombstone of its own.
+    pub(super) async fn guard_delete_of_part(
+        &self,
+        head: &request::Parts,
+        named: &Named,
+        asker: Asker,
+    ) -> Result<(), Refusal> {
+        if self.phase(&named.kind, &named.id).is_some()
+            || !self.may_go_along(&named.kind, Bond::Child)
+        {
+            return Ok(());
+        }
+        self.authenticate(head).await?;
+        let Some(whole) = self.whole_of(named, Bond::Child).await? else {
+            return Ok(());
+        };
+        // A deletion that waits until its dependents are gone takes none of them along.
+        if !self.cascades(&whole).await {
+            return Ok(());
+        }
+        match self.ruled(head, &whole, asker, Operation::Delete).await? {
+            Ruling::Pass => Ok(()),
+            Ruling::NotFound => Err(self.not_found(named).await),
+            Ruling::Conflict | Ruling::UnderWay | Ruling::BeingChecked | Ruling::ShowDeleting => {
+                self.caller(head).await?;
+                match self.sees(head, named).await? {
+                    true => Err(self.goes_along(named, &whole).await),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Whether the deletion of a resource cascades; assumed if it cannot be read.
+    async fn cascades(&self, named: &Named) -> bool {
+        let Some(id) = self.deletion_of(named).await else {
+            return true;
+        };
+        let deletion = self.read_deletion(&id).await;
+        deletion.map_or(true, |deletion| deletion.options.cascade)
+    }
+
+    async fn goes_along(&self, named: &Named, whole: &Named) -> Refusal {
+        if named == whole {
+            return self.being_deleted(&self.site, whole).await;
+        }
+        let deletion = self.deletion_of(whole).await;
+        let by = deletion.as_deref().unwrap_or("(unknown)");
+        let message = format!(
+            "{} {} goes along with {} {}, which is being deleted by deletion {by}; nothing may change it \
+             or refer to it any more.",
+            named.kind,
+            escape(&named.id),
+            whole.kind,
+            escape(&whole.id),
+        );
+        Refusal::being_deleted(message, deletion)
     }
 
     /// Looks up rows, level by level, until all parents are known.
@@ -249,15 +353,5 @@ impl Gate {
              that is being deleted; send the request again later",
             kind.service, kind.name
         )))
-    }
-
-    /// Refuses a request without a valid token before the gate looks anything up.
-    pub(super) async fn is_known(&self, head: &request::Parts) -> Result<(), Refusal> {
-        match self.is_vouched_for(head).await? {
-            true => Ok(()),
-            false => Err(Refusal::unauthorized(
-                "the request needs a token that Keystone knows",
-            )),
-        }
     }
 }

@@ -143,8 +143,7 @@ impl Gate {
             Ok(Err(error)) => return Err(self.no_answer(&error)),
             Err(_) => {
                 let message = format!("{} did not answer in time", self.name());
-                let status = StatusCode::GATEWAY_TIMEOUT;
-                return Err(Refusal::new(status, "HTTPGatewayTimeout", message));
+                return Err(Refusal::of(StatusCode::GATEWAY_TIMEOUT, message));
             }
         };
         for_the_next_connection(response.headers_mut());
@@ -254,7 +253,7 @@ impl Gate {
             "the answer of {} was not read: {why}; ask with a limit",
             self.name()
         );
-        Refusal::new(StatusCode::BAD_GATEWAY, "HTTPBadGateway", message)
+        Refusal::bad_gateway(message)
     }
 
     /// Returns what the caller sees at another path of the service.
@@ -298,8 +297,7 @@ impl Gate {
             return Refusal::bad_request(message);
         }
         tracing::warn!(gate = %self.address, upstream = self.name(), error = %innermost, "the upstream gave no answer");
-        let message = format!("{} gave no answer: {innermost}", self.name());
-        Refusal::new(StatusCode::BAD_GATEWAY, "HTTPBadGateway", message)
+        Refusal::bad_gateway(format!("{} gave no answer: {innermost}", self.name()))
     }
 
     pub(super) fn name(&self) -> String {

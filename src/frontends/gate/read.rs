@@ -18,7 +18,7 @@ use crate::cloud::openstack::{RestCalls, item_in};
 use crate::control::query;
 use crate::control::traffic::Met;
 use crate::domain::kinds::{Bond, Kind, Kinds, Reference};
-use crate::domain::model::{KindName, ResourceKey};
+use crate::domain::model::KindName;
 
 /// Maximum number of pages that are read from the upstream to fill one page: 100,000 rows.
 const REFILLS_MAX: usize = 200;
@@ -33,36 +33,31 @@ impl Gate {
         place: Place,
         asker: Asker,
     ) -> Result<Response<Out>, Refusal> {
+        let above = match &place {
+            Place::Elsewhere => None,
+            Place::Collection { parent, .. } | Place::Resource { parent, .. } => parent.as_ref(),
+            Place::Below(named) => Some(named),
+        };
+        if let Some(above) = above
+            && self.hides(&head, above, asker).await?
+        {
+            return self.hidden(head, body, above, asker).await;
+        }
         match place {
-            Place::Elsewhere => self.pass(head, body).await,
-            Place::Collection { kind, parent } => {
-                if let Some(parent) = parent
-                    && self.hides(&head, &parent, asker).await?
-                {
-                    return self.hidden(head, body, &parent, asker).await;
-                }
-                if !self.tombstones.any(&self.site, &kind) && !self.has_parts(&kind, asker) {
-                    return self.pass(head, body).await;
-                }
+            Place::Collection { kind, .. }
+                if self.tombstones.any(&self.site, &kind) || self.has_parts(&kind, asker) =>
+            {
                 self.list(head, &kind, asker).await
             }
-            Place::Resource { named, parent } => {
-                if let Some(parent) = parent
-                    && self.hides(&head, &parent, asker).await?
-                {
-                    return self.hidden(head, body, &parent, asker).await;
-                }
-                match self.ruling(&named, asker, Operation::Read) {
-                    Ruling::NotFound => self.hidden(head, body, &named, asker).await,
-                    Ruling::ShowDeleting => self.deleting(head, &named).await,
-                    _ if self.may_be_part(&named, asker) => self.part(head, &named, asker).await,
-                    _ => self.pass(head, body).await,
-                }
-            }
-            Place::Below(named) => match self.hides(&head, &named, asker).await? {
-                true => self.hidden(head, body, &named, asker).await,
-                false => self.pass(head, body).await,
+            Place::Resource { named, .. } => match self.ruling(&named, asker, Operation::Read) {
+                Ruling::NotFound => self.hidden(head, body, &named, asker).await,
+                Ruling::ShowDeleting => self.deleting(head, &named).await,
+                _ if self.may_be_part(&named, asker) => self.part(head, &named, asker).await,
+                _ => self.pass(head, body).await,
             },
+            Place::Elsewhere | Place::Collection { .. } | Place::Below(_) => {
+                self.pass(head, body).await
+            }
         }
     }
 
@@ -79,12 +74,9 @@ impl Gate {
         if asker != Asker::Local || !self.may_be_part(named, asker) {
             return Ok(false);
         }
-        self.is_known(head).await?;
-        let wholes = self
-            .wholes_of(std::slice::from_ref(named), Bond::Part)
-            .await?;
-        let mut wholes = wholes.iter().flatten();
-        Ok(wholes.any(|whole| self.ruling(whole, asker, Operation::Read) == Ruling::NotFound))
+        self.authenticate(head).await?;
+        let whole = self.whole_of(named, Bond::Part).await?;
+        Ok(whole.is_some_and(|it| self.ruling(&it, asker, Operation::Read) == Ruling::NotFound))
     }
 
     /// Whether resources of this kind may be parts, which are shown as their parent is.
@@ -129,10 +121,8 @@ impl Gate {
         let mut deletion = None;
         match (whole, ruling) {
             (Some(whole), Some(Ruling::NotFound)) => {
-                return Err(Refusal {
-                    deletion: self.deletion_of(&whole).await,
-                    ..self.not_found(named).await
-                });
+                let deletion = self.deletion_of(&whole).await;
+                return Err(self.not_found(named).await.by(deletion));
             }
             (Some(whole), Some(Ruling::ShowDeleting)) => {
                 self.counter.met(Met::Deleting);
@@ -174,12 +164,9 @@ impl Gate {
     pub(super) async fn not_found(&self, named: &Named) -> Refusal {
         let refusal = match self.kinds.get(&named.kind) {
             Some(kind) => Refusal::not_found(kind, &named.id),
-            None => Refusal::new(StatusCode::NOT_FOUND, "HTTPNotFound", "not found"),
+            None => Refusal::of(StatusCode::NOT_FOUND, "not found"),
         };
-        Refusal {
-            deletion: self.deletion_of(named).await,
-            ..refusal
-        }
+        refusal.by(self.deletion_of(named).await)
     }
 
     async fn deleting(
@@ -221,11 +208,7 @@ impl Gate {
         named: &Named,
         fields: &PageRequest,
     ) -> Result<Option<Whole>, Refusal> {
-        let key = ResourceKey {
-            site: self.site.clone(),
-            kind: named.kind.clone(),
-            id: named.id.to_lowercase(),
-        };
+        let key = named.at(&self.site);
         let kept = self.control.ask(query::ShownBefore { key }).await;
         let Some(mut row) = kept.map_err(refused)? else {
             return Ok(None);
@@ -351,15 +334,10 @@ impl Gate {
             return Ok(answered.relay());
         }
         tracing::warn!(gate = %self.address, %status, "an answer of the upstream cannot be read");
-        let message = format!(
+        Err(Refusal::bad_gateway(format!(
             "{} answered {status} with what cannot be read, so what is hidden cannot be taken out of it",
             self.name()
-        );
-        Err(Refusal::new(
-            StatusCode::BAD_GATEWAY,
-            "HTTPBadGateway",
-            message,
-        ))
+        )))
     }
 
     /// Applies the rules to every row of a page. None if a row cannot be read.

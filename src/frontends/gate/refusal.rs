@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::{Either, Full};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Out;
 use crate::cloud::openstack::RestCalls;
@@ -47,33 +47,51 @@ impl Refusal {
         }
     }
 
+    /// Returns a refusal with the type that the status has in these services: `HTTPBadGateway`.
+    pub(super) fn of(status: StatusCode, message: impl Into<String>) -> Self {
+        let reason = status.canonical_reason().unwrap_or_default();
+        Self::new(status, &format!("HTTP{}", reason.replace(' ', "")), message)
+    }
+
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "HTTPBadRequest", message)
+        Self::of(StatusCode::BAD_REQUEST, message)
+    }
+
+    pub(super) fn unavailable(message: impl Into<String>) -> Self {
+        Self::of(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+
+    pub(super) fn bad_gateway(message: impl Into<String>) -> Self {
+        Self::of(StatusCode::BAD_GATEWAY, message)
     }
 
     /// Refuses a method that the service does not have (T22): no other method is forwarded, whatever the
     /// upstream accepts.
     pub(super) fn method_not_allowed(method: &Method, allow: String) -> Self {
-        let message = format!(
-            "the method {} is not one of this service's: {allow}",
-            escape(method.as_str())
-        );
+        let method = escape(method.as_str());
+        let message = format!("the method {method} is not one of this service's: {allow}");
         Self {
             allow: Some(allow),
-            ..Self::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "HTTPMethodNotAllowed",
-                message,
-            )
+            ..Self::of(StatusCode::METHOD_NOT_ALLOWED, message)
         }
     }
 
     pub(super) fn unauthorized(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "HTTPUnauthorized", message)
+        Self::of(StatusCode::UNAUTHORIZED, message)
     }
 
     pub(super) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "PolicyNotAuthorized", message)
+    }
+
+    /// Refuses to change a resource that is being deleted, or was.
+    pub(super) fn being_deleted(message: String, deletion: Option<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "ResourceBeingDeleted", message).by(deletion)
+    }
+
+    /// Names the deletion because of which the request is refused.
+    pub(super) fn by(self, deletion: Option<String>) -> Self {
+        Self { deletion, ..self }
     }
 
     /// Returns a 404 in the words of the kind's own service.
@@ -81,23 +99,11 @@ impl Refusal {
         let calls = kind.calls_of::<RestCalls>();
         let says = calls.and_then(|calls| calls.not_found_says.first());
         let said = says.and_then(|says| fill(says, &kind.id_variables(id)).ok());
-        Self {
-            kind: calls
-                .and_then(|calls| calls.not_found.first())
-                .map_or_else(|| "HTTPNotFound".to_owned(), String::clone),
-            message: said.unwrap_or_else(|| {
-                format!("{} {} could not be found.", title(&kind.name), escape(id))
-            }),
-            ..Self::new(StatusCode::NOT_FOUND, "", "")
-        }
-    }
-
-    pub(super) fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "HTTPServiceUnavailable",
-            message,
-        )
+        let message = said
+            .unwrap_or_else(|| format!("{} {} could not be found.", title(&kind.name), escape(id)));
+        let own = calls.and_then(|calls| calls.not_found.first());
+        let own = own.map_or("HTTPNotFound", String::as_str);
+        Self::new(StatusCode::NOT_FOUND, own, message)
     }
 
     /// Returns the refusal in the shape of the service's errors, in a form that the client accepts.
@@ -109,26 +115,22 @@ impl Refusal {
             deletion,
             allow,
         } = self;
+        let json = |body: Value| ("application/json", body.to_string());
         let (content_type, body) = match service {
-            "network" => {
-                let error = json!({"type": kind, "message": message, "detail": ""});
-                let body = json!({ "NeutronError": error }).to_string();
-                ("application/json", body)
-            }
+            "network" => json(json!({
+                "NeutronError": {"type": kind, "message": message, "detail": ""},
+            })),
             "load-balancer" => {
-                let fault = if status.is_server_error() {
-                    "Server"
-                } else {
-                    "Client"
+                let fault = match status.is_server_error() {
+                    true => "Server",
+                    false => "Client",
                 };
-                let body = json!({"faultcode": fault, "faultstring": message, "debuginfo": null});
-                ("application/json", body.to_string())
+                json(json!({"faultcode": fault, "faultstring": message, "debuginfo": null}))
             }
             "image" => glance(status, &message, accept),
-            _ => {
-                let error = json!({"code": status.as_u16(), "title": kind, "message": message});
-                ("application/json", json!({ "error": error }).to_string())
-            }
+            _ => json(json!({
+                "error": {"code": status.as_u16(), "title": kind, "message": message},
+            })),
         };
         let mut response = Response::new(Either::Right(Full::new(Bytes::from(body))));
         *response.status_mut() = status;
@@ -192,9 +194,7 @@ pub(super) fn refused(error: ControlError) -> Refusal {
         ControlError::Refused { .. } | ControlError::Conflict { .. } => {
             Refusal::new(StatusCode::CONFLICT, "Conflict", message)
         }
-        ControlError::NotFound { .. } => {
-            Refusal::new(StatusCode::NOT_FOUND, "HTTPNotFound", message)
-        }
+        ControlError::NotFound { .. } => Refusal::of(StatusCode::NOT_FOUND, message),
         _ => Refusal::unavailable(message),
     }
 }

@@ -116,12 +116,7 @@ impl Gate {
     /// 401: no valid token, or one with access rules, which the gate cannot check. 503: Keystone does not
     /// answer.
     pub(super) async fn caller(&self, head: &request::Parts) -> Result<Caller, Refusal> {
-        let token = text_of(head, "x-auth-token");
-        let vouched = self.vouched(token).await?;
-        let Some(vouched) = vouched else {
-            let message = "the request needs a token that Keystone knows";
-            return Err(Refusal::unauthorized(message));
-        };
+        let vouched = self.authenticate(head).await?;
         if vouched.restricted {
             let message = "an application credential with access rules is not enough here: the gate \
                            cannot check its paths";
@@ -158,10 +153,12 @@ impl Gate {
         }
     }
 
-    /// Whether Keystone knows the request's token, whatever its rights.
-    pub(super) async fn is_vouched_for(&self, head: &request::Parts) -> Result<bool, Refusal> {
+    /// Returns what Keystone says of the request's token, whatever its rights. A request without a valid token
+    /// is refused before the gate looks anything up.
+    pub(super) async fn authenticate(&self, head: &request::Parts) -> Result<Vouched, Refusal> {
         let vouched = self.vouched(text_of(head, "x-auth-token")).await?;
-        Ok(vouched.is_some())
+        let message = "the request needs a token that Keystone knows";
+        vouched.ok_or_else(|| Refusal::unauthorized(message))
     }
 
     /// Whether the request has a service's token: a service acts on its own resources.

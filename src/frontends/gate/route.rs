@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cloud::openstack::{Created, RestCalls};
 use crate::domain::kinds::{ActionWord, IdSpelling, Kind, Kinds, fill, variables};
-use crate::domain::model::KindName;
+use crate::domain::model::{KindName, ResourceKey, Site};
 
 /// The characters that are escaped in one segment of a path.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -21,6 +21,8 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 /// The paths of one service.
 #[derive(Clone, Debug)]
 pub struct Routes {
+    /// The path of the service's endpoint, without its version.
+    root: String,
     patterns: Vec<Pattern>,
     /// Body fields that refer to a resource, by their last part: `network_id`.
     references: BTreeMap<String, BTreeSet<KindName>>,
@@ -80,6 +82,26 @@ pub struct Named {
     pub kind: KindName,
     /// As received, decoded.
     pub id: String,
+}
+
+impl Named {
+    /// Returns its key at a site, where ids are kept in lower case.
+    pub(super) fn at(&self, site: &Site) -> ResourceKey {
+        ResourceKey {
+            site: site.clone(),
+            kind: self.kind.clone(),
+            id: self.id.to_lowercase(),
+        }
+    }
+}
+
+impl From<ResourceKey> for Named {
+    fn from(key: ResourceKey) -> Self {
+        Self {
+            kind: key.kind,
+            id: key.id,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,6 +169,7 @@ impl Routes {
         }
         let detaches = listed().flat_map(|kind| detaching(kind, root)).collect();
         Self {
+            root: root.to_owned(),
             patterns,
             references,
             creates,
@@ -211,24 +234,9 @@ impl Routes {
         self.references.get(field)
     }
 
-    /// Returns the path of a resource; None for an edge, which is only visible in another resource's row.
-    pub fn path_of(&self, named: &Named) -> Option<String> {
-        let pattern = self.patterns.iter().find(|it| it.kind == named.kind)?;
-        let mut ids = named
-            .id
-            .split(',')
-            .map(|id| utf8_percent_encode(id, SEGMENT));
-        let mut path = String::new();
-        for segment in &pattern.segments {
-            path.push('/');
-            match segment {
-                Segment::Literal(literal) => path.push_str(literal),
-                Segment::Variable => path.extend(ids.next()?),
-            }
-        }
-        path.push('/');
-        path.extend(ids.next()?);
-        Some(path)
+    /// Returns the path of a resource at this service.
+    pub(super) fn path_of(&self, kind: &Kind, id: &str) -> Option<String> {
+        Some(format!("{}{}", self.root, path_of(kind, id)?))
     }
 
     /// # Errors
@@ -340,16 +348,15 @@ impl Pattern {
     }
 }
 
-/// Returns the path of a resource of a listed kind, below the service's endpoint.
+/// Returns the path of a resource below the service's endpoint; None for an edge, which is only visible in
+/// another resource's row.
 pub(super) fn path_of(kind: &Kind, id: &str) -> Option<String> {
     let list = kind.spec.list.as_ref()?;
     let calls = kind.calls_of::<RestCalls>()?;
     let encoded = |id: &str| utf8_percent_encode(id, SEGMENT).to_string();
-    let parts = kind.id_variables(id);
-    let parts = parts
-        .iter()
-        .map(|(name, part)| (name.clone(), encoded(part)));
-    let parts: BTreeMap<String, String> = parts.collect();
+    let parts = kind.id_variables(id).into_iter();
+    let parts: BTreeMap<String, String> =
+        parts.map(|(name, part)| (name, encoded(&part))).collect();
     let below = fill(&calls.list.as_ref()?.path, &parts).ok()?;
     let last = list.id.last().and_then(|part| parts.get(part))?;
     Some(format!("{}{below}/{last}", calls.service.prefix))

@@ -18,7 +18,6 @@ use super::route::{Creates, Named, Place};
 use super::rules::{Asker, Operation, Ruling, ruling};
 use super::{Gate, Out, body, text_of};
 use crate::control::{Command, Request, query};
-use crate::domain::kinds::Bond;
 use crate::domain::mapping::COPY_TAG;
 use crate::domain::model::{KindName, Phase, ResourceKey, Site, Tombstone};
 use crate::domain::text::escape;
@@ -27,9 +26,6 @@ use crate::domain::text::escape;
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// Clients that send a small body more slowly are not waited for.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The type of a refusal to change a resource that is being deleted.
-const BEING_DELETED: &str = "ResourceBeingDeleted";
 
 impl Gate {
     pub(super) async fn write(
@@ -138,12 +134,7 @@ impl Gate {
     }
 
     fn keys_of(&self, named: &[Named]) -> BTreeSet<ResourceKey> {
-        let keys = named.iter().map(|named| ResourceKey {
-            site: self.site.clone(),
-            kind: named.kind.clone(),
-            id: named.id.to_lowercase(),
-        });
-        keys.collect()
+        named.iter().map(|named| named.at(&self.site)).collect()
     }
 
     /// Reads the body of a request, with its share of the memory. While none is free, bodies of stalled
@@ -178,9 +169,8 @@ impl Gate {
         };
         match tokio::time::timeout(BODY_TIMEOUT, read).await {
             Ok(read) => read,
-            Err(_) => Err(Refusal::new(
+            Err(_) => Err(Refusal::of(
                 StatusCode::REQUEST_TIMEOUT,
-                "HTTPRequestTimeout",
                 "the body did not come in time",
             )),
         }
@@ -224,13 +214,26 @@ impl Gate {
         for named in creates {
             for site in sites {
                 let phase = self.tombstones.phase(site, &named.kind, &named.id);
-                if ruling(phase, asker, Operation::Create) == Ruling::Conflict {
-                    self.caller(head).await?;
-                    return Err(self.being_deleted(site, &named).await);
-                }
+                self.guard_create(head, site, &named, phase, asker).await?;
             }
         }
         Ok(())
+    }
+
+    /// Refuses to create a resource, or a copy of it, that has a tombstone of this phase at a site.
+    async fn guard_create(
+        &self,
+        head: &request::Parts,
+        site: &Site,
+        named: &Named,
+        phase: Option<Phase>,
+        asker: Asker,
+    ) -> Result<(), Refusal> {
+        if ruling(phase, asker, Operation::Create) != Ruling::Conflict {
+            return Ok(());
+        }
+        self.caller(head).await?;
+        Err(self.being_deleted(site, named).await)
     }
 
     async fn original(
@@ -264,16 +267,9 @@ impl Gate {
                     kind: kind.clone(),
                     id: id.clone(),
                 };
-                let Some(whole) = self.original(query::WholeOf { part }).await? else {
-                    continue;
-                };
-                if ruling(Some(whole.phase), asker, Operation::Create) == Ruling::Conflict {
-                    self.caller(head).await?;
-                    let named = Named {
-                        kind: whole.key.kind.clone(),
-                        id: whole.key.id.clone(),
-                    };
-                    return Err(self.being_deleted(site, &named).await);
+                if let Some(whole) = self.original(query::WholeOf { part }).await? {
+                    let (phase, named) = (Some(whole.phase), whole.key.into());
+                    self.guard_create(head, site, &named, phase, asker).await?;
                 }
             }
         }
@@ -311,101 +307,18 @@ impl Gate {
                 name: name.to_owned(),
                 project_id: project,
             };
-            let Some(original) = self.original(namesake).await? else {
-                continue;
-            };
-            if ruling(Some(original.phase), asker, Operation::Create) == Ruling::Conflict {
-                let named = Named {
-                    kind: kind.name.clone(),
-                    id: original.key.id.clone(),
-                };
-                return Err(self.being_deleted(&original.key.site, &named).await);
+            if let Some(original) = self.original(namesake).await? {
+                let (phase, site) = (Some(original.phase), original.key.site.clone());
+                let named = original.key.into();
+                self.guard_create(head, &site, &named, phase, asker).await?;
             }
         }
         Ok(())
-    }
-
-    /// Guards the resources in a request that have no tombstone but may be parts: they are refused as their
-    /// parent is (N9, T20). If the deletion waits until a person detaches its blockers, detaching is allowed.
-    async fn guard_parts(
-        &self,
-        head: &request::Parts,
-        mut referred: Vec<Named>,
-        asker: Asker,
-        detaches: bool,
-    ) -> Result<(), Refusal> {
-        referred.retain(|named| {
-            self.phase(&named.kind, &named.id).is_none()
-                && self.may_go_along(&named.kind, Bond::Child)
-        });
-        if referred.is_empty() {
-            return Ok(());
-        }
-        self.is_known(head).await?;
-        let wholes = self.wholes_of(&referred, Bond::Child).await?;
-        for (named, whole) in referred.iter().zip(wholes) {
-            let Some(whole) = whole else { continue };
-            if detaches && !self.cascades(&whole).await {
-                continue;
-            }
-            if self.ruled(head, &whole, asker, Operation::Refer).await? != Ruling::Pass {
-                self.caller(head).await?;
-                if self.sees(head, named).await? {
-                    return Err(self.goes_along(named, &whole).await);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Does the same for a DELETE of a resource without a tombstone of its own.
-    pub(super) async fn guard_delete_of_part(
-        &self,
-        head: &request::Parts,
-        named: &Named,
-        asker: Asker,
-    ) -> Result<(), Refusal> {
-        if self.phase(&named.kind, &named.id).is_some()
-            || !self.may_go_along(&named.kind, Bond::Child)
-        {
-            return Ok(());
-        }
-        self.is_known(head).await?;
-        let wholes = self
-            .wholes_of(std::slice::from_ref(named), Bond::Child)
-            .await?;
-        let Some(whole) = wholes.into_iter().flatten().next() else {
-            return Ok(());
-        };
-        // A deletion that waits until its dependents are gone takes none of them along.
-        if !self.cascades(&whole).await {
-            return Ok(());
-        }
-        match self.ruled(head, &whole, asker, Operation::Delete).await? {
-            Ruling::Pass => Ok(()),
-            Ruling::NotFound => Err(self.not_found(named).await),
-            Ruling::Conflict | Ruling::UnderWay | Ruling::BeingChecked | Ruling::ShowDeleting => {
-                self.caller(head).await?;
-                match self.sees(head, named).await? {
-                    true => Err(self.goes_along(named, &whole).await),
-                    false => Ok(()),
-                }
-            }
-        }
-    }
-
-    /// Whether the deletion of a resource cascades; assumed if it cannot be read.
-    async fn cascades(&self, named: &Named) -> bool {
-        let Some(id) = self.deletion_of(named).await else {
-            return true;
-        };
-        let deletion = self.read_deletion(&id).await;
-        deletion.map_or(true, |deletion| deletion.options.cascade)
     }
 
     /// Whether the service shows the resource to the caller. Resources of other services count as seen, since
     /// this service cannot be asked: a balancer on a network that is being deleted is just as wrong.
-    async fn sees(&self, head: &request::Parts, named: &Named) -> Result<bool, Refusal> {
+    pub(super) async fn sees(&self, head: &request::Parts, named: &Named) -> Result<bool, Refusal> {
         let theirs = self.kinds.get(&named.kind).map(|kind| &kind.service);
         if theirs != Some(&self.service) {
             return Ok(true);
@@ -421,9 +334,8 @@ impl Gate {
     ) -> Result<Option<Value>, Refusal> {
         let upstream = self.upstream().await?;
         let kind = self.kinds.get(&named.kind);
-        let Some((kind, path)) =
-            kind.and_then(|kind| Some((kind, upstream.routes.path_of(named)?)))
-        else {
+        let path = kind.and_then(|kind| upstream.routes.path_of(kind, &named.id));
+        let Some((kind, path)) = kind.zip(path) else {
             return Ok(None);
         };
         let answered = self.fetch_at(head, &path).await?;
@@ -450,27 +362,7 @@ impl Gate {
         }
     }
 
-    async fn goes_along(&self, named: &Named, whole: &Named) -> Refusal {
-        if named == whole {
-            return self.being_deleted(&self.site, whole).await;
-        }
-        let deletion = self.deletion_of(whole).await;
-        let by = deletion.as_deref().unwrap_or("(unknown)");
-        let message = format!(
-            "{} {} goes along with {} {}, which is being deleted by deletion {by}; nothing may change it \
-             or refer to it any more.",
-            named.kind,
-            escape(&named.id),
-            whole.kind,
-            escape(&whole.id),
-        );
-        Refusal {
-            deletion,
-            ..Refusal::new(StatusCode::CONFLICT, BEING_DELETED, message)
-        }
-    }
-
-    async fn being_deleted(&self, site: &Site, named: &Named) -> Refusal {
+    pub(super) async fn being_deleted(&self, site: &Site, named: &Named) -> Refusal {
         let deletion = self.deletion_at(site, named).await;
         let by = deletion.as_deref().unwrap_or("(unknown)");
         let named_so = format!("{} {}", named.kind, escape(&named.id));
@@ -482,10 +374,7 @@ impl Gate {
                 "{named_so} is being deleted, by deletion {by}; nothing may refer to it any more."
             ),
         };
-        Refusal {
-            deletion,
-            ..Refusal::new(StatusCode::CONFLICT, BEING_DELETED, message)
-        }
+        Refusal::being_deleted(message, deletion)
     }
 
     /// Returns the deletion of a tombstone, from the ledger.
@@ -494,12 +383,8 @@ impl Gate {
     }
 
     async fn deletion_at(&self, site: &Site, named: &Named) -> Option<String> {
-        let key = ResourceKey {
-            site: site.clone(),
-            kind: named.kind.clone(),
-            id: named.id.to_lowercase(),
-        };
-        let found = self.control.ask(query::Tombstones::of(key)).await.ok()?;
+        let tombstone = query::Tombstones::of(named.at(site));
+        let found = self.control.ask(tombstone).await.ok()?;
         found.rows.into_iter().next().map(|it| it.deletion_id)
     }
 
