@@ -1,6 +1,5 @@
 //! One channel: follows the events after its mark, and moves the mark when a message was accepted.
 
-use crate::control::query::if_found;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Channel;
 use super::message::{Message, Part, TOPICS_MAX};
-use crate::control::{Command, Control, ControlError, Envelope, query};
-use crate::domain::model::{Actor, Deletion, Event, EventKind, Left, Origin, Step};
+use crate::control::query::{self, if_found};
+use crate::control::{Command, Control, ControlError, Envelope, Request};
+use crate::domain::model::{Actor, Deletion, Event, EventKind, Left, Origin};
 use crate::domain::news::{Gathered, Mark, NotificationCursor, Pace, Subject, wait_after};
 use crate::system::clock::Clock;
 
@@ -212,7 +212,7 @@ impl Follower {
                 (EventKind::DeletionRefused, Some(id)) => self.deletion(id).await?,
                 _ => None,
             };
-            gathered.take(event, refused.as_ref());
+            gathered.take(event, refused.as_deref());
         }
         Ok(())
     }
@@ -284,7 +284,8 @@ impl Follower {
             };
             let mut steps = Vec::new();
             for id in &topic.steps {
-                steps.extend(self.step(*id).await?);
+                let step = self.find(query::Step { id: *id }).await?;
+                steps.extend(step.map(|step| *step));
             }
             let left = match subject {
                 Subject::Stuck(id) => self.left(id).await?,
@@ -293,7 +294,7 @@ impl Follower {
             parts.push(Part {
                 subject: subject.clone(),
                 topic: topic.clone(),
-                deletion,
+                deletion: deletion.map(|deletion| *deletion),
                 steps,
                 left,
             });
@@ -309,16 +310,13 @@ impl Follower {
         ))
     }
 
-    /// Returns the deletion; None if it does not exist (any more): then the message says less.
-    async fn deletion(&self, id: &str) -> Result<Option<Deletion>, ControlError> {
-        let id = id.to_owned();
-        let found = if_found(self.control.ask(query::Deletion { id }).await)?;
-        Ok(found.map(|row| *row))
+    /// Returns what a question finds; None if it does not exist (any more): then the message says less.
+    async fn find<R: Request>(&self, request: R) -> Result<Option<R::Answer>, ControlError> {
+        if_found(self.control.ask(request).await)
     }
 
-    async fn step(&self, id: i64) -> Result<Option<Step>, ControlError> {
-        let found = if_found(self.control.ask(query::Step { id }).await)?;
-        Ok(found.map(|row| *row))
+    async fn deletion(&self, id: &str) -> Result<Option<Box<Deletion>>, ControlError> {
+        self.find(query::Deletion { id: id.to_owned() }).await
     }
 
     /// Returns the resources that the approved plan leaves in the cloud (N19).
@@ -327,7 +325,7 @@ impl Follower {
             deletion_id: deletion_id.to_owned(),
             without_steps: true,
         };
-        let plan = if_found(self.control.ask(plan).await)?;
+        let plan = self.find(plan).await?;
         Ok(plan.map(|plan| plan.left.clone()).unwrap_or_default())
     }
 

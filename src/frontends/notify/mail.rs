@@ -39,7 +39,7 @@ pub(super) async fn send(
     had: &mut BTreeSet<String>,
 ) -> Result<String, NotTaken> {
     let password = settings.password_file.as_deref().map(secret_in);
-    let password = password.transpose().map_err(bad_settings)?;
+    let password = password.transpose().map_err(NotTaken::configuration)?;
     let mail = mail(settings, message)?;
     let transport = transport(settings, password.as_ref(), host)
         .map_err(|error| not_taken(&error, password.as_ref()))?;
@@ -65,12 +65,7 @@ pub(super) async fn send(
                     _ => return Err(why),
                 }
             }
-            Err(None) => {
-                return Err(NotTaken::new(
-                    DeliveryErrorKind::Unreachable,
-                    "no answer in time",
-                ));
-            }
+            Err(None) => return Err(NotTaken::unreachable("no answer in time")),
         }
     }
     match (later, refused) {
@@ -108,13 +103,9 @@ fn answered(answer: &Response, password: Option<&SecretString>) -> String {
     format!("answered {} {}", answer.code(), escape(&said))
 }
 
-fn bad_settings(why: impl ToString) -> NotTaken {
-    NotTaken::new(DeliveryErrorKind::Configuration, why.to_string())
-}
-
 /// Builds the mail. Its subject is one line without control characters, whatever a cloud calls its resources.
 fn mail(settings: &MailSettings, message: &Message) -> Result<lettre::Message, NotTaken> {
-    let from: Mailbox = settings.from.parse().map_err(bad_settings)?;
+    let from: Mailbox = settings.from.parse().map_err(NotTaken::configuration)?;
     let id = format!("<{}@{}>", message.id, from.email.domain());
     let mut mail: MessageBuilder = lettre::Message::builder()
         .from(from)
@@ -124,9 +115,10 @@ fn mail(settings: &MailSettings, message: &Message) -> Result<lettre::Message, N
         .header(AutoSubmitted)
         .header(ContentType::TEXT_PLAIN);
     for to in &settings.to {
-        mail = mail.to(to.parse().map_err(bad_settings)?);
+        mail = mail.to(to.parse().map_err(NotTaken::configuration)?);
     }
-    mail.body(message.body.clone()).map_err(bad_settings)
+    mail.body(message.body.clone())
+        .map_err(NotTaken::configuration)
 }
 
 fn transport(

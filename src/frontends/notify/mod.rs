@@ -151,6 +151,14 @@ impl NotTaken {
         let why = why.into();
         Self { trouble, why }
     }
+
+    fn unreachable(why: impl Into<String>) -> Self {
+        Self::new(DeliveryErrorKind::Unreachable, why)
+    }
+
+    fn configuration(why: impl ToString) -> Self {
+        Self::new(DeliveryErrorKind::Configuration, why.to_string())
+    }
 }
 
 /// The reason why nobody would be notified: the engine must not start then.

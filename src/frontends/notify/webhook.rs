@@ -27,7 +27,8 @@ pub(super) async fn send(
     settings: &WebhookSettings,
     message: &Message,
 ) -> Result<String, NotTaken> {
-    let token = token(settings)?;
+    let token = settings.token_file.as_deref().map(secret_in).transpose();
+    let token = token.map_err(NotTaken::configuration)?;
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("gone/", env!("CARGO_PKG_VERSION")))
         .timeout(ANSWER_MAX)
@@ -45,10 +46,8 @@ pub(super) async fn send(
         .body(message.json.to_string());
     if let Some(token) = &token {
         let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()));
-        let mut bearer = bearer.map_err(|_| {
-            let why = "the token holds what no header may hold";
-            NotTaken::new(DeliveryErrorKind::Configuration, why)
-        })?;
+        let why = "the token has a character that no header may have";
+        let mut bearer = bearer.map_err(|_| NotTaken::configuration(why))?;
         bearer.set_sensitive(true);
         request = request.header(reqwest::header::AUTHORIZATION, bearer);
     }
@@ -61,18 +60,12 @@ pub(super) async fn send(
     };
     match status.as_u16() {
         200..=299 => Ok(said),
-        300..=399 => Err(NotTaken::new(
-            DeliveryErrorKind::Unreachable,
-            format!("{said}; redirects are not followed: write where it leads as url"),
-        )),
+        300..=399 => Err(NotTaken::unreachable(format!(
+            "{said}; redirects are not followed: write where it leads as url"
+        ))),
         401 | 403 | 407 => Err(NotTaken::new(DeliveryErrorKind::Auth, said)),
-        _ => Err(NotTaken::new(DeliveryErrorKind::Unreachable, said)),
+        _ => Err(NotTaken::unreachable(said)),
     }
-}
-
-fn token(settings: &WebhookSettings) -> Result<Option<SecretString>, NotTaken> {
-    let token = settings.token_file.as_deref().map(secret_in).transpose();
-    token.map_err(|why| NotTaken::new(DeliveryErrorKind::Configuration, why))
 }
 
 /// Returns the beginning of the answer's body, safe to show, and without the token if it was echoed.
@@ -101,16 +94,13 @@ pub(super) fn without(text: &str, secret: Option<&SecretString>) -> String {
 /// Reports the innermost cause: the outer ones repeat the address.
 fn unsent(error: &reqwest::Error) -> NotTaken {
     if error.is_timeout() {
-        return NotTaken::new(DeliveryErrorKind::Unreachable, "no answer in time");
+        return NotTaken::unreachable("no answer in time");
     }
     let Some(mut innermost) = error.source() else {
-        return NotTaken::new(DeliveryErrorKind::Unreachable, "the request cannot be sent");
+        return NotTaken::unreachable("the request cannot be sent");
     };
     while let Some(cause) = innermost.source() {
         innermost = cause;
     }
-    NotTaken::new(
-        DeliveryErrorKind::Unreachable,
-        escape(&innermost.to_string()),
-    )
+    NotTaken::unreachable(escape(&innermost.to_string()))
 }
