@@ -1,7 +1,7 @@
 //! Deletions and their steps: requested, read and controlled.
 
 use axum::Json;
-use axum::extract::{FromRequest, FromRequestParts as _, Path, Request, State};
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
@@ -12,10 +12,8 @@ use utoipa::{IntoParams, ToSchema};
 use super::caller::Caller;
 use super::input::{Age, Limit, Query, StrictJson, TargetInput};
 use super::problem::Problem;
-use super::{Answer, Api, List, Taken, taken};
-use crate::control::{
-    Accepted, Command, ControlError, Envelope, Retried, RetryFilter, SiteProgress, query,
-};
+use super::{Answer, Api, List};
+use crate::control::{Accepted, Command, ControlError, Envelope, SiteProgress, query};
 use crate::domain::model::{
     Deletion, DeletionState, DriftPolicy, KindName, OnFailure, PlanOptions, Site, Step, StepState,
 };
@@ -69,53 +67,6 @@ pub(super) struct DeletionRequest {
     /// For the audit.
     #[serde(default)]
     reason: String,
-}
-
-/// The body of the calls that control a deletion, a step or a site; it may be left out.
-#[derive(Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Steering {
-    /// For the audit.
-    #[serde(default)]
-    reason: String,
-}
-
-/// A call that controls something: who makes it, and why.
-pub(super) struct Steer {
-    pub(super) api: Api,
-    caller: Caller,
-    reason: String,
-}
-
-impl FromRequest<Api> for Steer {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
-        let (mut parts, body) = request.into_parts();
-        let caller = Caller::from_request_parts(&mut parts, api).await?;
-        let request = Request::from_parts(parts, body);
-        let StrictJson(Steering { reason }) = StrictJson::from_request(request, api).await?;
-        Ok(Self {
-            api: api.clone(),
-            caller,
-            reason,
-        })
-    }
-}
-
-impl Steer {
-    /// Submits the command; the engine is returned for the answer.
-    pub(super) async fn submit(self, command: Command) -> Result<Api, Problem> {
-        self.api.submit(command, self.caller, self.reason).await?;
-        Ok(self.api)
-    }
-
-    /// Submits a command about a deletion, and answers with the deletion as it is then.
-    async fn deletion(self, id: String, command: fn(String) -> Command) -> Taken<Deletion> {
-        let id = self.api.deletion(id).await?.id;
-        let api = self.submit(command(id.clone())).await?;
-        taken(api.deletion(id).await?)
-    }
 }
 
 /// The answer to the request for a deletion.
@@ -215,17 +166,14 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
         }),
         (None, Some(plan_hash)) => {
             let asked = [
-                ("cascade", request.cascade.map(|it| json!(it))),
-                ("on_failure", request.on_failure.map(|it| json!(it))),
-                ("drift", request.drift.map(|it| json!(it))),
-                (
-                    "release_floating_ips",
-                    request.release_floating_ips.map(|it| json!(it)),
-                ),
-                ("include_public", request.include_public.map(|it| json!(it))),
-                ("with_project", request.with_project.map(|it| json!(it))),
+                ("cascade", json!(request.cascade)),
+                ("on_failure", json!(request.on_failure)),
+                ("drift", json!(request.drift)),
+                ("release_floating_ips", json!(request.release_floating_ips)),
+                ("include_public", json!(request.include_public)),
+                ("with_project", json!(request.with_project)),
             ];
-            if asked.iter().any(|(_, option)| option.is_some()) {
+            if asked.iter().any(|(_, option)| !option.is_null()) {
                 let frozen = json!(api.plan(plan_hash.clone()).await?.options);
                 same_options(&asked, &frozen)?;
             }
@@ -235,17 +183,14 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
 }
 
 /// Rejects options beside a plan's hash that differ from the approved ones (P1).
-fn same_options(asked: &[(&str, Option<Value>)], frozen: &Value) -> Result<(), Problem> {
+fn same_options(asked: &[(&str, Value)], frozen: &Value) -> Result<(), Problem> {
     for (name, option) in asked {
         // An absent option was not set in the plan.
         let frozen = frozen.get(name).unwrap_or(&Value::Bool(false));
-        match option {
-            Some(option) if option != frozen => {
-                return Err(Problem::invalid(format!(
-                    "\"{name}\": the plan froze {frozen}, not {option}; plan again with {option}"
-                )));
-            }
-            _ => {}
+        if !option.is_null() && option != frozen {
+            return Err(Problem::invalid(format!(
+                "\"{name}\": the plan froze {frozen}, not {option}; plan again with {option}"
+            )));
         }
     }
     Ok(())
@@ -361,115 +306,6 @@ pub(super) async fn sites(
     responses((status = 200, body = Step)))]
 pub(super) async fn step(State(api): State<Api>, Path(step): Path<ByStep>) -> Answer<Step> {
     api.step(step.id()?).await.map(Json)
-}
-
-/// Retry a step now.
-#[utoipa::path(post, path = "/steps/{id}/retry", operation_id = "retryStep", tag = "steps", params(ByStep),
-    request_body = Option<Steering>, responses((status = 202, body = Step)))]
-pub(super) async fn retry_step(Path(step): Path<ByStep>, steer: Steer) -> Taken<Step> {
-    let step_id = step.id()?;
-    let api = steer.submit(Command::RetryStep { step_id }).await?;
-    taken(api.step(step_id).await?)
-}
-
-/// Whether newcomers are accepted, and why.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DriftRequest {
-    /// True: the newcomers are deleted too. False: they stay, and the deletion ends.
-    accept: bool,
-    /// For the audit.
-    #[serde(default)]
-    reason: String,
-}
-
-/// Accept the resources that appeared after the plan, or refuse them, so that they stay and the deletion ends
-/// (P11).
-///
-/// 409 if nothing of the deletion is stuck with drift.
-#[utoipa::path(post, path = "/deletions/{id}/drift", operation_id = "answerDrift", tag = "deletions",
-    params(ByDeletion), request_body = DriftRequest, responses((status = 202, body = Deletion)))]
-pub(super) async fn drift(
-    State(api): State<Api>,
-    caller: Caller,
-    Path(ByDeletion { id }): Path<ByDeletion>,
-    StrictJson(DriftRequest { accept, reason }): StrictJson<DriftRequest>,
-) -> Taken<Deletion> {
-    let deletion_id = api.deletion(id).await?.id;
-    let command = Command::Drift {
-        deletion_id: deletion_id.clone(),
-        accept,
-    };
-    api.submit(command, caller, reason).await?;
-    taken(api.deletion(deletion_id).await?)
-}
-
-/// The steps to retry, and whether only to count them.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RetryRequest {
-    #[serde(default)]
-    filter: Box<RetryFilter>,
-    /// Only says how many steps would be retried.
-    #[serde(default)]
-    dry_run: bool,
-    /// For the audit.
-    #[serde(default)]
-    reason: String,
-}
-
-/// Retry all steps that match, now.
-///
-/// The answer has the number of steps that can be retried, and the others by reason.
-#[utoipa::path(post, path = "/steps:retry", operation_id = "retrySteps", tag = "steps",
-    request_body = Option<RetryRequest>, responses((status = 202, body = Retried)))]
-pub(super) async fn retry_matching(
-    State(api): State<Api>,
-    caller: Caller,
-    StrictJson(wanted): StrictJson<RetryRequest>,
-) -> Taken<Retried> {
-    let command = Command::RetryMatching {
-        filter: wanted.filter,
-        dry_run: wanted.dry_run,
-    };
-    let receipt = api.submit(command, caller, wanted.reason).await?;
-    taken(receipt.into_retried()?)
-}
-
-/// Retry now what is blocked or stuck in a deletion.
-#[utoipa::path(post, path = "/deletions/{id}/retry", operation_id = "retry", tag = "deletions", params(ByDeletion),
-    request_body = Option<Steering>, responses((status = 202, body = Deletion)))]
-pub(super) async fn retry(Path(it): Path<ByDeletion>, steer: Steer) -> Taken<Deletion> {
-    steer
-        .deletion(it.id, |deletion_id| Command::Retry { deletion_id })
-        .await
-}
-
-/// Send nothing more; calls that were sent run to their end (P8).
-#[utoipa::path(post, path = "/deletions/{id}/cancel", operation_id = "cancel", tag = "deletions", params(ByDeletion),
-    request_body = Option<Steering>, responses((status = 202, body = Deletion)))]
-pub(super) async fn cancel(Path(it): Path<ByDeletion>, steer: Steer) -> Taken<Deletion> {
-    steer
-        .deletion(it.id, |deletion_id| Command::Cancel { deletion_id })
-        .await
-}
-
-/// Send nothing until the deletion is resumed.
-#[utoipa::path(post, path = "/deletions/{id}/pause", operation_id = "pause", tag = "deletions", params(ByDeletion),
-    request_body = Option<Steering>, responses((status = 202, body = Deletion)))]
-pub(super) async fn pause(Path(it): Path<ByDeletion>, steer: Steer) -> Taken<Deletion> {
-    steer
-        .deletion(it.id, |deletion_id| Command::Pause { deletion_id })
-        .await
-}
-
-/// Continue a paused deletion.
-#[utoipa::path(post, path = "/deletions/{id}/resume", operation_id = "resume", tag = "deletions", params(ByDeletion),
-    request_body = Option<Steering>, responses((status = 202, body = Deletion)))]
-pub(super) async fn resume(Path(it): Path<ByDeletion>, steer: Steer) -> Taken<Deletion> {
-    steer
-        .deletion(it.id, |deletion_id| Command::Resume { deletion_id })
-        .await
 }
 
 impl Api {

@@ -24,6 +24,7 @@ mod purge;
 mod report;
 mod resources;
 mod socket;
+mod steering;
 mod views;
 
 use std::collections::BTreeMap;
@@ -237,16 +238,16 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(deletions::sites))
         .routes(routes!(report::tree))
         .routes(routes!(report::report))
-        .routes(routes!(deletions::retry))
-        .routes(routes!(deletions::cancel))
-        .routes(routes!(deletions::pause))
-        .routes(routes!(deletions::resume))
-        .routes(routes!(deletions::drift))
+        .routes(routes!(steering::retry))
+        .routes(routes!(steering::cancel))
+        .routes(routes!(steering::pause))
+        .routes(routes!(steering::resume))
+        .routes(routes!(steering::drift))
         .routes(routes!(purge::of_deletion, purge::deletion))
         .routes(routes!(deletions::step))
-        .routes(routes!(deletions::retry_step))
+        .routes(routes!(steering::retry_step))
         .routes(routes!(purge::of_step, purge::step))
-        .routes(routes!(deletions::retry_matching))
+        .routes(routes!(steering::retry_matching))
         .routes(routes!(views::stuck))
         .routes(routes!(views::retry_queue))
         .routes(routes!(purge::orphans))

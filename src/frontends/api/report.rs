@@ -1,6 +1,7 @@
 //! A whole deletion: as a tree, and as a report with one line for each resource.
 
 use std::collections::{HashMap, HashSet};
+use std::pin::pin;
 use std::sync::Arc;
 
 use axum::Json;
@@ -9,7 +10,7 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt as _, stream};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -92,23 +93,16 @@ pub(super) async fn tree(
 ) -> Answer<Tree> {
     let deletion = api.deletion(id).await?;
     let mut steps = Vec::new();
-    let mut cursor = None;
-    loop {
-        let Paged { rows: page, next } = api.step_page(&deletion.id, cursor).await?;
+    let mut pages = pin!(api.control.pages(steps_of(&deletion.id)));
+    while let Some(page) = pages.try_next().await? {
         steps.extend(page);
         if steps.len() > TREE_STEPS_MAX {
-            return Err(Problem::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "too-large",
-                format!(
-                    "more than {TREE_STEPS_MAX} steps make no tree; page through /api/v1/deletions/{}/steps",
-                    deletion.id
-                ),
-            ));
-        }
-        match next {
-            Some(next) => cursor = Some(next),
-            None => break,
+            let message = format!(
+                "more than {TREE_STEPS_MAX} steps make no tree; page through /api/v1/deletions/{}/steps",
+                deletion.id
+            );
+            let status = StatusCode::UNPROCESSABLE_ENTITY;
+            return Err(Problem::new(status, "too-large", message));
         }
     }
     let frozen = api.frozen(&deletion.id).await?;
@@ -232,8 +226,11 @@ struct Report {
 
 impl Report {
     async fn page(mut self) -> Result<(String, Option<Self>), ControlError> {
-        let Paged { rows: steps, next } =
-            self.api.step_page(&self.deletion_id, self.cursor).await?;
+        let steps = query::Steps {
+            cursor: self.cursor,
+            ..steps_of(&self.deletion_id)
+        };
+        let Paged { rows: steps, next } = self.api.control.ask(steps).await?;
         self.lines.extend(steps.iter().map(Line::of));
         let mut text = self.text;
         for (at, line) in self.lines.drain(..).enumerate() {
@@ -254,21 +251,15 @@ impl Report {
     }
 }
 
-impl Api {
-    async fn step_page(
-        &self,
-        deletion_id: &str,
-        cursor: Option<String>,
-    ) -> Result<Paged<Step>, ControlError> {
-        let steps = query::Steps {
-            deletion_id: Some(deletion_id.to_owned()),
-            cursor,
-            limit: PAGE_ROWS_MAX,
-            ..query::Steps::default()
-        };
-        self.control.ask(steps).await
+fn steps_of(deletion_id: &str) -> query::Steps {
+    query::Steps {
+        deletion_id: Some(deletion_id.to_owned()),
+        limit: PAGE_ROWS_MAX,
+        ..query::Steps::default()
     }
+}
 
+impl Api {
     /// None until there is a plan.
     async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, ControlError> {
         let plan = query::FrozenPlan {

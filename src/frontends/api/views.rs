@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::deletions::{Steer, Steering};
 use super::input::{Age, Limit, Query};
 use super::problem::Problem;
+use super::steering::{Steer, Steering};
 use super::{Answer, Api, List, Taken, taken};
 use crate::control::{Command, DeploymentStatus, GateStatus, SiteStatus, query};
 use crate::domain::attention::CauseGroup;
