@@ -249,18 +249,23 @@ impl Action {
     }
 }
 
-/// Whether the steps that do not depend on a failed one go on (N11).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// Whether the steps that do not depend on a failed one go on.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// Everything independent goes on (N11).
+    /// Everything that does not depend on the failed step goes on.
+    // N11.
     #[default]
     Continue,
     Stop,
 }
 
-/// What happens to resources that appeared after the plan was frozen (P1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// What happens to resources that appeared after the plan was frozen.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum DriftPolicy {
     #[default]

@@ -15,7 +15,7 @@ use super::private;
 /// A log file that has grown past this is put aside, once, when the next log starts.
 const LOG_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     Text,
     Json,

@@ -32,6 +32,8 @@ pub struct Surroundings {
     pub no_color: bool,
     /// `$TERM`
     pub term: Option<String>,
+    /// `$COLUMNS`: the width of the screen, if a person set it.
+    pub columns: Option<usize>,
     /// The first that is set of `$LC_ALL`, `$LC_CTYPE`, `$LANG`.
     pub locale: Option<String>,
 }
@@ -57,6 +59,7 @@ impl Surroundings {
             uid: rustix::process::getuid().as_raw(),
             no_color: text("NO_COLOR").is_some(),
             term: text("TERM"),
+            columns: text("COLUMNS").and_then(|columns| columns.parse().ok()),
             locale: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(text),
         }
     }
