@@ -5,6 +5,7 @@
 //! settings and what was found; the rest is wiring.
 
 mod clouds;
+pub mod command_line;
 #[cfg(feature = "console")]
 mod console;
 #[cfg(not(feature = "console"))]
@@ -16,9 +17,10 @@ mod gates;
 mod ledger;
 mod notify;
 mod peers;
+mod practice;
 mod replay;
 mod scene;
-mod upkeep;
+pub mod upkeep;
 
 use std::io::{self, BufRead as _, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -29,19 +31,16 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use self::command_line::{Cli, LocalVerb as _, Verb};
 use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::model::Origin;
-use crate::frontends::cli::args::{
-    AuditWork, CheckWork, Cli, CompletionsArgs, EngineVerb, Format, Global, LedgerFileWork,
-    LedgerWork, LocalVerb, ManArgs, NotifyWork, OnOff, ReplayArgs, SandboxArgs, Verb,
-};
+use crate::frontends::cli::args::{Format, Global};
 use crate::frontends::cli::output::{Style, Tolerant};
-use crate::frontends::cli::{self, Exit, Failure, ReadLine, Session, describe};
+use crate::frontends::cli::{self, Exit, Failure, ReadLine, Session};
 #[cfg(feature = "console")]
 use crate::frontends::console::Keymap;
 use crate::ledger::sqlite::{owner, seal_key};
-use crate::sandbox::{self, WorldOptions};
 use crate::system::clock::Clock;
 use crate::system::config::{self, ConfigError, Settings, Surroundings};
 use crate::system::private;
@@ -102,18 +101,7 @@ pub enum Mode {
     PrintConfig,
     Console,
     Engine,
-    /// The practice cloud alone.
-    SandboxServer(SandboxArgs),
-    CheckKinds,
-    Doctor,
-    Ledger(LedgerFileWork),
-    Audit(AuditWork),
-    Replay(ReplayArgs),
-    Notify(NotifyWork),
-    Completions(CompletionsArgs),
-    Man(ManArgs),
-    /// A client of an engine.
-    Client(EngineVerb),
+    Verb(Verb),
 }
 
 /// # Errors
@@ -123,29 +111,20 @@ pub fn mode(engine: bool, print_config: bool, verb: Option<Verb>) -> Result<Mode
         (false, true, None) => Ok(Mode::PrintConfig),
         (true, false, None) => Ok(Mode::Engine),
         (false, false, None) => Ok(Mode::Console),
-        (false, false, Some(Verb::Engine(verb))) => Ok(Mode::Client(verb)),
-        (false, false, Some(Verb::Local(verb))) => Ok(match verb {
-            LocalVerb::Sandbox(args) => Mode::SandboxServer(args),
-            LocalVerb::Check(args) => match args.work {
-                CheckWork::Kinds => Mode::CheckKinds,
-            },
-            LocalVerb::Doctor => Mode::Doctor,
-            LocalVerb::Ledger(args) => match args.work {
-                LedgerWork::Prune(args) => Mode::Client(EngineVerb::Prune(args)),
-                LedgerWork::File(work) => Mode::Ledger(work),
-            },
-            LocalVerb::Audit(args) => Mode::Audit(args.work),
-            LocalVerb::Replay(args) => Mode::Replay(args),
-            LocalVerb::Notify(args) => Mode::Notify(args.work),
-            LocalVerb::Completions(args) => Mode::Completions(args),
-            LocalVerb::Man(args) => Mode::Man(args),
-        }),
+        (false, false, Some(verb)) => Ok(Mode::Verb(verb)),
         _ => Err(Failure::usage(
             "understand the command line",
             "--engine, --print-config and a verb are each a mode of their own",
             "Use one of them.",
         )),
     }
+}
+
+/// What every mode starts from.
+pub(crate) struct Process<'a> {
+    global: &'a Global,
+    around: &'a Surroundings,
+    style: Style,
 }
 
 /// The paths of this process's state.
@@ -267,39 +246,25 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
         // This fails only if the process already leads a session, which is as good.
         let _ = rustix::process::setsid();
     }
-    let style = Style::of_process(around, global.no_color, global.ascii);
+    let style = Style::of_process(around, &global);
     if variables_by_stdin && let Err(error) = clouds::take_over_variables() {
         let failure = Failure::from(error);
         complain(&failure, style, global.output);
         return failure.exit;
     }
+    let process = Process {
+        global: &global,
+        around,
+        style,
+    };
     let done = mode(engine, print_config, verb).and_then(|mode| match mode {
         Mode::PrintConfig => {
             let mut out = Tolerant::new(io::stdout().lock());
             out.write_all(config::DEFAULTS.as_bytes())?;
             Ok(Exit::Done)
         }
-        Mode::Completions(args) => {
-            describe::completions(args.shell, &mut Tolerant::new(io::stdout().lock()))?;
-            Ok(Exit::Done)
-        }
-        Mode::Man(ManArgs { verb, out: None }) => {
-            describe::man(verb.as_deref(), &mut Tolerant::new(io::stdout().lock()))?;
-            Ok(Exit::Done)
-        }
-        Mode::Man(ManArgs {
-            out: Some(folder), ..
-        }) => write_manual(&folder),
-        Mode::Ledger(work) => upkeep::run(&global, around, style, &work),
-        Mode::Audit(work) => upkeep::audit(&global, around, style, &work),
-        Mode::Replay(args) => replay::run(&global, around, style, &args),
-        Mode::Notify(NotifyWork::Test) => runtime()?.block_on(notify::test(&global, around, style)),
-        Mode::CheckKinds => examine::check_kinds(&global, around, style),
-        Mode::Doctor => runtime()?.block_on(examine::examine(&global, around, style)),
-        Mode::Client(verb) => {
-            log_to_stderr(&global, style, false)?;
-            runtime()?.block_on(client(&global, around, style, verb))
-        }
+        Mode::Verb(Verb::Engine(verb)) => client(&process, verb),
+        Mode::Verb(Verb::Local(verb)) => verb.run(&process),
         Mode::Engine => {
             match new_session {
                 // Nobody reads its standard error any more.
@@ -307,10 +272,6 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
                 false => log_to_stderr(&global, style, true)?,
             }
             runtime()?.block_on(headless(&global, around))
-        }
-        Mode::SandboxServer(args) => {
-            log_to_stderr(&global, style, true)?;
-            runtime()?.block_on(serve_sandbox(args))
         }
         Mode::Console => console::open(&global, around, style),
     });
@@ -320,18 +281,6 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
     })
 }
 
-fn write_manual(folder: &Path) -> Result<Exit, Failure> {
-    describe::write_manual(folder).map_err(|error| {
-        let tried = format!("write the manual into {}", folder.display());
-        Failure::usage(
-            tried,
-            error.to_string(),
-            "Name a folder that is there and writable.",
-        )
-    })?;
-    Ok(Exit::Done)
-}
-
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -339,8 +288,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 }
 
 fn log_to_stderr(global: &Global, style: Style, engine: bool) -> io::Result<()> {
-    let format = global.log_format.map(Into::into);
-    let format = telemetry::format_for(format, style.err_terminal);
+    let format = telemetry::format_for(global.log_format, style.err_terminal);
     let times = global.verbose;
     telemetry::to_stderr(format, Verbosity { times, engine })
 }
@@ -350,7 +298,7 @@ fn log_to_file(global: &Global, around: &Surroundings) -> Result<(), Failure> {
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
     private::folder(&places.state)?;
-    let format = telemetry::format_for(global.log_format.map(Into::into), true);
+    let format = telemetry::format_for(global.log_format, true);
     let times = global.verbose;
     let verbosity = Verbosity {
         times,
@@ -386,12 +334,17 @@ fn settings(global: &Global, around: &Surroundings) -> Result<Settings, Failure>
 }
 
 /// Runs a verb as a client of the running engine, or with its own engine for the length of the call.
-async fn client(
-    global: &Global,
-    around: &Surroundings,
-    style: Style,
-    verb: EngineVerb,
-) -> Result<Exit, Failure> {
+fn client(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, Failure> {
+    log_to_stderr(process.global, process.style, false)?;
+    runtime()?.block_on(carry_out(process, verb))
+}
+
+async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, Failure> {
+    let Process {
+        global,
+        around,
+        style,
+    } = *process;
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
     let owner = owner(&places.ledger).map(|owner| owner.socket.map(PathBuf::from));
@@ -476,47 +429,6 @@ async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failur
     }
     tracing::info!("told to end; what is under way goes on at the next start");
     embedded.stop().await;
-    Ok(Exit::Done)
-}
-
-/// Serves the practice cloud alone, for any client, until a signal ends it.
-async fn serve_sandbox(args: SandboxArgs) -> Result<Exit, Failure> {
-    let tried = "serve the practice cloud";
-    let scenario = match &args.scenario {
-        Some(name) => Some(embedded::scenario(&name.to_string_lossy())?),
-        None => None,
-    };
-    let mut world = WorldOptions {
-        keep_ids: args.keep_ids,
-        member_reuse: args.member_reuse == OnOff::On,
-        ..WorldOptions::default()
-    };
-    match &scenario {
-        _ if !args.regions.is_empty() => world.regions = args.regions,
-        Some(scenario) => world.regions.clone_from(&scenario.regions),
-        None => {}
-    }
-    let listen = args.listen;
-    let options = sandbox::ServeOptions {
-        listen,
-        world,
-        scenario,
-    };
-    let mut told = ToldToEnd::listen()?;
-    let handle = sandbox::serve(options)
-        .await
-        .map_err(|error| Failure::usage(tried, error.to_string(), ""))?;
-    if let Some(path) = &args.clouds_yaml {
-        handle.write_clouds_yaml(path).map_err(|error| {
-            let message = format!("{}: {error}", path.display());
-            Failure::usage(tried, message, "Choose another file for --clouds-yaml.")
-        })?;
-    }
-    let ready = handle.ready_line(args.clouds_yaml.as_deref());
-    let mut out = Tolerant::new(io::stdout());
-    writeln!(out, "{ready}")?;
-    out.flush()?;
-    told.recv().await;
     Ok(Exit::Done)
 }
 

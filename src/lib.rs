@@ -75,7 +75,7 @@
 //! | [`engine`] | reconcilers: planning, dispatch, verify, retry, sweep … | `Engine`, `Parts` |
 //! | [`present`] | texts for people, shared by all front ends | functions only |
 //! | `frontends/api` | the HTTP API on the engine's socket | `ServeOptions`, `ApiHandle` |
-//! | `frontends/cli` | the verbs of the command line | `args::EngineVerb`, `Session` |
+//! | `frontends/cli` | the verbs of the command line | `Verb`, `EngineVerb`, `Session` |
 //! | `frontends/console` | the terminal console | `State`, `Event`, `Effect` |
 //! | `frontends/gate` | the reverse proxy in front of one service of a site | `Parts`, `Threads` |
 //! | `frontends/notify` | webhooks and mail about what needs a person | `Notifier` |
@@ -134,17 +134,17 @@
 //!   and its arm in `open.rs`.
 //! - **a question to the engine** (for new data of a pane or verb): a struct and a line of the table in
 //!   `control/query.rs`, and an arm in `engine/queries.rs`.
-//! - **a verb**: a file in `frontends/cli`, a variant of `EngineVerb` with its arguments in `cli/args.rs`,
-//!   and an arm in `cli/mod.rs`. A verb without an engine: a variant of `LocalVerb`, and a `Mode` with its
-//!   arm in `app.rs`.
-//! - **a list of `gone list`**: a variant and word of `ListWhat` in `cli/args.rs`, an arm in `cli/list.rs`,
-//!   and its columns in `cli/columns.rs`.
-//! - **a column**: command line: one line of a table in `frontends/cli/columns.rs`. Console: one entry in the
-//!   pane's `table` (`columns` and `cells` in plan, tree, browse, ladder, help and tour, which have no
-//!   `table`).
+//! - **a verb**: a file in `frontends/cli` with its arguments and its `Verb`, and a line of `verbs!` in
+//!   `cli/mod.rs`. A verb without an engine: a file in `app` with its arguments and its `LocalVerb`, and a
+//!   line of `local_verbs!` in `app/command_line.rs`.
+//! - **a list of `gone list`**: a variant of `What` and its arm in `cli/list.rs`, and its columns in
+//!   `cli/columns.rs`.
+//! - **a column**: command line: one line of a table, most of them in `frontends/cli/columns.rs`. Console: one
+//!   entry in the pane's `table` (`columns` and `cells` in plan, tree, browse, ladder, help and tour, which
+//!   have no `table`).
 //! - **a rung**: `Rung` in `domain/ladder.rs`, `PurgeAction` in `ledger/mod.rs`, `ledger/sqlite/purge.rs`,
 //!   `engine/purge.rs`, `Purged` in `control/mod.rs` if it returns something new, `purged_words` in
-//!   `present/sentences.rs`, and the help in `cli/args.rs`.
+//!   `present/sentences.rs`, and the help in `cli/purge.rs`.
 //! - **a message about a blocker**: `present/sentences.rs`.
 //! - **a setting**: its field in `system/config.rs` or `system/config/*.rs`, its default in
 //!   `assets/config.toml`, and the module that uses it.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::control::Control;
 use crate::domain::model::Origin;
-use crate::frontends::cli::args::{Format, Global};
+use crate::frontends::cli::args::Global;
 use crate::frontends::cli::output::Style;
 use crate::frontends::cli::{Exit, Failure};
 use crate::frontends::console::{self, ConsoleOptions, EngineMode, Keymap, Replayed};
@@ -31,7 +31,7 @@ const AWAY_AGAIN: Duration = Duration::from_millis(5);
 
 /// Whether a replay opens the console: there is a terminal, and no other output was requested.
 pub(super) fn fits(global: &Global) -> bool {
-    global.output == Format::Table && is_terminal()
+    global.output.is_table() && is_terminal()
 }
 
 fn is_terminal() -> bool {
@@ -57,7 +57,7 @@ pub(super) fn open(global: &Global, around: &Surroundings, style: Style) -> Resu
 /// The console uses the screen, so logs go to a file.
 fn log_to_file(global: &Global, places: &Places) -> std::io::Result<()> {
     private::folder(&places.state)?;
-    let format = telemetry::format_for(global.log_format.map(Into::into), true);
+    let format = telemetry::format_for(global.log_format, true);
     let verbosity = Verbosity {
         times: global.verbose,
         engine: true,

@@ -4,8 +4,11 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use clap::{Args, Subcommand};
+
 use super::clouds::{NamedSite, chosen_sites, connect, environment, named_sites};
-use super::{Places, embedded, peers, places, read_settings};
+use super::command_line::LocalVerb;
+use super::{Places, Process, embedded, peers, places, read_settings, runtime};
 use crate::cloud::openstack;
 use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
@@ -22,11 +25,54 @@ use crate::system::clock::Clock;
 use crate::system::config::{Settings, Surroundings};
 use crate::system::{files, private};
 
-pub(super) async fn examine(
-    global: &Global,
-    around: &Surroundings,
-    style: Style,
-) -> Result<Exit, Failure> {
+/// Check clouds, rights, ledger, socket and terminal, and say what to do
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  gone doctor
+  gone doctor --cloud prod -o json")]
+pub struct Doctor {}
+
+/// Check the kinds for deletions that could never end
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Reads the built-in kinds and those in $XDG_CONFIG_HOME/gone/kinds, and asks no cloud. Exits with 2 if
+there is an error or a file cannot be read; notes alone exit with 0.
+
+Examples:
+  gone check kinds                      each finding with its smallest example, and the fix
+  gone check kinds -o json | jq '.[] | select(.severity == \"error\").fix'")]
+pub struct Check {
+    #[command(subcommand)]
+    pub work: CheckWork,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum CheckWork {
+    /// Check all kinds: stuck cascades, cycles, references that cannot work
+    Kinds,
+}
+
+impl LocalVerb for Doctor {
+    fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
+        runtime()?.block_on(examine(process))
+    }
+}
+
+impl LocalVerb for Check {
+    fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
+        match self.work {
+            CheckWork::Kinds => check_kinds(process),
+        }
+    }
+}
+
+async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
+    let Process {
+        global,
+        around,
+        style,
+    } = *process;
     let loaded = read_settings(global, around);
     let settings = loaded.as_ref().map(|(settings, _)| settings.clone());
     let settings = settings.unwrap_or_default();
@@ -66,17 +112,14 @@ pub(super) async fn examine(
 }
 
 /// Checks the kinds only: asks no cloud, and reads neither settings nor ledger.
-pub(super) fn check_kinds(
-    global: &Global,
-    around: &Surroundings,
-    style: Style,
-) -> Result<Exit, Failure> {
-    cli::no_drawing(global.output)?;
-    let kinds = embedded::kinds(around)?;
+fn check_kinds(process: &Process<'_>) -> Result<Exit, Failure> {
+    let format = process.global.output;
+    cli::no_drawing(format)?;
+    let kinds = embedded::kinds(process.around)?;
     let findings = check::check(&kinds);
     let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
     let count = kinds.iter().count();
-    let exit = cli::check::report(&mut out, style, global.output, count, &findings)?;
+    let exit = cli::check::report(&mut out, process.style, format, count, &findings)?;
     out.flush()?;
     Ok(exit)
 }

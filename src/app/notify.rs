@@ -3,15 +3,17 @@
 use std::io::{self, BufWriter, Write as _};
 use std::sync::Arc;
 
-use super::settings;
+use clap::{Args, Subcommand};
+
+use super::command_line::LocalVerb;
+use super::{Process, runtime, settings};
 use crate::control::Control;
-use crate::frontends::cli::args::Global;
-use crate::frontends::cli::output::{Style, Tolerant};
+use crate::frontends::cli::output::Tolerant;
 use crate::frontends::cli::{self, Exit, Failure};
 use crate::frontends::notify::{self, DeliveryErrorKind, Notifier, StartError, Tried};
 use crate::frontends::offline::doctor;
 use crate::system::clock::Clock;
-use crate::system::config::{NotifySettings, Surroundings};
+use crate::system::config::NotifySettings;
 
 pub(super) async fn start(
     control: Arc<dyn Control>,
@@ -28,13 +30,38 @@ pub(super) async fn start(
     })
 }
 
-/// Runs `gone notify test`.
-pub(super) async fn test(
-    global: &Global,
-    around: &Surroundings,
-    style: Style,
-) -> Result<Exit, Failure> {
-    let settings = settings(global, around)?.notify;
+/// Test the notices about what needs a person
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+The engine sends notices by webhook and mail, by [notify] of the settings, when something is stuck, was
+refused while nobody waited, or when a site was paused.
+
+Examples:
+  gone notify test                      send a test by each, and say what was answered
+  gone notify test --config try.toml -o json")]
+pub struct Notify {
+    #[command(subcommand)]
+    pub work: NotifyWork,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum NotifyWork {
+    /// Send a test notice by each channel
+    ///
+    /// Exits with 2 if there is no channel, and with 5 if one cannot be reached.
+    Test,
+}
+
+impl LocalVerb for Notify {
+    fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
+        match self.work {
+            NotifyWork::Test => runtime()?.block_on(test(process)),
+        }
+    }
+}
+
+async fn test(process: &Process<'_>) -> Result<Exit, Failure> {
+    let settings = settings(process.global, process.around)?.notify;
     let tried = notify::test(&settings, &Clock::system()).await;
     if tried.is_empty() {
         return Err(Failure::usage(
@@ -46,7 +73,13 @@ pub(super) async fn test(
     let checks: Vec<doctor::Check> = tried.iter().map(check).collect();
     let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
     let next = "Each took it; look where it arrived.";
-    let exit = cli::doctor::report(&mut out, style, global.output, &checks, next)?;
+    let exit = cli::doctor::report(
+        &mut out,
+        process.style,
+        process.global.output,
+        &checks,
+        next,
+    )?;
     out.flush()?;
     Ok(exit)
 }

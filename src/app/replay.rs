@@ -7,51 +7,75 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::clouds::connect;
+use super::command_line::LocalVerb;
 use super::embedded::kinds;
 use super::ledger::ledger_failure;
-use super::{ToldToEnd, console, log_to_stderr, read_line, runtime, settings};
+use super::{Process, ToldToEnd, console, log_to_stderr, read_line, runtime, settings};
 use crate::control::Control;
 use crate::domain::model::Origin;
 use crate::domain::moment;
 use crate::engine::replay::Replay;
-use crate::frontends::cli::args::{EngineVerb, Global, ListArgs, ListWhat, ReplayArgs};
-use crate::frontends::cli::output::{Style, Tolerant};
-use crate::frontends::cli::{self, Exit, Failure, Session};
+use crate::frontends::cli::output::Tolerant;
+use crate::frontends::cli::{self, Exit, Failure, List, Session, What};
 use crate::ledger::sqlite::rewind::{Rewind, Unplayable};
 use crate::system::clock::Clock;
-use crate::system::config::{Settings, Surroundings};
+use crate::system::config::Settings;
 
 const TRIED: &str = "replay the ledger";
 
-pub(super) fn run(
-    global: &Global,
-    around: &Surroundings,
-    style: Style,
-    args: &ReplayArgs,
-) -> Result<Exit, Failure> {
-    let settings = settings(global, around)?;
-    if !args.ledger.is_file() {
-        let why = format!("there is no file {}", args.ledger.display());
-        let advice = "Name a ledger, or a backup of one.";
-        return Err(Failure::usage(TRIED, why, advice));
+/// Show a ledger as it was at any time
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Opens the console on a copy: the ledger is only read, also while an engine has it. There , and .
+go an event back and on, < and > a twentieth of the whole, { and } to its ends, and :at to a time.
+
+A replay shows only what left an event: a call in flight is shown as ready, and a step whose retry was
+due as blocked until it was answered.
+
+Examples:
+  gone replay /backup/gone.db           from its end
+  gone replay ledger.db --from 03:12    of its last day; or 2026-11-24T03:12:07Z, or -1h
+  gone replay ledger.db --from -1h -o json    its deletions as they stood then")]
+pub struct ReplayLedger {
+    /// A ledger, a backup of one, or a colleague's
+    pub ledger: PathBuf,
+    /// The time to begin with, such as 03:12 or -1h [default: its end]
+    ///
+    /// RFC 3339, `HH:MM[:SS]` of the ledger's last day, or a duration before its end.
+    #[arg(long, value_name = "T", allow_hyphen_values = true)]
+    pub from: Option<String>,
+}
+
+impl LocalVerb for ReplayLedger {
+    fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
+        let settings = settings(process.global, process.around)?;
+        if !self.ledger.is_file() {
+            let why = format!("there is no file {}", self.ledger.display());
+            let advice = "Name a ledger, or a backup of one.";
+            return Err(Failure::usage(TRIED, why, advice));
+        }
+        if !console::fits(process.global) {
+            log_to_stderr(process.global, process.style, false)?;
+        }
+        runtime()?.block_on(replay(process, settings, &self))
     }
-    if !console::fits(global) {
-        log_to_stderr(global, style, false)?;
-    }
-    runtime()?.block_on(replay(global, around, style, settings, args))
 }
 
 async fn replay(
-    global: &Global,
-    around: &Surroundings,
-    style: Style,
+    process: &Process<'_>,
     settings: Settings,
-    args: &ReplayArgs,
+    args: &ReplayLedger,
 ) -> Result<Exit, Failure> {
+    let Process {
+        global,
+        around,
+        style,
+    } = *process;
     // From here on every exit removes the copy.
     let mut told = ToldToEnd::listen()?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -75,39 +99,33 @@ async fn replay(
         return console::replay(global, around, style, settings, control, span).await;
     }
     tokio::select! {
-        exit = list(global, around, style, control, at) => Ok(exit),
+        exit = list(process, control, at) => Ok(exit),
         () = told.recv() => Err(interrupted()),
         _ = hangup.recv() => Err(interrupted()),
     }
 }
 
 /// Lists the deletions as they were then, in the format of `gone list`.
-async fn list(
-    global: &Global,
-    around: &Surroundings,
-    style: Style,
-    control: Arc<dyn Control>,
-    at: DateTime<Utc>,
-) -> Exit {
+async fn list(process: &Process<'_>, control: Arc<dyn Control>, at: DateTime<Utc>) -> Exit {
     let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
     let mut err = Tolerant::new(io::stderr());
     let session = Session {
         control,
         embedded: false,
-        actor: around.actor(Origin::Cli),
-        global,
+        actor: process.around.actor(Origin::Cli),
+        global: process.global,
         clock: Clock::standing(at),
         out: &mut out,
         err: &mut err,
-        style,
+        style: process.style,
         read_line: read_line(),
         interrupt: CancellationToken::new(),
     };
-    let list = ListArgs {
-        what: ListWhat::Deletions,
+    let list = List {
+        what: What::Deletions,
         older_than: None,
     };
-    cli::run(session, EngineVerb::List(list)).await
+    cli::run(session, list).await
 }
 
 fn from(

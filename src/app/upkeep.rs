@@ -1,64 +1,147 @@
 //! `gone ledger` and `gone audit`: work on a ledger, beside a running engine or without one.
 
 use std::io::{self, BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::{Args, Subcommand};
+
+use super::command_line::LocalVerb;
 use super::ledger::ledger_failure;
-use super::{Places, places, settings};
+use super::{Places, Process, client, places, settings};
 use crate::domain::model::Origin;
-use crate::frontends::cli::args::{AuditWork, Format, Global, LedgerFileWork};
-use crate::frontends::cli::output::{Style, Tolerant};
-use crate::frontends::cli::{self, Exit, Failure, doctor};
+use crate::frontends::cli::args::Why;
+use crate::frontends::cli::output::{Tolerant, write_json};
+use crate::frontends::cli::{self, Exit, Failure, Prune, doctor};
 use crate::frontends::offline::ledger;
 use crate::ledger::sqlite::{Options, Store, upkeep};
 use crate::ledger::{AuditEntry, AuditRow};
 use crate::system::clock::Clock;
 use crate::system::config::Surroundings;
 
-pub(super) fn run(
-    global: &Global,
-    around: &Surroundings,
-    style: Style,
-    work: &LedgerFileWork,
-) -> Result<Exit, Failure> {
-    let places = found(global, around)?;
-    let path = places.ledger;
-    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
-    let exit = match work {
-        LedgerFileWork::Check => {
-            let checks =
-                ledger::check(&path, &places.seal_keys).map_err(|error| ledger_failure(&error))?;
-            let well = format!("{} is whole, and every rule holds.", path.display());
-            doctor::report(&mut out, style, global.output, &checks, &well)?
-        }
-        LedgerFileWork::Backup { to } => {
-            let bytes = upkeep::backup(&path, to).map_err(|error| {
-                let tried = format!("copy the ledger {} to {}", path.display(), to.display());
-                Failure::usage(
-                    tried,
-                    error.to_string(),
-                    "Name a new file in a folder that is writable.",
-                )
-            })?;
-            match global.output {
-                Format::Table => writeln!(out, "copied {bytes} bytes to {}", to.display())?,
-                _ => writeln!(out, "{}", serde_json::json!({ "file": to, "bytes": bytes }))?,
+/// Check, copy or write out the ledger, also while an engine works on it
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  gone ledger check                     every rule that must hold; exit 1 if one does not
+  gone ledger prune --older-than 30d    by the engine that has it, or by one of its own
+  gone ledger backup /backup/gone.db    whole and consistent; give it back with --ledger. Keep the
+                                        ledger's key (ledger.db.key) too, but not beside the copy
+  gone ledger export > ledger.jsonl     each row of each table as a line of JSON")]
+pub struct Ledger {
+    #[command(subcommand)]
+    pub work: LedgerWork,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum LedgerWork {
+    /// Check the file, every rule that must hold in it, and the audit's chain
+    Check,
+    /// Copy it, as it is at one moment, into a new file
+    Backup {
+        #[arg(value_name = "FILE")]
+        to: PathBuf,
+    },
+    /// Write every row of every table as a line of JSON
+    Export,
+    Prune(Prune),
+}
+
+/// Show, verify and export the audit: who did what, when and why
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Each row's hash covers the row before it, and a seal covers the last one, under a key that is not in
+the ledger (FILE.key beside it). So `verify` finds rows that were changed, removed or added by hand,
+also at the end. It does not find that the whole ledger is an older copy, or was sealed by somebody
+who can read the key: against these, keep the last row's LENGTH:HASH elsewhere and compare. The engine
+logs it with each row, and `verify` prints it.
+
+Examples:
+  gone audit list --last 20
+  gone audit verify                     exit 1 if a row is missing or was changed
+  gone audit verify --head 117:0b6e…    and the first 117 rows are those of that time
+  gone audit export > audit.jsonl       each row as a line of JSON, with its hash
+  gone audit seal --reason \"moved to another machine, the key was lost\"")]
+pub struct Audit {
+    #[command(subcommand)]
+    pub work: AuditWork,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum AuditWork {
+    /// Show the latest rows, oldest first
+    List {
+        /// How many rows
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        last: usize,
+    },
+    /// Check that each row is what was written, and that none is missing
+    Verify {
+        /// LENGTH:HASH of an earlier `verify`: its rows must still be there
+        #[arg(long, value_name = "LENGTH:HASH")]
+        head: Option<String>,
+    },
+    /// Write every row as a line of JSON
+    Export,
+    /// Seal the rows as they are, after the key was lost or a break was explained
+    Seal(Why),
+}
+
+impl LocalVerb for Ledger {
+    fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
+        match self.work {
+            LedgerWork::Prune(prune) => client(process, prune),
+            LedgerWork::Check => check(process),
+            LedgerWork::Backup { to } => backup(process, &to),
+            LedgerWork::Export => {
+                let path = found(process)?.ledger;
+                let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
+                upkeep::export(&path, &mut out).map_err(|error| ledger_failure(&error))?;
+                out.flush()?;
+                Ok(Exit::Done)
             }
-            Exit::Done
         }
-        LedgerFileWork::Export => {
-            upkeep::export(&path, &mut out).map_err(|error| ledger_failure(&error))?;
-            Exit::Done
-        }
-    };
+    }
+}
+
+fn check(process: &Process<'_>) -> Result<Exit, Failure> {
+    let Places {
+        ledger: path,
+        seal_keys,
+        ..
+    } = found(process)?;
+    let checks = ledger::check(&path, &seal_keys).map_err(|error| ledger_failure(&error))?;
+    let well = format!("{} is whole, and every rule holds.", path.display());
+    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
+    let exit = doctor::report(
+        &mut out,
+        process.style,
+        process.global.output,
+        &checks,
+        &well,
+    )?;
     out.flush()?;
     Ok(exit)
 }
 
+fn backup(process: &Process<'_>, to: &Path) -> Result<Exit, Failure> {
+    let path = found(process)?.ledger;
+    let bytes = upkeep::backup(&path, to).map_err(|error| {
+        let tried = format!("copy the ledger {} to {}", path.display(), to.display());
+        let advice = "Name a new file in a folder that is writable.";
+        Failure::usage(tried, error.to_string(), advice)
+    })?;
+    let mut out = Tolerant::new(io::stdout());
+    match process.global.output.is_table() {
+        true => writeln!(out, "copied {bytes} bytes to {}", to.display())?,
+        false => writeln!(out, "{}", serde_json::json!({ "file": to, "bytes": bytes }))?,
+    }
+    Ok(Exit::Done)
+}
+
 /// Returns the places of an existing ledger.
-fn found(global: &Global, around: &Surroundings) -> Result<Places, Failure> {
-    let settings = settings(global, around)?;
-    let places = places(global, &settings, around, Path::exists)?;
+fn found(process: &Process<'_>) -> Result<Places, Failure> {
+    let settings = settings(process.global, process.around)?;
+    let places = places(process.global, &settings, process.around, Path::exists)?;
     if !places.ledger.exists() {
         let why = format!("there is none at {}", places.ledger.display());
         let advice = "Name it with --ledger; an engine makes one when it starts.";
@@ -70,48 +153,46 @@ fn found(global: &Global, around: &Surroundings) -> Result<Places, Failure> {
 /// Number of audit rows that are read at a time.
 const AUDIT_ROWS: usize = 1_000;
 
-/// Runs `gone audit`: also beside a running engine, except for `seal`.
-pub(super) fn audit(
-    global: &Global,
-    around: &Surroundings,
-    style: Style,
-    work: &AuditWork,
-) -> Result<Exit, Failure> {
-    cli::no_drawing(global.output)?;
-    let places = found(global, around)?;
-    let path = places.ledger.as_path();
-    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
-    let exit = match work {
-        AuditWork::List { last } => {
-            let mut rows = Vec::new();
-            let latest = upkeep::audit_length(path).map_err(|error| ledger_failure(&error))?;
-            let first = latest.saturating_sub(i64::try_from(*last).unwrap_or(i64::MAX));
-            each_row(path, first, |row| rows.push(row.clone()))?;
-            cli::audit::list(&mut out, style, global.output, &values(&rows)?)?;
-            Exit::Done
-        }
-        AuditWork::Export => {
-            let mut written = Ok(());
-            each_row(path, 0, |row| {
-                if written.is_ok() {
-                    written = cli::audit::line(&mut out, style, row);
-                }
-            })?;
-            written?;
-            Exit::Done
-        }
-        AuditWork::Verify { head } => {
-            let verified = verify(&places, head.as_deref())?;
-            cli::audit::verified(&mut out, style, global.output, path, &verified)?
-        }
-        AuditWork::Seal(why) => {
-            let head = seal(&places, around, &why.reason)?;
-            let verified = Ok((head.length, head.to_string()));
-            cli::audit::verified(&mut out, style, global.output, path, &verified)?
-        }
-    };
-    out.flush()?;
-    Ok(exit)
+impl LocalVerb for Audit {
+    /// Also beside a running engine, except for `seal`.
+    fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
+        let (style, format) = (process.style, process.global.output);
+        cli::no_drawing(format)?;
+        let places = found(process)?;
+        let path = places.ledger.as_path();
+        let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
+        let exit = match self.work {
+            AuditWork::List { last } => {
+                let mut rows = Vec::new();
+                let latest = upkeep::audit_length(path).map_err(|error| ledger_failure(&error))?;
+                let first = latest.saturating_sub(i64::try_from(last).unwrap_or(i64::MAX));
+                each_row(path, first, |row| rows.push(row.clone()))?;
+                cli::audit::list(&mut out, style, format, &values(&rows)?)?;
+                Exit::Done
+            }
+            AuditWork::Export => {
+                let mut written = Ok(());
+                each_row(path, 0, |row| {
+                    if written.is_ok() {
+                        written = write_json(&mut out, style, row, false);
+                    }
+                })?;
+                written?;
+                Exit::Done
+            }
+            AuditWork::Verify { head } => {
+                let verified = verify(&places, head.as_deref())?;
+                cli::audit::verified(&mut out, style, format, path, &verified)?
+            }
+            AuditWork::Seal(why) => {
+                let head = seal(&places, process.around, &why.reason)?;
+                let verified = Ok((head.length, head.to_string()));
+                cli::audit::verified(&mut out, style, format, path, &verified)?
+            }
+        };
+        out.flush()?;
+        Ok(exit)
+    }
 }
 
 fn values(rows: &[AuditRow]) -> Result<Vec<serde_json::Value>, Failure> {

@@ -61,6 +61,12 @@ pub fn blocker_words_in_full(blocker: &Blocker) -> String {
     format!("{kind} {id}{name} at {site} ({})", facts.join(", "))
 }
 
+/// Describes all blockers of a step, in full; empty if there are none.
+pub fn blocked_by_words(step: &Step) -> String {
+    let blockers: Vec<String> = step.blockers.iter().map(blocker_words_in_full).collect();
+    blockers.join("; ")
+}
+
 /// `network web (4fdb…@prod/RegionOne)`, or without the name if there is none.
 pub fn target_in_full(target: &Target) -> String {
     if target.name.is_empty() {
@@ -144,6 +150,27 @@ pub fn target_words(deletion: &Deletion) -> String {
         1 => words,
         n => format!("{words} and {} more", n - 1),
     }
+}
+
+/// `running: gone 120 of 536, running 8, blocked 2, 28s left`
+pub fn state_words(deletion: &Deletion) -> String {
+    let Deletion { state, counts, .. } = deletion;
+    let mut words = format!(
+        "{}: gone {} of {}",
+        state.as_str(),
+        counts.gone,
+        counts.total
+    );
+    for state in StepState::ALL {
+        let number = counts.of(state);
+        if number > 0 && state != StepState::Gone {
+            words += &format!(", {} {number}", state.as_str());
+        }
+    }
+    if let Some(eta) = deletion.eta_seconds {
+        words += &format!(", {} left", duration(eta));
+    }
+    words
 }
 
 /// `120/536`, the steps that have ended, of all.

@@ -1,8 +1,8 @@
 use chrono::TimeDelta;
 use gone::control::ControlError;
 use gone::domain::model::{Counts, DeletionState, ErrorClass, Refusal, RefusalRule};
-use gone::frontends::cli::Exit;
 use gone::frontends::cli::wait::{Verdict, judge};
+use gone::frontends::cli::{Exit, Failure};
 
 use crate::fake::{deletion, refusal, start};
 
@@ -87,7 +87,8 @@ fn each_error_of_the_control_has_its_code() {
         (ControlError::Internal { message: message() }, 1),
     ];
     for (error, code) in table {
-        assert_eq!(Exit::of_error(&error).code(), code, "{error:?}");
+        let exit = Failure::of("list", error.clone()).exit;
+        assert_eq!(exit.code(), code, "{error:?}");
     }
 }
 

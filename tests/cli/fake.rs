@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeZone as _, Utc};
 use clap::Parser as _;
-use gone::app::{self, Mode};
+use gone::app::command_line::{Cli, Local, Verb};
+use gone::app::upkeep::{Ledger, LedgerWork};
 use gone::control::{
     Accepted, Command, Control, ControlError, DeploymentStatus, Envelope, Explanation, GateStatus,
     ImporterStatus, KindInfo, Page, Purged, Query, Receipt, SiteListing, SiteState, SiteStatus,
@@ -17,7 +18,6 @@ use gone::control::{
 use gone::domain::attention::CauseGroup;
 use gone::domain::ladder::{Ladder, Offer, Rung};
 use gone::domain::model::*;
-use gone::frontends::cli::args::Cli;
 use gone::frontends::cli::output::Style;
 use gone::frontends::cli::{self, Exit, Session};
 use gone::system::clock::Clock;
@@ -284,10 +284,13 @@ impl Runner {
             read_line: Arc::new(move || Ok::<_, io::Error>(typed.clone())),
             interrupt: self.interrupt.clone(),
         };
-        let Ok(Mode::Client(verb)) = app::mode(false, false, cli.verb) else {
-            panic!("no verb of an engine: {line}");
+        let exit = match cli.verb.unwrap() {
+            Verb::Engine(verb) => cli::run(session, verb).await,
+            Verb::Local(Local::Ledger(Ledger {
+                work: LedgerWork::Prune(prune),
+            })) => cli::run(session, prune).await,
+            Verb::Local(_) => panic!("no verb of an engine: {line}"),
         };
-        let exit = cli::run(session, verb).await;
         (exit, String::from_utf8(err).unwrap())
     }
 }

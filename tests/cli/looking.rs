@@ -29,7 +29,7 @@ fn assert_inert(text: &str) {
 
 #[test]
 fn hostile_names_are_inert_in_every_format() {
-    let mut sheet = Sheet::new(["NAME"]);
+    let mut sheet = Sheet::new([("NAME", 1)]);
     sheet.push([HOSTILE.to_owned()]);
     let values = [json!({ "name": HOSTILE })];
     for format in [
@@ -55,7 +55,7 @@ fn with_ascii_nothing_else_is_written() {
         ascii: true,
         ..Style::default()
     };
-    let mut sheet = Sheet::new(["NAME"]);
+    let mut sheet = Sheet::new([("NAME", 1)]);
     sheet.push(["名前 é 🙂".to_owned()]);
     let values = [json!({ "name": "名前 é 🙂" })];
     for format in [Format::Table, Format::Csv, Format::Json, Format::Yaml] {
@@ -69,7 +69,7 @@ fn with_ascii_nothing_else_is_written() {
 
 #[test]
 fn csv_formulas_are_neutral() {
-    let mut sheet = Sheet::new(["A"]);
+    let mut sheet = Sheet::new([("A", 1)]);
     for cell in ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "x=1", "a,\"b\"", ""] {
         sheet.push([cell.to_owned()]);
     }
@@ -89,29 +89,62 @@ fn csv_formulas_are_neutral() {
 
 #[test]
 fn columns_align_by_width_and_only_a_terminal_cuts() {
-    let mut sheet = Sheet::new(["NAME", "NOTE"]);
-    sheet.push(["日本".to_owned(), "x".repeat(60)]);
+    let note = "port 4fdb1c2d-0000-4000-8000-000000000001 is in use by a server";
+    let mut sheet = Sheet::new([("NAME", 1), ("NOTE", 1)]);
+    sheet.push(["日本".to_owned(), note.to_owned()]);
     sheet.push(["ab".to_owned(), String::new()]);
     let text = rows(Format::Table, Style::default(), &sheet, &[]);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "NAME  NOTE");
-    assert_eq!(lines[1], format!("日本  {}", "x".repeat(60)));
+    assert_eq!(lines[1], format!("日本  {note}"));
     assert_eq!(lines[2], "ab    -");
 
+    // A cell is cut after a whole word: half an id would name nothing.
+    let cut = |width: usize| on_screen(&sheet, width).lines().nth(1).unwrap().to_owned();
+    assert_eq!(cut(69), format!("日本  {note}"));
+    assert_eq!(
+        cut(68),
+        "日本  port 4fdb1c2d-0000-4000-8000-000000000001 is in use by a …"
+    );
+    assert_eq!(cut(48), "日本  port …");
+}
+
+fn on_screen(sheet: &Sheet, width: usize) -> String {
     let style = Style {
-        width: Some(30),
+        width: Some(width),
         ..Style::default()
     };
-    let text = rows(Format::Table, style, &sheet, &[]);
-    assert_eq!(
-        text.lines().nth(1).unwrap(),
-        format!("日本  {}…", "x".repeat(23))
-    );
+    rows(Format::Table, style, sheet, &[])
+}
+
+#[test]
+fn on_a_narrow_screen_the_lightest_columns_are_left_out_and_no_row_wraps() {
+    let mut sheet = Sheet::new([("STATE", 9), ("ID", 5), ("SITE", 3), ("WHY", 7)]);
+    let id = "4fdb1c2d-0000-4000-8000-000000000001";
+    for why in ["the port is in use by a server of another project", ""] {
+        sheet.push(["stuck", id, "prod/RegionOne", why].map(str::to_owned));
+    }
+    for (width, headings) in [
+        (120, "STATE ID SITE WHY"),
+        (81, "STATE ID SITE WHY"),
+        (80, "STATE ID WHY"),
+        (65, "STATE ID WHY"),
+        (64, "STATE WHY"),
+        (10, "STATE"),
+    ] {
+        let text = on_screen(&sheet, width);
+        let lines: Vec<&str> = text.lines().collect();
+        let shown: Vec<&str> = lines[0].split_whitespace().collect();
+        assert_eq!(shown.join(" "), headings, "{width}");
+        let widest = lines.iter().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(width), "{width}: {text}");
+        assert_eq!(text.contains(id), headings.contains("ID"), "{text}");
+    }
 }
 
 #[test]
 fn colour_only_where_it_is_allowed_and_beside_the_word() {
-    let mut sheet = Sheet::new(["STATE", "NAME"]);
+    let mut sheet = Sheet::new([("STATE", 1), ("NAME", 1)]);
     sheet.push(["stuck".to_owned(), "gone".to_owned()]);
     let plain = rows(Format::Table, Style::default(), &sheet, &[]);
     assert!(!plain.contains('\u{1b}'));

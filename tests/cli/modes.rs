@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory as _, Parser as _};
 use clap_complete::Shell;
+use gone::app::command_line::{Cli, Local, Verb, command, completions, man};
 use gone::app::{EngineSource, Mode, Places, mode, places, way};
 use gone::domain::mapping::{CopiedBy, Mapping};
 use gone::domain::model::{ErrorClass, Site};
-use gone::frontends::cli::args::{Cli, EngineVerb, Format, Global, Verb, Wait, command};
+use gone::frontends::cli::args::{Format, Global};
 use gone::frontends::cli::output::Style;
-use gone::frontends::cli::{Exit, describe, doctor as view};
+use gone::frontends::cli::wait::Wait;
+use gone::frontends::cli::{EngineVerb, Exit, doctor as view};
 use gone::frontends::offline::doctor::{
     EngineFacts, Facts, FoundCloud, Health, LedgerFacts, Login, NotifyFacts, PeerFacts,
     TerminalFacts, can_write, examine,
@@ -108,13 +110,15 @@ fn each_mode_is_one() {
     assert!(matches!(of("--sandbox=busy"), Ok(Mode::Console)));
     assert!(matches!(of("--engine --sandbox"), Ok(Mode::Engine)));
     assert!(matches!(of("--print-config"), Ok(Mode::PrintConfig)));
-    assert!(matches!(of("doctor"), Ok(Mode::Doctor)));
-    assert!(matches!(of("check kinds"), Ok(Mode::CheckKinds)));
-    assert!(matches!(
-        of("sandbox --listen 127.0.0.1:0"),
-        Ok(Mode::SandboxServer(_))
-    ));
-    assert!(matches!(of("list"), Ok(Mode::Client(_))));
+    let local = |line: &str| match of(line) {
+        Ok(Mode::Verb(Verb::Local(verb))) => verb,
+        other => panic!("{line}: {other:?}"),
+    };
+    assert!(matches!(local("doctor"), Local::Doctor(_)));
+    assert!(matches!(local("check kinds"), Local::Check(_)));
+    let sandbox = local("sandbox --listen 127.0.0.1:0");
+    assert!(matches!(sandbox, Local::Sandbox(_)));
+    assert!(matches!(of("list"), Ok(Mode::Verb(Verb::Engine(_)))));
     assert_eq!(of("--engine list").unwrap_err().exit, Exit::Usage);
 }
 
@@ -425,7 +429,7 @@ fn written(by: impl FnOnce(&mut Vec<u8>)) -> String {
 #[test]
 fn shells_are_told_every_verb() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        let script = written(|out| describe::completions(shell, out).unwrap());
+        let script = written(|out| completions(shell, out).unwrap());
         for verb in Cli::command().get_subcommands() {
             assert!(
                 script.contains(verb.get_name()),
@@ -462,17 +466,17 @@ fn the_brief_help_of_each_verb_fits_a_small_screen_with_an_example() {
 
 #[test]
 fn every_verb_has_a_page_with_its_examples() {
-    let program = written(|out| describe::man(None, out).unwrap());
+    let program = written(|out| man(None, out).unwrap());
     for verb in Cli::command().get_subcommands() {
         let name = verb.get_name();
         assert!(
             program.contains(&format!("gone\\-{name}(1)")),
             "{name}: {program}"
         );
-        let page = written(|out| describe::man(Some(name), out).unwrap());
+        let page = written(|out| man(Some(name), out).unwrap());
         assert!(page.contains("Examples:"), "{name}");
     }
-    let failure = describe::man(Some("delte"), &mut Vec::new()).unwrap_err();
+    let failure = man(Some("delte"), &mut Vec::new()).unwrap_err();
     assert_eq!(failure.exit, Exit::Usage);
     assert!(
         failure.message.contains("did you mean \"delete\"?"),

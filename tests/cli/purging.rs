@@ -1,10 +1,10 @@
 //! `purge`, `release`, `list orphans`, and sites paused by hand.
 
+use gone::app::command_line::Cli;
 use gone::control::Command;
 use gone::domain::ladder::{PurgeScope, Rung};
 use gone::domain::model::*;
 use gone::frontends::cli::Exit;
-use gone::frontends::cli::args::Cli;
 use serde_json::Value;
 
 use crate::fake::*;

@@ -1,68 +1,123 @@
-//! `gone retry`, `cancel`, `pause`, `resume`: one command for each id.
+//! `gone cancel`, `pause` and `resume`, and the retry of some deletions: one command for each id.
 
-use chrono::TimeDelta;
+use clap::Args;
 use serde::Serialize;
 
-use super::args::{PruneArgs, RetryArgs};
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::Column;
-use super::session::Session;
-use super::wait;
-use crate::control::{Command, NotEligible, RetryFilter};
-use crate::domain::model::{KindName, Site, short_id};
+use super::args::Why;
+use super::output::{Column, columns};
+use super::{Exit, Failure, Session, Verb, wait};
+use crate::control::{Command, Receipt};
+use crate::domain::ladder::PurgeScope;
+use crate::domain::model::{Site, short_id};
 
-const DONE: &[Column<Done>] = &[
-    ("ID", |row, _| match row.id.contains('/') {
-        // A site.
-        true => row.id.clone(),
-        false => short_id(&row.id).to_owned(),
-    }),
-    ("DID", |row, _| row.did.to_owned()),
-    ("STEPS MOVED", |row, _| row.moved.to_string()),
-];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
-    Retry,
-    Cancel,
-    Pause,
-    Resume,
+/// Cancel deletions: send nothing more; what was sent runs to its end
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  gone cancel 9f86d081")]
+pub struct Cancel {
+    /// Ids of deletions, or their last 8 characters
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<String>,
 }
 
-impl Act {
-    fn verb(self) -> &'static str {
-        match self {
-            Self::Retry => "retry",
-            Self::Cancel => "cancel",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-        }
+/// Pause a deletion or a site: send nothing more until it is resumed
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  gone pause 9f86d081
+  gone pause prod/RegionOne --reason 'controllers are upgraded'")]
+pub struct Pause {
+    #[command(flatten)]
+    pub what: DeletionsOrSites,
+}
+
+/// Resume a paused deletion or site
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  gone resume 9f86d081
+  gone resume prod/RegionOne")]
+pub struct Resume {
+    #[command(flatten)]
+    pub what: DeletionsOrSites,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DeletionsOrSites {
+    /// Ids of deletions, or their last 8 characters; or sites, CLOUD/REGION
+    #[arg(required = true, value_name = "ID|SITE")]
+    pub ids: Vec<String>,
+    #[command(flatten)]
+    pub why: Why,
+}
+
+/// What a verb does for each of its words.
+pub(super) struct Act {
+    pub(super) verb: &'static str,
+    pub(super) on_deletion: fn(String) -> Command,
+    /// None if it takes no numbers of steps.
+    pub(super) on_step: Option<fn(i64) -> Command>,
+    /// None if it takes no sites.
+    pub(super) on_site: Option<fn(Site) -> Command>,
+    /// Whether it may cause a delete to be sent.
+    pub(super) sends: bool,
+}
+
+const CANCEL: Act = Act {
+    verb: "cancel",
+    on_deletion: |deletion_id| Command::Cancel { deletion_id },
+    on_step: None,
+    on_site: None,
+    sends: false,
+};
+
+const PAUSE: Act = Act {
+    verb: "pause",
+    on_deletion: |deletion_id| Command::Pause { deletion_id },
+    on_site: Some(|site| Command::PauseSite { site }),
+    ..CANCEL
+};
+
+const RESUME: Act = Act {
+    verb: "resume",
+    on_deletion: |deletion_id| Command::Resume { deletion_id },
+    on_step: None,
+    on_site: Some(|site| Command::ResumeSite { site }),
+    sends: true,
+};
+
+impl Verb for Cancel {
+    fn tried(&self) -> String {
+        CANCEL.verb.to_owned()
     }
 
-    fn on_deletion(self, deletion_id: String) -> Command {
-        match self {
-            Self::Retry => Command::Retry { deletion_id },
-            Self::Cancel => Command::Cancel { deletion_id },
-            Self::Pause => Command::Pause { deletion_id },
-            Self::Resume => Command::Resume { deletion_id },
-        }
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        CANCEL.run(session, &self.ids, "").await
+    }
+}
+
+impl Verb for Pause {
+    fn tried(&self) -> String {
+        PAUSE.verb.to_owned()
     }
 
-    /// Returns the command for a site. A site is written CLOUD/REGION, which no id is.
-    fn on_site(self, word: &str) -> Option<Command> {
-        let (cloud, region) = word.split_once('/')?;
-        let site = Site::region(cloud, region);
-        match self {
-            Self::Pause => Some(Command::PauseSite { site }),
-            Self::Resume => Some(Command::ResumeSite { site }),
-            Self::Retry | Self::Cancel => None,
-        }
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        PAUSE
+            .run(session, &self.what.ids, &self.what.why.reason)
+            .await
+    }
+}
+
+impl Verb for Resume {
+    fn tried(&self) -> String {
+        RESUME.verb.to_owned()
     }
 
-    /// Whether the action may cause a delete to be sent.
-    fn sends(self) -> bool {
-        matches!(self, Self::Retry | Self::Resume)
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        RESUME
+            .run(session, &self.what.ids, &self.what.why.reason)
+            .await
     }
 }
 
@@ -74,143 +129,60 @@ struct Done {
     moved: u64,
 }
 
-pub(super) async fn retry(session: &mut Session<'_>, args: RetryArgs) -> Result<Exit, Failure> {
-    if !args.all {
-        return run(session, Act::Retry, &args.ids, "").await;
-    }
-    if !args.dry_run {
-        session.refuse_if_read_only(Act::Retry.verb())?;
-    }
-    let filter = RetryFilter {
-        site: args.site,
-        kind: args.kind.as_deref().map(KindName::new),
-        error_type: args.error_type,
-        status: args.status,
-        ..RetryFilter::default()
-    };
-    let dry_run = args.dry_run;
-    let command = Command::RetryMatching {
-        filter: Box::new(filter),
-        dry_run,
-    };
-    let tried = "retry --all";
-    let receipt = session.submit(tried, command, "").await?;
-    let retried = receipt
-        .into_retried()
-        .map_err(|it| Failure::of(tried, it))?;
-    if session.print_value(&retried)? {
-        return carry_on(session, tried, dry_run).await;
-    }
-    let left: u64 = retried.not_eligible.iter().map(|it| it.steps).sum();
-    let moved = match dry_run {
-        true => "nothing done".to_owned(),
-        false => format!("{} retried", retried.moved),
-    };
-    writeln!(
-        session.out,
-        "{} eligible, {left} not; {moved}",
-        retried.eligible
-    )?;
-    for NotEligible { reason, steps } in &retried.not_eligible {
-        let line = format!("  {steps}: {reason}");
-        writeln!(session.out, "{}", session.style.safe(&line))?;
-    }
-    carry_on(session, tried, dry_run).await
+columns! {
+    DONE: Done, |row, list|
+    "ID" 9 => if row.id.contains('/') { row.id.as_str() } else { short_id(&row.id) };
+    "DID" 8 => row.did;
+    "STEPS MOVED" 7 => row.moved;
 }
 
-async fn carry_on(session: &mut Session<'_>, tried: &str, dry_run: bool) -> Result<Exit, Failure> {
-    if dry_run {
-        return Ok(Exit::Done);
-    }
-    session.out.flush()?;
-    wait::carry_on(session, tried).await
-}
-
-#[derive(Serialize)]
-struct Pruned {
-    /// Number of rows removed from the ledger.
-    rows: u64,
-}
-
-pub(super) async fn prune(session: &mut Session<'_>, args: &PruneArgs) -> Result<Exit, Failure> {
-    let tried = "ledger prune";
-    let now = session.clock.now();
-    let ago = |age| now.checked_sub_signed(TimeDelta::from_std(age).ok()?);
-    let before = match args.older_than.map(ago) {
-        Some(None) => {
-            let why = "--older-than is longer than any time";
-            return Err(Failure::usage(
-                tried,
-                why,
-                "Give a shorter one, such as 90d.",
-            ));
+impl Act {
+    /// Handles every id, even after one that fails; the exit code is that of the worst.
+    pub(super) async fn run(
+        &self,
+        session: &mut Session<'_>,
+        ids: &[String],
+        reason: &str,
+    ) -> Result<Exit, Failure> {
+        if self.sends {
+            session.refuse_if_read_only()?;
         }
-        before => before.flatten(),
-    };
-    let prune = Command::Prune { before };
-    let receipt = session.submit(tried, prune, "").await?;
-    let rows = receipt.into_moved().map_err(|it| Failure::of(tried, it))?;
-    if !session.print_value(&Pruned { rows })? {
-        writeln!(session.out, "{rows} rows of the ledger removed")?;
-    }
-    Ok(Exit::Done)
-}
-
-/// Handles every id, even after one that fails; the exit code is that of the worst.
-pub(super) async fn run(
-    session: &mut Session<'_>,
-    act: Act,
-    ids: &[String],
-    reason: &str,
-) -> Result<Exit, Failure> {
-    if act.sends() {
-        session.refuse_if_read_only(act.verb())?;
-    }
-    let mut done = Vec::new();
-    let mut exits = Vec::new();
-    for id in ids {
-        match one(session, act, id, reason).await {
-            Ok(row) => done.push(row),
-            Err(failure) => {
-                failure.write(session.err, session.style, session.global.output)?;
-                exits.push(failure.exit);
-            }
+        let one = async |session: &mut Session<'_>, id: &str| self.one(session, id, reason).await;
+        let (done, exit) = session.each(self.verb, ids, one).await?;
+        if done.is_empty() {
+            return Ok(exit);
         }
-    }
-    if exits.is_empty() || !done.is_empty() {
         session.print_rows(DONE, &done)?;
-    }
-    if act.sends() && !done.is_empty() {
-        session.out.flush()?;
-        exits.push(wait::carry_on(session, act.verb()).await?);
-    }
-    Ok(Exit::first_of(exits))
-}
-
-/// Acts on a site or a deletion; for a retry also on a step by its number, if no deletion's id ends with it.
-async fn one(session: &Session<'_>, act: Act, id: &str, reason: &str) -> Result<Done, Failure> {
-    let tried = format!("{} {id}", act.verb());
-    if let Some(command) = act.on_site(id) {
-        session.submit(&tried, command, reason).await?;
-        return Ok(Done {
-            id: id.to_owned(),
-            did: act.verb(),
-            moved: 0,
-        });
-    }
-    let found = session.deletion(&tried, id).await;
-    let (id, command) = match (found, id.parse::<i64>()) {
-        (Ok(deletion), _) => (deletion.id.clone(), act.on_deletion(deletion.id)),
-        (Err(failure), Ok(step_id)) if failure.error == "not_found" && act == Act::Retry => {
-            (id.to_owned(), Command::RetryStep { step_id })
+        match self.sends {
+            true => Ok(Exit::first_of([exit, wait::carry_on(session).await?])),
+            false => Ok(exit),
         }
-        (Err(failure), _) => return Err(failure),
-    };
-    let receipt = session.submit(&tried, command, reason).await?;
-    let moved = receipt.into_moved().map_err(|it| Failure::of(tried, it))?;
-    Ok(Done {
-        id,
-        did: act.verb(),
-        moved,
-    })
+    }
+
+    /// Acts on a site or a deletion, or on a step by its number, if no deletion's id ends with it.
+    async fn one(&self, session: &Session<'_>, id: &str, reason: &str) -> Result<Done, Failure> {
+        let done = |id: &str, moved| Done {
+            id: id.to_owned(),
+            did: self.verb,
+            moved,
+        };
+        // A site is written CLOUD/REGION, which no id is.
+        if let (Some(on_site), Some((cloud, region))) = (self.on_site, id.split_once('/')) {
+            session
+                .submit(on_site(Site::region(cloud, region)), reason, Ok)
+                .await?;
+            return Ok(done(id, 0));
+        }
+        let (id, command) = match (session.deletion_or_step(id).await?, self.on_step) {
+            (PurgeScope::Deletion(id), _) => (id.clone(), (self.on_deletion)(id)),
+            (PurgeScope::Step(step), Some(on_step)) => (id.to_owned(), on_step(step)),
+            // The engine says that there is no such deletion.
+            (PurgeScope::Step(_), None) => {
+                let id = session.deletion(id).await?.id;
+                (id.clone(), (self.on_deletion)(id))
+            }
+        };
+        let moved = session.submit(command, reason, Receipt::into_moved).await?;
+        Ok(done(&id, moved))
+    }
 }

@@ -4,9 +4,27 @@ use std::io::{self, Write};
 
 use super::args::Format;
 use super::exit::Exit;
-use super::output::{Sheet, Style, write_rows, write_table};
+use super::output::{Column, ListContext, Sheet, Style, columns, say, write_rows, write_table};
 use crate::domain::check::{Edge, Example, Fate, Finding, Severity};
 use crate::present::count;
+
+columns! {
+    /// For people, who also see a drawing of each example.
+    BRIEF: Finding, |row, list|
+    "STATE" 9 => row.severity.as_str();
+    "FINDING" 9 => row.category.as_str();
+    "KINDS" 9 => kinds_of(row);
+}
+
+columns! {
+    FULL: Finding, |row, list|
+    "SEVERITY" 9 => row.severity.as_str();
+    "FINDING" 9 => row.category.as_str();
+    "KINDS" 9 => kinds_of(row);
+    "EXAMPLE" 9 => references_of(row);
+    "HAPPENS" 9 => row.happens;
+    "FIX" 9 => row.fix;
+}
 
 /// Writes the findings; returns the exit code of a wrong configuration if one of them is an error.
 ///
@@ -19,9 +37,12 @@ pub fn report(
     kinds: usize,
     findings: &[Finding],
 ) -> io::Result<Exit> {
-    match format {
-        Format::Table => write_for_people(out, style, kinds, findings)?,
-        _ => write_rows(out, style, format, &flat(findings), findings)?,
+    match format.is_table() {
+        true => write_for_people(out, style, kinds, findings)?,
+        false => {
+            let sheet = Sheet::of(FULL, findings, &ListContext::default());
+            write_rows(out, style, format, &sheet, findings)?;
+        }
     }
     Ok(match number_of(findings, Severity::Error) {
         0 => Exit::Done,
@@ -34,27 +55,15 @@ fn number_of(findings: &[Finding], severity: Severity) -> usize {
     of_it.count()
 }
 
-/// One row for each finding, for CSV.
-fn flat(findings: &[Finding]) -> Sheet {
-    let mut sheet = Sheet::new(["SEVERITY", "FINDING", "KINDS", "EXAMPLE", "HAPPENS", "FIX"]);
-    for finding in findings {
-        let references = finding.example.references.iter();
-        let references = references.map(|it| format!("{} -> {} ({})", it.from, it.to, rule(it)));
-        sheet.push([
-            finding.severity.as_str().to_owned(),
-            finding.category.as_str().to_owned(),
-            kinds_of(finding),
-            references.collect::<Vec<_>>().join(", "),
-            finding.happens.clone(),
-            finding.fix.clone(),
-        ]);
-    }
-    sheet
+fn kinds_of(finding: &Finding) -> String {
+    let kinds: Vec<&str> = finding.kinds.iter().map(|kind| kind.as_str()).collect();
+    kinds.join(" ")
 }
 
-fn kinds_of(finding: &Finding) -> String {
-    let kinds = finding.kinds.iter().map(ToString::to_string);
-    kinds.collect::<Vec<_>>().join(" ")
+fn references_of(finding: &Finding) -> String {
+    let references = finding.example.references.iter();
+    let references = references.map(|it| format!("{} -> {} ({})", it.from, it.to, rule(it)));
+    references.collect::<Vec<_>>().join(", ")
 }
 
 fn write_for_people(
@@ -63,24 +72,24 @@ fn write_for_people(
     kinds: usize,
     findings: &[Finding],
 ) -> io::Result<()> {
-    let mut sheet = Sheet::new(["STATE", "FINDING", "KINDS"]);
-    for finding in findings {
-        let [severity, category] = [finding.severity.as_str(), finding.category.as_str()];
-        sheet.push([severity.into(), category.into(), kinds_of(finding)]);
-    }
     if !findings.is_empty() {
-        write_table(out, style, &sheet)?;
+        write_table(
+            out,
+            style,
+            &Sheet::of(BRIEF, findings, &ListContext::default()),
+        )?;
         writeln!(out)?;
     }
     for finding in findings {
-        let head = format!(
-            "{} {}",
-            finding.severity.as_str(),
-            finding.category.as_str()
-        );
-        writeln!(out, "{head}: {}", style.safe(&finding.happens))?;
+        let (severity, category) = (finding.severity.as_str(), finding.category.as_str());
+        say(
+            out,
+            style,
+            format!("{severity} {category}: {}", finding.happens),
+        )?;
         write!(out, "\n{}\n", drawing(&finding.example, style))?;
-        writeln!(out, "  {}\n", style.safe(&finding.fix))?;
+        say(out, style, format!("  {}", finding.fix))?;
+        writeln!(out)?;
     }
     let errors = count(number_of(findings, Severity::Error), "error");
     let notes = count(number_of(findings, Severity::Note), "note");

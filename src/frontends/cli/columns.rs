@@ -1,239 +1,198 @@
-//! The columns of every list: a heading, and the text that a row shows below it. They are data: a new column
-//! is one line.
+//! The columns of every list: a heading, a weight (see [`Column`]), and the text that a row shows below it.
+//! They are data: a new column is one line.
 
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 
-use super::output::{Column, Sheet};
-use crate::control::{
-    DeploymentStatus, Explanation, GateStatus, ImporterStatus, KindInfo, SiteProgress, SiteStatus,
-    WatchStatus,
-};
+use super::output::{Column, Sheet, columns};
+use crate::control::{DeploymentStatus, GateStatus, KindInfo, SiteProgress, SiteStatus};
 use crate::domain::attention::{self, CauseGroup};
 use crate::domain::duration::rough;
 use crate::domain::kinds::lookup;
-use crate::domain::model::{Deletion, Orphan, Resource, Step, StepState, Tombstone, short_id};
-use crate::present::{answer_words, blocker_words_in_full, target_in_full, time};
+use crate::domain::model::{
+    Deletion, Orphan, Resource, Step, StepState, Target, Tombstone, short_id,
+};
+use crate::present::{answer_words, blocked_by_words, target_in_full, time};
 
-pub(super) const DELETIONS: &[Column<Deletion>] = &[
-    ("ID", |row, list| suffix(&row.id, list.id_length).to_owned()),
-    ("STATE", |row, _| row.state.as_str().to_owned()),
-    ("TARGETS", |row, _| {
-        joined(row.targets.iter().map(target_in_full))
-    }),
-    ("GONE", |row, _| row.counts.gone.to_string()),
-    ("TOTAL", |row, _| row.counts.total.to_string()),
-    ("BLOCKED", |row, _| row.counts.blocked.to_string()),
-    ("STUCK", |row, _| row.counts.stuck.to_string()),
-    ("BY", |row, _| row.requested_by.name.clone()),
-    ("REQUESTED", |row, _| time(row.requested_at)),
-    ("NOTE", |row, _| row.note.clone()),
-];
+columns! {
+    pub(super) DELETIONS: Deletion, |row, list|
+    "ID" 9 => suffix(&row.id, list.id_length);
+    "STATE" 9 => row.state.as_str();
+    "TARGETS" 8 => joined(row.targets.iter().map(target_in_full));
+    "GONE" 7 => row.counts.gone;
+    "TOTAL" 7 => row.counts.total;
+    "BLOCKED" 6 => row.counts.blocked;
+    "STUCK" 6 => row.counts.stuck;
+    "BY" 4 => row.requested_by.name;
+    "REQUESTED" 3 => time(row.requested_at);
+    "NOTE" 5 => row.note;
+}
 
-/// Steps that wait for a person or for their next attempt. A refusal has no step and no attempts: its
-/// deletion is retried.
-pub(super) const WAITING_STEPS: &[Column<Step>] = &[
-    ("STEP", |row, _| if_step(row, row.id.to_string())),
-    ("DELETION", |row, _| short_id(&row.deletion_id).to_owned()),
-    ("STATE", |row, _| match row.id {
+columns! {
+    /// Steps that wait for a person or for their next attempt. A refusal has no step and no attempts: its
+    /// deletion is retried.
+    pub(super) WAITING_STEPS: Step, |row, list|
+    "STEP" 9 => if_step(row, row.id.to_string());
+    "DELETION" 9 => short_id(&row.deletion_id);
+    "STATE" 9 => match row.id {
         attention::REFUSAL_ID => "refused".to_owned(),
         _ => row.state.as_str().to_owned(),
-    }),
-    ("KIND", |row, _| row.resource.key.kind.to_string()),
-    ("NAME", |row, _| row.resource.name.clone()),
-    ("ID", |row, _| row.resource.key.id.clone()),
-    ("SITE", |row, _| row.resource.key.site.to_string()),
-    ("SINCE", |row, _| {
+    };
+    "KIND" 8 => row.resource.key.kind;
+    "NAME" 8 => row.resource.name;
+    "ID" 4 => row.resource.key.id;
+    "SITE" 3 => row.resource.key.site;
+    "SINCE" 2 => {
         let answered = row.last_error.as_ref().map(|error| error.at);
-        or_empty(row.blocked_since.or(answered))
-    }),
-    ("ATTEMPTS", |row, _| {
-        if_step(row, format!("{}/{}", row.attempts, row.max_attempts))
-    }),
-    ("NEXT", |row, _| or_empty(row.next_attempt_at)),
-    ("BLOCKED BY", |row, _| blockers(row)),
-    ("ANSWER", |row, _| {
-        row.last_error
-            .as_ref()
-            .map(answer_words)
-            .unwrap_or_default()
-    }),
-];
+        time_or_empty(row.blocked_since.or(answered))
+    };
+    "ATTEMPTS" 1 => if_step(row, format!("{}/{}", row.attempts, row.max_attempts));
+    "NEXT" 2 => time_or_empty(row.next_attempt_at);
+    "BLOCKED BY" 5 => blocked_by_words(row);
+    "ANSWER" 7 => or_empty(row.last_error.as_ref().map(answer_words));
+}
 
-/// The result for each resource of a deletion.
-pub(super) const RESULTS: &[Column<Step>] = &[
-    ("STATE", |row, _| row.state.as_str().to_owned()),
-    ("ACTION", |row, _| row.action.as_str().to_owned()),
-    ("KIND", |row, _| row.resource.key.kind.to_string()),
-    ("NAME", |row, _| row.resource.name.clone()),
-    ("ID", |row, _| row.resource.key.id.clone()),
-    ("SITE", |row, _| row.resource.key.site.to_string()),
-    ("STATUS", |row, _| {
-        let status = row.last_error.as_ref().and_then(|error| error.status);
-        status.map(|status| status.to_string()).unwrap_or_default()
-    }),
-    ("WHY", |row, _| why(row)),
-];
+columns! {
+    /// The result for each resource of a deletion.
+    pub(super) RESULTS: Step, |row, list|
+    "STATE" 9 => row.state.as_str();
+    "ACTION" 5 => row.action.as_str();
+    "KIND" 8 => row.resource.key.kind;
+    "NAME" 8 => row.resource.name;
+    "ID" 4 => row.resource.key.id;
+    "SITE" 3 => row.resource.key.site;
+    "STATUS" 6 => or_empty(row.last_error.as_ref().and_then(|error| error.status));
+    "WHY" 7 => why(row);
+}
 
-pub(super) const TOMBSTONES: &[Column<Tombstone>] = &[
-    ("RECORD", |row, _| row.record_id.to_string()),
-    ("STATE", |row, _| row.phase.as_str().to_owned()),
-    ("KIND", |row, _| row.key.kind.to_string()),
-    ("ID", |row, _| row.key.id.clone()),
-    ("SITE", |row, _| row.key.site.to_string()),
-    ("DELETED", |row, _| or_empty(row.deleted_at)),
-    ("GONE", |row, _| or_empty(row.gone_at)),
-    ("CAME BACK", |row, _| row.recreated.to_string()),
-    ("INCARNATION", |row, _| row.incarnation.to_string()),
-    ("DELETION", |row, _| short_id(&row.deletion_id).to_owned()),
-];
+columns! {
+    pub(super) TOMBSTONES: Tombstone, |row, list|
+    "RECORD" 1 => row.record_id;
+    "STATE" 9 => row.phase.as_str();
+    "KIND" 9 => row.key.kind;
+    "ID" 8 => row.key.id;
+    "SITE" 7 => row.key.site;
+    "DELETED" 4 => time_or_empty(row.deleted_at);
+    "GONE" 5 => time_or_empty(row.gone_at);
+    "CAME BACK" 3 => row.recreated;
+    "INCARNATION" 2 => row.incarnation;
+    "DELETION" 6 => short_id(&row.deletion_id);
+}
 
-pub(super) const PROGRESS: &[Column<SiteProgress>] = &[
-    ("SITE", |row, _| row.site.to_string()),
-    ("GONE", |row, _| row.counts.gone.to_string()),
-    ("RUNNING", |row, _| {
-        (row.counts.running + row.counts.verifying).to_string()
-    }),
-    ("WAITING", |row, _| {
-        (row.counts.waiting + row.counts.ready).to_string()
-    }),
-    ("BLOCKED", |row, _| row.counts.blocked.to_string()),
-    ("STUCK", |row, _| row.counts.stuck.to_string()),
-    ("OTHERS", |row, _| {
-        (row.counts.skipped + row.counts.purged).to_string()
-    }),
-    ("TOTAL", |row, _| row.counts.total.to_string()),
-];
+columns! {
+    pub(super) PROGRESS: SiteProgress, |row, list|
+    "SITE" 9 => row.site;
+    "GONE" 9 => row.counts.gone;
+    "RUNNING" 7 => row.counts.running + row.counts.verifying;
+    "WAITING" 7 => row.counts.waiting + row.counts.ready;
+    "BLOCKED" 8 => row.counts.blocked;
+    "STUCK" 8 => row.counts.stuck;
+    "OTHERS" 6 => row.counts.skipped + row.counts.purged;
+    "TOTAL" 9 => row.counts.total;
+}
 
-/// The resources that abandoned steps left behind.
-pub(super) const ORPHANS: &[Column<Orphan>] = &[
-    ("THERE", |row, _| row.there.as_str().to_owned()),
-    ("KIND", |row, _| row.resource.key.kind.to_string()),
-    ("NAME", |row, _| row.resource.name.clone()),
-    ("ID", |row, _| row.resource.key.id.clone()),
-    ("SITE", |row, _| row.resource.key.site.to_string()),
-    ("PROJECT", |row, _| row.project_id.clone()),
-    ("SINCE", |row, _| time(row.since)),
-    ("DELETION", |row, _| short_id(&row.deletion_id).to_owned()),
-    ("STEP", |row, _| row.step_id.to_string()),
-    ("WHY", |row, _| row.why.clone()),
-];
+columns! {
+    /// The resources that abandoned steps left behind.
+    pub(super) ORPHANS: Orphan, |row, list|
+    "THERE" 9 => row.there.as_str();
+    "KIND" 9 => row.resource.key.kind;
+    "NAME" 8 => row.resource.name;
+    "ID" 7 => row.resource.key.id;
+    "SITE" 6 => row.resource.key.site;
+    "PROJECT" 3 => row.project_id;
+    "SINCE" 2 => time(row.since);
+    "DELETION" 4 => short_id(&row.deletion_id);
+    "STEP" 4 => row.step_id;
+    "WHY" 5 => row.why;
+}
 
-/// Steps and refused deletions that need a person, by their cause.
-pub(super) const CAUSES: &[Column<CauseGroup>] = &[
-    ("STATE", |row, _| row.cause.state.as_str().to_owned()),
-    ("STEPS", |row, _| row.steps.to_string()),
-    ("KIND", |row, _| row.cause.kind.to_string()),
-    ("STATUS", |row, _| {
-        row.cause
-            .status
-            .map_or_else(String::new, |it| it.to_string())
-    }),
-    ("TYPE", |row, _| {
-        row.cause.error_type.clone().unwrap_or_default()
-    }),
-    ("CLASS", |row, _| {
-        row.cause
-            .class
-            .map_or("", |class| class.as_str())
-            .to_owned()
-    }),
-    ("SINCE", |row, _| time(row.since)),
-    ("ONE OF THEM", |row, _| row.message.clone()),
-];
+columns! {
+    /// Steps and refused deletions that need a person, by their cause.
+    pub(super) CAUSES: CauseGroup, |row, list|
+    "STATE" 9 => row.cause.state.as_str();
+    "STEPS" 9 => row.steps;
+    "KIND" 9 => row.cause.kind;
+    "STATUS" 8 => or_empty(row.cause.status);
+    "TYPE" 8 => or_empty(row.cause.error_type.as_ref());
+    "CLASS" 5 => or_empty(row.cause.class.map(|class| class.as_str()));
+    "SINCE" 4 => time(row.since);
+    "ONE OF THEM" 6 => row.message;
+}
 
-pub(super) const GATES: &[Column<GateStatus>] = &[
-    ("GATE", |row, _| row.listen.clone()),
-    ("FOR", |row, _| row.source.clone()),
-    ("SERVICE", |row, _| row.service.clone()),
-    ("SITE", |row, _| row.site.to_string()),
-    ("REQUESTS", |row, _| row.traffic.requests.to_string()),
-    ("HIDDEN", |row, _| row.traffic.hidden.to_string()),
-    ("DELETING", |row, _| row.traffic.deleting.to_string()),
-    ("REFUSED", |row, _| row.traffic.refused.to_string()),
-    ("ACCEPTED", |row, _| row.traffic.accepted.to_string()),
-    ("FAILED", |row, _| row.traffic.failed.to_string()),
-];
+columns! {
+    pub(super) GATES: GateStatus, |row, list|
+    "GATE" 9 => row.listen;
+    "FOR" 5 => row.source;
+    "SERVICE" 8 => row.service;
+    "SITE" 8 => row.site;
+    "REQUESTS" 7 => row.traffic.requests;
+    "HIDDEN" 6 => row.traffic.hidden;
+    "DELETING" 6 => row.traffic.deleting;
+    "REFUSED" 7 => row.traffic.refused;
+    "ACCEPTED" 6 => row.traffic.accepted;
+    "FAILED" 7 => row.traffic.failed;
+}
 
-/// Whether this deployment and each other one watch each other, and how many steps wait for its clearance.
-pub(super) const DEPLOYMENTS: &[Column<DeploymentStatus>] = &[
-    ("NAME", |row, _| row.name.clone().unwrap_or_default()),
-    ("SERVICE/REGION", |row, _| row.place()),
-    ("WE WATCH", |row, list| {
-        row.watch
-            .as_ref()
-            .map_or_else(|| "no".to_owned(), |watch| watched(watch, list.now))
-    }),
-    ("IT WATCHES", |row, list| {
-        row.importer
-            .as_ref()
-            .map_or_else(|| "no".to_owned(), |importer| watches(importer, list.now))
-    }),
-    ("CLEARANCES", |row, _| {
-        row.importer
-            .as_ref()
-            .map_or_else(String::new, |it| it.awaited.to_string())
-    }),
-    ("REASON", |row, _| row.reasons().join("; ")),
-];
-
-pub(super) const SITES: &[Column<SiteStatus>] = &[
-    ("SITE", |row, _| row.site.to_string()),
-    ("STATE", |row, _| row.state.as_str().to_owned()),
-    ("LATENCY MS", |row, _| {
-        row.latency_ms.map(|ms| ms.to_string()).unwrap_or_default()
-    }),
-    ("ERRORS %", |row, _| {
-        row.error_percent
-            .map(|it| it.to_string())
-            .unwrap_or_default()
-    }),
-    ("IN FLIGHT", |row, _| row.in_flight.to_string()),
-    ("LIMIT", |row, _| row.concurrency_limit.to_string()),
-    ("READ ONLY", |row, _| {
-        if row.read_only { "yes" } else { "no" }.to_owned()
-    }),
-    ("AS USER", |row, _| row.as_user.clone()),
-    ("REASON", |row, _| row.reason.clone()),
-];
-
-/// Returns one row for each finding about why resources are not deleted.
-pub(super) fn findings(explanations: &[Explanation]) -> Sheet {
-    let mut sheet = Sheet::new(["KIND", "NAME", "ID", "SITE", "FINDING"]);
-    for one in explanations {
-        let blockers = one.blockers.iter();
-        let blockers =
-            blockers.map(|blocker| format!("blocked by {}", blocker_words_in_full(blocker)));
-        let refusals = one.refused.iter().map(|refusal| refusal.reason.clone());
-        let next = (!one.next_action.is_empty()).then(|| format!("next: {}", one.next_action));
-        let findings = one.lines.iter().cloned();
-        for finding in findings.chain(blockers).chain(refusals).chain(next) {
-            let key = &one.target.key;
-            sheet.push([
-                key.kind.to_string(),
-                one.target.name.clone(),
-                key.id.clone(),
-                key.site.to_string(),
-                finding,
-            ]);
+columns! {
+    /// Whether this deployment and each other one watch each other, and how many steps wait for its clearance.
+    pub(super) DEPLOYMENTS: DeploymentStatus, |row, list|
+    "NAME" 9 => row.name.clone().unwrap_or_default();
+    "SERVICE/REGION" 9 => row.place();
+    "WE WATCH" 6 => match &row.watch {
+        None => "no".to_owned(),
+        Some(watch) => {
+            let word = if watch.fresh { "yes" } else { "stale" };
+            let heard = watch.heard_at.map(|at| format!("heard {}", ago(at, list.now)));
+            format!("{word}, {}", heard.as_deref().unwrap_or("not heard"))
         }
-    }
-    sheet
+    };
+    "IT WATCHES" 6 => match &row.importer {
+        None => "no".to_owned(),
+        Some(importer) => {
+            let since = importer.since.map(|at| format!("since {}, ", time(at)));
+            let seen = importer.seen_at.map(|at| format!("seen {}", ago(at, list.now)));
+            let seen = seen.as_deref().unwrap_or("not seen");
+            format!("{}{seen}, lag {}", since.unwrap_or_default(), importer.lag)
+        }
+    };
+    "CLEARANCES" 8 => or_empty(row.importer.as_ref().map(|importer| importer.awaited));
+    "REASON" 7 => row.reasons().join("; ");
+}
+
+columns! {
+    pub(super) SITES: SiteStatus, |row, list|
+    "SITE" 9 => row.site;
+    "STATE" 9 => row.state.as_str();
+    "LATENCY MS" 5 => or_empty(row.latency_ms);
+    "ERRORS %" 6 => or_empty(row.error_percent);
+    "IN FLIGHT" 4 => row.in_flight;
+    "LIMIT" 3 => row.concurrency_limit;
+    "READ ONLY" 7 => if row.read_only { "yes" } else { "no" }.to_owned();
+    "AS USER" 4 => row.as_user;
+    "REASON" 8 => row.reason;
+}
+
+columns! {
+    /// A finding about why a resource is not deleted.
+    pub(super) FINDINGS: (Target, String), |row, list|
+    "KIND" 9 => row.0.key.kind;
+    "NAME" 9 => row.0.name;
+    "ID" 9 => row.0.key.id;
+    "SITE" 9 => row.0.key.site;
+    "FINDING" 9 => row.1;
 }
 
 /// Returns the columns that the kind names, between those that every resource has.
 pub(super) fn resources(kind: Option<&KindInfo>, rows: &[Resource]) -> Sheet {
-    let own: Vec<&(String, String)> = kind.iter().flat_map(|kind| &kind.columns).collect();
-    let is_common = |heading: &str| ["ID", "NAME", "PROJECT"].contains(&heading);
-    let own: Vec<(String, &str)> = own
-        .into_iter()
-        .map(|(heading, path)| (heading.to_uppercase(), path.as_str()))
-        .filter(|(heading, _)| !is_common(heading))
-        .collect();
-    let headings = ["NAME", "ID"].into_iter().map(str::to_owned);
-    let headings = headings.chain(own.iter().map(|(heading, _)| heading.clone()));
-    let mut sheet = Sheet::new(headings.chain(["PROJECT".to_owned(), "SITE".to_owned()]));
+    let own = kind.iter().flat_map(|kind| &kind.columns);
+    let own = own.map(|(heading, path)| (heading.to_uppercase(), path));
+    let own = own.filter(|(heading, _)| !["ID", "NAME", "PROJECT"].contains(&heading.as_str()));
+    let own: Vec<(String, &String)> = own.collect();
+    let common = |heading: &str, weight| (heading.to_owned(), weight);
+    let headings = [common("NAME", 9), common("ID", 8)].into_iter();
+    let headings = headings.chain(own.iter().map(|(heading, _)| (heading.clone(), 5)));
+    let mut sheet = Sheet::new(headings.chain([common("PROJECT", 4), common("SITE", 7)]));
     for row in rows {
         let cells = own
             .iter()
@@ -249,7 +208,11 @@ fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-fn or_empty(at: Option<DateTime<Utc>>) -> String {
+pub(super) fn or_empty(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+pub(super) fn time_or_empty(at: Option<DateTime<Utc>>) -> String {
     at.map(time).unwrap_or_default()
 }
 
@@ -261,40 +224,20 @@ fn if_step(row: &Step, text: String) -> String {
     }
 }
 
-pub(super) fn blockers(step: &Step) -> String {
-    joined(step.blockers.iter().map(blocker_words_in_full))
-}
-
 /// Tells why a step has not succeeded; empty if it has.
 fn why(step: &Step) -> String {
     if !step.state.is_live() && step.state != StepState::Stuck {
         return String::new();
     }
     let message = step.last_error.as_ref().map(|error| error.message.clone());
-    let blockers = blockers(step);
+    let blockers = blocked_by_words(step);
     let blocked = (!blockers.is_empty()).then(|| format!("blocked by {blockers}"));
     let parts: Vec<String> = blocked.into_iter().chain(message).collect();
     parts.join(": ")
 }
 
-fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
+pub(super) fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     format!("{} ago", rough((now - at).num_seconds()))
-}
-
-fn watched(watch: &WatchStatus, now: DateTime<Utc>) -> String {
-    let word = if watch.fresh { "yes" } else { "stale" };
-    let heard = watch.heard_at.map(|at| format!("heard {}", ago(at, now)));
-    format!("{word}, {}", heard.as_deref().unwrap_or("not heard"))
-}
-
-fn watches(importer: &ImporterStatus, now: DateTime<Utc>) -> String {
-    let since = importer.since.map(|at| format!("since {}", time(at)));
-    let seen = importer.seen_at.map(|at| format!("seen {}", ago(at, now)));
-    let seen = seen.unwrap_or_else(|| "not seen".to_owned());
-    let facts = since
-        .into_iter()
-        .chain([seen, format!("lag {}", importer.lag)]);
-    facts.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns how many of the last characters tell these ids apart; at least 8.

@@ -1,18 +1,54 @@
 //! `gone delete`: deletes exactly what was shown and confirmed.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use serde::Serialize;
 
-use super::args::{DeleteArgs, Format, Wait};
-use super::exit::Exit;
-use super::failure::Failure;
-use super::plan::make;
+use super::args::{Format, Why};
+use super::plan::{self, make};
 use super::plan_view::{write_plan, write_refusals};
-use super::session::Session;
-use super::{columns, plan_file, wait};
-use crate::control::{Accepted, Command};
-use crate::domain::model::{Deletion, DeletionState, DriftPolicy, OnFailure, Plan, Step, short_id};
+use super::wait::{self, Wait};
+use super::{Exit, Failure, Session, Verb, columns, plan_file};
+use crate::control::{Accepted, Command, Receipt};
+use crate::domain::model::{Deletion, DeletionState, Plan, Step, short_id};
 use crate::domain::text;
-use crate::present::{count, target_in_full};
+use crate::present::{count, state_words, target_in_full};
+
+/// Delete resources, and keep at it until they are gone
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+In a TARGET, % escapes: %2F is a slash in a name.
+
+Examples:
+  gone delete network/web@prod/RegionOne --cascade
+  gone delete --plan plan.json --yes --wait=30m -o json
+  gone delete router_interface/ROUTER,SUBNET --yes
+  gone delete port/4fdb... --yes --reason 'ticket 4711'")]
+pub struct Delete {
+    /// KIND/ID-or-NAME[@CLOUD[/REGION]], such as network/web@prod
+    #[arg(
+        required_unless_present = "plan",
+        conflicts_with = "plan",
+        value_name = "TARGET"
+    )]
+    pub targets: Vec<String>,
+    #[command(flatten)]
+    pub options: plan::Options,
+    /// Delete exactly the plan in this file, or nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cascade", "on_failure", "drift", "release_floating_ips", "include_public", "with_project"])]
+    pub plan: Option<PathBuf>,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Wait for the end, at most so long (30s, 5m, 2h)
+    ///
+    /// Waits until everything is gone or needs a person. While a cloud does not answer, the deletion is planned again.
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub wait: Option<Wait>,
+    #[command(flatten)]
+    pub why: Why,
+}
 
 /// A deletion, and after a wait the result for each resource.
 #[derive(Serialize)]
@@ -25,152 +61,135 @@ struct Outcome<'a> {
     steps: Option<&'a [Step]>,
 }
 
-pub(super) async fn run(session: &mut Session<'_>, args: DeleteArgs) -> Result<Exit, Failure> {
-    let tried = match &args.plan {
-        Some(path) => format!("delete the plan {}", path.display()),
-        None => format!("delete {}", args.targets.join(" ")),
-    };
-    session.refuse_if_read_only(&tried)?;
-    if !args.yes && !session.style.in_terminal {
-        return Err(Failure::usage(
-            tried,
-            "there is no terminal to confirm it on",
-            "Add --yes to delete without being asked.",
-        ));
-    }
-    let wait = args.wait.or(session.embedded.then_some(Wait(None)));
-    let limit = wait.unwrap_or(Wait(None));
-    let command = command(session, &tried, &args, limit).await?;
-    let deadline = limit.deadline(session.clock.now());
-    let receipt = session
-        .submit_until(&tried, command, &args.why.reason, deadline)
-        .await?;
-    let accepted = receipt.into_accepted();
-    let Accepted {
-        deletion_id,
-        existing,
-    } = accepted.map_err(|it| Failure::of(&tried, it))?;
-    let given = (
-        args.options.drift.map(DriftPolicy::from),
-        args.options.on_failure.map(OnFailure::from),
-    );
-    let says_more = given != (None, None) || !args.why.reason.is_empty();
-    if existing && says_more {
-        // The options of a repeated request apply to the deletion that it joins, or are refused.
-        let command = Command::SetOptions {
-            deletion_id: deletion_id.clone(),
-            drift: given.0,
-            on_failure: given.1,
-        };
-        let tried = format!(
-            "{tried}, which deletion {} does already",
-            short_id(&deletion_id)
-        );
-        session.submit(&tried, command, &args.why.reason).await?;
-    }
-    match wait {
-        Some(_) => {
-            let ended = match wait::follow(session, &deletion_id, deadline).await {
-                Err(failure) if failure.exit == Exit::Interrupted => {
-                    say_that_it_goes_on(session, &deletion_id)?;
-                    return Ok(Exit::Interrupted);
-                }
-                ended => ended?,
-            };
-            let steps = session.steps(&tried, &deletion_id, &[]).await?;
-            print(session, &ended.deletion, existing, Some(&steps))?;
-            say_what_is_left(session, &ended.deletion, ended.exit)?;
-            Ok(ended.exit)
+impl Verb for Delete {
+    fn tried(&self) -> String {
+        match &self.plan {
+            Some(path) => format!("delete the plan {}", path.display()),
+            None => format!("delete {}", self.targets.join(" ")),
         }
-        None => {
-            let deletion = session.deletion(&tried, &deletion_id).await?;
+    }
+
+    fn targets(&self) -> &[String] {
+        &self.targets
+    }
+
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        session.refuse_if_read_only()?;
+        if !self.yes {
+            session.needs_terminal("Add --yes to delete without being asked.")?;
+        }
+        let wait = self.wait.or(session.embedded.then_some(Wait(None)));
+        let limit = wait.unwrap_or(Wait(None));
+        let command = self.command(session, limit).await?;
+        let deadline = limit.deadline(session.clock.now());
+        let reason = &self.why.reason;
+        let submitted = session.submit_until(command, reason, deadline, Receipt::into_accepted);
+        let Accepted {
+            deletion_id: id,
+            existing,
+        } = submitted.await?;
+        if existing {
+            self.apply_options(session, &id).await?;
+        }
+        if wait.is_none() {
+            let deletion = session.deletion(&id).await?;
             print(session, &deletion, existing, None)?;
-            Ok(match deletion.state {
+            return Ok(match deletion.state {
                 DeletionState::Refused => Exit::of_deletion(&deletion, &[]),
                 _ => Exit::Done,
-            })
+            });
         }
+        let ended = match wait::follow(session, &id, deadline).await {
+            Err(failure) if failure.exit == Exit::Interrupted => {
+                say_that_it_goes_on(session, short_id(&id))?;
+                return Ok(Exit::Interrupted);
+            }
+            ended => ended?,
+        };
+        let steps = session.steps(&id, &[]).await?;
+        print(session, &ended.deletion, existing, Some(&steps))?;
+        say_what_is_left(session, &ended.deletion, ended.exit)?;
+        Ok(ended.exit)
     }
 }
 
-/// Returns the command to submit, after a confirmation if one is needed.
-async fn command(
-    session: &mut Session<'_>,
-    tried: &str,
-    args: &DeleteArgs,
-    limit: Wait,
-) -> Result<Command, Failure> {
-    if let Some(path) = &args.plan {
-        let plan = plan_file::read(path)?;
-        if !args.yes {
-            confirm(session, tried, &plan).await?;
+impl Delete {
+    /// Returns the command to submit, after a confirmation if one is needed.
+    async fn command(&self, session: &mut Session<'_>, limit: Wait) -> Result<Command, Failure> {
+        if let Some(path) = &self.plan {
+            let plan = Box::new(plan_file::read(path)?);
+            if !self.yes {
+                confirm(session, &plan).await?;
+            }
+            return Ok(Command::DeletePlanFile { plan });
         }
-        let plan = Box::new(plan);
-        return Ok(Command::DeletePlanFile { plan });
+        let targets = session.targets(&self.targets).await?;
+        if self.yes {
+            let options = self.options.into();
+            return Ok(Command::Delete { targets, options });
+        }
+        let deadline = limit.deadline(session.clock.now());
+        let plan = make(session, targets, self.options, deadline).await?;
+        confirm(session, &plan).await?;
+        let plan_hash = plan.hash.clone();
+        Ok(Command::DeletePlan { plan_hash })
     }
-    let targets = session.targets(tried, &args.targets).await?;
-    let options = args.options.into();
-    if args.yes {
-        return Ok(Command::Delete { targets, options });
+
+    /// The options of a repeated request apply to the deletion that it joins, or are refused.
+    async fn apply_options(&self, session: &Session<'_>, deletion_id: &str) -> Result<(), Failure> {
+        let (drift, on_failure) = (self.options.drift, self.options.on_failure);
+        if drift.is_none() && on_failure.is_none() && self.why.reason.is_empty() {
+            return Ok(());
+        }
+        let command = Command::SetOptions {
+            deletion_id: deletion_id.to_owned(),
+            drift,
+            on_failure,
+        };
+        let set = session.submit(command, &self.why.reason, |_| Ok(())).await;
+        set.map_err(|failure| {
+            let id = short_id(deletion_id);
+            failure.trying(format!(
+                "{}, which deletion {id} does already",
+                self.tried()
+            ))
+        })
     }
-    let deadline = limit.deadline(session.clock.now());
-    let plan = make(session, tried, (targets, options), deadline).await?;
-    confirm(session, tried, &plan).await?;
-    Ok(Command::DeletePlan {
-        plan_hash: plan.hash.clone(),
-    })
 }
 
 /// Shows the plan, and asks the person to type the target's name or short id; with several targets the
 /// plan's short id, since none of their names represents all.
-async fn confirm(session: &mut Session<'_>, tried: &str, plan: &Plan) -> Result<(), Failure> {
+async fn confirm(session: &mut Session<'_>, plan: &Plan) -> Result<(), Failure> {
     // The question goes to standard error: standard output carries the result.
     write_plan(session.err, session.style, Format::Table, plan)?;
     if !plan.refused.is_empty() {
-        let message = "the plan is refused, see above";
-        let advice =
-            "Nothing was sent. Free what is named above, or include dependents with --cascade.";
-        return Err(Failure::new(
-            Exit::Refused,
-            "refused",
-            tried,
-            message,
-            advice,
+        return Err(Failure::refused(
+            "the plan is refused, see above",
+            "Nothing was sent. Free what is named above, or include dependents with --cascade.",
         ));
     }
-    let steps = count(plan.steps.len(), "step");
-    let expected = expected_words(plan);
-    let what = match plan.targets.as_slice() {
-        [one] if one.name.is_empty() => format!("its short id, {}", short_id(&one.key.id)),
-        [_] => "its name or short id".to_owned(),
-        _ => format!("the plan's short id, {}", short_id(&plan.hash)),
+    let plan_id = short_id(&plan.hash);
+    let (what, mut words) = match plan.targets.as_slice() {
+        [one] => {
+            let id = short_id(&one.key.id);
+            let what = match one.name.as_str() {
+                "" => format!("its short id, {id}"),
+                _ => "its name or short id".to_owned(),
+            };
+            let name = [one.name.clone(), text::escape(&one.name).into_owned()];
+            (what, [name, [one.key.id.clone(), id.to_owned()]].concat())
+        }
+        _ => (
+            format!("the plan's short id, {plan_id}"),
+            vec![plan_id.to_owned()],
+        ),
     };
-    write!(session.err, "\nTo delete ({steps}), type {what}: ")?;
-    session.err.flush()?;
-    let typed = session.typed_line(tried).await?;
-    if expected.iter().any(|word| word == typed.trim()) {
-        return Ok(());
-    }
-    Err(Failure::usage(
-        tried,
-        "what was typed is not that; nothing was sent",
-        "",
-    ))
-}
-
-fn expected_words(plan: &Plan) -> Vec<String> {
-    match plan.targets.as_slice() {
-        [one] => [
-            one.name.clone(),
-            text::escape(&one.name).into_owned(),
-            one.key.id.clone(),
-            short_id(&one.key.id).to_owned(),
-        ]
-        .into_iter()
-        .filter(|word| !word.trim().is_empty())
-        .collect(),
-        _ => vec![short_id(&plan.hash).to_owned()],
-    }
+    words.retain(|word| !word.trim().is_empty());
+    let question = format!(
+        "To delete ({}), type {what}",
+        count(plan.steps.len(), "step")
+    );
+    session.confirm(&question, &words, "sent").await
 }
 
 fn print(
@@ -179,14 +198,11 @@ fn print(
     existing: bool,
     steps: Option<&[Step]>,
 ) -> Result<(), Failure> {
-    let format = session.global.output;
-    match (steps, format) {
+    match (steps, session.global.output) {
         (Some(steps), Format::Jsonl | Format::Csv) => {
             return session.print_rows(columns::RESULTS, steps);
         }
-        (None, Format::Csv) => {
-            return session.print_deletions(std::slice::from_ref(deletion));
-        }
+        (None, Format::Csv) => return session.print_deletions(std::slice::from_ref(deletion)),
         _ => {}
     }
     let outcome = Outcome {
@@ -197,10 +213,9 @@ fn print(
     if session.print_value(&outcome)? {
         return Ok(());
     }
-    let style = session.style;
     if let Some(steps) = steps.filter(|steps| !steps.is_empty()) {
         session.print_rows(columns::RESULTS, steps)?;
-        writeln!(session.out)?;
+        session.say("")?;
     }
     let targets: Vec<String> = deletion.targets.iter().map(target_in_full).collect();
     let known = if existing {
@@ -208,17 +223,19 @@ fn print(
     } else {
         ""
     };
-    let line = format!(
-        "Deletion {} of {}{known}: {}",
-        short_id(&deletion.id),
-        targets.join(", "),
-        wait::line(deletion, None, None)
-    );
-    writeln!(session.out, "{}", style.safe(&line))?;
+    let (id, targets) = (short_id(&deletion.id), targets.join(", "));
+    session.say(format!(
+        "Deletion {id} of {targets}{known}: {}",
+        state_words(deletion)
+    ))?;
     if !deletion.note.is_empty() {
-        writeln!(session.out, "{}", style.safe(&deletion.note))?;
+        session.say(&deletion.note)?;
     }
-    Ok(write_refusals(session.out, style, &deletion.refused)?)
+    Ok(write_refusals(
+        session.out,
+        session.style,
+        &deletion.refused,
+    )?)
 }
 
 /// After a wait that did not end with everything gone, tells the state, and what to do.
@@ -228,31 +245,25 @@ fn say_what_is_left(
     exit: Exit,
 ) -> Result<(), Failure> {
     let id = short_id(&deletion.id);
-    let advice = match exit {
-        Exit::Stuck if deletion.counts.live() > 0 => {
-            format!(
-                "Nothing more can run in time; it stays in the ledger: gone show {id}, gone retry {id}"
-            )
-        }
+    session.tell(match exit {
+        Exit::Stuck if deletion.counts.live() > 0 => format!(
+            "Nothing more can run in time; it stays in the ledger: gone show {id}, gone retry {id}"
+        ),
         Exit::Stuck => {
             format!("What is stuck needs a person: gone show {id}, then gone retry {id}")
         }
         Exit::StillRunning => format!("Still running; it stays in the ledger: gone show {id}"),
         Exit::Auth | Exit::Unreachable => format!("`gone list sites` tells why: gone show {id}"),
         _ => return Ok(()),
-    };
-    Ok(writeln!(session.err, "{advice}")?)
+    })
 }
 
-fn say_that_it_goes_on(session: &mut Session<'_>, deletion_id: &str) -> Result<(), Failure> {
-    let id = short_id(deletion_id);
-    let how = if session.embedded {
-        "it stays in the ledger and goes on when `gone` or `gone --engine` runs"
-    } else {
-        "the deletion goes on in the engine"
+fn say_that_it_goes_on(session: &mut Session<'_>, id: &str) -> Result<(), Failure> {
+    let how = match session.embedded {
+        true => "it stays in the ledger and goes on when `gone` or `gone --engine` runs",
+        false => "the deletion goes on in the engine",
     };
-    Ok(writeln!(
-        session.err,
+    session.tell(format!(
         "Interrupted: {how}. Look: gone show {id}; stop it: gone cancel {id}"
-    )?)
+    ))
 }

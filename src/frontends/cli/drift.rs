@@ -1,14 +1,37 @@
 //! `gone drift`: accepts or refuses the resources that appeared after a deletion's plan (P11).
 
+use clap::{ArgGroup, Args};
 use serde::Serialize;
 
-use super::args::DriftArgs;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::session::Session;
-use super::wait;
+use super::args::Why;
+use super::{Exit, Failure, Session, Verb, wait};
 use crate::control::Command;
 use crate::domain::model::{Deletion, short_id};
+use crate::present::state_words;
+
+/// Accept or refuse the resources that appeared after a deletion's plan
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+A deletion with --drift ask is stuck when resources appear after its plan: `gone show ID` names them.
+To accept deletes them too, under the guards of every deletion. To refuse leaves them, ends the
+deletion, and says what stays because of them.
+
+Examples:
+  gone drift 9f86d081 --accept --reason 'ticket 4711'
+  gone drift 9f86d081 --refuse")]
+#[command(group = ArgGroup::new("answer").required(true).args(["accept", "refuse"]))]
+pub struct Drift {
+    /// A deletion's id, or its last 8 characters
+    pub id: String,
+    /// Delete the newcomers too
+    #[arg(long)]
+    pub accept: bool,
+    /// Leave the newcomers, and end the deletion
+    #[arg(long)]
+    pub refuse: bool,
+    #[command(flatten)]
+    pub why: Why,
+}
 
 #[derive(Serialize)]
 struct Answered<'a> {
@@ -18,39 +41,38 @@ struct Answered<'a> {
     drift: &'static str,
 }
 
-pub(super) async fn run(session: &mut Session<'_>, args: DriftArgs) -> Result<Exit, Failure> {
-    let accept = args.answer.accept;
-    let word = if accept { "accepted" } else { "refused" };
-    let tried = format!("answer the drift of {}", args.id);
-    session.refuse_if_read_only(&tried)?;
-    let deletion_id = session.deletion(&tried, &args.id).await?.id;
-    let command = Command::Drift {
-        deletion_id: deletion_id.clone(),
-        accept,
-    };
-    session.submit(&tried, command, &args.why.reason).await?;
-    // If the engine ends with this call, nobody would continue the deletion.
-    let (deletion, exit) = match session.embedded {
-        true => {
-            let ended = wait::follow(session, &deletion_id, None).await?;
-            (ended.deletion, ended.exit)
+impl Verb for Drift {
+    fn tried(&self) -> String {
+        format!("answer the drift of {}", self.id)
+    }
+
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        session.refuse_if_read_only()?;
+        let deletion_id = session.deletion(&self.id).await?.id;
+        let id = deletion_id.clone();
+        let accept = self.accept;
+        let command = Command::Drift {
+            deletion_id,
+            accept,
+        };
+        session.submit(command, &self.why.reason, Ok).await?;
+        // If the engine ends with this call, nobody would continue the deletion.
+        let (deletion, exit) = match session.embedded {
+            true => {
+                let ended = wait::follow(session, &id, None).await?;
+                (ended.deletion, ended.exit)
+            }
+            false => (session.deletion(&id).await?, Exit::Done),
+        };
+        let drift = if accept { "accepted" } else { "refused" };
+        let deletion = &deletion;
+        if !session.print_value(&Answered { deletion, drift })? {
+            let (id, state) = (short_id(&id), state_words(deletion));
+            session.say(format!("Drift of deletion {id} {drift}: {state}"))?;
+            if !deletion.note.is_empty() {
+                session.say(&deletion.note)?;
+            }
         }
-        false => (session.deletion(&tried, &deletion_id).await?, Exit::Done),
-    };
-    if session.print_value(&Answered {
-        deletion: &deletion,
-        drift: word,
-    })? {
-        return Ok(exit);
+        Ok(exit)
     }
-    let line = format!(
-        "Drift of deletion {} {word}: {}",
-        short_id(&deletion.id),
-        wait::line(&deletion, None, None)
-    );
-    writeln!(session.out, "{}", session.style.safe(&line))?;
-    if !deletion.note.is_empty() {
-        writeln!(session.out, "{}", session.style.safe(&deletion.note))?;
-    }
-    Ok(exit)
 }

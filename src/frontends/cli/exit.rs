@@ -1,84 +1,58 @@
 //! Exit codes, which scripts rely on.
 
-use crate::control::ControlError;
+use serde::{Serialize, Serializer};
+
 use crate::domain::model::{Deletion, DeletionState, ErrorClass, RefusalRule};
 
-/// The way in which a verb ends.
+/// The way in which a verb ends, with its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
     /// Done: all resources are gone, or the request was accepted.
-    Done,
-    Internal,
+    Done = 0,
+    Internal = 1,
     /// Wrong usage or configuration.
-    Usage,
+    Usage = 2,
     /// Authentication or authorisation failed.
-    Auth,
+    Auth = 3,
     /// Some resources are stuck, failed or purged.
-    Stuck,
+    Stuck = 4,
     /// A cloud or the engine cannot be reached.
-    Unreachable,
+    Unreachable = 5,
     /// Refused because of a guard or a blocker.
-    Refused,
+    Refused = 6,
     /// The cloud differs from the approved plan; nothing was sent.
-    Drifted,
+    Drifted = 7,
     /// The time of `--wait` ran out.
-    StillRunning,
-    Interrupted,
+    StillRunning = 8,
+    Interrupted = 130,
 }
 
 /// The order of precedence: if several codes apply, the first of these counts.
-const PRECEDENCE: [Exit; 10] = [
-    Exit::Interrupted,
-    Exit::Usage,
-    Exit::Internal,
-    Exit::Auth,
-    Exit::Unreachable,
-    Exit::Drifted,
-    Exit::Refused,
-    Exit::Stuck,
-    Exit::StillRunning,
-    Exit::Done,
-];
+const PRECEDENCE: [Exit; 10] = {
+    use Exit::*;
+    [
+        Interrupted,
+        Usage,
+        Internal,
+        Auth,
+        Unreachable,
+        Drifted,
+        Refused,
+        Stuck,
+        StillRunning,
+        Done,
+    ]
+};
 
 impl Exit {
     pub fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Internal => 1,
-            Self::Usage => 2,
-            Self::Auth => 3,
-            Self::Stuck => 4,
-            Self::Unreachable => 5,
-            Self::Refused => 6,
-            Self::Drifted => 7,
-            Self::StillRunning => 8,
-            Self::Interrupted => 130,
-        }
+        self as u8
     }
 
     /// Returns the code that counts if several apply.
     pub fn first_of(exits: impl IntoIterator<Item = Self>) -> Self {
-        let all: Vec<Self> = exits.into_iter().collect();
-        PRECEDENCE
-            .into_iter()
-            .find(|exit| all.contains(exit))
-            .unwrap_or(Self::Done)
-    }
-
-    /// Returns the code of a command that was not carried out.
-    pub fn of_error(error: &ControlError) -> Self {
-        match error {
-            // The person must make an expired plan again, as they must correct an unknown word.
-            ControlError::Usage { .. }
-            | ControlError::NotFound { .. }
-            | ControlError::Ambiguous { .. }
-            | ControlError::Expired { .. } => Self::Usage,
-            ControlError::Auth { .. } | ControlError::Forbidden { .. } => Self::Auth,
-            ControlError::Unreachable { .. } => Self::Unreachable,
-            ControlError::Refused { .. } | ControlError::Conflict { .. } => Self::Refused,
-            ControlError::Drifted { .. } => Self::Drifted,
-            ControlError::Internal { .. } => Self::Internal,
-        }
+        let rank = |exit: &Self| PRECEDENCE.iter().position(|other| other == exit);
+        exits.into_iter().min_by_key(rank).unwrap_or(Self::Done)
     }
 
     /// Returns the code of a list that lacks the answer of a site.
@@ -136,5 +110,11 @@ impl Exit {
             | RefusalRule::Copies
             | RefusalRule::Cycle => Self::Refused,
         }
+    }
+}
+
+impl Serialize for Exit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(self.code())
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::args::Format;
 use super::exit::Exit;
-use super::output::{Style, write_value};
+use super::output::{Style, say, write_value};
 use super::plan_view::write_refusals;
 use crate::control::ControlError;
 use crate::domain::model::{Refusal, Target};
@@ -16,16 +16,15 @@ use crate::domain::model::{Refusal, Target};
 pub struct Failure {
     /// The class of the error: `ambiguous`, `refused`, …
     pub error: &'static str,
-    /// The failed action and its object: `delete network/web`.
+    /// The failed action and its object: `delete network/web`. While it is empty, it is the verb that runs.
     pub tried: String,
     pub message: String,
     /// What to do about it.
     pub advice: String,
-    pub exit_code: u8,
+    #[serde(rename = "exit_code")]
+    pub exit: Exit,
     #[serde(flatten)]
     pub details: Box<Details>,
-    #[serde(skip)]
-    pub exit: Exit,
 }
 
 /// The parts of a control error beside its message.
@@ -52,9 +51,8 @@ impl Failure {
             tried: tried.into(),
             message: message.into(),
             advice: advice.into(),
-            exit_code: exit.code(),
-            details: Box::default(),
             exit,
+            details: Box::default(),
         }
     }
 
@@ -64,6 +62,16 @@ impl Failure {
         advice: impl Into<String>,
     ) -> Self {
         Self::new(Exit::Usage, "usage", tried, message, advice)
+    }
+
+    /// The arguments of the verb that runs are wrong.
+    pub(super) fn wrong(message: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self::usage("", message, advice)
+    }
+
+    /// The verb that runs is refused, and nothing was sent.
+    pub(super) fn refused(message: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self::new(Exit::Refused, "refused", "", message, advice)
     }
 
     /// Returns the failure of a verb that ctrl-c interrupted.
@@ -79,16 +87,16 @@ impl Failure {
 
     /// Returns the failure for an error of the control.
     pub fn of(tried: impl Into<String>, error: ControlError) -> Self {
-        let exit = Exit::of_error(&error);
-        let (class, advice) = class_and_advice(&error);
-        let mut failure = Self::new(exit, class, tried, error.to_string(), advice);
-        match error {
-            ControlError::Ambiguous { candidates, .. } => failure.details.candidates = candidates,
-            ControlError::Refused { refused, .. } => failure.details.refused = refused,
-            ControlError::Drifted { changes, .. } => failure.details.changes = changes,
-            _ => {}
+        Self::from(error).trying(tried)
+    }
+
+    /// Names the failed action, unless a part of it was named already.
+    #[must_use]
+    pub(super) fn trying(mut self, tried: impl Into<String>) -> Self {
+        if self.tried.is_empty() {
+            self.tried = tried.into();
         }
-        failure
+        self
     }
 
     /// # Errors
@@ -102,73 +110,94 @@ impl Failure {
         if write_value(err, style, format, self)? {
             return Ok(());
         }
-        let tried = style.safe(&self.tried);
-        writeln!(err, "gone: cannot {tried}: {}", style.safe(&self.message))?;
+        say(
+            err,
+            style,
+            format!("gone: cannot {}: {}", self.tried, self.message),
+        )?;
         for candidate in &self.details.candidates {
-            let key = candidate.key.to_string();
-            writeln!(
+            say(
                 err,
-                "  {}  {}",
-                style.safe(&key),
-                style.safe(&candidate.name)
+                style,
+                format!("  {}  {}", candidate.key, candidate.name),
             )?;
         }
         write_refusals(err, style, &self.details.refused)?;
         for change in &self.details.changes {
-            writeln!(err, "  {}", style.safe(change))?;
+            say(err, style, format!("  {change}"))?;
         }
-        if !self.advice.is_empty() {
-            writeln!(err, "{}", style.safe(&self.advice))?;
+        match self.advice.as_str() {
+            "" => Ok(()),
+            advice => say(err, style, advice),
         }
-        Ok(())
     }
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let advice = "Check the disk or the program that reads the output.";
-        Self::new(
-            Exit::Internal,
-            "internal",
-            "write the output",
-            error.to_string(),
-            advice,
-        )
+        let tried = "write the output";
+        Self::new(Exit::Internal, "internal", tried, error.to_string(), advice)
     }
 }
 
-fn class_and_advice(error: &ControlError) -> (&'static str, &'static str) {
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        let (exit, class, advice) = kind_of(&error);
+        let mut failure = Self::new(exit, class, "", error.to_string(), advice);
+        match error {
+            ControlError::Ambiguous { candidates, .. } => failure.details.candidates = candidates,
+            ControlError::Refused { refused, .. } => failure.details.refused = refused,
+            ControlError::Drifted { changes, .. } => failure.details.changes = changes,
+            _ => {}
+        }
+        failure
+    }
+}
+
+/// Returns the exit code, the class and the advice for an error of the control.
+fn kind_of(error: &ControlError) -> (Exit, &'static str, &'static str) {
     match error {
-        ControlError::Usage { .. } => ("usage", ""),
+        ControlError::Usage { .. } => (Exit::Usage, "usage", ""),
         ControlError::NotFound { .. } => (
+            Exit::Usage,
             "not_found",
             "Check the word and the site: `gone list KIND` shows resources, `gone list` deletions.",
         ),
-        ControlError::Ambiguous { .. } => ("ambiguous", "Write one of these instead."),
+        ControlError::Ambiguous { .. } => (Exit::Usage, "ambiguous", "Write one of these instead."),
         ControlError::Auth { .. } => (
+            Exit::Auth,
             "auth",
             "Check the credentials in clouds.yaml; `gone doctor` tries the login of each region.",
         ),
         ControlError::Forbidden { .. } => (
+            Exit::Auth,
             "forbidden",
             "Ask who runs the engine: [api] uids in its configuration says who may do what.",
         ),
         ControlError::Unreachable { .. } => (
+            Exit::Unreachable,
             "unreachable",
             "Nothing that was accepted is lost. `gone doctor` shows what can be reached; then try again.",
         ),
         // A guard of the settings refused it; refusals of a plan are no error of a command.
         ControlError::Refused { .. } => (
+            Exit::Refused,
             "refused",
             "If it may be deleted all the same, change [guard] in the engine's settings.",
         ),
         ControlError::Drifted { .. } => (
+            Exit::Drifted,
             "drifted",
             "Nothing was sent. Make the plan again, and look at what changed.",
         ),
-        ControlError::Conflict { .. } => ("conflict", "`gone show ID` tells its state."),
-        ControlError::Expired { .. } => ("expired", "Make the plan again."),
+        ControlError::Conflict { .. } => {
+            (Exit::Refused, "conflict", "`gone show ID` tells its state.")
+        }
+        // An expired plan must be made again, as an unknown word must be corrected.
+        ControlError::Expired { .. } => (Exit::Usage, "expired", "Make the plan again."),
         ControlError::Internal { .. } => (
+            Exit::Internal,
             "internal",
             "Nothing that was accepted is lost. Look into the engine's log, or try again with -v.",
         ),

@@ -1,203 +1,233 @@
 //! `gone list`: lists deletions, stuck and retrying steps with the reasons, tombstones, orphans, sites,
 //! gates, deployments, and the resources of a kind.
 
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
+use clap::Args;
+use strum::{Display, EnumString};
 
-use super::args::{ListArgs, ListWhat};
-use super::columns;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::session::{PAGE_ROWS, Session};
+use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::query;
-use crate::domain::attention;
 use crate::domain::model::{Deletion, DeletionState, Orphan, Step, StepState, Tombstone};
+use crate::domain::{attention, duration};
 
-pub(super) async fn run(session: &mut Session<'_>, args: ListArgs) -> Result<Exit, Failure> {
-    let tried = format!("list {}", args.what);
-    let now = session.clock.now();
-    let before = args
-        .older_than
-        .and_then(|age| now.checked_sub_signed(TimeDelta::from_std(age).ok()?));
-    let by_site = args.what != ListWhat::Deployments;
-    if by_site && (session.global.cloud.is_some() || !session.global.region.is_empty()) {
-        // A mistyped site would otherwise look empty.
-        let sites = session.sites(&tried).await?;
-        session.chosen_sites(&tried, &sites)?;
+/// List deletions, what needs a person, sites, or the resources of a kind
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  gone list                             deletions
+  gone list stuck --older-than 24h      what needs a person, since a day
+  gone list causes                      why, the most frequent first: gone retry --all --type ...
+  gone list retrying                    blocked steps, and when each is attempted next
+  gone list network --cloud prod        the networks of a cloud, listed now
+  gone list orphans                     what was abandoned, and whether it still exists
+  gone list deployments                 other deployments, and what waits for their clearance
+  gone list tombstones -o jsonl")]
+pub struct List {
+    /// The list: deletions, stuck, causes, retrying, tombstones, orphans, sites, gates, deployments, or a kind
+    #[arg(default_value = "deletions", value_name = "WHAT")]
+    pub what: What,
+    /// Only rows that have been in their state for longer [24h without a value]
+    ///
+    /// Applies to deletions, stuck, retrying and tombstones.
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "24h", value_parser = duration::parse)]
+    pub older_than: Option<Duration>,
+}
+
+/// The lists of `gone list`.
+#[derive(Clone, Debug, Display, EnumString)]
+#[strum(serialize_all = "lowercase")]
+pub enum What {
+    Deletions,
+    Stuck,
+    Causes,
+    /// Blocked steps.
+    #[strum(to_string = "retrying", serialize = "gc")]
+    Retrying,
+    Tombstones,
+    Orphans,
+    Sites,
+    Gates,
+    Deployments,
+    /// The resources of a kind, by its name or an alias.
+    #[strum(default)]
+    Kind(String),
+}
+
+impl Verb for List {
+    fn tried(&self) -> String {
+        format!("list {}", self.what)
     }
-    match args.what {
-        ListWhat::Deletions => {
-            let rows = deletions(session, &tried, Vec::new(), before).await?;
-            session.print_deletions(&rows)?;
+
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let now = session.clock.now();
+        let before = self.older_than.and_then(|age| {
+            let age = TimeDelta::from_std(age).ok()?;
+            now.checked_sub_signed(age)
+        });
+        if !matches!(self.what, What::Deployments) && session.has_chosen() {
+            // A mistyped site would otherwise look empty.
+            session.chosen_sites(&session.sites().await?)?;
         }
-        ListWhat::Stuck => {
-            let rows = stuck(session, &tried, before).await?;
-            session.print_rows(columns::WAITING_STEPS, &rows)?;
-        }
-        ListWhat::Retrying => {
-            let rows = waiting(session, &tried, &[StepState::Blocked], before).await?;
-            session.print_rows(columns::WAITING_STEPS, &rows)?;
-        }
-        ListWhat::Tombstones => {
-            let mut rows = tombstones(session, &tried).await?;
-            // A record without a time has no age, as while a re-created resource lives (M1).
-            rows.retain(|row| {
-                before.is_none_or(|time| in_phase_since(row).is_some_and(|since| since < time))
-            });
-            session.print_rows(columns::TOMBSTONES, &rows)?;
-        }
-        what if before.is_some() => {
-            let message = format!("--older-than does not apply to {what}");
-            let advice = "It applies to deletions, stuck, retrying and tombstones.";
-            return Err(Failure::usage(tried, message, advice));
-        }
-        ListWhat::Orphans => {
-            let rows = orphans(session, &tried).await?;
-            session.print_rows(columns::ORPHANS, &rows)?;
-        }
-        ListWhat::Sites => {
-            let mut rows = session.sites(&tried).await?;
-            rows.retain(|row| session.chooses(&row.site));
-            session.print_rows(columns::SITES, &rows)?;
-        }
-        ListWhat::Causes => {
-            let mut sites = Vec::new();
-            if session.global.cloud.is_some() || !session.global.region.is_empty() {
-                let known = session.sites(&tried).await?.into_iter().map(|row| row.site);
-                sites.extend(known.filter(|site| session.chooses(site)));
+        match self.what {
+            What::Deletions => {
+                let rows = deletions(session, Vec::new(), before).await?;
+                session.print_deletions(&rows)?;
             }
-            let rows = session.ask(&tried, query::Causes { sites }).await?;
-            session.print_rows(columns::CAUSES, &rows)?;
-        }
-        ListWhat::Gates => {
-            let mut rows = session.ask(&tried, query::Gates {}).await?;
-            rows.retain(|row| session.chooses(&row.site));
-            session.print_rows(columns::GATES, &rows)?;
-        }
-        ListWhat::Deployments => {
-            if session.global.cloud.is_some() {
-                let message = "--cloud does not apply to deployments: they belong to no cloud";
-                let advice = "Choose them with --region.";
-                return Err(Failure::usage(tried, message, advice));
+            What::Stuck => {
+                let rows = stuck(session, before).await?;
+                session.print_rows(columns::WAITING_STEPS, &rows)?;
             }
-            let mut rows = session.ask(&tried, query::Deployments {}).await?;
-            let regions = &session.global.region;
-            rows.retain(|row| regions.is_empty() || regions.contains(&row.region));
-            session.print_rows(columns::DEPLOYMENTS, &rows)?;
+            What::Retrying => {
+                let rows = waiting(session, &[StepState::Blocked], before).await?;
+                session.print_rows(columns::WAITING_STEPS, &rows)?;
+            }
+            What::Tombstones => {
+                let rows = tombstones(session, before).await?;
+                session.print_rows(columns::TOMBSTONES, &rows)?;
+            }
+            what if before.is_some() => {
+                let message = format!("--older-than does not apply to {what}");
+                let advice = "It applies to deletions, stuck, retrying and tombstones.";
+                return Err(Failure::wrong(message, advice));
+            }
+            What::Orphans => {
+                let is_chosen = |row: &Orphan| session.chooses(&row.resource.key.site);
+                let rows = session
+                    .ask_all(query::Orphans::default(), is_chosen)
+                    .await?;
+                session.print_rows(columns::ORPHANS, &rows)?;
+            }
+            What::Sites => {
+                let mut rows = session.sites().await?;
+                rows.retain(|row| session.chooses(&row.site));
+                session.print_rows(columns::SITES, &rows)?;
+            }
+            What::Causes => {
+                let mut sites = Vec::new();
+                if session.has_chosen() {
+                    let known = session.sites().await?.into_iter().map(|row| row.site);
+                    sites.extend(known.filter(|site| session.chooses(site)));
+                }
+                let rows = session.ask(query::Causes { sites }).await?;
+                session.print_rows(columns::CAUSES, &rows)?;
+            }
+            What::Gates => {
+                let mut rows = session.ask(query::Gates {}).await?;
+                rows.retain(|row| session.chooses(&row.site));
+                session.print_rows(columns::GATES, &rows)?;
+            }
+            What::Deployments => {
+                if session.global.cloud.is_some() {
+                    let message = "--cloud does not apply to deployments: they belong to no cloud";
+                    return Err(Failure::wrong(message, "Choose them with --region."));
+                }
+                let mut rows = session.ask(query::Deployments {}).await?;
+                let regions = &session.global.region;
+                rows.retain(|row| regions.is_empty() || regions.contains(&row.region));
+                session.print_rows(columns::DEPLOYMENTS, &rows)?;
+            }
+            What::Kind(kind) => return resources(session, kind).await,
         }
-        ListWhat::Kind(kind) => return resources(session, &tried, &kind).await,
+        Ok(Exit::Done)
     }
-    Ok(Exit::Done)
 }
 
 async fn deletions(
     session: &Session<'_>,
-    tried: &str,
     states: Vec<DeletionState>,
     older_than: Option<DateTime<Utc>>,
 ) -> Result<Vec<Deletion>, Failure> {
     let deletions = query::Deletions {
         states,
         older_than,
-        limit: PAGE_ROWS,
         ..query::Deletions::default()
     };
     let is_chosen = |row: &Deletion| {
         let mut sites = row.targets.iter().map(|target| &target.key.site);
         row.targets.is_empty() || sites.any(|site| session.chooses(site))
     };
-    session.ask_all(tried, deletions, is_chosen).await
+    session.ask_all(deletions, is_chosen).await
 }
 
 /// Lists what needs a person: stuck steps, then steps that are still retried, steps that a cloud works on
 /// for long, and refused deletions.
 async fn stuck(
     session: &Session<'_>,
-    tried: &str,
     older_than: Option<DateTime<Utc>>,
 ) -> Result<Vec<Step>, Failure> {
-    let mut all = waiting(session, tried, &attention::STEP_STATES, older_than).await?;
+    let mut all = waiting(session, &attention::STEP_STATES, older_than).await?;
     all.retain(attention::needs_person);
     all.sort_by_key(|step| step.state != StepState::Stuck);
     let snapshot = session.control.snapshot().borrow().clone();
     let slow = snapshot.attention.iter().filter(|step| {
         let long_enough = older_than.is_none_or(|time| step.blocked_since < Some(time));
-        step.state == StepState::Verifying
-            && long_enough
-            && session.chooses(&step.resource.key.site)
+        let is_chosen = session.chooses(&step.resource.key.site);
+        step.state == StepState::Verifying && long_enough && is_chosen
     });
     all.extend(slow.cloned());
-    let refused = deletions(session, tried, vec![DeletionState::Refused], older_than).await?;
+    let refused = deletions(session, vec![DeletionState::Refused], older_than).await?;
     all.extend(refused.iter().filter_map(attention::refused_step));
     Ok(all)
 }
 
 async fn waiting(
     session: &Session<'_>,
-    tried: &str,
     states: &[StepState],
     older_than: Option<DateTime<Utc>>,
 ) -> Result<Vec<Step>, Failure> {
     let steps = query::Steps {
         states: states.to_vec(),
         older_than,
-        limit: PAGE_ROWS,
         ..query::Steps::default()
     };
     let is_chosen = |step: &Step| session.chooses(&step.resource.key.site);
-    session.ask_all(tried, steps, is_chosen).await
+    session.ask_all(steps, is_chosen).await
 }
 
-async fn tombstones(session: &Session<'_>, tried: &str) -> Result<Vec<Tombstone>, Failure> {
-    let tombstones = query::Tombstones {
-        limit: PAGE_ROWS,
-        ..query::Tombstones::default()
+async fn tombstones(
+    session: &Session<'_>,
+    older_than: Option<DateTime<Utc>>,
+) -> Result<Vec<Tombstone>, Failure> {
+    let is_chosen = |row: &Tombstone| {
+        // A record without a time has no age, as while a re-created resource lives (M1).
+        let in_phase_since = row.gone_at.or(row.deleted_at);
+        let is_older = |time| in_phase_since.is_some_and(|since| since < time);
+        session.chooses(&row.key.site) && older_than.is_none_or(is_older)
     };
-    let is_chosen = |row: &Tombstone| session.chooses(&row.key.site);
-    session.ask_all(tried, tombstones, is_chosen).await
-}
-
-/// Returns the time when the tombstone's phase began, if it is on record.
-fn in_phase_since(row: &Tombstone) -> Option<DateTime<Utc>> {
-    row.gone_at.or(row.deleted_at)
-}
-
-async fn orphans(session: &Session<'_>, tried: &str) -> Result<Vec<Orphan>, Failure> {
-    let orphans = query::Orphans {
-        limit: PAGE_ROWS,
-        ..query::Orphans::default()
-    };
-    let is_chosen = |row: &Orphan| session.chooses(&row.resource.key.site);
-    session.ask_all(tried, orphans, is_chosen).await
+    session
+        .ask_all(query::Tombstones::default(), is_chosen)
+        .await
 }
 
 /// Lists resources afresh. A site that could not be listed is named, and never looks empty.
-async fn resources(session: &mut Session<'_>, tried: &str, kind: &str) -> Result<Exit, Failure> {
-    let kinds = session.ask(tried, query::Kinds {}).await?;
+async fn resources(session: &mut Session<'_>, kind: String) -> Result<Exit, Failure> {
+    let kinds = session.ask(query::Kinds {}).await?;
     let info = kinds
         .iter()
-        .find(|info| info.name.as_str() == kind || info.aliases.iter().any(|alias| alias == kind));
-    let sites = session.sites(tried).await?;
+        .find(|info| info.name.as_str() == kind || info.aliases.contains(&kind));
+    let sites = session.sites().await?;
     let mut chosen = sites.iter().filter(|row| session.chooses(&row.site));
     // A single chosen site is queried alone; otherwise all are, and the rest is left out.
     let site = match (chosen.next(), chosen.next()) {
         (Some(only), None) => Some(only.site.clone()),
         _ => None,
     };
-    let kind = kind.to_owned();
-    let listings = session.ask(tried, query::Resources { kind, site }).await?;
-    let mut resources = Vec::new();
-    let mut exit = Exit::Done;
-    for listing in listings {
-        if !session.chooses(&listing.site) {
-            continue;
-        }
+    let tried = format!("list {kind}");
+    let mut listings = session.ask(query::Resources { kind, site }).await?;
+    listings.retain(|listing| session.chooses(&listing.site));
+    let mut exits = Vec::new();
+    for listing in &listings {
         if let Some(error) = &listing.error {
-            let line = format!("gone: cannot {tried} at {}: {error}", listing.site);
-            writeln!(session.err, "{}", session.style.safe(&line))?;
-            exit = Exit::first_of([exit, Exit::of_listing(listing.class)]);
+            session.tell(format!("gone: cannot {tried} at {}: {error}", listing.site))?;
+            exits.push(Exit::of_listing(listing.class));
         }
-        resources.extend(listing.rows);
     }
-    session.print_sheet(&columns::resources(info, &resources), &resources)?;
-    Ok(exit)
+    let rows: Vec<_> = listings
+        .into_iter()
+        .flat_map(|listing| listing.rows)
+        .collect();
+    session.print_sheet(&columns::resources(info, &rows), &rows)?;
+    Ok(Exit::first_of(exits))
 }

@@ -2,6 +2,9 @@
 //!
 //! Standard output carries the result and nothing else, in the format that was asked for; progress,
 //! questions and errors go to standard error. The exit code says how it ended ([`exit`]).
+//!
+//! A verb is a struct with its arguments that implements [`Verb`], in a file of its own, and a line of the
+//! table below.
 
 mod act;
 pub mod args;
@@ -9,73 +12,127 @@ pub mod audit;
 pub mod check;
 mod columns;
 mod delete;
-pub mod describe;
 pub mod doctor;
 mod drift;
 pub mod exit;
+mod explain;
 pub mod failure;
 mod list;
+mod order;
 pub mod output;
 mod plan;
 pub mod plan_file;
 pub mod plan_view;
+mod prune;
 mod purge;
 mod release;
+mod retry;
 mod session;
 mod show;
 pub mod tree;
 pub mod wait;
 mod watch;
 
+use clap::Subcommand;
+
 pub use exit::Exit;
 pub use failure::Failure;
+pub use list::{List, What};
+pub use prune::Prune;
 pub use session::{ReadLine, Session};
 
-use act::Act;
-use args::{EngineVerb, Format};
+use args::Format;
+
+/// A verb that an engine carries out: the one that runs, or one of their own for as long as it takes.
+pub trait Verb: Sized {
+    /// The action and its object, for messages: `plan network/web`.
+    fn tried(&self) -> String;
+
+    /// Its targets, as typed: an engine of this process also serves the sites that they name.
+    fn targets(&self) -> &[String] {
+        &[]
+    }
+
+    /// Whether `-o dot` and `-o mermaid` draw its result.
+    fn draws(&self) -> bool {
+        false
+    }
+
+    fn run(self, session: &mut Session<'_>) -> impl Future<Output = Result<Exit, Failure>>;
+}
+
+macro_rules! verbs {
+    ($($file:ident::$verb:ident,)*) => {
+        /// The verbs that an engine carries out, each with its arguments.
+        #[derive(Debug, Subcommand)]
+        pub enum EngineVerb {
+            $($verb($file::$verb),)*
+        }
+
+        impl Verb for EngineVerb {
+            fn tried(&self) -> String {
+                match self {
+                    $(Self::$verb(verb) => verb.tried(),)*
+                }
+            }
+
+            fn targets(&self) -> &[String] {
+                match self {
+                    $(Self::$verb(verb) => verb.targets(),)*
+                }
+            }
+
+            fn draws(&self) -> bool {
+                match self {
+                    $(Self::$verb(verb) => verb.draws(),)*
+                }
+            }
+
+            async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+                match self {
+                    $(Self::$verb(verb) => verb.run(session).await,)*
+                }
+            }
+        }
+    };
+}
+
+verbs! {
+    plan::Plan,
+    delete::Delete,
+    list::List,
+    show::Show,
+    tree::Tree,
+    explain::Explain,
+    watch::Watch,
+    retry::Retry,
+    drift::Drift,
+    purge::Purge,
+    release::Release,
+    act::Cancel,
+    act::Pause,
+    act::Resume,
+}
 
 /// Carries out a verb through an engine, and reports a failure on standard error.
-pub async fn run(mut session: Session<'_>, verb: EngineVerb) -> Exit {
-    let session = &mut session;
-    let done = match check_format(session, &verb) {
-        Err(failure) => Err(failure),
-        Ok(()) => match verb {
-            EngineVerb::Plan(args) => plan::run(session, args).await,
-            EngineVerb::Delete(args) => delete::run(session, args).await,
-            EngineVerb::List(args) => list::run(session, args).await,
-            EngineVerb::Show(args) => show::show(session, args).await,
-            EngineVerb::Tree(args) => show::tree(session, args).await,
-            EngineVerb::Explain(args) => show::explain(session, args).await,
-            EngineVerb::Watch(args) => watch::run(session, args).await,
-            EngineVerb::Retry(args) => act::retry(session, args).await,
-            EngineVerb::Drift(args) => drift::run(session, args).await,
-            EngineVerb::Purge(args) => purge::run(session, args).await,
-            EngineVerb::Release(args) => release::run(session, args).await,
-            EngineVerb::Cancel(args) => act::run(session, Act::Cancel, &args.ids, "").await,
-            EngineVerb::Pause(args) => {
-                act::run(session, Act::Pause, &args.ids, &args.why.reason).await
-            }
-            EngineVerb::Resume(args) => {
-                act::run(session, Act::Resume, &args.ids, &args.why.reason).await
-            }
-            EngineVerb::Prune(args) => act::prune(session, &args).await,
-        },
+pub async fn run(mut session: Session<'_>, verb: impl Verb) -> Exit {
+    let tried = verb.tried();
+    let done = async {
+        if !verb.draws() {
+            no_drawing(session.global.output)?;
+        }
+        verb.run(&mut session).await
     };
+    let done = done.await;
     let flushed = session.out.flush().map_err(Failure::from);
     match done.and_then(|exit| flushed.map(|()| exit)) {
         Ok(exit) => exit,
         Err(failure) => {
+            let failure = failure.trying(tried);
             // Standard error is the last place to report; if it is gone too, the exit code remains.
             let _ = failure.write(session.err, session.style, session.global.output);
             failure.exit
         }
-    }
-}
-
-fn check_format(session: &Session<'_>, verb: &EngineVerb) -> Result<(), Failure> {
-    match verb {
-        EngineVerb::Plan(_) => Ok(()),
-        _ => no_drawing(session.global.output),
     }
 }
 

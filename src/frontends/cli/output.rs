@@ -2,8 +2,8 @@
 //!
 //! 1. Names from clouds are hostile: in tables, CSV and YAML they are escaped visibly
 //!    ([`text::escape`]); in JSON they are kept, but characters that a terminal acts on become `\uXXXX`.
-//! 2. Columns align by display width. On a terminal the last column is cut to the screen; elsewhere
-//!    nothing is cut.
+//! 2. Columns align by display width, and rows never wrap: what is too wide for the terminal is cut after a
+//!    whole word, so never within an id, or left out. Elsewhere, and with `-o wide`, tables are whole.
 //! 3. Colours appear only on a terminal, and are never the only sign.
 //! 4. A CSV cell that a spreadsheet would take for a formula gets a leading apostrophe.
 
@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::args::Format;
+use super::args::{Format, Global};
 use crate::domain::text;
 use crate::system::config::Surroundings;
 
@@ -25,18 +25,20 @@ pub struct Style {
     pub in_terminal: bool,
     pub out_terminal: bool,
     pub err_terminal: bool,
-    /// Columns of the terminal at standard output.
+    /// Columns of the screen that a table must fit; none if nothing is to be cut.
     pub width: Option<usize>,
     pub colour: bool,
     pub ascii: bool,
 }
 
 impl Style {
-    pub fn of_process(around: &Surroundings, no_color: bool, ascii: bool) -> Self {
+    pub fn of_process(around: &Surroundings, global: &Global) -> Self {
         let out_terminal = io::stdout().is_terminal();
-        let width = rustix::termios::tcgetwinsize(io::stdout())
-            .ok()
-            .map(|size| usize::from(size.ws_col));
+        let terminal = || {
+            let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+            out_terminal.then_some(usize::from(size.ws_col))
+        };
+        let width = around.columns.or_else(terminal).filter(|width| *width > 0);
         let dumb = around.term.as_deref() == Some("dumb");
         let utf8 = around.locale.as_deref().is_some_and(|locale| {
             let locale = locale.to_ascii_lowercase();
@@ -46,28 +48,41 @@ impl Style {
             in_terminal: io::stdin().is_terminal(),
             out_terminal,
             err_terminal: io::stderr().is_terminal(),
-            width: width.filter(|width| out_terminal && *width > 0),
-            colour: out_terminal && !no_color && !around.no_color && !dumb,
-            ascii: ascii || (out_terminal && !utf8),
+            width: width.filter(|_| global.output != Format::Wide),
+            colour: out_terminal && !global.no_color && !around.no_color && !dumb,
+            ascii: global.ascii || (out_terminal && !utf8),
+        }
+    }
+
+    /// For tables of which nothing is cut, however narrow the screen is.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        Self {
+            width: None,
+            ..self
         }
     }
 
     /// Escapes a text of a cloud, so that it is safe to show.
     pub fn safe<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let safe = text::escape(text);
-        if self.ascii && !safe.is_ascii() {
-            return Cow::Owned(safe.chars().map(ascii).collect());
+        if !self.ascii || safe.is_ascii() {
+            return safe;
         }
-        safe
+        let ascii = |c: char| match c.is_ascii() {
+            true => c.to_string(),
+            false => c.escape_unicode().to_string(),
+        };
+        Cow::Owned(safe.chars().map(ascii).collect())
     }
 }
 
-fn ascii(c: char) -> String {
-    if c.is_ascii() {
-        c.to_string()
-    } else {
-        c.escape_unicode().to_string()
-    }
+/// Writes one line of text, escaped.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn say(out: &mut dyn Write, style: Style, line: impl AsRef<str>) -> io::Result<()> {
+    writeln!(out, "{}", style.safe(line.as_ref()))
 }
 
 /// A writer whose reader may leave (`gone list | head`): later output is dropped without an error.
@@ -110,41 +125,63 @@ impl<W: Write> Write for Tolerant<W> {
     }
 }
 
-/// A column of a list: its heading, and the text that a row shows below it; empty if there is nothing to say.
-pub type Column<R> = (&'static str, fn(&R, &ListContext) -> String);
+/// A column of a list: its heading; its weight, by which the lightest are left out where the screen is too
+/// narrow; and the text that a row shows below it, empty if there is nothing to say.
+pub type Column<R> = (&'static str, u8, fn(&R, &ListContext) -> String);
+
+/// Describes the columns of a list: for each its heading, its weight, and what it shows of a row.
+macro_rules! columns {
+    ($(#[$doc:meta])* $vis:vis $name:ident: $row:ty, |$it:ident, $list:ident|
+     $($heading:literal $weight:literal => $cell:expr;)*) => {
+        $(#[$doc])*
+        $vis const $name: &[Column<$row>] = &[$(($heading, $weight, |$it, $list| {
+            let _ = $list;
+            ($cell).to_string()
+        })),*];
+    };
+}
+pub(super) use columns;
 
 /// The facts that a cell may depend on beside its row.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct ListContext {
     pub now: DateTime<Utc>,
     /// Number of last characters that tell the ids of the rows apart.
     pub id_length: usize,
 }
 
-/// Headings and cells, as text. An empty cell means that there is nothing to say.
+/// Headings with their weights, and cells, as text. An empty cell means that there is nothing to say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sheet {
-    headings: Vec<String>,
+    headings: Vec<(String, u8)>,
     rows: Vec<Vec<String>>,
 }
 
 impl Sheet {
-    pub fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>) -> Self {
+    pub fn new<H: Into<String>>(headings: impl IntoIterator<Item = (H, u8)>) -> Self {
+        let headings = headings.into_iter();
         Self {
-            headings: headings.into_iter().map(Into::into).collect(),
+            headings: headings
+                .map(|(heading, weight)| (heading.into(), weight))
+                .collect(),
             rows: Vec::new(),
         }
     }
 
-    pub fn of<R>(columns: &[Column<R>], rows: &[R], context: &ListContext) -> Self {
-        let cells = |row| columns.iter().map(|(_, cell)| cell(row, context)).collect();
-        Self {
-            headings: columns
+    pub fn of<'a, R: 'a>(
+        columns: &[Column<R>],
+        rows: impl IntoIterator<Item = &'a R>,
+        context: &ListContext,
+    ) -> Self {
+        let mut sheet = Self::new(
+            columns
                 .iter()
-                .map(|(heading, _)| (*heading).to_owned())
-                .collect(),
-            rows: rows.iter().map(cells).collect(),
+                .map(|(heading, weight, _)| (*heading, *weight)),
+        );
+        for row in rows {
+            sheet.push(columns.iter().map(|(_, _, cell)| cell(row, context)));
         }
+        sheet
     }
 
     /// Adds a row, with its cells in the order of the headings.
@@ -169,7 +206,7 @@ pub fn write_rows<T: Serialize>(
     values: &[T],
 ) -> io::Result<()> {
     match format {
-        Format::Table => write_table(out, style, sheet),
+        Format::Table | Format::Wide => write_table(out, style, sheet),
         Format::Csv => write_csv(out, style, sheet),
         Format::Jsonl => values
             .iter()
@@ -194,95 +231,112 @@ pub fn write_value<T: Serialize>(
         Format::Json => write_json(out, style, value, true)?,
         Format::Jsonl => write_json(out, style, value, false)?,
         Format::Yaml => write_yaml(out, style, value)?,
-        Format::Table | Format::Csv | Format::Dot | Format::Mermaid => return Ok(false),
+        Format::Table | Format::Wide | Format::Csv | Format::Dot | Format::Mermaid => {
+            return Ok(false);
+        }
     }
     Ok(true)
 }
 
-/// Writes a table: headings, columns two spaces apart, `-` for an empty cell.
+/// Columns of the screen that a cell of several words gets at least, if it has as many.
+const WORDS_WIDTH_MIN: usize = 20;
+/// Between two columns.
+const GAP: usize = 2;
+
+/// Writes a table: headings, columns two spaces apart, `-` for an empty cell. If it does not fit the screen,
+/// cells are cut after a whole word; if that is not enough, the lightest columns are left out.
 ///
 /// # Errors
 /// The output cannot be written.
 pub fn write_table(out: &mut dyn Write, style: Style, sheet: &Sheet) -> io::Result<()> {
-    let cell = |text: &str| match text {
+    let cell = |text: &String| match text.as_str() {
         "" => "-".to_owned(),
         text => style.safe(text).into_owned(),
     };
-    let rows: Vec<Vec<String>> = sheet
-        .rows
+    let headings = sheet
+        .headings
         .iter()
-        .map(|row| row.iter().map(|text| cell(text)).collect())
+        .map(|(heading, _)| heading.clone())
         .collect();
-    let widths: Vec<usize> = (0..sheet.headings.len())
-        .map(|column| {
-            std::iter::once(&sheet.headings)
-                .chain(&rows)
-                .filter_map(|row| row.get(column))
-                .map(|text| text.width())
-                .max()
-                .unwrap_or_default()
-        })
-        .collect();
-    let bold = if style.colour { "1" } else { "" };
-    write_line(out, style, &sheet.headings, &widths, |_, _| bold)?;
-    for row in &rows {
-        write_line(out, style, row, &widths, |column, text| {
-            let is_state = sheet.headings.get(column).is_some_and(|h| h == "STATE");
-            if style.colour && is_state {
-                tone(text)
-            } else {
-                ""
+    let rows = sheet.rows.iter().map(|row| row.iter().map(cell).collect());
+    let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
+    let widths = widths(sheet, &rows, style);
+    for (line, row) in rows.iter().enumerate() {
+        // The last cell of a line is not padded.
+        let mut padding = 0;
+        for ((text, width), (heading, _)) in row.iter().zip(&widths).zip(&sheet.headings) {
+            let Some(width) = *width else { continue };
+            let text = cut(text, width, style.ascii);
+            let paint = match (style.colour, line, heading.as_str()) {
+                (true, 0, _) => "1",
+                (true, _, "STATE") => tone(&text),
+                _ => "",
+            };
+            write!(out, "{:padding$}", "")?;
+            match paint {
+                "" => write!(out, "{text}")?,
+                sgr => write!(out, "\u{1b}[{sgr}m{text}\u{1b}[0m")?,
             }
-        })?;
+            padding = width.saturating_sub(text.width()) + GAP;
+        }
+        writeln!(out)?;
     }
     Ok(())
 }
 
-/// Writes one line; `paint` returns the SGR parameters of a cell, or nothing.
-fn write_line(
-    out: &mut dyn Write,
-    style: Style,
-    cells: &[String],
-    widths: &[usize],
-    paint: impl Fn(usize, &str) -> &'static str,
-) -> io::Result<()> {
-    let mut used = 0;
-    for (column, (text, width)) in cells.iter().zip(widths).enumerate() {
-        let last = column + 1 == cells.len();
-        let text = match style.width {
-            // A last column narrower than 10 would say nothing: the terminal wraps it instead.
-            Some(screen) if last && screen >= used + 10 => cut(text, screen - used, style.ascii),
-            _ => Cow::Borrowed(text.as_str()),
-        };
-        match paint(column, &text) {
-            "" => write!(out, "{text}")?,
-            sgr => write!(out, "\u{1b}[{sgr}m{text}\u{1b}[0m")?,
-        }
-        if !last {
-            let padding = width.saturating_sub(text.width()) + 2;
-            write!(out, "{:padding$}", "")?;
-        }
-        used += width + 2;
+/// Returns the width of each column; none for those that are left out.
+fn widths(sheet: &Sheet, rows: &[Vec<String>], style: Style) -> Vec<Option<usize>> {
+    let widest = |column: usize, width: &dyn Fn(&str) -> usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|text| width(text)).max().unwrap_or_default()
+    };
+    let columns = 0..sheet.headings.len();
+    let whole: Vec<usize> = columns
+        .clone()
+        .map(|it| widest(it, &|text| text.width()))
+        .collect();
+    let Some(screen) = style.width else {
+        return whole.into_iter().map(Some).collect();
+    };
+    let least: Vec<usize> = columns.clone().map(|it| widest(it, &least_width)).collect();
+    let weight = |column: &usize| sheet.headings.get(*column).map(|(_, weight)| *weight);
+    // The heaviest first; of equal ones the first.
+    let mut kept: Vec<usize> = columns.clone().collect();
+    kept.sort_by_key(|column| std::cmp::Reverse(weight(column)));
+    let needed = |kept: &[usize]| {
+        kept.iter()
+            .map(|column| least[*column] + GAP)
+            .sum::<usize>()
+    };
+    while kept.len() > 1 && needed(&kept) > screen + GAP {
+        kept.pop();
     }
-    writeln!(out)
+    let mut left = (screen + GAP).saturating_sub(needed(&kept));
+    let mut widths = vec![None; columns.len()];
+    for column in kept {
+        let more = left.min(whole[column] - least[column]);
+        left -= more;
+        widths[column] = Some(least[column] + more);
+    }
+    widths
 }
 
-/// Cuts to a display width, with a mark that something is missing.
-pub(super) fn cut(text: &str, width: usize, ascii: bool) -> Cow<'_, str> {
+/// Returns the width below which a cell is not cut: that of its first word, with a mark behind it.
+fn least_width(text: &str) -> usize {
+    let width = text.width();
+    let first = text.split(' ').next().unwrap_or_default().width();
+    width.min(WORDS_WIDTH_MIN.max(first + 4))
+}
+
+/// Cuts to a display width, after a whole word, with a mark that something is missing.
+fn cut(text: &str, width: usize, ascii: bool) -> Cow<'_, str> {
     if text.width() <= width {
         return Cow::Borrowed(text);
     }
-    let mark = if ascii { "..." } else { "…" };
-    let room = width.saturating_sub(mark.width());
-    let mut kept = String::new();
-    for c in text.chars() {
-        kept.push(c);
-        if kept.width() > room {
-            kept.pop();
-            break;
-        }
-    }
-    Cow::Owned(kept + mark)
+    let mark = if ascii { " ..." } else { " …" };
+    let ends = text.match_indices(' ').map(|(end, _)| &text[..end]);
+    let fitting = ends.take_while(|start| start.width() + mark.width() <= width);
+    Cow::Owned(fitting.last().unwrap_or_default().to_owned() + mark)
 }
 
 /// Returns the SGR colour of a state: red if it needs a person, yellow if it waits, green if it is good.
@@ -299,7 +353,7 @@ fn tone(state: &str) -> &'static str {
 
 fn write_csv(out: &mut dyn Write, style: Style, sheet: &Sheet) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(&sheet.headings)?;
+    writer.write_record(sheet.headings.iter().map(|(heading, _)| heading))?;
     for row in &sheet.rows {
         writer.write_record(row.iter().map(|cell| neutral(cell, style)))?;
     }
@@ -315,7 +369,11 @@ fn neutral(cell: &str, style: Style) -> String {
     }
 }
 
-pub(super) fn write_json<T: Serialize>(
+/// Writes one value as JSON, on several lines or on one.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn write_json<T: Serialize>(
     out: &mut dyn Write,
     style: Style,
     value: &T,

@@ -1,51 +1,134 @@
 //! `gone plan`: shows what a deletion would do. It sends no write call.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use clap::Args;
 
-use super::args::{Format, PlanArgs};
-use super::exit::Exit;
-use super::failure::Failure;
-use super::plan_file;
 use super::plan_view::write_plan;
-use super::session::Session;
-use crate::control::{Command, TargetSpec};
-use crate::domain::model::{Plan, PlanOptions};
+use super::{Exit, Failure, Session, Verb, plan_file};
+use crate::control::{Command, Receipt, TargetSpec};
+use crate::domain::model::{DriftPolicy, OnFailure, Plan as FrozenPlan, PlanOptions};
 
-pub(super) async fn run(session: &mut Session<'_>, args: PlanArgs) -> Result<Exit, Failure> {
-    let tried = format!("plan {}", args.targets.join(" "));
-    let targets = session.targets(&tried, &args.targets).await?;
-    let plan = make(session, &tried, (targets, args.options.into()), None).await?;
-    if let Some(path) = &args.out {
-        plan_file::write(path, &plan).map_err(|error| {
-            let tried = format!("write the plan to {}", path.display());
-            Failure::usage(tried, error.to_string(), "Choose another file or folder.")
-        })?;
-    }
-    let format = session.global.output;
-    write_plan(session.out, session.style, format, &plan)?;
-    if let (Some(path), Format::Table) = (&args.out, format) {
-        let path = path.display();
-        writeln!(
-            session.err,
-            "Kept in {path}; run it with: gone delete --plan {path}"
-        )?;
-    }
-    Ok(if args.check && !plan.refused.is_empty() {
-        Exit::Refused
-    } else {
-        Exit::Done
-    })
+/// Show what a deletion would do, and send no write call
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+In a TARGET, % escapes: %2F is a slash in a name.
+
+Examples:
+  gone plan network/web@prod/RegionOne --cascade
+  gone plan network/web --cascade --region RegionOne --out plan.json
+  gone plan network/web --cascade --check     exit 6 if something refuses
+  gone plan network/web --cascade -o dot | dot -Tsvg > plan.svg")]
+pub struct Plan {
+    /// KIND/ID-or-NAME[@CLOUD[/REGION]], such as network/web@prod
+    #[arg(required = true, value_name = "TARGET")]
+    pub targets: Vec<String>,
+    #[command(flatten)]
+    pub options: Options,
+    /// Write the plan to a file, for `delete --plan`
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Exit with 6 if something refuses
+    #[arg(long)]
+    pub check: bool,
 }
 
+/// The choices that a plan freezes.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Options {
+    /// Also delete what depends on the targets
+    #[arg(long)]
+    pub cascade: bool,
+    /// After a failed step: continue (default) or stop
+    ///
+    /// `continue` goes on with the steps that do not depend on the failed one.
+    #[arg(long, value_name = "POLICY", hide_possible_values = true)]
+    pub on_failure: Option<OnFailure>,
+    /// On drift: ask (default), absorb or refuse
+    ///
+    /// Drift is a resource that appears after the plan: a person is asked, it is deleted too, or the deletion ends.
+    #[arg(long, value_name = "POLICY", hide_possible_values = true)]
+    pub drift: Option<DriftPolicy>,
+    /// Delete the floating IPs too
+    ///
+    /// Without this they stay, disassociated.
+    #[arg(long)]
+    pub release_floating_ips: bool,
+    /// Also delete what other projects may use
+    ///
+    /// These are public and community images, and shared networks.
+    #[arg(long)]
+    pub include_public: bool,
+    /// Delete the Keystone project too, at the end
+    ///
+    /// It goes once everything that belongs to it is gone in each region.
+    #[arg(long)]
+    pub with_project: bool,
+}
+
+impl From<Options> for PlanOptions {
+    fn from(options: Options) -> Self {
+        Self {
+            cascade: options.cascade,
+            on_failure: options.on_failure.unwrap_or_default(),
+            drift: options.drift.unwrap_or_default(),
+            release_floating_ips: options.release_floating_ips,
+            include_public: options.include_public,
+            with_project: options.with_project,
+            ..Self::default()
+        }
+    }
+}
+
+impl Verb for Plan {
+    fn tried(&self) -> String {
+        format!("plan {}", self.targets.join(" "))
+    }
+
+    fn targets(&self) -> &[String] {
+        &self.targets
+    }
+
+    fn draws(&self) -> bool {
+        true
+    }
+
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let targets = session.targets(&self.targets).await?;
+        let plan = make(session, targets, self.options, None).await?;
+        if let Some(path) = &self.out {
+            plan_file::write(path, &plan).map_err(|error| {
+                let tried = format!("write the plan to {}", path.display());
+                Failure::usage(tried, error.to_string(), "Choose another file or folder.")
+            })?;
+        }
+        let format = session.global.output;
+        write_plan(session.out, session.style, format, &plan)?;
+        if let Some(path) = self.out.filter(|_| format.is_table()) {
+            let path = path.display();
+            session.tell(format!(
+                "Kept in {path}; run it with: gone delete --plan {path}"
+            ))?;
+        }
+        match self.check && !plan.refused.is_empty() {
+            true => Ok(Exit::Refused),
+            false => Ok(Exit::Done),
+        }
+    }
+}
+
+/// Has a plan made, and again until the deadline while a cloud does not answer.
 pub(super) async fn make(
     session: &mut Session<'_>,
-    tried: &str,
-    (targets, options): (Vec<TargetSpec>, PlanOptions),
+    targets: Vec<TargetSpec>,
+    options: Options,
     deadline: Option<DateTime<Utc>>,
-) -> Result<Arc<Plan>, Failure> {
+) -> Result<Arc<FrozenPlan>, Failure> {
+    let options = options.into();
     let command = Command::Plan { targets, options };
-    let receipt = session.submit_until(tried, command, "", deadline).await?;
-    receipt.into_plan().map_err(|it| Failure::of(tried, it))
+    session
+        .submit_until(command, "", deadline, Receipt::into_plan)
+        .await
 }

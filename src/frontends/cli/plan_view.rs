@@ -1,16 +1,42 @@
 //! A plan as a table, as Graphviz or as Mermaid. Pure: a plan in, text out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::args::Format;
-use super::output::{Sheet, Style, write_rows, write_table, write_value};
+use super::order::dependencies_first;
+use super::output::{Column, ListContext, Sheet, Style, columns, say, write_rows};
+use super::output::{write_table, write_value};
 use crate::domain::mapping::{CopiedBy, Mapped};
 use crate::domain::model::{Plan, PlanStep, Refusal, short_id};
 use crate::present::{blocker_words_in_full, count, target_in_full};
 
 /// Maximum number of refusals in text: the first tell enough, and a network may have 10,000 ports.
 const REFUSALS_SHOWN: usize = 10;
+
+/// A step of a plan, and where it stands.
+struct Row {
+    /// `step`, `automatic` or `unset`.
+    part: &'static str,
+    /// From 1; empty for what is no step.
+    order: String,
+    depends_on: String,
+    step: PlanStep,
+}
+
+columns! {
+    ALL: Row, |row, list|
+    "PART" 9 => row.part;
+    "ORDER" 9 => row.order;
+    "ACTION" 9 => row.step.action.as_str();
+    "KIND" 9 => row.step.kind;
+    "NAME" 9 => row.step.name;
+    "ID" 5 => row.step.resource_id;
+    "PROJECT" 3 => row.step.project_id;
+    "SITE" 4 => row.step.site;
+    "WHY" 7 => row.step.why;
+    "DEPENDS ON" 9 => row.depends_on;
+}
 
 /// # Errors
 /// The output cannot be written.
@@ -21,62 +47,75 @@ pub fn write_plan(
     plan: &Plan,
 ) -> io::Result<()> {
     match format {
-        Format::Table => write_as_table(out, style, plan),
+        Format::Table | Format::Wide => write_for_people(out, style, plan),
         Format::Dot => write_as_dot(out, style, plan),
         Format::Mermaid => write_as_mermaid(out, style, plan),
-        Format::Csv => write_rows::<()>(out, style, format, &csv_sheet(plan), &[]),
+        Format::Csv => {
+            let sheet = Sheet::of(ALL, &rows(plan), &ListContext::default());
+            write_rows::<()>(out, style, format, &sheet, &[])
+        }
         Format::Json | Format::Jsonl | Format::Yaml => {
             write_value(out, style, format, plan).map(drop)
         }
     }
 }
 
-fn write_as_table(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Result<()> {
-    writeln!(out, "{}", style.safe(&headline(plan)))?;
-    if !plan.steps.is_empty() {
-        writeln!(out)?;
-        let mut sheet = Sheet::new([
-            "ORDER", "ACTION", "KIND", "NAME", "ID", "PROJECT", "SITE", "WHY",
-        ]);
-        for (position, step) in in_order(&plan.steps).into_iter().enumerate() {
-            let order = (position + 1).to_string();
-            let action = step.action.as_str().to_owned();
-            sheet.push([order, action].into_iter().chain(cells(step)));
+fn rows(plan: &Plan) -> Vec<Row> {
+    let steps = in_order(&plan.steps);
+    let order = steps
+        .iter()
+        .enumerate()
+        .map(|(place, step)| (step.id, (place + 1).to_string()));
+    let order: BTreeMap<u32, String> = order.collect();
+    let row = |part, step: &PlanStep| {
+        let number = |id: &u32| order.get(id).cloned();
+        let depends_on: Vec<String> = step.depends_on.iter().filter_map(number).collect();
+        Row {
+            part,
+            order: number(&step.id).unwrap_or_default(),
+            depends_on: depends_on.join(" "),
+            step: step.clone(),
         }
-        write_table(out, style, &sheet)?;
-    }
+    };
+    let steps = steps.into_iter().map(|step| row("step", step));
+    let automatic = plan.automatic.iter().map(|step| row("automatic", step));
+    let unset = plan.unset.iter().map(|step| row("unset", step));
+    steps.chain(automatic).chain(unset).collect()
+}
+
+fn write_for_people(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Result<()> {
+    say(out, style, headline(plan))?;
+    let rows = rows(plan);
     let sections = [
+        ("step", "", 1),
         (
-            "Automatic: the cloud removes these by itself",
-            &plan.automatic,
+            "automatic",
+            "\nAutomatic: the cloud removes these by itself",
+            3,
         ),
-        ("Unset: these stay, and lose a reference", &plan.unset),
+        ("unset", "\nUnset: these stay, and lose a reference", 3),
     ];
-    for (title, steps) in sections {
-        if steps.is_empty() {
-            continue;
+    for (part, title, from) in sections {
+        let rows = rows.iter().filter(|row| row.part == part);
+        let sheet = Sheet::of(&ALL[from..9], rows, &ListContext::default());
+        if !sheet.is_empty() {
+            writeln!(out, "{title}")?;
+            write_table(out, style, &sheet)?;
         }
+    }
+    let copies: Vec<String> = plan.mapping.iter().map(copies).collect();
+    let lists = [
+        (
+            "Copies: these go with their original, which goes last",
+            &copies,
+        ),
+        ("Warnings", &plan.warnings),
+    ];
+    for (title, lines) in lists.into_iter().filter(|(_, lines)| !lines.is_empty()) {
         writeln!(out, "\n{title}")?;
-        let mut sheet = Sheet::new(["KIND", "NAME", "ID", "PROJECT", "SITE", "WHY"]);
-        for step in steps {
-            sheet.push(cells(step));
-        }
-        write_table(out, style, &sheet)?;
-    }
-    if !plan.mapping.is_empty() {
-        writeln!(
-            out,
-            "\nCopies: these go with their original, which goes last"
-        )?;
-        for mapped in &plan.mapping {
-            writeln!(out, "  {}", style.safe(&copies(mapped)))?;
-        }
-    }
-    if !plan.warnings.is_empty() {
-        writeln!(out, "\nWarnings")?;
-        for warning in &plan.warnings {
-            writeln!(out, "  {}", style.safe(warning))?;
-        }
+        lines
+            .iter()
+            .try_for_each(|line| say(out, style, format!("  {line}")))?;
     }
     write_refusals(out, style, &plan.refused)
 }
@@ -92,15 +131,13 @@ pub fn write_refusals(out: &mut dyn Write, style: Style, refused: &[Refusal]) ->
     writeln!(out, "\nRefused: nothing will be sent")?;
     for refusal in refused.iter().take(REFUSALS_SHOWN) {
         let target = target_in_full(&refusal.resource);
-        writeln!(
-            out,
-            "  {}: {}",
-            style.safe(&target),
-            style.safe(&refusal.reason)
-        )?;
+        say(out, style, format!("  {target}: {}", refusal.reason))?;
         if let Some(blocker) = &refusal.blocker {
-            let line = blocker_words_in_full(blocker);
-            writeln!(out, "    blocked by {}", style.safe(&line))?;
+            say(
+                out,
+                style,
+                format!("    blocked by {}", blocker_words_in_full(blocker)),
+            )?;
         }
     }
     match refused.len().saturating_sub(REFUSALS_SHOWN) {
@@ -116,12 +153,9 @@ fn copies(mapped: &Mapped) -> String {
         CopiedBy::Name => "name",
         CopiedBy::Id => "id",
     };
-    let locals = mapped.locals.iter().map(|local| {
-        let number = match local.copies.len() {
-            0 => "none".to_owned(),
-            some => some.to_string(),
-        };
-        format!("{number} at {}", local.site)
+    let locals = mapped.locals.iter().map(|local| match local.copies.len() {
+        0 => format!("none at {}", local.site),
+        some => format!("{some} at {}", local.site),
     });
     let locals: Vec<String> = locals.collect();
     format!("{} by its {by}: {}", mapped.original, locals.join(", "))
@@ -129,8 +163,7 @@ fn copies(mapped: &Mapped) -> String {
 
 fn headline(plan: &Plan) -> String {
     let targets: Vec<String> = plan.targets.iter().take(3).map(target_in_full).collect();
-    let more = plan.targets.len().saturating_sub(3);
-    let more = match more {
+    let more = match plan.targets.len().saturating_sub(3) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -145,92 +178,15 @@ fn headline(plan: &Plan) -> String {
     )
 }
 
-fn cells(step: &PlanStep) -> [String; 6] {
-    [
-        step.kind.to_string(),
-        step.name.clone(),
-        step.resource_id.clone(),
-        step.project_id.to_string(),
-        step.site.to_string(),
-        step.why.to_string(),
-    ]
-}
-
-fn csv_sheet(plan: &Plan) -> Sheet {
-    let mut sheet = Sheet::new([
-        "PART",
-        "ORDER",
-        "ACTION",
-        "KIND",
-        "NAME",
-        "ID",
-        "PROJECT",
-        "SITE",
-        "WHY",
-        "DEPENDS ON",
-    ]);
-    let steps = in_order(&plan.steps);
-    let order: BTreeMap<u32, usize> = steps
-        .iter()
-        .enumerate()
-        .map(|(position, step)| (step.id, position + 1))
-        .collect();
-    let parts = [
-        ("step", steps),
-        ("automatic", plan.automatic.iter().collect()),
-        ("unset", plan.unset.iter().collect()),
-    ];
-    for (part, steps) in parts {
-        for step in steps {
-            let number = |id: &u32| order.get(id).map(ToString::to_string);
-            let depends: Vec<String> = step.depends_on.iter().filter_map(number).collect();
-            let head = [
-                part.to_owned(),
-                number(&step.id).unwrap_or_default(),
-                step.action.as_str().to_owned(),
-            ];
-            sheet.push(
-                head.into_iter()
-                    .chain(cells(step))
-                    .chain([depends.join(" ")]),
-            );
-        }
-    }
-    sheet
-}
-
 /// Returns the steps so that each follows those that must go before it, otherwise in the plan's order.
 /// Steps in a cycle (such a plan is refused) come last.
 pub fn in_order(steps: &[PlanStep]) -> Vec<&PlanStep> {
     let by_id: BTreeMap<u32, &PlanStep> = steps.iter().map(|step| (step.id, step)).collect();
-    let mut dependents: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    let mut waits: BTreeMap<u32, usize> = BTreeMap::new();
-    for step in steps {
-        let first = step.depends_on.iter().filter(|id| by_id.contains_key(id));
-        let first: BTreeSet<&u32> = first.collect();
-        waits.insert(step.id, first.len());
-        for id in first {
-            dependents.entry(*id).or_default().push(step.id);
-        }
-    }
-    let free = waits.iter().filter(|(_, waits)| **waits == 0);
-    let mut free: BTreeSet<u32> = free.map(|(id, _)| *id).collect();
-    let mut ordered = Vec::with_capacity(steps.len());
-    let mut placed = BTreeSet::new();
-    while let Some(id) = free.pop_first() {
-        ordered.extend(by_id.get(&id));
-        placed.insert(id);
-        for dependent in dependents.get(&id).into_iter().flatten() {
-            if let Some(waits) = waits.get_mut(dependent) {
-                *waits -= 1;
-                if *waits == 0 {
-                    free.insert(*dependent);
-                }
-            }
-        }
-    }
-    ordered.extend(steps.iter().filter(|step| !placed.contains(&step.id)));
-    ordered
+    let order = dependencies_first(steps.iter().map(|step| (step.id, &step.depends_on[..])));
+    order
+        .iter()
+        .filter_map(|id| by_id.get(id).copied())
+        .collect()
 }
 
 /// Writes the plan for Graphviz: an arrow leads from a step to the step that waits for it.
@@ -288,10 +244,9 @@ fn all_steps(plan: &Plan) -> impl Iterator<Item = &PlanStep> {
 }
 
 fn label(step: &PlanStep) -> String {
-    let name = if step.name.is_empty() {
-        &step.resource_id
-    } else {
-        &step.name
+    let name = match step.name.as_str() {
+        "" => &step.resource_id,
+        name => name,
     };
     format!("{} {} {name}", step.action.as_str(), step.kind)
 }

@@ -1,16 +1,39 @@
 //! `gone purge`: shows what can be done about stuck steps, and does it (P3).
 
+use clap::Args;
 use serde::Serialize;
 
-use super::args::{Format, PurgeArgs};
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::Column;
-use super::session::Session;
-use super::wait;
-use crate::control::{Command, query};
-use crate::domain::ladder::{Ladder, Offer, PurgeScope, Rung};
+use super::args::Why;
+use super::columns::or_empty;
+use super::output::{Column, Sheet, columns, write_table};
+use super::{Exit, Failure, Session, Verb, wait};
+use crate::control::{Command, Receipt, query};
+use crate::domain::ladder::{Ladder, Offer, Rung};
 use crate::present::purged_words;
+
+/// Show the purge ladder of a stuck deletion or step, or take a rung of it
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+The rungs, from the lowest on: retry, unpin (remove the edges that hold it), runbook (what to do
+manually, for this one id), forget (abandon it: what still exists becomes an orphan).
+
+Examples:
+  gone purge 9f86d081                   what is offered, what each does, and why others are not
+  gone purge 1742 --rung unpin --confirm 9f86d081
+  gone purge 9f86d081 --rung forget --confirm 9f86d081 --reason 'ticket 4711'")]
+pub struct Purge {
+    /// Ids of deletions, or their last 8 characters; or numbers of steps
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<String>,
+    /// Take this rung: retry, unpin, runbook or forget
+    #[arg(long, value_name = "NAME", requires = "confirm", value_parser = Rung::parse)]
+    pub rung: Option<Rung>,
+    /// The deletion's short id, as a confirmation
+    #[arg(long, value_name = "SHORT-ID", requires = "rung")]
+    pub confirm: Option<String>,
+    #[command(flatten)]
+    pub why: Why,
+}
 
 #[derive(Serialize)]
 struct Done {
@@ -23,130 +46,112 @@ struct Done {
     runbook: Option<String>,
 }
 
-const DONE: &[Column<Done>] = &[
-    ("ID", |row, _| row.id.clone()),
-    ("RUNG", |row, _| row.rung.as_str().to_owned()),
-    ("STEPS MOVED", |row, _| row.moved.to_string()),
-    ("UNPINNED BY", |row, _| {
-        row.unpinned_by.clone().unwrap_or_default()
-    }),
-    ("RUNBOOK", |row, _| row.runbook.clone().unwrap_or_default()),
-];
-
-const OFFERS: &[Column<Offer>] = &[
-    ("RUNG", |row, _| row.rung.as_str().to_owned()),
-    ("OFFERED", |row, _| offered(row).to_owned()),
-    ("DOES", |row, _| row.does.join("; ")),
-    ("LEAVES", |row, _| row.leaves.clone()),
-    ("WHY NOT", |row, _| row.why_not.clone().unwrap_or_default()),
-];
-
-/// Takes a rung; without one it shows the offers, and sends nothing.
-pub(super) async fn run(session: &mut Session<'_>, args: PurgeArgs) -> Result<Exit, Failure> {
-    let Some(rung) = args.rung else {
-        for (at, id) in args.ids.iter().enumerate() {
-            if at > 0 {
-                writeln!(session.out)?;
-            }
-            show(session, id).await?;
-        }
-        return Ok(Exit::Done);
-    };
-    session.refuse_if_read_only("purge")?;
-    let mut done = Vec::new();
-    let mut exits = Vec::new();
-    for id in &args.ids {
-        match take(session, id, rung, &args).await {
-            Ok(row) => done.push(row),
-            Err(failure) => {
-                failure.write(session.err, session.style, session.global.output)?;
-                exits.push(failure.exit);
-            }
-        }
-    }
-    if session.global.output == Format::Table {
-        write_done(session, &done)?;
-    } else if exits.is_empty() || !done.is_empty() {
-        session.print_rows(DONE, &done)?;
-    }
-    if rung.starts_work() && !done.is_empty() {
-        session.out.flush()?;
-        exits.push(wait::carry_on(session, "purge").await?);
-    }
-    Ok(Exit::first_of(exits))
+columns! {
+    DONE: Done, |row, list|
+    "ID" 9 => row.id;
+    "RUNG" 9 => row.rung.as_str();
+    "STEPS MOVED" 9 => row.moved;
+    "UNPINNED BY" 9 => or_empty(row.unpinned_by.as_ref());
+    "RUNBOOK" 9 => or_empty(row.runbook.as_ref());
 }
 
-/// Resolves the id of a deletion, or the number of a step if no deletion's id ends with it.
-async fn what(session: &Session<'_>, tried: &str, id: &str) -> Result<PurgeScope, Failure> {
-    match (session.deletion(tried, id).await, id.parse::<i64>()) {
-        (Ok(deletion), _) => Ok(PurgeScope::Deletion(deletion.id)),
-        (Err(failure), Ok(step)) if failure.error == "not_found" => Ok(PurgeScope::Step(step)),
-        (Err(failure), _) => Err(failure),
-    }
+columns! {
+    OFFERS: Offer, |row, list|
+    "RUNG" 9 => row.rung.as_str();
+    "OFFERED" 9 => offered(row);
+    "DOES" 9 => row.does.join("; ");
+    "LEAVES" 9 => row.leaves;
+    "WHY NOT" 9 => or_empty(row.why_not.as_ref());
 }
 
-async fn take(
-    session: &Session<'_>,
-    id: &str,
-    rung: Rung,
-    args: &PurgeArgs,
-) -> Result<Done, Failure> {
-    let tried = format!("purge {id}");
-    let command = Command::Purge {
-        what: what(session, &tried, id).await?,
-        rung,
-        confirm: args.confirm.clone().unwrap_or_default(),
-    };
-    let receipt = session.submit(&tried, command, &args.why.reason).await?;
-    let purged = receipt.into_purged();
-    let purged = purged.map_err(|it| Failure::of(tried, it))?;
-    Ok(Done {
-        id: id.to_owned(),
-        rung: purged.rung,
-        moved: purged.moved,
-        unpinned_by: purged.deletion_id,
-        runbook: purged.runbook,
-    })
+impl Verb for Purge {
+    fn tried(&self) -> String {
+        match self.rung {
+            Some(_) => "purge".to_owned(),
+            None => format!("show the ladder of {}", self.ids.join(" ")),
+        }
+    }
+
+    /// Takes a rung; without one it shows the offers, and sends nothing.
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let Some(rung) = self.rung else {
+            for (at, id) in self.ids.iter().enumerate() {
+                if at > 0 {
+                    session.say("")?;
+                }
+                show(session, id).await?;
+            }
+            return Ok(Exit::Done);
+        };
+        session.refuse_if_read_only()?;
+        let take = async |session: &mut Session<'_>, id: &str| {
+            let command = Command::Purge {
+                what: session.deletion_or_step(id).await?,
+                rung,
+                confirm: self.confirm.clone().unwrap_or_default(),
+            };
+            let purged = session
+                .submit(command, &self.why.reason, Receipt::into_purged)
+                .await?;
+            Ok(Done {
+                id: id.to_owned(),
+                rung: purged.rung,
+                moved: purged.moved,
+                unpinned_by: purged.deletion_id,
+                runbook: purged.runbook,
+            })
+        };
+        let (done, exit) = session.each("purge", &self.ids, take).await?;
+        if done.is_empty() {
+            return Ok(exit);
+        }
+        match session.global.output.is_table() {
+            true => write_done(session, &done)?,
+            false => session.print_rows(DONE, &done)?,
+        }
+        match rung.starts_work() {
+            true => Ok(Exit::first_of([exit, wait::carry_on(session).await?])),
+            false => Ok(exit),
+        }
+    }
 }
 
 fn write_done(session: &mut Session<'_>, done: &[Done]) -> Result<(), Failure> {
     for row in done {
-        if let Some(runbook) = &row.runbook {
-            for line in runbook.lines() {
-                writeln!(session.out, "{}", session.style.safe(line))?;
+        match &row.runbook {
+            Some(runbook) => runbook.lines().try_for_each(|line| session.say(line))?,
+            None => {
+                let by = row.unpinned_by.as_deref();
+                let words = purged_words(row.rung, row.moved, by, "gone list orphans");
+                session.say(format!("{}: {words}", row.id))?;
             }
-            continue;
         }
-        let orphans = "gone list orphans";
-        let words = purged_words(row.rung, row.moved, row.unpinned_by.as_deref(), orphans);
-        let line = format!("{}: {words}", row.id);
-        writeln!(session.out, "{}", session.style.safe(&line))?;
     }
     Ok(())
 }
 
 async fn show(session: &mut Session<'_>, id: &str) -> Result<(), Failure> {
-    let tried = format!("show the ladder of {id}");
-    let what = what(session, &tried, id).await?;
-    let ladder = session.ask(&tried, query::Ladder { what }).await?;
-    if session.print_value(&*ladder)? {
-        return Ok(());
+    let what = session.deletion_or_step(id).await?;
+    let ladder = session.ask(query::Ladder { what }).await?;
+    match (session.print_value(&*ladder)?, session.prints_csv()) {
+        (true, _) => Ok(()),
+        (false, true) => session.print_rows(OFFERS, &ladder.offers),
+        (false, false) => write_ladder(session, id, &ladder),
     }
-    if session.global.output == Format::Csv {
-        return session.print_rows(OFFERS, &ladder.offers);
-    }
-    write_ladder(session, id, &ladder)
 }
 
 fn offered(offer: &Offer) -> &'static str {
     if offer.why_not.is_none() { "yes" } else { "no" }
 }
 
+/// Writes a line for each thing that a rung does; the first also names the rung.
 fn write_ladder(session: &mut Session<'_>, id: &str, ladder: &Ladder) -> Result<(), Failure> {
-    let style = session.style;
-    let head = format!("{}, in deletion {}", ladder.subject, ladder.confirm);
-    writeln!(session.out, "{}\n", style.safe(&head))?;
-    writeln!(session.out, "RUNG     OFFERED  WHAT IT DOES")?;
+    session.say(format!(
+        "{}, in deletion {}",
+        ladder.subject, ladder.confirm
+    ))?;
+    session.say("")?;
+    let mut sheet = Sheet::new([("RUNG", 9), ("OFFERED", 9), ("WHAT IT DOES", 9)]);
     for offer in &ladder.offers {
         let mut lines = match &offer.why_not {
             Some(why) => vec![why.clone()],
@@ -155,19 +160,18 @@ fn write_ladder(session: &mut Session<'_>, id: &str, ladder: &Ladder) -> Result<
         if !offer.leaves.is_empty() {
             lines.push(format!("leaves: {}", offer.leaves));
         }
-        let mut lead = format!("{:<7}  {:<7}  ", offer.rung.as_str(), offered(offer));
+        let mut lead = [offer.rung.as_str(), offered(offer)];
         for line in lines {
-            writeln!(session.out, "{lead}{}", style.safe(&line))?;
-            lead = " ".repeat(18);
+            sheet.push(lead.map(str::to_owned).into_iter().chain([line]));
+            lead = [" ", " "];
         }
     }
+    write_table(session.out, session.style.whole(), &sheet)?;
     if ladder.offers.iter().any(|offer| offer.why_not.is_none()) {
         let confirm = &ladder.confirm;
-        writeln!(
-            session.out,
-            "\nNothing was done. To take one: gone purge {} --rung NAME --confirm {confirm}",
-            style.safe(id)
-        )?;
+        let how = format!("gone purge {id} --rung NAME --confirm {confirm}");
+        session.say("")?;
+        session.say(format!("Nothing was done. To take one: {how}"))?;
     }
     Ok(())
 }

@@ -1,93 +1,124 @@
 //! `gone release`: releases a tombstone, or a deployment whose clearance steps wait for (G12).
 
 use chrono::{DateTime, Utc};
+use clap::Args;
 
-use super::args::ReleaseArgs;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::session::Session;
+use super::args::Why;
+use super::columns::ago;
+use super::{Exit, Failure, Session, Verb};
 use crate::control::{Command, DeploymentStatus, ImporterStatus, query};
-use crate::domain::duration::rough;
 use crate::domain::model::{KindName, Phase};
 use crate::domain::text::did_you_mean;
 use crate::present::time;
 
-/// A word with a `/` names a tombstone, any other a deployment.
-pub(super) async fn run(session: &mut Session<'_>, args: ReleaseArgs) -> Result<Exit, Failure> {
-    let mut exits = Vec::new();
-    for word in &args.words {
-        let released = match word.contains('/') {
-            true => tombstone(session, word, &args.why.reason).await,
-            false => deployment(session, word, &args).await,
-        };
-        match released {
-            Ok(released) => {
-                let line = format!("{released}: released");
-                writeln!(session.out, "{}", session.style.safe(&line))?;
-            }
-            Err(failure) => {
-                failure.write(session.err, session.style, session.global.output)?;
-                exits.push(failure.exit);
-            }
-        }
-    }
-    Ok(Exit::first_of(exits))
+/// Release the tombstone of a resource that still exists, or a dead deployment
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+A tombstone is released only if its resource is confirmed to exist and no deletion works on it.
+
+`gone list deployments` shows the deployments that refer to resources here. After the release of one,
+no deletion waits for its clearance any more, and what it still has may point at nothing. So its name
+must be typed, unless --yes is given.
+
+Examples:
+  gone release port/4fdb...@prod/RegionOne
+  gone release load_balancer/0c1a... --reason 'restored by its owner'
+  gone release billing-1 --reason 'switched off for good, ticket 4711'")]
+pub struct Release {
+    /// Tombstones: KIND/ID[@CLOUD[/REGION]]; or names of deployments
+    #[arg(required = true, value_name = "TOMBSTONE|PEER")]
+    pub words: Vec<String>,
+    /// Do not ask before a deployment is released
+    #[arg(short, long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub why: Why,
 }
 
-async fn tombstone(session: &Session<'_>, word: &str, reason: &str) -> Result<String, Failure> {
-    let tried = format!("release {word}");
+impl Verb for Release {
+    fn tried(&self) -> String {
+        format!("release {}", self.words.join(" "))
+    }
+
+    fn targets(&self) -> &[String] {
+        &self.words
+    }
+
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let release = async |session: &mut Session<'_>, word: &str| {
+            // Only the word of a tombstone has a slash.
+            let (what, command) = match word.contains('/') {
+                true => tombstone(session, word).await?,
+                false => {
+                    let released = deployment(session, word, self.yes).await;
+                    released.map_err(|it| it.trying(format!("release deployment {word}")))?
+                }
+            };
+            session.submit(command, &self.why.reason, Ok).await?;
+            session.say(format!("{what}: released"))
+        };
+        let (_, exit) = session.each("release", &self.words, release).await?;
+        Ok(exit)
+    }
+}
+
+/// Finds the tombstone that this word means.
+async fn tombstone(session: &Session<'_>, word: &str) -> Result<(String, Command), Failure> {
     let mut keys = Vec::new();
-    for spec in session.targets(&tried, &[word.to_owned()]).await? {
+    for spec in session.targets(&[word.to_owned()]).await? {
         let tombstones = query::Tombstones {
             kind: Some(KindName::new(&spec.kind)),
             id: Some(spec.id_or_name.clone()),
             ..query::Tombstones::default()
         };
-        let found = session.ask(&tried, tombstones).await?;
-        let fits = found
-            .rows
-            .into_iter()
-            .filter(|row| row.phase != Phase::Released && spec.site.matches(&row.key.site));
-        keys.extend(fits.map(|row| row.key));
+        let mut rows = session.ask(tombstones).await?.rows;
+        rows.retain(|row| row.phase != Phase::Released && spec.site.matches(&row.key.site));
+        keys.extend(rows.into_iter().map(|row| row.key));
     }
-    let advice = "Write KIND/ID@CLOUD/REGION; `gone list tombstones` shows them.";
-    match keys.as_slice() {
-        [key] => {
-            let command = Command::Release { key: key.clone() };
-            session.submit(&tried, command, reason).await?;
-            Ok(key.to_string())
-        }
-        [] => Err(Failure::usage(tried, "no such tombstone", advice)),
-        several => {
-            let message = format!("{} tombstones fit", several.len());
-            Err(Failure::usage(tried, message, advice))
+    let message = match keys.len() {
+        0 => "no such tombstone".to_owned(),
+        several => format!("{several} tombstones fit"),
+    };
+    match (keys.pop(), keys.is_empty()) {
+        (Some(key), true) => Ok((key.to_string(), Command::Release { key })),
+        _ => {
+            let advice = "Write KIND/ID@CLOUD/REGION; `gone list tombstones` shows them.";
+            Err(Failure::wrong(message, advice))
         }
     }
 }
 
+/// Finds the deployment of this name, and has its release confirmed.
 async fn deployment(
     session: &mut Session<'_>,
     name: &str,
-    args: &ReleaseArgs,
-) -> Result<String, Failure> {
-    let tried = format!("release deployment {name}");
+    yes: bool,
+) -> Result<(String, Command), Failure> {
     // Steps that wait for its clearance delete their resources then.
-    session.refuse_if_read_only(&tried)?;
-    let rows = session.ask(&tried, query::Deployments {}).await?;
-    let (row, importer) = on_record(&tried, name, &rows)?;
-    if !args.yes {
-        confirm(session, &tried, name, row, importer).await?;
+    session.refuse_if_read_only()?;
+    let rows = session.ask(query::Deployments {}).await?;
+    let (row, importer) = on_record(name, &rows)?;
+    if !yes {
+        session.needs_terminal("Add --yes to release it without being asked.")?;
+        session.tell(describe(name, row, importer, session.clock.now()))?;
+        session.tell(
+            "Once released, nothing waits for its clearance any more: references that it still has may dangle.",
+        )?;
+        session
+            .tell("If it is not gone for good, it comes on record again when it watches again.")?;
+        let question = format!("To release it, type its name, {name}");
+        session
+            .confirm(&question, &[name.to_owned()], "released")
+            .await?;
     }
     let command = Command::ReleaseImporter {
         name: name.to_owned(),
     };
-    session.submit(&tried, command, &args.why.reason).await?;
-    Ok(format!("deployment {name}"))
+    Ok((format!("deployment {name}"), command))
 }
 
 /// Finds the deployment among those whose clearance steps may wait for.
 fn on_record<'a>(
-    tried: &str,
     name: &str,
     rows: &'a [DeploymentStatus],
 ) -> Result<(&'a DeploymentStatus, &'a ImporterStatus), Failure> {
@@ -107,43 +138,7 @@ fn on_record<'a>(
         }
     };
     let advice = "`gone list deployments` shows them; a tombstone is KIND/ID@CLOUD/REGION.";
-    Err(Failure::usage(tried, message, advice))
-}
-
-/// Tells what the release means, and asks the person to type the name.
-async fn confirm(
-    session: &mut Session<'_>,
-    tried: &str,
-    name: &str,
-    row: &DeploymentStatus,
-    importer: &ImporterStatus,
-) -> Result<(), Failure> {
-    let style = session.style;
-    if !style.in_terminal {
-        return Err(Failure::usage(
-            tried,
-            "there is no terminal to confirm it on",
-            "Add --yes to release it without being asked.",
-        ));
-    }
-    let what = describe(name, row, importer, session.clock.now());
-    writeln!(session.err, "{}", style.safe(&what))?;
-    writeln!(
-        session.err,
-        "Once released, nothing waits for its clearance any more: references that it still has may dangle.\n\
-         If it is not gone for good, it comes on record again when it watches again."
-    )?;
-    write!(
-        session.err,
-        "\nTo release it, type its name, {}: ",
-        style.safe(name)
-    )?;
-    session.err.flush()?;
-    if session.typed_line(tried).await?.trim() == name {
-        return Ok(());
-    }
-    let message = "what was typed is not that; nothing was released";
-    Err(Failure::usage(tried, message, ""))
+    Err(Failure::wrong(message, advice))
 }
 
 /// `Deployment d0-1 (s0/r1): on record since …, seen 12s ago, 3 steps wait for its clearance`
@@ -153,18 +148,18 @@ fn describe(
     importer: &ImporterStatus,
     now: DateTime<Utc>,
 ) -> String {
-    let mut facts = Vec::new();
-    if let Some(since) = importer.since {
-        facts.push(format!("on record since {}", time(since)));
-    }
-    facts.push(match importer.seen_at {
-        Some(at) => format!("seen {} ago", rough((now - at).num_seconds())),
+    let since = importer
+        .since
+        .map(|at| format!("on record since {}, ", time(at)));
+    let seen = match importer.seen_at {
+        Some(at) => format!("seen {}", ago(at, now)),
         None => "not seen since the engine began".to_owned(),
-    });
-    facts.push(match importer.awaited {
-        0 => "no step waits for its clearance".to_owned(),
-        1 => "1 step waits for its clearance".to_owned(),
-        n => format!("{n} steps wait for its clearance"),
-    });
-    format!("Deployment {name} ({}): {}", row.place(), facts.join(", "))
+    };
+    let waiting = match importer.awaited {
+        0 => "no step waits".to_owned(),
+        1 => "1 step waits".to_owned(),
+        steps => format!("{steps} steps wait"),
+    };
+    let (place, since) = (row.place(), since.unwrap_or_default());
+    format!("Deployment {name} ({place}): {since}{seen}, {waiting} for its clearance")
 }

@@ -1,27 +1,26 @@
-//! The session of a verb: control, streams and actor, and the queries that several verbs need.
+//! The session of a verb: control, streams and actor, and what several verbs do with them.
 
-use futures_util::TryStreamExt as _;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures_util::TryStreamExt as _;
 use tokio_util::sync::CancellationToken;
 
-use super::args::Global;
+use super::args::{Format, Global};
 use super::columns;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{Column, ListContext, Sheet, Style, write_rows, write_value};
+use super::output::{Column, ListContext, Sheet, Style, say, write_rows, write_value};
 use crate::control::{
-    Command, Control, Envelope, Pages, Receipt, Request, SiteSpec, SiteStatus, TargetSpec, query,
+    Command, Control, ControlError, Envelope, Pages, Receipt, Request, SiteSpec, SiteStatus,
+    TargetSpec, query,
 };
+use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Actor, Deletion, DeletionState, Site, Step, StepState};
 use crate::domain::text::did_you_mean;
 use crate::system::clock::Clock;
-
-/// Number of rows per page; the control returns no more at once.
-pub(super) const PAGE_ROWS: usize = 500;
 
 /// Time after which a command that a cloud did not answer is sent again, if the deadline is later.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
@@ -29,6 +28,9 @@ const ASK_AGAIN: Duration = Duration::from_secs(10);
 /// Advice for a word that is no target: it may be the id of a deletion.
 const NO_TARGET: &str =
     "`gone show ID` shows a deletion; `gone list KIND` shows the resources of a kind.";
+
+/// Advice before anything was sent that needs a person's confirmation.
+const NO_TERMINAL: &str = "there is no terminal to confirm it on";
 
 /// Blocks until a line is typed.
 pub type ReadLine = Arc<dyn Fn() -> io::Result<String> + Send + Sync>;
@@ -48,228 +50,225 @@ pub struct Session<'a> {
     pub interrupt: CancellationToken,
 }
 
+/// Questions and commands.
 impl Session<'_> {
+    /// Awaits the work, unless ctrl-c comes first.
+    pub(super) async fn or_interrupted<T>(
+        &self,
+        advice: &str,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            () = self.interrupt.cancelled() => Err(Failure::interrupted("", advice)),
+            done = work => Ok(done),
+        }
+    }
+
+    /// Submits a command, and takes what it needs from the receipt.
+    pub(super) async fn submit<T>(
+        &self,
+        command: Command,
+        reason: &str,
+        take: impl FnOnce(Receipt) -> Result<T, ControlError>,
+    ) -> Result<T, Failure> {
+        Ok(take(self.send(command, reason, None).await?)?)
+    }
+
     /// Submits a command, and repeats it while a cloud does not answer, until the deadline (N16).
-    pub(super) async fn submit_until(
+    pub(super) async fn submit_until<T>(
         &mut self,
-        tried: &str,
         command: Command,
         reason: &str,
         deadline: Option<DateTime<Utc>>,
-    ) -> Result<Receipt, Failure> {
+        take: impl FnOnce(Receipt) -> Result<T, ControlError>,
+    ) -> Result<T, Failure> {
         loop {
-            let envelope = Envelope {
-                deadline,
-                ..self.envelope(command.clone(), reason)
-            };
-            let failure = match self.send(tried, envelope).await {
+            let failure = match self.send(command.clone(), reason, deadline).await {
                 Err(failure) if failure.exit == Exit::Unreachable => failure,
-                answer => return answer,
+                answer => return Ok(take(answer?)?),
             };
             let left = deadline.and_then(|deadline| (deadline - self.clock.now()).to_std().ok());
             let Some(left) = left.filter(|left| !left.is_zero()) else {
                 return Err(failure);
             };
-            let line = format!("{tried}: {}; it is asked again", failure.message);
-            writeln!(self.err, "{}", self.style.safe(&line))?;
-            tokio::select! {
-                biased;
-                () = self.interrupt.cancelled() => return Err(Failure::interrupted(tried, "")),
-                () = tokio::time::sleep(left.min(ASK_AGAIN)) => {}
-            }
+            self.tell(format!("{}; the cloud is asked again", failure.message))?;
+            self.or_interrupted("", tokio::time::sleep(left.min(ASK_AGAIN)))
+                .await?;
         }
     }
 
-    pub(super) async fn submit(
+    async fn send(
         &self,
-        tried: &str,
         command: Command,
         reason: &str,
+        deadline: Option<DateTime<Utc>>,
     ) -> Result<Receipt, Failure> {
-        self.send(tried, self.envelope(command, reason)).await
-    }
-
-    fn envelope(&self, command: Command, reason: &str) -> Envelope {
-        Envelope {
+        let envelope = Envelope {
             command,
             actor: self.actor.clone(),
             reason: reason.to_owned(),
             idempotency_key: None,
-            deadline: None,
-        }
-    }
-
-    async fn send(&self, tried: &str, envelope: Envelope) -> Result<Receipt, Failure> {
+            deadline,
+        };
         let advice = "It may have been accepted: `gone list` shows.";
-        tokio::select! {
-            biased;
-            () = self.interrupt.cancelled() => Err(Failure::interrupted(tried, advice)),
-            receipt = self.control.submit(envelope) => {
-                receipt.map_err(|error| Failure::of(tried, error))
-            }
-        }
+        Ok(self
+            .or_interrupted(advice, self.control.submit(envelope))
+            .await??)
     }
 
-    pub(super) async fn ask<R: Request>(
-        &self,
-        tried: &str,
-        request: R,
-    ) -> Result<R::Answer, Failure> {
-        tokio::select! {
-            biased;
-            () = self.interrupt.cancelled() => Err(Failure::interrupted(tried, "")),
-            answer = self.control.ask(request) => answer.map_err(|error| Failure::of(tried, error)),
-        }
+    pub(super) async fn ask<R: Request>(&self, request: R) -> Result<R::Answer, Failure> {
+        Ok(self.or_interrupted("", self.control.ask(request)).await??)
     }
 
     /// Returns the chosen rows of all pages.
     pub(super) async fn ask_all<R: Pages>(
         &self,
-        tried: &str,
         request: R,
         is_chosen: impl Fn(&R::Row) -> bool,
     ) -> Result<Vec<R::Row>, Failure> {
         let mut pages = std::pin::pin!(self.control.pages(request));
         let mut all = Vec::new();
-        loop {
-            let page = tokio::select! {
-                biased;
-                () = self.interrupt.cancelled() => return Err(Failure::interrupted(tried, "")),
-                page = pages.try_next() => page.map_err(|error| Failure::of(tried, error))?,
-            };
-            match page {
-                Some(rows) => all.extend(rows.into_iter().filter(&is_chosen)),
-                None => return Ok(all),
-            }
+        while let Some(rows) = self.or_interrupted("", pages.try_next()).await?? {
+            all.extend(rows.into_iter().filter(&is_chosen));
         }
-    }
-
-    /// Queries a deletion by its full or short id.
-    pub(super) async fn deletion(&self, tried: &str, id: &str) -> Result<Deletion, Failure> {
-        let id = id.to_owned();
-        self.ask(tried, query::Deletion { id })
-            .await
-            .map(|row| *row)
-    }
-
-    /// Returns the deletions that are being planned or run, oldest first.
-    pub(super) async fn live_deletions(&self, tried: &str) -> Result<Vec<Deletion>, Failure> {
-        let live = query::Deletions {
-            states: vec![DeletionState::Planning, DeletionState::Running],
-            limit: PAGE_ROWS,
-            ..query::Deletions::default()
-        };
-        let mut all = self.ask_all(tried, live, |_| true).await?;
-        all.reverse();
         Ok(all)
     }
 
-    pub(super) async fn sites(&self, tried: &str) -> Result<Vec<SiteStatus>, Failure> {
-        self.ask(tried, query::Sites {}).await
+    /// Queries a deletion by its full or short id.
+    pub(super) async fn deletion(&self, id: &str) -> Result<Deletion, Failure> {
+        let id = id.to_owned();
+        Ok(*self.ask(query::Deletion { id }).await?)
+    }
+
+    /// Resolves the id of a deletion, or the number of a step if no deletion's id ends with it.
+    pub(super) async fn deletion_or_step(&self, id: &str) -> Result<PurgeScope, Failure> {
+        match (self.deletion(id).await, id.parse()) {
+            (Err(failure), Ok(step)) if failure.error == "not_found" => Ok(PurgeScope::Step(step)),
+            (found, _) => Ok(PurgeScope::Deletion(found?.id)),
+        }
+    }
+
+    /// Returns the deletions that are being planned or run, oldest first.
+    pub(super) async fn live_deletions(&self) -> Result<Vec<Deletion>, Failure> {
+        let live = query::Deletions {
+            states: vec![DeletionState::Planning, DeletionState::Running],
+            ..query::Deletions::default()
+        };
+        let mut all = self.ask_all(live, |_| true).await?;
+        all.reverse();
+        Ok(all)
     }
 
     /// Returns all steps of a deletion in these states; an empty list means any state.
     pub(super) async fn steps(
         &self,
-        tried: &str,
         deletion_id: &str,
         states: &[StepState],
     ) -> Result<Vec<Step>, Failure> {
         let steps = query::Steps {
             deletion_id: Some(deletion_id.to_owned()),
             states: states.to_vec(),
-            limit: PAGE_ROWS,
             ..query::Steps::default()
         };
-        self.ask_all(tried, steps, |_| true).await
+        self.ask_all(steps, |_| true).await
     }
 
-    /// Parses the typed targets; those without a site are at the sites that the global options choose.
-    pub(super) async fn targets(
-        &self,
-        tried: &str,
+    /// Handles each word, also after one that fails, which is reported at once. Returns the results, and the
+    /// exit code that counts.
+    pub(super) async fn each<T>(
+        &mut self,
+        verb: &str,
         words: &[String],
-    ) -> Result<Vec<TargetSpec>, Failure> {
-        let sites = self.sites(tried).await?;
-        let clouds: Vec<&str> = sites.iter().map(|row| cloud_of(&row.site)).collect();
-        let chosen = self.chosen_sites(tried, &sites)?;
-        let mut targets = Vec::new();
+        handle: impl AsyncFn(&mut Self, &str) -> Result<T, Failure>,
+    ) -> Result<(Vec<T>, Exit), Failure> {
+        let (mut done, mut exits) = (Vec::new(), Vec::new());
         for word in words {
-            let target = TargetSpec::parse(word, &clouds)
-                .map_err(|message| Failure::usage(tried, message, NO_TARGET))?;
-            if target.site == SiteSpec::All {
-                targets.extend(chosen.iter().map(|site| TargetSpec {
-                    site: site.clone(),
-                    ..target.clone()
-                }));
-            } else {
-                targets.push(target);
+            match handle(self, word).await {
+                Ok(row) => done.push(row),
+                Err(failure) => exits.push(self.report(failure.trying(format!("{verb} {word}")))?),
             }
         }
-        Ok(targets)
+        Ok((done, Exit::first_of(exits)))
     }
 
     /// Enforces `--read-only` in this process too: the running engine may not have been given it.
     ///
     /// # Errors
     /// `--read-only` was given.
-    pub(super) fn refuse_if_read_only(&self, tried: &str) -> Result<(), Failure> {
-        if !self.global.read_only {
-            return Ok(());
+    pub(super) fn refuse_if_read_only(&self) -> Result<(), Failure> {
+        match self.global.read_only {
+            false => Ok(()),
+            true => Err(Failure::refused(
+                "--read-only was given, and this changes a cloud",
+                "Nothing was sent. `gone plan` shows what would be.",
+            )),
         }
-        let message = "--read-only was given, and this changes a cloud";
-        let advice = "Nothing was sent. `gone plan` shows what would be.";
-        Err(Failure::new(
-            Exit::Refused,
-            "refused",
-            tried,
-            message,
-            advice,
-        ))
+    }
+}
+
+/// Sites and targets.
+impl Session<'_> {
+    pub(super) async fn sites(&self) -> Result<Vec<SiteStatus>, Failure> {
+        self.ask(query::Sites {}).await
+    }
+
+    /// Parses the typed targets; those without a site are at the sites that the global options choose.
+    pub(super) async fn targets(&self, words: &[String]) -> Result<Vec<TargetSpec>, Failure> {
+        let sites = self.sites().await?;
+        let clouds: Vec<&str> = sites.iter().map(|row| cloud_of(&row.site)).collect();
+        let chosen = self.chosen_sites(&sites)?;
+        let mut targets = Vec::new();
+        for word in words {
+            let target = TargetSpec::parse(word, &clouds);
+            let target = target.map_err(|message| Failure::wrong(message, NO_TARGET))?;
+            match target.site {
+                SiteSpec::All => targets.extend(chosen.iter().map(|site| TargetSpec {
+                    site: site.clone(),
+                    ..target.clone()
+                })),
+                _ => targets.push(target),
+            }
+        }
+        Ok(targets)
     }
 
     /// Returns the sites that `--cloud` and `--region` choose.
-    pub(super) fn chosen_sites(
-        &self,
-        tried: &str,
-        sites: &[SiteStatus],
-    ) -> Result<Vec<SiteSpec>, Failure> {
+    pub(super) fn chosen_sites(&self, sites: &[SiteStatus]) -> Result<Vec<SiteSpec>, Failure> {
+        let unknown = |what: &str, word: &str, known: Vec<&str>| {
+            let near = did_you_mean(word, known);
+            let message = format!("the engine knows no {what} \"{word}\"{near}");
+            Failure::wrong(message, "`gone list sites` shows them.")
+        };
         let cloud = self.global.cloud.as_deref();
-        if let Some(cloud) = cloud
-            && !sites.iter().any(|row| cloud_of(&row.site) == cloud)
-        {
-            let near = did_you_mean(cloud, sites.iter().map(|row| cloud_of(&row.site)));
-            let message = format!("the engine knows no cloud \"{cloud}\"{near}");
-            return Err(Failure::usage(
-                tried,
-                message,
-                "`gone list sites` shows them.",
-            ));
+        let clouds: Vec<&str> = sites.iter().map(|row| cloud_of(&row.site)).collect();
+        if let Some(cloud) = cloud.filter(|cloud| !clouds.contains(cloud)) {
+            return Err(unknown("cloud", cloud, clouds));
         }
         if self.global.region.is_empty() {
-            return Ok(vec![
-                cloud.map_or(SiteSpec::All, |cloud| SiteSpec::Cloud(cloud.into())),
-            ]);
+            let all = cloud.map_or(SiteSpec::All, |cloud| SiteSpec::Cloud(cloud.into()));
+            return Ok(vec![all]);
         }
         let mut chosen = Vec::new();
         for wanted in &self.global.region {
             let before = chosen.len();
-            let fitting = sites
-                .iter()
-                .map(|row| &row.site)
-                .filter(|site| self.chooses_cloud(site) && region_of(site) == Some(wanted));
-            chosen.extend(fitting.cloned().map(SiteSpec::Region));
+            let sites = sites.iter().map(|row| &row.site);
+            let fits = |site: &&Site| self.chooses_cloud(site) && region_of(site) == Some(wanted);
+            chosen.extend(sites.clone().filter(fits).cloned().map(SiteSpec::Region));
             if chosen.len() == before {
-                let near = did_you_mean(wanted, sites.iter().filter_map(|r| region_of(&r.site)));
-                let message = format!("the engine knows no region \"{wanted}\"{near}");
-                return Err(Failure::usage(
-                    tried,
-                    message,
-                    "`gone list sites` shows them.",
+                return Err(unknown(
+                    "region",
+                    wanted,
+                    sites.filter_map(region_of).collect(),
                 ));
             }
         }
         Ok(chosen)
+    }
+
+    /// Whether `--cloud` or `--region` was given.
+    pub(super) fn has_chosen(&self) -> bool {
+        self.global.cloud.is_some() || !self.global.region.is_empty()
     }
 
     fn chooses_cloud(&self, site: &Site) -> bool {
@@ -280,27 +279,72 @@ impl Session<'_> {
     /// Whether the global options include this site.
     pub(super) fn chooses(&self, site: &Site) -> bool {
         let regions = &self.global.region;
-        let region = region_of(site);
-        self.chooses_cloud(site)
-            && (regions.is_empty() || regions.iter().any(|wanted| region == Some(wanted)))
+        let wanted = |region: &str| regions.iter().any(|wanted| wanted == region);
+        self.chooses_cloud(site) && (regions.is_empty() || region_of(site).is_some_and(wanted))
+    }
+}
+
+/// What a person reads and types.
+impl Session<'_> {
+    /// Writes one line of the result, escaped.
+    pub(super) fn say(&mut self, line: impl AsRef<str>) -> Result<(), Failure> {
+        Ok(say(self.out, self.style, line)?)
+    }
+
+    /// Writes the head of a part of the result, after an empty line.
+    pub(super) fn head(&mut self, line: &str) -> Result<(), Failure> {
+        Ok(writeln!(self.out, "\n{line}")?)
+    }
+
+    /// Writes one line to standard error, escaped.
+    pub(super) fn tell(&mut self, line: impl AsRef<str>) -> Result<(), Failure> {
+        Ok(say(self.err, self.style, line)?)
+    }
+
+    /// Reports a failure, after which the verb goes on; returns its exit code.
+    fn report(&mut self, failure: Failure) -> Result<Exit, Failure> {
+        failure.write(self.err, self.style, self.global.output)?;
+        Ok(failure.exit)
+    }
+
+    /// # Errors
+    /// Nobody can confirm what the verb does: `advice` tells how to do without.
+    pub(super) fn needs_terminal(&self, advice: &str) -> Result<(), Failure> {
+        match self.style.in_terminal {
+            true => Ok(()),
+            false => Err(Failure::wrong(NO_TERMINAL, advice)),
+        }
+    }
+
+    /// Asks the person to type one of these words.
+    ///
+    /// # Errors
+    /// Something else was typed; `effect` is what did not happen.
+    pub(super) async fn confirm(
+        &mut self,
+        question: &str,
+        words: &[String],
+        effect: &str,
+    ) -> Result<(), Failure> {
+        write!(self.err, "\n{}: ", self.style.safe(question))?;
+        self.err.flush()?;
+        let typed = self.typed_line().await?;
+        if words.iter().any(|word| word == typed.trim()) {
+            return Ok(());
+        }
+        let message = format!("what was typed is not that; nothing was {effect}");
+        Err(Failure::wrong(message, ""))
     }
 
     /// Reads a line on its own thread, so that ctrl-c works meanwhile; the thread ends with the process.
-    pub(super) async fn typed_line(&self, tried: &str) -> Result<String, Failure> {
+    async fn typed_line(&self) -> Result<String, Failure> {
         let (send, receive) = tokio::sync::oneshot::channel();
         let read_line = self.read_line.clone();
         std::thread::spawn(move || {
             // After ctrl-c nobody receives the line.
             let _ = send.send(read_line());
         });
-        let interrupt = self.interrupt.clone();
-        let typed = tokio::select! {
-            biased;
-            () = interrupt.cancelled() => {
-                return Err(Failure::interrupted(tried, "Nothing was sent."));
-            }
-            typed = receive => typed,
-        };
+        let typed = self.or_interrupted("Nothing was sent.", receive).await?;
         Ok(typed.map_err(io::Error::other)??)
     }
 
@@ -310,10 +354,8 @@ impl Session<'_> {
         columns: &[Column<R>],
         rows: &[R],
     ) -> Result<(), Failure> {
-        let context = ListContext {
-            now: self.clock.now(),
-            id_length: 0,
-        };
+        let now = self.clock.now();
+        let context = ListContext { now, id_length: 0 };
         self.print_sheet(&Sheet::of(columns, rows, &context), rows)
     }
 
@@ -338,6 +380,10 @@ impl Session<'_> {
     pub(super) fn print_value<T: serde::Serialize>(&mut self, value: &T) -> Result<bool, Failure> {
         let format = self.global.output;
         Ok(write_value(self.out, self.style, format, value)?)
+    }
+
+    pub(super) fn prints_csv(&self) -> bool {
+        self.global.output == Format::Csv
     }
 }
 

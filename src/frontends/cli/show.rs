@@ -1,17 +1,14 @@
-//! `gone show`, `tree` and `explain`: the state of a deletion, and why a resource is not deleted (P2).
+//! `gone show`: the state of a deletion (P2).
 
+use clap::Args;
 use serde::Serialize;
 
-use super::args::{ExplainArgs, Format, IdArg};
-use super::exit::Exit;
-use super::failure::Failure;
+use super::columns::{or_empty, time_or_empty};
 use super::plan_view::write_refusals;
-use super::session::Session;
-use super::tree::{nest, write_tree};
-use super::{columns, wait};
-use crate::control::{Explanation, SiteProgress, query};
+use super::{Exit, Failure, Session, Verb, columns};
+use crate::control::{SiteProgress, query};
 use crate::domain::model::{Deletion, DeletionState, Event, Step, StepState, short_id};
-use crate::present::{answer_words, blocker_words_in_full, target_in_full, time};
+use crate::present::{state_words, target_in_full, time};
 
 /// Number of events of the timeline that are shown: enough to see what is going on.
 const EVENTS_SHOWN: usize = 20;
@@ -19,146 +16,126 @@ const EVENTS_SHOWN: usize = 20;
 const EVENTS_BACK: i64 = 10_000;
 const PAGES_MAX: usize = 20;
 
+/// Show one deletion: its counts, its blocked steps and its last events
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  gone show 9f86d081                    by its short id
+  gone show 9f86d081 -o json")]
+pub struct Show {
+    /// A deletion's id, or its last 8 characters
+    pub id: String,
+}
+
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
     deletion: &'a Deletion,
     /// The progress at each site.
-    sites: &'a [SiteProgress],
+    sites: Vec<SiteProgress>,
     /// Blocked and stuck steps.
-    attention: &'a [Step],
+    attention: Vec<Step>,
     /// The last events, oldest first.
-    timeline: &'a [Event],
+    timeline: Vec<Event>,
 }
 
-pub(super) async fn show(session: &mut Session<'_>, args: IdArg) -> Result<Exit, Failure> {
-    let tried = format!("show {}", args.id);
-    let deletion = session.deletion(&tried, &args.id).await?;
-    let sites = progress(session, &tried, &deletion.id).await?;
-    // The exit code tells abandoned steps apart, also for a script that asks later.
-    let exit = match deletion.state {
-        DeletionState::Purged => Exit::Stuck,
-        _ => Exit::Done,
-    };
-    let held = [StepState::Stuck, StepState::Blocked];
-    let attention = session.steps(&tried, &deletion.id, &held).await?;
-    let timeline = timeline(session, &tried, &deletion.id).await?;
-    let shown = Shown {
-        deletion: &deletion,
-        sites: &sites,
-        attention: &attention,
-        timeline: &timeline,
-    };
-    if session.print_value(&shown)? {
-        return Ok(exit);
+impl Verb for Show {
+    fn tried(&self) -> String {
+        format!("show {}", self.id)
     }
-    if session.global.output == Format::Csv {
-        let one = [deletion];
-        session.print_deletions(&one)?;
-        return Ok(exit);
+
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let deletion = session.deletion(&self.id).await?;
+        let deletion_id = deletion.id.clone();
+        let states = [StepState::Stuck, StepState::Blocked];
+        let shown = Shown {
+            deletion: &deletion,
+            sites: session.ask(query::Progress { deletion_id }).await?,
+            attention: session.steps(&deletion.id, &states).await?,
+            timeline: timeline(session, &deletion.id).await?,
+        };
+        match (session.print_value(&shown)?, session.prints_csv()) {
+            (true, _) => {}
+            (false, true) => session.print_deletions(std::slice::from_ref(&deletion))?,
+            (false, false) => write_for_people(session, &shown)?,
+        }
+        // The exit code tells abandoned steps apart, also for a script that asks later.
+        Ok(match deletion.state {
+            DeletionState::Purged => Exit::Stuck,
+            _ => Exit::Done,
+        })
     }
-    write_deletion(session, &deletion)?;
-    if sites.len() > 1 {
-        writeln!(session.out, "\nAt each site")?;
-        session.print_rows(columns::PROGRESS, &sites)?;
-    }
-    if !attention.is_empty() {
-        writeln!(session.out, "\nWaits or is stuck")?;
-        session.print_rows(columns::WAITING_STEPS, &attention)?;
-    }
-    if !timeline.is_empty() {
-        writeln!(session.out, "\nLast events")?;
-    }
-    for event in &timeline {
-        let line = format!("  {}  {}", time(event.at), event.message);
-        writeln!(session.out, "{}", session.style.safe(&line))?;
-    }
-    Ok(exit)
 }
 
-fn write_deletion(session: &mut Session<'_>, deletion: &Deletion) -> Result<(), Failure> {
-    let style = session.style;
+fn write_for_people(session: &mut Session<'_>, shown: &Shown<'_>) -> Result<(), Failure> {
+    let deletion = shown.deletion;
     let targets: Vec<String> = deletion.targets.iter().map(target_in_full).collect();
-    let options = &deletion.options;
+    let (at, by) = (time(deletion.requested_at), &deletion.requested_by.name);
+    let cascade = if deletion.options.cascade {
+        "yes"
+    } else {
+        "no"
+    };
     let fields = [
         ("id", deletion.id.clone()),
         ("targets", targets.join("; ")),
-        ("state", wait::line(deletion, None, None)),
+        ("state", state_words(deletion)),
         ("note", deletion.note.clone()),
-        (
-            "requested",
-            format!(
-                "{} by {}",
-                time(deletion.requested_at),
-                deletion.requested_by.name
-            ),
-        ),
+        ("requested", format!("{at} by {by}")),
         ("reason", deletion.reason.clone()),
-        ("cause", deletion.cause.clone().unwrap_or_default()),
+        ("cause", or_empty(deletion.cause.as_ref())),
         (
             "plan",
-            deletion
-                .plan_hash
-                .as_deref()
-                .map(|hash| short_id(hash).to_owned())
-                .unwrap_or_default(),
+            or_empty(deletion.plan_hash.as_deref().map(short_id)),
         ),
-        (
-            "cascade",
-            if options.cascade { "yes" } else { "no" }.to_owned(),
-        ),
-        (
-            "finished",
-            deletion.finished_at.map(time).unwrap_or_default(),
-        ),
+        ("cascade", cascade.to_owned()),
+        ("finished", time_or_empty(deletion.finished_at)),
     ];
-    for (label, value) in fields {
-        if !value.is_empty() {
-            writeln!(session.out, "{label:<10} {}", style.safe(&value))?;
-        }
+    for (label, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+        session.say(format!("{label:<10} {value}"))?;
     }
-    Ok(write_refusals(session.out, style, &deletion.refused)?)
-}
-
-async fn progress(
-    session: &Session<'_>,
-    tried: &str,
-    deletion_id: &str,
-) -> Result<Vec<SiteProgress>, Failure> {
-    let deletion_id = deletion_id.to_owned();
-    session.ask(tried, query::Progress { deletion_id }).await
+    write_refusals(session.out, session.style, &deletion.refused)?;
+    if shown.sites.len() > 1 {
+        session.head("At each site")?;
+        session.print_rows(columns::PROGRESS, &shown.sites)?;
+    }
+    if !shown.attention.is_empty() {
+        session.head("Waits or is stuck")?;
+        session.print_rows(columns::WAITING_STEPS, &shown.attention)?;
+    }
+    if !shown.timeline.is_empty() {
+        session.head("Last events")?;
+    }
+    for event in &shown.timeline {
+        session.say(format!("  {}  {}", time(event.at), event.message))?;
+    }
+    Ok(())
 }
 
 /// Returns the last events of a deletion. The timeline comes oldest first, in pages; a large deletion has
 /// more of them than anyone can wait for.
-async fn timeline(
-    session: &Session<'_>,
-    tried: &str,
-    deletion_id: &str,
-) -> Result<Vec<Event>, Failure> {
+async fn timeline(session: &Session<'_>, deletion_id: &str) -> Result<Vec<Event>, Failure> {
     let newest = session.control.snapshot().borrow().last_event;
-    let last = timeline_after(session, tried, deletion_id, newest - EVENTS_BACK).await?;
-    if last.is_empty() {
-        return timeline_after(session, tried, deletion_id, 0).await;
+    let last = timeline_after(session, deletion_id, (newest - EVENTS_BACK).max(0)).await?;
+    match last.is_empty() {
+        true => timeline_after(session, deletion_id, 0).await,
+        false => Ok(last),
     }
-    Ok(last)
 }
 
 async fn timeline_after(
     session: &Session<'_>,
-    tried: &str,
     deletion_id: &str,
-    after: i64,
+    mut after: i64,
 ) -> Result<Vec<Event>, Failure> {
     let mut last: Vec<Event> = Vec::new();
-    let mut after = after.max(0);
     for _ in 0..PAGES_MAX {
         let events = query::Timeline {
             deletion_id: Some(deletion_id.to_owned()),
             step_id: None,
             after,
         };
-        let rows = session.ask(tried, events).await?;
+        let rows = session.ask(events).await?;
         let Some(newest) = rows.last().map(|event| event.seq) else {
             break;
         };
@@ -168,101 +145,4 @@ async fn timeline_after(
         last.drain(..surplus);
     }
     Ok(last)
-}
-
-pub(super) async fn tree(session: &mut Session<'_>, args: IdArg) -> Result<Exit, Failure> {
-    let tried = format!("show the tree of {}", args.id);
-    let deletion = session.deletion(&tried, &args.id).await?;
-    let steps = session.steps(&tried, &deletion.id, &[]).await?;
-    let roots = nest(&steps);
-    if session.print_value(&roots)? {
-        return Ok(Exit::Done);
-    }
-    if session.global.output == Format::Csv {
-        session.print_rows(columns::RESULTS, &steps)?;
-        return Ok(Exit::Done);
-    }
-    let head = format!(
-        "Deletion {}: {}",
-        short_id(&deletion.id),
-        wait::line(&deletion, None, None)
-    );
-    writeln!(session.out, "{}", session.style.safe(&head))?;
-    write_tree(session.out, session.style, &roots)?;
-    Ok(Exit::Done)
-}
-
-pub(super) async fn explain(session: &mut Session<'_>, args: ExplainArgs) -> Result<Exit, Failure> {
-    let tried = format!("explain {}", args.target);
-    let words = [args.target];
-    let mut found = Vec::new();
-    // Several sites may have been chosen; each needs its own query.
-    for target in session.targets(&tried, &words).await? {
-        let explanation = session.ask(&tried, query::Explain { target }).await?;
-        found.push(*explanation);
-    }
-    let printed = match found.as_slice() {
-        [one] => session.print_value(one)?,
-        several => session.print_value(&several)?,
-    };
-    if !printed && session.global.output == Format::Csv {
-        session.print_sheet(&columns::findings(&found), &found)?;
-    } else if !printed {
-        for explanation in &found {
-            write_explanation(session, explanation)?;
-        }
-    }
-    Ok(Exit::Done)
-}
-
-fn write_explanation(session: &mut Session<'_>, explanation: &Explanation) -> Result<(), Failure> {
-    let style = session.style;
-    let head = target_in_full(&explanation.target);
-    writeln!(session.out, "{}", style.safe(&head))?;
-    if let Some(deletion) = &explanation.deletion {
-        let line = format!(
-            "  deletion {}: {}",
-            short_id(&deletion.id),
-            wait::line(deletion, None, None)
-        );
-        writeln!(session.out, "{}", style.safe(&line))?;
-    }
-    if let Some(step) = &explanation.step {
-        let line = format!(
-            "  step {} is {}, attempt {} of {}{}",
-            step.id,
-            step.state.as_str(),
-            step.attempts,
-            step.max_attempts,
-            step.next_attempt_at
-                .map(|at| format!(", next at {}", time(at)))
-                .unwrap_or_default()
-        );
-        writeln!(session.out, "{line}")?;
-        if let Some(error) = &step.last_error {
-            let line = format!("  last answer: {}", answer_words(error));
-            writeln!(session.out, "{}", style.safe(&line))?;
-        }
-    }
-    if let Some(tombstone) = &explanation.tombstone {
-        let line = format!(
-            "  tombstone: {} since {}",
-            tombstone.phase.as_str(),
-            tombstone.deleted_at.map(time).unwrap_or_default()
-        );
-        writeln!(session.out, "{line}")?;
-    }
-    for line in &explanation.lines {
-        writeln!(session.out, "  {}", style.safe(line))?;
-    }
-    for blocker in &explanation.blockers {
-        let line = format!("  blocked by {}", blocker_words_in_full(blocker));
-        writeln!(session.out, "{}", style.safe(&line))?;
-    }
-    write_refusals(session.out, style, &explanation.refused)?;
-    if !explanation.next_action.is_empty() {
-        let line = format!("Next: {}", explanation.next_action);
-        writeln!(session.out, "{}", style.safe(&line))?;
-    }
-    Ok(())
 }

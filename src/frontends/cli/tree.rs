@@ -1,4 +1,4 @@
-//! A deletion's steps as a tree: below each step are those that must go before it. Pure.
+//! `gone tree`: a deletion's steps as a tree: below each step are those that must go before it.
 //!
 //! A step that several others wait for appears once, below the deepest of them (a port below its subnet, not
 //! below the network beside it). A step's blockers at other deployments are below it too.
@@ -6,16 +6,51 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
+use clap::Args;
 use serde::Serialize;
 
-use super::columns::blockers;
-use super::output::Style;
+use super::order::dependencies_first;
+use super::output::{Style, say};
+use super::{Exit, Failure, Session, Verb, columns};
 use crate::domain::awaiting::{NestedBlocker, awaits_clearance, tree_of};
-use crate::domain::model::{Blocker, Step, StepState};
-use crate::present::{answer_words, blocker_words_in_full, count};
+use crate::domain::model::{Blocker, Step, StepState, short_id};
+use crate::present::{answer_words, blocked_by_words, blocker_words_in_full, count, state_words};
 
 /// Number of equal siblings from which one line represents all.
 const FOLD_FROM: usize = 4;
+
+/// Show a deletion's steps as a tree, dependents below what waits for them
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  gone tree 9f86d081
+  gone tree 9f86d081 -o json            nested, each with its children")]
+pub struct Tree {
+    /// A deletion's id, or its last 8 characters
+    pub id: String,
+}
+
+impl Verb for Tree {
+    fn tried(&self) -> String {
+        format!("show the tree of {}", self.id)
+    }
+
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let deletion = session.deletion(&self.id).await?;
+        let steps = session.steps(&deletion.id, &[]).await?;
+        let roots = nest(&steps);
+        match (session.print_value(&roots)?, session.prints_csv()) {
+            (true, _) => {}
+            (false, true) => session.print_rows(columns::RESULTS, &steps)?,
+            (false, false) => {
+                let id = short_id(&deletion.id);
+                session.say(format!("Deletion {id}: {}", state_words(&deletion)))?;
+                write_tree(session.out, session.style, &roots)?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Node<'a> {
@@ -27,74 +62,37 @@ pub struct Node<'a> {
 /// Returns the roots, which are the steps that no other waits for, in the order of their ids.
 pub fn nest(steps: &[Step]) -> Vec<Node<'_>> {
     let by_id: BTreeMap<i64, &Step> = steps.iter().map(|step| (step.id, step)).collect();
-    let depths = depths(&by_id);
-    let depth = |id: i64| depths.get(&id).copied().unwrap_or_default();
-    let mut parents: BTreeMap<i64, i64> = BTreeMap::new();
-    for step in by_id.values() {
-        for first in &step.depends_on {
-            let deeper = parents
-                .get(first)
-                .is_none_or(|parent| depth(step.id) > depth(*parent));
-            // A step is not above the one it waits for only in a cycle; to nest them would hide both.
-            if deeper && by_id.contains_key(first) && depth(step.id) < depth(*first) {
-                parents.insert(*first, step.id);
+    let order = dependencies_first(steps.iter().map(|step| (step.id, &step.depends_on[..])));
+    let mut places = BTreeMap::new();
+    places.extend(order.iter().enumerate().map(|(place, id)| (*id, place)));
+    // Each step's longest distance from a root, and the deepest of the steps that wait for it. A step comes
+    // after those that wait for it, so its own distance is known by then.
+    let mut above: BTreeMap<i64, (usize, Option<i64>)> = BTreeMap::new();
+    for id in order.iter().rev() {
+        let (depth, _) = above.get(id).copied().unwrap_or_default();
+        for first in by_id.get(id).iter().flat_map(|step| &step.depends_on) {
+            // In a cycle, a step may come before one that it waits for; to nest them would hide both.
+            if places.get(first) < places.get(id) && by_id.contains_key(first) {
+                let known = above.entry(*first).or_default();
+                if depth + 1 > known.0 || depth + 1 == known.0 && Some(*id) < known.1 {
+                    *known = (depth + 1, Some(*id));
+                }
             }
         }
     }
-    let mut children: BTreeMap<Option<i64>, Vec<i64>> = BTreeMap::new();
-    for id in by_id.keys() {
-        children
-            .entry(parents.get(id).copied())
+    let mut below: BTreeMap<Option<i64>, Vec<Node<'_>>> = BTreeMap::new();
+    for step in order.iter().filter_map(|id| by_id.get(id)) {
+        let mut children = below.remove(&Some(step.id)).unwrap_or_default();
+        children.sort_by_key(|node| node.step.id);
+        let parent = above.get(&step.id).and_then(|(_, parent)| *parent);
+        below
+            .entry(parent)
             .or_default()
-            .push(*id);
+            .push(Node { step, children });
     }
-    // The deepest come first, so that every node's children are complete when it is created.
-    let mut order: Vec<i64> = by_id.keys().copied().collect();
-    order.sort_by_key(|id| std::cmp::Reverse(depth(*id)));
-    let mut nodes: BTreeMap<i64, Node<'_>> = BTreeMap::new();
-    let take = |nodes: &mut BTreeMap<i64, Node<'_>>, parent: Option<i64>| -> Vec<i64> {
-        let ids = children.get(&parent).cloned().unwrap_or_default();
-        ids.into_iter()
-            .filter(|id| nodes.contains_key(id))
-            .collect()
-    };
-    for id in order {
-        let Some(step) = by_id.get(&id) else { continue };
-        let ids = take(&mut nodes, Some(id));
-        let children = ids.iter().filter_map(|id| nodes.remove(id)).collect();
-        nodes.insert(id, Node { step, children });
-    }
-    nodes.into_values().collect()
-}
-
-/// Returns each step's longest distance from a root. A step is visited once all that wait for it have been;
-/// so steps in a cycle are never visited.
-fn depths(by_id: &BTreeMap<i64, &Step>) -> BTreeMap<i64, usize> {
-    let mut waits_for_me: BTreeMap<i64, usize> = BTreeMap::new();
-    for step in by_id.values() {
-        for first in step.depends_on.iter().filter(|id| by_id.contains_key(id)) {
-            *waits_for_me.entry(*first).or_default() += 1;
-        }
-    }
-    let is_root = |id: &&i64| !waits_for_me.contains_key(id);
-    let mut free: Vec<i64> = by_id.keys().filter(is_root).copied().collect();
-    let mut depths: BTreeMap<i64, usize> = free.iter().map(|id| (*id, 0)).collect();
-    while let Some(id) = free.pop() {
-        let depth = depths.get(&id).copied().unwrap_or_default();
-        let firsts = by_id.get(&id).map(|step| step.depends_on.as_slice());
-        for first in firsts.unwrap_or_default() {
-            let Some(waits) = waits_for_me.get_mut(first) else {
-                continue;
-            };
-            let deepest = depths.entry(*first).or_default();
-            *deepest = (*deepest).max(depth + 1);
-            *waits -= 1;
-            if *waits == 0 {
-                free.push(*first);
-            }
-        }
-    }
-    depths
+    let mut roots = below.remove(&None).unwrap_or_default();
+    roots.sort_by_key(|node| node.step.id);
+    roots
 }
 
 /// # Errors
@@ -123,11 +121,9 @@ fn write_level(
             (false, false) => (glyphs[0], glyphs[2]),
             (false, true) => (glyphs[1], "   "),
         };
-        let line = match group.as_slice() {
-            [one] => describe(one.step),
-            all => describe_all(all),
-        };
-        writeln!(out, "{indent}{branch}{}", style.safe(&line))?;
+        // The glyphs are not escaped.
+        write!(out, "{indent}{branch}")?;
+        say(out, style, describe(group))?;
         if let [one] = group.as_slice() {
             let indent = format!("{indent}{below}");
             write_level(out, style, &one.children, &indent, false)?;
@@ -137,92 +133,75 @@ fn write_level(
     Ok(())
 }
 
-/// Writes a step's blockers at other deployments, with their sites: they are no steps of this deletion.
+/// Writes a step's blockers at other deployments, which still refer to its resource, with their sites: they
+/// are no steps of this deletion.
 fn write_holders(out: &mut dyn Write, style: Style, step: &Step, indent: &str) -> io::Result<()> {
     let branch = if style.ascii { "<- " } else { "◂─ " };
-    for NestedBlocker { depth, by } in holders(step) {
-        let (deeper, line) = ("   ".repeat(depth), blocker_words_in_full(by));
-        writeln!(
+    let holders = awaits_clearance(step).then(|| tree_of(&step.blockers));
+    for NestedBlocker { depth, by } in holders.into_iter().flatten() {
+        write!(out, "{indent}{}{branch}", "   ".repeat(depth))?;
+        say(
             out,
-            "{indent}{deeper}{branch}blocked by {}",
-            style.safe(&line)
+            style,
+            format!("blocked by {}", blocker_words_in_full(by)),
         )?;
     }
     Ok(())
 }
 
-/// Returns the resources at other deployments that still refer to the step's resource, and their blockers.
-fn holders(step: &Step) -> Vec<NestedBlocker<'_>> {
-    match awaits_clearance(step) {
-        true => tree_of(&step.blockers),
-        false => Vec::new(),
-    }
-}
-
 /// Groups siblings that look alike and have nothing below them; a group takes the place of its first.
 fn fold<'n, 'a>(nodes: &'n [Node<'a>]) -> Vec<Vec<&'n Node<'a>>> {
     let mut groups: Vec<Vec<&Node<'_>>> = Vec::new();
-    let mut places: BTreeMap<(&str, &str, &str, String), usize> = BTreeMap::new();
+    let mut places = BTreeMap::new();
     for node in nodes {
-        let step = node.step;
-        let key = (
-            step.resource.key.kind.as_str(),
-            step.action.as_str(),
-            step.state.as_str(),
-            reason(step),
-        );
-        let stands_alone = node.children.is_empty() && !awaits_clearance(step);
-        match places.get(&key) {
-            Some(place) if stands_alone => {
-                if let Some(group) = groups.get_mut(*place) {
-                    group.push(node);
-                }
-            }
-            _ => {
-                if stands_alone {
-                    places.insert(key, groups.len());
-                }
-                groups.push(vec![node]);
-            }
+        let Step {
+            resource,
+            action,
+            state,
+            ..
+        } = node.step;
+        let is_leaf = node.children.is_empty() && !awaits_clearance(node.step);
+        let look = is_leaf.then(|| {
+            (
+                &resource.key.kind,
+                action,
+                state.as_str(),
+                reason(node.step),
+            )
+        });
+        let place = look.map_or(groups.len(), |look| {
+            *places.entry(look).or_insert(groups.len())
+        });
+        match groups.get_mut(place) {
+            Some(group) => group.push(node),
+            None => groups.push(vec![node]),
         }
     }
-    groups
+    let groups = groups
         .into_iter()
-        .flat_map(|group| {
-            if group.len() < FOLD_FROM {
-                group.into_iter().map(|node| vec![node]).collect()
-            } else {
-                vec![group]
-            }
-        })
-        .collect()
+        .flat_map(|group| match group.len() < FOLD_FROM {
+            true => group.into_iter().map(|node| vec![node]).collect(),
+            false => vec![group],
+        });
+    groups.collect()
 }
 
-fn describe(step: &Step) -> String {
-    let name = match step.resource.name.as_str() {
-        "" => step.resource.key.id.clone(),
-        name => format!("{name} ({})", step.resource.key.id),
-    };
-    format!(
-        "{} {} {name} [{}]{}",
-        step.action.as_str(),
-        step.resource.key.kind,
-        step.state.as_str(),
-        reason(step)
-    )
-}
-
-fn describe_all(group: &[&Node<'_>]) -> String {
-    let Some(first) = group.first().map(|node| node.step) else {
+/// `delete port web-1 (4fdb…) [blocked] blocked by …`, or `delete 12 ports [gone]`.
+fn describe(group: &[&Node<'_>]) -> String {
+    let Some(step) = group.first().map(|node| node.step) else {
         return String::new();
     };
-    let kind = first.resource.key.kind.as_str();
+    let (kind, id) = (step.resource.key.kind.as_str(), &step.resource.key.id);
+    let what = match (group.len(), step.resource.name.as_str()) {
+        (1, "") => format!("{kind} {id}"),
+        (1, name) => format!("{kind} {name} ({id})"),
+        (steps, _) => count(steps, kind),
+    };
     format!(
-        "{} {} [{}]{}",
-        first.action.as_str(),
-        count(group.len(), kind),
-        first.state.as_str(),
-        reason(first)
+        "{} {what} [{}]{}",
+        step.action.as_str(),
+        step.state.as_str(),
+        reason(step)
     )
 }
 
@@ -233,7 +212,7 @@ fn reason(step: &Step) -> String {
     if let Some(awaited) = awaited(step) {
         return format!(" waits for the clearance of {awaited}");
     }
-    match (blockers(step).as_str(), &step.last_error) {
+    match (blocked_by_words(step).as_str(), &step.last_error) {
         ("", None) => String::new(),
         ("", Some(error)) => format!(" {}", answer_words(error)),
         (blockers, _) => format!(" blocked by {blockers}"),

@@ -1,18 +1,42 @@
 //! `--wait`: follows a deletion until it has ended, or until waiting is of no use.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::TryStreamExt as _;
 use tokio::time::Instant;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::session::{PAGE_ROWS, Session};
+use super::{Exit, Failure, Session};
 use crate::control::{ControlError, SiteState, SiteStatus, query};
+use crate::domain::duration;
 use crate::domain::model::{
-    Deletion, DeletionState, ErrorClass, Event, EventKind, Paged, Site, Step, StepState, short_id,
+    Deletion, DeletionState, ErrorClass, Event, EventKind, Step, StepState, short_id,
 };
 use crate::domain::peers::AWAITED;
+use crate::present::state_words;
+
+/// How long to wait: none as long as something can happen within the hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait(pub Option<Duration>);
+
+impl Wait {
+    /// Until when, if it began now.
+    pub(super) fn deadline(self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        now.checked_add_signed(TimeDelta::from_std(self.0?).ok()?)
+    }
+}
+
+impl FromStr for Wait {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "" => Ok(Self(None)),
+            text => duration::parse(text).map(|duration| Self(Some(duration))),
+        }
+    }
+}
 
 /// `--wait` without a duration does not wait for next attempts that are further away than this.
 const HORIZON: TimeDelta = TimeDelta::minutes(60);
@@ -87,54 +111,59 @@ pub(super) async fn follow(
     deletion_id: &str,
     deadline: Option<DateTime<Utc>>,
 ) -> Result<Ended, Failure> {
-    let tried = format!("follow deletion {}", short_id(deletion_id));
-    let mut after = session.control.snapshot().borrow().last_event;
     let mut progress = Progress::new(session.clock.now());
+    let ended = follow_with(session, deletion_id, deadline, &mut progress).await;
+    if !progress.shown.is_empty() {
+        writeln!(session.err)?;
+    }
+    ended.map_err(|failure| failure.trying(format!("follow deletion {}", short_id(deletion_id))))
+}
+
+async fn follow_with(
+    session: &mut Session<'_>,
+    deletion_id: &str,
+    deadline: Option<DateTime<Utc>>,
+    progress: &mut Progress,
+) -> Result<Ended, Failure> {
+    let mut after = session.control.snapshot().borrow().last_event;
     loop {
-        let deletion = look(session, &tried, deletion_id).await?;
+        let deletion = look(session, deletion_id).await?;
         let now = session.clock.now();
         progress.show(session, &deletion, now)?;
         let next = if nothing_moves(&deletion) && deletion.counts.blocked > 0 {
             let horizon = deadline.unwrap_or(now + HORIZON);
-            first_attempt(session, &tried, deletion_id, (now, horizon)).await?
+            first_attempt(session, deletion_id, now, horizon).await?
         } else {
             None
         };
         let verdict = judge(&deletion, next, now, deadline);
         let stopped = stopped_site(session, &deletion);
         if verdict != Verdict::GoOn || stopped.is_some() {
-            progress.end(session)?;
-            let exit = exit_of(session, &tried, &deletion, verdict, stopped).await?;
+            let exit = exit_of(session, &deletion, verdict, stopped).await?;
             return Ok(Ended { deletion, exit });
         }
         let left = deadline.and_then(|deadline| (deadline - now).to_std().ok());
-        let interrupt = session.interrupt.clone();
-        tokio::select! {
-            biased;
-            () = interrupt.cancelled() => {
-                progress.end(session)?;
-                return Err(Failure::interrupted(tried, ""));
-            }
-            () = tokio::time::sleep(left.unwrap_or(Duration::MAX)) => {}
-            () = news(session, deletion_id, &mut after) => {}
-        }
+        let news = news(session, deletion_id, &mut after);
+        let news = tokio::time::timeout(left.unwrap_or(Duration::MAX), news);
+        // At the deadline the verdict is another.
+        let _ = session.or_interrupted("", news).await?;
     }
 }
 
 /// If the engine ends with this verb, waits until each deletion has ended or nothing more can run, and tells
 /// on standard error how each ended.
-pub(super) async fn carry_on(session: &mut Session<'_>, tried: &str) -> Result<Exit, Failure> {
+pub(super) async fn carry_on(session: &mut Session<'_>) -> Result<Exit, Failure> {
     if !session.embedded {
         return Ok(Exit::Done);
     }
+    session.out.flush()?;
     let mut exits = Vec::new();
-    for deletion in session.live_deletions(tried).await? {
+    for deletion in session.live_deletions().await? {
         let ended = follow(session, &deletion.id, None).await?;
         let id = short_id(&ended.deletion.id);
-        let how = format!("Deletion {id}: {}", line(&ended.deletion, None, None));
-        writeln!(session.err, "{}", session.style.safe(&how))?;
+        session.tell(format!("Deletion {id}: {}", state_words(&ended.deletion)))?;
         if ended.exit != Exit::Done {
-            writeln!(session.err, "It stays in the ledger: gone show {id}")?;
+            session.tell(format!("It stays in the ledger: gone show {id}"))?;
         }
         exits.push(ended.exit);
     }
@@ -142,14 +171,10 @@ pub(super) async fn carry_on(session: &mut Session<'_>, tried: &str) -> Result<E
 }
 
 /// Queries the deletion. An engine that has gone away is given some time to come back.
-pub(super) async fn look(
-    session: &Session<'_>,
-    tried: &str,
-    deletion_id: &str,
-) -> Result<Deletion, Failure> {
+pub(super) async fn look(session: &Session<'_>, deletion_id: &str) -> Result<Deletion, Failure> {
     let since = Instant::now();
     loop {
-        match session.deletion(tried, deletion_id).await {
+        match session.deletion(deletion_id).await {
             Err(failure)
                 if failure.exit == Exit::Unreachable && since.elapsed() < ENGINE_AWAY_MAX =>
             {
@@ -204,31 +229,27 @@ fn attempt(step: &Step, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
 /// If none is blocked any more, the deletion moves now: an answer may come between two queries.
 async fn first_attempt(
     session: &Session<'_>,
-    tried: &str,
     deletion_id: &str,
-    (now, horizon): (DateTime<Utc>, DateTime<Utc>),
+    now: DateTime<Utc>,
+    horizon: DateTime<Utc>,
 ) -> Result<Option<DateTime<Utc>>, Failure> {
-    let mut first: Option<DateTime<Utc>> = None;
-    let mut blocked = query::Steps {
+    let blocked = query::Steps {
         deletion_id: Some(deletion_id.to_owned()),
         states: vec![StepState::Blocked],
-        limit: PAGE_ROWS,
         ..query::Steps::default()
     };
+    let mut pages = std::pin::pin!(session.control.pages(blocked));
+    let mut first: Option<DateTime<Utc>> = None;
     let mut any_blocked = false;
-    loop {
-        let Paged { rows, next } = session.ask(tried, blocked.clone()).await?;
+    while let Some(rows) = session.or_interrupted("", pages.try_next()).await?? {
         let page = rows.iter().filter_map(|step| attempt(step, now)).min();
         first = first.into_iter().chain(page).min();
         any_blocked |= !rows.is_empty();
-        if next.is_none() && !any_blocked {
-            return Ok(Some(now));
+        if first.is_some_and(|first| first <= horizon) {
+            break;
         }
-        if next.is_none() || first.is_some_and(|first| first <= horizon) {
-            return Ok(first);
-        }
-        blocked.cursor = next;
     }
+    Ok(if any_blocked { first } else { Some(now) })
 }
 
 /// Returns the exit code if nothing is in flight and all of the targets' sites are paused: then nothing
@@ -247,36 +268,34 @@ fn stopped_site(session: &Session<'_>, deletion: &Deletion) -> Option<Exit> {
 }
 
 fn sites_of(session: &Session<'_>, deletion: &Deletion) -> Vec<SiteStatus> {
-    let targets: Vec<&Site> = deletion.targets.iter().map(|t| &t.key.site).collect();
-    let snapshot = session.control.snapshot();
-    let snapshot = snapshot.borrow();
-    let sites = snapshot.sites.iter();
+    let is_target = |row: &SiteStatus| deletion.targets.iter().any(|it| it.key.site == row.site);
+    let mut sites = session.control.snapshot().borrow().sites.clone();
+    sites.retain(is_target);
     sites
-        .filter(|row| targets.contains(&&row.site))
-        .cloned()
-        .collect()
 }
 
 /// Returns the exit code of a deletion that has ended.
 pub(super) async fn exit_of_settled(
     session: &Session<'_>,
-    tried: &str,
     deletion: &Deletion,
 ) -> Result<Exit, Failure> {
-    exit_of(session, tried, deletion, Verdict::Settled, None).await
+    exit_of(session, deletion, Verdict::Settled, None).await
 }
 
 async fn exit_of(
     session: &Session<'_>,
-    tried: &str,
     deletion: &Deletion,
     verdict: Verdict,
     stopped: Option<Exit>,
 ) -> Result<Exit, Failure> {
-    let failures = match deletion.counts.stuck {
+    let stuck = match deletion.counts.stuck {
         0 => Vec::new(),
-        _ => failures(session, tried, &deletion.id).await?,
+        _ => session.steps(&deletion.id, &[StepState::Stuck]).await?,
     };
+    let failures = stuck
+        .iter()
+        .filter_map(|step| Some(step.last_error.as_ref()?.class));
+    let failures: Vec<ErrorClass> = failures.collect();
     let mut exits = vec![Exit::of_deletion(deletion, &failures)];
     if deletion.counts.stuck > 0 || verdict == Verdict::Hopeless {
         exits.push(Exit::Stuck);
@@ -295,20 +314,6 @@ fn site_exit(site: &SiteStatus) -> Option<Exit> {
         SiteState::Unreachable => Some(Exit::Unreachable),
         SiteState::Unknown | SiteState::Reachable => None,
     }
-}
-
-async fn failures(
-    session: &Session<'_>,
-    tried: &str,
-    deletion_id: &str,
-) -> Result<Vec<ErrorClass>, Failure> {
-    let stuck = session
-        .steps(tried, deletion_id, &[StepState::Stuck])
-        .await?;
-    Ok(stuck
-        .iter()
-        .filter_map(|step| Some(step.last_error.as_ref()?.class))
-        .collect())
 }
 
 /// A progress line on a terminal, which overwrites itself.
@@ -336,25 +341,19 @@ impl Progress {
         if !session.style.err_terminal {
             return Ok(());
         }
-        let accepted_at_start = *self
-            .accepted_at_start
-            .get_or_insert(deletion.counts.accepted());
         let accepted = deletion.counts.accepted();
-        let rate = rate(accepted.saturating_sub(accepted_at_start), now - self.start);
-        let fault = session.control.snapshot().borrow().engine.fault.clone();
-        let line = line(deletion, rate, fault.as_deref());
-        if line == self.shown {
-            return Ok(());
+        let at_start = *self.accepted_at_start.get_or_insert(accepted);
+        let mut line = state_words(deletion);
+        if let Some(rate) = rate(accepted.saturating_sub(at_start), now - self.start) {
+            line += &format!(", {rate:.1}/s");
         }
-        write!(session.err, "\r{}\u{1b}[K", session.style.safe(&line))?;
-        session.err.flush()?;
-        self.shown = line;
-        Ok(())
-    }
-
-    fn end(&self, session: &mut Session<'_>) -> Result<(), Failure> {
-        if !self.shown.is_empty() {
-            writeln!(session.err)?;
+        if let Some(fault) = &session.control.snapshot().borrow().engine.fault {
+            line += &format!("; the engine takes no work: {fault}");
+        }
+        if line != self.shown {
+            write!(session.err, "\r{}\u{1b}[K", session.style.safe(&line))?;
+            session.err.flush()?;
+            self.shown = line;
         }
         Ok(())
     }
@@ -365,40 +364,4 @@ fn rate(accepted: u64, elapsed: TimeDelta) -> Option<f64> {
     let seconds = u32::try_from(elapsed.num_seconds()).ok()?;
     let accepted = u32::try_from(accepted).ok()?;
     (seconds > 0 && accepted > 0).then(|| f64::from(accepted) / f64::from(seconds))
-}
-
-/// The progress in words: `running: gone 120 of 536, running 8, blocked 2, 14.2/s, 28s left`.
-pub fn line(deletion: &Deletion, rate: Option<f64>, fault: Option<&str>) -> String {
-    let counts = &deletion.counts;
-    let mut line = format!(
-        "{}: gone {} of {}",
-        deletion.state.as_str(),
-        counts.gone,
-        counts.total
-    );
-    for state in StepState::ALL {
-        let number = counts.of(state);
-        if number > 0 && !matches!(state, StepState::Gone) {
-            line += &format!(", {} {number}", state.as_str());
-        }
-    }
-    if let Some(rate) = rate {
-        line += &format!(", {rate:.1}/s");
-    }
-    if let Some(eta) = deletion.eta_seconds {
-        line += &format!(", {} left", rough(eta));
-    }
-    if let Some(fault) = fault {
-        line += &format!("; the engine takes no work: {fault}");
-    }
-    line
-}
-
-/// `28s`, `4m`, `3h`: one unit is enough for an estimate.
-fn rough(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7200 => format!("{}m", seconds / 60),
-        _ => format!("{}h", seconds / 3600),
-    }
 }

@@ -1,0 +1,241 @@
+//! The words of the command line, and what describes them to shells and to `man`. Names here are fixed:
+//! scripts use them.
+//!
+//! A verb without an engine is a struct with its arguments that implements [`LocalVerb`], in a file of `app`,
+//! and a line of the table below; verbs with an engine are in `frontends/cli`.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap_complete::Shell;
+use clap_mangen::Man as Page;
+
+use super::{Process, examine, notify, practice, replay, upkeep};
+use crate::domain::text::did_you_mean;
+use crate::frontends::cli::args::Global;
+use crate::frontends::cli::output::Tolerant;
+use crate::frontends::cli::{EngineVerb, Exit, Failure};
+
+/// Deletes cloud resources, and keeps at it until they are gone.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gone",
+    version,
+    args_conflicts_with_subcommands = false,
+    after_long_help = "\
+Examples:
+  gone --sandbox                        try it on a built-in practice cloud
+  gone                                  the console, on the clouds of clouds.yaml
+  gone plan network/web@prod --cascade  what would be deleted, in which order, and why
+  gone list stuck                       what needs a person
+  gone doctor                           what is missing on this machine
+
+Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 authentication, 4 some stuck,
+failed or purged, 5 unreachable, 6 refused, 7 the plan has drifted, 8 still running, 130 interrupted."
+)]
+pub struct Cli {
+    /// Run the engine without a console
+    #[arg(long)]
+    pub engine: bool,
+    /// Leave the session of the terminal that started it: a console hands over to such an engine
+    #[arg(long, hide = true, requires = "engine")]
+    pub new_session: bool,
+    /// The OS_* variables come by standard input, as a JSON object: a console hands them over so
+    #[arg(long, hide = true, requires = "new_session")]
+    pub variables_by_stdin: bool,
+    /// Show every setting with its default, as a settings file
+    #[arg(long)]
+    pub print_config: bool,
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+}
+
+impl Cli {
+    /// The arguments of this process.
+    ///
+    /// # Errors
+    /// They are wrong, or ask for help; the error says so.
+    pub(super) fn of_process() -> Result<Self, clap::Error> {
+        let matches = command().try_get_matches()?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    #[command(flatten)]
+    Engine(EngineVerb),
+    #[command(flatten)]
+    Local(Local),
+}
+
+/// A verb that needs no engine.
+pub(super) trait LocalVerb {
+    fn run(self, process: &Process<'_>) -> Result<Exit, Failure>;
+}
+
+macro_rules! local_verbs {
+    ($($verb:ident: $arguments:ty,)*) => {
+        /// The verbs that need no engine, each with its arguments.
+        #[derive(Debug, Subcommand)]
+        pub enum Local {
+            $($verb($arguments),)*
+        }
+
+        impl LocalVerb for Local {
+            fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
+                match self {
+                    $(Self::$verb(verb) => verb.run(process),)*
+                }
+            }
+        }
+    };
+}
+
+local_verbs! {
+    Check: examine::Check,
+    Doctor: examine::Doctor,
+    Ledger: upkeep::Ledger,
+    Audit: upkeep::Audit,
+    Replay: replay::ReplayLedger,
+    Notify: notify::Notify,
+    Sandbox: practice::Sandbox,
+    Completions: Completions,
+    Man: Man,
+}
+
+/// The command line. `-h` of a verb fits a small screen: its own options and two examples; `--help` has the
+/// rest.
+pub fn command() -> Command {
+    with_brief_help(Cli::command())
+}
+
+fn with_brief_help(command: Command) -> Command {
+    let long = command
+        .get_after_long_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let examples = long
+        .lines()
+        .filter(|line| line.starts_with("  gone "))
+        .take(2);
+    let examples: Vec<&str> = examples.collect();
+    let command = match examples.is_empty() {
+        true => command,
+        false => {
+            let examples = examples.join("\n");
+            let more = "All options, also the global ones (--cloud, --region, -o): --help";
+            command.after_help(format!("Examples:\n{examples}\n{more}"))
+        }
+    };
+    command.mut_subcommands(with_brief_help)
+}
+
+/// Write a shell's completion script
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  gone completions bash > ~/.local/share/bash-completion/completions/gone
+  gone completions zsh > \"${fpath[1]}/_gone\"
+  gone completions fish > ~/.config/fish/completions/gone.fish")]
+pub struct Completions {
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+/// Write the manual's pages, as `man` reads them
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  gone man | man -l -
+  gone man delete | man -l -
+  gone man --out /usr/local/share/man/man1")]
+pub struct Man {
+    /// The page of this verb; without one that of the program
+    #[arg(value_name = "VERB")]
+    pub verb: Option<String>,
+    /// Write all pages into this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with = "verb")]
+    pub out: Option<PathBuf>,
+}
+
+impl LocalVerb for Completions {
+    fn run(self, _: &Process<'_>) -> Result<Exit, Failure> {
+        completions(self.shell, &mut Tolerant::new(io::stdout().lock()))?;
+        Ok(Exit::Done)
+    }
+}
+
+impl LocalVerb for Man {
+    fn run(self, _: &Process<'_>) -> Result<Exit, Failure> {
+        match self.out {
+            None => man(
+                self.verb.as_deref(),
+                &mut Tolerant::new(io::stdout().lock()),
+            )?,
+            Some(folder) => write_manual(&folder).map_err(|error| {
+                let tried = format!("write the manual into {}", folder.display());
+                let advice = "Name a folder that is there and writable.";
+                Failure::usage(tried, error.to_string(), advice)
+            })?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Writes the script with which a shell completes verbs and options.
+///
+/// # Errors
+/// The reader is gone.
+pub fn completions(shell: Shell, out: &mut impl Write) -> io::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(), "gone", &mut script);
+    out.write_all(&script)
+}
+
+/// Writes the page of the program, or of one verb, for `man`.
+///
+/// # Errors
+/// There is no such verb, or the reader is gone.
+pub fn man(verb: Option<&str>, out: &mut impl Write) -> Result<(), Failure> {
+    let pages = pages();
+    let name = verb.map_or("gone".to_owned(), |verb| format!("gone-{verb}"));
+    let Some((_, page)) = pages.iter().find(|(known, _)| *known == name) else {
+        let verbs = pages
+            .iter()
+            .filter_map(|(name, _)| name.strip_prefix("gone-"));
+        let verb = verb.unwrap_or_default();
+        let message = format!("no verb \"{verb}\"{}", did_you_mean(verb, verbs));
+        return Err(Failure::usage(
+            "show the manual",
+            message,
+            "`gone --help` lists them.",
+        ));
+    };
+    Ok(page.render(out)?)
+}
+
+/// Writes all pages into an existing folder, each to its own file: `gone.1`, `gone-plan.1`, ….
+fn write_manual(folder: &Path) -> io::Result<()> {
+    for (name, page) in pages() {
+        let mut text = Vec::new();
+        page.render(&mut text)?;
+        std::fs::write(folder.join(format!("{name}.1")), text)?;
+    }
+    Ok(())
+}
+
+fn pages() -> Vec<(String, Page)> {
+    let mut program = command().disable_help_subcommand(true);
+    program.build();
+    let verbs: Vec<Command> = program.get_subcommands().cloned().collect();
+    let verbs = verbs.into_iter().map(|verb| {
+        let name = format!("gone-{}", verb.get_name());
+        (name.clone(), Page::new(verb).title(name))
+    });
+    let program = ("gone".to_owned(), Page::new(program.clone()));
+    std::iter::once(program).chain(verbs).collect()
+}

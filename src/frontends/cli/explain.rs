@@ -1,0 +1,110 @@
+//! `gone explain`: why a resource is not deleted, or what would block its deletion (P2).
+
+use clap::Args;
+
+use super::columns::time_or_empty;
+use super::plan_view::write_refusals;
+use super::{Exit, Failure, Session, Verb, columns};
+use crate::control::{Explanation, query};
+use crate::domain::model::{Target, short_id};
+use crate::present::{answer_words, blocker_words_in_full, state_words, target_in_full, time};
+
+/// Say why a resource does not go, or what would block its deletion
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  gone explain network/web@prod
+  gone explain loadbalancer/api -o json")]
+pub struct Explain {
+    /// KIND/ID-or-NAME[@CLOUD[/REGION]], such as network/web@prod
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+}
+
+impl Verb for Explain {
+    fn tried(&self) -> String {
+        format!("explain {}", self.target)
+    }
+
+    fn targets(&self) -> &[String] {
+        std::slice::from_ref(&self.target)
+    }
+
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let mut found = Vec::new();
+        // Several sites may have been chosen; each needs its own query.
+        for target in session.targets(self.targets()).await? {
+            found.push(*session.ask(query::Explain { target }).await?);
+        }
+        let printed = match found.as_slice() {
+            [one] => session.print_value(one)?,
+            several => session.print_value(&several)?,
+        };
+        if !printed && session.prints_csv() {
+            let findings: Vec<_> = found.iter().flat_map(findings).collect();
+            session.print_rows(columns::FINDINGS, &findings)?;
+        } else if !printed {
+            for explanation in &found {
+                write_for_people(session, explanation)?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// The findings and the blockers, one per line.
+fn lines(explanation: &Explanation) -> impl Iterator<Item = String> {
+    let blockers = explanation.blockers.iter().map(blocker_words_in_full);
+    let blockers = blockers.map(|words| format!("blocked by {words}"));
+    explanation.lines.iter().cloned().chain(blockers)
+}
+
+/// Returns a row for each finding, blocker and refusal, and for what to do next.
+fn findings(explanation: &Explanation) -> Vec<(Target, String)> {
+    let refusals = explanation
+        .refused
+        .iter()
+        .map(|refusal| refusal.reason.clone());
+    let next = Some(&explanation.next_action).filter(|next| !next.is_empty());
+    let next = next.map(|next| format!("next: {next}"));
+    let all = lines(explanation).chain(refusals).chain(next);
+    all.map(|finding| (explanation.target.clone(), finding))
+        .collect()
+}
+
+fn write_for_people(session: &mut Session<'_>, explanation: &Explanation) -> Result<(), Failure> {
+    session.say(target_in_full(&explanation.target))?;
+    if let Some(deletion) = &explanation.deletion {
+        let id = short_id(&deletion.id);
+        session.say(format!("  deletion {id}: {}", state_words(deletion)))?;
+    }
+    if let Some(step) = &explanation.step {
+        let (id, state) = (step.id, step.state.as_str());
+        let next = step
+            .next_attempt_at
+            .map(|at| format!(", next at {}", time(at)));
+        let attempt = format!("attempt {} of {}", step.attempts, step.max_attempts);
+        session.say(format!(
+            "  step {id} is {state}, {attempt}{}",
+            next.unwrap_or_default()
+        ))?;
+        if let Some(error) = &step.last_error {
+            session.say(format!("  last answer: {}", answer_words(error)))?;
+        }
+    }
+    if let Some(tombstone) = &explanation.tombstone {
+        let since = time_or_empty(tombstone.deleted_at);
+        session.say(format!(
+            "  tombstone: {} since {since}",
+            tombstone.phase.as_str()
+        ))?;
+    }
+    for line in lines(explanation) {
+        session.say(format!("  {line}"))?;
+    }
+    write_refusals(session.out, session.style, &explanation.refused)?;
+    match explanation.next_action.as_str() {
+        "" => Ok(()),
+        next => session.say(format!("Next: {next}")),
+    }
+}

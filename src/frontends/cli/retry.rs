@@ -1,0 +1,92 @@
+//! `gone retry`: retries deletions, steps, or all that do not move.
+
+use clap::Args;
+
+use super::act::Act;
+use super::{Exit, Failure, Session, Verb, wait};
+use crate::control::{Command, NotEligible, Receipt, RetryFilter};
+use crate::domain::model::{KindName, Site};
+
+/// Retry stuck and blocked steps
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  gone retry 9f86d081
+  gone retry 1742                       one step, by its number
+  gone retry --all --type PolicyNotAuthorized --dry-run
+  gone retry --all --kind port --site prod/RegionOne")]
+pub struct Retry {
+    /// Ids of deletions, or their last 8 characters; numbers of steps
+    #[arg(required_unless_present = "all", value_name = "ID")]
+    pub ids: Vec<String>,
+    /// All stuck and blocked steps that the options below match
+    #[arg(long, conflicts_with = "ids")]
+    pub all: bool,
+    /// Only of this kind
+    #[arg(long, requires = "all")]
+    pub kind: Option<String>,
+    /// Only at this site
+    #[arg(long, requires = "all", value_name = "CLOUD/REGION")]
+    pub site: Option<Site>,
+    /// Only after this error type, such as NetworkInUse
+    #[arg(long = "type", requires = "all")]
+    pub error_type: Option<String>,
+    /// Only after this HTTP status
+    #[arg(long, requires = "all")]
+    pub status: Option<u16>,
+    /// Count what can be retried, and do nothing
+    #[arg(long, requires = "all")]
+    pub dry_run: bool,
+}
+
+const RETRY: Act = Act {
+    verb: "retry",
+    on_deletion: |deletion_id| Command::Retry { deletion_id },
+    on_step: Some(|step_id| Command::RetryStep { step_id }),
+    on_site: None,
+    sends: true,
+};
+
+impl Verb for Retry {
+    fn tried(&self) -> String {
+        let what = if self.all { " --all" } else { "" };
+        format!("{}{what}", RETRY.verb)
+    }
+
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        if !self.all {
+            return RETRY.run(session, &self.ids, "").await;
+        }
+        let dry_run = self.dry_run;
+        if !dry_run {
+            session.refuse_if_read_only()?;
+        }
+        let filter = Box::new(RetryFilter {
+            site: self.site,
+            kind: self.kind.as_deref().map(KindName::new),
+            error_type: self.error_type,
+            status: self.status,
+            ..RetryFilter::default()
+        });
+        let command = Command::RetryMatching { filter, dry_run };
+        let retried = session.submit(command, "", Receipt::into_retried).await?;
+        if !session.print_value(&retried)? {
+            let left: u64 = retried.not_eligible.iter().map(|it| it.steps).sum();
+            let moved = match dry_run {
+                true => "nothing done".to_owned(),
+                false => format!("{} retried", retried.moved),
+            };
+            session.say(format!(
+                "{} eligible, {left} not; {moved}",
+                retried.eligible
+            ))?;
+            for NotEligible { reason, steps } in &retried.not_eligible {
+                session.say(format!("  {steps}: {reason}"))?;
+            }
+        }
+        match dry_run {
+            true => Ok(Exit::Done),
+            false => wait::carry_on(session).await,
+        }
+    }
+}
