@@ -31,12 +31,12 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use self::command_line::{Cli, LocalVerb as _, Verb};
+use self::command_line::{Cli, Verb};
 use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::model::Origin;
 use crate::frontends::cli::args::{Format, Global};
-use crate::frontends::cli::output::{Style, Tolerant};
+use crate::frontends::cli::output::{Printer, Style, Tolerant};
 use crate::frontends::cli::{self, Exit, Failure, ReadLine, Session};
 #[cfg(feature = "console")]
 use crate::frontends::console::Keymap;
@@ -92,7 +92,11 @@ fn not_understood(error: &clap::Error) -> Exit {
 
 fn complain(failure: &Failure, style: Style, format: Format) {
     // Standard error is the last place to report; if it is gone too, the exit code remains.
-    let _ = failure.write(&mut io::stderr().lock(), style, format);
+    let _ = failure.write(Printer {
+        out: &mut io::stderr().lock(),
+        style,
+        format,
+    });
 }
 
 /// The mode of this process.
@@ -125,6 +129,31 @@ pub(crate) struct Process<'a> {
     global: &'a Global,
     around: &'a Surroundings,
     style: Style,
+}
+
+impl Process<'_> {
+    /// Writes a result to standard output.
+    fn print<T, E>(
+        &self,
+        write: impl FnOnce(&mut Printer<'_>) -> Result<T, E>,
+    ) -> Result<T, Failure>
+    where
+        Failure: From<E>,
+    {
+        let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
+        let written = write(&mut Printer {
+            out: &mut out,
+            style: self.style,
+            format: self.global.output,
+        })?;
+        out.flush()?;
+        Ok(written)
+    }
+}
+
+/// A verb that needs no engine.
+trait LocalVerb {
+    fn run(self, process: &Process<'_>) -> Result<Exit, Failure>;
 }
 
 /// The paths of this process's state.
@@ -259,8 +288,7 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
     };
     let done = mode(engine, print_config, verb).and_then(|mode| match mode {
         Mode::PrintConfig => {
-            let mut out = Tolerant::new(io::stdout().lock());
-            out.write_all(config::DEFAULTS.as_bytes())?;
+            process.print(|to| to.out.write_all(config::DEFAULTS.as_bytes()))?;
             Ok(Exit::Done)
         }
         Mode::Verb(Verb::Engine(verb)) => client(&process, verb),

@@ -1,8 +1,8 @@
 //! The words of the command line, and what describes them to shells and to `man`. Names here are fixed:
 //! scripts use them.
 //!
-//! A verb without an engine is a struct with its arguments that implements [`LocalVerb`], in a file of `app`,
-//! and a line of the table below; verbs with an engine are in `frontends/cli`.
+//! A verb without an engine is a struct with its arguments that implements `LocalVerb`, in a file of `app`, and
+//! a line of the table below; verbs with an engine are in `frontends/cli`.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,9 @@ use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subc
 use clap_complete::Shell;
 use clap_mangen::Man as Page;
 
-use super::{Process, examine, notify, practice, replay, upkeep};
+use super::{LocalVerb, Process, examine, notify, practice, replay, upkeep};
 use crate::domain::text::did_you_mean;
 use crate::frontends::cli::args::Global;
-use crate::frontends::cli::output::Tolerant;
 use crate::frontends::cli::{EngineVerb, Exit, Failure};
 
 /// Deletes cloud resources, and keeps at it until they are gone.
@@ -70,11 +69,6 @@ pub enum Verb {
     Engine(EngineVerb),
     #[command(flatten)]
     Local(Local),
-}
-
-/// A verb that needs no engine.
-pub(super) trait LocalVerb {
-    fn run(self, process: &Process<'_>) -> Result<Exit, Failure>;
 }
 
 macro_rules! local_verbs {
@@ -163,19 +157,16 @@ pub struct Man {
 }
 
 impl LocalVerb for Completions {
-    fn run(self, _: &Process<'_>) -> Result<Exit, Failure> {
-        completions(self.shell, &mut Tolerant::new(io::stdout().lock()))?;
+    fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
+        process.print(|to| completions(self.shell, to.out))?;
         Ok(Exit::Done)
     }
 }
 
 impl LocalVerb for Man {
-    fn run(self, _: &Process<'_>) -> Result<Exit, Failure> {
+    fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
         match self.out {
-            None => man(
-                self.verb.as_deref(),
-                &mut Tolerant::new(io::stdout().lock()),
-            )?,
+            None => process.print(|to| man(self.verb.as_deref(), to.out))?,
             Some(folder) => write_manual(&folder).map_err(|error| {
                 let tried = format!("write the manual into {}", folder.display());
                 let advice = "Name a folder that is there and writable.";
@@ -190,7 +181,7 @@ impl LocalVerb for Man {
 ///
 /// # Errors
 /// The reader is gone.
-pub fn completions(shell: Shell, out: &mut impl Write) -> io::Result<()> {
+pub fn completions(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command(), "gone", &mut script);
     out.write_all(&script)
@@ -200,7 +191,7 @@ pub fn completions(shell: Shell, out: &mut impl Write) -> io::Result<()> {
 ///
 /// # Errors
 /// There is no such verb, or the reader is gone.
-pub fn man(verb: Option<&str>, out: &mut impl Write) -> Result<(), Failure> {
+pub fn man(verb: Option<&str>, out: &mut dyn Write) -> Result<(), Failure> {
     let pages = pages();
     let name = verb.map_or("gone".to_owned(), |verb| format!("gone-{verb}"));
     let Some((_, page)) = pages.iter().find(|(known, _)| *known == name) else {
@@ -215,7 +206,9 @@ pub fn man(verb: Option<&str>, out: &mut impl Write) -> Result<(), Failure> {
             "`gone --help` lists them.",
         ));
     };
-    Ok(page.render(out)?)
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    Ok(out.write_all(&text)?)
 }
 
 /// Writes all pages into an existing folder, each to its own file: `gone.1`, `gone-plan.1`, ….

@@ -1,21 +1,20 @@
 //! `gone doctor` and `gone check kinds`: gathers the facts.
 
-use std::io::{self, BufWriter, Write as _};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
 use super::clouds::{NamedSite, chosen_sites, connect, environment, named_sites};
-use super::command_line::LocalVerb;
-use super::{Places, Process, embedded, peers, places, read_settings, runtime};
+use super::{LocalVerb, Places, Process, embedded, peers, places, read_settings, runtime};
 use crate::cloud::openstack;
 use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::check;
 use crate::domain::model::{ErrorClass, Site};
 use crate::frontends::cli::args::Global;
-use crate::frontends::cli::output::{Style, Tolerant};
+use crate::frontends::cli::output::Style;
 use crate::frontends::cli::{self, Exit, Failure};
 use crate::frontends::offline::doctor;
 use crate::frontends::{gate, notify};
@@ -104,24 +103,16 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
     facts.warnings.extend(gate_warnings(&settings));
     cloud_facts(global, around, &settings, &mut facts).await?;
     let checks = doctor::examine(&facts);
-    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
     let next = "Next: `gone` opens the console; `gone plan` shows what a deletion does.";
-    let exit = cli::doctor::report(&mut out, style, global.output, &checks, next)?;
-    out.flush()?;
-    Ok(exit)
+    process.print(|to| cli::doctor::report(to, &checks, next))
 }
 
 /// Checks the kinds only: asks no cloud, and reads neither settings nor ledger.
 fn check_kinds(process: &Process<'_>) -> Result<Exit, Failure> {
-    let format = process.global.output;
-    cli::no_drawing(format)?;
+    cli::no_drawing(process.global.output)?;
     let kinds = embedded::kinds(process.around)?;
-    let findings = check::check(&kinds);
-    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
-    let count = kinds.iter().count();
-    let exit = cli::check::report(&mut out, process.style, format, count, &findings)?;
-    out.flush()?;
-    Ok(exit)
+    let (count, findings) = (kinds.iter().count(), check::check(&kinds));
+    process.print(|to| cli::check::report(to, count, &findings))
 }
 
 async fn cloud_facts(

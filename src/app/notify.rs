@@ -1,14 +1,11 @@
 //! Notifying people: beside an engine that stays, and once as a test.
 
-use std::io::{self, BufWriter, Write as _};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::command_line::LocalVerb;
-use super::{Process, runtime, settings};
+use super::{LocalVerb, Process, runtime, settings};
 use crate::control::Control;
-use crate::frontends::cli::output::Tolerant;
 use crate::frontends::cli::{self, Exit, Failure};
 use crate::frontends::notify::{self, DeliveryErrorKind, Notifier, StartError, Tried};
 use crate::frontends::offline::doctor;
@@ -71,17 +68,8 @@ async fn test(process: &Process<'_>) -> Result<Exit, Failure> {
         ));
     }
     let checks: Vec<doctor::Check> = tried.iter().map(check).collect();
-    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
     let next = "Each took it; look where it arrived.";
-    let exit = cli::doctor::report(
-        &mut out,
-        process.style,
-        process.global.output,
-        &checks,
-        next,
-    )?;
-    out.flush()?;
-    Ok(exit)
+    process.print(|to| cli::doctor::report(to, &checks, next))
 }
 
 fn check(tried: &Tried) -> doctor::Check {

@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{ArgAction, Args};
 
-use super::command_line::LocalVerb;
-use super::{Process, ToldToEnd, embedded, log_to_stderr, runtime};
+use super::{LocalVerb, Process, ToldToEnd, embedded, log_to_stderr, runtime};
 use crate::frontends::cli::output::Tolerant;
 use crate::frontends::cli::{Exit, Failure};
 use crate::sandbox::{self, WorldOptions};

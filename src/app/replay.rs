@@ -12,10 +12,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::clouds::connect;
-use super::command_line::LocalVerb;
 use super::embedded::kinds;
 use super::ledger::ledger_failure;
-use super::{Process, ToldToEnd, console, log_to_stderr, read_line, runtime, settings};
+use super::{LocalVerb, Process, ToldToEnd, console, log_to_stderr, read_line, runtime, settings};
 use crate::control::Control;
 use crate::domain::model::Origin;
 use crate::domain::moment;

@@ -1,16 +1,15 @@
 //! `gone ledger` and `gone audit`: work on a ledger, beside a running engine or without one.
 
-use std::io::{self, BufWriter, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::command_line::LocalVerb;
 use super::ledger::ledger_failure;
-use super::{Places, Process, client, places, settings};
+use super::{LocalVerb, Places, Process, client, places, settings};
 use crate::domain::model::Origin;
 use crate::frontends::cli::args::Why;
-use crate::frontends::cli::output::{Tolerant, write_json};
+use crate::frontends::cli::output::Printer;
 use crate::frontends::cli::{self, Exit, Failure, Prune, doctor};
 use crate::frontends::offline::ledger;
 use crate::ledger::sqlite::{Options, Store, upkeep};
@@ -94,9 +93,10 @@ impl LocalVerb for Ledger {
             LedgerWork::Backup { to } => backup(process, &to),
             LedgerWork::Export => {
                 let path = found(process)?.ledger;
-                let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
-                upkeep::export(&path, &mut out).map_err(|error| ledger_failure(&error))?;
-                out.flush()?;
+                process.print(|to| {
+                    let written = upkeep::export(&path, &mut to.out);
+                    written.map_err(|error| ledger_failure(&error))
+                })?;
                 Ok(Exit::Done)
             }
         }
@@ -104,23 +104,11 @@ impl LocalVerb for Ledger {
 }
 
 fn check(process: &Process<'_>) -> Result<Exit, Failure> {
-    let Places {
-        ledger: path,
-        seal_keys,
-        ..
-    } = found(process)?;
-    let checks = ledger::check(&path, &seal_keys).map_err(|error| ledger_failure(&error))?;
+    let places = found(process)?;
+    let path = places.ledger;
+    let checks = ledger::check(&path, &places.seal_keys).map_err(|error| ledger_failure(&error))?;
     let well = format!("{} is whole, and every rule holds.", path.display());
-    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
-    let exit = doctor::report(
-        &mut out,
-        process.style,
-        process.global.output,
-        &checks,
-        &well,
-    )?;
-    out.flush()?;
-    Ok(exit)
+    process.print(|to| doctor::report(to, &checks, &well))
 }
 
 fn backup(process: &Process<'_>, to: &Path) -> Result<Exit, Failure> {
@@ -130,11 +118,14 @@ fn backup(process: &Process<'_>, to: &Path) -> Result<Exit, Failure> {
         let advice = "Name a new file in a folder that is writable.";
         Failure::usage(tried, error.to_string(), advice)
     })?;
-    let mut out = Tolerant::new(io::stdout());
-    match process.global.output.is_table() {
-        true => writeln!(out, "copied {bytes} bytes to {}", to.display())?,
-        false => writeln!(out, "{}", serde_json::json!({ "file": to, "bytes": bytes }))?,
-    }
+    process.print(|out| match out.format.is_table() {
+        true => out.say(format!("copied {bytes} bytes to {}", to.display())),
+        false => writeln!(
+            out.out,
+            "{}",
+            serde_json::json!({ "file": to, "bytes": bytes })
+        ),
+    })?;
     Ok(Exit::Done)
 }
 
@@ -156,53 +147,51 @@ const AUDIT_ROWS: usize = 1_000;
 impl LocalVerb for Audit {
     /// Also beside a running engine, except for `seal`.
     fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
-        let (style, format) = (process.style, process.global.output);
-        cli::no_drawing(format)?;
+        cli::no_drawing(process.global.output)?;
         let places = found(process)?;
+        process.print(|to| self.write(to, &places, process.around))
+    }
+}
+
+impl Audit {
+    fn write(
+        self,
+        to: &mut Printer<'_>,
+        places: &Places,
+        around: &Surroundings,
+    ) -> Result<Exit, Failure> {
         let path = places.ledger.as_path();
-        let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
-        let exit = match self.work {
+        let verified = match self.work {
             AuditWork::List { last } => {
                 let mut rows = Vec::new();
                 let latest = upkeep::audit_length(path).map_err(|error| ledger_failure(&error))?;
                 let first = latest.saturating_sub(i64::try_from(last).unwrap_or(i64::MAX));
-                each_row(path, first, |row| rows.push(row.clone()))?;
-                cli::audit::list(&mut out, style, format, &values(&rows)?)?;
-                Exit::Done
+                each_row(path, first, |row| {
+                    rows.push(serde_json::to_value(row)?);
+                    Ok(())
+                })?;
+                cli::audit::list(to, &rows)?;
+                return Ok(Exit::Done);
             }
             AuditWork::Export => {
-                let mut written = Ok(());
-                each_row(path, 0, |row| {
-                    if written.is_ok() {
-                        written = write_json(&mut out, style, row, false);
-                    }
-                })?;
-                written?;
-                Exit::Done
+                each_row(path, 0, |row| to.json(row, false))?;
+                return Ok(Exit::Done);
             }
-            AuditWork::Verify { head } => {
-                let verified = verify(&places, head.as_deref())?;
-                cli::audit::verified(&mut out, style, format, path, &verified)?
-            }
+            AuditWork::Verify { head } => verify(places, head.as_deref())?,
             AuditWork::Seal(why) => {
-                let head = seal(&places, process.around, &why.reason)?;
-                let verified = Ok((head.length, head.to_string()));
-                cli::audit::verified(&mut out, style, format, path, &verified)?
+                let head = seal(places, around, &why.reason)?;
+                Ok((head.length, head.to_string()))
             }
         };
-        out.flush()?;
-        Ok(exit)
+        Ok(cli::audit::verified(to, path, &verified)?)
     }
 }
 
-fn values(rows: &[AuditRow]) -> Result<Vec<serde_json::Value>, Failure> {
-    let values = rows.iter().map(serde_json::to_value);
-    let values: Result<_, serde_json::Error> = values.collect();
-    values.map_err(|error| Failure::from(io::Error::from(error)))
-}
-
-fn each_row(path: &Path, after: i64, mut take: impl FnMut(&AuditRow)) -> Result<(), Failure> {
-    let mut after = after;
+fn each_row(
+    path: &Path,
+    mut after: i64,
+    mut take: impl FnMut(&AuditRow) -> io::Result<()>,
+) -> Result<(), Failure> {
     loop {
         let rows = upkeep::audit(path, after, AUDIT_ROWS);
         let rows = rows.map_err(|error| ledger_failure(&error))?;
@@ -210,7 +199,7 @@ fn each_row(path: &Path, after: i64, mut take: impl FnMut(&AuditRow)) -> Result<
             return Ok(());
         };
         after = last.seq;
-        rows.iter().for_each(&mut take);
+        rows.iter().try_for_each(&mut take)?;
     }
 }
 

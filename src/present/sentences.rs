@@ -76,6 +76,12 @@ pub fn target_in_full(target: &Target) -> String {
     format!("{kind} {} ({id}@{site})", target.name)
 }
 
+/// All targets, each as [`target_in_full`].
+pub fn targets_in_full(targets: &[Target]) -> String {
+    let targets: Vec<String> = targets.iter().map(target_in_full).collect();
+    targets.join("; ")
+}
+
 /// `409 NetworkInUse: … (req-1)`, as the cloud said it.
 pub fn answer_words(error: &StepError) -> String {
     let status = error.status.map(|status| status.to_string());

@@ -8,7 +8,7 @@ use gone::domain::kinds::Source;
 use gone::frontends::cli::Exit;
 use gone::frontends::cli::args::Format;
 use gone::frontends::cli::check::report;
-use gone::frontends::cli::output::Style;
+use gone::frontends::cli::output::{Printer, Style};
 
 const BILLING: &str = r#"
 service = "billing"
@@ -42,7 +42,12 @@ fn shown(text: &str, format: Format, ascii: bool) -> (Exit, String) {
     };
     let mut out = Vec::new();
     let count = kinds.iter().count();
-    let exit = report(&mut out, style, format, count, &check(&kinds)).unwrap();
+    let mut to = Printer {
+        out: &mut out,
+        style,
+        format,
+    };
+    let exit = report(&mut to, count, &check(&kinds)).unwrap();
     (exit, String::from_utf8(out).unwrap())
 }
 

@@ -7,7 +7,7 @@ use gone::domain::attention::{Cause, CauseGroup};
 use gone::domain::model::*;
 use gone::frontends::cli::Exit;
 use gone::frontends::cli::args::Format;
-use gone::frontends::cli::output::{Sheet, Style, Tolerant, write_rows};
+use gone::frontends::cli::output::{Printer, Sheet, Style, Tolerant};
 use gone::frontends::cli::plan_view::{in_order, write_plan};
 use gone::frontends::cli::tree::{nest, write_tree};
 use serde_json::{Value, json};
@@ -16,10 +16,18 @@ use crate::fake::*;
 
 const HOSTILE: &str = "a\u{1b}]2;x\u{7}\u{9b}31m\u{202e}\u{200b}b\r\n";
 
-fn rows(format: Format, style: Style, sheet: &Sheet, values: &[Value]) -> String {
+fn printed(format: Format, style: Style, print: impl FnOnce(&mut Printer<'_>)) -> String {
     let mut out = Vec::new();
-    write_rows(&mut out, style, format, sheet, values).unwrap();
+    print(&mut Printer {
+        out: &mut out,
+        style,
+        format,
+    });
     String::from_utf8(out).unwrap()
+}
+
+fn rows(format: Format, style: Style, sheet: &Sheet, values: &[Value]) -> String {
+    printed(format, style, |to| to.rows(sheet, values).unwrap())
 }
 
 fn assert_inert(text: &str) {
@@ -488,13 +496,13 @@ fn network_steps() -> Vec<Step> {
 #[test]
 fn a_tree_puts_each_step_once_and_folds_what_is_alike() {
     let steps = network_steps();
-    let mut out = Vec::new();
     let style = Style {
         ascii: true,
         ..Style::default()
     };
-    write_tree(&mut out, style, &nest(&steps)).unwrap();
-    let text = String::from_utf8(out).unwrap();
+    let text = printed(Format::Table, style, |to| {
+        write_tree(to, &nest(&steps)).unwrap();
+    });
     assert_eq!(
         text,
         "delete network network1 (network-1) [waiting]\n\
@@ -618,11 +626,11 @@ async fn a_retry_takes_step_numbers_and_goes_on_after_a_wrong_id() {
 }
 
 fn drawn(format: Format) -> String {
-    let mut out = Vec::new();
     let mut plan = plan();
     plan.steps[2].name = "say \"hi\" \\ <b>#1".into();
-    write_plan(&mut out, Style::default(), format, &plan).unwrap();
-    String::from_utf8(out).unwrap()
+    printed(format, Style::default(), |to| {
+        write_plan(to, &plan).unwrap()
+    })
 }
 
 #[test]
@@ -675,13 +683,13 @@ fn a_plan_is_drawn_with_what_goes_first_before_what_waits() {
 
 #[test]
 fn many_refusals_are_counted_and_not_all_written() {
-    let mut out = Vec::new();
     let plan = Plan {
         refused: vec![refusal(); 10_000],
         ..plan()
     };
-    write_plan(&mut out, Style::default(), Format::Table, &plan).unwrap();
-    let text = String::from_utf8(out).unwrap();
+    let text = printed(Format::Table, Style::default(), |to| {
+        write_plan(to, &plan).unwrap();
+    });
     assert_eq!(text.matches("blocked by").count(), 10);
     assert!(text.contains("and 9990 more"), "{text}");
 }
@@ -865,8 +873,9 @@ fn g11_a_tree_shows_what_other_deployments_hold() {
         at: start(),
     });
     let steps = [held, step(2, "record", StepState::Gone, &[])];
-    let mut out = Vec::new();
-    write_tree(&mut out, Style::default(), &nest(&steps)).unwrap();
+    let text = printed(Format::Table, Style::default(), |to| {
+        write_tree(to, &nest(&steps)).unwrap();
+    });
     let expected = "\
 delete zone zone1 (zone-1) [blocked] waits for the clearance of d0-1, d0-2
 └─ delete record record2 (record-2) [gone]
@@ -874,5 +883,5 @@ delete zone zone1 (zone-1) [blocked] waits for the clearance of d0-1, d0-2
 ◂─ blocked by c c1 at d0-1 (goes too)
    ◂─ blocked by d d1 at d0-3 (not being deleted)
 ";
-    assert_eq!(String::from_utf8(out).unwrap(), expected);
+    assert_eq!(text, expected);
 }

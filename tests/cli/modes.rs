@@ -9,7 +9,7 @@ use gone::app::{EngineSource, Mode, Places, mode, places, way};
 use gone::domain::mapping::{CopiedBy, Mapping};
 use gone::domain::model::{ErrorClass, Site};
 use gone::frontends::cli::args::{Format, Global};
-use gone::frontends::cli::output::Style;
+use gone::frontends::cli::output::{Printer, Style};
 use gone::frontends::cli::wait::Wait;
 use gone::frontends::cli::{EngineVerb, Exit, doctor as view};
 use gone::frontends::offline::doctor::{
@@ -383,8 +383,12 @@ fn doctor_is_shown_with_the_next_step() {
     let show = |facts: &Facts, format| {
         let mut out = Vec::new();
         let checks = examine(facts);
-        let exit =
-            view::report(&mut out, Style::default(), format, &checks, "Next: `gone`").unwrap();
+        let mut to = Printer {
+            out: &mut out,
+            style: Style::default(),
+            format,
+        };
+        let exit = view::report(&mut to, &checks, "Next: `gone`").unwrap();
         (exit, String::from_utf8(out).unwrap())
     };
     let (exit, text) = show(&well(), Format::Table);

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::args::Why;
-use super::output::{Column, columns};
+use super::output::columns;
 use super::{Exit, Failure, Session, Verb, wait};
 use crate::control::{Command, Receipt};
 use crate::domain::ladder::PurgeScope;
@@ -130,7 +130,7 @@ struct Done {
 }
 
 columns! {
-    DONE: Done, |row, list|
+    DONE: Done, |row|
     "ID" 9 => if row.id.contains('/') { row.id.as_str() } else { short_id(&row.id) };
     "DID" 8 => row.did;
     "STEPS MOVED" 7 => row.moved;

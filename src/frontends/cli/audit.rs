@@ -1,18 +1,17 @@
 //! Shows the results of `gone audit`: who did what, when and why, and whether the audit is complete and
 //! unchanged.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::args::Format;
 use super::exit::Exit;
-use super::output::{Column, ListContext, Sheet, Style, columns, say, write_rows, write_value};
+use super::output::{Printer, Sheet, columns};
 
 columns! {
     /// Rows in the engine's form (`seq, at, actor, action, target, reason, detail, hash`).
-    ROWS: Value, |row, list|
+    ROWS: Value, |row|
     "SEQ" 8 => row["seq"];
     "AT" 9 => text(&row["at"]).split('.').next().unwrap_or_default().replace('T', " ");
     "WHO" 9 => text(&row["actor"]["name"]);
@@ -28,9 +27,8 @@ fn text(value: &Value) -> &str {
 
 /// # Errors
 /// The output cannot be written.
-pub fn list(out: &mut dyn Write, style: Style, format: Format, rows: &[Value]) -> io::Result<()> {
-    let sheet = Sheet::of(ROWS, rows, &ListContext::default());
-    write_rows(out, style, format, &sheet, rows)
+pub fn list(out: &mut Printer<'_>, rows: &[Value]) -> io::Result<()> {
+    out.rows(&Sheet::of(ROWS, rows), rows)
 }
 
 /// Writes the number of rows and the last hash, or what is wrong with the audit.
@@ -38,9 +36,7 @@ pub fn list(out: &mut dyn Write, style: Style, format: Format, rows: &[Value]) -
 /// # Errors
 /// The output cannot be written.
 pub fn verified(
-    out: &mut dyn Write,
-    style: Style,
-    format: Format,
+    out: &mut Printer<'_>,
     ledger: &Path,
     found: &Result<(i64, String), String>,
 ) -> io::Result<Exit> {
@@ -48,26 +44,21 @@ pub fn verified(
         Ok((length, head)) => serde_json::json!({ "whole": true, "rows": length, "head": head }),
         Err(why) => serde_json::json!({ "whole": false, "why": why }),
     };
-    let is_written = write_value(out, style, format, &value)?;
+    let is_written = out.value(&value)?;
     let ledger = ledger.display();
     match found {
-        Ok((length, head)) if !is_written => {
-            let line = format!("The audit of {ledger} is whole: {length} rows, head {head}");
-            say(out, style, line)?;
+        _ if is_written => {}
+        Ok((length, head)) => {
+            out.say(format!(
+                "The audit of {ledger} is whole: {length} rows, head {head}"
+            ))?;
         }
-        Err(why) if !is_written => {
-            say(
-                out,
-                style,
-                format!("The audit of {ledger} is not what was written: {why}."),
-            )?;
-            say(
-                out,
-                style,
-                "Stop the engine, keep this file, and compare it with a backup.",
-            )?;
+        Err(why) => {
+            out.say(format!(
+                "The audit of {ledger} is not what was written: {why}."
+            ))?;
+            out.say("Stop the engine, keep this file, and compare it with a backup.")?;
         }
-        _ => {}
     }
     Ok(found.as_ref().map_or(Exit::Internal, |_| Exit::Done))
 }

@@ -1,23 +1,22 @@
 //! Shows the result of `gone check kinds`: each finding with a drawing of its example.
 
-use std::io::{self, Write};
+use std::io;
 
-use super::args::Format;
 use super::exit::Exit;
-use super::output::{Column, ListContext, Sheet, Style, columns, say, write_rows, write_table};
+use super::output::{Printer, Sheet, Style, columns};
 use crate::domain::check::{Edge, Example, Fate, Finding, Severity};
 use crate::present::count;
 
 columns! {
     /// For people, who also see a drawing of each example.
-    BRIEF: Finding, |row, list|
+    BRIEF: Finding, |row|
     "STATE" 9 => row.severity.as_str();
     "FINDING" 9 => row.category.as_str();
     "KINDS" 9 => kinds_of(row);
 }
 
 columns! {
-    FULL: Finding, |row, list|
+    FULL: Finding, |row|
     "SEVERITY" 9 => row.severity.as_str();
     "FINDING" 9 => row.category.as_str();
     "KINDS" 9 => kinds_of(row);
@@ -30,19 +29,10 @@ columns! {
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn report(
-    out: &mut dyn Write,
-    style: Style,
-    format: Format,
-    kinds: usize,
-    findings: &[Finding],
-) -> io::Result<Exit> {
-    match format.is_table() {
-        true => write_for_people(out, style, kinds, findings)?,
-        false => {
-            let sheet = Sheet::of(FULL, findings, &ListContext::default());
-            write_rows(out, style, format, &sheet, findings)?;
-        }
+pub fn report(out: &mut Printer<'_>, kinds: usize, findings: &[Finding]) -> io::Result<Exit> {
+    match out.format.is_table() {
+        true => write_for_people(out, kinds, findings)?,
+        false => out.rows(&Sheet::of(FULL, findings), findings)?,
     }
     Ok(match number_of(findings, Severity::Error) {
         0 => Exit::Done,
@@ -66,34 +56,24 @@ fn references_of(finding: &Finding) -> String {
     references.collect::<Vec<_>>().join(", ")
 }
 
-fn write_for_people(
-    out: &mut dyn Write,
-    style: Style,
-    kinds: usize,
-    findings: &[Finding],
-) -> io::Result<()> {
+fn write_for_people(out: &mut Printer<'_>, kinds: usize, findings: &[Finding]) -> io::Result<()> {
     if !findings.is_empty() {
-        write_table(
-            out,
-            style,
-            &Sheet::of(BRIEF, findings, &ListContext::default()),
-        )?;
-        writeln!(out)?;
+        out.table(&Sheet::of(BRIEF, findings))?;
+        out.say("")?;
     }
     for finding in findings {
         let (severity, category) = (finding.severity.as_str(), finding.category.as_str());
-        say(
-            out,
-            style,
-            format!("{severity} {category}: {}", finding.happens),
-        )?;
-        write!(out, "\n{}\n", drawing(&finding.example, style))?;
-        say(out, style, format!("  {}", finding.fix))?;
-        writeln!(out)?;
+        out.say(format!("{severity} {category}: {}", finding.happens))?;
+        write!(out.out, "\n{}\n", drawing(&finding.example, out.style))?;
+        out.say(format!("  {}", finding.fix))?;
+        out.say("")?;
     }
     let errors = count(number_of(findings, Severity::Error), "error");
     let notes = count(number_of(findings, Severity::Note), "note");
-    writeln!(out, "{} checked: {errors}, {notes}.", count(kinds, "kind"))
+    out.say(format!(
+        "{} checked: {errors}, {notes}.",
+        count(kinds, "kind")
+    ))
 }
 
 /// Draws an example: each resource is below the one that it refers to.
@@ -105,7 +85,7 @@ fn write_for_people(
 ///        ▲ invoice: block
 ///     payment    stays
 /// ```
-pub fn drawing(example: &Example, style: Style) -> String {
+fn drawing(example: &Example, style: Style) -> String {
     let arrow = if style.ascii { '^' } else { '▲' };
     let width = example.resources.iter().map(|it| it.name.len());
     let width = width.max().unwrap_or_default();

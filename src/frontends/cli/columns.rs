@@ -1,11 +1,11 @@
-//! The columns of every list: a heading, a weight (see [`Column`]), and the text that a row shows below it.
+//! The columns of every list: a heading, a weight (see [`super::output::Column`]), and the text that a row shows below it.
 //! They are data: a new column is one line.
 
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 
-use super::output::{Column, Sheet, columns};
+use super::output::{Sheet, columns};
 use crate::control::{DeploymentStatus, GateStatus, KindInfo, SiteProgress, SiteStatus};
 use crate::domain::attention::{self, CauseGroup};
 use crate::domain::duration::rough;
@@ -13,26 +13,27 @@ use crate::domain::kinds::lookup;
 use crate::domain::model::{
     Deletion, Orphan, Resource, Step, StepState, Target, Tombstone, short_id,
 };
-use crate::present::{answer_words, blocked_by_words, target_in_full, time};
+use crate::present::{answer_words, blocked_by_words, targets_in_full, time};
 
 columns! {
-    pub(super) DELETIONS: Deletion, |row, list|
-    "ID" 9 => suffix(&row.id, list.id_length);
-    "STATE" 9 => row.state.as_str();
-    "TARGETS" 8 => joined(row.targets.iter().map(target_in_full));
-    "GONE" 7 => row.counts.gone;
-    "TOTAL" 7 => row.counts.total;
-    "BLOCKED" 6 => row.counts.blocked;
-    "STUCK" 6 => row.counts.stuck;
-    "BY" 4 => row.requested_by.name;
-    "REQUESTED" 3 => time(row.requested_at);
-    "NOTE" 5 => row.note;
+    /// Each with the number of last characters that tell the ids of the list apart.
+    pub(super) DELETIONS: (Deletion, usize), |row|
+    "ID" 9 => suffix(&row.0.id, row.1);
+    "STATE" 9 => row.0.state.as_str();
+    "TARGETS" 8 => targets_in_full(&row.0.targets);
+    "GONE" 7 => row.0.counts.gone;
+    "TOTAL" 7 => row.0.counts.total;
+    "BLOCKED" 6 => row.0.counts.blocked;
+    "STUCK" 6 => row.0.counts.stuck;
+    "BY" 4 => row.0.requested_by.name;
+    "REQUESTED" 3 => time(row.0.requested_at);
+    "NOTE" 5 => row.0.note;
 }
 
 columns! {
     /// Steps that wait for a person or for their next attempt. A refusal has no step and no attempts: its
     /// deletion is retried.
-    pub(super) WAITING_STEPS: Step, |row, list|
+    pub(super) WAITING_STEPS: Step, |row|
     "STEP" 9 => if_step(row, row.id.to_string());
     "DELETION" 9 => short_id(&row.deletion_id);
     "STATE" 9 => match row.id {
@@ -55,7 +56,7 @@ columns! {
 
 columns! {
     /// The result for each resource of a deletion.
-    pub(super) RESULTS: Step, |row, list|
+    pub(super) RESULTS: Step, |row|
     "STATE" 9 => row.state.as_str();
     "ACTION" 5 => row.action.as_str();
     "KIND" 8 => row.resource.key.kind;
@@ -67,7 +68,7 @@ columns! {
 }
 
 columns! {
-    pub(super) TOMBSTONES: Tombstone, |row, list|
+    pub(super) TOMBSTONES: Tombstone, |row|
     "RECORD" 1 => row.record_id;
     "STATE" 9 => row.phase.as_str();
     "KIND" 9 => row.key.kind;
@@ -81,7 +82,7 @@ columns! {
 }
 
 columns! {
-    pub(super) PROGRESS: SiteProgress, |row, list|
+    pub(super) PROGRESS: SiteProgress, |row|
     "SITE" 9 => row.site;
     "GONE" 9 => row.counts.gone;
     "RUNNING" 7 => row.counts.running + row.counts.verifying;
@@ -94,7 +95,7 @@ columns! {
 
 columns! {
     /// The resources that abandoned steps left behind.
-    pub(super) ORPHANS: Orphan, |row, list|
+    pub(super) ORPHANS: Orphan, |row|
     "THERE" 9 => row.there.as_str();
     "KIND" 9 => row.resource.key.kind;
     "NAME" 8 => row.resource.name;
@@ -109,7 +110,7 @@ columns! {
 
 columns! {
     /// Steps and refused deletions that need a person, by their cause.
-    pub(super) CAUSES: CauseGroup, |row, list|
+    pub(super) CAUSES: CauseGroup, |row|
     "STATE" 9 => row.cause.state.as_str();
     "STEPS" 9 => row.steps;
     "KIND" 9 => row.cause.kind;
@@ -121,7 +122,7 @@ columns! {
 }
 
 columns! {
-    pub(super) GATES: GateStatus, |row, list|
+    pub(super) GATES: GateStatus, |row|
     "GATE" 9 => row.listen;
     "FOR" 5 => row.source;
     "SERVICE" 8 => row.service;
@@ -135,33 +136,34 @@ columns! {
 }
 
 columns! {
-    /// Whether this deployment and each other one watch each other, and how many steps wait for its clearance.
-    pub(super) DEPLOYMENTS: DeploymentStatus, |row, list|
-    "NAME" 9 => row.name.clone().unwrap_or_default();
-    "SERVICE/REGION" 9 => row.place();
-    "WE WATCH" 6 => match &row.watch {
+    /// Whether this deployment and each other one watch each other, at this time, and how many steps wait for its
+    /// clearance.
+    pub(super) DEPLOYMENTS: (DeploymentStatus, DateTime<Utc>), |row|
+    "NAME" 9 => row.0.name.clone().unwrap_or_default();
+    "SERVICE/REGION" 9 => row.0.place();
+    "WE WATCH" 6 => match &row.0.watch {
         None => "no".to_owned(),
         Some(watch) => {
             let word = if watch.fresh { "yes" } else { "stale" };
-            let heard = watch.heard_at.map(|at| format!("heard {}", ago(at, list.now)));
+            let heard = watch.heard_at.map(|at| format!("heard {}", ago(at, row.1)));
             format!("{word}, {}", heard.as_deref().unwrap_or("not heard"))
         }
     };
-    "IT WATCHES" 6 => match &row.importer {
+    "IT WATCHES" 6 => match &row.0.importer {
         None => "no".to_owned(),
         Some(importer) => {
             let since = importer.since.map(|at| format!("since {}, ", time(at)));
-            let seen = importer.seen_at.map(|at| format!("seen {}", ago(at, list.now)));
+            let seen = importer.seen_at.map(|at| format!("seen {}", ago(at, row.1)));
             let seen = seen.as_deref().unwrap_or("not seen");
             format!("{}{seen}, lag {}", since.unwrap_or_default(), importer.lag)
         }
     };
-    "CLEARANCES" 8 => or_empty(row.importer.as_ref().map(|importer| importer.awaited));
-    "REASON" 7 => row.reasons().join("; ");
+    "CLEARANCES" 8 => or_empty(row.0.importer.as_ref().map(|importer| importer.awaited));
+    "REASON" 7 => row.0.reasons().join("; ");
 }
 
 columns! {
-    pub(super) SITES: SiteStatus, |row, list|
+    pub(super) SITES: SiteStatus, |row|
     "SITE" 9 => row.site;
     "STATE" 9 => row.state.as_str();
     "LATENCY MS" 5 => or_empty(row.latency_ms);
@@ -175,7 +177,7 @@ columns! {
 
 columns! {
     /// A finding about why a resource is not deleted.
-    pub(super) FINDINGS: (Target, String), |row, list|
+    pub(super) FINDINGS: (Target, String), |row|
     "KIND" 9 => row.0.key.kind;
     "NAME" 9 => row.0.name;
     "ID" 9 => row.0.key.id;
@@ -202,10 +204,6 @@ pub(super) fn resources(kind: Option<&KindInfo>, rows: &[Resource]) -> Sheet {
         sheet.push(head.into_iter().chain(cells).chain(tail));
     }
     sheet
-}
-
-fn joined(texts: impl Iterator<Item = String>) -> String {
-    texts.collect::<Vec<_>>().join("; ")
 }
 
 pub(super) fn or_empty(value: Option<impl ToString>) -> String {

@@ -13,7 +13,7 @@ use super::{Exit, Failure, Session, Verb, columns, plan_file};
 use crate::control::{Accepted, Command, Receipt};
 use crate::domain::model::{Deletion, DeletionState, Plan, Step, short_id};
 use crate::domain::text;
-use crate::present::{count, state_words, target_in_full};
+use crate::present::{count, state_words, targets_in_full};
 
 /// Delete resources, and keep at it until they are gone
 #[derive(Clone, Debug, Args)]
@@ -161,7 +161,9 @@ impl Delete {
 /// plan's short id, since none of their names represents all.
 async fn confirm(session: &mut Session<'_>, plan: &Plan) -> Result<(), Failure> {
     // The question goes to standard error: standard output carries the result.
-    write_plan(session.err, session.style, Format::Table, plan)?;
+    let mut err = session.errors();
+    err.format = Format::Table;
+    write_plan(&mut err, plan)?;
     if !plan.refused.is_empty() {
         return Err(Failure::refused(
             "the plan is refused, see above",
@@ -217,13 +219,12 @@ fn print(
         session.print_rows(columns::RESULTS, steps)?;
         session.say("")?;
     }
-    let targets: Vec<String> = deletion.targets.iter().map(target_in_full).collect();
     let known = if existing {
         " (was deleting already)"
     } else {
         ""
     };
-    let (id, targets) = (short_id(&deletion.id), targets.join(", "));
+    let (id, targets) = (short_id(&deletion.id), targets_in_full(&deletion.targets));
     session.say(format!(
         "Deletion {id} of {targets}{known}: {}",
         state_words(deletion)
@@ -231,11 +232,7 @@ fn print(
     if !deletion.note.is_empty() {
         session.say(&deletion.note)?;
     }
-    Ok(write_refusals(
-        session.out,
-        session.style,
-        &deletion.refused,
-    )?)
+    Ok(write_refusals(&mut session.result(), &deletion.refused)?)
 }
 
 /// After a wait that did not end with everything gone, tells the state, and what to do.

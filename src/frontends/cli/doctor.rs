@@ -1,14 +1,13 @@
 //! Shows the results of `gone doctor`, `gone ledger check` and `gone notify test`.
 
-use std::io::{self, Write};
+use std::io;
 
-use super::args::Format;
 use super::exit::Exit;
-use super::output::{Column, ListContext, Sheet, Style, columns, say, write_rows};
+use super::output::{Printer, Sheet, columns};
 use crate::frontends::offline::doctor::{Check, CheckFailure, Health};
 
 columns! {
-    CHECKS: Check, |row, list|
+    CHECKS: Check, |row|
     "STATE" 9 => row.health.as_str();
     "CHECK" 9 => row.name;
     "FOUND" 9 => row.found;
@@ -18,34 +17,25 @@ columns! {
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn report(
-    out: &mut dyn Write,
-    style: Style,
-    format: Format,
-    checks: &[Check],
-    next: &str,
-) -> io::Result<Exit> {
+pub fn report(out: &mut Printer<'_>, checks: &[Check], next: &str) -> io::Result<Exit> {
     // The table is not cut to the terminal's width, because the end of a finding matters.
-    let sheet = Sheet::of(CHECKS, checks, &ListContext::default());
-    write_rows(out, style.whole(), format, &sheet, checks)?;
+    out.whole().rows(&Sheet::of(CHECKS, checks), checks)?;
     let exit = exit(checks);
-    if !format.is_table() {
+    if !out.format.is_table() {
         return Ok(exit);
     }
     // Checks that are not well are repeated, with what to do.
     for check in checks.iter().filter(|check| check.health != Health::Ok) {
-        writeln!(out)?;
-        say(
-            out,
-            style,
-            format!("{} {}: {}", check.health.as_str(), check.name, check.found),
-        )?;
+        let (health, name, found) = (check.health.as_str(), &check.name, &check.found);
+        out.say("")?;
+        out.say(format!("{health} {name}: {found}"))?;
         if !check.advice.is_empty() {
-            say(out, style, format!("  {}", check.advice))?;
+            out.say(format!("  {}", check.advice))?;
         }
     }
     if exit == Exit::Done {
-        writeln!(out, "\n{next}")?;
+        out.say("")?;
+        out.say(next)?;
     }
     Ok(exit)
 }

@@ -28,21 +28,7 @@ pub enum Exit {
 }
 
 /// The order of precedence: if several codes apply, the first of these counts.
-const PRECEDENCE: [Exit; 10] = {
-    use Exit::*;
-    [
-        Interrupted,
-        Usage,
-        Internal,
-        Auth,
-        Unreachable,
-        Drifted,
-        Refused,
-        Stuck,
-        StillRunning,
-        Done,
-    ]
-};
+const PRECEDENCE: [u8; 10] = [130, 2, 1, 3, 5, 7, 6, 4, 8, 0];
 
 impl Exit {
     pub fn code(self) -> u8 {
@@ -51,7 +37,7 @@ impl Exit {
 
     /// Returns the code that counts if several apply.
     pub fn first_of(exits: impl IntoIterator<Item = Self>) -> Self {
-        let rank = |exit: &Self| PRECEDENCE.iter().position(|other| other == exit);
+        let rank = |exit: &Self| PRECEDENCE.iter().position(|code| *code == exit.code());
         exits.into_iter().min_by_key(rank).unwrap_or(Self::Done)
     }
 

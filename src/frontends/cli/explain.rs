@@ -102,7 +102,7 @@ fn write_for_people(session: &mut Session<'_>, explanation: &Explanation) -> Res
     for line in lines(explanation) {
         session.say(format!("  {line}"))?;
     }
-    write_refusals(session.out, session.style, &explanation.refused)?;
+    write_refusals(&mut session.result(), &explanation.refused)?;
     match explanation.next_action.as_str() {
         "" => Ok(()),
         next => session.say(format!("Next: {next}")),

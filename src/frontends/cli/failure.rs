@@ -1,12 +1,12 @@
 //! The failure of a verb: the action, its object, why it failed, and what to do.
 
-use std::io::{self, Write};
+use std::io;
 
 use serde::Serialize;
 
 use super::args::Format;
 use super::exit::Exit;
-use super::output::{Style, say, write_value};
+use super::output::Printer;
 use super::plan_view::write_refusals;
 use crate::control::ControlError;
 use crate::domain::model::{Refusal, Target};
@@ -101,34 +101,26 @@ impl Failure {
 
     /// # Errors
     /// Standard error cannot be written.
-    pub fn write(&self, err: &mut dyn Write, style: Style, format: Format) -> io::Result<()> {
+    pub fn write(&self, mut err: Printer<'_>) -> io::Result<()> {
         // Pretty JSON over several lines could not be told from the progress before it.
-        let format = match format {
+        err.format = match err.format {
             Format::Json | Format::Jsonl => Format::Jsonl,
             _ => Format::Table,
         };
-        if write_value(err, style, format, self)? {
+        if err.value(self)? {
             return Ok(());
         }
-        say(
-            err,
-            style,
-            format!("gone: cannot {}: {}", self.tried, self.message),
-        )?;
+        err.say(format!("gone: cannot {}: {}", self.tried, self.message))?;
         for candidate in &self.details.candidates {
-            say(
-                err,
-                style,
-                format!("  {}  {}", candidate.key, candidate.name),
-            )?;
+            err.say(format!("  {}  {}", candidate.key, candidate.name))?;
         }
-        write_refusals(err, style, &self.details.refused)?;
+        write_refusals(&mut err, &self.details.refused)?;
         for change in &self.details.changes {
-            say(err, style, format!("  {change}"))?;
+            err.say(format!("  {change}"))?;
         }
         match self.advice.as_str() {
             "" => Ok(()),
-            advice => say(err, style, advice),
+            advice => err.say(advice),
         }
     }
 }

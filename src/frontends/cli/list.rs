@@ -7,6 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use strum::{Display, EnumString};
 
+use super::output::Sheet;
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::query;
 use crate::domain::model::{Deletion, DeletionState, Orphan, Step, StepState, Tombstone};
@@ -126,7 +127,9 @@ impl Verb for List {
                 let mut rows = session.ask(query::Deployments {}).await?;
                 let regions = &session.global.region;
                 rows.retain(|row| regions.is_empty() || regions.contains(&row.region));
-                session.print_rows(columns::DEPLOYMENTS, &rows)?;
+                let shown: Vec<_> = rows.iter().map(|row| (row.clone(), now)).collect();
+                let sheet = Sheet::of(columns::DEPLOYMENTS, &shown);
+                session.result().rows(&sheet, &rows)?;
             }
             What::Kind(kind) => return resources(session, kind).await,
         }
@@ -228,6 +231,8 @@ async fn resources(session: &mut Session<'_>, kind: String) -> Result<Exit, Fail
         .into_iter()
         .flat_map(|listing| listing.rows)
         .collect();
-    session.print_sheet(&columns::resources(info, &rows), &rows)?;
+    session
+        .result()
+        .rows(&columns::resources(info, &rows), &rows)?;
     Ok(Exit::first_of(exits))
 }

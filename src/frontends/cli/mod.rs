@@ -130,7 +130,7 @@ pub async fn run(mut session: Session<'_>, verb: impl Verb) -> Exit {
         Err(failure) => {
             let failure = failure.trying(tried);
             // Standard error is the last place to report; if it is gone too, the exit code remains.
-            let _ = failure.write(session.err, session.style, session.global.output);
+            let _ = failure.write(session.errors());
             failure.exit
         }
     }

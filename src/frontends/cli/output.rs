@@ -10,7 +10,6 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
 
-use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
@@ -54,15 +53,6 @@ impl Style {
         }
     }
 
-    /// For tables of which nothing is cut, however narrow the screen is.
-    #[must_use]
-    pub fn whole(self) -> Self {
-        Self {
-            width: None,
-            ..self
-        }
-    }
-
     /// Escapes a text of a cloud, so that it is safe to show.
     pub fn safe<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let safe = text::escape(text);
@@ -75,14 +65,6 @@ impl Style {
         };
         Cow::Owned(safe.chars().map(ascii).collect())
     }
-}
-
-/// Writes one line of text, escaped.
-///
-/// # Errors
-/// The output cannot be written.
-pub fn say(out: &mut dyn Write, style: Style, line: impl AsRef<str>) -> io::Result<()> {
-    writeln!(out, "{}", style.safe(line.as_ref()))
 }
 
 /// A writer whose reader may leave (`gone list | head`): later output is dropped without an error.
@@ -127,28 +109,18 @@ impl<W: Write> Write for Tolerant<W> {
 
 /// A column of a list: its heading; its weight, by which the lightest are left out where the screen is too
 /// narrow; and the text that a row shows below it, empty if there is nothing to say.
-pub type Column<R> = (&'static str, u8, fn(&R, &ListContext) -> String);
+pub type Column<R> = (&'static str, u8, fn(&R) -> String);
 
 /// Describes the columns of a list: for each its heading, its weight, and what it shows of a row.
 macro_rules! columns {
-    ($(#[$doc:meta])* $vis:vis $name:ident: $row:ty, |$it:ident, $list:ident|
+    ($(#[$doc:meta])* $vis:vis $name:ident: $row:ty, |$it:ident|
      $($heading:literal $weight:literal => $cell:expr;)*) => {
         $(#[$doc])*
-        $vis const $name: &[Column<$row>] = &[$(($heading, $weight, |$it, $list| {
-            let _ = $list;
-            ($cell).to_string()
-        })),*];
+        $vis const $name: &[$crate::frontends::cli::output::Column<$row>] =
+            &[$(($heading, $weight, |$it| ($cell).to_string())),*];
     };
 }
 pub(super) use columns;
-
-/// The facts that a cell may depend on beside its row.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ListContext {
-    pub now: DateTime<Utc>,
-    /// Number of last characters that tell the ids of the rows apart.
-    pub id_length: usize,
-}
 
 /// Headings with their weights, and cells, as text. An empty cell means that there is nothing to say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -159,27 +131,19 @@ pub struct Sheet {
 
 impl Sheet {
     pub fn new<H: Into<String>>(headings: impl IntoIterator<Item = (H, u8)>) -> Self {
-        let headings = headings.into_iter();
+        let headings = headings
+            .into_iter()
+            .map(|(heading, weight)| (heading.into(), weight));
         Self {
-            headings: headings
-                .map(|(heading, weight)| (heading.into(), weight))
-                .collect(),
+            headings: headings.collect(),
             rows: Vec::new(),
         }
     }
 
-    pub fn of<'a, R: 'a>(
-        columns: &[Column<R>],
-        rows: impl IntoIterator<Item = &'a R>,
-        context: &ListContext,
-    ) -> Self {
-        let mut sheet = Self::new(
-            columns
-                .iter()
-                .map(|(heading, weight, _)| (*heading, *weight)),
-        );
+    pub fn of<'a, R: 'a>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'a R>) -> Self {
+        let mut sheet = Self::new(columns.iter().map(|column| (column.0, column.1)));
         for row in rows {
-            sheet.push(columns.iter().map(|(_, _, cell)| cell(row, context)));
+            sheet.push(columns.iter().map(|(_, _, cell)| cell(row)));
         }
         sheet
     }
@@ -194,48 +158,136 @@ impl Sheet {
     }
 }
 
-/// Writes rows in the format that was asked for: `sheet` for tables and CSV, `values` for the others.
-///
-/// # Errors
-/// The output cannot be written, or the format is one for plans.
-pub fn write_rows<T: Serialize>(
-    out: &mut dyn Write,
-    style: Style,
-    format: Format,
-    sheet: &Sheet,
-    values: &[T],
-) -> io::Result<()> {
-    match format {
-        Format::Table | Format::Wide => write_table(out, style, sheet),
-        Format::Csv => write_csv(out, style, sheet),
-        Format::Jsonl => values
-            .iter()
-            .try_for_each(|value| write_json(out, style, value, false)),
-        Format::Json => write_json(out, style, &values, true),
-        Format::Yaml => write_yaml(out, style, &values),
-        Format::Dot | Format::Mermaid => Err(io::Error::other("this format draws plans only")),
-    }
+/// Writes to one stream, in the format that was asked for.
+pub struct Printer<'a> {
+    pub out: &'a mut dyn Write,
+    pub style: Style,
+    pub format: Format,
 }
 
-/// Writes one value as JSON (`jsonl`: on one line) or YAML; false if the format is for rows.
-///
-/// # Errors
-/// The output cannot be written.
-pub fn write_value<T: Serialize>(
-    out: &mut dyn Write,
-    style: Style,
-    format: Format,
-    value: &T,
-) -> io::Result<bool> {
-    match format {
-        Format::Json => write_json(out, style, value, true)?,
-        Format::Jsonl => write_json(out, style, value, false)?,
-        Format::Yaml => write_yaml(out, style, value)?,
-        Format::Table | Format::Wide | Format::Csv | Format::Dot | Format::Mermaid => {
-            return Ok(false);
+/// Each fails if the stream cannot be written.
+impl Printer<'_> {
+    /// The same stream, for tables of which nothing is cut, however narrow the screen is.
+    pub fn whole(&mut self) -> Printer<'_> {
+        let style = Style {
+            width: None,
+            ..self.style
+        };
+        Printer {
+            out: self.out,
+            style,
+            format: self.format,
         }
     }
-    Ok(true)
+
+    /// Writes one line of text, escaped.
+    pub fn say(&mut self, line: impl AsRef<str>) -> io::Result<()> {
+        writeln!(self.out, "{}", self.style.safe(line.as_ref()))
+    }
+
+    /// Writes lines of text below a title, after an empty line; nothing if there are none.
+    pub fn section<'l>(
+        &mut self,
+        title: &str,
+        lines: impl IntoIterator<Item = &'l String>,
+    ) -> io::Result<()> {
+        for (at, line) in lines.into_iter().enumerate() {
+            if at == 0 {
+                writeln!(self.out, "\n{title}")?;
+            }
+            self.say(format!("  {line}"))?;
+        }
+        Ok(())
+    }
+
+    /// Writes rows: `sheet` for tables and CSV, `values` for the other formats.
+    pub fn rows<T: Serialize>(&mut self, sheet: &Sheet, values: &[T]) -> io::Result<()> {
+        match self.format {
+            Format::Table | Format::Wide => self.table(sheet),
+            Format::Csv => self.csv(sheet),
+            Format::Jsonl => values.iter().try_for_each(|value| self.json(value, false)),
+            Format::Json => self.json(&values, true),
+            Format::Yaml => self.yaml(&values),
+            Format::Dot | Format::Mermaid => Err(io::Error::other("this format draws plans only")),
+        }
+    }
+
+    /// Writes one value as JSON (`jsonl`: on one line) or YAML; false if the format is for rows.
+    pub fn value<T: Serialize>(&mut self, value: &T) -> io::Result<bool> {
+        let written = match self.format {
+            Format::Json => self.json(value, true),
+            Format::Jsonl => self.json(value, false),
+            Format::Yaml => self.yaml(value),
+            Format::Table | Format::Wide | Format::Csv | Format::Dot | Format::Mermaid => {
+                return Ok(false);
+            }
+        };
+        written.map(|()| true)
+    }
+
+    /// Writes a table: headings, columns two spaces apart, `-` for an empty cell. If it does not fit the
+    /// screen, cells are cut after a whole word; if that is not enough, the lightest columns are left out.
+    pub fn table(&mut self, sheet: &Sheet) -> io::Result<()> {
+        let style = self.style;
+        let cell = |text: &String| match text.as_str() {
+            "" => "-".to_owned(),
+            text => style.safe(text).into_owned(),
+        };
+        let headings = sheet
+            .headings
+            .iter()
+            .map(|heading| heading.0.clone())
+            .collect();
+        let rows = sheet.rows.iter().map(|row| row.iter().map(cell).collect());
+        let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
+        let widths = widths(sheet, &rows, style.width);
+        for (line, row) in rows.iter().enumerate() {
+            // The last cell of a line is not padded.
+            let mut padding = 0;
+            for ((text, width), (heading, _)) in row.iter().zip(&widths).zip(&sheet.headings) {
+                let Some(width) = *width else { continue };
+                let text = cut(text, width, style.ascii);
+                let paint = match (style.colour, line, heading.as_str()) {
+                    (true, 0, _) => "1",
+                    (true, _, "STATE") => tone(&text),
+                    _ => "",
+                };
+                write!(self.out, "{:padding$}", "")?;
+                match paint {
+                    "" => write!(self.out, "{text}")?,
+                    sgr => write!(self.out, "\u{1b}[{sgr}m{text}\u{1b}[0m")?,
+                }
+                padding = width.saturating_sub(text.width()) + GAP;
+            }
+            writeln!(self.out)?;
+        }
+        Ok(())
+    }
+
+    fn csv(&mut self, sheet: &Sheet) -> io::Result<()> {
+        let mut writer = csv::Writer::from_writer(&mut *self.out);
+        writer.write_record(sheet.headings.iter().map(|(heading, _)| heading))?;
+        for row in &sheet.rows {
+            writer.write_record(row.iter().map(|cell| neutral(cell, self.style)))?;
+        }
+        writer.flush()
+    }
+
+    /// Writes one value as JSON, on several lines or on one.
+    pub fn json<T: Serialize>(&mut self, value: &T, pretty: bool) -> io::Result<()> {
+        let json = match pretty {
+            true => serde_json::to_string_pretty(value)?,
+            false => serde_json::to_string(value)?,
+        };
+        writeln!(self.out, "{}", text::inert_json(&json, self.style.ascii))
+    }
+
+    fn yaml<T: Serialize>(&mut self, value: &T) -> io::Result<()> {
+        let mut value = serde_json::to_value(value)?;
+        make_safe(&mut value, self.style);
+        let yaml = serde_saphyr::to_string(&value).map_err(io::Error::other)?;
+        writeln!(self.out, "{}", yaml.trim_end())
+    }
 }
 
 /// Columns of the screen that a cell of several words gets at least, if it has as many.
@@ -243,80 +295,33 @@ const WORDS_WIDTH_MIN: usize = 20;
 /// Between two columns.
 const GAP: usize = 2;
 
-/// Writes a table: headings, columns two spaces apart, `-` for an empty cell. If it does not fit the screen,
-/// cells are cut after a whole word; if that is not enough, the lightest columns are left out.
-///
-/// # Errors
-/// The output cannot be written.
-pub fn write_table(out: &mut dyn Write, style: Style, sheet: &Sheet) -> io::Result<()> {
-    let cell = |text: &String| match text.as_str() {
-        "" => "-".to_owned(),
-        text => style.safe(text).into_owned(),
+/// Returns the width of each column on a screen of this width; none for those that are left out.
+fn widths(sheet: &Sheet, rows: &[Vec<String>], screen: Option<usize>) -> Vec<Option<usize>> {
+    // Each column with its index, its whole width, and the least.
+    let columns = sheet.headings.iter().enumerate().map(|(column, _)| {
+        let cells = || rows.iter().filter_map(|row| row.get(column));
+        let whole = cells().map(|text| text.width()).max().unwrap_or_default();
+        let least = cells()
+            .map(|text| least_width(text))
+            .max()
+            .unwrap_or_default();
+        (column, whole, least)
+    });
+    let mut kept: Vec<(usize, usize, usize)> = columns.collect();
+    let Some(screen) = screen.map(|screen| screen + GAP) else {
+        return kept.into_iter().map(|(_, whole, _)| Some(whole)).collect();
     };
-    let headings = sheet
-        .headings
-        .iter()
-        .map(|(heading, _)| heading.clone())
-        .collect();
-    let rows = sheet.rows.iter().map(|row| row.iter().map(cell).collect());
-    let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
-    let widths = widths(sheet, &rows, style);
-    for (line, row) in rows.iter().enumerate() {
-        // The last cell of a line is not padded.
-        let mut padding = 0;
-        for ((text, width), (heading, _)) in row.iter().zip(&widths).zip(&sheet.headings) {
-            let Some(width) = *width else { continue };
-            let text = cut(text, width, style.ascii);
-            let paint = match (style.colour, line, heading.as_str()) {
-                (true, 0, _) => "1",
-                (true, _, "STATE") => tone(&text),
-                _ => "",
-            };
-            write!(out, "{:padding$}", "")?;
-            match paint {
-                "" => write!(out, "{text}")?,
-                sgr => write!(out, "\u{1b}[{sgr}m{text}\u{1b}[0m")?,
-            }
-            padding = width.saturating_sub(text.width()) + GAP;
-        }
-        writeln!(out)?;
+    let mut widths = vec![None; kept.len()];
+    // The heaviest come first; of equal ones the first.
+    kept.sort_by_key(|(column, ..)| std::cmp::Reverse(sheet.headings[*column].1));
+    let mut needed: usize = kept.iter().map(|(_, _, least)| least + GAP).sum();
+    while let Some((_, _, least)) = kept.pop_if(|_| needed > screen && widths.len() > 1) {
+        needed -= least + GAP;
     }
-    Ok(())
-}
-
-/// Returns the width of each column; none for those that are left out.
-fn widths(sheet: &Sheet, rows: &[Vec<String>], style: Style) -> Vec<Option<usize>> {
-    let widest = |column: usize, width: &dyn Fn(&str) -> usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|text| width(text)).max().unwrap_or_default()
-    };
-    let columns = 0..sheet.headings.len();
-    let whole: Vec<usize> = columns
-        .clone()
-        .map(|it| widest(it, &|text| text.width()))
-        .collect();
-    let Some(screen) = style.width else {
-        return whole.into_iter().map(Some).collect();
-    };
-    let least: Vec<usize> = columns.clone().map(|it| widest(it, &least_width)).collect();
-    let weight = |column: &usize| sheet.headings.get(*column).map(|(_, weight)| *weight);
-    // The heaviest first; of equal ones the first.
-    let mut kept: Vec<usize> = columns.clone().collect();
-    kept.sort_by_key(|column| std::cmp::Reverse(weight(column)));
-    let needed = |kept: &[usize]| {
-        kept.iter()
-            .map(|column| least[*column] + GAP)
-            .sum::<usize>()
-    };
-    while kept.len() > 1 && needed(&kept) > screen + GAP {
-        kept.pop();
-    }
-    let mut left = (screen + GAP).saturating_sub(needed(&kept));
-    let mut widths = vec![None; columns.len()];
-    for column in kept {
-        let more = left.min(whole[column] - least[column]);
-        left -= more;
-        widths[column] = Some(least[column] + more);
+    for (column, whole, least) in kept {
+        let width = whole.min(least + screen.saturating_sub(needed));
+        needed += width - least;
+        widths[column] = Some(width);
     }
     widths
 }
@@ -351,15 +356,6 @@ fn tone(state: &str) -> &'static str {
     }
 }
 
-fn write_csv(out: &mut dyn Write, style: Style, sheet: &Sheet) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(sheet.headings.iter().map(|(heading, _)| heading))?;
-    for row in &sheet.rows {
-        writer.write_record(row.iter().map(|cell| neutral(cell, style)))?;
-    }
-    writer.flush()
-}
-
 fn neutral(cell: &str, style: Style) -> String {
     let safe = style.safe(cell);
     if cell.starts_with(['=', '+', '-', '@', '\t', '\r']) {
@@ -367,31 +363,6 @@ fn neutral(cell: &str, style: Style) -> String {
     } else {
         safe.into_owned()
     }
-}
-
-/// Writes one value as JSON, on several lines or on one.
-///
-/// # Errors
-/// The output cannot be written.
-pub fn write_json<T: Serialize>(
-    out: &mut dyn Write,
-    style: Style,
-    value: &T,
-    pretty: bool,
-) -> io::Result<()> {
-    let json = if pretty {
-        serde_json::to_string_pretty(value)?
-    } else {
-        serde_json::to_string(value)?
-    };
-    writeln!(out, "{}", text::inert_json(&json, style.ascii))
-}
-
-fn write_yaml<T: Serialize>(out: &mut dyn Write, style: Style, value: &T) -> io::Result<()> {
-    let mut value = serde_json::to_value(value)?;
-    make_safe(&mut value, style);
-    let yaml = serde_saphyr::to_string(&value).map_err(io::Error::other)?;
-    writeln!(out, "{}", yaml.trim_end())
 }
 
 fn make_safe(value: &mut Value, style: Style) {

@@ -104,9 +104,8 @@ impl Verb for Plan {
                 Failure::usage(tried, error.to_string(), "Choose another file or folder.")
             })?;
         }
-        let format = session.global.output;
-        write_plan(session.out, session.style, format, &plan)?;
-        if let Some(path) = self.out.filter(|_| format.is_table()) {
+        write_plan(&mut session.result(), &plan)?;
+        if let Some(path) = self.out.filter(|_| session.global.output.is_table()) {
             let path = path.display();
             session.tell(format!(
                 "Kept in {path}; run it with: gone delete --plan {path}"

@@ -5,8 +5,7 @@ use std::io::{self, Write};
 
 use super::args::Format;
 use super::order::dependencies_first;
-use super::output::{Column, ListContext, Sheet, Style, columns, say, write_rows};
-use super::output::{write_table, write_value};
+use super::output::{Printer, Sheet, Style, columns};
 use crate::domain::mapping::{CopiedBy, Mapped};
 use crate::domain::model::{Plan, PlanStep, Refusal, short_id};
 use crate::present::{blocker_words_in_full, count, target_in_full};
@@ -25,7 +24,7 @@ struct Row {
 }
 
 columns! {
-    ALL: Row, |row, list|
+    ALL: Row, |row|
     "PART" 9 => row.part;
     "ORDER" 9 => row.order;
     "ACTION" 9 => row.step.action.as_str();
@@ -40,23 +39,13 @@ columns! {
 
 /// # Errors
 /// The output cannot be written.
-pub fn write_plan(
-    out: &mut dyn Write,
-    style: Style,
-    format: Format,
-    plan: &Plan,
-) -> io::Result<()> {
-    match format {
-        Format::Table | Format::Wide => write_for_people(out, style, plan),
-        Format::Dot => write_as_dot(out, style, plan),
-        Format::Mermaid => write_as_mermaid(out, style, plan),
-        Format::Csv => {
-            let sheet = Sheet::of(ALL, &rows(plan), &ListContext::default());
-            write_rows::<()>(out, style, format, &sheet, &[])
-        }
-        Format::Json | Format::Jsonl | Format::Yaml => {
-            write_value(out, style, format, plan).map(drop)
-        }
+pub fn write_plan(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
+    match to.format {
+        Format::Table | Format::Wide => write_for_people(to, plan),
+        Format::Dot => write_as_dot(to.out, to.style, plan),
+        Format::Mermaid => write_as_mermaid(to.out, to.style, plan),
+        Format::Csv => to.rows::<()>(&Sheet::of(ALL, &rows(plan)), &[]),
+        Format::Json | Format::Jsonl | Format::Yaml => to.value(plan).map(drop),
     }
 }
 
@@ -83,8 +72,8 @@ fn rows(plan: &Plan) -> Vec<Row> {
     steps.chain(automatic).chain(unset).collect()
 }
 
-fn write_for_people(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Result<()> {
-    say(out, style, headline(plan))?;
+fn write_for_people(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
+    to.say(headline(plan))?;
     let rows = rows(plan);
     let sections = [
         ("step", "", 1),
@@ -97,53 +86,38 @@ fn write_for_people(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Resul
     ];
     for (part, title, from) in sections {
         let rows = rows.iter().filter(|row| row.part == part);
-        let sheet = Sheet::of(&ALL[from..9], rows, &ListContext::default());
+        let sheet = Sheet::of(&ALL[from..9], rows);
         if !sheet.is_empty() {
-            writeln!(out, "{title}")?;
-            write_table(out, style, &sheet)?;
+            writeln!(to.out, "{title}")?;
+            to.table(&sheet)?;
         }
     }
     let copies: Vec<String> = plan.mapping.iter().map(copies).collect();
-    let lists = [
-        (
-            "Copies: these go with their original, which goes last",
-            &copies,
-        ),
-        ("Warnings", &plan.warnings),
-    ];
-    for (title, lines) in lists.into_iter().filter(|(_, lines)| !lines.is_empty()) {
-        writeln!(out, "\n{title}")?;
-        lines
-            .iter()
-            .try_for_each(|line| say(out, style, format!("  {line}")))?;
-    }
-    write_refusals(out, style, &plan.refused)
+    to.section(
+        "Copies: these go with their original, which goes last",
+        &copies,
+    )?;
+    to.section("Warnings", &plan.warnings)?;
+    write_refusals(to, &plan.refused)
 }
 
 /// Writes why a plan must not start: each refused resource, the reason, and the blocker.
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn write_refusals(out: &mut dyn Write, style: Style, refused: &[Refusal]) -> io::Result<()> {
-    if refused.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\nRefused: nothing will be sent")?;
-    for refusal in refused.iter().take(REFUSALS_SHOWN) {
+pub fn write_refusals(to: &mut Printer<'_>, refused: &[Refusal]) -> io::Result<()> {
+    let lines = refused.iter().take(REFUSALS_SHOWN).flat_map(|refusal| {
         let target = target_in_full(&refusal.resource);
-        say(out, style, format!("  {target}: {}", refusal.reason))?;
-        if let Some(blocker) = &refusal.blocker {
-            say(
-                out,
-                style,
-                format!("    blocked by {}", blocker_words_in_full(blocker)),
-            )?;
-        }
-    }
-    match refused.len().saturating_sub(REFUSALS_SHOWN) {
-        0 => Ok(()),
-        more => writeln!(out, "  and {more} more; -o json has them all"),
-    }
+        let blocker = refusal.blocker.as_ref().map(blocker_words_in_full);
+        let blocker = blocker.map(|words| format!("  blocked by {words}"));
+        [format!("{target}: {}", refusal.reason)]
+            .into_iter()
+            .chain(blocker)
+    });
+    let more = refused.len().saturating_sub(REFUSALS_SHOWN);
+    let more = (more > 0).then(|| format!("and {more} more; -o json has them all"));
+    let lines: Vec<String> = lines.chain(more).collect();
+    to.section("Refused: nothing will be sent", &lines)
 }
 
 /// Counts copies: `network/4fdb…@prod/RegionOne by its tag: 1 at prod/RegionTwo, none at edge/RegionOne`.

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::args::Why;
 use super::columns::or_empty;
-use super::output::{Column, Sheet, columns, write_table};
+use super::output::{Sheet, columns};
 use super::{Exit, Failure, Session, Verb, wait};
 use crate::control::{Command, Receipt, query};
 use crate::domain::ladder::{Ladder, Offer, Rung};
@@ -47,7 +47,7 @@ struct Done {
 }
 
 columns! {
-    DONE: Done, |row, list|
+    DONE: Done, |row|
     "ID" 9 => row.id;
     "RUNG" 9 => row.rung.as_str();
     "STEPS MOVED" 9 => row.moved;
@@ -56,7 +56,7 @@ columns! {
 }
 
 columns! {
-    OFFERS: Offer, |row, list|
+    OFFERS: Offer, |row|
     "RUNG" 9 => row.rung.as_str();
     "OFFERED" 9 => offered(row);
     "DOES" 9 => row.does.join("; ");
@@ -166,7 +166,7 @@ fn write_ladder(session: &mut Session<'_>, id: &str, ladder: &Ladder) -> Result<
             lead = [" ", " "];
         }
     }
-    write_table(session.out, session.style.whole(), &sheet)?;
+    session.result().whole().table(&sheet)?;
     if ladder.offers.iter().any(|offer| offer.why_not.is_none()) {
         let confirm = &ladder.confirm;
         let how = format!("gone purge {id} --rung NAME --confirm {confirm}");

@@ -12,7 +12,7 @@ use super::args::{Format, Global};
 use super::columns;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{Column, ListContext, Sheet, Style, say, write_rows, write_value};
+use super::output::{Column, Printer, Sheet, Style};
 use crate::control::{
     Command, Control, ControlError, Envelope, Pages, Receipt, Request, SiteSpec, SiteStatus,
     TargetSpec, query,
@@ -186,7 +186,11 @@ impl Session<'_> {
         for word in words {
             match handle(self, word).await {
                 Ok(row) => done.push(row),
-                Err(failure) => exits.push(self.report(failure.trying(format!("{verb} {word}")))?),
+                Err(failure) => {
+                    let failure = failure.trying(format!("{verb} {word}"));
+                    failure.write(self.errors())?;
+                    exits.push(failure.exit);
+                }
             }
         }
         Ok((done, Exit::first_of(exits)))
@@ -286,25 +290,32 @@ impl Session<'_> {
 
 /// What a person reads and types.
 impl Session<'_> {
-    /// Writes one line of the result, escaped.
-    pub(super) fn say(&mut self, line: impl AsRef<str>) -> Result<(), Failure> {
-        Ok(say(self.out, self.style, line)?)
+    /// Where the result is written.
+    pub(super) fn result(&mut self) -> Printer<'_> {
+        Printer {
+            out: self.out,
+            style: self.style,
+            format: self.global.output,
+        }
     }
 
-    /// Writes the head of a part of the result, after an empty line.
-    pub(super) fn head(&mut self, line: &str) -> Result<(), Failure> {
-        Ok(writeln!(self.out, "\n{line}")?)
+    /// Where progress, questions and errors are written.
+    pub(super) fn errors(&mut self) -> Printer<'_> {
+        Printer {
+            out: self.err,
+            style: self.style,
+            format: self.global.output,
+        }
+    }
+
+    /// Writes one line of the result, escaped.
+    pub(super) fn say(&mut self, line: impl AsRef<str>) -> Result<(), Failure> {
+        Ok(self.result().say(line)?)
     }
 
     /// Writes one line to standard error, escaped.
     pub(super) fn tell(&mut self, line: impl AsRef<str>) -> Result<(), Failure> {
-        Ok(say(self.err, self.style, line)?)
-    }
-
-    /// Reports a failure, after which the verb goes on; returns its exit code.
-    fn report(&mut self, failure: Failure) -> Result<Exit, Failure> {
-        failure.write(self.err, self.style, self.global.output)?;
-        Ok(failure.exit)
+        Ok(self.errors().say(line)?)
     }
 
     /// # Errors
@@ -354,32 +365,20 @@ impl Session<'_> {
         columns: &[Column<R>],
         rows: &[R],
     ) -> Result<(), Failure> {
-        let now = self.clock.now();
-        let context = ListContext { now, id_length: 0 };
-        self.print_sheet(&Sheet::of(columns, rows, &context), rows)
+        Ok(self.result().rows(&Sheet::of(columns, rows), rows)?)
     }
 
     pub(super) fn print_deletions(&mut self, rows: &[Deletion]) -> Result<(), Failure> {
-        let context = ListContext {
-            now: self.clock.now(),
-            id_length: columns::unique_length(rows.iter().map(|row| row.id.as_str())),
-        };
-        self.print_sheet(&Sheet::of(columns::DELETIONS, rows, &context), rows)
-    }
-
-    pub(super) fn print_sheet<R: serde::Serialize>(
-        &mut self,
-        sheet: &Sheet,
-        rows: &[R],
-    ) -> Result<(), Failure> {
-        let format = self.global.output;
-        Ok(write_rows(self.out, self.style, format, sheet, rows)?)
+        let length = columns::unique_length(rows.iter().map(|row| row.id.as_str()));
+        let shown: Vec<_> = rows.iter().map(|row| (row.clone(), length)).collect();
+        Ok(self
+            .result()
+            .rows(&Sheet::of(columns::DELETIONS, &shown), rows)?)
     }
 
     /// Writes one value as JSON or YAML; false if a table or CSV was asked for.
     pub(super) fn print_value<T: serde::Serialize>(&mut self, value: &T) -> Result<bool, Failure> {
-        let format = self.global.output;
-        Ok(write_value(self.out, self.style, format, value)?)
+        Ok(self.result().value(value)?)
     }
 
     pub(super) fn prints_csv(&self) -> bool {

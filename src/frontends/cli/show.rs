@@ -8,7 +8,7 @@ use super::plan_view::write_refusals;
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::{SiteProgress, query};
 use crate::domain::model::{Deletion, DeletionState, Event, Step, StepState, short_id};
-use crate::present::{state_words, target_in_full, time};
+use crate::present::{state_words, targets_in_full, time};
 
 /// Number of events of the timeline that are shown: enough to see what is going on.
 const EVENTS_SHOWN: usize = 20;
@@ -69,7 +69,6 @@ impl Verb for Show {
 
 fn write_for_people(session: &mut Session<'_>, shown: &Shown<'_>) -> Result<(), Failure> {
     let deletion = shown.deletion;
-    let targets: Vec<String> = deletion.targets.iter().map(target_in_full).collect();
     let (at, by) = (time(deletion.requested_at), &deletion.requested_by.name);
     let cascade = if deletion.options.cascade {
         "yes"
@@ -78,7 +77,7 @@ fn write_for_people(session: &mut Session<'_>, shown: &Shown<'_>) -> Result<(), 
     };
     let fields = [
         ("id", deletion.id.clone()),
-        ("targets", targets.join("; ")),
+        ("targets", targets_in_full(&deletion.targets)),
         ("state", state_words(deletion)),
         ("note", deletion.note.clone()),
         ("requested", format!("{at} by {by}")),
@@ -94,22 +93,21 @@ fn write_for_people(session: &mut Session<'_>, shown: &Shown<'_>) -> Result<(), 
     for (label, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
         session.say(format!("{label:<10} {value}"))?;
     }
-    write_refusals(session.out, session.style, &deletion.refused)?;
+    write_refusals(&mut session.result(), &deletion.refused)?;
     if shown.sites.len() > 1 {
-        session.head("At each site")?;
+        session.say("")?;
+        session.say("At each site")?;
         session.print_rows(columns::PROGRESS, &shown.sites)?;
     }
     if !shown.attention.is_empty() {
-        session.head("Waits or is stuck")?;
+        session.say("")?;
+        session.say("Waits or is stuck")?;
         session.print_rows(columns::WAITING_STEPS, &shown.attention)?;
     }
-    if !shown.timeline.is_empty() {
-        session.head("Last events")?;
-    }
-    for event in &shown.timeline {
-        session.say(format!("  {}  {}", time(event.at), event.message))?;
-    }
-    Ok(())
+    let events = shown.timeline.iter();
+    let events = events.map(|event| format!("{}  {}", time(event.at), event.message));
+    let events: Vec<String> = events.collect();
+    Ok(session.result().section("Last events", &events)?)
 }
 
 /// Returns the last events of a deletion. The timeline comes oldest first, in pages; a large deletion has

@@ -4,13 +4,13 @@
 //! below the network beside it). A step's blockers at other deployments are below it too.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
+use std::io;
 
 use clap::Args;
 use serde::Serialize;
 
 use super::order::dependencies_first;
-use super::output::{Style, say};
+use super::output::Printer;
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::domain::awaiting::{NestedBlocker, awaits_clearance, tree_of};
 use crate::domain::model::{Blocker, Step, StepState, short_id};
@@ -45,7 +45,7 @@ impl Verb for Tree {
             (false, false) => {
                 let id = short_id(&deletion.id);
                 session.say(format!("Deletion {id}: {}", state_words(&deletion)))?;
-                write_tree(session.out, session.style, &roots)?;
+                write_tree(&mut session.result(), &roots)?;
             }
         }
         Ok(Exit::Done)
@@ -97,18 +97,17 @@ pub fn nest(steps: &[Step]) -> Vec<Node<'_>> {
 
 /// # Errors
 /// The output cannot be written.
-pub fn write_tree(out: &mut dyn Write, style: Style, roots: &[Node<'_>]) -> io::Result<()> {
-    write_level(out, style, roots, "", true)
+pub fn write_tree(to: &mut Printer<'_>, roots: &[Node<'_>]) -> io::Result<()> {
+    write_level(to, roots, "", true)
 }
 
 fn write_level(
-    out: &mut dyn Write,
-    style: Style,
+    to: &mut Printer<'_>,
     nodes: &[Node<'_>],
     indent: &str,
     top: bool,
 ) -> io::Result<()> {
-    let glyphs = if style.ascii {
+    let glyphs = if to.style.ascii {
         ["|- ", "`- ", "|  "]
     } else {
         ["├─ ", "└─ ", "│  "]
@@ -122,12 +121,12 @@ fn write_level(
             (false, true) => (glyphs[1], "   "),
         };
         // The glyphs are not escaped.
-        write!(out, "{indent}{branch}")?;
-        say(out, style, describe(group))?;
+        write!(to.out, "{indent}{branch}")?;
+        to.say(describe(group))?;
         if let [one] = group.as_slice() {
             let indent = format!("{indent}{below}");
-            write_level(out, style, &one.children, &indent, false)?;
-            write_holders(out, style, one.step, &indent)?;
+            write_level(to, &one.children, &indent, false)?;
+            write_holders(to, one.step, &indent)?;
         }
     }
     Ok(())
@@ -135,16 +134,12 @@ fn write_level(
 
 /// Writes a step's blockers at other deployments, which still refer to its resource, with their sites: they
 /// are no steps of this deletion.
-fn write_holders(out: &mut dyn Write, style: Style, step: &Step, indent: &str) -> io::Result<()> {
-    let branch = if style.ascii { "<- " } else { "◂─ " };
+fn write_holders(to: &mut Printer<'_>, step: &Step, indent: &str) -> io::Result<()> {
+    let branch = if to.style.ascii { "<- " } else { "◂─ " };
     let holders = awaits_clearance(step).then(|| tree_of(&step.blockers));
     for NestedBlocker { depth, by } in holders.into_iter().flatten() {
-        write!(out, "{indent}{}{branch}", "   ".repeat(depth))?;
-        say(
-            out,
-            style,
-            format!("blocked by {}", blocker_words_in_full(by)),
-        )?;
+        write!(to.out, "{indent}{}{branch}", "   ".repeat(depth))?;
+        to.say(format!("blocked by {}", blocker_words_in_full(by)))?;
     }
     Ok(())
 }

@@ -6,7 +6,6 @@ use clap::Args;
 use tokio::time::Instant;
 
 use super::args::Format;
-use super::output::write_json;
 use super::wait::{self, ENGINE_AWAY_MAX};
 use super::{Exit, Failure, Session, Verb};
 use crate::control::ControlError;
@@ -96,7 +95,7 @@ impl Verb for Watch {
 
 fn write_event(session: &mut Session<'_>, event: &Event) -> Result<(), Failure> {
     if !session.global.output.is_table() {
-        return Ok(write_json(session.out, session.style, event, false)?);
+        return Ok(session.result().json(event, false)?);
     }
     let id = event.deletion_id.as_deref().map_or("-", short_id);
     session.say(format!("{}  {id:8}  {}", time(event.at), event.message))
