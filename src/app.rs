@@ -92,11 +92,8 @@ fn not_understood(error: &clap::Error) -> Exit {
 
 fn complain(failure: &Failure, style: Style, format: Format) {
     // Standard error is the last place to report; if it is gone too, the exit code remains.
-    let _ = failure.write(Printer {
-        out: &mut io::stderr().lock(),
-        style,
-        format,
-    });
+    let mut err = io::stderr().lock();
+    let _ = failure.write(&mut Printer::new(&mut err, style, format));
 }
 
 /// The mode of this process.
@@ -140,12 +137,8 @@ impl Process<'_> {
     where
         Failure: From<E>,
     {
-        let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
-        let written = write(&mut Printer {
-            out: &mut out,
-            style: self.style,
-            format: self.global.output,
-        })?;
+        let mut out = Tolerant(BufWriter::new(io::stdout().lock()));
+        let written = write(&mut Printer::new(&mut out, self.style, self.global.output))?;
         out.flush()?;
         Ok(written)
     }
@@ -288,7 +281,7 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
     };
     let done = mode(engine, print_config, verb).and_then(|mode| match mode {
         Mode::PrintConfig => {
-            process.print(|to| to.out.write_all(config::DEFAULTS.as_bytes()))?;
+            process.print(|to| to.stream.write_all(config::DEFAULTS.as_bytes()))?;
             Ok(Exit::Done)
         }
         Mode::Verb(Verb::Engine(verb)) => client(&process, verb),
@@ -384,19 +377,19 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
             (embedded.control.clone(), Some(embedded))
         }
     };
-    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
+    let mut out = Tolerant(BufWriter::new(io::stdout().lock()));
     // Standard error is not locked: other threads of the engine log there too, and would wait for the lock
     // with everything that they hold.
-    let mut err = Tolerant::new(io::stderr());
+    let mut err = Tolerant(io::stderr());
     let session = Session {
+        tried: String::new(),
         control,
         embedded: embedded.is_some(),
         actor: around.actor(Origin::Cli),
         global,
         clock: Clock::system(),
-        out: &mut out,
-        err: &mut err,
-        style,
+        out: Printer::new(&mut out, style, global.output),
+        err: Printer::new(&mut err, style, global.output),
         read_line: read_line(),
         interrupt: interrupt(),
     };

@@ -158,7 +158,7 @@ pub struct Man {
 
 impl LocalVerb for Completions {
     fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
-        process.print(|to| completions(self.shell, to.out))?;
+        process.print(|to| completions(self.shell, to.stream))?;
         Ok(Exit::Done)
     }
 }
@@ -166,7 +166,7 @@ impl LocalVerb for Completions {
 impl LocalVerb for Man {
     fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
         match self.out {
-            None => process.print(|to| man(self.verb.as_deref(), to.out))?,
+            None => process.print(|to| man(self.verb.as_deref(), to.stream))?,
             Some(folder) => write_manual(&folder).map_err(|error| {
                 let tried = format!("write the manual into {}", folder.display());
                 let advice = "Name a folder that is there and writable.";

@@ -83,7 +83,7 @@ async fn serve(args: Sandbox) -> Result<Exit, Failure> {
         })?;
     }
     let ready = handle.ready_line(args.clouds_yaml.as_deref());
-    let mut out = Tolerant::new(io::stdout());
+    let mut out = Tolerant(io::stdout());
     writeln!(out, "{ready}")?;
     out.flush()?;
     told.recv().await;

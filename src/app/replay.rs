@@ -19,7 +19,7 @@ use crate::control::Control;
 use crate::domain::model::Origin;
 use crate::domain::moment;
 use crate::engine::replay::Replay;
-use crate::frontends::cli::output::Tolerant;
+use crate::frontends::cli::output::{Printer, Tolerant};
 use crate::frontends::cli::{self, Exit, Failure, List, Session, What};
 use crate::ledger::sqlite::rewind::{Rewind, Unplayable};
 use crate::system::clock::Clock;
@@ -106,17 +106,22 @@ async fn replay(
 
 /// Lists the deletions as they were then, in the format of `gone list`.
 async fn list(process: &Process<'_>, control: Arc<dyn Control>, at: DateTime<Utc>) -> Exit {
-    let mut out = Tolerant::new(BufWriter::new(io::stdout().lock()));
-    let mut err = Tolerant::new(io::stderr());
+    let mut out = Tolerant(BufWriter::new(io::stdout().lock()));
+    let mut err = Tolerant(io::stderr());
+    let Process {
+        global,
+        around,
+        style,
+    } = *process;
     let session = Session {
+        tried: String::new(),
         control,
         embedded: false,
-        actor: process.around.actor(Origin::Cli),
-        global: process.global,
+        actor: around.actor(Origin::Cli),
+        global,
         clock: Clock::standing(at),
-        out: &mut out,
-        err: &mut err,
-        style: process.style,
+        out: Printer::new(&mut out, style, global.output),
+        err: Printer::new(&mut err, style, global.output),
         read_line: read_line(),
         interrupt: CancellationToken::new(),
     };

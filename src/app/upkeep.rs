@@ -94,7 +94,7 @@ impl LocalVerb for Ledger {
             LedgerWork::Export => {
                 let path = found(process)?.ledger;
                 process.print(|to| {
-                    let written = upkeep::export(&path, &mut to.out);
+                    let written = upkeep::export(&path, &mut to.stream);
                     written.map_err(|error| ledger_failure(&error))
                 })?;
                 Ok(Exit::Done)
@@ -121,7 +121,7 @@ fn backup(process: &Process<'_>, to: &Path) -> Result<Exit, Failure> {
     process.print(|out| match out.format.is_table() {
         true => out.say(format!("copied {bytes} bytes to {}", to.display())),
         false => writeln!(
-            out.out,
+            out.stream,
             "{}",
             serde_json::json!({ "file": to, "bytes": bytes })
         ),

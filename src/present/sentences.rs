@@ -158,7 +158,7 @@ pub fn target_words(deletion: &Deletion) -> String {
     }
 }
 
-/// `running: gone 120 of 536, running 8, blocked 2, 28s left`
+/// `running: gone 120 of 536, running 8, blocked 2, 4.2/s, about 28s left`
 pub fn state_words(deletion: &Deletion) -> String {
     let Deletion { state, counts, .. } = deletion;
     let mut words = format!(
@@ -173,10 +173,10 @@ pub fn state_words(deletion: &Deletion) -> String {
             words += &format!(", {} {number}", state.as_str());
         }
     }
-    if let Some(eta) = deletion.eta_seconds {
-        words += &format!(", {} left", duration(eta));
+    match pace_words(deletion) {
+        Some(pace) => format!("{words}, {pace}"),
+        None => words,
     }
-    words
 }
 
 /// `120/536`, the steps that have ended, of all.

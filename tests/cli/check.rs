@@ -42,11 +42,7 @@ fn shown(text: &str, format: Format, ascii: bool) -> (Exit, String) {
     };
     let mut out = Vec::new();
     let count = kinds.iter().count();
-    let mut to = Printer {
-        out: &mut out,
-        style,
-        format,
-    };
+    let mut to = Printer::new(&mut out, style, format);
     let exit = report(&mut to, count, &check(&kinds)).unwrap();
     (exit, String::from_utf8(out).unwrap())
 }

@@ -18,7 +18,7 @@ use gone::control::{
 use gone::domain::attention::CauseGroup;
 use gone::domain::ladder::{Ladder, Offer, Rung};
 use gone::domain::model::*;
-use gone::frontends::cli::output::Style;
+use gone::frontends::cli::output::{Printer, Style};
 use gone::frontends::cli::{self, Exit, Session};
 use gone::system::clock::Clock;
 use tokio::sync::watch;
@@ -269,7 +269,9 @@ impl Runner {
         let cli = Cli::try_parse_from(words).unwrap();
         let mut err = Vec::new();
         let typed = self.typed.clone();
+        let format = cli.global.output;
         let session = Session {
+            tried: String::new(),
             control: self.fake.clone(),
             embedded: self.embedded,
             actor: Actor {
@@ -278,9 +280,8 @@ impl Runner {
             },
             global: &cli.global,
             clock: Clock::simulated(start(), 1),
-            out,
-            err: &mut err,
-            style: self.style,
+            out: Printer::new(out, self.style, format),
+            err: Printer::new(&mut err, self.style, format),
             read_line: Arc::new(move || Ok::<_, io::Error>(typed.clone())),
             interrupt: self.interrupt.clone(),
         };

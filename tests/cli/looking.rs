@@ -18,11 +18,7 @@ const HOSTILE: &str = "a\u{1b}]2;x\u{7}\u{9b}31m\u{202e}\u{200b}b\r\n";
 
 fn printed(format: Format, style: Style, print: impl FnOnce(&mut Printer<'_>)) -> String {
     let mut out = Vec::new();
-    print(&mut Printer {
-        out: &mut out,
-        style,
-        format,
-    });
+    print(&mut Printer::new(&mut out, style, format));
     String::from_utf8(out).unwrap()
 }
 
@@ -187,7 +183,7 @@ async fn a_reader_that_leaves_changes_no_exit_code() {
     for writes in 0..4 {
         let mut world = World::new();
         world.deletions = [deletion(DeletionState::Stuck)].into();
-        let mut out = Tolerant::new(Leaving(writes));
+        let mut out = Tolerant(Leaving(writes));
         let runner = Runner::new(world);
         let (exit, err) = runner
             .run_into("delete network/web --yes --wait", &mut out)

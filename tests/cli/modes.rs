@@ -383,11 +383,7 @@ fn doctor_is_shown_with_the_next_step() {
     let show = |facts: &Facts, format| {
         let mut out = Vec::new();
         let checks = examine(facts);
-        let mut to = Printer {
-            out: &mut out,
-            style: Style::default(),
-            format,
-        };
+        let mut to = Printer::new(&mut out, Style::default(), format);
         let exit = view::report(&mut to, &checks, "Next: `gone`").unwrap();
         (exit, String::from_utf8(out).unwrap())
     };

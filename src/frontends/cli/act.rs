@@ -29,7 +29,7 @@ Examples:
   gone pause prod/RegionOne --reason 'controllers are upgraded'")]
 pub struct Pause {
     #[command(flatten)]
-    pub what: DeletionsOrSites,
+    pub on: DeletionsOrSites,
 }
 
 /// Resume a paused deletion or site
@@ -40,7 +40,7 @@ Examples:
   gone resume prod/RegionOne")]
 pub struct Resume {
     #[command(flatten)]
-    pub what: DeletionsOrSites,
+    pub on: DeletionsOrSites,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -88,36 +88,20 @@ const RESUME: Act = Act {
 };
 
 impl Verb for Cancel {
-    fn tried(&self) -> String {
-        CANCEL.verb.to_owned()
-    }
-
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         CANCEL.run(session, &self.ids, "").await
     }
 }
 
 impl Verb for Pause {
-    fn tried(&self) -> String {
-        PAUSE.verb.to_owned()
-    }
-
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        PAUSE
-            .run(session, &self.what.ids, &self.what.why.reason)
-            .await
+        PAUSE.run(session, &self.on.ids, &self.on.why.reason).await
     }
 }
 
 impl Verb for Resume {
-    fn tried(&self) -> String {
-        RESUME.verb.to_owned()
-    }
-
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        RESUME
-            .run(session, &self.what.ids, &self.what.why.reason)
-            .await
+        RESUME.run(session, &self.on.ids, &self.on.why.reason).await
     }
 }
 
@@ -144,19 +128,16 @@ impl Act {
         ids: &[String],
         reason: &str,
     ) -> Result<Exit, Failure> {
+        session.tried = self.verb.to_owned();
         if self.sends {
             session.refuse_if_read_only()?;
         }
         let one = async |session: &mut Session<'_>, id: &str| self.one(session, id, reason).await;
-        let (done, exit) = session.each(self.verb, ids, one).await?;
-        if done.is_empty() {
-            return Ok(exit);
+        let (done, exit) = session.each(ids, one).await?;
+        if !done.is_empty() {
+            session.out.list(DONE, &done)?;
         }
-        session.print_rows(DONE, &done)?;
-        match self.sends {
-            true => Ok(Exit::first_of([exit, wait::carry_on(session).await?])),
-            false => Ok(exit),
-        }
+        wait::carry_on(session, self.sends && !done.is_empty(), exit).await
     }
 
     /// Acts on a site or a deletion, or on a step by its number, if no deletion's id ends with it.

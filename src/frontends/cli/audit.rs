@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::exit::Exit;
-use super::output::{Printer, Sheet, columns};
+use super::output::{Printer, columns};
 
 columns! {
     /// Rows in the engine's form (`seq, at, actor, action, target, reason, detail, hash`).
@@ -28,7 +28,7 @@ fn text(value: &Value) -> &str {
 /// # Errors
 /// The output cannot be written.
 pub fn list(out: &mut Printer<'_>, rows: &[Value]) -> io::Result<()> {
-    out.rows(&Sheet::of(ROWS, rows), rows)
+    out.list(ROWS, rows)
 }
 
 /// Writes the number of rows and the last hash, or what is wrong with the audit.

@@ -32,7 +32,7 @@ columns! {
 pub fn report(out: &mut Printer<'_>, kinds: usize, findings: &[Finding]) -> io::Result<Exit> {
     match out.format.is_table() {
         true => write_for_people(out, kinds, findings)?,
-        false => out.rows(&Sheet::of(FULL, findings), findings)?,
+        false => out.list(FULL, findings)?,
     }
     Ok(match number_of(findings, Severity::Error) {
         0 => Exit::Done,
@@ -64,7 +64,7 @@ fn write_for_people(out: &mut Printer<'_>, kinds: usize, findings: &[Finding]) -
     for finding in findings {
         let (severity, category) = (finding.severity.as_str(), finding.category.as_str());
         out.say(format!("{severity} {category}: {}", finding.happens))?;
-        write!(out.out, "\n{}\n", drawing(&finding.example, out.style))?;
+        write!(out.stream, "\n{}\n", drawing(&finding.example, out.style))?;
         out.say(format!("  {}", finding.fix))?;
         out.say("")?;
     }

@@ -17,7 +17,7 @@ use crate::present::{answer_words, blocked_by_words, targets_in_full, time};
 
 columns! {
     /// Each with the number of last characters that tell the ids of the list apart.
-    pub(super) DELETIONS: (Deletion, usize), |row|
+    DELETIONS: (Deletion, usize), |row|
     "ID" 9 => suffix(&row.0.id, row.1);
     "STATE" 9 => row.0.state.as_str();
     "TARGETS" 8 => targets_in_full(&row.0.targets);
@@ -138,7 +138,7 @@ columns! {
 columns! {
     /// Whether this deployment and each other one watch each other, at this time, and how many steps wait for its
     /// clearance.
-    pub(super) DEPLOYMENTS: (DeploymentStatus, DateTime<Utc>), |row|
+    DEPLOYMENTS: (DeploymentStatus, DateTime<Utc>), |row|
     "NAME" 9 => row.0.name.clone().unwrap_or_default();
     "SERVICE/REGION" 9 => row.0.place();
     "WE WATCH" 6 => match &row.0.watch {
@@ -183,6 +183,17 @@ columns! {
     "ID" 9 => row.0.key.id;
     "SITE" 9 => row.0.key.site;
     "FINDING" 9 => row.1;
+}
+
+pub(super) fn deletions(rows: &[Deletion]) -> Sheet {
+    let length = unique_length(rows.iter().map(|row| row.id.as_str()));
+    let rows: Vec<_> = rows.iter().map(|row| (row.clone(), length)).collect();
+    Sheet::of(DELETIONS, &rows)
+}
+
+pub(super) fn deployments(rows: &[DeploymentStatus], now: DateTime<Utc>) -> Sheet {
+    let rows: Vec<_> = rows.iter().map(|row| (row.clone(), now)).collect();
+    Sheet::of(DEPLOYMENTS, &rows)
 }
 
 /// Returns the columns that the kind names, between those that every resource has.
@@ -239,7 +250,7 @@ pub(super) fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
 }
 
 /// Returns how many of the last characters tell these ids apart; at least 8.
-pub(super) fn unique_length<'a>(ids: impl Iterator<Item = &'a str>) -> usize {
+fn unique_length<'a>(ids: impl Iterator<Item = &'a str>) -> usize {
     let ids: BTreeSet<&str> = ids.collect();
     let longest = ids.iter().map(|id| id.len()).max().unwrap_or_default();
     let tells_apart = |length: &usize| {

@@ -1,11 +1,13 @@
 //! `gone delete`: deletes exactly what was shown and confirmed.
 
+use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
 
 use super::args::{Format, Why};
+use super::output::Printer;
 use super::plan::{self, make};
 use super::plan_view::{write_plan, write_refusals};
 use super::wait::{self, Wait};
@@ -62,18 +64,15 @@ struct Outcome<'a> {
 }
 
 impl Verb for Delete {
-    fn tried(&self) -> String {
-        match &self.plan {
-            Some(path) => format!("delete the plan {}", path.display()),
-            None => format!("delete {}", self.targets.join(" ")),
-        }
-    }
-
     fn targets(&self) -> &[String] {
         &self.targets
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        session.tried = match &self.plan {
+            Some(path) => format!("delete the plan {}", path.display()),
+            None => format!("delete {}", self.targets.join(" ")),
+        };
         session.refuse_if_read_only()?;
         if !self.yes {
             session.needs_terminal("Add --yes to delete without being asked.")?;
@@ -93,7 +92,7 @@ impl Verb for Delete {
         }
         if wait.is_none() {
             let deletion = session.deletion(&id).await?;
-            print(session, &deletion, existing, None)?;
+            print(&mut session.out, &deletion, existing, None)?;
             return Ok(match deletion.state {
                 DeletionState::Refused => Exit::of_deletion(&deletion, &[]),
                 _ => Exit::Done,
@@ -107,7 +106,7 @@ impl Verb for Delete {
             ended => ended?,
         };
         let steps = session.steps(&id, &[]).await?;
-        print(session, &ended.deletion, existing, Some(&steps))?;
+        print(&mut session.out, &ended.deletion, existing, Some(&steps))?;
         say_what_is_left(session, &ended.deletion, ended.exit)?;
         Ok(ended.exit)
     }
@@ -151,7 +150,7 @@ impl Delete {
             let id = short_id(deletion_id);
             failure.trying(format!(
                 "{}, which deletion {id} does already",
-                self.tried()
+                session.tried
             ))
         })
     }
@@ -161,9 +160,7 @@ impl Delete {
 /// plan's short id, since none of their names represents all.
 async fn confirm(session: &mut Session<'_>, plan: &Plan) -> Result<(), Failure> {
     // The question goes to standard error: standard output carries the result.
-    let mut err = session.errors();
-    err.format = Format::Table;
-    write_plan(&mut err, plan)?;
+    write_plan(&mut session.err.formatted(Format::Table), plan)?;
     if !plan.refused.is_empty() {
         return Err(Failure::refused(
             "the plan is refused, see above",
@@ -195,16 +192,19 @@ async fn confirm(session: &mut Session<'_>, plan: &Plan) -> Result<(), Failure> 
 }
 
 fn print(
-    session: &mut Session<'_>,
+    out: &mut Printer<'_>,
     deletion: &Deletion,
     existing: bool,
     steps: Option<&[Step]>,
-) -> Result<(), Failure> {
-    match (steps, session.global.output) {
+) -> io::Result<()> {
+    match (steps, out.format) {
         (Some(steps), Format::Jsonl | Format::Csv) => {
-            return session.print_rows(columns::RESULTS, steps);
+            return out.list(columns::RESULTS, steps);
         }
-        (None, Format::Csv) => return session.print_deletions(std::slice::from_ref(deletion)),
+        (None, Format::Csv) => {
+            let one = std::slice::from_ref(deletion);
+            return out.rows(&columns::deletions(one), one);
+        }
         _ => {}
     }
     let outcome = Outcome {
@@ -212,12 +212,12 @@ fn print(
         existing,
         steps,
     };
-    if session.print_value(&outcome)? {
+    if out.value(&outcome)? {
         return Ok(());
     }
     if let Some(steps) = steps.filter(|steps| !steps.is_empty()) {
-        session.print_rows(columns::RESULTS, steps)?;
-        session.say("")?;
+        out.list(columns::RESULTS, steps)?;
+        out.say("")?;
     }
     let known = if existing {
         " (was deleting already)"
@@ -225,14 +225,14 @@ fn print(
         ""
     };
     let (id, targets) = (short_id(&deletion.id), targets_in_full(&deletion.targets));
-    session.say(format!(
+    out.say(format!(
         "Deletion {id} of {targets}{known}: {}",
         state_words(deletion)
     ))?;
     if !deletion.note.is_empty() {
-        session.say(&deletion.note)?;
+        out.say(&deletion.note)?;
     }
-    Ok(write_refusals(&mut session.result(), &deletion.refused)?)
+    write_refusals(out, &deletion.refused)
 }
 
 /// After a wait that did not end with everything gone, tells the state, and what to do.
@@ -242,7 +242,7 @@ fn say_what_is_left(
     exit: Exit,
 ) -> Result<(), Failure> {
     let id = short_id(&deletion.id);
-    session.tell(match exit {
+    let advice = match exit {
         Exit::Stuck if deletion.counts.live() > 0 => format!(
             "Nothing more can run in time; it stays in the ledger: gone show {id}, gone retry {id}"
         ),
@@ -252,7 +252,8 @@ fn say_what_is_left(
         Exit::StillRunning => format!("Still running; it stays in the ledger: gone show {id}"),
         Exit::Auth | Exit::Unreachable => format!("`gone list sites` tells why: gone show {id}"),
         _ => return Ok(()),
-    })
+    };
+    Ok(session.err.say(advice)?)
 }
 
 fn say_that_it_goes_on(session: &mut Session<'_>, id: &str) -> Result<(), Failure> {
@@ -260,7 +261,6 @@ fn say_that_it_goes_on(session: &mut Session<'_>, id: &str) -> Result<(), Failur
         true => "it stays in the ledger and goes on when `gone` or `gone --engine` runs",
         false => "the deletion goes on in the engine",
     };
-    session.tell(format!(
-        "Interrupted: {how}. Look: gone show {id}; stop it: gone cancel {id}"
-    ))
+    let line = format!("Interrupted: {how}. Look: gone show {id}; stop it: gone cancel {id}");
+    Ok(session.err.say(line)?)
 }

@@ -2,8 +2,9 @@
 
 use std::io;
 
+use super::args::Format;
 use super::exit::Exit;
-use super::output::{Printer, Sheet, columns};
+use super::output::{Printer, columns};
 use crate::frontends::offline::doctor::{Check, CheckFailure, Health};
 
 columns! {
@@ -19,7 +20,12 @@ columns! {
 /// The output cannot be written.
 pub fn report(out: &mut Printer<'_>, checks: &[Check], next: &str) -> io::Result<Exit> {
     // The table is not cut to the terminal's width, because the end of a finding matters.
-    out.whole().rows(&Sheet::of(CHECKS, checks), checks)?;
+    let format = if out.format.is_table() {
+        Format::Wide
+    } else {
+        out.format
+    };
+    out.formatted(format).list(CHECKS, checks)?;
     let exit = exit(checks);
     if !out.format.is_table() {
         return Ok(exit);

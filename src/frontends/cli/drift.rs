@@ -42,11 +42,8 @@ struct Answered<'a> {
 }
 
 impl Verb for Drift {
-    fn tried(&self) -> String {
-        format!("answer the drift of {}", self.id)
-    }
-
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        session.tried = format!("answer the drift of {}", self.id);
         session.refuse_if_read_only()?;
         let deletion_id = session.deletion(&self.id).await?.id;
         let id = deletion_id.clone();
@@ -66,11 +63,13 @@ impl Verb for Drift {
         };
         let drift = if accept { "accepted" } else { "refused" };
         let deletion = &deletion;
-        if !session.print_value(&Answered { deletion, drift })? {
+        if !session.out.value(&Answered { deletion, drift })? {
             let (id, state) = (short_id(&id), state_words(deletion));
-            session.say(format!("Drift of deletion {id} {drift}: {state}"))?;
+            session
+                .out
+                .say(format!("Drift of deletion {id} {drift}: {state}"))?;
             if !deletion.note.is_empty() {
-                session.say(&deletion.note)?;
+                session.out.say(&deletion.note)?;
             }
         }
         Ok(exit)

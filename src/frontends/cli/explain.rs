@@ -1,8 +1,12 @@
 //! `gone explain`: why a resource is not deleted, or what would block its deletion (P2).
 
+use std::io;
+
 use clap::Args;
 
+use super::args::Format;
 use super::columns::time_or_empty;
+use super::output::Printer;
 use super::plan_view::write_refusals;
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::{Explanation, query};
@@ -22,31 +26,31 @@ pub struct Explain {
 }
 
 impl Verb for Explain {
-    fn tried(&self) -> String {
-        format!("explain {}", self.target)
-    }
-
     fn targets(&self) -> &[String] {
         std::slice::from_ref(&self.target)
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        session.tried = format!("explain {}", self.target);
         let mut found = Vec::new();
         // Several sites may have been chosen; each needs its own query.
         for target in session.targets(self.targets()).await? {
             found.push(*session.ask(query::Explain { target }).await?);
         }
         let printed = match found.as_slice() {
-            [one] => session.print_value(one)?,
-            several => session.print_value(&several)?,
+            [one] => session.out.value(one)?,
+            several => session.out.value(&several)?,
         };
-        if !printed && session.prints_csv() {
-            let findings: Vec<_> = found.iter().flat_map(findings).collect();
-            session.print_rows(columns::FINDINGS, &findings)?;
-        } else if !printed {
-            for explanation in &found {
-                write_for_people(session, explanation)?;
+        let out = &mut session.out;
+        match printed {
+            true => {}
+            false if out.format == Format::Csv => {
+                let findings: Vec<_> = found.iter().flat_map(findings).collect();
+                out.list(columns::FINDINGS, &findings)?;
             }
+            false => found
+                .iter()
+                .try_for_each(|one| write_for_people(out, one))?,
         }
         Ok(Exit::Done)
     }
@@ -72,11 +76,11 @@ fn findings(explanation: &Explanation) -> Vec<(Target, String)> {
         .collect()
 }
 
-fn write_for_people(session: &mut Session<'_>, explanation: &Explanation) -> Result<(), Failure> {
-    session.say(target_in_full(&explanation.target))?;
+fn write_for_people(out: &mut Printer<'_>, explanation: &Explanation) -> io::Result<()> {
+    out.say(target_in_full(&explanation.target))?;
     if let Some(deletion) = &explanation.deletion {
         let id = short_id(&deletion.id);
-        session.say(format!("  deletion {id}: {}", state_words(deletion)))?;
+        out.say(format!("  deletion {id}: {}", state_words(deletion)))?;
     }
     if let Some(step) = &explanation.step {
         let (id, state) = (step.id, step.state.as_str());
@@ -84,27 +88,27 @@ fn write_for_people(session: &mut Session<'_>, explanation: &Explanation) -> Res
             .next_attempt_at
             .map(|at| format!(", next at {}", time(at)));
         let attempt = format!("attempt {} of {}", step.attempts, step.max_attempts);
-        session.say(format!(
+        out.say(format!(
             "  step {id} is {state}, {attempt}{}",
             next.unwrap_or_default()
         ))?;
         if let Some(error) = &step.last_error {
-            session.say(format!("  last answer: {}", answer_words(error)))?;
+            out.say(format!("  last answer: {}", answer_words(error)))?;
         }
     }
     if let Some(tombstone) = &explanation.tombstone {
         let since = time_or_empty(tombstone.deleted_at);
-        session.say(format!(
+        out.say(format!(
             "  tombstone: {} since {since}",
             tombstone.phase.as_str()
         ))?;
     }
     for line in lines(explanation) {
-        session.say(format!("  {line}"))?;
+        out.say(format!("  {line}"))?;
     }
-    write_refusals(&mut session.result(), &explanation.refused)?;
+    write_refusals(out, &explanation.refused)?;
     match explanation.next_action.as_str() {
         "" => Ok(()),
-        next => session.say(format!("Next: {next}")),
+        next => out.say(format!("Next: {next}")),
     }
 }

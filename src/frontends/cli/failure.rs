@@ -101,12 +101,12 @@ impl Failure {
 
     /// # Errors
     /// Standard error cannot be written.
-    pub fn write(&self, mut err: Printer<'_>) -> io::Result<()> {
+    pub fn write(&self, err: &mut Printer<'_>) -> io::Result<()> {
         // Pretty JSON over several lines could not be told from the progress before it.
-        err.format = match err.format {
+        let mut err = err.formatted(match err.format {
             Format::Json | Format::Jsonl => Format::Jsonl,
             _ => Format::Table,
-        };
+        });
         if err.value(self)? {
             return Ok(());
         }

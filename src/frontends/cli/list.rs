@@ -7,9 +7,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use strum::{Display, EnumString};
 
-use super::output::Sheet;
 use super::{Exit, Failure, Session, Verb, columns};
-use crate::control::query;
+use crate::control::{KindInfo, SiteStatus, query};
 use crate::domain::model::{Deletion, DeletionState, Orphan, Step, StepState, Tombstone};
 use crate::domain::{attention, duration};
 
@@ -57,36 +56,33 @@ pub enum What {
 }
 
 impl Verb for List {
-    fn tried(&self) -> String {
-        format!("list {}", self.what)
-    }
-
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        session.tried = format!("list {}", self.what);
         let now = session.clock.now();
-        let before = self.older_than.and_then(|age| {
-            let age = TimeDelta::from_std(age).ok()?;
-            now.checked_sub_signed(age)
-        });
-        if !matches!(self.what, What::Deployments) && session.has_chosen() {
+        let ago = |age| now.checked_sub_signed(TimeDelta::from_std(age).ok()?);
+        let before = self.older_than.and_then(ago);
+        let mut sites = session.sites().await?;
+        if !matches!(self.what, What::Deployments) {
             // A mistyped site would otherwise look empty.
-            session.chosen_sites(&session.sites().await?)?;
+            session.chosen_sites(&sites)?;
         }
+        sites.retain(|row| session.chooses(&row.site));
         match self.what {
             What::Deletions => {
                 let rows = deletions(session, Vec::new(), before).await?;
-                session.print_deletions(&rows)?;
+                session.out.rows(&columns::deletions(&rows), &rows)?;
             }
             What::Stuck => {
                 let rows = stuck(session, before).await?;
-                session.print_rows(columns::WAITING_STEPS, &rows)?;
+                session.out.list(columns::WAITING_STEPS, &rows)?;
             }
             What::Retrying => {
                 let rows = waiting(session, &[StepState::Blocked], before).await?;
-                session.print_rows(columns::WAITING_STEPS, &rows)?;
+                session.out.list(columns::WAITING_STEPS, &rows)?;
             }
             What::Tombstones => {
                 let rows = tombstones(session, before).await?;
-                session.print_rows(columns::TOMBSTONES, &rows)?;
+                session.out.list(columns::TOMBSTONES, &rows)?;
             }
             what if before.is_some() => {
                 let message = format!("--older-than does not apply to {what}");
@@ -95,29 +91,25 @@ impl Verb for List {
             }
             What::Orphans => {
                 let is_chosen = |row: &Orphan| session.chooses(&row.resource.key.site);
-                let rows = session
-                    .ask_all(query::Orphans::default(), is_chosen)
-                    .await?;
-                session.print_rows(columns::ORPHANS, &rows)?;
+                let all = query::Orphans::default();
+                let rows = session.ask_all(all, is_chosen).await?;
+                session.out.list(columns::ORPHANS, &rows)?;
             }
-            What::Sites => {
-                let mut rows = session.sites().await?;
-                rows.retain(|row| session.chooses(&row.site));
-                session.print_rows(columns::SITES, &rows)?;
-            }
+            What::Sites => session.out.list(columns::SITES, &sites)?,
             What::Causes => {
-                let mut sites = Vec::new();
-                if session.has_chosen() {
-                    let known = session.sites().await?.into_iter().map(|row| row.site);
-                    sites.extend(known.filter(|site| session.chooses(site)));
+                let global = session.global;
+                if global.cloud.is_none() && global.region.is_empty() {
+                    // Those of all sites, also of those that are no longer served.
+                    sites.clear();
                 }
+                let sites = sites.into_iter().map(|row| row.site).collect();
                 let rows = session.ask(query::Causes { sites }).await?;
-                session.print_rows(columns::CAUSES, &rows)?;
+                session.out.list(columns::CAUSES, &rows)?;
             }
             What::Gates => {
                 let mut rows = session.ask(query::Gates {}).await?;
                 rows.retain(|row| session.chooses(&row.site));
-                session.print_rows(columns::GATES, &rows)?;
+                session.out.list(columns::GATES, &rows)?;
             }
             What::Deployments => {
                 if session.global.cloud.is_some() {
@@ -127,11 +119,9 @@ impl Verb for List {
                 let mut rows = session.ask(query::Deployments {}).await?;
                 let regions = &session.global.region;
                 rows.retain(|row| regions.is_empty() || regions.contains(&row.region));
-                let shown: Vec<_> = rows.iter().map(|row| (row.clone(), now)).collect();
-                let sheet = Sheet::of(columns::DEPLOYMENTS, &shown);
-                session.result().rows(&sheet, &rows)?;
+                session.out.rows(&columns::deployments(&rows, now), &rows)?;
             }
-            What::Kind(kind) => return resources(session, kind).await,
+            What::Kind(kind) => return resources(session, kind, &sites).await,
         }
         Ok(Exit::Done)
     }
@@ -205,34 +195,33 @@ async fn tombstones(
 }
 
 /// Lists resources afresh. A site that could not be listed is named, and never looks empty.
-async fn resources(session: &mut Session<'_>, kind: String) -> Result<Exit, Failure> {
+async fn resources(
+    session: &mut Session<'_>,
+    kind: String,
+    sites: &[SiteStatus],
+) -> Result<Exit, Failure> {
     let kinds = session.ask(query::Kinds {}).await?;
-    let info = kinds
-        .iter()
-        .find(|info| info.name.as_str() == kind || info.aliases.contains(&kind));
-    let sites = session.sites().await?;
-    let mut chosen = sites.iter().filter(|row| session.chooses(&row.site));
+    let is_it = |info: &&KindInfo| info.name.as_str() == kind || info.aliases.contains(&kind);
+    let info = kinds.iter().find(is_it);
     // A single chosen site is queried alone; otherwise all are, and the rest is left out.
-    let site = match (chosen.next(), chosen.next()) {
-        (Some(only), None) => Some(only.site.clone()),
+    let site = match sites {
+        [only] => Some(only.site.clone()),
         _ => None,
     };
-    let tried = format!("list {kind}");
+    let kind = kind.clone();
     let mut listings = session.ask(query::Resources { kind, site }).await?;
     listings.retain(|listing| session.chooses(&listing.site));
     let mut exits = Vec::new();
     for listing in &listings {
         if let Some(error) = &listing.error {
-            session.tell(format!("gone: cannot {tried} at {}: {error}", listing.site))?;
+            let (tried, site) = (&session.tried, &listing.site);
+            let line = format!("gone: cannot {tried} at {site}: {error}");
+            session.err.say(line)?;
             exits.push(Exit::of_listing(listing.class));
         }
     }
-    let rows: Vec<_> = listings
-        .into_iter()
-        .flat_map(|listing| listing.rows)
-        .collect();
-    session
-        .result()
-        .rows(&columns::resources(info, &rows), &rows)?;
+    let rows = listings.into_iter().flat_map(|listing| listing.rows);
+    let rows: Vec<_> = rows.collect();
+    session.out.rows(&columns::resources(info, &rows), &rows)?;
     Ok(Exit::first_of(exits))
 }

@@ -45,19 +45,15 @@ use args::Format;
 
 /// A verb that an engine carries out: the one that runs, or one of their own for as long as it takes.
 pub trait Verb: Sized {
-    /// The action and its object, for messages: `plan network/web`.
-    fn tried(&self) -> String;
+    /// Whether `-o dot` and `-o mermaid` draw its result.
+    const DRAWS: bool = false;
 
     /// Its targets, as typed: an engine of this process also serves the sites that they name.
     fn targets(&self) -> &[String] {
         &[]
     }
 
-    /// Whether `-o dot` and `-o mermaid` draw its result.
-    fn draws(&self) -> bool {
-        false
-    }
-
+    /// Carries it out, and names it in the session.
     fn run(self, session: &mut Session<'_>) -> impl Future<Output = Result<Exit, Failure>>;
 }
 
@@ -70,11 +66,8 @@ macro_rules! verbs {
         }
 
         impl Verb for EngineVerb {
-            fn tried(&self) -> String {
-                match self {
-                    $(Self::$verb(verb) => verb.tried(),)*
-                }
-            }
+            /// Each is asked for itself.
+            const DRAWS: bool = true;
 
             fn targets(&self) -> &[String] {
                 match self {
@@ -82,15 +75,9 @@ macro_rules! verbs {
                 }
             }
 
-            fn draws(&self) -> bool {
-                match self {
-                    $(Self::$verb(verb) => verb.draws(),)*
-                }
-            }
-
             async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
                 match self {
-                    $(Self::$verb(verb) => verb.run(session).await,)*
+                    $(Self::$verb(verb) => run_checked(session, verb).await,)*
                 }
             }
         }
@@ -116,24 +103,24 @@ verbs! {
 
 /// Carries out a verb through an engine, and reports a failure on standard error.
 pub async fn run(mut session: Session<'_>, verb: impl Verb) -> Exit {
-    let tried = verb.tried();
-    let done = async {
-        if !verb.draws() {
-            no_drawing(session.global.output)?;
-        }
-        verb.run(&mut session).await
-    };
-    let done = done.await;
-    let flushed = session.out.flush().map_err(Failure::from);
+    let done = run_checked(&mut session, verb).await;
+    let flushed = session.out.stream.flush().map_err(Failure::from);
     match done.and_then(|exit| flushed.map(|()| exit)) {
         Ok(exit) => exit,
         Err(failure) => {
-            let failure = failure.trying(tried);
+            let failure = failure.trying(session.tried);
             // Standard error is the last place to report; if it is gone too, the exit code remains.
-            let _ = failure.write(session.errors());
+            let _ = failure.write(&mut session.err);
             failure.exit
         }
     }
+}
+
+async fn run_checked<V: Verb>(session: &mut Session<'_>, verb: V) -> Result<Exit, Failure> {
+    if !V::DRAWS {
+        no_drawing(session.out.format)?;
+    }
+    verb.run(session).await
 }
 
 /// # Errors

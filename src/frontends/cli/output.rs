@@ -47,7 +47,7 @@ impl Style {
             in_terminal: io::stdin().is_terminal(),
             out_terminal,
             err_terminal: io::stderr().is_terminal(),
-            width: width.filter(|_| global.output != Format::Wide),
+            width,
             colour: out_terminal && !global.no_color && !around.no_color && !dumb,
             ascii: global.ascii || (out_terminal && !utf8),
         }
@@ -68,42 +68,22 @@ impl Style {
 }
 
 /// A writer whose reader may leave (`gone list | head`): later output is dropped without an error.
-pub struct Tolerant<W> {
-    inner: W,
-    left: bool,
-}
+pub struct Tolerant<W>(pub W);
 
-impl<W: Write> Tolerant<W> {
-    pub fn new(inner: W) -> Self {
-        Self { inner, left: false }
-    }
-
-    fn forgive<T>(&mut self, result: io::Result<T>, instead: T) -> io::Result<T> {
-        match result {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                self.left = true;
-                Ok(instead)
-            }
-            other => other,
-        }
+fn forgive<T>(written: io::Result<T>, instead: T) -> io::Result<T> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(instead),
+        other => other,
     }
 }
 
 impl<W: Write> Write for Tolerant<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.left {
-            return Ok(bytes.len());
-        }
-        let written = self.inner.write(bytes);
-        self.forgive(written, bytes.len())
+        forgive(self.0.write(bytes), bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if self.left {
-            return Ok(());
-        }
-        let flushed = self.inner.flush();
-        self.forgive(flushed, ())
+        forgive(self.0.flush(), ())
     }
 }
 
@@ -160,29 +140,29 @@ impl Sheet {
 
 /// Writes to one stream, in the format that was asked for.
 pub struct Printer<'a> {
-    pub out: &'a mut dyn Write,
+    pub stream: &'a mut dyn Write,
     pub style: Style,
     pub format: Format,
 }
 
 /// Each fails if the stream cannot be written.
-impl Printer<'_> {
-    /// The same stream, for tables of which nothing is cut, however narrow the screen is.
-    pub fn whole(&mut self) -> Printer<'_> {
-        let style = Style {
-            width: None,
-            ..self.style
-        };
-        Printer {
-            out: self.out,
+impl<'a> Printer<'a> {
+    pub fn new(stream: &'a mut dyn Write, style: Style, format: Format) -> Self {
+        Self {
+            stream,
             style,
-            format: self.format,
+            format,
         }
+    }
+
+    /// The same stream, in another format.
+    pub(super) fn formatted(&mut self, format: Format) -> Printer<'_> {
+        Printer::new(self.stream, self.style, format)
     }
 
     /// Writes one line of text, escaped.
     pub fn say(&mut self, line: impl AsRef<str>) -> io::Result<()> {
-        writeln!(self.out, "{}", self.style.safe(line.as_ref()))
+        writeln!(self.stream, "{}", self.style.safe(line.as_ref()))
     }
 
     /// Writes lines of text below a title, after an empty line; nothing if there are none.
@@ -193,11 +173,16 @@ impl Printer<'_> {
     ) -> io::Result<()> {
         for (at, line) in lines.into_iter().enumerate() {
             if at == 0 {
-                writeln!(self.out, "\n{title}")?;
+                writeln!(self.stream, "\n{title}")?;
             }
             self.say(format!("  {line}"))?;
         }
         Ok(())
+    }
+
+    /// Writes rows, of which these columns are shown in tables and CSV.
+    pub fn list<R: Serialize>(&mut self, columns: &[Column<R>], rows: &[R]) -> io::Result<()> {
+        self.rows(&Sheet::of(columns, rows), rows)
     }
 
     /// Writes rows: `sheet` for tables and CSV, `values` for the other formats.
@@ -240,7 +225,8 @@ impl Printer<'_> {
             .collect();
         let rows = sheet.rows.iter().map(|row| row.iter().map(cell).collect());
         let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
-        let widths = widths(sheet, &rows, style.width);
+        let screen = style.width.filter(|_| self.format != Format::Wide);
+        let widths = widths(sheet, &rows, screen);
         for (line, row) in rows.iter().enumerate() {
             // The last cell of a line is not padded.
             let mut padding = 0;
@@ -252,20 +238,20 @@ impl Printer<'_> {
                     (true, _, "STATE") => tone(&text),
                     _ => "",
                 };
-                write!(self.out, "{:padding$}", "")?;
+                write!(self.stream, "{:padding$}", "")?;
                 match paint {
-                    "" => write!(self.out, "{text}")?,
-                    sgr => write!(self.out, "\u{1b}[{sgr}m{text}\u{1b}[0m")?,
+                    "" => write!(self.stream, "{text}")?,
+                    sgr => write!(self.stream, "\u{1b}[{sgr}m{text}\u{1b}[0m")?,
                 }
                 padding = width.saturating_sub(text.width()) + GAP;
             }
-            writeln!(self.out)?;
+            writeln!(self.stream)?;
         }
         Ok(())
     }
 
     fn csv(&mut self, sheet: &Sheet) -> io::Result<()> {
-        let mut writer = csv::Writer::from_writer(&mut *self.out);
+        let mut writer = csv::Writer::from_writer(&mut *self.stream);
         writer.write_record(sheet.headings.iter().map(|(heading, _)| heading))?;
         for row in &sheet.rows {
             writer.write_record(row.iter().map(|cell| neutral(cell, self.style)))?;
@@ -279,14 +265,14 @@ impl Printer<'_> {
             true => serde_json::to_string_pretty(value)?,
             false => serde_json::to_string(value)?,
         };
-        writeln!(self.out, "{}", text::inert_json(&json, self.style.ascii))
+        writeln!(self.stream, "{}", text::inert_json(&json, self.style.ascii))
     }
 
     fn yaml<T: Serialize>(&mut self, value: &T) -> io::Result<()> {
         let mut value = serde_json::to_value(value)?;
         make_safe(&mut value, self.style);
         let yaml = serde_saphyr::to_string(&value).map_err(io::Error::other)?;
-        writeln!(self.out, "{}", yaml.trim_end())
+        writeln!(self.stream, "{}", yaml.trim_end())
     }
 }
 

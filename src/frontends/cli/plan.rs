@@ -83,19 +83,14 @@ impl From<Options> for PlanOptions {
 }
 
 impl Verb for Plan {
-    fn tried(&self) -> String {
-        format!("plan {}", self.targets.join(" "))
-    }
+    const DRAWS: bool = true;
 
     fn targets(&self) -> &[String] {
         &self.targets
     }
 
-    fn draws(&self) -> bool {
-        true
-    }
-
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        session.tried = format!("plan {}", self.targets.join(" "));
         let targets = session.targets(&self.targets).await?;
         let plan = make(session, targets, self.options, None).await?;
         if let Some(path) = &self.out {
@@ -104,10 +99,10 @@ impl Verb for Plan {
                 Failure::usage(tried, error.to_string(), "Choose another file or folder.")
             })?;
         }
-        write_plan(&mut session.result(), &plan)?;
-        if let Some(path) = self.out.filter(|_| session.global.output.is_table()) {
+        write_plan(&mut session.out, &plan)?;
+        if let Some(path) = self.out.filter(|_| session.out.format.is_table()) {
             let path = path.display();
-            session.tell(format!(
+            session.err.say(format!(
                 "Kept in {path}; run it with: gone delete --plan {path}"
             ))?;
         }

@@ -42,8 +42,8 @@ columns! {
 pub fn write_plan(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
     match to.format {
         Format::Table | Format::Wide => write_for_people(to, plan),
-        Format::Dot => write_as_dot(to.out, to.style, plan),
-        Format::Mermaid => write_as_mermaid(to.out, to.style, plan),
+        Format::Dot => write_as_dot(to.stream, to.style, plan),
+        Format::Mermaid => write_as_mermaid(to.stream, to.style, plan),
         Format::Csv => to.rows::<()>(&Sheet::of(ALL, &rows(plan)), &[]),
         Format::Json | Format::Jsonl | Format::Yaml => to.value(plan).map(drop),
     }
@@ -88,7 +88,7 @@ fn write_for_people(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
         let rows = rows.iter().filter(|row| row.part == part);
         let sheet = Sheet::of(&ALL[from..9], rows);
         if !sheet.is_empty() {
-            writeln!(to.out, "{title}")?;
+            writeln!(to.stream, "{title}")?;
             to.table(&sheet)?;
         }
     }

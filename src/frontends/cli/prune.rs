@@ -20,11 +20,8 @@ pub struct Prune {
 }
 
 impl Verb for Prune {
-    fn tried(&self) -> String {
-        "ledger prune".to_owned()
-    }
-
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        session.tried = "ledger prune".to_owned();
         let now = session.clock.now();
         let ago = |age| now.checked_sub_signed(TimeDelta::from_std(age).ok()?);
         let before = self.older_than.and_then(ago);
@@ -34,8 +31,10 @@ impl Verb for Prune {
         }
         let command = Command::Prune { before };
         let rows = session.submit(command, "", Receipt::into_moved).await?;
-        if !session.print_value(&serde_json::json!({ "rows": rows }))? {
-            session.say(format!("{rows} rows of the ledger removed"))?;
+        if !session.out.value(&serde_json::json!({ "rows": rows }))? {
+            session
+                .out
+                .say(format!("{rows} rows of the ledger removed"))?;
         }
         Ok(Exit::Done)
     }

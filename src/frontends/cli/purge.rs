@@ -1,11 +1,13 @@
 //! `gone purge`: shows what can be done about stuck steps, and does it (P3).
 
+use std::io;
+
 use clap::Args;
 use serde::Serialize;
 
-use super::args::Why;
+use super::args::{Format, Why};
 use super::columns::or_empty;
-use super::output::{Sheet, columns};
+use super::output::{Printer, Sheet, columns};
 use super::{Exit, Failure, Session, Verb, wait};
 use crate::control::{Command, Receipt, query};
 use crate::domain::ladder::{Ladder, Offer, Rung};
@@ -65,24 +67,19 @@ columns! {
 }
 
 impl Verb for Purge {
-    fn tried(&self) -> String {
-        match self.rung {
-            Some(_) => "purge".to_owned(),
-            None => format!("show the ladder of {}", self.ids.join(" ")),
-        }
-    }
-
     /// Takes a rung; without one it shows the offers, and sends nothing.
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let Some(rung) = self.rung else {
             for (at, id) in self.ids.iter().enumerate() {
                 if at > 0 {
-                    session.say("")?;
+                    session.out.say("")?;
                 }
+                session.tried = format!("show the ladder of {id}");
                 show(session, id).await?;
             }
             return Ok(Exit::Done);
         };
+        session.tried = "purge".to_owned();
         session.refuse_if_read_only()?;
         let take = async |session: &mut Session<'_>, id: &str| {
             let command = Command::Purge {
@@ -101,30 +98,23 @@ impl Verb for Purge {
                 runbook: purged.runbook,
             })
         };
-        let (done, exit) = session.each("purge", &self.ids, take).await?;
-        if done.is_empty() {
-            return Ok(exit);
+        let (done, exit) = session.each(&self.ids, take).await?;
+        match session.out.format.is_table() {
+            _ if done.is_empty() => {}
+            true => write_done(&mut session.out, &done)?,
+            false => session.out.list(DONE, &done)?,
         }
-        match session.global.output.is_table() {
-            true => write_done(session, &done)?,
-            false => session.print_rows(DONE, &done)?,
-        }
-        match rung.starts_work() {
-            true => Ok(Exit::first_of([exit, wait::carry_on(session).await?])),
-            false => Ok(exit),
-        }
+        wait::carry_on(session, rung.starts_work() && !done.is_empty(), exit).await
     }
 }
 
-fn write_done(session: &mut Session<'_>, done: &[Done]) -> Result<(), Failure> {
+fn write_done(out: &mut Printer<'_>, done: &[Done]) -> io::Result<()> {
     for row in done {
+        let by = row.unpinned_by.as_deref();
+        let words = || purged_words(row.rung, row.moved, by, "gone list orphans");
         match &row.runbook {
-            Some(runbook) => runbook.lines().try_for_each(|line| session.say(line))?,
-            None => {
-                let by = row.unpinned_by.as_deref();
-                let words = purged_words(row.rung, row.moved, by, "gone list orphans");
-                session.say(format!("{}: {words}", row.id))?;
-            }
+            Some(runbook) => runbook.lines().try_for_each(|line| out.say(line))?,
+            None => out.say(format!("{}: {}", row.id, words()))?,
         }
     }
     Ok(())
@@ -133,11 +123,12 @@ fn write_done(session: &mut Session<'_>, done: &[Done]) -> Result<(), Failure> {
 async fn show(session: &mut Session<'_>, id: &str) -> Result<(), Failure> {
     let what = session.deletion_or_step(id).await?;
     let ladder = session.ask(query::Ladder { what }).await?;
-    match (session.print_value(&*ladder)?, session.prints_csv()) {
-        (true, _) => Ok(()),
-        (false, true) => session.print_rows(OFFERS, &ladder.offers),
-        (false, false) => write_ladder(session, id, &ladder),
-    }
+    let out = &mut session.out;
+    Ok(match out.value(&*ladder)? {
+        true => {}
+        false if out.format == Format::Csv => out.list(OFFERS, &ladder.offers)?,
+        false => write_ladder(out, id, &ladder)?,
+    })
 }
 
 fn offered(offer: &Offer) -> &'static str {
@@ -145,12 +136,12 @@ fn offered(offer: &Offer) -> &'static str {
 }
 
 /// Writes a line for each thing that a rung does; the first also names the rung.
-fn write_ladder(session: &mut Session<'_>, id: &str, ladder: &Ladder) -> Result<(), Failure> {
-    session.say(format!(
+fn write_ladder(out: &mut Printer<'_>, id: &str, ladder: &Ladder) -> io::Result<()> {
+    out.say(format!(
         "{}, in deletion {}",
         ladder.subject, ladder.confirm
     ))?;
-    session.say("")?;
+    out.say("")?;
     let mut sheet = Sheet::new([("RUNG", 9), ("OFFERED", 9), ("WHAT IT DOES", 9)]);
     for offer in &ladder.offers {
         let mut lines = match &offer.why_not {
@@ -166,12 +157,12 @@ fn write_ladder(session: &mut Session<'_>, id: &str, ladder: &Ladder) -> Result<
             lead = [" ", " "];
         }
     }
-    session.result().whole().table(&sheet)?;
+    out.formatted(Format::Wide).table(&sheet)?;
     if ladder.offers.iter().any(|offer| offer.why_not.is_none()) {
         let confirm = &ladder.confirm;
         let how = format!("gone purge {id} --rung NAME --confirm {confirm}");
-        session.say("")?;
-        session.say(format!("Nothing was done. To take one: {how}"))?;
+        out.say("")?;
+        out.say(format!("Nothing was done. To take one: {how}"))?;
     }
     Ok(())
 }

@@ -36,15 +36,12 @@ pub struct Release {
 }
 
 impl Verb for Release {
-    fn tried(&self) -> String {
-        format!("release {}", self.words.join(" "))
-    }
-
     fn targets(&self) -> &[String] {
         &self.words
     }
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        session.tried = "release".to_owned();
         let release = async |session: &mut Session<'_>, word: &str| {
             // Only the word of a tombstone has a slash.
             let (what, command) = match word.contains('/') {
@@ -55,9 +52,9 @@ impl Verb for Release {
                 }
             };
             session.submit(command, &self.why.reason, Ok).await?;
-            session.say(format!("{what}: released"))
+            Ok(session.out.say(format!("{what}: released"))?)
         };
-        let (_, exit) = session.each("release", &self.words, release).await?;
+        let (_, exit) = session.each(&self.words, release).await?;
         Ok(exit)
     }
 }
@@ -100,12 +97,12 @@ async fn deployment(
     let (row, importer) = on_record(name, &rows)?;
     if !yes {
         session.needs_terminal("Add --yes to release it without being asked.")?;
-        session.tell(describe(name, row, importer, session.clock.now()))?;
-        session.tell(
+        let lines = [
+            &describe(name, row, importer, session.clock.now()),
             "Once released, nothing waits for its clearance any more: references that it still has may dangle.",
-        )?;
-        session
-            .tell("If it is not gone for good, it comes on record again when it watches again.")?;
+            "If it is not gone for good, it comes on record again when it watches again.",
+        ];
+        lines.iter().try_for_each(|line| session.err.say(line))?;
         let question = format!("To release it, type its name, {name}");
         session
             .confirm(&question, &[name.to_owned()], "released")

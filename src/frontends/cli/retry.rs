@@ -48,15 +48,11 @@ const RETRY: Act = Act {
 };
 
 impl Verb for Retry {
-    fn tried(&self) -> String {
-        let what = if self.all { " --all" } else { "" };
-        format!("{}{what}", RETRY.verb)
-    }
-
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         if !self.all {
             return RETRY.run(session, &self.ids, "").await;
         }
+        session.tried = "retry --all".to_owned();
         let dry_run = self.dry_run;
         if !dry_run {
             session.refuse_if_read_only()?;
@@ -70,23 +66,20 @@ impl Verb for Retry {
         });
         let command = Command::RetryMatching { filter, dry_run };
         let retried = session.submit(command, "", Receipt::into_retried).await?;
-        if !session.print_value(&retried)? {
+        if !session.out.value(&retried)? {
             let left: u64 = retried.not_eligible.iter().map(|it| it.steps).sum();
             let moved = match dry_run {
                 true => "nothing done".to_owned(),
                 false => format!("{} retried", retried.moved),
             };
-            session.say(format!(
+            session.out.say(format!(
                 "{} eligible, {left} not; {moved}",
                 retried.eligible
             ))?;
             for NotEligible { reason, steps } in &retried.not_eligible {
-                session.say(format!("  {steps}: {reason}"))?;
+                session.out.say(format!("  {steps}: {reason}"))?;
             }
         }
-        match dry_run {
-            true => Ok(Exit::Done),
-            false => wait::carry_on(session).await,
-        }
+        wait::carry_on(session, !dry_run, Exit::Done).await
     }
 }

@@ -1,6 +1,6 @@
 //! The session of a verb: control, streams and actor, and what several verbs do with them.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +8,10 @@ use chrono::{DateTime, Utc};
 use futures_util::TryStreamExt as _;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Format, Global};
-use super::columns;
+use super::args::Global;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{Column, Printer, Sheet, Style};
+use super::output::Printer;
 use crate::control::{
     Command, Control, ControlError, Envelope, Pages, Receipt, Request, SiteSpec, SiteStatus,
     TargetSpec, query,
@@ -29,22 +28,22 @@ const ASK_AGAIN: Duration = Duration::from_secs(10);
 const NO_TARGET: &str =
     "`gone show ID` shows a deletion; `gone list KIND` shows the resources of a kind.";
 
-/// Advice before anything was sent that needs a person's confirmation.
-const NO_TERMINAL: &str = "there is no terminal to confirm it on";
-
 /// Blocks until a line is typed.
 pub type ReadLine = Arc<dyn Fn() -> io::Result<String> + Send + Sync>;
 
 pub struct Session<'a> {
+    /// The action that runs, and its object, for messages: `plan network/web`.
+    pub tried: String,
     pub control: Arc<dyn Control>,
     /// Whether the engine lives only as long as this call, so that the call waits for deletions.
     pub embedded: bool,
     pub actor: Actor,
     pub global: &'a Global,
     pub clock: Clock,
-    pub out: &'a mut dyn Write,
-    pub err: &'a mut dyn Write,
-    pub style: Style,
+    /// The result.
+    pub out: Printer<'a>,
+    /// Progress, questions and errors.
+    pub err: Printer<'a>,
     pub read_line: ReadLine,
     /// Cancelled by ctrl-c.
     pub interrupt: CancellationToken,
@@ -92,7 +91,11 @@ impl Session<'_> {
             let Some(left) = left.filter(|left| !left.is_zero()) else {
                 return Err(failure);
             };
-            self.tell(format!("{}; the cloud is asked again", failure.message))?;
+            let tried = &self.tried;
+            self.err.say(format!(
+                "{tried}: {}; the cloud is asked again",
+                failure.message
+            ))?;
             self.or_interrupted("", tokio::time::sleep(left.min(ASK_AGAIN)))
                 .await?;
         }
@@ -178,7 +181,6 @@ impl Session<'_> {
     /// exit code that counts.
     pub(super) async fn each<T>(
         &mut self,
-        verb: &str,
         words: &[String],
         handle: impl AsyncFn(&mut Self, &str) -> Result<T, Failure>,
     ) -> Result<(Vec<T>, Exit), Failure> {
@@ -187,8 +189,8 @@ impl Session<'_> {
             match handle(self, word).await {
                 Ok(row) => done.push(row),
                 Err(failure) => {
-                    let failure = failure.trying(format!("{verb} {word}"));
-                    failure.write(self.errors())?;
+                    let failure = failure.trying(format!("{} {word}", self.tried));
+                    failure.write(&mut self.err)?;
                     exits.push(failure.exit);
                 }
             }
@@ -270,11 +272,6 @@ impl Session<'_> {
         Ok(chosen)
     }
 
-    /// Whether `--cloud` or `--region` was given.
-    pub(super) fn has_chosen(&self) -> bool {
-        self.global.cloud.is_some() || !self.global.region.is_empty()
-    }
-
     fn chooses_cloud(&self, site: &Site) -> bool {
         let cloud = self.global.cloud.as_deref();
         cloud.is_none_or(|cloud| cloud_of(site) == cloud)
@@ -290,40 +287,13 @@ impl Session<'_> {
 
 /// What a person reads and types.
 impl Session<'_> {
-    /// Where the result is written.
-    pub(super) fn result(&mut self) -> Printer<'_> {
-        Printer {
-            out: self.out,
-            style: self.style,
-            format: self.global.output,
-        }
-    }
-
-    /// Where progress, questions and errors are written.
-    pub(super) fn errors(&mut self) -> Printer<'_> {
-        Printer {
-            out: self.err,
-            style: self.style,
-            format: self.global.output,
-        }
-    }
-
-    /// Writes one line of the result, escaped.
-    pub(super) fn say(&mut self, line: impl AsRef<str>) -> Result<(), Failure> {
-        Ok(self.result().say(line)?)
-    }
-
-    /// Writes one line to standard error, escaped.
-    pub(super) fn tell(&mut self, line: impl AsRef<str>) -> Result<(), Failure> {
-        Ok(self.errors().say(line)?)
-    }
-
     /// # Errors
     /// Nobody can confirm what the verb does: `advice` tells how to do without.
     pub(super) fn needs_terminal(&self, advice: &str) -> Result<(), Failure> {
-        match self.style.in_terminal {
+        let message = "there is no terminal to confirm it on";
+        match self.err.style.in_terminal {
             true => Ok(()),
-            false => Err(Failure::wrong(NO_TERMINAL, advice)),
+            false => Err(Failure::wrong(message, advice)),
         }
     }
 
@@ -337,8 +307,8 @@ impl Session<'_> {
         words: &[String],
         effect: &str,
     ) -> Result<(), Failure> {
-        write!(self.err, "\n{}: ", self.style.safe(question))?;
-        self.err.flush()?;
+        write!(self.err.stream, "\n{}: ", self.err.style.safe(question))?;
+        self.err.stream.flush()?;
         let typed = self.typed_line().await?;
         if words.iter().any(|word| word == typed.trim()) {
             return Ok(());
@@ -357,32 +327,6 @@ impl Session<'_> {
         });
         let typed = self.or_interrupted("Nothing was sent.", receive).await?;
         Ok(typed.map_err(io::Error::other)??)
-    }
-
-    /// Writes rows in the format that was asked for.
-    pub(super) fn print_rows<R: serde::Serialize>(
-        &mut self,
-        columns: &[Column<R>],
-        rows: &[R],
-    ) -> Result<(), Failure> {
-        Ok(self.result().rows(&Sheet::of(columns, rows), rows)?)
-    }
-
-    pub(super) fn print_deletions(&mut self, rows: &[Deletion]) -> Result<(), Failure> {
-        let length = columns::unique_length(rows.iter().map(|row| row.id.as_str()));
-        let shown: Vec<_> = rows.iter().map(|row| (row.clone(), length)).collect();
-        Ok(self
-            .result()
-            .rows(&Sheet::of(columns::DELETIONS, &shown), rows)?)
-    }
-
-    /// Writes one value as JSON or YAML; false if a table or CSV was asked for.
-    pub(super) fn print_value<T: serde::Serialize>(&mut self, value: &T) -> Result<bool, Failure> {
-        Ok(self.result().value(value)?)
-    }
-
-    pub(super) fn prints_csv(&self) -> bool {
-        self.global.output == Format::Csv
     }
 }
 

@@ -1,9 +1,13 @@
 //! `gone show`: the state of a deletion (P2).
 
+use std::io;
+
 use clap::Args;
 use serde::Serialize;
 
+use super::args::Format;
 use super::columns::{or_empty, time_or_empty};
+use super::output::Printer;
 use super::plan_view::write_refusals;
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::{SiteProgress, query};
@@ -40,11 +44,8 @@ struct Shown<'a> {
 }
 
 impl Verb for Show {
-    fn tried(&self) -> String {
-        format!("show {}", self.id)
-    }
-
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        session.tried = format!("show {}", self.id);
         let deletion = session.deletion(&self.id).await?;
         let deletion_id = deletion.id.clone();
         let states = [StepState::Stuck, StepState::Blocked];
@@ -54,10 +55,14 @@ impl Verb for Show {
             attention: session.steps(&deletion.id, &states).await?,
             timeline: timeline(session, &deletion.id).await?,
         };
-        match (session.print_value(&shown)?, session.prints_csv()) {
-            (true, _) => {}
-            (false, true) => session.print_deletions(std::slice::from_ref(&deletion))?,
-            (false, false) => write_for_people(session, &shown)?,
+        let out = &mut session.out;
+        match out.value(&shown)? {
+            true => {}
+            false if out.format == Format::Csv => {
+                let one = std::slice::from_ref(&deletion);
+                out.rows(&columns::deletions(one), one)?;
+            }
+            false => write_for_people(out, &shown)?,
         }
         // The exit code tells abandoned steps apart, also for a script that asks later.
         Ok(match deletion.state {
@@ -67,7 +72,7 @@ impl Verb for Show {
     }
 }
 
-fn write_for_people(session: &mut Session<'_>, shown: &Shown<'_>) -> Result<(), Failure> {
+fn write_for_people(out: &mut Printer<'_>, shown: &Shown<'_>) -> io::Result<()> {
     let deletion = shown.deletion;
     let (at, by) = (time(deletion.requested_at), &deletion.requested_by.name);
     let cascade = if deletion.options.cascade {
@@ -91,23 +96,23 @@ fn write_for_people(session: &mut Session<'_>, shown: &Shown<'_>) -> Result<(), 
         ("finished", time_or_empty(deletion.finished_at)),
     ];
     for (label, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
-        session.say(format!("{label:<10} {value}"))?;
+        out.say(format!("{label:<10} {value}"))?;
     }
-    write_refusals(&mut session.result(), &deletion.refused)?;
+    write_refusals(out, &deletion.refused)?;
     if shown.sites.len() > 1 {
-        session.say("")?;
-        session.say("At each site")?;
-        session.print_rows(columns::PROGRESS, &shown.sites)?;
+        out.say("")?;
+        out.say("At each site")?;
+        out.list(columns::PROGRESS, &shown.sites)?;
     }
     if !shown.attention.is_empty() {
-        session.say("")?;
-        session.say("Waits or is stuck")?;
-        session.print_rows(columns::WAITING_STEPS, &shown.attention)?;
+        out.say("")?;
+        out.say("Waits or is stuck")?;
+        out.list(columns::WAITING_STEPS, &shown.attention)?;
     }
     let events = shown.timeline.iter();
     let events = events.map(|event| format!("{}  {}", time(event.at), event.message));
     let events: Vec<String> = events.collect();
-    Ok(session.result().section("Last events", &events)?)
+    out.section("Last events", &events)
 }
 
 /// Returns the last events of a deletion. The timeline comes oldest first, in pages; a large deletion has

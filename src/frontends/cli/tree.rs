@@ -9,6 +9,7 @@ use std::io;
 use clap::Args;
 use serde::Serialize;
 
+use super::args::Format;
 use super::order::dependencies_first;
 use super::output::Printer;
 use super::{Exit, Failure, Session, Verb, columns};
@@ -31,21 +32,19 @@ pub struct Tree {
 }
 
 impl Verb for Tree {
-    fn tried(&self) -> String {
-        format!("show the tree of {}", self.id)
-    }
-
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        session.tried = format!("show the tree of {}", self.id);
         let deletion = session.deletion(&self.id).await?;
         let steps = session.steps(&deletion.id, &[]).await?;
         let roots = nest(&steps);
-        match (session.print_value(&roots)?, session.prints_csv()) {
-            (true, _) => {}
-            (false, true) => session.print_rows(columns::RESULTS, &steps)?,
-            (false, false) => {
+        let out = &mut session.out;
+        match out.value(&roots)? {
+            true => {}
+            false if out.format == Format::Csv => out.list(columns::RESULTS, &steps)?,
+            false => {
                 let id = short_id(&deletion.id);
-                session.say(format!("Deletion {id}: {}", state_words(&deletion)))?;
-                write_tree(&mut session.result(), &roots)?;
+                out.say(format!("Deletion {id}: {}", state_words(&deletion)))?;
+                write_tree(out, &roots)?;
             }
         }
         Ok(Exit::Done)
@@ -121,7 +120,7 @@ fn write_level(
             (false, true) => (glyphs[1], "   "),
         };
         // The glyphs are not escaped.
-        write!(to.out, "{indent}{branch}")?;
+        write!(to.stream, "{indent}{branch}")?;
         to.say(describe(group))?;
         if let [one] = group.as_slice() {
             let indent = format!("{indent}{below}");
@@ -138,7 +137,7 @@ fn write_holders(to: &mut Printer<'_>, step: &Step, indent: &str) -> io::Result<
     let branch = if to.style.ascii { "<- " } else { "◂─ " };
     let holders = awaits_clearance(step).then(|| tree_of(&step.blockers));
     for NestedBlocker { depth, by } in holders.into_iter().flatten() {
-        write!(to.out, "{indent}{}{branch}", "   ".repeat(depth))?;
+        write!(to.stream, "{indent}{}{branch}", "   ".repeat(depth))?;
         to.say(format!("blocked by {}", blocker_words_in_full(by)))?;
     }
     Ok(())

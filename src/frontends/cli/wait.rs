@@ -111,10 +111,10 @@ pub(super) async fn follow(
     deletion_id: &str,
     deadline: Option<DateTime<Utc>>,
 ) -> Result<Ended, Failure> {
-    let mut progress = Progress::new(session.clock.now());
-    let ended = follow_with(session, deletion_id, deadline, &mut progress).await;
-    if !progress.shown.is_empty() {
-        writeln!(session.err)?;
+    let mut shown = String::new();
+    let ended = follow_with(session, deletion_id, deadline, &mut shown).await;
+    if !shown.is_empty() {
+        writeln!(session.err.stream)?;
     }
     ended.map_err(|failure| failure.trying(format!("follow deletion {}", short_id(deletion_id))))
 }
@@ -123,13 +123,13 @@ async fn follow_with(
     session: &mut Session<'_>,
     deletion_id: &str,
     deadline: Option<DateTime<Utc>>,
-    progress: &mut Progress,
+    shown: &mut String,
 ) -> Result<Ended, Failure> {
     let mut after = session.control.snapshot().borrow().last_event;
     loop {
         let deletion = look(session, deletion_id).await?;
         let now = session.clock.now();
-        progress.show(session, &deletion, now)?;
+        show_progress(session, &deletion, shown)?;
         let next = if nothing_moves(&deletion) && deletion.counts.blocked > 0 {
             let horizon = deadline.unwrap_or(now + HORIZON);
             first_attempt(session, deletion_id, now, horizon).await?
@@ -150,20 +150,27 @@ async fn follow_with(
     }
 }
 
-/// If the engine ends with this verb, waits until each deletion has ended or nothing more can run, and tells
-/// on standard error how each ended.
-pub(super) async fn carry_on(session: &mut Session<'_>) -> Result<Exit, Failure> {
-    if !session.embedded {
-        return Ok(Exit::Done);
+/// Ends a verb that made the engine work, if it did (`works`). An engine that ends with the verb is waited for:
+/// until each deletion has ended or nothing more can run. Tells on standard error how each ended.
+pub(super) async fn carry_on(
+    session: &mut Session<'_>,
+    works: bool,
+    exit: Exit,
+) -> Result<Exit, Failure> {
+    if !works || !session.embedded {
+        return Ok(exit);
     }
-    session.out.flush()?;
-    let mut exits = Vec::new();
+    session.out.stream.flush()?;
+    let mut exits = vec![exit];
     for deletion in session.live_deletions().await? {
         let ended = follow(session, &deletion.id, None).await?;
         let id = short_id(&ended.deletion.id);
-        session.tell(format!("Deletion {id}: {}", state_words(&ended.deletion)))?;
+        let state = state_words(&ended.deletion);
+        session.err.say(format!("Deletion {id}: {state}"))?;
         if ended.exit != Exit::Done {
-            session.tell(format!("It stays in the ledger: gone show {id}"))?;
+            session
+                .err
+                .say(format!("It stays in the ledger: gone show {id}"))?;
         }
         exits.push(ended.exit);
     }
@@ -316,52 +323,24 @@ fn site_exit(site: &SiteStatus) -> Option<Exit> {
     }
 }
 
-/// A progress line on a terminal, which overwrites itself.
-struct Progress {
-    start: DateTime<Utc>,
-    accepted_at_start: Option<u64>,
-    shown: String,
-}
-
-impl Progress {
-    fn new(start: DateTime<Utc>) -> Self {
-        Self {
-            start,
-            accepted_at_start: None,
-            shown: String::new(),
-        }
+/// Shows the progress in a line on a terminal, which overwrites itself; `shown` is what is there.
+fn show_progress(
+    session: &mut Session<'_>,
+    deletion: &Deletion,
+    shown: &mut String,
+) -> Result<(), Failure> {
+    if !session.err.style.err_terminal {
+        return Ok(());
     }
-
-    fn show(
-        &mut self,
-        session: &mut Session<'_>,
-        deletion: &Deletion,
-        now: DateTime<Utc>,
-    ) -> Result<(), Failure> {
-        if !session.style.err_terminal {
-            return Ok(());
-        }
-        let accepted = deletion.counts.accepted();
-        let at_start = *self.accepted_at_start.get_or_insert(accepted);
-        let mut line = state_words(deletion);
-        if let Some(rate) = rate(accepted.saturating_sub(at_start), now - self.start) {
-            line += &format!(", {rate:.1}/s");
-        }
-        if let Some(fault) = &session.control.snapshot().borrow().engine.fault {
-            line += &format!("; the engine takes no work: {fault}");
-        }
-        if line != self.shown {
-            write!(session.err, "\r{}\u{1b}[K", session.style.safe(&line))?;
-            session.err.flush()?;
-            self.shown = line;
-        }
-        Ok(())
+    let mut line = state_words(deletion);
+    if let Some(fault) = &session.control.snapshot().borrow().engine.fault {
+        line += &format!("; the engine takes no work: {fault}");
     }
-}
-
-/// Steps per second since the wait began; `None` in its first second, which says nothing.
-fn rate(accepted: u64, elapsed: TimeDelta) -> Option<f64> {
-    let seconds = u32::try_from(elapsed.num_seconds()).ok()?;
-    let accepted = u32::try_from(accepted).ok()?;
-    (seconds > 0 && accepted > 0).then(|| f64::from(accepted) / f64::from(seconds))
+    if line != *shown {
+        let safe = session.err.style.safe(&line);
+        write!(session.err.stream, "\r{safe}\u{1b}[K")?;
+        session.err.stream.flush()?;
+        *shown = line;
+    }
+    Ok(())
 }

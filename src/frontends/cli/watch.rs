@@ -1,11 +1,13 @@
 //! `gone watch`: prints events as they happen, one per line; for one deletion until it has ended.
 
+use std::io;
 use std::time::Duration;
 
 use clap::Args;
 use tokio::time::Instant;
 
 use super::args::Format;
+use super::output::Printer;
 use super::wait::{self, ENGINE_AWAY_MAX};
 use super::{Exit, Failure, Session, Verb};
 use crate::control::ControlError;
@@ -29,14 +31,10 @@ pub struct Watch {
 }
 
 impl Verb for Watch {
-    fn tried(&self) -> String {
-        format!("watch {}", self.id.as_deref().unwrap_or_default())
-            .trim_end()
-            .to_owned()
-    }
-
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        let format = session.global.output;
+        let id = self.id.as_deref().unwrap_or("all deletions");
+        session.tried = format!("watch {id}");
+        let format = session.out.format;
         if !format.is_table() && !matches!(format, Format::Json | Format::Jsonl) {
             let advice = "Use -o table, or jsonl for a line of JSON each.";
             return Err(Failure::wrong(
@@ -51,8 +49,10 @@ impl Verb for Watch {
             let deletion = session.deletion(id).await?;
             if format.is_table() {
                 let id = short_id(&deletion.id);
-                session.say(format!("{id}  {}", state_words(&deletion)))?;
-                session.out.flush()?;
+                session
+                    .out
+                    .say(format!("{id}  {}", state_words(&deletion)))?;
+                session.out.stream.flush()?;
             }
             watched = Some(deletion.id);
         }
@@ -74,14 +74,14 @@ impl Verb for Watch {
                     after = events.last().map_or(after, |event| event.seq);
                     for event in &events {
                         if watched.is_none() || event.deletion_id == watched {
-                            write_event(session, event)?;
+                            write_event(&mut session.out, event)?;
                         }
                     }
-                    session.out.flush()?;
+                    session.out.stream.flush()?;
                 }
                 Err(ControlError::Expired { oldest, message }) => {
                     after = oldest - 1;
-                    session.tell(message)?;
+                    session.err.say(message)?;
                 }
                 // An engine that restarts or is handed over comes back.
                 Err(ControlError::Unreachable { .. }) if answered.elapsed() < ENGINE_AWAY_MAX => {
@@ -93,10 +93,10 @@ impl Verb for Watch {
     }
 }
 
-fn write_event(session: &mut Session<'_>, event: &Event) -> Result<(), Failure> {
-    if !session.global.output.is_table() {
-        return Ok(session.result().json(event, false)?);
+fn write_event(out: &mut Printer<'_>, event: &Event) -> io::Result<()> {
+    if !out.format.is_table() {
+        return out.json(event, false);
     }
     let id = event.deletion_id.as_deref().map_or("-", short_id);
-    session.say(format!("{}  {id:8}  {}", time(event.at), event.message))
+    out.say(format!("{}  {id:8}  {}", time(event.at), event.message))
 }
