@@ -119,7 +119,7 @@
 //!
 //! Files of `control`, `present`, `frontends`, `app` and `ledger` do not import each other in a circle; a
 //! module and the files in its own folder count as one. A pane of the console names the next one by a route
-//! (`frontends/console/route.rs`), so no pane imports another.
+//! (`frontends/console/panes/mod.rs`), so no pane imports another.
 //!
 //! # To add …, go to …
 //! Paths are below `src`, unless they begin with `assets` or `tests`.
@@ -129,9 +129,8 @@
 //!   missing; and the shape of its errors in `frontends/gate/refusal.rs`, if a gate serves it.
 //! - **an operator of the kinds file**: `domain/kinds/spec.rs`, and its line in the docs of
 //!   `domain/kinds/mod.rs`.
-//! - **a pane**: a file in `frontends/console/panes`, its `mod` in `panes/mod.rs`, and an entry of
-//!   `NAMED_PANES` in `panes/open.rs`. A pane without a word after `:` has a `Route` in `console/route.rs`
-//!   and its arm in `open.rs`.
+//! - **a pane**: a file in `frontends/console/panes`, and in `panes/mod.rs` its `mod` and its line in the
+//!   table `panes!`: with the word after `:` that opens it, or the route by which other panes open it.
 //! - **a question to the engine** (for new data of a pane or verb): a struct and a line of the table in
 //!   `control/query.rs`, and an arm in `engine/queries.rs`.
 //! - **a verb**: a file in `frontends/cli` with its arguments and its `Verb`, and a line of `verbs!` in
@@ -140,8 +139,7 @@
 //! - **a list of `gone list`**: a variant of `What` and its arm in `cli/list.rs`, and its columns in
 //!   `cli/columns.rs`.
 //! - **a column**: command line: one line of a table, most of them in `frontends/cli/columns.rs`. Console: one
-//!   entry in the pane's `table` (`columns` and `cells` in plan, tree, browse, ladder, help and tour, which
-//!   have no `table`).
+//!   line in the pane's `columns!`.
 //! - **a rung**: `Rung` in `domain/ladder.rs`, `PurgeAction` in `ledger/mod.rs`, `ledger/sqlite/purge.rs`,
 //!   `engine/purge.rs`, `Purged` in `control/mod.rs` if it returns something new, `purged_words` in
 //!   `present/sentences.rs`, and the help in `cli/purge.rs`.

@@ -9,4 +9,4 @@ pub use sentences::{
     cause_words, event_word, pace_words, progress_words, purged_words, rule_words, state_words,
     target_in_full, target_words, targets_in_full,
 };
-pub use words::{count, duration, kind_words, name_or_id, thousands, time};
+pub use words::{count, duration, kind_words, name_or_id, resource_words, thousands, time};

@@ -1,6 +1,6 @@
 //! Short sentences about deletions, steps, blockers and events.
 
-use super::words::{count, duration, kind_words, name_or_id, thousands, time};
+use super::words::{count, duration, kind_words, resource_words, thousands, time};
 use crate::domain::attention::Cause;
 use crate::domain::awaiting::{becomes, deployment_of, silent_deployment};
 use crate::domain::ladder::Rung;
@@ -150,8 +150,7 @@ pub fn target_words(deletion: &Deletion) -> String {
     let Some(first) = deletion.targets.first() else {
         return String::new();
     };
-    let name = name_or_id(&first.name, &first.key.id);
-    let words = format!("{} {name}", kind_words(&first.key.kind));
+    let words = resource_words(&first.key.kind, &first.name, &first.key.id);
     match deletion.targets.len() {
         1 => words,
         n => format!("{words} and {} more", n - 1),

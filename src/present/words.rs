@@ -32,6 +32,11 @@ pub fn name_or_id<'a>(name: &'a str, id: &'a str) -> &'a str {
     if name.is_empty() { short_id(id) } else { name }
 }
 
+/// `network web`, or `network 3b4c5d6e` without a name.
+pub fn resource_words(kind: &KindName, name: &str, id: &str) -> String {
+    format!("{} {}", kind_words(kind), name_or_id(name, id))
+}
+
 /// `1 step`, `12,000 steps`
 pub fn count(n: impl TryInto<u64>, one: &str) -> String {
     let n = n.try_into().unwrap_or(u64::MAX);

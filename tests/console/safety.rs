@@ -765,7 +765,7 @@ fn causes_are_tried_again_only_once_their_number_is_typed() {
     desk.press(":stuck enter g");
     let text = desk.text();
     assert!(text.contains("30 port"), "{text}");
-    desk.press("space down space");
+    desk.press("space space");
     assert!(desk.text().contains("2 marked"), "{}", desk.text());
     desk.press("r");
     let text = desk.text();

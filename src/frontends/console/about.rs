@@ -1,5 +1,7 @@
 //! Detail lines about a deletion, a step or an event, which several panes show.
 
+use chrono::{DateTime, Utc};
+
 use super::keys::Action;
 use super::look::{Cell, RenderContext, Tone, json_words};
 use crate::domain::awaiting;
@@ -152,6 +154,21 @@ fn next_line(step: &Step, look: &RenderContext) -> Option<Cell> {
         _ => return None,
     };
     Some(Cell::dim(next))
+}
+
+/// Detail lines about an event: its message, and the id of the request, if there was one.
+pub(crate) fn message_lines(
+    message: &str,
+    request: &str,
+    at: DateTime<Utc>,
+    look: &RenderContext,
+) -> Vec<Cell> {
+    let at = at.format("%Y-%m-%d %H:%M:%S UTC");
+    let request = (!request.is_empty()).then(|| format!("request {request}{}{at}", look.dot()));
+    let message = Cell::plain(message);
+    std::iter::once(message)
+        .chain(request.map(Cell::dim))
+        .collect()
 }
 
 /// A field of an event's data, as text.

@@ -1,6 +1,6 @@
 //! The words after `:`: finds the pane or kind that a word names, completes words, and suggests the nearest.
 
-use super::panes::open::{NAMED_PANES, NamedPane};
+use super::panes::{NAMED_PANES, NamedPane};
 use crate::control::KindInfo;
 use crate::domain::text;
 

@@ -337,6 +337,18 @@ impl Keymap {
         &self.bindings
     }
 
+    /// Returns the bindings that the footer offers in a pane: its own, those of a replay, and those of all
+    /// panes.
+    pub(crate) fn offered(&self, scope: Scope, replays: bool) -> impl Iterator<Item = &Binding> {
+        let offered = self.bindings.iter();
+        let offered = offered.filter(|b| !b.footer.is_empty() && !b.keys.is_empty());
+        offered.filter(move |b| match b.scope {
+            Scope::Replay => replays,
+            Scope::Everywhere => true,
+            own => own == scope && !(replays && b.action.changes_a_cloud()),
+        })
+    }
+
     /// Returns the action of a key in a pane; `None` if the key means nothing there.
     pub(crate) fn action(&self, scope: Scope, replays: bool, pressed: KeyEvent) -> Option<Action> {
         // Shift is part of the character already; terminals differ in whether they also report it.
@@ -357,6 +369,23 @@ impl Keymap {
         let mut own = self.bindings.iter().filter(|b| b.action == action);
         let key = own.find_map(|b| b.keys.first());
         key.map_or_else(|| format!("({})", action.name()), |key| key_name(*key))
+    }
+
+    /// Replaces each name of an action in braces by its key: `{refresh} asks again.`
+    pub(crate) fn spell(&self, text: &str) -> String {
+        let mut spelled = String::new();
+        let mut rest = text;
+        while let Some((before, (name, after))) = rest
+            .split_once('{')
+            .and_then(|(before, after)| Some((before, after.split_once('}')?)))
+        {
+            let named = self.bindings.iter().find(|b| b.action.name() == name);
+            let key = named.map_or_else(|| name.to_owned(), |b| self.key(b.action));
+            spelled.push_str(before);
+            spelled.push_str(&key);
+            rest = after;
+        }
+        spelled + rest
     }
 }
 

@@ -1,9 +1,9 @@
 //! The layout of a screen: its areas, depending on its size.
 
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 
 use super::look::{Cell, RenderContext};
-use super::panes::Pane;
+use super::panes::kit::Pane;
 
 /// On a smaller screen the console only says that it is too small.
 pub(super) const COLUMNS_MIN: u16 = 40;
@@ -49,12 +49,8 @@ pub(super) fn detail_rows(pane: &dyn Pane, look: &RenderContext) -> u16 {
 
 pub(super) fn head_lines(pane: &dyn Pane, look: &RenderContext, area: Rect) -> Vec<Cell> {
     let rows_max = usize::from(area.height / 3);
-    let width = usize::from(area.width.saturating_sub(2));
-    let mut lines = Vec::new();
-    for cell in pane.head(look) {
-        let wrapped = look.wrap(&cell.text, width, HEAD_ROWS_MAX);
-        lines.extend(wrapped.into_iter().map(|text| Cell::new(text, cell.tone)));
-    }
+    let width = area.width.saturating_sub(2);
+    let mut lines = look.wrap_all(&pane.head(look), width, HEAD_ROWS_MAX);
     if lines.len() > rows_max {
         let hidden = lines.len() - rows_max + 1;
         lines.truncate(rows_max.saturating_sub(1));
@@ -78,22 +74,18 @@ pub(super) fn areas(area: Rect, head: usize, detail_rows: u16) -> Areas {
         _ => 0,
     };
     // On a small screen a message takes the place of the keys.
-    let bottom = if area.height < 14 { 1 } else { 2 };
-    let mut y = area.y;
-    let mut take = |height: u16| {
-        let height = height.min(area.bottom().saturating_sub(y));
-        let rect = Rect::new(area.x, y, area.width, height);
-        y += height;
-        rect
-    };
-    let header = take(header);
-    let title = take(1);
-    let head = take(u16::try_from(head).unwrap_or(u16::MAX));
-    let used = header.height + title.height + head.height + detail + bottom;
-    let table = take(area.height.saturating_sub(used));
-    let detail = take(detail);
-    let message = take(1);
-    let footer = if bottom == 2 { take(1) } else { message };
+    let keys = u16::from(area.height >= 14);
+    let head = u16::try_from(head).unwrap_or(u16::MAX);
+    let [header, title, head, table, detail, message, footer] = Layout::vertical([
+        Constraint::Length(header),
+        Constraint::Length(1),
+        Constraint::Length(head),
+        Constraint::Fill(1),
+        Constraint::Length(detail),
+        Constraint::Length(1),
+        Constraint::Length(keys),
+    ])
+    .areas(area);
     Areas {
         header,
         title,
@@ -101,6 +93,6 @@ pub(super) fn areas(area: Rect, head: usize, detail_rows: u16) -> Areas {
         table,
         detail,
         message,
-        footer,
+        footer: if keys > 0 { footer } else { message },
     }
 }

@@ -126,10 +126,29 @@ impl RenderContext<'_> {
         self.pick(" · ", " - ")
     }
 
+    /// A fact that is as it should be, such as `✓ reachable`.
+    pub(crate) fn good(&self, text: impl std::fmt::Display) -> Cell {
+        Cell::new(format!("{} {text}", self.pick("✓", "+")), Tone::Good)
+    }
+
+    /// An error or another bad fact, such as `✖ unreachable`.
+    pub(crate) fn bad(&self, text: impl std::fmt::Display) -> Cell {
+        Cell::new(format!("{} {text}", self.pick("✖", "x")), Tone::Bad)
+    }
+
+    /// Lines of which the first says what is, and the others what follows from it. An action's name in braces
+    /// is replaced by its key: `{refresh} asks again.`
+    pub(crate) fn texts(&self, lines: &[impl AsRef<str>]) -> Vec<Cell> {
+        let tones = std::iter::once(Tone::Plain).chain(std::iter::repeat(Tone::Dim));
+        let lines = lines.iter().zip(tones);
+        lines
+            .map(|(text, tone)| Cell::new(self.keys.spell(text.as_ref()), tone))
+            .collect()
+    }
+
     /// Lines about failed queries, for the head of a pane.
     pub(crate) fn errors<'e>(&self, errors: impl IntoIterator<Item = &'e String>) -> Vec<Cell> {
-        let cell = |error| Cell::new(format!("{} {error}", self.pick("✖", "x")), Tone::Bad);
-        errors.into_iter().map(cell).collect()
+        errors.into_iter().map(|error| self.bad(error)).collect()
     }
 
     /// Glyph and word of a state, such as `✖ stuck`.
@@ -307,6 +326,15 @@ impl RenderContext<'_> {
             .collect()
     }
 
+    /// As [`Self::wrap`], for lines with their tones.
+    pub(crate) fn wrap_all(&self, lines: &[Cell], width: u16, rows: usize) -> Vec<Cell> {
+        let wrapped = lines.iter().flat_map(|cell| {
+            let rows = self.wrap(&cell.text, usize::from(width), rows).into_iter();
+            rows.map(|text| Cell::new(text, cell.tone))
+        });
+        wrapped.collect()
+    }
+
     /// Breaks a text at spaces into at most `rows` lines; a mark shows that the rest was cut.
     pub(crate) fn wrap(&self, text: &str, width: usize, rows: usize) -> Vec<String> {
         let safe = self.safe(text);
@@ -348,6 +376,7 @@ impl RenderContext<'_> {
     }
 }
 
+/// Returns a text, or a placeholder if it is empty.
 pub(crate) fn or_none<'a>(text: &'a str, look: &RenderContext) -> &'a str {
     if text.is_empty() { look.none() } else { text }
 }

@@ -22,13 +22,10 @@
 //! knows nothing of the engine, the ledger or a cloud.
 
 mod about;
-mod arrived;
 mod command;
 mod event;
-mod feed;
 mod keys;
 mod layout;
-mod list;
 mod look;
 mod notice;
 mod panes;
@@ -37,11 +34,9 @@ mod prompt;
 mod render;
 mod replay_cursor;
 mod replaying;
-mod requests;
-mod route;
-mod rows;
 mod runtime;
 mod state;
+mod subjects;
 mod terminal;
 mod update;
 

@@ -1,6 +1,5 @@
 //! Moves the console to another time of a replay.
 
-use crate::frontends::console::arrived::Arrived;
 use crate::frontends::console::replay_cursor::UnderWay;
 
 use crate::control::{Command, ControlError, Moment, Receipt, query};
@@ -11,6 +10,7 @@ use super::Replayed;
 use super::event::Effect;
 use super::keys::Action;
 use super::look::Tone;
+use super::panes::kit::Arrived;
 use super::state::State;
 
 /// Number of jumps from the first time of a replay to the last.

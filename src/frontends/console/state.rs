@@ -14,10 +14,8 @@ use super::event::Effect;
 use super::keys::Scope;
 use super::look::{RenderContext, Tone};
 use super::notice::Notice;
-use super::panes::browse::BrowsePane;
-use super::panes::deletions::DeletionsPane;
-use super::panes::open::{Around, open};
-use super::panes::{Context, Pane, PaneRequest};
+use super::panes::kit::{Context, Pane, PaneRequest};
+use super::panes::{Around, Route, open};
 use super::prompt::Prompt;
 use super::replay_cursor::ReplayCursor;
 use super::{ConsoleOptions, EngineMode, Exit, layout};
@@ -121,7 +119,7 @@ impl State {
         };
         let mut effects = Vec::new();
         state.ask_kinds(&mut effects);
-        state.push(Box::new(DeletionsPane::new()), &mut effects);
+        state.push(open(Route::Deletions()), &mut effects);
         if state.options.tour {
             state.say(Tone::Strong, ":tour shows you round this practice cloud");
         }
@@ -446,8 +444,8 @@ impl State {
 
     /// Opens the pane or kind that was typed after `:`.
     pub(super) fn go(&mut self, word: &str, effects: &mut Vec<Effect>) {
-        let pane: Box<dyn Pane> = match command::place(word, &self.kinds) {
-            Place::Kind(kind) => Box::new(BrowsePane::new(kind)),
+        let pane = match command::place(word, &self.kinds) {
+            Place::Kind(kind) => open(Route::Browse(kind)),
             Place::Quit => return self.quit(effects),
             Place::Pane(named) => match (named.open)(&self.around()) {
                 Ok(pane) => pane,

@@ -1,6 +1,5 @@
 //! The only function that changes the state. It has no side effects, but returns the effects to perform.
 
-use crate::frontends::console::arrived::Arrived;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -14,7 +13,7 @@ use crate::domain::model::Event as LedgerEvent;
 use super::event::{Effect, Event};
 use super::keys::{Action, Scope};
 use super::look::{Tone, key_hint};
-use super::panes::{Context, Pane};
+use super::panes::kit::{Arrived, Context, Pane};
 use super::prompt::{self, Prompt};
 use super::state::State;
 use super::{Exit, command, layout, replaying};
@@ -513,7 +512,7 @@ fn followed(
             // The request is repeated when the pane is opened again: an engine that is gone is not hammered.
             state.say(Tone::Bad, format!("events could not be read: {error}"));
             for pane in &mut state.panes {
-                pane.lost();
+                pane.lost(&error.to_string());
             }
             return;
         }

@@ -1,90 +1,107 @@
 //! `:stuck`, the steps and deletions that need a person; the steps of one cause; and `:retrying`, the blocked
 //! steps that are retried automatically.
 
-use crate::control::{Command, query};
+use super::kit::acts::{act_on_deletion, act_on_step, step_words};
+use super::kit::{Action, Batch, Cell, Context, Feed, ListPane, Load, PAGE_ROWS, Pane, Refresh};
+use super::kit::{Refreshed, RenderContext, Row, Rows, Scope, Table, Tone};
+use super::kit::{attempts, columns, fixed, flex, listed};
+use super::search::ROWS_MAX;
+use super::{Around, Opened, Route};
+use crate::control::{Snapshot, query};
 use crate::domain::attention::{self, Cause};
 use crate::domain::duration;
-use crate::domain::filter::Facts;
+use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::gantt::{DUE_WITHIN, Upcoming};
-use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Deletion, DeletionState, Site, Step, StepState};
+use crate::domain::model::{Deletion, DeletionState, Paged, Site, Step, StepState};
 use crate::frontends::console::about::{deletion_lines, fits_deletion, step_lines};
-use crate::frontends::console::arrived::Arrived;
-use crate::frontends::console::feed::whole;
-use crate::frontends::console::requests::{ladder, retry};
-use crate::frontends::console::route::{Route, Source};
-use std::borrow::Cow;
+use crate::present::{blocker_words, cause_words, count, kind_words, target_words, thousands};
 
-use super::super::feed::{Feed, Fetch, PAGE_ROWS};
-use super::super::keys::{Action, Scope};
-use super::super::list::List;
-use super::super::look::{Cell, RenderContext, Tone};
-use super::emptiness::Load;
-use super::search::Search;
-use super::{Column, Context, Pane, PaneRequest, Table, show};
-use crate::present::{
-    blocker_words, cause_words, count, kind_words, name_or_id, target_words, thousands,
-};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QueueKind {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum QueueKind {
     Stuck,
     Retrying,
 }
 
-impl QueueKind {
-    /// Searches the queue's steps that fit the filter, of one cause or of all.
-    fn steps(self, cause: Option<Cause>, filter: &str) -> Search {
-        let states = match self {
-            Self::Stuck => attention::STEP_STATES.to_vec(),
-            Self::Retrying => vec![StepState::Blocked],
-        };
-        Search::new(None, filter).among(states, cause)
-    }
-}
-
-/// A row: a step, or a deletion that was refused before it had steps.
-#[derive(Clone, Copy)]
-enum Entry {
-    Step(usize),
-    /// A step of the snapshot on which a cloud has worked for long.
-    Slow(usize),
-    Deletion(usize),
-}
-
-pub(crate) struct AttentionPane {
+struct AttentionPane {
     which: QueueKind,
     /// The cause to which the steps are restricted, if any.
     cause: Option<Cause>,
-    list: List,
-    steps: Search,
+    /// Deletions that were refused before they had steps, for `:stuck`.
     refused: Feed<Deletion>,
     /// The schedule of next attempts, for `:retrying`.
     upcoming: Feed<Upcoming>,
+    /// Steps on which a cloud has worked for long, for `:stuck`.
     slow: Vec<Step>,
-    visible: Vec<Entry>,
+}
+
+/// A row of the queue.
+enum QueueRow {
+    Step(Box<Step>),
+    Refused(Box<Deletion>),
+}
+
+pub(super) fn open_stuck(_: &Around<'_>) -> Opened {
+    let refused = Feed::of(|cursor| query::Deletions {
+        states: vec![DeletionState::Refused],
+        cursor,
+        limit: PAGE_ROWS,
+        ..query::Deletions::default()
+    });
+    Ok(pane(QueueKind::Stuck, None, refused, Feed::silent()))
+}
+
+pub(super) fn open_retrying(_: &Around<'_>) -> Opened {
+    let upcoming = Feed::reading(|_| query::Upcoming {}, |it| Batch::from(vec![it]));
+    Ok(pane(QueueKind::Retrying, None, Feed::silent(), upcoming))
+}
+
+pub(super) fn of(cause: Cause) -> Box<dyn Pane> {
+    let (refused, upcoming) = (Feed::silent(), Feed::silent());
+    pane(QueueKind::Stuck, Some(cause), refused, upcoming)
+}
+
+fn pane(
+    which: QueueKind,
+    cause: Option<Cause>,
+    refused: Feed<Deletion>,
+    upcoming: Feed<Upcoming>,
+) -> Box<dyn Pane> {
+    let pane = AttentionPane {
+        which,
+        cause,
+        refused,
+        upcoming,
+        slow: Vec::new(),
+    };
+    let rows = Rows::new(pane.steps(""));
+    listed(pane, rows)
 }
 
 impl AttentionPane {
-    pub(crate) fn new(which: QueueKind) -> Self {
-        Self {
-            which,
-            cause: None,
-            list: List::default(),
-            steps: which.steps(None, ""),
-            refused: Feed::new(PAGE_ROWS),
-            upcoming: Feed::new(1),
-            slow: Vec::new(),
-            visible: Vec::new(),
-        }
-    }
-
-    pub(crate) fn of(cause: Cause) -> Self {
-        Self {
-            steps: QueueKind::Stuck.steps(Some(cause.clone()), ""),
-            cause: Some(cause),
-            ..Self::new(QueueKind::Stuck)
-        }
+    /// The queue's steps that fit the filter, for which the engine searches.
+    fn steps(&self, filter: &str) -> Feed<QueueRow> {
+        let steps = query::Steps {
+            states: match self.which {
+                QueueKind::Stuck => attention::STEP_STATES.to_vec(),
+                QueueKind::Retrying => vec![StepState::Blocked],
+            },
+            cause: self.cause.clone(),
+            filter: filter.to_owned(),
+            limit: PAGE_ROWS,
+            ..query::Steps::default()
+        };
+        let page = move |cursor| query::Steps {
+            cursor,
+            ..steps.clone()
+        };
+        let read = |Paged { rows, next }: Paged<Step>| {
+            let rows = rows.into_iter().map(|step| QueueRow::Step(Box::new(step)));
+            Batch::from(Paged {
+                rows: rows.collect(),
+                next,
+            })
+        };
+        Feed::reading(page, read).at_most(ROWS_MAX)
     }
 
     /// Whether refused deletions and slow steps are shown too.
@@ -92,122 +109,102 @@ impl AttentionPane {
         self.which == QueueKind::Stuck && self.cause.is_none()
     }
 
-    fn ask(&mut self, context: &mut Context<'_>) {
-        self.steps.ask(self.list.cursor, context);
-        if self.shows_all()
-            && let Fetch::Page(cursor) = self.refused.due(context)
-        {
-            self.page_refused(cursor, context);
-        }
-        if self.which == QueueKind::Retrying
-            && let Fetch::Page(_) = self.upcoming.due(context)
-        {
-            self.upcoming.ask(query::Upcoming {}, true, context);
+    fn belongs(&self, row: &QueueRow) -> bool {
+        match (row, self.which) {
+            (QueueRow::Refused(_), _) => true,
+            (QueueRow::Step(step), _) if step.state == StepState::Verifying => true,
+            (QueueRow::Step(step), QueueKind::Retrying) => step.state == StepState::Blocked,
+            (QueueRow::Step(step), QueueKind::Stuck) => attention::needs_person(step),
         }
     }
+}
 
-    fn page_refused(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
-        let is_first = cursor.is_none();
-        let refused = query::Deletions {
-            states: vec![DeletionState::Refused],
-            cursor,
-            limit: PAGE_ROWS,
-            ..query::Deletions::default()
-        };
-        self.refused.ask(refused, is_first, context);
-    }
+impl Row for QueueRow {
+    /// The id of the step or the deletion.
+    type Key = String;
 
-    fn belongs(&self, step: &Step) -> bool {
-        match self.which {
-            QueueKind::Retrying => step.state == StepState::Blocked,
-            QueueKind::Stuck => attention::needs_person(step),
+    fn key(&self) -> String {
+        match self {
+            Self::Step(step) => step.id.to_string(),
+            Self::Refused(deletion) => deletion.id.clone(),
         }
     }
-
-    fn key(&self, entry: Entry) -> String {
-        match entry {
-            Entry::Step(i) => self.steps.rows()[i].id.to_string(),
-            Entry::Slow(i) => self.slow[i].id.to_string(),
-            Entry::Deletion(i) => self.refused.rows[i].id.clone(),
-        }
-    }
-
-    fn held(&self) -> Option<String> {
-        // Rows arrive in parts, in any order: they must not carry away a cursor that nobody has moved.
-        let comes = self.steps.is_searching() || self.shows_all() && !self.refused.loaded;
-        if comes && self.list.cursor == 0 {
-            return None;
-        }
-        let entry = self.visible.get(self.list.cursor)?;
-        Some(self.key(*entry))
-    }
-
-    fn refilter(&mut self, held: Option<String>) {
-        let filter = &self.list.filter;
-        let fits = |step: &Step| {
-            filter.is_empty() || {
-                let reason = step_reason(step);
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        match self {
+            Self::Refused(deletion) => fits_deletion(filter, deletion, &target_words(deletion)),
+            // The engine has searched for these.
+            Self::Step(step) if step.state != StepState::Verifying => true,
+            Self::Step(step) => {
                 let resource = &step.resource;
-                let site = resource.key.site.to_string();
                 filter.fits(&Facts {
-                    texts: &[&resource.name, &resource.key.id, &reason],
+                    texts: &[&resource.name, &resource.key.id, &step_reason(step)],
                     state: step.state.as_str(),
                     kind: resource.key.kind.as_str(),
-                    site: &site,
+                    site: &resource.key.site.to_string(),
                     project: &step.project_id,
                     since: step.blocked_since,
                 })
             }
+        }
+    }
+}
+
+impl QueueRow {
+    /// Stuck steps come before steps that are still retried.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Step(step) => match step.state {
+                StepState::Stuck => 0,
+                StepState::Verifying => 2,
+                _ => 1,
+            },
+            Self::Refused(_) => 3,
+        }
+    }
+    fn state(&self, look: &RenderContext) -> Cell {
+        match self {
+            Self::Step(step) => look.step_state(step.state),
+            Self::Refused(deletion) => look.deletion_state(deletion.state),
+        }
+    }
+    fn words(&self) -> String {
+        match self {
+            Self::Step(step) => step_words(step),
+            Self::Refused(deletion) => target_words(deletion),
+        }
+    }
+    fn reason(&self) -> String {
+        match self {
+            Self::Step(step) => step_reason(step),
+            Self::Refused(deletion) => deletion_reason(deletion),
+        }
+    }
+    fn since(&self, look: &RenderContext) -> String {
+        match self {
+            Self::Step(step) => look.maybe_brief(step.blocked_since),
+            Self::Refused(deletion) => look.brief(deletion.requested_at),
+        }
+    }
+    fn attempts(&self, look: &RenderContext) -> Cell {
+        match self {
+            Self::Step(step) => Cell::plain(format!("{}/{}", step.attempts, step.max_attempts)),
+            Self::Refused(_) => Cell::dim(look.none()),
+        }
+    }
+    fn next(&self, look: &RenderContext) -> String {
+        match self {
+            Self::Step(step) if step.state != StepState::Stuck => {
+                look.maybe_brief(step.next_attempt_at)
+            }
+            Self::Step(_) | Self::Refused(_) => "a person".to_owned(),
+        }
+    }
+    fn site(&self) -> String {
+        let site = match self {
+            Self::Step(step) => Some(&step.resource.key.site),
+            Self::Refused(deletion) => deletion.targets.first().map(|target| &target.key.site),
         };
-        let steps = self.steps.rows().iter().enumerate();
-        let steps = steps.filter(|(_, step)| self.belongs(step));
-        let mut visible: Vec<Entry> = steps.map(|(i, _)| Entry::Step(i)).collect();
-        // Stuck steps come before steps that are still retried.
-        visible.sort_by_key(|entry| match entry {
-            Entry::Step(i) => self.steps.rows()[*i].state != StepState::Stuck,
-            Entry::Slow(_) | Entry::Deletion(_) => false,
-        });
-        let slow = self.slow.iter().enumerate().filter(|(_, step)| fits(step));
-        visible.extend(slow.map(|(i, _)| Entry::Slow(i)));
-        let refused = self
-            .refused
-            .rows
-            .iter()
-            .enumerate()
-            .filter(|(_, deletion)| {
-                let words = target_words(deletion);
-                fits_deletion(filter, deletion, &words)
-            });
-        visible.extend(refused.map(|(i, _)| Entry::Deletion(i)));
-        self.visible = visible;
-        let keys: Vec<String> = self.visible.iter().map(|e| self.key(*e)).collect();
-        self.list.hold(held, keys.into_iter());
-    }
-
-    fn step(&self, entry: Entry) -> Option<&Step> {
-        match entry {
-            Entry::Step(i) => self.steps.rows().get(i),
-            Entry::Slow(i) => self.slow.get(i),
-            Entry::Deletion(_) => None,
-        }
-    }
-
-    fn see_slow(&mut self, context: &Context<'_>) {
-        if !self.shows_all() {
-            return;
-        }
-        let attention = context.snapshot.attention.iter();
-        let slow = attention.filter(|step| step.state == StepState::Verifying);
-        let slow: Vec<Step> = slow.cloned().collect();
-        if slow != self.slow {
-            let held = self.held();
-            self.slow = slow;
-            self.refilter(held);
-        }
-    }
-
-    fn current(&self) -> Option<Entry> {
-        self.visible.get(self.list.cursor).copied()
+        site.map(Site::to_string).unwrap_or_default()
     }
 }
 
@@ -258,102 +255,6 @@ fn schedule_lines(upcoming: &Upcoming, look: &RenderContext) -> Vec<Cell> {
     ]
 }
 
-fn act_on_step(step: &Step, action: Action, context: &mut Context<'_>) {
-    let name = name_or_id(&step.resource.name, &step.resource.key.id);
-    let words = format!("{} {name}", kind_words(&step.resource.key.kind));
-    match action {
-        Action::Open => context.push(Route::InspectStep {
-            id: step.id,
-            deletion_id: step.deletion_id.clone(),
-        }),
-        Action::Explain => context.push(Route::Explain {
-            key: step.resource.key.clone(),
-            words,
-        }),
-        Action::Blockers => context.push(Route::Blockers {
-            subject: words,
-            rows: Vec::new(),
-            source: Some(Source::Step(step.id)),
-        }),
-        Action::Retry => context.requests.push(PaneRequest::Submit {
-            what: format!("retry of {words}"),
-            command: Command::RetryStep { step_id: step.id },
-        }),
-        Action::AcceptDrift => super::drift::ask(step, context),
-        Action::Ladder => context.push(Route::Ladder {
-            what: PurgeScope::Step(step.id),
-            words,
-        }),
-        Action::Copy => context.copy(step.resource.key.id.clone()),
-        _ => {}
-    }
-}
-
-/// A row of the queue.
-enum QueueRow<'a> {
-    Step(&'a Step),
-    Refused(&'a Deletion),
-}
-
-impl QueueRow<'_> {
-    fn site(&self) -> Option<&Site> {
-        match self {
-            Self::Step(step) => Some(&step.resource.key.site),
-            Self::Refused(deletion) => Some(&deletion.targets.first()?.key.site),
-        }
-    }
-
-    fn table(look: &RenderContext) -> Table<Self> {
-        let brief = look.brief_width();
-        Table(vec![
-            show(Column::fixed("STATE", 9), |row, look| match row {
-                Self::Step(step) => look.step_state(step.state),
-                Self::Refused(deletion) => look.deletion_state(deletion.state),
-            }),
-            show(Column::flex("WHAT", 1), |row, _| match row {
-                Self::Step(step) => {
-                    let resource = &step.resource;
-                    let name = name_or_id(&resource.name, &resource.key.id);
-                    Cell::plain(format!("{} {name}", kind_words(&resource.key.kind)))
-                }
-                Self::Refused(deletion) => Cell::plain(target_words(deletion)),
-            }),
-            show(Column::flex("BLOCKED BY", 1), |row, _| match row {
-                Self::Step(step) => Cell::plain(step_reason(step)),
-                Self::Refused(deletion) => Cell::plain(deletion_reason(deletion)),
-            }),
-            show(
-                Column::fixed("SINCE", brief).from(60),
-                |row, look| match row {
-                    Self::Step(step) => Cell::dim(look.maybe_brief(step.blocked_since)),
-                    Self::Refused(deletion) => Cell::dim(look.brief(deletion.requested_at)),
-                },
-            ),
-            show(
-                Column::attempts(look).right().from(50),
-                |row, look| match row {
-                    Self::Step(step) => {
-                        Cell::plain(format!("{}/{}", step.attempts, step.max_attempts))
-                    }
-                    Self::Refused(_) => Cell::dim(look.none()),
-                },
-            ),
-            show(
-                Column::fixed("NEXT", brief.max(8)).from(60),
-                |row, look| match row {
-                    Self::Step(step) if step.state != StepState::Stuck => {
-                        Cell::dim(look.maybe_brief(step.next_attempt_at))
-                    }
-                    Self::Step(_) | Self::Refused(_) => Cell::dim("a person"),
-                },
-            ),
-            show(Column::fixed("SITE", 18).from(130), |row, _| {
-                Cell::dim(row.site().map(Site::to_string).unwrap_or_default())
-            }),
-        ])
-    }
-}
-
 /// Tells in one line why a step does not go: the blocker if it is known, else the cloud's own words.
 fn step_reason(step: &Step) -> String {
     if let Some(blocker) = step.blockers.first() {
@@ -370,19 +271,28 @@ fn step_reason(step: &Step) -> String {
 }
 
 fn deletion_reason(deletion: &Deletion) -> String {
-    deletion.refused.first().map_or_else(
-        || deletion.note.clone(),
-        |refusal| {
-            let blocker = refusal.blocker.as_ref();
-            blocker.map_or_else(|| refusal.reason.clone(), blocker_words)
+    match deletion.refused.first() {
+        None => deletion.note.clone(),
+        Some(refusal) => match &refusal.blocker {
+            None => refusal.reason.clone(),
+            Some(blocker) => blocker_words(blocker),
         },
-    )
+    }
 }
 
-impl Pane for AttentionPane {
-    fn scope(&self) -> Scope {
-        Scope::Attention
-    }
+impl ListPane for AttentionPane {
+    type Row = QueueRow;
+    const SCOPE: Scope = Scope::Attention;
+    const NOUN: &'static str = "step";
+    const REFRESH: Refresh = Refresh::EachMove;
+    const DETAIL_ROWS: u16 = 5;
+    const LOADING: &'static str = "Asking what does not go…";
+    const NOTHING: &'static [&'static str] = &[
+        "Nothing is stuck, and nothing was refused.",
+        "What needs you comes here, with what blocks it and since when.",
+        ":retrying shows what is blocked for now and is attempted again by itself.",
+    ];
+
     fn word(&self) -> Option<&str> {
         match self.which {
             // The pane of one cause is not the pane that the word opens.
@@ -391,172 +301,117 @@ impl Pane for AttentionPane {
             QueueKind::Retrying => Some("retrying"),
         }
     }
-    fn title(&self, _look: &RenderContext) -> String {
-        let more = if self.steps.has_more() { "+" } else { "" };
-        let n = self.visible.len();
-        if let Some(cause) = &self.cause {
-            let (state, kind) = (cause.state.as_str(), kind_words(&cause.kind));
-            return format!("{kind} {state}, {}: {n}{more}", cause_words(cause));
-        }
-        match self.which {
-            QueueKind::Stuck => format!("stuck {n}{more}"),
-            QueueKind::Retrying => format!("blocked, retried automatically {n}{more}"),
-        }
-    }
-    fn list(&self) -> &List {
-        &self.list
-    }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.list
-    }
-    fn len(&self) -> usize {
-        self.visible.len()
-    }
-    fn is_busy(&self) -> bool {
-        let beside = match self.which {
-            QueueKind::Stuck => self.shows_all() && self.refused.is_waiting(),
-            QueueKind::Retrying => self.upcoming.is_waiting(),
-        };
-        self.steps.is_waiting() || beside
-    }
-    fn columns(&self, look: &RenderContext) -> Vec<Column> {
-        QueueRow::table(look).columns()
-    }
-    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        let Some(entry) = self.visible.get(row).copied() else {
-            return Vec::new();
-        };
-        let row = match (entry, self.step(entry)) {
-            (_, Some(step)) => QueueRow::Step(step),
-            (Entry::Deletion(i), None) => QueueRow::Refused(&self.refused.rows[i]),
-            (Entry::Step(_) | Entry::Slow(_), None) => return Vec::new(),
-        };
-        QueueRow::table(look).cells(&row, look)
-    }
-    fn head(&self, look: &RenderContext) -> Vec<Cell> {
-        let mut lines = Vec::new();
-        if let Some(upcoming) = self.upcoming.rows.first() {
-            lines.extend(schedule_lines(upcoming, look));
-        }
-        let beside = self.refused.error.iter().chain(&self.upcoming.error);
-        lines.extend(look.errors(self.steps.error().into_iter().chain(beside)));
-        lines
-    }
-    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
-        match self.current() {
-            Some(Entry::Deletion(i)) => deletion_lines(&self.refused.rows[i], look),
-            Some(entry) => self
-                .step(entry)
-                .map_or_else(Vec::new, |step| step_lines(step, look)),
-            None => Vec::new(),
+    fn heading(&self, rows: &Rows<QueueRow>, _look: &RenderContext) -> String {
+        let more = if rows.feed.has_more() { "+" } else { "" };
+        let n = rows.len();
+        match (&self.cause, self.which) {
+            (Some(cause), _) => {
+                let (state, kind) = (cause.state.as_str(), kind_words(&cause.kind));
+                format!("{kind} {state}, {}: {n}{more}", cause_words(cause))
+            }
+            (None, QueueKind::Stuck) => format!("stuck {n}{more}"),
+            (None, QueueKind::Retrying) => format!("blocked, retried automatically {n}{more}"),
         }
     }
-    fn detail_rows(&self) -> u16 {
-        5
+    fn table(&self, _rows: &Rows<QueueRow>, look: &RenderContext) -> Table<'_, QueueRow> {
+        let brief = look.brief_width();
+        columns! { row: QueueRow, look;
+            fixed("STATE", 9) => row.state(look),
+            flex("WHAT", 1) => Cell::plain(row.words()),
+            flex("BLOCKED BY", 1) => Cell::plain(row.reason()),
+            fixed("SINCE", brief).from(60) => Cell::dim(row.since(look)),
+            attempts(look).right().from(50) => row.attempts(look),
+            fixed("NEXT", brief.max(8)).from(60) => Cell::dim(row.next(look)),
+            fixed("SITE", 18).from(130) => Cell::dim(row.site()),
+        }
     }
-    fn load(&self) -> Load {
-        match self.steps.load() {
+    fn lead(&self, _rows: &Rows<QueueRow>, look: &RenderContext) -> Vec<Cell> {
+        let upcoming = self.upcoming.rows.first();
+        upcoming.map_or_else(Vec::new, |upcoming| schedule_lines(upcoming, look))
+    }
+    fn details(&self, row: &QueueRow, look: &RenderContext) -> Vec<Cell> {
+        match row {
+            QueueRow::Step(step) => step_lines(step, look),
+            QueueRow::Refused(deletion) => deletion_lines(deletion, look),
+        }
+    }
+    fn load(&self, rows: &Rows<QueueRow>) -> Load {
+        match rows.feed.load() {
+            // Only rows that match were queried, so there may be others.
+            Load::Empty if !rows.list.filter.is_empty() => Load::Answered,
             Load::Empty if self.shows_all() => self.refused.load(),
             load => load,
         }
     }
-    fn noun(&self) -> Cow<'static, str> {
-        "step".into()
-    }
-    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::dim("Asking what does not go…")]
-    }
     fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
-        match self.which {
-            QueueKind::Stuck if look.replays => vec![Cell::plain(
-                "Nothing was stuck then, and nothing had been refused.",
-            )],
-            QueueKind::Retrying if look.replays => vec![Cell::plain("Nothing was blocked then.")],
-            QueueKind::Stuck => vec![
-                Cell::plain("Nothing is stuck, and nothing was refused."),
-                Cell::dim("What needs you comes here, with what blocks it and since when."),
-                Cell::dim(
-                    ":retrying shows what is blocked for now and is attempted again by itself.",
-                ),
-            ],
-            QueueKind::Retrying => vec![
-                Cell::plain("Nothing is blocked."),
-                Cell::dim("What a cloud refuses for now comes here, with its next attempt."),
-            ],
+        match (self.which, look.replays) {
+            (QueueKind::Stuck, true) => {
+                look.texts(&["Nothing was stuck then, and nothing had been refused."])
+            }
+            (QueueKind::Retrying, true) => look.texts(&["Nothing was blocked then."]),
+            (QueueKind::Stuck, false) => look.texts(Self::NOTHING),
+            (QueueKind::Retrying, false) => look.texts(&[
+                "Nothing is blocked.",
+                "What a cloud refuses for now comes here, with its next attempt.",
+            ]),
         }
     }
-    fn filter_changed(&mut self) {
-        let held = self.held();
-        let filter = self.list.filter.meant();
-        self.steps = self.which.steps(self.cause.clone(), filter);
-        self.refilter(held);
+    fn arrange(&self, rows: &Rows<QueueRow>, visible: &mut Vec<usize>) {
+        visible.retain(|at| rows.at(*at).is_some_and(|row| self.belongs(row)));
+        visible.sort_by_key(|at| rows.at(*at).map(QueueRow::rank));
     }
-    fn open(&mut self, context: &mut Context<'_>) {
-        self.steps.invalidate();
-        self.refused.invalidate();
-        self.upcoming.invalidate();
-        self.see_slow(context);
-        self.ask(context);
+    fn others(&self) -> Vec<&dyn Refreshed> {
+        vec![&self.refused, &self.upcoming]
     }
-    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
-        if moved {
-            self.steps.invalidate();
-            self.refused.invalidate();
-            self.upcoming.invalidate();
-        }
-        if self.list.cursor + 1 >= self.visible.len() {
+    fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
+        vec![&mut self.refused, &mut self.upcoming]
+    }
+    fn answered(&mut self, rows: &mut Rows<QueueRow>) {
+        let slow = self.slow.iter().cloned();
+        let slow = slow.map(|step| QueueRow::Step(Box::new(step)));
+        let refused = self.refused.rows.iter().cloned();
+        let refused = refused.map(|deletion| QueueRow::Refused(Box::new(deletion)));
+        rows.others = slow.chain(refused).collect();
+    }
+    fn filter_changed(&mut self, rows: &mut Rows<QueueRow>) {
+        rows.feed = self.steps(rows.list.filter.meant());
+    }
+    /// Takes the slow steps from the snapshot.
+    fn update(&mut self, rows: &mut Rows<QueueRow>, snapshot: &Snapshot, _moved: bool) -> bool {
+        if rows.list.cursor + 1 >= rows.len() {
             self.refused.more();
         }
-        self.see_slow(context);
-        self.ask(context);
-    }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
-        let held = self.held();
-        let cursor = self.list.cursor;
-        let upcoming = |upcoming| whole(vec![upcoming]);
-        if self.steps.answer(arrived, cursor, context)
-            || (self
-                .upcoming
-                .receive::<query::Upcoming>(arrived, context, upcoming))
-            .is_some()
-        {
-        } else {
-            match (self.refused).receive::<query::Deletions>(arrived, context, |page| page) {
-                None => return false,
-                Some(Fetch::Page(next)) => self.page_refused(next, context),
-                Some(Fetch::Nothing) => {}
-            }
+        let is_slow = |step: &&Step| self.shows_all() && step.state == StepState::Verifying;
+        let slow = snapshot.attention.iter().filter(is_slow);
+        if slow.clone().eq(&self.slow) {
+            return false;
         }
-        self.refilter(held);
+        self.slow = slow.cloned().collect();
+        self.answered(rows);
         true
     }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        if action == Action::Refresh {
-            self.open(context);
-            return;
+    fn copied(&self, row: &QueueRow) -> String {
+        match row {
+            QueueRow::Step(step) => step.resource.key.id.clone(),
+            QueueRow::Refused(deletion) => deletion.id.clone(),
         }
-        if action == Action::Group && self.shows_all() {
-            context.push(Route::Causes);
-            return;
+    }
+    fn act_anywhere(
+        &mut self,
+        _rows: &mut Rows<QueueRow>,
+        action: Action,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let groups = action == Action::Group && self.shows_all();
+        if groups {
+            context.push(Route::Causes());
         }
-        let current = self.current();
-        if let Some(step) = current.and_then(|entry| self.step(entry)) {
-            return act_on_step(step, action, context);
-        }
-        if let Some(Entry::Deletion(i)) = current {
-            let deletion = &self.refused.rows[i];
-            match action {
-                Action::Open => context.push(Route::InspectDeletion(Box::new(deletion.clone()))),
-                Action::Blockers => context.push(Route::Blockers {
-                    subject: target_words(deletion),
-                    rows: Vec::new(),
-                    source: Some(Source::Deletion(deletion.id.clone())),
-                }),
-                Action::Retry => context.requests.push(retry(deletion)),
-                Action::Ladder => context.push(ladder(deletion)),
-                Action::Copy => context.copy(deletion.id.clone()),
-                _ => {}
-            }
+        groups
+    }
+    fn act(&mut self, row: &QueueRow, action: Action, context: &mut Context<'_>) {
+        match row {
+            QueueRow::Step(step) => act_on_step(step, action, context),
+            QueueRow::Refused(deletion) => act_on_deletion(deletion, action, context),
         }
     }
 }

@@ -1,111 +1,83 @@
 //! `:causes`: the steps that need a person, grouped by cause. For the triage after an outage: a person marks
 //! causes, the engine counts their steps, and after a confirmation they are retried.
 
-use crate::control::{
-    Command, ControlError, NotEligible, Receipt, RetryFilter, query, unexpected_reply,
-};
+use super::kit::{Action, Cell, Confirm, Context, Feed, ListPane, Pane, Refresh, RenderContext};
+use super::kit::{Refreshed, Row, Rows, Scope, Table, Tone, columns, fixed, flex, listed};
+use super::{Around, Opened, Route};
+use crate::control::{Command, ControlError, NotEligible, Receipt, Retried, RetryFilter};
+use crate::control::{query, unexpected_reply};
 use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::filter::{Facts, SearchQuery};
-use crate::frontends::console::route::Route;
-
-use super::super::arrived::Arrived;
-use super::super::feed::{Fetch, whole};
-use super::super::keys::{Action, Scope};
-use super::super::look::{Cell, RenderContext, Tone};
-use super::super::prompt::Confirm;
-use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh};
-use super::{Column, Context, PaneRequest, Table, show};
 use crate::present::{cause_words, count, kind_words, thousands};
 
 /// Maximum number of reasons that are named for steps that cannot be retried.
 const REASONS_MAX: usize = 4;
 
-pub(crate) struct CausesPane {
-    rows: Rows<CauseGroup>,
+#[derive(Default)]
+struct CausesPane {
     /// The dry run under way, in which the engine counts the steps of these causes that can be retried.
     counting: Option<(u64, Vec<Cause>)>,
     /// Ticket of the retry under way.
     retrying: Option<u64>,
 }
 
-impl CausesPane {
-    pub(crate) fn new() -> Self {
-        Self {
-            rows: Rows::new(),
-            counting: None,
-            retrying: None,
-        }
-    }
+pub(super) fn pane() -> Box<dyn Pane> {
+    let feed = Feed::of(|_| query::Causes::default());
+    listed(CausesPane::default(), Rows::new(feed))
+}
 
-    /// Returns the marked causes, or without a mark the one under the cursor.
-    fn chosen(&self) -> Vec<Cause> {
-        let marks = &self.rows.list.marks;
-        let marked = self.rows.feed.rows.iter().map(|row| &row.cause);
-        let marked: Vec<Cause> = marked
-            .filter(|cause| marks.contains(&key(cause)))
-            .cloned()
-            .collect();
-        match (marked.is_empty(), self.rows.current()) {
-            (true, Some(row)) => vec![row.cause.clone()],
-            (_, _) => marked,
-        }
-    }
-
-    fn retry(&mut self, context: &mut Context<'_>) {
-        let causes = self.chosen();
-        let ticket = context.submit(again(causes.clone(), true));
-        self.counting = Some((ticket, causes));
-    }
-
-    fn counted(
-        &mut self,
-        causes: Vec<Cause>,
-        receipt: &Result<Receipt, ControlError>,
-        context: &mut Context<'_>,
-    ) {
-        let counted = match receipt {
-            Ok(Receipt::Bulk(counted)) => counted,
-            Ok(_) => return context.say(Tone::Bad, unexpected_reply().to_string()),
-            Err(error) => return context.say(Tone::Bad, format!("retry: {error}")),
-        };
-        let left = left(&counted.not_eligible);
-        if counted.eligible == 0 {
-            let why = reasons(&counted.not_eligible).join("; ");
-            return context.say(Tone::Warn, format!("no step can be retried: {why}"));
-        }
-        let n = counted.eligible;
-        let mut lines = vec![format!("{} eligible, {left}", thousands(n))];
-        lines.extend(reasons(&counted.not_eligible));
-        lines.push("Each is sent once more; what is refused again comes back here.".to_owned());
-        let confirm = Confirm::new(
-            format!("how many are retried: {n}"),
-            vec![n.to_string(), thousands(n)],
-            format!("retry of {}", count(n, "step")),
-            again(causes, false),
-        );
-        context
-            .requests
-            .push(PaneRequest::Ask(Box::new(confirm.saying(lines))));
-    }
+pub(super) fn open(_: &Around<'_>) -> Opened {
+    Ok(pane())
 }
 
 impl Row for CauseGroup {
     type Key = String;
 
     fn key(&self) -> String {
-        key(&self.cause)
+        let Cause { state, kind, .. } = &self.cause;
+        format!("{} {kind} {}", state.as_str(), cause_words(&self.cause))
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
-        let words = cause_words(&self.cause);
         filter.fits(&Facts {
-            texts: &[&words, &self.message],
+            texts: &[&cause_words(&self.cause), &self.message],
             state: self.cause.state.as_str(),
             kind: self.cause.kind.as_str(),
             since: Some(self.since),
             ..Facts::default()
         })
     }
+}
+
+/// Returns the marked causes, or without a mark the one under the cursor.
+fn chosen(rows: &Rows<CauseGroup>) -> Vec<Cause> {
+    let marked = rows
+        .all()
+        .filter(|row| rows.list.marks.contains(&row.key()));
+    let marked: Vec<&CauseGroup> = marked.collect();
+    let chosen = match marked.is_empty() {
+        true => rows.current().into_iter().collect(),
+        false => marked,
+    };
+    chosen.into_iter().map(|row| row.cause.clone()).collect()
+}
+
+/// Asks whether to retry the steps that were counted, or says why none can be retried.
+fn confirm(causes: Vec<Cause>, counted: &Retried, context: &mut Context<'_>) {
+    let (n, others) = (counted.eligible, &counted.not_eligible);
+    if n == 0 {
+        let why = reasons(others).join("; ");
+        return context.say(Tone::Warn, format!("no step can be retried: {why}"));
+    }
+    let mut lines = vec![format!("{} eligible, {}", thousands(n), left(others))];
+    lines.extend(reasons(others));
+    lines.push("Each is sent once more; what is refused again comes back here.".to_owned());
+    let confirm = Confirm::new(
+        format!("how many are retried: {n}"),
+        vec![n.to_string(), thousands(n)],
+        format!("retry of {}", count(n, "step")),
+        again(causes, false),
+    );
+    context.confirm(confirm.saying(lines));
 }
 
 /// Tells how many steps are not retried.
@@ -128,20 +100,11 @@ fn reasons(others: &[NotEligible]) -> Vec<String> {
 }
 
 fn again(causes: Vec<Cause>, dry_run: bool) -> Command {
-    let filter = RetryFilter {
+    let filter = Box::new(RetryFilter {
         causes,
         ..RetryFilter::default()
-    };
-    Command::RetryMatching {
-        filter: Box::new(filter),
-        dry_run,
-    }
-}
-
-/// Key by which a row is marked, and found again.
-fn key(cause: &Cause) -> String {
-    let state = cause.state.as_str();
-    format!("{state} {} {}", cause.kind, cause_words(cause))
+    });
+    Command::RetryMatching { filter, dry_run }
 }
 
 impl ListPane for CausesPane {
@@ -152,54 +115,34 @@ impl ListPane for CausesPane {
     const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 4;
     const LOADING: &'static str = "Asking what does not go…";
+    const NOTHING: &'static [&'static str] = &[
+        "Nothing is stuck.",
+        "What needs you is grouped here by why it does not go, the largest first.",
+    ];
+    const NOTHING_THEN: &'static str = "Nothing was stuck then.";
 
-    fn rows(&self) -> &Rows<CauseGroup> {
-        &self.rows
-    }
-    fn rows_mut(&mut self) -> &mut Rows<CauseGroup> {
-        &mut self.rows
-    }
-    fn request(&mut self, _cursor: Option<String>, context: &mut Context<'_>) -> Option<u64> {
-        Some(context.ask(query::Causes::default()))
-    }
-    fn receive(&mut self, arrived: &mut Arrived, context: &Context<'_>) -> Option<Fetch> {
-        let feed = &mut self.rows.feed;
-        feed.receive::<query::Causes>(arrived, context, whole)
-    }
-    fn heading(&self) -> String {
-        let rows = &self.rows.feed.rows;
-        let steps: u64 = rows.iter().map(|row| row.steps).sum();
-        let causes = count(rows.len(), "cause");
-        let mut heading = format!("{causes} of {}", count(steps, "step"));
-        if !self.rows.list.marks.is_empty() {
-            heading.push_str(&format!(", {} marked", self.rows.list.marks.len()));
+    fn heading(&self, rows: &Rows<CauseGroup>, _look: &RenderContext) -> String {
+        let steps: u64 = rows.all().map(|row| row.steps).sum();
+        let causes = count(rows.all().count(), "cause");
+        let heading = format!("{causes} of {}", count(steps, "step"));
+        match rows.list.marks.len() {
+            0 => heading,
+            marked => format!("{heading}, {marked} marked"),
         }
-        heading
     }
-    fn table(&self, look: &RenderContext) -> Table<Self::Row> {
-        Table(vec![
-            show(Column::fixed("STATE", 9), |row, look| {
-                look.step_state(row.cause.state)
-            }),
-            show(Column::fixed("STEPS", 9).right(), |row, _| {
-                Cell::plain(thousands(row.steps))
-            }),
-            show(Column::fixed("KIND", 16).from(60), |row, _| {
-                Cell::plain(kind_words(&row.cause.kind))
-            }),
-            show(Column::flex("CAUSE", 1), |row, _| {
-                Cell::plain(cause_words(&row.cause))
-            }),
-            show(
-                Column::fixed("SINCE", look.brief_width()).from(60),
-                |row, look| Cell::dim(look.brief(row.since)),
-            ),
-        ])
+    fn table(&self, _rows: &Rows<CauseGroup>, look: &RenderContext) -> Table<'_, CauseGroup> {
+        columns! { row: CauseGroup, look;
+            fixed("STATE", 9) => look.step_state(row.cause.state),
+            fixed("STEPS", 9).right() => Cell::plain(thousands(row.steps)),
+            fixed("KIND", 16).from(60) => Cell::plain(kind_words(&row.cause.kind)),
+            flex("CAUSE", 1) => Cell::plain(cause_words(&row.cause)),
+            fixed("SINCE", look.brief_width()).from(60) => Cell::dim(look.brief(row.since)),
+        }
     }
     fn is_working(&self) -> bool {
         self.counting.is_some() || self.retrying.is_some()
     }
-    fn lead(&self, _look: &RenderContext) -> Vec<Cell> {
+    fn lead(&self, _rows: &Rows<CauseGroup>, _look: &RenderContext) -> Vec<Cell> {
         let counting = (self.counting.as_ref()).map(|_| "counting what can be retried…");
         let retrying = self.retrying.map(|_| "trying again…");
         let under_way = counting.into_iter().chain(retrying);
@@ -209,79 +152,68 @@ impl ListPane for CausesPane {
     }
     fn details(&self, row: &CauseGroup, look: &RenderContext) -> Vec<Cell> {
         let since = look.time(row.since);
-        let mut lines = vec![Cell::plain(format!(
-            "{} of {}, the first since {since}",
-            count(row.steps, "step"),
-            kind_words(&row.cause.kind)
-        ))];
+        let (steps, kind) = (count(row.steps, "step"), kind_words(&row.cause.kind));
+        let facts = format!("{steps} of {kind}, the first since {since}");
+        let mut lines = vec![Cell::plain(facts)];
         if !row.message.is_empty() {
             lines.push(Cell::dim(format!("one of them: {}", row.message)));
         }
         lines
     }
-    fn none(look: &RenderContext) -> Vec<Cell> {
-        if look.replays {
-            return vec![Cell::plain("Nothing was stuck then.")];
-        }
-        vec![
-            Cell::plain("Nothing is stuck."),
-            Cell::dim("What needs you is grouped here by why it does not go, the largest first."),
-        ]
-    }
     fn mark(row: &CauseGroup) -> Option<String> {
-        Some(key(&row.cause))
+        Some(row.key())
     }
-    fn take_receipt(
+    fn copied(&self, row: &CauseGroup) -> String {
+        row.message.clone()
+    }
+    fn receipt(
         &mut self,
+        rows: &mut Rows<CauseGroup>,
         ticket: u64,
         receipt: &Result<Receipt, ControlError>,
         context: &mut Context<'_>,
     ) -> bool {
-        if self.retrying.is_some_and(|asked| asked == ticket) {
-            self.retrying = None;
-            match receipt {
-                Ok(Receipt::Bulk(done)) => {
-                    let moved = thousands(done.moved);
-                    let left = left(&done.not_eligible);
-                    context.say(Tone::Good, format!("{moved} retried, {left}"));
-                }
-                Ok(_) => context.say(Tone::Bad, unexpected_reply().to_string()),
-                Err(error) => context.say(Tone::Bad, format!("retry: {error}")),
-            }
-            self.rows.list.marks.clear();
-            self.ask_anew(context);
-            return true;
+        let counted = self.counting.take_if(|(asked, _)| *asked == ticket);
+        let is_retried = self.retrying.take_if(|asked| *asked == ticket).is_some();
+        if counted.is_none() && !is_retried {
+            return false;
         }
-        match self.counting.take_if(|(asked, _)| *asked == ticket) {
-            Some((_, causes)) => {
-                self.counted(causes, receipt, context);
-                true
-            }
-            None => false,
+        if is_retried {
+            rows.list.marks.clear();
+            rows.feed.invalidate();
         }
+        match (receipt, counted) {
+            (Ok(Receipt::Bulk(bulk)), Some((_, causes))) => confirm(causes, bulk, context),
+            (Ok(Receipt::Bulk(done)), None) => {
+                let (moved, left) = (thousands(done.moved), left(&done.not_eligible));
+                context.say(Tone::Good, format!("{moved} retried, {left}"));
+            }
+            (Ok(_), _) => context.say(Tone::Bad, unexpected_reply().to_string()),
+            (Err(error), _) => context.say(Tone::Bad, format!("retry: {error}")),
+        }
+        true
     }
-    fn was_confirmed(&mut self, ticket: u64) -> bool {
+    fn confirmed(&mut self, ticket: u64) -> bool {
         self.retrying = Some(ticket);
         true
     }
-    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
-        let Some(row) = self.rows.current() else {
-            return;
-        };
-        match action {
-            Action::Open => context.push(Route::Cause(row.cause.clone())),
-            Action::Mark => {
-                let key = key(&row.cause);
-                if !self.rows.list.marks.remove(&key) {
-                    self.rows.list.marks.insert(key);
-                }
-            }
-            Action::Retry => self.retry(context),
-            Action::Copy => {
-                let message = row.message.clone();
-                context.copy(message);
-            }
-            _ => {}
+    fn act_anywhere(
+        &mut self,
+        rows: &mut Rows<CauseGroup>,
+        action: Action,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let causes = chosen(rows);
+        let retries = action == Action::Retry && !causes.is_empty();
+        if retries {
+            let ticket = context.submit(again(causes.clone(), true));
+            self.counting = Some((ticket, causes));
+        }
+        retries
+    }
+    fn act(&mut self, row: &CauseGroup, action: Action, context: &mut Context<'_>) {
+        if action == Action::Open {
+            context.push(Route::Cause(row.cause.clone()));
         }
     }
 }

@@ -2,13 +2,8 @@
 
 use chrono::{DateTime, Utc};
 
-use super::super::arrived::Arrived;
-use super::super::feed::{Fetch, whole};
-use super::super::keys::{Action, Scope};
-use super::super::look::{Cell, RenderContext, Tone};
-use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh};
-use super::{Column, Context, Table, show};
+use super::kit::{Batch, Cell, Feed, ListPane, Pane, Refresh, RenderContext, Row, Rows, Scope};
+use super::kit::{Table, Tone, columns, fixed, listed};
 use crate::control::query;
 use crate::domain::filter::SearchQuery;
 use crate::domain::gantt::{Gantt, GanttRow, Mark};
@@ -21,16 +16,32 @@ const COLUMNS: u16 = 400;
 const SIGNS: u16 = 4;
 const ENDED: u16 = 13;
 
-pub(crate) struct ChartPane {
-    id: String,
-    words: String,
-    rows: Rows<ChartRow>,
-    span: Option<(DateTime<Utc>, DateTime<Utc>)>,
+struct ChartPane {
+    title: String,
+}
+
+pub(super) fn of(deletion: &Deletion) -> Box<dyn Pane> {
+    let id = deletion.id.clone();
+    let ask = move |_| query::Chart {
+        deletion_id: id.clone(),
+        columns: COLUMNS.into(),
+    };
+    let words = target_words(deletion);
+    let title = format!("chart of deletion {}: {words}", short_id(&deletion.id));
+    let feed = Feed::reading(ask, |chart| Batch::from(ChartRow::all_of(chart)));
+    listed(ChartPane { title }, Rows::new(feed))
 }
 
 /// A row of the chart, and the facts about the whole chart that its cells need.
-pub(crate) struct ChartRow {
+struct ChartRow {
     row: GanttRow,
+    whole: Whole,
+}
+
+#[derive(Clone, Copy)]
+struct Whole {
+    from: DateTime<Utc>,
+    until: DateTime<Utc>,
     columns: u32,
     /// Whether the chart has rows of several sites.
     names_site: bool,
@@ -38,23 +49,73 @@ pub(crate) struct ChartRow {
 
 impl ChartRow {
     fn all_of(chart: Gantt) -> Vec<Self> {
-        let names_site = chart
-            .rows
-            .windows(2)
-            .any(|pair| pair[0].site != pair[1].site);
-        let rows = chart.rows.into_iter().map(|row| Self {
-            row,
+        let mut pairs = chart.rows.windows(2);
+        let whole = Whole {
+            from: chart.from,
+            until: chart.until,
             columns: chart.columns,
-            names_site,
-        });
-        rows.collect()
+            names_site: pairs.any(|pair| pair[0].site != pair[1].site),
+        };
+        let rows = chart.rows.into_iter();
+        rows.map(|row| Self { row, whole }).collect()
     }
     fn plot(&self, look: &RenderContext) -> Cell {
-        let width = usize::from(plot_width(look, self.names_site));
-        let marks = self.row.marks(self.columns, width);
+        let width = usize::from(self.whole.plot_width(look));
+        let marks = self.row.marks(self.whole.columns, width);
         let plot: String = marks.into_iter().map(|mark| sign(mark, look)).collect();
         let has_ended = self.row.ended == self.row.steps;
         Cell::new(plot, if has_ended { Tone::Good } else { Tone::Busy })
+    }
+    fn words(&self) -> String {
+        match self.whole.names_site {
+            true => format!("{} {}", words(&self.row), self.row.site),
+            false => words(&self.row),
+        }
+    }
+    fn ended(&self) -> String {
+        let (ended, steps) = (thousands(self.row.ended), thousands(self.row.steps));
+        format!("{ended}/{steps}")
+    }
+}
+
+impl Whole {
+    fn what_width(&self, look: &RenderContext) -> u16 {
+        match (look.width, self.names_site) {
+            (0..60, _) => 14,
+            (60..120, _) | (_, false) => 24,
+            (_, true) => 44,
+        }
+    }
+
+    /// The width that the other columns leave.
+    fn plot_width(&self, look: &RenderContext) -> u16 {
+        let (gaps, ended) = match look.width {
+            0..60 => (1, 0),
+            60..100 => (2, ENDED),
+            _ => (4, ENDED),
+        };
+        let taken = SIGNS + self.what_width(look) + ended + gaps;
+        // The engine counts no more columns than these.
+        look.width.saturating_sub(taken).min(COLUMNS)
+    }
+
+    /// The time that one column of the plot stands for.
+    fn column_words(&self, look: &RenderContext) -> String {
+        let span = (self.until - self.from).num_milliseconds().unsigned_abs();
+        match span / u64::from(self.plot_width(look)).max(1) {
+            long @ 0..1_000 => format!("{long} ms"),
+            long => duration(long.div_ceil(1_000)),
+        }
+    }
+
+    /// The two ends of the time that is drawn, above its first and its last column.
+    fn axis(&self, look: &RenderContext) -> String {
+        let (from, until) = (look.time(self.from), look.time(self.until));
+        let room = usize::from(self.plot_width(look));
+        match room.saturating_sub(from.len() + until.len()) {
+            0 => from,
+            room => format!("{from}{}{until}", " ".repeat(room)),
+        }
     }
 }
 
@@ -62,81 +123,12 @@ impl Row for ChartRow {
     type Key = (KindName, Site, Does);
 
     fn key(&self) -> Self::Key {
-        (
-            self.row.kind.clone(),
-            self.row.site.clone(),
-            self.row.action,
-        )
+        let row = &self.row;
+        (row.kind.clone(), row.site.clone(), row.action)
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
-        filter.fits_texts(&[
-            &kind_words(&self.row.kind),
-            self.row.kind.as_str(),
-            &self.row.site.to_string(),
-        ])
-    }
-}
-
-fn what_width(look: &RenderContext, names_site: bool) -> u16 {
-    match (look.width, names_site) {
-        (0..60, _) => 14,
-        (60..120, _) | (_, false) => 24,
-        (_, true) => 44,
-    }
-}
-
-/// The width that the other columns leave.
-fn plot_width(look: &RenderContext, names_site: bool) -> u16 {
-    let (gaps, ended) = match look.width {
-        0..60 => (1, 0),
-        60..100 => (2, ENDED),
-        _ => (4, ENDED),
-    };
-    let taken = SIGNS + what_width(look, names_site) + ended + gaps;
-    // The engine counts no more columns than these.
-    look.width.saturating_sub(taken).min(COLUMNS)
-}
-
-impl ChartPane {
-    pub(crate) fn new(deletion: &Deletion) -> Self {
-        Self {
-            id: deletion.id.clone(),
-            words: target_words(deletion),
-            rows: Rows::new(),
-            span: None,
-        }
-    }
-
-    fn names_site(&self) -> bool {
-        self.rows
-            .feed
-            .rows
-            .first()
-            .is_some_and(|row| row.names_site)
-    }
-
-    /// The time that one column of the plot stands for.
-    fn column_words(&self, look: &RenderContext) -> Option<String> {
-        let (from, until) = self.span?;
-        let span = u64::try_from((until - from).num_milliseconds()).ok()?;
-        let long = span / u64::from(plot_width(look, self.names_site())).max(1);
-        Some(match long {
-            0..1_000 => format!("{long} ms"),
-            long => duration(long.div_ceil(1_000)),
-        })
-    }
-
-    /// The two ends of the time that is drawn, above its first and its last column.
-    fn axis(&self, look: &RenderContext) -> String {
-        let Some((from, until)) = self.span else {
-            return String::new();
-        };
-        let (from, until) = (look.time(from), look.time(until));
-        let room = usize::from(plot_width(look, self.names_site()));
-        match room.saturating_sub(from.len() + until.len()) {
-            0 => from,
-            room => format!("{from}{}{until}", " ".repeat(room)),
-        }
+        let (kind, site) = (&self.row.kind, self.row.site.to_string());
+        filter.fits_texts(&[&kind_words(kind), kind.as_str(), &site])
     }
 }
 
@@ -177,10 +169,10 @@ fn last_words(row: &GanttRow, time: impl Fn(DateTime<Utc>) -> String) -> String 
             let (at, took) = (time(at), duration(seconds));
             format!("the last was {name} at {at}: {took} after {other}, for which it waited")
         }
-        (Some(at), ..) => format!(
-            "the last was {name} at {}; it waited for no other",
-            time(at)
-        ),
+        (Some(at), ..) => {
+            let at = time(at);
+            format!("the last was {name} at {at}; it waited for no other")
+        }
         (None, Some(other), None) => format!("{name} has not ended: it waits for {other}"),
         (None, Some(other), Some(before)) => {
             let before = time(before);
@@ -196,88 +188,44 @@ impl ListPane for ChartPane {
     const NOUN: &'static str = "row";
     const REFRESH: Refresh = Refresh::EachMove;
     const LOADING: &'static str = "Counting what happened…";
+    const NOTHING: &'static [&'static str] = &[
+        "This deletion has no steps yet.",
+        "Once it is planned, what runs when is drawn here.",
+    ];
 
-    fn rows(&self) -> &Rows<ChartRow> {
-        &self.rows
+    fn heading(&self, _rows: &Rows<ChartRow>, _look: &RenderContext) -> String {
+        self.title.clone()
     }
-    fn rows_mut(&mut self) -> &mut Rows<ChartRow> {
-        &mut self.rows
-    }
-    fn heading(&self) -> String {
-        format!("chart of deletion {}: {}", short_id(&self.id), self.words)
-    }
-    fn request(&mut self, _cursor: Option<String>, context: &mut Context<'_>) -> Option<u64> {
-        Some(context.ask(query::Chart {
-            deletion_id: self.id.clone(),
-            columns: COLUMNS.into(),
-        }))
-    }
-    fn receive(&mut self, arrived: &mut Arrived, context: &Context<'_>) -> Option<Fetch> {
-        let (feed, span) = (&mut self.rows.feed, &mut self.span);
-        feed.receive::<query::Chart>(arrived, context, |chart| {
-            *span = Some((chart.from, chart.until));
-            whole(ChartRow::all_of(chart))
-        })
-    }
-    fn table(&self, look: &RenderContext) -> Table<Self::Row> {
-        let names_site = self.names_site();
-        let plot = Column {
-            heading: self.axis(look).into(),
-            ..Column::fixed("", plot_width(look, names_site))
+    fn table(&self, rows: &Rows<ChartRow>, look: &RenderContext) -> Table<'_, ChartRow> {
+        let Some(ChartRow { whole, .. }) = rows.all().next() else {
+            return Table(Vec::new());
         };
-        Table(vec![
-            show(
-                Column::fixed("WHAT", what_width(look, names_site)),
-                |it, _| {
-                    Cell::plain(match it.names_site {
-                        true => format!("{} {}", words(&it.row), it.row.site),
-                        false => words(&it.row),
-                    })
-                },
-            ),
-            show(Column::fixed("ENDED", ENDED).right().from(60), |it, _| {
-                let (ended, steps) = (thousands(it.row.ended), thousands(it.row.steps));
-                Cell::plain(format!("{ended}/{steps}"))
-            }),
-            show(plot, ChartRow::plot),
-        ])
+        columns! { it: ChartRow, look;
+            fixed("WHAT", whole.what_width(look)) => Cell::plain(it.words()),
+            fixed("ENDED", ENDED).right().from(60) => Cell::plain(it.ended()),
+            fixed(whole.axis(look), whole.plot_width(look)) => it.plot(look),
+        }
     }
-    fn lead(&self, look: &RenderContext) -> Vec<Cell> {
-        let legend = [
+    fn lead(&self, rows: &Rows<ChartRow>, look: &RenderContext) -> Vec<Cell> {
+        let signs = [
             (Mark::Waits, "waits"),
             (Mark::Sent, "sent"),
             (Mark::Gone, "gone"),
             (Mark::Refused, "refused"),
             (Mark::Rests, "nothing new"),
         ];
-        let mut legend: Vec<String> = legend
-            .map(|(mark, means)| format!("{} {means}", sign(mark, look)))
-            .into();
-        if let Some(long) = self.column_words(look) {
-            legend.push(format!("a column is {long}"));
-        }
+        let signs = signs.map(|(mark, means)| format!("{} {means}", sign(mark, look)));
+        let first = rows.all().next();
+        let column = first.map(|it| format!("a column is {}", it.whole.column_words(look)));
+        let legend: Vec<String> = signs.into_iter().chain(column).collect();
         vec![Cell::dim(legend.join("  "))]
     }
     fn details(&self, it: &ChartRow, look: &RenderContext) -> Vec<Cell> {
-        vec![
-            Cell::plain(facts(&it.row)),
-            Cell::plain(last_words(&it.row, |at| look.time(at))),
-        ]
+        let last = last_words(&it.row, |at| look.time(at));
+        vec![Cell::plain(facts(&it.row)), Cell::plain(last)]
     }
-    fn none(_look: &RenderContext) -> Vec<Cell> {
-        vec![
-            Cell::plain("This deletion has no steps yet."),
-            Cell::dim("Once it is planned, what runs when is drawn here."),
-        ]
-    }
-    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
-        if let (Action::Copy, Some(it)) = (action, self.rows.current()) {
-            let whole = |at: DateTime<Utc>| at.format("%Y-%m-%d %H:%M:%S UTC").to_string();
-            context.copy(format!(
-                "{}; {}",
-                facts(&it.row),
-                last_words(&it.row, whole)
-            ));
-        }
+    fn copied(&self, it: &ChartRow) -> String {
+        let whole = |at: DateTime<Utc>| at.format("%Y-%m-%d %H:%M:%S UTC").to_string();
+        format!("{}; {}", facts(&it.row), last_words(&it.row, whole))
     }
 }

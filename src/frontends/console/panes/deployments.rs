@@ -2,29 +2,21 @@
 
 use chrono::{DateTime, Utc};
 
+use super::kit::{Cell, Feed, ListPane, Refresh, RenderContext, Row, Rows, Scope, Table, Tone};
+use super::kit::{columns, fixed, flex, listed};
+use super::{Around, Opened};
 use crate::control::{DeploymentStatus, ImporterStatus, WatchStatus, query};
 use crate::domain::duration::rough;
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::KindName;
-
-use super::super::arrived::Arrived;
-use super::super::feed::{Fetch, whole};
-use super::super::keys::{Action, Scope};
-use super::super::look::{Cell, RenderContext, Tone};
-use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh};
-use super::{Column, Context, Table, show};
 use crate::present::{count, kind_words, thousands};
 
 /// The times of last contact change without the engine, so they are queried once a second while shown.
-pub(crate) struct DeploymentsPane {
-    rows: Rows<DeploymentStatus>,
-}
+struct DeploymentsPane;
 
-impl DeploymentsPane {
-    pub(crate) fn new() -> Self {
-        Self { rows: Rows::new() }
-    }
+pub(super) fn open(_: &Around<'_>) -> Opened {
+    let feed = Feed::of(|_| query::Deployments {});
+    Ok(listed(DeploymentsPane, Rows::new(feed)))
 }
 
 impl Row for DeploymentStatus {
@@ -58,8 +50,8 @@ fn watch_cell(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
     let heard = watch.heard_at.map(|at| ago(at, look));
     let heard = heard.unwrap_or_else(|| "not heard".to_owned());
     match watch.fresh {
-        true => Cell::new(format!("{} yes {heard}", look.pick("✓", "+")), Tone::Good),
-        false => Cell::new(format!("{} stale {heard}", look.pick("✖", "x")), Tone::Bad),
+        true => look.good(format!("yes {heard}")),
+        false => look.bad(format!("stale {heard}")),
     }
 }
 
@@ -69,20 +61,37 @@ fn importer_cell(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cel
         return Cell::dim(format!("{} no", look.none()));
     };
     let Some(seen_at) = importer.seen_at else {
-        return Cell::new(format!("{} not seen", look.pick("✖", "x")), Tone::Bad);
+        return look.bad("not seen");
     };
-    let lag = lag(importer).map(|lag| format!(", {lag}"));
-    let text = format!("{}{}", ago(seen_at, look), lag.unwrap_or_default());
+    let text = format!("{}{}", ago(seen_at, look), lag(importer));
     match importer.reason.is_empty() {
-        true => Cell::new(format!("{} {text}", look.pick("✓", "+")), Tone::Good),
+        true => look.good(text),
         false => Cell::new(format!("! {text}"), Tone::Warn),
     }
 }
 
-/// The number of changes that the importer has not received yet, such as `2 behind`.
-fn lag(importer: &ImporterStatus) -> Option<String> {
-    let lag = u64::try_from(importer.lag).unwrap_or_default();
-    (lag > 0).then(|| format!("{} behind", thousands(lag)))
+/// The number of changes that the importer has not received yet, such as `, 2 behind`.
+fn lag(importer: &ImporterStatus) -> String {
+    match u64::try_from(importer.lag) {
+        Ok(lag @ 1..) => format!(", {} behind", thousands(lag)),
+        _ => String::new(),
+    }
+}
+
+/// The number of steps that wait for the clearance of that deployment.
+fn awaited_cell(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cell {
+    match importer.map(|it| it.awaited) {
+        None => Cell::dim(look.none()),
+        Some(0) => Cell::dim("0"),
+        Some(awaited) => Cell::new(thousands(awaited), Tone::Warn),
+    }
+}
+
+fn name_cell(row: &DeploymentStatus) -> Cell {
+    match &row.name {
+        Some(name) => Cell::plain(name),
+        None => Cell::dim("not known yet"),
+    }
 }
 
 fn kinds(kinds: &[KindName]) -> String {
@@ -119,12 +128,7 @@ fn importer_line(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cel
         Some(at) => format!("seen {}, {}", look.time(at), ago(at, look)),
         None => "not seen since this engine began".to_owned(),
     });
-    let lag = lag(importer).map(|lag| format!(", {lag}"));
-    facts.push(format!(
-        "has heard up to {}{}",
-        importer.seq,
-        lag.unwrap_or_default()
-    ));
+    facts.push(format!("has heard up to {}{}", importer.seq, lag(importer)));
     Cell::plain(facts.join(look.dot()))
 }
 
@@ -160,47 +164,24 @@ impl ListPane for DeploymentsPane {
     /// The reason why a deployment is not heard is a sentence with what was tried.
     const DETAIL_ROWS: u16 = 8;
     const LOADING: &'static str = "Asking the engine for other deployments…";
+    const NOTHING: &'static [&'static str] = &[
+        "No other deployment is known.",
+        "An engine with [deployment] in its settings is one of several: it watches",
+        "those that it refers to, and waits for the clearance of those that refer to it.",
+        "gone --print-config shows the section.",
+    ];
+    const NOTHING_THEN: &'static str =
+        "A replay asks no deployment; :events tells when one came or was released.";
 
-    fn rows(&self) -> &Rows<DeploymentStatus> {
-        &self.rows
-    }
-    fn rows_mut(&mut self) -> &mut Rows<DeploymentStatus> {
-        &mut self.rows
-    }
-    fn request(&mut self, _cursor: Option<String>, context: &mut Context<'_>) -> Option<u64> {
-        Some(context.ask(query::Deployments {}))
-    }
-    fn receive(&mut self, arrived: &mut Arrived, context: &Context<'_>) -> Option<Fetch> {
-        let feed = &mut self.rows.feed;
-        feed.receive::<query::Deployments>(arrived, context, whole)
-    }
-    fn table(&self, _look: &RenderContext) -> Table<Self::Row> {
-        Table(vec![
-            show(Column::flex("NAME", 2), |row, _| match &row.name {
-                Some(name) => Cell::plain(name.clone()),
-                None => Cell::dim("not known yet"),
-            }),
-            show(Column::flex("SERVICE/REGION", 2).from(50), |row, _| {
-                Cell::plain(row.place())
-            }),
-            show(Column::fixed("WE WATCH", 17), |row, look| {
-                watch_cell(row.watch.as_ref(), look)
-            }),
-            show(Column::fixed("IT WATCHES", 20).from(60), |row, look| {
-                importer_cell(row.importer.as_ref(), look)
-            }),
-            show(
-                Column::fixed("CLEARANCES", 10).right(),
-                |row, look| match row.importer.as_ref().map(|it| it.awaited) {
-                    None => Cell::dim(look.none()),
-                    Some(0) => Cell::dim("0"),
-                    Some(awaited) => Cell::new(thousands(awaited), Tone::Warn),
-                },
-            ),
-            show(Column::flex("WHY", 3).from(100), |row, _| {
-                Cell::plain(row.reasons().join("; "))
-            }),
-        ])
+    fn table(&self, _: &Rows<DeploymentStatus>, _: &RenderContext) -> Table<'_, DeploymentStatus> {
+        columns! { row: DeploymentStatus, look;
+            flex("NAME", 2) => name_cell(row),
+            flex("SERVICE/REGION", 2).from(50) => Cell::plain(row.place()),
+            fixed("WE WATCH", 17) => watch_cell(row.watch.as_ref(), look),
+            fixed("IT WATCHES", 20).from(60) => importer_cell(row.importer.as_ref(), look),
+            fixed("CLEARANCES", 10).right() => awaited_cell(row.importer.as_ref(), look),
+            flex("WHY", 3).from(100) => Cell::plain(row.reasons().join("; ")),
+        }
     }
     fn details(&self, row: &DeploymentStatus, look: &RenderContext) -> Vec<Cell> {
         let mut lines = vec![
@@ -212,23 +193,7 @@ impl ListPane for DeploymentsPane {
         lines.extend(reasons.map(|reason| Cell::new(reason, Tone::Bad)));
         lines
     }
-    fn none(look: &RenderContext) -> Vec<Cell> {
-        if look.replays {
-            let told = "A replay asks no deployment; :events tells when one came or was released.";
-            return vec![Cell::plain(told)];
-        }
-        vec![
-            Cell::plain("No other deployment is known."),
-            Cell::dim("An engine with [deployment] in its settings is one of several: it watches"),
-            Cell::dim(
-                "those that it refers to, and waits for the clearance of those that refer to it.",
-            ),
-            Cell::dim("gone --print-config shows the section."),
-        ]
-    }
-    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
-        if let (Action::Copy, Some(row)) = (action, self.rows.current()) {
-            context.copy(row.name.clone().unwrap_or_else(|| row.place()));
-        }
+    fn copied(&self, row: &DeploymentStatus) -> String {
+        row.name.clone().unwrap_or_else(|| row.place())
     }
 }

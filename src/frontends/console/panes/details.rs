@@ -2,21 +2,18 @@
 
 use serde_json::Value;
 
-use super::super::keys::{Action, Scope};
-use super::super::look::{Cell, RenderContext, json_words};
-use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh};
-use super::{Column, Context, Table, show};
+use super::kit::{Cell, ListPane, Pane, Refresh, RenderContext, Row, Rows, Scope, Table};
+use super::kit::{columns, fixed, flex, listed};
 use crate::domain::filter::SearchQuery;
 use crate::domain::model::Resource;
-use crate::present::{kind_words, name_or_id};
+use crate::frontends::console::look::json_words;
+use crate::present::resource_words;
 
 /// Depth below which a value takes one line.
 const DEPTH_MAX: usize = 4;
 
-pub(crate) struct DetailsPane {
+struct DetailsPane {
     title: String,
-    rows: Rows<Field>,
 }
 
 /// A field: its path in the resource, and its value in words.
@@ -29,43 +26,32 @@ impl Row for Field {
         self.0.clone()
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
-        let (name, value) = self;
-        filter.fits_texts(&[name.as_str(), value])
+        filter.fits_texts(&[self.0.as_str(), &self.1])
     }
 }
 
-impl DetailsPane {
-    pub(crate) fn of(row: &Resource) -> Self {
-        let mut fields = vec![
-            ("site".to_owned(), row.key.site.to_string()),
-            ("kind".to_owned(), row.key.kind.to_string()),
-            ("id".to_owned(), row.key.id.clone()),
-            ("name".to_owned(), row.name.clone()),
-            ("project".to_owned(), row.project_id.clone()),
-            ("tags".to_owned(), row.tags.join(", ")),
-        ];
-        flatten("", &row.attributes, 0, &mut fields);
-        let known = ["id", "name", "tags"];
-        let mut at = 0;
-        fields.retain(|(name, _)| {
-            at += 1;
-            at <= 6 || !known.contains(&name.as_str())
-        });
-        let name = name_or_id(&row.name, &row.key.id);
-        Self {
-            title: format!("{} {name}", kind_words(&row.key.kind)),
-            rows: Rows::of(fields),
-        }
-    }
+pub(super) fn of(row: &Resource) -> Box<dyn Pane> {
+    let mut fields = Vec::new();
+    flatten("", &row.attributes, 0, &mut fields);
+    let of_all = [
+        ("site", row.key.site.to_string()),
+        ("kind", row.key.kind.to_string()),
+        ("id", row.key.id.clone()),
+        ("name", row.name.clone()),
+        ("project", row.project_id.clone()),
+        ("tags", row.tags.join(", ")),
+    ];
+    fields.retain(|(name, _)| !["id", "name", "tags"].contains(&name.as_str()));
+    let of_all = of_all.map(|(name, value)| (name.to_owned(), value));
+    let title = resource_words(&row.key.kind, &row.name, &row.key.id);
+    let rows = of_all.into_iter().chain(fields).collect();
+    listed(DetailsPane { title }, Rows::of(rows))
 }
 
-fn flatten(path: &str, value: &Value, depth: usize, fields: &mut Vec<(String, String)>) {
-    let join = |part: &str| {
-        if path.is_empty() {
-            part.to_owned()
-        } else {
-            format!("{path}.{part}")
-        }
+fn flatten(path: &str, value: &Value, depth: usize, fields: &mut Vec<Field>) {
+    let join = |part: &str| match path {
+        "" => part.to_owned(),
+        path => format!("{path}.{part}"),
     };
     match value {
         Value::Object(map) if depth < DEPTH_MAX && !map.is_empty() => {
@@ -89,35 +75,21 @@ impl ListPane for DetailsPane {
     const SCOPE: Scope = Scope::Reading;
     const NOUN: &'static str = "field";
     const REFRESH: Refresh = Refresh::Never;
-    const LOADING: &'static str = "";
+    const NOTHING: &'static [&'static str] = &["There is no field to show."];
 
-    fn rows(&self) -> &Rows<Field> {
-        &self.rows
-    }
-    fn rows_mut(&mut self) -> &mut Rows<Field> {
-        &mut self.rows
-    }
-    fn heading(&self) -> String {
+    fn heading(&self, _rows: &Rows<Field>, _look: &RenderContext) -> String {
         self.title.clone()
     }
-    fn table(&self, look: &RenderContext) -> Table<Self::Row> {
-        let width = (look.width / 3).clamp(8, 32);
-        Table(vec![
-            show(Column::fixed("FIELD", width), |(name, _), _| {
-                Cell::dim(name)
-            }),
-            show(Column::flex("VALUE", 1), |(_, value), _| Cell::plain(value)),
-        ])
+    fn table(&self, _rows: &Rows<Field>, look: &RenderContext) -> Table<'_, Field> {
+        columns! { row: Field, look;
+            fixed("FIELD", (look.width / 3).clamp(8, 32)) => Cell::dim(&row.0),
+            flex("VALUE", 1) => Cell::plain(&row.1),
+        }
     }
     fn details(&self, (name, value): &Field, _look: &RenderContext) -> Vec<Cell> {
         vec![Cell::plain(format!("{name}: {value}"))]
     }
-    fn none(_look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::plain("There is no field to show.")]
-    }
-    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
-        if let (Action::Copy, Some((_, value))) = (action, self.rows.current()) {
-            context.copy(value.clone());
-        }
+    fn copied(&self, (_, value): &Field) -> String {
+        value.clone()
     }
 }

@@ -1,26 +1,23 @@
 //! The events, the newest last, and every message that this console showed, so that none is lost.
 
-use crate::frontends::console::about::datum;
-use crate::frontends::console::arrived::Arrived;
-use crate::frontends::console::panes::emptiness::Load;
-use crate::present::event_word;
 use chrono::{DateTime, Utc};
-use std::borrow::Cow;
 
+use super::kit::{Batch, Cell, Feed, ListPane, Refresh, RenderContext, Row, Rows, Scope, Table};
+use super::kit::{Load, Tone, columns, fixed, flex, listed};
+use super::{Around, Opened};
 use crate::control::query;
+use crate::domain::filter::SearchQuery;
 use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};
-
-use super::super::keys::{Action, Scope};
-use super::super::list::List;
-use super::super::look::{Cell, RenderContext, Tone};
-use super::super::notice::Notice;
-use super::{Column, Context, Pane, Table, show};
+use crate::frontends::console::about::{datum, message_lines};
+use crate::frontends::console::notice::Notice;
+use crate::present::event_word;
 
 /// Maximum number of entries; older events are in the ledger, and a person scrolls no further.
 const KEPT_MAX: usize = 2_000;
 /// Number of events that a replay shows, as many as the engine returns at once.
 const REPLAYED_MAX: i64 = 500;
 
+#[derive(Clone)]
 struct Entry {
     /// Sequence number of the event; 0 for a message of this console.
     seq: i64,
@@ -32,73 +29,36 @@ struct Entry {
     request: String,
 }
 
-pub(crate) struct EventsPane {
-    list: List,
-    entries: Vec<Entry>,
-    visible: Vec<usize>,
-    /// Ticket of the query for the last events, in a replay.
-    asked: Option<u64>,
-    load: Load,
+struct EventsPane;
+
+/// Returns the events as they are followed; in a replay, which has an end, they are queried.
+pub(super) fn open(around: &Around<'_>) -> Opened {
+    let notices: Vec<Entry> = around.notices.iter().map(Entry::of_notice).collect();
+    if !around.replays {
+        let mut rows = Rows::new(Feed::silent());
+        rows.feed.rows = notices;
+        return Ok(listed(EventsPane, rows));
+    }
+    let ask = |until: i64| query::Timeline {
+        after: (until - REPLAYED_MAX).max(0),
+        ..query::Timeline::default()
+    };
+    let read = move |events: Vec<LedgerEvent>| {
+        let events = events.iter().map(Entry::of_event);
+        Batch::from(sorted(notices.iter().cloned().chain(events).collect()))
+    };
+    Ok(listed(EventsPane, Rows::new(Feed::until(ask, read))))
 }
 
-impl EventsPane {
-    pub(crate) fn new<'a>(notices: impl Iterator<Item = &'a Notice>) -> Self {
-        let mut pane = Self {
-            list: List::default(),
-            entries: notices.map(Entry::of_notice).collect(),
-            visible: Vec::new(),
-            asked: None,
-            load: Load::Asking,
-        };
-        pane.refilter();
-        pane
-    }
-
-    /// Replaces the events by those of another time of the replay.
-    fn replay(&mut self, events: &[LedgerEvent]) {
-        let current = self.visible.get(self.list.cursor);
-        let held = current.map(|i| self.entries[*i].seq);
-        let at_end = self.list.cursor + 1 >= self.visible.len();
-        self.entries.retain(|entry| entry.seq == 0);
-        self.followed(events);
-        let mut visible = self.visible.iter();
-        let found = visible.position(|i| Some(self.entries[*i].seq) == held);
-        let last = self.visible.len().saturating_sub(1);
-        self.list.cursor = found.filter(|_| !at_end).unwrap_or(last);
-    }
-
-    fn refilter(&mut self) {
-        let at_end = self.list.cursor + 1 >= self.visible.len();
-        self.visible = (0..self.entries.len())
-            .filter(|i| {
-                let entry = &self.entries[*i];
-                let texts = [entry.message.as_str(), entry.word, &entry.deletion];
-                self.list.filter.fits_texts(&texts)
-            })
-            .collect();
-        if at_end {
-            self.list.cursor = self.visible.len().saturating_sub(1);
-        }
-    }
+/// Sorts by time; events of one moment keep their order.
+fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
+    entries.sort_by_key(|entry| entry.at);
+    let over = entries.len().saturating_sub(KEPT_MAX);
+    entries.drain(..over);
+    entries
 }
 
 impl Entry {
-    fn table() -> Table<Self> {
-        Table(vec![
-            show(Column::fixed("TIME (UTC)", 11), |it, look| {
-                Cell::dim(look.time(it.at))
-            }),
-            show(Column::fixed("EVENT", 10), |it, _| {
-                Cell::new(it.word, it.tone)
-            }),
-            show(Column::fixed("DELETION", 8).from(60), |it, _| {
-                Cell::dim(short_id(&it.deletion))
-            }),
-            show(Column::flex("MESSAGE", 1), |it, _| {
-                Cell::new(it.message.clone(), it.tone)
-            }),
-        ])
-    }
     fn of_notice(notice: &Notice) -> Self {
         Self {
             seq: 0,
@@ -128,123 +88,60 @@ impl Entry {
     }
 }
 
-impl Pane for EventsPane {
-    fn scope(&self) -> Scope {
-        Scope::Reading
+impl Row for Entry {
+    type Key = (i64, DateTime<Utc>);
+
+    fn key(&self) -> Self::Key {
+        (self.seq, self.at)
     }
-    fn word(&self) -> Option<&str> {
-        Some("events")
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        filter.fits_texts(&[self.message.as_str(), self.word, &self.deletion])
     }
-    fn title(&self, _look: &RenderContext) -> String {
-        format!("events {}", self.entries.len())
-    }
-    fn list(&self) -> &List {
-        &self.list
-    }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.list
-    }
-    fn len(&self) -> usize {
-        self.visible.len()
-    }
-    fn follows(&self) -> bool {
-        true
-    }
-    fn is_busy(&self) -> bool {
-        self.asked.is_some()
-    }
-    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
-        Entry::table().columns()
-    }
-    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        let entry = self.visible.get(row).map(|i| &self.entries[*i]);
-        entry.map_or_else(Vec::new, |entry| Entry::table().cells(entry, look))
-    }
-    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
-        let entry = self.visible.get(self.list.cursor);
-        entry.map_or_else(Vec::new, |i| {
-            let entry = &self.entries[*i];
-            let mut lines = vec![Cell::plain(entry.message.clone())];
-            if !entry.request.is_empty() {
-                lines.push(Cell::dim(format!(
-                    "request {}{}{}",
-                    entry.request,
-                    look.dot(),
-                    entry.at.format("%Y-%m-%d %H:%M:%S UTC")
-                )));
-            }
-            lines
-        })
-    }
-    fn load(&self) -> Load {
-        self.load
-    }
-    fn noun(&self) -> Cow<'static, str> {
-        "event".into()
-    }
-    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::dim("Reading the events…")]
-    }
-    fn failed(&self, _look: &RenderContext) -> Vec<Cell> {
-        vec![
-            Cell::plain("The events could not be read."),
-            Cell::dim(":events asks again."),
-        ]
-    }
-    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
-        if look.replays {
-            return vec![Cell::plain("Nothing had happened by then.")];
-        }
-        vec![
-            Cell::plain("Nothing has happened yet."),
-            Cell::dim("Deletions, attempts and this console's own messages come here."),
-        ]
-    }
-    fn filter_changed(&mut self) {
-        self.refilter();
-    }
-    fn open(&mut self, context: &mut Context<'_>) {
-        if context.replays {
-            self.asked = Some(context.ask(query::Timeline {
-                after: (context.snapshot.last_event - REPLAYED_MAX).max(0),
-                ..query::Timeline::default()
-            }));
+}
+
+impl ListPane for EventsPane {
+    type Row = Entry;
+    const SCOPE: Scope = Scope::Reading;
+    const WORD: Option<&'static str> = Some("events");
+    const NOUN: &'static str = "event";
+    const REFRESH: Refresh = Refresh::Demand;
+    const DETAIL_ROWS: u16 = 2;
+    const LOADING: &'static str = "Reading the events…";
+    const NOTHING: &'static [&'static str] = &[
+        "Nothing has happened yet.",
+        "Deletions, attempts and this console's own messages come here.",
+    ];
+    const NOTHING_THEN: &'static str = "Nothing had happened by then.";
+    const FAILED: &'static [&'static str] =
+        &["The events could not be read.", ":events asks again."];
+    const FOLLOWS_END: bool = true;
+    const FOLLOWS: bool = true;
+
+    fn table(&self, _rows: &Rows<Entry>, _look: &RenderContext) -> Table<'_, Entry> {
+        columns! { it: Entry, look;
+            fixed("TIME (UTC)", 11) => Cell::dim(look.time(it.at)),
+            fixed("EVENT", 10) => Cell::new(it.word, it.tone),
+            fixed("DELETION", 8).from(60) => Cell::dim(short_id(&it.deletion)),
+            flex("MESSAGE", 1) => Cell::new(&it.message, it.tone),
         }
     }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
-        match arrived.take::<query::Timeline>(&mut self.asked) {
-            None => return false,
-            Some(Ok(rows)) => self.replay(&rows),
-            Some(Err(error)) => {
-                self.lost();
-                context.say(Tone::Bad, error.to_string());
-            }
+    fn details(&self, entry: &Entry, look: &RenderContext) -> Vec<Cell> {
+        message_lines(&entry.message, &entry.request, entry.at, look)
+    }
+    fn load(&self, rows: &Rows<Entry>) -> Load {
+        let has_events = rows.all().any(|entry| entry.seq != 0);
+        match rows.feed.pace.errors.is_empty() || has_events {
+            true => rows.feed.load(),
+            // Messages of this console say nothing about the events.
+            false => Load::Failed,
         }
-        true
     }
-    fn lost(&mut self) {
-        self.load = match self.entries.iter().all(|entry| entry.seq == 0) {
-            true => Load::Failed,
-            false => Load::Answered,
-        };
+    fn copied(&self, entry: &Entry) -> String {
+        entry.message.clone()
     }
-    fn followed(&mut self, events: &[LedgerEvent]) {
-        self.load = match self.entries.is_empty() && events.is_empty() {
-            true => Load::Empty,
-            false => Load::Answered,
-        };
-        self.entries.extend(events.iter().map(Entry::of_event));
-        // The sort is stable: events of one moment keep their order.
-        self.entries.sort_by_key(|entry| entry.at);
-        let over = self.entries.len().saturating_sub(KEPT_MAX);
-        self.entries.drain(..over);
-        self.refilter();
-    }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        if action == Action::Copy
-            && let Some(i) = self.visible.get(self.list.cursor)
-        {
-            context.copy(self.entries[*i].message.clone());
-        }
+    fn followed(&mut self, rows: &mut Rows<Entry>, events: &[LedgerEvent]) {
+        let mut entries = std::mem::take(&mut rows.feed.rows);
+        entries.extend(events.iter().map(Entry::of_event));
+        rows.feed.stand(sorted(entries));
     }
 }

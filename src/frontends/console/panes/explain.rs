@@ -1,24 +1,23 @@
 //! Explains why a resource is not deleted, or what would block its deletion (P2). The engine reads its clouds
 //! for the answer, and sends no write.
 
-use super::super::arrived::Arrived;
-use super::super::feed::{Fetch, whole};
-use super::super::keys::{Action, Scope};
-use super::super::look::{Cell, RenderContext, Tone};
-use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh};
-use super::{Column, Context, Table, show};
+use std::sync::Arc;
+
+use super::kit::{Batch, Cell, Feed, ListPane, Pane, Refresh, RenderContext, Row, Rows, Scope};
+use super::kit::{Table, Tone, columns, flex, listed};
 use crate::control::{Explanation, SiteSpec, TargetSpec, query};
 use crate::domain::filter::SearchQuery;
 use crate::domain::model::{Blocker, ResourceKey, Site};
 use crate::present::blocker_words;
 
 /// One line of an explanation.
-pub(crate) struct Line {
+struct Line {
     text: String,
     tone: Tone,
     /// The text that `copy` copies.
     copied: String,
+    /// What the person can do, the same for all lines.
+    next_action: Arc<str>,
 }
 
 impl Row for Line {
@@ -32,42 +31,43 @@ impl Row for Line {
     }
 }
 
-pub(crate) struct ExplainPane {
+struct ExplainPane {
     key: ResourceKey,
-    subject: String,
-    rows: Rows<Line>,
-    next_action: String,
+    words: String,
 }
 
-impl ExplainPane {
-    pub(crate) fn new(key: ResourceKey, subject: String) -> Self {
-        Self {
-            key,
-            subject,
-            rows: Rows::new(),
-            next_action: String::new(),
-        }
-    }
+pub(super) fn of(key: ResourceKey, words: String) -> Box<dyn Pane> {
+    let target = TargetSpec {
+        kind: key.kind.as_str().to_owned(),
+        id_or_name: key.id.clone(),
+        site: SiteSpec::Region(key.site.clone()),
+    };
+    let ask = move |_| query::Explain {
+        target: target.clone(),
+    };
+    let feed = Feed::reading(ask, |explanation| Batch::from(lines(&explanation)));
+    listed(ExplainPane { key, words }, Rows::new(feed))
 }
 
 /// Lists what is known of the resource, its blockers, and what would refuse its deletion.
 fn lines(explanation: &Explanation) -> Vec<Line> {
-    let said = explanation.lines.iter().map(|text| Line {
-        text: text.clone(),
-        tone: Tone::Plain,
-        copied: text.clone(),
+    let next_action: Arc<str> = explanation.next_action.as_str().into();
+    let line = |tone, text: String, copied: &String| Line {
+        text,
+        tone,
+        copied: copied.clone(),
+        next_action: next_action.clone(),
+    };
+    let known = explanation.lines.iter();
+    let known = known.map(|text| line(Tone::Plain, text.clone(), text));
+    let blockers = explanation.blockers.iter();
+    let blockers = blockers.map(|by| line(Tone::Warn, held_words(by), &by.id));
+    let refused = explanation.refused.iter();
+    let refused = refused.map(|refusal| {
+        let id = &refusal.resource.key.id;
+        line(Tone::Warn, refusal.reason.clone(), id)
     });
-    let blockers = explanation.blockers.iter().map(|blocker| Line {
-        text: held_words(blocker),
-        tone: Tone::Warn,
-        copied: blocker.id.clone(),
-    });
-    let refused = explanation.refused.iter().map(|refusal| Line {
-        text: refusal.reason.clone(),
-        tone: Tone::Warn,
-        copied: refusal.resource.key.id.clone(),
-    });
-    said.chain(blockers).chain(refused).collect()
+    known.chain(blockers).chain(refused).collect()
 }
 
 fn held_words(blocker: &Blocker) -> String {
@@ -87,59 +87,30 @@ impl ListPane for ExplainPane {
     const REFRESH: Refresh = Refresh::Demand;
     const DETAIL_ROWS: u16 = 4;
     const LOADING: &'static str = "Reading it, and what refers to it…";
+    const NOTHING: &'static [&'static str] = &["Nothing blocks it, and it is in no deletion."];
+    const NOTHING_THEN: &'static str = "No deletion had it as a step by then.";
 
-    fn rows(&self) -> &Rows<Line> {
-        &self.rows
+    fn heading(&self, _rows: &Rows<Line>, _look: &RenderContext) -> String {
+        format!("why {}", self.words)
     }
-    fn rows_mut(&mut self) -> &mut Rows<Line> {
-        &mut self.rows
-    }
-    fn heading(&self) -> String {
-        format!("why {}", self.subject)
-    }
-    fn request(&mut self, _cursor: Option<String>, context: &mut Context<'_>) -> Option<u64> {
-        let target = TargetSpec {
-            kind: self.key.kind.as_str().to_owned(),
-            id_or_name: self.key.id.clone(),
-            site: SiteSpec::Region(self.key.site.clone()),
-        };
-        Some(context.ask(query::Explain { target }))
-    }
-    fn receive(&mut self, arrived: &mut Arrived, context: &Context<'_>) -> Option<Fetch> {
-        let next_action = &mut self.next_action;
-        let feed = &mut self.rows.feed;
-        feed.receive::<query::Explain>(arrived, context, |explanation| {
-            next_action.clone_from(&explanation.next_action);
-            whole(lines(&explanation))
-        })
-    }
-    fn table(&self, _look: &RenderContext) -> Table<Self::Row> {
-        Table(vec![show(Column::flex("WHAT IS KNOWN", 1), |line, _| {
-            Cell::new(line.text.clone(), line.tone)
-        })])
-    }
-    fn lead(&self, _look: &RenderContext) -> Vec<Cell> {
-        match self.next_action.as_str() {
-            "" => Vec::new(),
-            next => vec![Cell::new(next, Tone::Strong)],
+    fn table(&self, _rows: &Rows<Line>, _look: &RenderContext) -> Table<'_, Line> {
+        columns! { line: Line, look;
+            flex("WHAT IS KNOWN", 1) => Cell::new(&line.text, line.tone),
         }
+    }
+    fn lead(&self, rows: &Rows<Line>, _look: &RenderContext) -> Vec<Cell> {
+        let next = rows.all().next().map_or("", |line| &line.next_action);
+        let next = Some(next).filter(|next| !next.is_empty()).into_iter();
+        next.map(|next| Cell::new(next, Tone::Strong)).collect()
     }
     fn details(&self, line: &Line, _look: &RenderContext) -> Vec<Cell> {
         // The row may have cut the text.
         vec![
-            Cell::plain(line.text.clone()),
+            Cell::plain(&line.text),
             Cell::dim(format!("id {} at {}", self.key.id, self.key.site)),
         ]
     }
-    fn none(look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::plain(match look.replays {
-            true => "No deletion had it as a step by then.",
-            false => "Nothing blocks it, and it is in no deletion.",
-        })]
-    }
-    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
-        if let (Action::Copy, Some(line)) = (action, self.rows.current()) {
-            context.copy(line.copied.clone());
-        }
+    fn copied(&self, line: &Line) -> String {
+        line.copied.clone()
     }
 }

@@ -1,21 +1,21 @@
 //! The keys in use, the words after `:`, and the meaning of the signs.
 
-use crate::control::KindInfo;
+use super::kit::{Action, columns, fixed, flex, listed};
+use super::kit::{Cell, ListPane, Refresh, RenderContext, Row, Rows, Scope, Table, Tone};
+use super::{Around, NAMED_PANES, Opened};
+use crate::domain::filter::SearchQuery;
 use crate::domain::model::{Counts, StepState};
-use std::borrow::Cow;
+use crate::frontends::console::keys::key_names;
 
-use super::super::keys::{Action, Keymap, Scope, key_names};
-use super::super::list::List;
-use super::super::look::{Cell, RenderContext, Tone};
-use super::{Column, Context, Pane};
-
-enum Entry {
-    Heading(String),
-    /// A sign, and what it means or does.
-    Line(Sign, String),
+/// A line of the help: a sign, and what it means or does.
+struct Entry {
+    sign: Sign,
+    does: String,
 }
 
 enum Sign {
+    /// No sign: the line is a heading.
+    Heading,
     Keys(String, Action),
     /// A word after `:`.
     Word(String),
@@ -24,9 +24,23 @@ enum Sign {
     Bar,
 }
 
+impl Entry {
+    fn heading(text: impl Into<String>) -> Self {
+        Self::new(Sign::Heading, text)
+    }
+    fn new(sign: Sign, does: impl Into<String>) -> Self {
+        let does = does.into();
+        Self { sign, does }
+    }
+    fn word(word: &str, does: impl Into<String>) -> Self {
+        Self::new(Sign::Word(format!(":{word}")), does)
+    }
+}
+
 impl Sign {
     fn cell(&self, look: &RenderContext) -> Cell {
         match self {
+            Self::Heading => Cell::default(),
             Self::Keys(text, _) | Self::Word(text) => Cell::plain(text),
             Self::State(state) => look.step_state(*state),
             Self::Bar => {
@@ -44,6 +58,7 @@ impl Sign {
     /// Text by which the sign is found and copied.
     fn text(&self) -> &str {
         match self {
+            Self::Heading => "",
             Self::Keys(text, _) | Self::Word(text) => text,
             Self::State(state) => state.as_str(),
             Self::Bar => "bar",
@@ -66,140 +81,105 @@ fn meaning(state: StepState) -> &'static str {
     }
 }
 
-pub(crate) struct HelpPane {
-    list: List,
-    entries: Vec<Entry>,
-    visible: Vec<usize>,
-}
+struct HelpPane;
 
-impl HelpPane {
-    /// The keys of the pane that was on top come first. `words` open panes; each comes with what it does.
-    pub(crate) fn new(
-        first: Scope,
-        map: &Keymap,
-        words: impl Iterator<Item = (&'static str, &'static str)> + Clone,
-        kinds: &[KindInfo],
-        replays: bool,
-    ) -> Self {
-        let mut scopes = vec![first];
-        scopes.extend(replays.then_some(Scope::Replay));
-        scopes.push(Scope::Everywhere);
-        let first_ones = scopes.len();
-        for binding in map.bindings() {
-            let counts = replays || binding.scope != Scope::Replay;
-            if counts && !scopes.contains(&binding.scope) {
-                scopes.push(binding.scope);
-            }
-        }
-        let mut entries = Vec::new();
-        for (at, scope) in scopes.into_iter().enumerate() {
-            if at == first_ones {
-                entries.push(Entry::Heading("after :".to_owned()));
-                let times = "to a time; or 2026-11-24T03:12:07Z, -10m, +1h".to_owned();
-                entries.extend(replays.then(|| word_line("at 03:12:07", times)));
-                let words = words.clone();
-                entries.extend(words.map(|(word, does)| word_line(word, does.to_owned())));
-                let kinds = kinds.iter();
-                entries.extend(
-                    kinds.map(|kind| word_line(kind.name.as_str(), kind.aliases.join(", "))),
-                );
-            }
-            entries.push(Entry::Heading(format!("keys {}", scope.title())));
-            let keys = map.bindings().iter().filter(|b| b.scope == scope);
-            let keys = keys.filter(|b| !replays || !b.action.changes_a_cloud());
-            entries.extend(keys.map(|binding| {
-                let sign = Sign::Keys(key_names(binding), binding.action);
-                Entry::Line(sign, binding.does.to_owned())
-            }));
-        }
-        entries.push(Entry::Heading("signs".to_owned()));
-        let states = StepState::ALL.into_iter();
-        entries
-            .extend(states.map(|state| Entry::Line(Sign::State(state), meaning(state).to_owned())));
-        let parts = "of a deletion: gone, accepted, still to be sent";
-        entries.push(Entry::Line(Sign::Bar, parts.to_owned()));
-        Self {
-            list: List::default(),
-            visible: (0..entries.len()).collect(),
-            entries,
+/// The keys of the pane that was on top come first, then those of all panes, then the words after `:`.
+pub(super) fn open(around: &Around<'_>) -> Opened {
+    let replays = around.replays;
+    let mut scopes = vec![around.scope];
+    scopes.extend(replays.then_some(Scope::Replay));
+    scopes.push(Scope::Everywhere);
+    let mut entries = Vec::new();
+    for scope in &scopes {
+        keys_of(*scope, around, &mut entries);
+    }
+    words(around, &mut entries);
+    for binding in around.keys.bindings() {
+        let counts = replays || binding.scope != Scope::Replay;
+        if counts && !scopes.contains(&binding.scope) {
+            scopes.push(binding.scope);
+            keys_of(binding.scope, around, &mut entries);
         }
     }
+    entries.push(Entry::heading("signs"));
+    let states = StepState::ALL.into_iter();
+    entries.extend(states.map(|state| Entry::new(Sign::State(state), meaning(state))));
+    let parts = "of a deletion: gone, accepted, still to be sent";
+    entries.push(Entry::new(Sign::Bar, parts));
+    Ok(listed(HelpPane, Rows::of(entries)))
+}
 
-    fn entry(&self, row: usize) -> Option<&Entry> {
-        self.entries.get(*self.visible.get(row)?)
+fn keys_of(scope: Scope, around: &Around<'_>, entries: &mut Vec<Entry>) {
+    entries.push(Entry::heading(format!("keys {}", scope.title())));
+    let keys = around.keys.bindings().iter().filter(|b| b.scope == scope);
+    let keys = keys.filter(|b| !around.replays || !b.action.changes_a_cloud());
+    entries.extend(keys.map(|b| Entry::new(Sign::Keys(key_names(b), b.action), b.does)));
+}
+
+fn words(around: &Around<'_>, entries: &mut Vec<Entry>) {
+    entries.push(Entry::heading("after :"));
+    if around.replays {
+        let times = "to a time; or 2026-11-24T03:12:07Z, -10m, +1h";
+        entries.push(Entry::word("at 03:12:07", times));
+    }
+    let panes = NAMED_PANES.iter();
+    entries.extend(panes.map(|pane| Entry::word(pane.word, pane.about)));
+    entries.push(Entry::word("quit", "leave the console"));
+    let kinds = around.kinds.iter();
+    entries.extend(kinds.map(|kind| Entry::word(kind.name.as_str(), kind.aliases.join(", "))));
+}
+
+impl Row for Entry {
+    type Key = (String, String);
+
+    fn key(&self) -> Self::Key {
+        (self.sign.text().to_owned(), self.does.clone())
+    }
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        let is_heading = matches!(self.sign, Sign::Heading);
+        !is_heading && filter.fits_texts(&[self.sign.text(), &self.does])
     }
 }
 
-fn word_line(word: &str, does: String) -> Entry {
-    Entry::Line(Sign::Word(format!(":{word}")), does)
+fn does(entry: &Entry) -> Cell {
+    match entry.sign {
+        Sign::Heading => Cell::new(&entry.does, Tone::Strong),
+        _ => Cell::plain(&entry.does),
+    }
 }
 
-impl Pane for HelpPane {
-    fn scope(&self) -> Scope {
-        Scope::Reading
-    }
-    fn word(&self) -> Option<&str> {
-        Some("help")
-    }
-    fn title(&self, _look: &RenderContext) -> String {
+impl ListPane for HelpPane {
+    type Row = Entry;
+    const SCOPE: Scope = Scope::Reading;
+    const WORD: Option<&'static str> = Some("help");
+    const NOUN: &'static str = "key";
+    const REFRESH: Refresh = Refresh::Never;
+    const DETAIL_ROWS: u16 = 2;
+    const NOTHING: &'static [&'static str] = &["There is no key to show."];
+
+    fn heading(&self, _rows: &Rows<Entry>, _look: &RenderContext) -> String {
         "help".to_owned()
     }
-    fn list(&self) -> &List {
-        &self.list
-    }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.list
-    }
-    fn len(&self) -> usize {
-        self.visible.len()
-    }
-    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
-        vec![Column::fixed("KEY", 18), Column::flex("WHAT IT DOES", 1)]
-    }
-    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        match self.entry(row) {
-            Some(Entry::Heading(text)) => vec![Cell::default(), Cell::new(text, Tone::Strong)],
-            Some(Entry::Line(sign, does)) => vec![sign.cell(look), Cell::plain(does)],
-            None => Vec::new(),
+    fn table(&self, _rows: &Rows<Entry>, _look: &RenderContext) -> Table<'_, Entry> {
+        columns! { entry: Entry, look;
+            fixed("KEY", 18) => entry.sign.cell(look),
+            flex("WHAT IT DOES", 1) => does(entry),
         }
     }
-    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
-        match self.entry(self.list.cursor) {
-            Some(Entry::Line(sign @ Sign::Keys(_, action), does)) => {
-                let (keys, dot, name) = (sign.text(), look.dot(), action.name());
-                let line = format!("{keys}  {does}{dot}\"{name}\" in [console] keys");
-                vec![Cell::plain(line)]
+    fn details(&self, Entry { sign, does }: &Entry, look: &RenderContext) -> Vec<Cell> {
+        let (text, dot) = (sign.text(), look.dot());
+        vec![match sign {
+            Sign::Heading => {
+                Cell::dim("All times are UTC. What is shown as \\u{…} is a hidden character.")
             }
-            Some(Entry::Line(sign, does)) => {
-                vec![Cell::plain(format!("{}  {does}", sign.text()))]
+            Sign::Keys(_, action) => {
+                let name = action.name();
+                Cell::plain(format!("{text}  {does}{dot}\"{name}\" in [console] keys"))
             }
-            _ => vec![Cell::dim(
-                "All times are UTC. What is shown as \\u{…} is a hidden character.",
-            )],
-        }
+            _ => Cell::plain(format!("{text}  {does}")),
+        }]
     }
-    fn detail_rows(&self) -> u16 {
-        2
-    }
-    fn noun(&self) -> Cow<'static, str> {
-        "key".into()
-    }
-    fn nothing(&self, _look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::plain("There is no key to show.")]
-    }
-    fn filter_changed(&mut self) {
-        self.visible = (0..self.entries.len())
-            .filter(|i| match &self.entries[*i] {
-                Entry::Heading(_) => self.list.filter.is_empty(),
-                Entry::Line(sign, does) => self.list.filter.fits_texts(&[sign.text(), does]),
-            })
-            .collect();
-    }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        if action == Action::Copy
-            && let Some(Entry::Line(sign, _)) = self.entry(self.list.cursor)
-        {
-            context.copy(sign.text().to_owned());
-        }
+    fn copied(&self, entry: &Entry) -> String {
+        entry.sign.text().to_owned()
     }
 }

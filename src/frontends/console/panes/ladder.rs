@@ -1,69 +1,94 @@
 //! The purge ladder: what can be done about stuck steps, rung by rung (P3). Enter on a rung that is offered
 //! leads to a typed confirmation; nothing is sent before that.
 
-use crate::control::{Command, ControlError, Purged, Receipt, Snapshot, query, unexpected_reply};
-use crate::domain::ladder::{Ladder, Offer, PurgeScope};
-use crate::frontends::console::arrived::Arrived;
-use crate::frontends::console::feed::whole;
-use crate::frontends::console::panes::emptiness::Load;
-use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::super::feed::{Feed, Fetch};
-use super::super::keys::{Action, Scope};
-use super::super::list::List;
-use super::super::look::{Cell, RenderContext, Tone};
-use super::super::prompt::Confirm;
-use super::{Column, Context, Pane, PaneRequest};
+use super::kit::{Action, Batch, Cell, Confirm, Context, Feed, ListPane, Pane, Refresh};
+use super::kit::{
+    Refreshed, RenderContext, Row, Rows, Scope, Table, Tone, columns, fixed, flex, listed,
+};
+use crate::control::{Command, ControlError, Purged, Receipt, Snapshot, query, unexpected_reply};
+use crate::domain::filter::SearchQuery;
+use crate::domain::ladder::{Ladder, Offer, PurgeScope};
 use crate::present::purged_words;
 
-pub(crate) struct LadderPane {
-    what: PurgeScope,
+struct LadderPane {
+    of: PurgeScope,
     /// Describes what is purged, until the engine's answer has a better description.
     words: String,
-    list: List,
-    feed: Feed<Ladder>,
-    visible: Vec<usize>,
     /// Ticket of the confirmed rung that is under way.
     taking: Option<u64>,
-    /// The lines of the runbook; once that rung was taken, they are the rows.
-    runbook: Option<Vec<String>>,
+}
+
+pub(super) fn of(of: PurgeScope, words: String) -> Box<dyn Pane> {
+    let what = of.clone();
+    let ask = move |_| query::Ladder { what: what.clone() };
+    let feed = Feed::reading(ask, |ladder| {
+        let ladder = Arc::new(*ladder);
+        let rungs = 0..ladder.offers.len();
+        let rungs: Vec<Line> = rungs.map(|at| Line::Rung(ladder.clone(), at)).collect();
+        Batch::from(rungs)
+    });
+    let taking = None;
+    listed(LadderPane { of, words, taking }, Rows::new(feed))
+}
+
+enum Line {
+    /// A rung, by its index in the offers of the ladder.
+    Rung(Arc<Ladder>, usize),
+    /// A line of the runbook; once that rung was taken, its lines replace the rungs.
+    ByHand(String),
+}
+
+impl Line {
+    fn offer(&self) -> Option<&Offer> {
+        match self {
+            Self::Rung(ladder, at) => ladder.offers.get(*at),
+            Self::ByHand(_) => None,
+        }
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Self::Rung(..) => self.offer().map_or("", |offer| offer.rung.as_str()),
+            Self::ByHand(text) => text,
+        }
+    }
+
+    fn rung(&self) -> Cell {
+        match self.offer() {
+            Some(Offer { why_not: None, .. }) => Cell::new(self.text(), Tone::Strong),
+            _ => Cell::dim(self.text()),
+        }
+    }
+
+    fn offered(&self, look: &RenderContext) -> Cell {
+        match self.offer() {
+            Some(Offer { why_not: None, .. }) => look.good("yes"),
+            _ => Cell::dim("no"),
+        }
+    }
+
+    fn does(&self) -> Cell {
+        let offer = self.offer();
+        let why_not = offer.and_then(|offer| offer.why_not.as_ref());
+        let does = || offer.map(|offer| offer.does.join("; "));
+        why_not.map_or_else(|| Cell::plain(does().unwrap_or_default()), Cell::dim)
+    }
+}
+
+impl Row for Line {
+    type Key = String;
+
+    fn key(&self) -> String {
+        self.text().to_owned()
+    }
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        filter.fits_texts(&[self.text()])
+    }
 }
 
 impl LadderPane {
-    pub(crate) fn new(what: PurgeScope, words: String) -> Self {
-        Self {
-            what,
-            words,
-            list: List::default(),
-            feed: Feed::new(1),
-            visible: Vec::new(),
-            taking: None,
-            runbook: None,
-        }
-    }
-
-    fn ask(&mut self, context: &mut Context<'_>) {
-        if self.runbook.is_some() || self.taking.is_some() {
-            return;
-        }
-        if let Fetch::Page(_) = self.feed.due(context) {
-            let what = self.what.clone();
-            self.feed.ask(query::Ladder { what }, true, context);
-        }
-    }
-
-    fn ladder(&self) -> Option<&Ladder> {
-        self.feed.rows.first()
-    }
-
-    fn offer(&self, row: usize) -> Option<&Offer> {
-        self.ladder()?.offers.get(*self.visible.get(row)?)
-    }
-
-    fn line(&self, row: usize) -> Option<&String> {
-        self.runbook.as_ref()?.get(*self.visible.get(row)?)
-    }
-
     fn confirm(&self, ladder: &Ladder, offer: &Offer, snapshot: &Snapshot) -> Confirm {
         let rung = offer.rung.as_str();
         let mut lines = vec![format!("{rung}: {}", ladder.subject)];
@@ -76,7 +101,7 @@ impl LadderPane {
             vec![ladder.confirm.clone()],
             format!("{rung} of {}", self.words),
             Command::Purge {
-                what: self.what.clone(),
+                what: self.of.clone(),
                 rung: offer.rung,
                 confirm: ladder.confirm.clone(),
             },
@@ -84,205 +109,110 @@ impl LadderPane {
         let confirm = confirm.saying(lines);
         confirm.at(ladder.sites.iter(), snapshot)
     }
-
-    fn taken(
-        &mut self,
-        receipt: &Result<Receipt, ControlError>,
-        context: &mut Context<'_>,
-    ) -> Result<(), String> {
-        match receipt {
-            Ok(Receipt::Purged(Purged {
-                runbook: Some(text),
-                ..
-            })) => {
-                self.runbook = Some(text.lines().map(str::to_owned).collect());
-                self.list = List::default();
-                self.filter_changed();
-            }
-            Ok(Receipt::Purged(Purged {
-                rung,
-                moved,
-                deletion_id,
-                ..
-            })) => {
-                let unpinned_by = deletion_id.as_deref();
-                let text = purged_words(*rung, *moved, unpinned_by, ":orphans");
-                context.say(Tone::Good, text);
-            }
-            Ok(_) => return Err(unexpected_reply().to_string()),
-            Err(error) => return Err(error.to_string()),
-        }
-        Ok(())
-    }
 }
 
-impl Pane for LadderPane {
-    fn scope(&self) -> Scope {
-        Scope::Ladder
-    }
-    fn title(&self, _look: &RenderContext) -> String {
-        let subject = self.ladder().map_or(&self.words, |ladder| &ladder.subject);
-        match self.runbook {
-            Some(_) => format!("runbook for {subject}"),
-            None => format!("ladder of {subject}"),
+fn show_runbook(text: &str, rows: &mut Rows<Line>) {
+    let lines = text.lines().map(|line| Line::ByHand(line.to_owned()));
+    *rows = Rows::of(lines.collect());
+}
+
+impl ListPane for LadderPane {
+    type Row = Line;
+    const SCOPE: Scope = Scope::Ladder;
+    const NOUN: &'static str = "rung";
+    // The engine's progress causes no new query, because each answer asks the cloud.
+    const REFRESH: Refresh = Refresh::Demand;
+    const DETAIL_ROWS: u16 = 4;
+    const LOADING: &'static str = "Asking what can be done about it…";
+    const NOTHING: &'static [&'static str] = &["Nothing can be done about it here."];
+
+    fn heading(&self, rows: &Rows<Line>, _look: &RenderContext) -> String {
+        match rows.all().next() {
+            Some(Line::Rung(ladder, _)) => format!("ladder of {}", ladder.subject),
+            Some(Line::ByHand(_)) => format!("runbook for {}", self.words),
+            None => format!("ladder of {}", self.words),
         }
     }
-    fn list(&self) -> &List {
-        &self.list
-    }
-    fn list_mut(&mut self) -> &mut List {
-        &mut self.list
-    }
-    fn len(&self) -> usize {
-        self.visible.len()
-    }
-    fn is_busy(&self) -> bool {
-        self.taking.is_some() || (self.runbook.is_none() && self.feed.is_waiting())
-    }
-    fn is_modal(&self) -> bool {
-        self.taking.is_some()
-    }
-    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
-        if self.runbook.is_some() {
-            return vec![Column::flex("BY HAND", 1)];
+    fn table(&self, rows: &Rows<Line>, _look: &RenderContext) -> Table<'_, Line> {
+        if let Some(Line::ByHand(_)) = rows.all().next() {
+            return columns! { line: Line, look; flex("BY HAND", 1) => Cell::plain(line.text()), };
         }
-        vec![
-            Column::fixed("RUNG", 7),
-            Column::fixed("OFFERED", 7),
-            Column::flex("WHAT IT DOES, OR WHY NOT", 1),
-        ]
-    }
-    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        if let Some(line) = self.line(row) {
-            return vec![Cell::plain(line.clone())];
-        }
-        let Some(offer) = self.offer(row) else {
-            return Vec::new();
-        };
-        match &offer.why_not {
-            Some(why) => vec![
-                Cell::dim(offer.rung.as_str()),
-                Cell::dim("no"),
-                Cell::dim(why.clone()),
-            ],
-            None => vec![
-                Cell::new(offer.rung.as_str(), Tone::Strong),
-                Cell::new(format!("{} yes", look.pick("✓", "+")), Tone::Good),
-                Cell::plain(offer.does.join("; ")),
-            ],
+        columns! { line: Line, look;
+            fixed("RUNG", 7) => line.rung(),
+            fixed("OFFERED", 7) => line.offered(look),
+            flex("WHAT IT DOES, OR WHY NOT", 1) => line.does(),
         }
     }
-    fn head(&self, look: &RenderContext) -> Vec<Cell> {
-        look.errors(&self.feed.error)
-    }
-    fn detail(&self, _look: &RenderContext) -> Vec<Cell> {
-        if let Some(line) = self.line(self.list.cursor) {
-            return vec![Cell::plain(line.clone())];
-        }
-        let Some(offer) = self.offer(self.list.cursor) else {
-            return Vec::new();
+    fn details(&self, line: &Line, _look: &RenderContext) -> Vec<Cell> {
+        let Some(offer) = line.offer() else {
+            return vec![Cell::plain(line.text())];
         };
         if let Some(why) = &offer.why_not {
             return vec![Cell::plain(format!("not offered: {why}"))];
         }
-        let mut lines: Vec<Cell> = offer
-            .does
-            .iter()
-            .map(|does| Cell::plain(does.clone()))
-            .collect();
+        let mut lines: Vec<Cell> = offer.does.iter().map(Cell::plain).collect();
         if !offer.leaves.is_empty() {
             lines.push(Cell::new(format!("leaves: {}", offer.leaves), Tone::Warn));
         }
         lines
     }
-    fn detail_rows(&self) -> u16 {
-        4
+    fn is_working(&self) -> bool {
+        self.taking.is_some()
     }
-    fn load(&self) -> Load {
-        self.feed.load()
+    fn is_modal(&self) -> bool {
+        self.taking.is_some()
     }
-    fn noun(&self) -> Cow<'static, str> {
-        "rung".into()
+    fn opened(&mut self, rows: &mut Rows<Line>, _context: &Context<'_>) {
+        rows.feed.invalidate();
     }
-    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::dim("Asking what can be done about it…")]
-    }
-    fn nothing(&self, _look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::plain("Nothing can be done about it here.")]
-    }
-    fn filter_changed(&mut self) {
-        let filter = &self.list.filter;
-        self.visible = match (&self.runbook, self.ladder()) {
-            (Some(lines), _) => (0..lines.len())
-                .filter(|at| filter.fits_texts(&[&lines[*at]]))
-                .collect(),
-            (None, Some(ladder)) => (0..ladder.offers.len())
-                .filter(|at| filter.fits_texts(&[ladder.offers[*at].rung.as_str()]))
-                .collect(),
-            (None, None) => Vec::new(),
-        };
-    }
-    fn open(&mut self, context: &mut Context<'_>) {
-        self.feed.invalidate();
-        self.ask(context);
-    }
-    // The engine's progress causes no new query, because each answer asks the cloud.
-    fn wake(&mut self, _moved: bool, context: &mut Context<'_>) {
-        self.ask(context);
-    }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
-        let ladder = |ladder: Box<Ladder>| whole(vec![*ladder]);
-        let received = self.feed.receive::<query::Ladder>(arrived, context, ladder);
-        if received.is_none() {
-            return false;
+    fn answered(&mut self, rows: &mut Rows<Line>) {
+        if let Some(Line::Rung(ladder, _)) = rows.all().next() {
+            self.words.clone_from(&ladder.subject);
         }
-        self.filter_changed();
-        true
     }
     fn receipt(
         &mut self,
+        rows: &mut Rows<Line>,
         ticket: u64,
         receipt: &Result<Receipt, ControlError>,
         context: &mut Context<'_>,
     ) -> bool {
-        if self.taking != Some(ticket) {
+        if self.taking.take_if(|taking| *taking == ticket).is_none() {
             return false;
         }
-        self.taking = None;
-        if let Err(why) = self.taken(receipt, context) {
-            context.say(Tone::Bad, why);
+        match receipt {
+            Ok(Receipt::Purged(Purged {
+                runbook: Some(text),
+                ..
+            })) => show_runbook(text, rows),
+            Ok(Receipt::Purged(purged)) => {
+                rows.feed.invalidate();
+                let unpinned_by = purged.deletion_id.as_deref();
+                let text = purged_words(purged.rung, purged.moved, unpinned_by, ":orphans");
+                context.say(Tone::Good, text);
+            }
+            Ok(_) => context.say(Tone::Bad, unexpected_reply().to_string()),
+            Err(error) => context.say(Tone::Bad, error.to_string()),
         }
-        self.feed.invalidate();
-        self.ask(context);
         true
     }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        let row = self.list.cursor;
-        if let Some(line) = self.line(row) {
-            if action == Action::Copy {
-                context.copy(line.trim().to_owned());
-            }
-            return;
+    fn copied(&self, line: &Line) -> String {
+        match line.offer() {
+            Some(offer) => offer.does.join("\n"),
+            None => line.text().trim().to_owned(),
         }
-        if action == Action::Refresh {
-            return self.open(context);
-        }
-        let (Some(ladder), Some(offer)) = (self.ladder(), self.offer(row)) else {
+    }
+    fn act(&mut self, line: &Line, action: Action, context: &mut Context<'_>) {
+        let (Action::Confirm, Line::Rung(ladder, at)) = (action, line) else {
             return;
         };
-        match (action, &offer.why_not) {
-            (Action::Confirm, Some(why)) => {
-                context.say(
-                    Tone::Warn,
-                    format!("{} is not offered: {why}", offer.rung.as_str()),
-                );
+        let offer = &ladder.offers[*at];
+        match &offer.why_not {
+            Some(why) => {
+                let rung = offer.rung.as_str();
+                context.say(Tone::Warn, format!("{rung} is not offered: {why}"));
             }
-            (Action::Confirm, None) => {
-                let confirm = self.confirm(ladder, offer, context.snapshot);
-                context.requests.push(PaneRequest::Ask(Box::new(confirm)));
-            }
-            (Action::Copy, _) => context.copy(offer.does.join("\n")),
-            _ => {}
+            None => context.confirm(self.confirm(ladder, offer, context.snapshot)),
         }
     }
     fn confirmed(&mut self, ticket: u64) -> bool {

@@ -4,23 +4,21 @@
 //! confirmation of the resource that was under the cursor when `D` was pressed. There is no way
 //! around the screen, and input typed before it was visible is discarded.
 
-use crate::frontends::console::route::{BlockerRow, Route, Subject};
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
+use super::Route;
+use super::forest::{Forest, Node, Part};
+use super::kit::{Action, Arrived, Cell, Confirm, Context, List, Load, Pane, PaneRequest};
+use super::kit::{RenderContext, Scope, Shown, Table, Tone, columns, fixed, flex};
 use crate::control::{Accepted, Command, ControlError, Receipt, Snapshot, unexpected_reply};
 use crate::domain::mapping::Mapped;
-use crate::domain::model::{OnFailure, Plan, PlanOptions, Refusal, short_id};
+use crate::domain::model::{OnFailure, Plan, PlanOptions, Refusal, Target, short_id};
 use crate::domain::text;
-
-use super::super::keys::{Action, Scope};
-use super::super::list::List;
-use super::super::look::{Cell, RenderContext, Tone};
-use super::super::prompt::Confirm;
-use super::emptiness::Load;
-use super::forest::{Forest, Part};
-use super::{Column, Context, Pane, PaneRequest};
-use crate::present::{blocker_words, count, kind_words, name_or_id, rule_words};
+use crate::frontends::console::look::or_none;
+use crate::frontends::console::subjects::{BlockerRow, Subject};
+use crate::present::{blocker_words, count, resource_words, rule_words};
 
 enum Stage {
     Planning(u64),
@@ -29,7 +27,7 @@ enum Stage {
     Failed(String, Vec<String>),
 }
 
-pub(crate) struct PlanPane {
+struct PlanPane {
     subjects: Vec<Subject>,
     options: PlanOptions,
     stage: Stage,
@@ -37,20 +35,21 @@ pub(crate) struct PlanPane {
     forest: Forest,
 }
 
-impl PlanPane {
-    pub(crate) fn new(subjects: Vec<Subject>, cascade: bool) -> Self {
-        Self {
-            subjects,
-            options: PlanOptions {
-                cascade,
-                ..PlanOptions::default()
-            },
-            stage: Stage::Planning(0),
-            list: List::default(),
-            forest: Forest::default(),
-        }
-    }
+pub(super) fn of(subjects: Vec<Subject>, cascade: bool) -> Box<dyn Pane> {
+    let options = PlanOptions {
+        cascade,
+        ..PlanOptions::default()
+    };
+    Box::new(PlanPane {
+        subjects,
+        options,
+        stage: Stage::Planning(0),
+        list: List::default(),
+        forest: Forest::default(),
+    })
+}
 
+impl PlanPane {
     fn ask(&mut self, context: &mut Context<'_>) {
         let ticket = context.submit(Command::Plan {
             targets: self.subjects.iter().map(Subject::target).collect(),
@@ -122,64 +121,47 @@ impl PlanPane {
     fn act_ready(&mut self, plan: &Arc<Plan>, action: Action, context: &mut Context<'_>) {
         match action {
             Action::Confirm if !plan.refused.is_empty() => {
-                let key = |action| context.keys.key(action);
-                let (shows, cascade) = (key(Action::Blockers), key(Action::ToggleCascade));
-                let release = key(Action::ToggleRelease);
-                context.say(
-                    Tone::Warn,
-                    format!(
-                        "refused: what stands in the way must go first; {shows} shows it, \
-                         {cascade} or {release} plan otherwise"
-                    ),
-                );
+                let refused = "refused: what stands in the way must go first; {blockers} shows it, \
+                               {toggle_cascade} or {toggle_release} plan otherwise";
+                context.say(Tone::Warn, context.keys.spell(refused));
             }
             Action::Confirm if plan.steps.is_empty() => {
                 context.say(Tone::Warn, "there is nothing to delete in this plan");
             }
-            Action::Confirm => {
-                let confirm = self.confirm(plan, context.snapshot);
-                context.requests.push(PaneRequest::Ask(Box::new(confirm)));
-            }
-            Action::ToggleCascade => {
-                self.options.cascade = !self.options.cascade;
-                self.ask(context);
-            }
-            Action::ToggleRelease => {
-                self.options.release_floating_ips = !self.options.release_floating_ips;
-                self.ask(context);
-            }
-            Action::TogglePublic => {
-                self.options.include_public = !self.options.include_public;
-                self.ask(context);
-            }
-            Action::ToggleProject => {
-                self.options.with_project = !self.options.with_project;
-                self.ask(context);
-            }
+            Action::Confirm => context.confirm(self.confirm(plan, context.snapshot)),
+            Action::ToggleCascade => self.ask_with(|it| &mut it.cascade, context),
+            Action::ToggleRelease => self.ask_with(|it| &mut it.release_floating_ips, context),
+            Action::TogglePublic => self.ask_with(|it| &mut it.include_public, context),
+            Action::ToggleProject => self.ask_with(|it| &mut it.with_project, context),
             Action::Refresh => self.ask(context),
             Action::Unfold | Action::Fold => self.fold(action),
-            Action::Blockers => {
-                let held = BlockerRow::of_refusals(&plan.refused);
-                if held.is_empty() {
+            Action::Blockers => match BlockerRow::of_refusals(&plan.refused) {
+                known if known.is_empty() => {
                     context.say(Tone::Dim, "nothing stands in the way of this plan");
-                } else {
-                    context.push(Route::Blockers {
-                        subject: self.subject_words(),
-                        rows: held,
-                        source: None,
-                    });
                 }
-            }
+                known => context.push(Route::PlanBlockers(known, self.subject_words())),
+            },
             Action::Copy => {
                 let row = self.list.cursor.checked_sub(self.refusal_rows());
-                if let Some(node) = row.and_then(|row| self.forest.node(row)) {
-                    context.copy(node.resource_id.clone());
-                } else if let Some(refusal) = plan.refused.get(self.list.cursor) {
-                    context.copy(refusal.resource.key.id.clone());
+                let node = row.and_then(|row| self.forest.node(row));
+                let refused = || {
+                    plan.refused
+                        .get(self.list.cursor)
+                        .map(|it| &it.resource.key.id)
+                };
+                if let Some(id) = node.map(|node| &node.resource_id).or_else(refused) {
+                    context.copy(id.clone());
                 }
             }
             _ => {}
         }
+    }
+
+    /// Plans again with this option turned over.
+    fn ask_with(&mut self, option: fn(&mut PlanOptions) -> &mut bool, context: &mut Context<'_>) {
+        let option = option(&mut self.options);
+        *option = !*option;
+        self.ask(context);
     }
 
     fn refusal_rows(&self) -> usize {
@@ -244,6 +226,56 @@ fn choices(options: &PlanOptions) -> Vec<&'static str> {
     choices
 }
 
+/// A row of the plan: what refuses comes before the tree.
+struct PlanRow<'p> {
+    pane: &'p PlanPane,
+    row: usize,
+}
+
+impl PlanRow<'_> {
+    fn refusal(&self) -> Option<&Refusal> {
+        self.pane.refused().get(self.row)
+    }
+    /// The row of the tree.
+    fn tree_row(&self) -> usize {
+        self.row.saturating_sub(self.pane.refusal_rows())
+    }
+    fn node(&self) -> Option<&Node> {
+        self.pane.forest.node(self.tree_row())
+    }
+    fn order(&self) -> String {
+        let wave = self.pane.forest.wave(self.tree_row());
+        let wave = wave.filter(|_| self.refusal().is_none());
+        wave.map_or_else(String::new, |wave| wave.to_string())
+    }
+    fn label(&self, look: &RenderContext) -> Cell {
+        match self.refusal() {
+            Some(Refusal { resource, .. }) => {
+                let Target { key, name } = resource;
+                look.bad(resource_words(&key.kind, name, &key.id))
+            }
+            None => self.pane.forest.label(self.tree_row(), look),
+        }
+    }
+    fn does(&self) -> Cell {
+        match self.refusal() {
+            Some(_) => Cell::new("refused", Tone::Bad),
+            None => Cell::plain(self.pane.forest.does(self.tree_row())),
+        }
+    }
+    fn id(&self) -> &str {
+        let id = self.refusal().map(|refusal| &refusal.resource.key.id);
+        let id = id.or_else(|| self.node().map(|node| &node.resource_id));
+        id.map_or("", |id| short_id(id))
+    }
+    fn why(&self) -> Cell {
+        match self.refusal() {
+            Some(refusal) => Cell::plain(rule_words(refusal.rule)),
+            None => Cell::dim(self.node().map_or("", |node| node.why.as_str())),
+        }
+    }
+}
+
 impl Pane for PlanPane {
     fn scope(&self) -> Scope {
         Scope::Plan
@@ -267,64 +299,32 @@ impl Pane for PlanPane {
         self.is_busy()
     }
 
-    fn columns(&self, _look: &RenderContext) -> Vec<Column> {
-        vec![
-            Column::fixed("ORDER", 5).right().from(50),
-            Column::flex("WHAT", 3),
-            Column::fixed("DOES", 9),
-            Column::fixed("ID", 8).from(50),
-            Column::flex("WHY", 2).from(60),
-        ]
-    }
-
-    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        if let Some(refusal) = self.refused().get(row) {
-            let name = name_or_id(&refusal.resource.name, &refusal.resource.key.id);
-            let glyph = look.pick("✖", "x");
-            return vec![
-                Cell::default(),
-                Cell::new(
-                    format!("{glyph} {} {name}", kind_words(&refusal.resource.key.kind)),
-                    Tone::Bad,
-                ),
-                Cell::new("refused", Tone::Bad),
-                Cell::dim(short_id(&refusal.resource.key.id)),
-                Cell::plain(rule_words(refusal.rule)),
-            ];
-        }
-        let row = row - self.refusal_rows();
-        let wave = self.forest.wave(row);
-        let node = self.forest.node(row);
-        vec![
-            Cell::dim(wave.map_or_else(String::new, |wave| wave.to_string())),
-            self.forest.label(row, look),
-            Cell::plain(self.forest.does(row)),
-            Cell::dim(node.map_or("", |node| short_id(&node.resource_id))),
-            Cell::dim(node.map_or("", |node| node.why.as_str())),
-        ]
+    fn shown(&self, rows: Range<usize>, look: &RenderContext) -> Shown {
+        let rows: Vec<PlanRow> = rows.map(|row| PlanRow { pane: self, row }).collect();
+        let table: Table<PlanRow> = columns! { it: PlanRow, look;
+            fixed("ORDER", 5).right().from(50) => Cell::dim(it.order()),
+            flex("WHAT", 3) => it.label(look),
+            fixed("DOES", 9) => it.does(),
+            fixed("ID", 8).from(50) => Cell::dim(it.id()),
+            flex("WHY", 2).from(60) => it.why(),
+        };
+        table.shown(rows.iter(), look)
     }
 
     fn head(&self, look: &RenderContext) -> Vec<Cell> {
         if let Stage::Failed(error, changes) = &self.stage {
-            let mut lines = vec![Cell::new(
-                format!("{} {error}", look.pick("✖", "x")),
-                Tone::Bad,
-            )];
+            let mut lines = vec![look.bad(error)];
             lines.extend(changes.iter().map(Cell::plain));
             return lines;
         }
         let Some(plan) = self.plan() else {
             return Vec::new();
         };
-        let (glyph, tone, verdict) = if plan.refused.is_empty() {
-            (look.pick("▶", ">"), Tone::Strong, "")
-        } else {
-            (look.pick("✖", "x"), Tone::Bad, "must not start: ")
-        };
-        let mut lines = vec![Cell::new(
-            format!("{glyph} {verdict}{}", counts(plan, look.dot())),
-            tone,
-        )];
+        let counts = counts(plan, look.dot());
+        let mut lines = vec![match plan.refused.is_empty() {
+            true => Cell::new(format!("{} {counts}", look.pick("▶", ">")), Tone::Strong),
+            false => look.bad(format!("must not start: {counts}")),
+        }];
         lines.push(Cell::dim(choices(&plan.options).join(look.dot())));
         let warnings = plan.warnings.iter();
         lines.extend(warnings.map(|w| Cell::new(format!("! {w}"), Tone::Warn)));
@@ -332,19 +332,20 @@ impl Pane for PlanPane {
     }
 
     fn detail(&self, look: &RenderContext) -> Vec<Cell> {
-        if let Some(refusal) = self.refused().get(self.list.cursor) {
-            let mut lines = vec![Cell::new(refusal.reason.clone(), Tone::Bad)];
+        let row = PlanRow {
+            pane: self,
+            row: self.list.cursor,
+        };
+        if let Some(refusal) = row.refusal() {
+            let mut lines = vec![Cell::new(&refusal.reason, Tone::Bad)];
             if let Some(blocker) = &refusal.blocker {
-                lines.push(Cell::plain(format!(
-                    "blocked by {}",
-                    blocker_words(blocker)
-                )));
+                let words = blocker_words(blocker);
+                lines.push(Cell::plain(format!("blocked by {words}")));
                 lines.push(Cell::dim(format!("id {} at {}", blocker.id, blocker.site)));
             }
             return lines;
         }
-        let row = self.list.cursor - self.refusal_rows().min(self.list.cursor);
-        let Some(node) = self.forest.node(row) else {
+        let Some(node) = row.node() else {
             return Vec::new();
         };
         let note = match node.part {
@@ -352,19 +353,12 @@ impl Pane for PlanPane {
             Part::Unset => "unset: it stays, and only loses its reference",
             Part::Step => &node.why,
         };
-        let head = format!("{} {}", node.does(), node.words());
+        let head = format!("{} {}{}{note}", node.does(), node.words(), look.dot());
+        let (id, site) = (&node.resource_id, &node.site);
+        let project = or_none(&node.project, look);
         vec![
-            Cell::plain([head.as_str(), note].join(look.dot())),
-            Cell::dim(format!(
-                "id {} at {}, project {}",
-                node.resource_id,
-                node.site,
-                if node.project.is_empty() {
-                    look.none()
-                } else {
-                    &node.project
-                }
-            )),
+            Cell::plain(head),
+            Cell::dim(format!("id {id} at {site}, project {project}")),
         ]
     }
 
@@ -382,23 +376,17 @@ impl Pane for PlanPane {
         "step".into()
     }
     fn loading(&self, look: &RenderContext) -> Vec<Cell> {
-        vec![
-            Cell::plain(format!("Planning to delete {}.", self.subject_words())),
-            Cell::dim("Everything that hangs on it is listed; nothing is sent that changes"),
-            Cell::dim(format!(
-                "anything. {} drops the plan.",
-                look.key(Action::Back)
-            )),
-        ]
+        look.texts(&[
+            &*format!("Planning to delete {}.", self.subject_words()),
+            "Everything that hangs on it is listed; nothing is sent that changes anything.",
+            "{back} drops the plan.",
+        ])
     }
     fn failed(&self, look: &RenderContext) -> Vec<Cell> {
-        let (again, back) = (look.key(Action::Refresh), look.key(Action::Back));
-        vec![Cell::dim(format!(
-            "Nothing was sent. {again} plans again, {back} goes back."
-        ))]
+        look.texts(&["Nothing was sent. {refresh} plans again, {back} goes back."])
     }
-    fn nothing(&self, _look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::dim("There is nothing to delete: it is gone already.")]
+    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
+        look.texts(&["There is nothing to delete: it is gone already."])
     }
 
     fn filter_changed(&mut self) {
@@ -409,6 +397,11 @@ impl Pane for PlanPane {
         if matches!(self.stage, Stage::Planning(0)) {
             self.ask(context);
         }
+    }
+
+    fn wake(&mut self, _moved: bool, _context: &mut Context<'_>) {}
+    fn answer(&mut self, _arrived: &mut Arrived, _context: &mut Context<'_>) -> bool {
+        false
     }
 
     fn receipt(
@@ -429,24 +422,17 @@ impl Pane for PlanPane {
                 existing,
             })) => {
                 let short = short_id(deletion_id);
-                let text = if *existing {
-                    format!("it was being deleted already, by deletion {short}")
-                } else {
-                    format!("accepted as deletion {short}")
-                };
-                context.say(Tone::Good, text);
+                context.say(
+                    Tone::Good,
+                    match existing {
+                        true => format!("it was being deleted already, by deletion {short}"),
+                        false => format!("accepted as deletion {short}"),
+                    },
+                );
                 let tree = Route::Tree(deletion_id.clone());
                 context.requests.push(PaneRequest::Replace(tree));
             }
-            Ok(
-                Receipt::Done { .. }
-                | Receipt::Bulk(_)
-                | Receipt::Purged(_)
-                | Receipt::Resource { .. }
-                | Receipt::News(_),
-            ) => {
-                self.stage = Stage::Failed(unexpected_reply().to_string(), Vec::new());
-            }
+            Ok(_) => self.stage = Stage::Failed(unexpected_reply().to_string(), Vec::new()),
             Err(error) => {
                 let details = match error {
                     ControlError::Drifted { changes, .. } => changes.clone(),

@@ -1,24 +1,18 @@
 //! The sites that the engine works with.
 
-use super::super::keys::{Action, Scope};
-use super::super::look::{Cell, RenderContext, Tone};
-use super::super::rows::{Row, Rows};
-use super::list_pane::{ListPane, Refresh};
-use super::{Column, Context, PaneRequest, Table, show};
+use super::kit::{Action, Cell, Context, ListPane, PaneRequest, Refresh, RenderContext, Row, Rows};
+use super::kit::{Feed, Scope, Table, Tone, columns, fixed, flex, listed};
+use super::{Around, Opened};
 use crate::control::{Command, SiteState, SiteStatus, Snapshot};
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::Site;
 
-pub(crate) struct SitesPane {
-    rows: Rows<SiteStatus>,
-}
+struct SitesPane;
 
-impl SitesPane {
-    pub(crate) fn new(snapshot: &Snapshot) -> Self {
-        let mut pane = Self { rows: Rows::new() };
-        pane.update(snapshot);
-        pane
-    }
+pub(super) fn open(around: &Around<'_>) -> Opened {
+    let mut rows = Rows::new(Feed::silent());
+    SitesPane.update(&mut rows, around.snapshot, true);
+    Ok(listed(SitesPane, rows))
 }
 
 impl Row for SiteStatus {
@@ -40,10 +34,8 @@ impl Row for SiteStatus {
 pub(crate) fn site_state(site: &SiteStatus, look: &RenderContext) -> Cell {
     match site.state {
         SiteState::Unknown => Cell::dim(format!("{} not asked yet", look.pick("·", "."))),
-        SiteState::Reachable => Cell::new(format!("{} reachable", look.pick("✓", "+")), Tone::Good),
-        SiteState::Unreachable => {
-            Cell::new(format!("{} unreachable", look.pick("✖", "x")), Tone::Bad)
-        }
+        SiteState::Reachable => look.good("reachable"),
+        SiteState::Unreachable => look.bad("unreachable"),
         SiteState::Paused => Cell::new(format!("{} paused", look.pick("‖", "|")), Tone::Warn),
     }
 }
@@ -51,25 +43,33 @@ pub(crate) fn site_state(site: &SiteStatus, look: &RenderContext) -> Cell {
 /// Pauses a site, or ends a person's pause; a pause for lost rights ends by itself.
 fn pause(status: &SiteStatus) -> PaneRequest {
     let site = status.site.clone();
-    match status.paused_by {
-        Some(_) => PaneRequest::Submit {
-            what: format!("resuming {site}"),
-            command: Command::ResumeSite { site },
-        },
-        None => PaneRequest::Submit {
-            what: format!("pausing {site}"),
-            command: Command::PauseSite { site },
-        },
-    }
+    let (does, command) = match status.paused_by {
+        Some(_) => ("resuming", Command::ResumeSite { site }),
+        None => ("pausing", Command::PauseSite { site }),
+    };
+    let what = format!("{does} {}", status.site);
+    PaneRequest::Submit { what, command }
 }
 
 /// Share of the last calls that failed because of the cloud, not because of a resource.
-pub(crate) fn errors(site: &SiteStatus, look: &RenderContext) -> Cell {
+fn errors(site: &SiteStatus, look: &RenderContext) -> Cell {
     match site.error_percent {
         None => Cell::dim(look.none()),
         Some(0) => Cell::dim("0%"),
         Some(percent) => Cell::new(format!("{percent}%"), Tone::Warn),
     }
+}
+
+fn latency(site: &SiteStatus, look: &RenderContext) -> String {
+    let latency = site.latency_ms.map(|ms| format!("{ms} ms"));
+    latency.unwrap_or_else(|| look.none().to_owned())
+}
+
+fn why(site: &SiteStatus) -> String {
+    let read_only = site.read_only.then_some("read-only");
+    let reason = Some(site.reason.as_str()).filter(|reason| !reason.is_empty());
+    let why: Vec<&str> = read_only.into_iter().chain(reason).collect();
+    why.join("; ")
 }
 
 impl ListPane for SitesPane {
@@ -81,42 +81,31 @@ impl ListPane for SitesPane {
     /// The reason why a site is unreachable is a sentence that ends with what to do.
     const DETAIL_ROWS: u16 = 6;
     const LOADING: &'static str = "Asking the engine for its sites…";
+    const NOTHING: &'static [&'static str] = &[
+        "No cloud is configured.",
+        "Put a clouds.yaml into ~/.config/openstack, then start again;",
+        "gone doctor says what was found. gone --sandbox needs none.",
+    ];
+    const NOTHING_THEN: &'static str =
+        "A replay asks no cloud; :events tells when a site was lost or paused.";
 
-    fn rows(&self) -> &Rows<SiteStatus> {
-        &self.rows
-    }
-    fn rows_mut(&mut self) -> &mut Rows<SiteStatus> {
-        &mut self.rows
-    }
-    fn update(&mut self, snapshot: &Snapshot) {
-        if snapshot.at.is_some() {
-            self.rows.replace(snapshot.sites.clone());
+    fn update(&mut self, rows: &mut Rows<SiteStatus>, snapshot: &Snapshot, _moved: bool) -> bool {
+        let is_known = snapshot.at.is_some();
+        if is_known {
+            rows.feed.stand(snapshot.sites.clone());
         }
+        is_known
     }
-    fn table(&self, _look: &RenderContext) -> Table<Self::Row> {
-        Table(vec![
-            show(Column::flex("SITE", 2), |row, _| {
-                Cell::plain(row.site.to_string())
-            }),
-            show(Column::fixed("STATE", 15), site_state),
-            show(Column::fixed("LATENCY", 8).right(), |row, look| {
-                let latency = row.latency_ms.map(|ms| format!("{ms} ms"));
-                Cell::plain(latency.unwrap_or_else(|| look.none().to_owned()))
-            }),
-            show(Column::fixed("ERRORS", 6).right().from(100), errors),
-            show(Column::fixed("CALLS", 7).right().from(50), |row, _| {
-                Cell::plain(format!("{}/{}", row.in_flight, row.concurrency_limit))
-            }),
-            show(Column::flex("AS", 1).from(60), |row, _| {
-                Cell::dim(row.as_user.clone())
-            }),
-            show(Column::flex("WHY", 2).from(70), |row, _| {
-                let read_only = row.read_only.then_some("read-only");
-                let reason = Some(row.reason.as_str()).filter(|reason| !reason.is_empty());
-                let why: Vec<&str> = read_only.into_iter().chain(reason).collect();
-                Cell::plain(why.join("; "))
-            }),
-        ])
+    fn table(&self, _rows: &Rows<SiteStatus>, _look: &RenderContext) -> Table<'_, SiteStatus> {
+        columns! { row: SiteStatus, look;
+            flex("SITE", 2) => Cell::plain(row.site.to_string()),
+            fixed("STATE", 15) => site_state(row, look),
+            fixed("LATENCY", 8).right() => Cell::plain(latency(row, look)),
+            fixed("ERRORS", 6).right().from(100) => errors(row, look),
+            fixed("CALLS", 7).right().from(50) => Cell::plain(format!("{}/{}", row.in_flight, row.concurrency_limit)),
+            flex("AS", 1).from(60) => Cell::dim(&row.as_user),
+            flex("WHY", 2).from(70) => Cell::plain(why(row)),
+        }
     }
     fn details(&self, site: &SiteStatus, look: &RenderContext) -> Vec<Cell> {
         let limit = site.concurrency_limit;
@@ -131,32 +120,19 @@ impl ListPane for SitesPane {
         }
         let mut lines = vec![Cell::plain(facts.join(look.dot()))];
         if !site.reason.is_empty() {
-            lines.push(Cell::new(site.reason.clone(), site_state(site, look).tone));
+            lines.push(Cell::new(&site.reason, site_state(site, look).tone));
         }
         if site.read_only {
             lines.push(Cell::new("read-only: nothing is deleted here", Tone::Warn));
         }
         lines
     }
-    fn none(look: &RenderContext) -> Vec<Cell> {
-        if look.replays {
-            let told = "A replay asks no cloud; :events tells when a site was lost or paused.";
-            return vec![Cell::plain(told)];
-        }
-        vec![
-            Cell::plain("No cloud is configured."),
-            Cell::dim("Put a clouds.yaml into ~/.config/openstack, then start again;"),
-            Cell::dim("gone doctor says what was found. gone --sandbox needs none."),
-        ]
+    fn copied(&self, site: &SiteStatus) -> String {
+        site.site.to_string()
     }
-    fn act_on(&mut self, action: Action, context: &mut Context<'_>) {
-        let Some(site) = self.rows.current() else {
-            return;
-        };
-        match action {
-            Action::Copy => context.copy(site.site.to_string()),
-            Action::Pause => context.requests.push(pause(site)),
-            _ => {}
+    fn act(&mut self, site: &SiteStatus, action: Action, context: &mut Context<'_>) {
+        if action == Action::Pause {
+            context.requests.push(pause(site));
         }
     }
 }

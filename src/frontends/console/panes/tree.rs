@@ -1,39 +1,36 @@
 //! One deletion as a tree of its steps, which shows their progress.
 
-use crate::domain::outline::Outline;
-use crate::frontends::console::about::deletion_lines;
-use crate::frontends::console::arrived::Arrived;
-use crate::frontends::console::feed::whole;
-use crate::frontends::console::panes::emptiness::Load;
-use crate::frontends::console::requests::{cancel, ladder, pause, retry};
-use crate::frontends::console::route::{Route, Source};
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::control::{Command, ControlError, query};
+use super::Route;
+use super::forest::{Forest, Live, Node, Part, RowKey};
+use super::kit::acts::{act, act_on_deletion};
+use super::kit::{Action, Arrived, Cell, Context, Feed, List, Load, Pace, Pane, PaneRequest};
+use super::kit::{
+    Refreshed, RenderContext, Scope, Shown, Table, Tone, attempts, columns, fixed, flex,
+};
+use super::search::Search;
+use crate::control::{ControlError, query};
 use crate::domain::awaiting::silent_deployment;
 use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Blocker, Deletion, Event as LedgerEvent, Step, StepState, short_id};
-
-use super::super::feed::{Feed, Fetch};
-use super::super::keys::{Action, Scope};
-use super::super::list::List;
-use super::super::look::{Cell, RenderContext, Tone};
-use super::forest::{Forest, Node, Part, RowKey};
-use super::search::Search;
-use super::{Column, Context, Pane, PaneRequest};
-use crate::present::{blocker_words, count, kind_words, pace_words, progress_words, target_words};
+use crate::domain::model::{
+    Blocker, Counts, Deletion, Event as LedgerEvent, Step, StepState, short_id,
+};
+use crate::domain::outline::Outline;
+use crate::frontends::console::about::deletion_lines;
+use crate::present::{blocker_words, count, pace_words, progress_words, target_words};
 
 /// Number of steps that the engine returns at once.
 const STEPS_AT_ONCE: usize = 500;
 /// Number of rows that are kept loaded on each side of the cursor: more than a screen has.
 const NEAR: usize = 200;
 
-pub(crate) struct TreePane {
+struct TreePane {
     id: String,
     deletion: Feed<Deletion>,
-    /// Decides when all known branches are queried again.
-    below: Feed<()>,
+    /// The refresh of all known branches.
+    below: Pace,
     /// The query for branches under way: its ticket, and the steps that the branches are below.
     asked_below: Option<(u64, Vec<Option<i64>>)>,
     /// The steps whose branches are queried next, as the rest of a refresh.
@@ -49,40 +46,38 @@ pub(crate) struct TreePane {
     forest: Forest,
 }
 
-impl TreePane {
-    pub(crate) fn new(id: String) -> Self {
-        Self {
-            id,
-            deletion: Feed::new(1),
-            below: Feed::new(0),
-            asked_below: None,
-            left_below: Vec::new(),
-            asked_members: None,
-            search: None,
-            frozen: None,
-            since: i64::MAX,
-            list: List::default(),
-            forest: Forest::default(),
-        }
-    }
+pub(super) fn of(id: String) -> Box<dyn Pane> {
+    let of = id.clone();
+    Box::new(TreePane {
+        id,
+        deletion: Feed::of(move |_| query::Deletion { id: of.clone() }),
+        below: Pace::new(),
+        asked_below: None,
+        left_below: Vec::new(),
+        asked_members: None,
+        search: None,
+        frozen: None,
+        since: i64::MAX,
+        list: List::default(),
+        forest: Forest::default(),
+    })
+}
 
+impl TreePane {
     fn deletion(&self) -> Option<&Deletion> {
         self.deletion.rows.first()
     }
 
     /// Queries what is shown but not loaded or out of date.
     fn ask(&mut self, context: &mut Context<'_>) {
-        if let Fetch::Page(_) = self.deletion.due(context) {
-            let id = self.id.clone();
-            self.deletion.ask(query::Deletion { id }, true, context);
-        }
+        self.deletion.ask(context);
         if let Some(search) = &mut self.search {
-            search.ask(self.list.cursor, context);
-            return;
+            search.reach(self.list.cursor);
+            return search.ask(context);
         }
         self.ask_below(context);
         if self.asked_members.is_none()
-            && self.below.error.is_none()
+            && self.below.errors.is_empty()
             && let Some((branch, wanted)) = self.forest.missing(self.near())
             && let Some(counts) = self.forest.counts_of(branch)
         {
@@ -108,20 +103,27 @@ impl TreePane {
         if self.asked_below.is_some() {
             return;
         }
-        let unknown = self.forest.unknown_below().iter().copied().map(Some);
-        let unknown: Vec<Option<i64>> = unknown.collect();
-        let (mut wanted, is_refresh) = if !self.left_below.is_empty() {
-            (std::mem::take(&mut self.left_below), false)
-        } else if self.below.error.is_none() && !unknown.is_empty() {
-            (unknown, false)
-        } else if let Fetch::Page(_) = self.below.due(context) {
-            match self.forest.known_below() {
-                known if known.is_empty() => (vec![None], true),
-                known => (known, true),
+        let mut is_refresh = false;
+        let mut wanted = std::mem::take(&mut self.left_below);
+        if wanted.is_empty() && self.below.errors.is_empty() {
+            wanted = self
+                .forest
+                .unknown_below()
+                .iter()
+                .copied()
+                .map(Some)
+                .collect();
+        }
+        if wanted.is_empty() && self.below.is_due(context) {
+            is_refresh = true;
+            wanted = self.forest.known_below();
+            if wanted.is_empty() {
+                wanted.push(None);
             }
-        } else {
+        }
+        if wanted.is_empty() {
             return;
-        };
+        }
         // The rest is queried once the answer arrives.
         self.left_below = wanted.split_off(wanted.len().min(STEPS_AT_ONCE));
         let ticket = context.ask(query::Outline {
@@ -129,7 +131,7 @@ impl TreePane {
             below: wanted.clone(),
         });
         if is_refresh {
-            self.below.asked(ticket, true, context.now);
+            self.below.asked(ticket, context.now);
         }
         self.asked_below = Some((ticket, wanted));
     }
@@ -160,48 +162,54 @@ impl TreePane {
         }
     }
 
-    fn open_row(&mut self, context: &mut Context<'_>) {
+    fn unfold(&mut self, context: &mut Context<'_>) -> bool {
         let row = self.list.cursor;
-        if let Some(node) = self.forest.step(row) {
-            if node.part == Part::Step {
-                context.push(Route::InspectStep {
-                    id: node.id,
-                    deletion_id: self.id.clone(),
-                });
-            } else {
-                context.say(
-                    Tone::Dim,
-                    format!("{}: no call of ours, so it has no timeline", node.does()),
-                );
-            }
-            return;
-        }
         let held = self.forest.key(row);
-        if !self.forest.unfold(row) {
-            self.forest.fold(row);
+        let unfolds = self.forest.unfold(row);
+        if unfolds {
+            self.relayout(held);
+            self.ask(context);
         }
-        self.relayout(held);
-        self.ask(context);
+        unfolds
     }
 
-    fn take_deletion(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) {
-        let known = self.deletion().map(|known| known.counts);
-        let row = |row: Box<Deletion>| whole(vec![*row]);
-        self.deletion
-            .receive::<query::Deletion>(arrived, context, row);
-        let Some(row) = self.deletion.rows.first() else {
-            // Otherwise the tree of another time would stay.
-            if context.replays {
-                self.forget();
+    fn fold(&mut self) {
+        if let Some(held) = self.forest.fold(self.list.cursor) {
+            self.relayout(None);
+            let found = self.forest.row_of(held);
+            self.list.cursor = found.unwrap_or(self.list.cursor);
+        }
+    }
+
+    /// Shows the step's timeline, or opens or folds the line.
+    fn open_row(&mut self, context: &mut Context<'_>) {
+        match self.forest.step(self.list.cursor) {
+            Some(node) if node.part == Part::Step => {
+                context.push(Route::InspectStep(node.id, self.id.clone()));
             }
-            return;
-        };
-        let (id, counts) = (row.id.clone(), row.counts);
-        if known.is_some_and(|known| known != counts) {
+            Some(node) => {
+                let does = node.does();
+                let why = format!("{does}: no call of ours, so it has no timeline");
+                context.say(Tone::Dim, why);
+            }
+            None => {
+                if !self.unfold(context) {
+                    self.fold();
+                }
+            }
+        }
+    }
+
+    fn took_deletion(&mut self, known: Option<Counts>, context: &Context<'_>) {
+        let now = self.deletion().map(|deletion| deletion.counts);
+        if known.is_some() && now.is_some() && known != now {
             self.invalidate();
         }
-        self.id = id;
-        if context.replays && counts.total == 0 {
+        if let Some(deletion) = self.deletion.rows.first() {
+            self.id.clone_from(&deletion.id);
+        }
+        // Otherwise the tree of another time would stay.
+        if context.replays && now.is_none_or(|counts| counts.total == 0) {
             self.forget();
         }
     }
@@ -219,7 +227,7 @@ impl TreePane {
                 self.forest.learn(asked, outline);
                 self.relayout(held);
                 if is_refresh {
-                    self.below.take(Vec::new(), None, context.now);
+                    self.below.arrived(context.now);
                 }
             }
             Err(error) => self.failed(error.to_string()),
@@ -273,6 +281,39 @@ fn elsewhere_lines(by: &Blocker) -> Vec<Cell> {
     ]
 }
 
+/// A row of the tree.
+struct TreeRow<'t> {
+    forest: &'t Forest,
+    row: usize,
+}
+
+impl TreeRow<'_> {
+    fn node(&self) -> Option<&Node> {
+        self.forest.node(self.row)
+    }
+    fn live(&self) -> Option<&Live> {
+        self.node()?.live.as_ref()
+    }
+    fn id(&self) -> &str {
+        let elsewhere = || self.forest.elsewhere(self.row).map(|by| &by.id);
+        let id = self.node().map(|node| &node.resource_id).or_else(elsewhere);
+        id.map_or("", |id| short_id(id))
+    }
+    fn attempts(&self) -> String {
+        let live = self.live().filter(|live| live.attempts > 0);
+        live.map_or_else(String::new, |live| {
+            format!("{}/{}", live.attempts, live.max_attempts)
+        })
+    }
+    fn next(&self, look: &RenderContext) -> String {
+        let next = self.live().and_then(|live| live.next_attempt_at);
+        next.map_or_else(String::new, |at| look.time(at))
+    }
+    fn why(&self) -> &str {
+        self.node().map_or("", |node| &node.why)
+    }
+}
+
 impl Pane for TreePane {
     fn scope(&self) -> Scope {
         Scope::Tree
@@ -306,38 +347,19 @@ impl Pane for TreePane {
         self.deletion().is_none_or(|d| !d.state.is_terminal())
     }
 
-    fn columns(&self, look: &RenderContext) -> Vec<Column> {
-        vec![
-            Column::flex("WHAT", 3),
-            Column::fixed("STATE", 14),
-            Column::fixed("DOES", 9).from(60),
-            Column::fixed("ID", 8).from(70),
-            Column::attempts(look).right().from(60),
-            Column::fixed("NEXT (UTC)", 11).from(90),
-            Column::flex("WHY", 2).from(110),
-        ]
-    }
-
-    fn cells(&self, row: usize, look: &RenderContext) -> Vec<Cell> {
-        let node = self.forest.node(row);
-        let elsewhere = self.forest.elsewhere(row).map(|by| &by.id);
-        let id = node.map(|n| &n.resource_id).or(elsewhere);
-        let live = node.and_then(|node| node.live.as_ref());
-        let tries = live.filter(|l| l.attempts > 0);
-        vec![
-            self.forest.label(row, look),
-            self.forest.states(row, look),
-            Cell::plain(self.forest.does(row)),
-            Cell::dim(id.map_or("", |id| short_id(id))),
-            Cell::plain(tries.map_or_else(String::new, |l| {
-                format!("{}/{}", l.attempts, l.max_attempts)
-            })),
-            Cell::dim(
-                live.and_then(|l| l.next_attempt_at)
-                    .map_or_else(String::new, |at| look.time(at)),
-            ),
-            Cell::dim(node.map_or("", |n| n.why.as_str())),
-        ]
+    fn shown(&self, rows: Range<usize>, look: &RenderContext) -> Shown {
+        let forest = &self.forest;
+        let rows: Vec<TreeRow> = rows.map(|row| TreeRow { forest, row }).collect();
+        let table: Table<TreeRow> = columns! { it: TreeRow, look;
+            flex("WHAT", 3) => it.forest.label(it.row, look),
+            fixed("STATE", 14) => it.forest.states(it.row, look),
+            fixed("DOES", 9).from(60) => Cell::plain(it.forest.does(it.row)),
+            fixed("ID", 8).from(70) => Cell::dim(it.id()),
+            attempts(look).right().from(60) => Cell::plain(it.attempts()),
+            fixed("NEXT (UTC)", 11).from(90) => Cell::dim(it.next(look)),
+            flex("WHY", 2).from(110) => Cell::dim(it.why()),
+        };
+        table.shown(rows.iter(), look)
     }
 
     fn head(&self, look: &RenderContext) -> Vec<Cell> {
@@ -359,9 +381,9 @@ impl Pane for TreePane {
             let all = self.deletion().map_or(0, |d| d.counts.total);
             lines.push(Cell::new(search.words(all), Tone::Strong));
         }
-        let search = self.search.as_ref().and_then(Search::error);
-        let own = [&self.deletion.error, &self.below.error];
-        lines.extend(look.errors(own.into_iter().flatten().chain(search)));
+        let search = self.search.iter().flat_map(Search::errors);
+        let own = self.deletion.errors().iter().chain(&self.below.errors);
+        lines.extend(look.errors(own.chain(search)));
         lines
     }
 
@@ -425,18 +447,18 @@ impl Pane for TreePane {
                 Some(_) => "It had no steps by then: they come with its plan.",
                 None => "It had not been asked for by then.",
             };
-            return vec![Cell::plain(told)];
+            return look.texts(&[told]);
         }
-        vec![
-            Cell::plain("This deletion has no steps yet."),
-            Cell::dim("While it is planned, its steps come here by themselves."),
-        ]
+        look.texts(&[
+            "This deletion has no steps yet.",
+            "While it is planned, its steps come here by themselves.",
+        ])
     }
 
     fn filter_changed(&mut self) {
         let filter = self.list.filter.meant();
-        let deletion = Some(self.id.clone());
-        self.search = (!self.list.filter.is_empty()).then(|| Search::new(deletion, filter));
+        let searches = !self.list.filter.is_empty();
+        self.search = searches.then(|| Search::new(&self.id, filter));
         // The rows on the screen stay until something is found.
         if self.search.is_none() {
             let held = self.forest.key(self.list.cursor);
@@ -491,12 +513,13 @@ impl Pane for TreePane {
             }
             return true;
         }
-        if self.deletion.is_asked(arrived) {
-            self.take_deletion(arrived, context);
+        let known = self.deletion().map(|known| known.counts);
+        if self.deletion.answer(arrived, context) {
+            self.took_deletion(known, context);
             return true;
         }
         if let Some((ticket, asked)) = self.asked_below.take_if(|(it, _)| arrived.is_to(Some(*it)))
-            && let is_refresh = self.below.is_asked(arrived)
+            && let is_refresh = arrived.is_to(self.below.ticket)
             && let Some(answer) = arrived.take::<query::Outline>(&mut Some(ticket))
         {
             self.took_outline(&asked, answer, is_refresh, context);
@@ -511,17 +534,14 @@ impl Pane for TreePane {
             self.took_members((branch, from), answer, context);
             return true;
         }
-        let cursor = self.list.cursor;
-        let mut search = self.search.as_mut();
-        if search
-            .as_mut()
-            .is_some_and(|search| search.answer(arrived, cursor, context))
-        {
-            let held = self.forest.key(cursor);
+        let search = self.search.as_mut();
+        let is_found = search.is_some_and(|search| search.answer(arrived, context));
+        if is_found {
+            let held = self.forest.key(self.list.cursor);
             self.relayout(held);
-            return true;
+            self.ask(context);
         }
-        false
+        is_found
     }
 
     fn followed(&mut self, events: &[LedgerEvent]) {
@@ -545,86 +565,37 @@ impl Pane for TreePane {
 
     fn act(&mut self, action: Action, context: &mut Context<'_>) {
         let row = self.list.cursor;
-        match action {
-            Action::Open => self.open_row(context),
-            Action::Unfold => {
-                let held = self.forest.key(row);
-                if self.forest.unfold(row) {
-                    self.relayout(held);
-                    self.ask(context);
-                }
+        let node = self.forest.step(row);
+        let of_step = node.filter(|node| match action {
+            Action::Retry => matches!(node.state(), Some(StepState::Stuck | StepState::Blocked)),
+            _ => node.part == Part::Step,
+        });
+        match (action, of_step, self.deletion()) {
+            (Action::Open, ..) => self.open_row(context),
+            (Action::Unfold, ..) => {
+                self.unfold(context);
             }
-            Action::Fold => {
-                if let Some(held) = self.forest.fold(row) {
-                    self.relayout(None);
-                    let found = self.forest.row_of(held);
-                    self.list.cursor = found.unwrap_or(self.list.cursor);
-                }
-            }
-            Action::Explain => {
-                if let Some(node) = self.forest.step(row) {
-                    context.push(Route::Explain {
-                        key: node.key(),
-                        words: node.words(),
-                    });
-                }
-            }
-            Action::Blockers => match self.forest.step(row).filter(|n| n.live.is_some()) {
-                Some(node) => context.push(Route::Blockers {
-                    subject: format!("{} {}", kind_words(&node.kind), node.name),
-                    rows: Vec::new(),
-                    source: Some(Source::Step(node.id)),
-                }),
-                None => context.push(Route::Blockers {
-                    subject: self.deletion().map(target_words).unwrap_or_default(),
-                    rows: Vec::new(),
-                    source: Some(Source::Deletion(self.id.clone())),
-                }),
-            },
-            Action::Retry => {
-                let held = |state| matches!(state, StepState::Stuck | StepState::Blocked);
-                let node = self.forest.step(row);
-                let node = node.filter(|n| n.live.as_ref().is_some_and(|l| held(l.state)));
-                if let Some(node) = node {
-                    context.requests.push(PaneRequest::Submit {
-                        what: format!("retry of {}", node.name),
-                        command: Command::RetryStep { step_id: node.id },
-                    });
-                } else if let Some(deletion) = self.deletion() {
-                    context.requests.push(retry(deletion));
-                }
-            }
-            Action::Ladder => {
-                let node = self.forest.step(row).filter(|node| node.part == Part::Step);
-                match (node, self.deletion()) {
-                    (Some(node), _) => {
-                        context.push(Route::Ladder {
-                            what: PurgeScope::Step(node.id),
-                            words: node.words(),
-                        });
-                    }
-                    (None, Some(deletion)) => context.push(ladder(deletion)),
-                    (None, None) => {}
-                }
-            }
-            Action::Chart => {
-                if let Some(deletion) = self.deletion() {
-                    context.push(Route::Chart(Box::new(deletion.clone())));
-                }
-            }
-            Action::Pause => context.requests.extend(self.deletion().map(pause)),
-            Action::Cancel => context.requests.extend(self.deletion().map(cancel)),
-            Action::Copy => {
-                let node = self.forest.node(row).map(|n| &n.resource_id);
-                let id = node.or_else(|| self.forest.elsewhere(row).map(|by| &by.id));
-                context.copy(id.unwrap_or(&self.id).clone());
-            }
-            Action::Refresh => {
+            (Action::Fold, ..) => self.fold(),
+            (Action::Refresh, ..) => {
                 self.invalidate();
                 self.deletion.invalidate();
                 self.ask(context);
             }
-            _ => {}
+            (Action::Copy, ..) => {
+                let node = self.forest.node(row).map(|node| &node.resource_id);
+                let id = node.or_else(|| self.forest.elsewhere(row).map(|by| &by.id));
+                context.copy(id.unwrap_or(&self.id).clone());
+            }
+            (Action::Explain, ..) => {
+                let explain = |node: &Node| Route::Explain(node.key(), node.words());
+                let route = node.map(explain).map(PaneRequest::Push);
+                context.requests.extend(route);
+            }
+            (Action::Blockers | Action::Retry | Action::Ladder, Some(node), _) => {
+                act(&PurgeScope::Step(node.id), node.words(), action, context);
+            }
+            (action, _, Some(deletion)) => act_on_deletion(deletion, action, context),
+            (_, _, None) => {}
         }
     }
 }

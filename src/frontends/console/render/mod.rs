@@ -11,11 +11,12 @@ mod table;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
+use ratatui::widgets::{Clear, Widget as _};
 
-use super::keys::{self, Action, Binding, Scope};
+use super::keys::{self, Action, Binding};
 use super::layout::{Areas, areas, detail_rows, head_lines, is_too_small};
-use super::look::{RenderContext, Tone};
-use super::panes::Pane;
+use super::look::{Cell, RenderContext, Tone};
+use super::panes::kit::Pane;
 use super::prompt::Prompt;
 use super::state::State;
 
@@ -39,9 +40,7 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
     let areas = areas(area, head.len(), detail_rows(pane, &look));
     header::draw(state, canvas, areas.header);
     draw_title(state, pane, canvas, areas.title);
-    for (y, line) in (areas.head.y..areas.head.bottom()).zip(&head) {
-        canvas.put(1, y, area.width - 1, &line.text, look.style(line.tone));
-    }
+    canvas.lines(areas.head, &head);
     table::draw(pane, canvas, areas.table);
     draw_strip(pane, canvas, areas.detail);
     // Keys are offered only once they have an effect.
@@ -63,10 +62,9 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rec
         canvas.put(end + 1, area.y, room, &text, look.style(Tone::Warn));
     }
     if state.is_waiting() {
-        let signs = if look.ascii {
-            ["|", "/", "-", "\\"]
-        } else {
-            ["◐", "◓", "◑", "◒"]
+        let signs = match look.ascii {
+            true => ["|", "/", "-", "\\"],
+            false => ["◐", "◓", "◑", "◒"],
         };
         let tick = if look.sparing { 0 } else { state.ticks };
         let sign = format!(" {} ", signs[tick % signs.len()]);
@@ -80,66 +78,63 @@ fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     }
     let look = canvas.look;
     canvas.rule(Rect { height: 1, ..area });
-    let mut room = usize::from(area.height - 1);
-    let mut y = area.y + 1;
+    let room = usize::from(area.height - 1);
     let cells = pane.detail(&look);
-    for (at, cell) in cells.iter().enumerate() {
+    let mut lines = Vec::new();
+    for (cell, following) in cells.iter().zip((0..cells.len()).rev()) {
         // A long line leaves one row for each line that follows, as far as there are rows.
-        let rows = room.saturating_sub(cells.len() - at - 1).max(1);
-        if room == 0 {
-            break;
-        }
-        for line in look.wrap(&cell.text, usize::from(area.width - 2), rows.min(room)) {
-            canvas.put(1, y, area.width - 1, &line, look.style(cell.tone));
-            y += 1;
-            room -= 1;
-        }
+        let rows = room.saturating_sub(lines.len() + following).max(1);
+        lines.extend(look.wrap_all(std::slice::from_ref(cell), area.width - 2, rows));
     }
+    let inner = Rect {
+        y: area.y + 1,
+        height: area.height - 1,
+        ..area
+    };
+    canvas.lines(inner, &lines);
 }
 
 /// Draws the keys of this pane as far as there is room; the keys for help and quit always.
 fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
     let look = canvas.look;
-    let entry = |binding: &Binding| {
-        let key = binding.keys.first().map(|key| keys::key_name(*key));
-        (key.unwrap_or_default(), look.safe(binding.footer))
-    };
-    let wide = |binding: &Binding| {
-        let (key, footer) = entry(binding);
-        u16::try_from(key.len() + 1 + footer.chars().count() + 2).unwrap_or(u16::MAX)
-    };
-    let is_must = |b: &&Binding| match b.action {
-        Action::Quit => true,
-        Action::Help => !pane.is_modal(),
-        _ => false,
-    };
-    let offered = |b: &&Binding| !b.footer.is_empty() && !b.keys.is_empty();
-    let all = || look.keys.bindings().iter().filter(offered);
+    let offered = look.keys.offered(pane.scope(), look.replays);
     // A modal pane accepts only the keys that leave it.
-    let counts = |b: &&Binding| !pane.is_modal() || b.action.leaves();
-    let own = all().filter(|b| b.scope == pane.scope()).filter(counts);
-    let own = own.filter(|b| !look.replays || !b.action.changes_a_cloud());
-    let of_replay = all().filter(|b| look.replays && b.scope == Scope::Replay);
-    let own = own.chain(of_replay);
-    let everywhere = all().filter(|b| b.scope == Scope::Everywhere && !is_must(b));
-    let everywhere = everywhere.filter(counts);
-    let musts: Vec<&Binding> = all().filter(is_must).collect();
-    let mut room = area
-        .width
-        .saturating_sub(musts.iter().map(|b| wide(b)).sum());
-    let fits = |binding: &&Binding| {
-        let fits = wide(binding) <= room;
-        room -= if fits { wide(binding) } else { 0 };
-        fits
+    let offered = offered.filter(|b| !pane.is_modal() || b.action.leaves());
+    let entry = |b: &Binding| (keys::key_name(b.keys[0]), look.safe(b.footer), b.action);
+    let is_must = |(.., action): &(_, _, Action)| matches!(action, Action::Quit | Action::Help);
+    let (musts, others): (Vec<_>, Vec<_>) = offered.map(entry).partition(is_must);
+    let wide = |(key, footer, _): &(String, String, Action)| {
+        u16::try_from(key.len() + footer.chars().count() + 3).unwrap_or(u16::MAX)
     };
+    let mut room = area.width.saturating_sub(musts.iter().map(wide).sum());
+    let shown = others.into_iter().filter(|other| {
+        let fits = wide(other) <= room;
+        room -= if fits { wide(other) } else { 0 };
+        fits
+    });
     let mut x = 1;
-    let shown: Vec<&Binding> = own.chain(everywhere).filter(fits).collect();
-    for binding in shown.into_iter().chain(musts) {
-        let (key, footer) = entry(binding);
+    for (key, footer, _) in shown.chain(musts) {
         let left = area.width.saturating_sub(x);
         x = canvas.put(x, area.y, left, &key, look.style(Tone::Strong)) + 1;
         let left = area.width.saturating_sub(x);
         x = canvas.put(x, area.y, left, &footer, look.style(Tone::Dim)) + 2;
+    }
+}
+
+/// Suggests how the word after `:` may go on.
+fn hint(state: &State, typed: &str) -> String {
+    let found = super::command::completions(typed, &state.kinds);
+    let words = |from: usize, n: usize| {
+        let words: Vec<&str> = found.iter().skip(from).take(n).copied().collect();
+        words.join("  ")
+    };
+    match found.first().and_then(|word| word.strip_prefix(typed)) {
+        Some(_) if typed.is_empty() => format!("  {}", words(0, 12)),
+        Some(rest) => format!("{rest}  {}", words(1, 8)),
+        None if state.replays() && typed.starts_with("at") => {
+            "  03:12:07, 2026-11-24T03:12:07Z or -10m".to_owned()
+        }
+        None => "  nothing begins with that".to_owned(),
     }
 }
 
@@ -150,38 +145,9 @@ fn draw_bottom(state: &State, canvas: &mut Canvas<'_>, areas: &Areas) -> Option<
     match &state.prompt {
         Some(Prompt::Command(input)) => {
             canvas.clear(area);
-            let found = super::command::completions(input.value(), &state.kinds);
             let cursor = canvas.input(":", input, area);
-            let end = cursor.x + 1;
-            let rest = found.first().and_then(|w| w.strip_prefix(input.value()));
-            let more = found.iter().skip(1).take(8).copied();
-            let hint = match rest {
-                Some(rest) if input.value().is_empty() => {
-                    let words: Vec<&str> = found.iter().take(12).copied().collect();
-                    let _ = rest;
-                    words.join("  ")
-                }
-                Some(rest) => {
-                    let words: Vec<&str> = more.collect();
-                    format!("{rest}  {}", words.join("  "))
-                }
-                None if state.replays() && input.value().starts_with("at") => {
-                    "03:12:07, 2026-11-24T03:12:07Z or -10m".to_owned()
-                }
-                None => "nothing begins with that".to_owned(),
-            };
-            let x = if input.value().is_empty() || rest.is_none() {
-                end + 1
-            } else {
-                cursor.x
-            };
-            canvas.put(
-                x,
-                area.y,
-                area.width.saturating_sub(x),
-                &hint,
-                look.style(Tone::Dim),
-            );
+            let (room, hint) = (area.width - cursor.x, hint(state, input.value()));
+            canvas.put(cursor.x, area.y, room, &hint, look.style(Tone::Dim));
             Some(cursor)
         }
         Some(Prompt::Filter { input, .. }) => {
@@ -245,11 +211,16 @@ impl Canvas<'_> {
         self.own(area.x, area.y, &line, self.look.style(Tone::Dim));
     }
 
-    fn clear(&mut self, area: Rect) {
-        let blank = " ".repeat(usize::from(area.width));
-        for y in area.y..area.bottom() {
-            self.own(area.x, y, &blank, Style::reset());
+    /// Draws lines below each other, as far as there is room, with a blank column on each side.
+    fn lines(&mut self, area: Rect, lines: &[Cell]) {
+        for (y, line) in (area.y..area.bottom()).zip(lines) {
+            let style = self.look.style(line.tone);
+            self.put(area.x + 1, y, area.width - 1, &line.text, style);
         }
+    }
+
+    fn clear(&mut self, area: Rect) {
+        Clear.render(area, self.buffer);
     }
 
     fn reverse(&mut self, area: Rect) {

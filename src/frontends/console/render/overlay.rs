@@ -1,17 +1,29 @@
 //! Boxes over the pane, for questions that must be answered first.
 
 use ratatui::layout::{Position, Rect};
-use ratatui::style::Style;
+use ratatui::symbols::border;
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Clear, Widget as _};
 
 use super::super::keys::Action;
 use super::super::layout::{COLUMNS_MIN, ROWS_MIN};
-use super::super::look::{Cell, RenderContext, Tone};
+use super::super::look::{Cell, Tone};
 use super::super::prompt::{Confirm, Prompt};
 use super::super::state::State;
 use super::{Canvas, header};
 use crate::present::count;
 
 const WIDTH_MAX: u16 = 76;
+const ASCII: border::Set<'_> = border::Set {
+    top_left: "+",
+    top_right: "+",
+    bottom_left: "+",
+    bottom_right: "+",
+    vertical_left: "|",
+    vertical_right: "|",
+    horizontal_top: "-",
+    horizontal_bottom: "-",
+};
 
 pub(super) fn too_small(state: &State, canvas: &mut Canvas<'_>) {
     let area = canvas.buffer.area;
@@ -26,10 +38,9 @@ pub(super) fn too_small(state: &State, canvas: &mut Canvas<'_>) {
             look.key(Action::Quit)
         )
     };
-    let rows = usize::from(area.height);
-    let lines = look.wrap(&text, usize::from(area.width.max(1)), rows.max(1));
-    for (y, line) in (area.y..area.bottom()).zip(lines) {
-        canvas.put(0, y, area.width, &line, Style::new());
+    let rows = usize::from(area.height.max(1));
+    for (y, line) in (area.y..).zip(look.wrap(&text, usize::from(area.width.max(1)), rows)) {
+        canvas.put(0, y, area.width, &line, look.style(Tone::Plain));
     }
 }
 
@@ -43,14 +54,17 @@ pub(super) fn confirm(
     if let Some(first) = lines.first_mut() {
         first.tone = Tone::Strong;
     }
-    lines.push(Cell::new(
-        if confirm.wrong {
-            format!("That is not it. Type {}, then enter.", confirm.ask())
-        } else {
-            format!("Type {}, then enter. Esc sends nothing.", confirm.ask())
-        },
-        if confirm.wrong { Tone::Bad } else { Tone::Warn },
-    ));
+    let ask = confirm.ask();
+    lines.push(match confirm.wrong {
+        true => Cell::new(
+            format!("That is not it. Type {ask}, then enter."),
+            Tone::Bad,
+        ),
+        false => Cell::new(
+            format!("Type {ask}, then enter. Esc sends nothing."),
+            Tone::Warn,
+        ),
+    });
     let inner = frame(canvas, "confirm", &lines, 1);
     // The colours mark the clouds where the command takes effect.
     let mut x = inner.x + 12;
@@ -79,69 +93,30 @@ pub(super) fn quit(state: &State, canvas: &mut Canvas<'_>) {
 
 /// Draws a box with these lines and `more` rows below them; returns the area inside it.
 fn frame(canvas: &mut Canvas<'_>, title: &str, lines: &[Cell], more: u16) -> Rect {
-    let look = canvas.look;
-    let screen = canvas.buffer.area;
+    let (look, screen) = (canvas.look, canvas.buffer.area);
     let width = screen.width.saturating_sub(2).min(WIDTH_MAX);
-    let inside = usize::from(width.saturating_sub(4));
     let rows_max = screen.height.saturating_sub(2 + more);
-    let mut wrapped: Vec<Cell> = Vec::new();
-    for cell in lines {
-        let rows = look.wrap(&cell.text, inside, 3);
-        wrapped.extend(rows.into_iter().map(|text| Cell::new(text, cell.tone)));
-    }
+    let mut wrapped = look.wrap_all(lines, width.saturating_sub(4), 3);
     wrapped.truncate(usize::from(rows_max));
-    let rows = u16::try_from(wrapped.len()).unwrap_or(rows_max);
-    let height = rows + more + 2;
-    let area = Rect::new(
-        (screen.width - width) / 2,
-        screen
-            .height
-            .saturating_sub(height + 2)
-            .min((screen.height - height) / 2),
+    let height = u16::try_from(wrapped.len()).unwrap_or(rows_max) + more + 2;
+    let below = screen.height.saturating_sub(height + 2);
+    let area = Rect {
+        x: (screen.width - width) / 2,
+        y: below.min((screen.height - height) / 2),
         width,
         height,
-    );
-    canvas.clear(area);
-    border(canvas, area, title, &look);
-    for (y, cell) in (area.y + 1..area.bottom()).zip(&wrapped) {
-        canvas.put(
-            area.x + 2,
-            y,
-            width.saturating_sub(4),
-            &cell.text,
-            look.style(cell.tone),
-        );
-    }
-    Rect::new(area.x + 1, area.y + 1, width - 3, height - 2)
-}
-
-fn border(canvas: &mut Canvas<'_>, area: Rect, title: &str, look: &RenderContext) {
-    let style = look.style(Tone::Strong);
-    let line = look
-        .pick("─", "-")
-        .repeat(usize::from(area.width.saturating_sub(2)));
-    let (left, right) = (area.x, area.right() - 1);
-    let corners = if look.ascii {
-        ["+", "+", "+", "+"]
-    } else {
-        ["┌", "┐", "└", "┘"]
     };
-    canvas.own(
-        left,
-        area.y,
-        &format!("{}{line}{}", corners[0], corners[1]),
-        style,
-    );
-    let bottom = area.bottom() - 1;
-    canvas.own(
-        left,
-        bottom,
-        &format!("{}{line}{}", corners[2], corners[3]),
-        style,
-    );
-    for y in area.y + 1..bottom {
-        canvas.own(left, y, look.pick("│", "|"), style);
-        canvas.own(right, y, look.pick("│", "|"), style);
+    let (style, rule) = (look.style(Tone::Strong), look.pick("─", "-"));
+    let block = Block::bordered()
+        .border_set(if look.ascii { ASCII } else { border::PLAIN })
+        .border_style(style)
+        .title_top(Line::styled(format!("{rule} {title} "), style));
+    let inner = block.inner(area);
+    Clear.render(area, canvas.buffer);
+    block.render(area, canvas.buffer);
+    canvas.lines(inner, &wrapped);
+    Rect {
+        width: inner.width - 1,
+        ..inner
     }
-    canvas.own(left + 2, area.y, &format!(" {title} "), style);
 }

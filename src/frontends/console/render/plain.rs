@@ -3,11 +3,10 @@
 
 use super::super::keys::Scope;
 use super::super::look::{Cell, RenderContext, Tone};
-use super::super::panes::Pane;
+use super::super::panes::kit::{Column, Pane, Shown, emptiness};
 use super::super::prompt::{Confirm, Prompt};
 use super::super::state::State;
 use super::{header, keys};
-use crate::frontends::console::panes::emptiness;
 use crate::present::{count, thousands};
 
 /// Returns everything that is shown now, as lines of text.
@@ -120,7 +119,9 @@ fn pane_lines(state: &State, pane: &dyn Pane, look: &RenderContext) -> Vec<Strin
         );
     }
     let last = (list.top + state.table_rows()).min(pane.len());
-    lines.extend((list.top..last).map(|row| row_line(pane, row, look)));
+    let Shown { columns, rows } = pane.shown(list.top..last, look);
+    let rows = (list.top..).zip(&rows);
+    lines.extend(rows.map(|(row, cells)| row_line(pane, row, (&columns, cells), look)));
     if last < pane.len() || list.top > 0 {
         let (from, all) = (list.top + 1, pane.len());
         lines.push(format!("rows {from} to {last} of {all}; + and - go on"));
@@ -135,10 +136,15 @@ fn pane_lines(state: &State, pane: &dyn Pane, look: &RenderContext) -> Vec<Strin
 }
 
 /// A row as `>2 marked. name web, status ACTIVE`: each cell with its heading, since no one sees columns.
-fn row_line(pane: &dyn Pane, row: usize, look: &RenderContext) -> String {
-    let columns = pane.columns(look);
-    let cells = columns.iter().zip(pane.cells(row, look));
-    let said = cells
+fn row_line(
+    pane: &dyn Pane,
+    row: usize,
+    (columns, cells): (&[Column], &[Cell]),
+    look: &RenderContext,
+) -> String {
+    let said = columns
+        .iter()
+        .zip(cells)
         .filter(|(column, cell)| column.from_width <= look.width && !cell.text.trim().is_empty());
     let said: Vec<String> = said
         .map(|(column, cell)| {
@@ -152,18 +158,9 @@ fn row_line(pane: &dyn Pane, row: usize, look: &RenderContext) -> String {
 }
 
 fn offered(pane: &dyn Pane, look: &RenderContext) -> Vec<String> {
-    let own = look.keys.bindings().iter();
-    let own = own.filter(|b| {
-        !b.footer.is_empty()
-            && match b.scope {
-                Scope::Replay => look.replays,
-                scope => scope == pane.scope() && !(look.replays && b.action.changes_a_cloud()),
-            }
-    });
-    let own = own.filter_map(|b| {
-        let key = keys::key_name(*b.keys.first()?);
-        Some(format!("{key} {}", b.footer))
-    });
+    let own = look.keys.offered(pane.scope(), look.replays);
+    let own = own.filter(|b| b.scope != Scope::Everywhere);
+    let own = own.map(|b| format!("{} {}", keys::key_name(b.keys[0]), b.footer));
     let everywhere = [
         "a number goes to its row",
         "esc back",

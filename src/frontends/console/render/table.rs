@@ -3,9 +3,8 @@
 use ratatui::layout::Rect;
 
 use super::super::look::{Cell, Tone};
-use super::super::panes::{Column, Pane, Width};
+use super::super::panes::kit::{Column, Pane, Shown, Width, emptiness};
 use super::Canvas;
-use crate::frontends::console::panes::emptiness;
 
 /// Columns for the sign of the cursor and that of a mark.
 const GUTTER: u16 = 3;
@@ -19,22 +18,21 @@ pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
         draw_empty(pane, canvas, area);
         return;
     }
-    let columns = pane.columns(&look);
+    let list = pane.list();
+    let last = pane
+        .len()
+        .min(list.top + usize::from(area.height.saturating_sub(1)));
+    let Shown { columns, rows } = pane.shown(list.top..last, &look);
     let widths = widths(
         &columns,
         area.width.saturating_sub(GUTTER + 1),
         gap(area.width),
     );
-    let headings: Vec<_> = columns
-        .iter()
-        .map(|c| (c.heading.as_ref(), Tone::Dim))
-        .collect();
+    let headings = columns.iter();
+    let headings: Vec<_> = headings.map(|c| (c.heading.as_ref(), Tone::Dim)).collect();
     draw_row(canvas, area.y, &columns, &widths, &headings);
-    let list = pane.list();
-    let rows = (list.top..pane.len()).zip(area.y + 1..area.bottom());
-    for (row, y) in rows {
+    for ((row, cells), y) in (list.top..).zip(rows).zip(area.y + 1..) {
         let is_cursor = row == list.cursor;
-        let cells = pane.cells(row, &look);
         // The whole row under the cursor has one tone: tones would be hard to read reversed.
         let reversed = is_cursor && !look.sparing;
         let tone = |cell: &Cell| if reversed { Tone::Plain } else { cell.tone };
@@ -73,19 +71,15 @@ fn draw_row(
         if column.tail || column.right {
             let text = look.fit_end(text, usize::from(*width), column.tail);
             let wide = unicode_width::UnicodeWidthStr::width(text.as_str());
-            let blank = if column.right {
-                width.saturating_sub(u16::try_from(wide).unwrap_or(*width))
-            } else {
-                0
-            };
+            let spare = width.saturating_sub(u16::try_from(wide).unwrap_or(*width));
+            let blank = if column.right { spare } else { 0 };
             canvas.set(x + blank, y, *width - blank, &text, style);
         } else {
             // A cell with only empty cells to its right may run on over them.
             let is_last = cells.iter().skip(at + 1).all(|(text, _)| text.is_empty());
-            let room = if is_last {
-                right.saturating_sub(x + 1)
-            } else {
-                *width
+            let room = match is_last {
+                true => right.saturating_sub(x + 1),
+                false => *width,
             };
             canvas.put(x, y, room, text, style);
         }
@@ -119,54 +113,51 @@ fn widths(columns: &[Column], room: u16, gap: u16) -> Vec<u16> {
             },
         }
     }
-    let mut spare = room.saturating_sub(needed(&widths));
-    let flexes = || columns.iter().enumerate();
-    let total: u16 = flexes()
-        .filter(|(i, _)| widths[*i] > 0)
-        .map(|(_, c)| if let Width::Flex(w) = c.width { w } else { 0 })
-        .sum();
-    let share = spare;
-    for (i, column) in columns.iter().enumerate() {
-        if let Width::Flex(weight) = column.width
-            && widths[i] > 0
-            && total > 0
-        {
-            let more = u32::from(share) * u32::from(weight) / u32::from(total);
-            let more = u16::try_from(more).unwrap_or(0).min(spare);
-            widths[i] += more;
-            spare -= more;
-        }
+    let weight = |(column, width): (&Column, &u16)| match column.width {
+        Width::Flex(weight) if *width > 0 => weight,
+        Width::Flex(_) | Width::Fixed(_) => 0,
+    };
+    let weights: Vec<u16> = columns.iter().zip(&widths).map(weight).collect();
+    let total: u16 = weights.iter().sum();
+    let spare = room.saturating_sub(needed(&widths));
+    for (width, weight) in widths.iter_mut().zip(weights) {
+        let share = u32::from(spare) * u32::from(weight) / u32::from(total).max(1);
+        *width += u16::try_from(share).unwrap_or(0);
     }
     widths
 }
 
 /// Draws a pane without rows: what would be here, and how it gets here.
 fn draw_empty(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
-    let look = canvas.look;
-    let mut y = area.y + u16::from(area.height > 4);
-    for cell in emptiness::lines(pane, &look) {
-        for line in look.wrap(&cell.text, usize::from(area.width.saturating_sub(4)), 3) {
-            if y >= area.bottom() {
-                return;
-            }
-            canvas.put(3, y, area.width - 3, &line, look.style(cell.tone));
-            y += 1;
-        }
-    }
+    let lines = emptiness::lines(pane, &canvas.look);
+    let lines = canvas
+        .look
+        .wrap_all(&lines, area.width.saturating_sub(4), 3);
+    let above = u16::from(area.height > 4);
+    canvas.lines(
+        Rect {
+            x: area.x + 2,
+            y: area.y + above,
+            width: area.width - 2,
+            height: area.height.saturating_sub(above),
+        },
+        &lines,
+    );
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frontends::console::panes::kit::{fixed, flex};
 
     #[test]
     fn columns_fill_the_room_and_never_exceed_it() {
         let columns = [
-            Column::fixed("A", 9),
-            Column::flex("B", 3),
-            Column::flex("C", 1),
-            Column::fixed("D", 36),
-            Column::fixed("E", 11).from(90),
+            fixed("A", 9),
+            flex("B", 3),
+            flex("C", 1),
+            fixed("D", 36),
+            fixed("E", 11).from(90),
         ];
         for screen in 40..300 {
             let room = screen - GUTTER - 1;

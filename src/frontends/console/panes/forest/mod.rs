@@ -16,7 +16,7 @@ use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{Blocker, Counts, Plan, PlanStep, StepState};
 use crate::domain::outline::{self, Branch, FOLD_FROM, Outline};
 
-pub(crate) use node::{Node, Part};
+pub(crate) use node::{Live, Node, Part};
 use spans::Span;
 
 /// Identifies a row while rows come and go.

@@ -7,7 +7,7 @@ use crate::domain::model::{
     Action, Blocker, KindName, PlanStep, ResourceKey, Site, Step, StepState,
 };
 
-use crate::present::{blocker_words, kind_words, name_or_id};
+use crate::present::{blocker_words, resource_words};
 
 /// The part that a resource has in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,6 +114,10 @@ impl Node {
         }
     }
 
+    pub(crate) fn state(&self) -> Option<StepState> {
+        self.live.as_ref().map(|live| live.state)
+    }
+
     pub(crate) fn key(&self) -> ResourceKey {
         ResourceKey {
             site: self.site.clone(),
@@ -123,7 +127,6 @@ impl Node {
     }
 
     pub(crate) fn words(&self) -> String {
-        let name = name_or_id(&self.name, &self.resource_id);
-        format!("{} {name}", kind_words(&self.kind))
+        resource_words(&self.kind, &self.name, &self.resource_id)
     }
 }

@@ -4,9 +4,9 @@ use crate::domain::awaiting::silent_deployment;
 use crate::domain::model::{Counts, Site, StepState};
 use crate::domain::outline::BY_URGENCY;
 
-use super::super::super::look::{Cell, RenderContext, Tone};
+use super::super::kit::{Cell, RenderContext, Tone};
 use super::{Forest, Node, Part, Span, What};
-use crate::present::{kind_words, name_or_id, thousands};
+use crate::present::{kind_words, resource_words, thousands};
 
 /// Deeper rows are not indented further.
 const INDENT_MAX: u8 = 12;
@@ -47,8 +47,7 @@ impl Forest {
                 Cell::new(text, Tone::Strong)
             }
             What::Elsewhere(..) => self.elsewhere(row).map_or_else(Cell::default, |by| {
-                let name = name_or_id(&by.name, &by.id);
-                text.push_str(&format!("{} {name}", kind_words(&by.kind)));
+                text.push_str(&resource_words(&by.kind, &by.name, &by.id));
                 if silent_deployment(by).is_none() {
                     text.push_str(&format!(" @{}", by.site));
                 }

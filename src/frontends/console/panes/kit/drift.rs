@@ -4,9 +4,7 @@ use crate::control::{Command, Snapshot};
 use crate::domain::drift::{called, newcomers, waits_for_an_answer};
 use crate::domain::model::{Step, short_id};
 
-use super::super::look::Tone;
-use super::super::prompt::Confirm;
-use super::{Context, PaneRequest};
+use super::{Confirm, Context, Tone};
 use crate::present::count;
 
 /// Maximum number of newcomers that the confirmation names; the others are counted.
@@ -15,11 +13,10 @@ const NAMED_MAX: usize = 8;
 /// Asks whether to delete the newcomers that a step is stuck with, or says why there is no question.
 pub(crate) fn ask(step: &Step, context: &mut Context<'_>) {
     match confirmation(step, context.snapshot) {
-        Some(confirm) => context.requests.push(PaneRequest::Ask(Box::new(confirm))),
+        Some(confirm) => context.confirm(confirm),
         None => context.say(
             Tone::Warn,
-            "only what is stuck with drift can be accepted: resources that appeared after the plan"
-                .to_owned(),
+            "only what is stuck with drift can be accepted: resources that appeared after the plan",
         ),
     }
 }

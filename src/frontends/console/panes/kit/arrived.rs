@@ -20,13 +20,17 @@ impl Arrived {
         asked == Some(self.ticket)
     }
 
-    /// Takes the answer to a request of type `R` if its ticket is the one in `asked`, and clears `asked`.
+    /// Takes the answer if its ticket is the one in `asked`, and clears `asked`.
+    pub(crate) fn page(&mut self, asked: &mut Option<u64>) -> Option<Result<Page, ControlError>> {
+        asked.take_if(|asked| *asked == self.ticket)?;
+        self.answer.take()
+    }
+
+    /// As [`Self::page`], for a request of type `R`.
     pub(crate) fn take<R: Request>(
         &mut self,
         asked: &mut Option<u64>,
     ) -> Option<Result<R::Answer, ControlError>> {
-        asked.take_if(|asked| *asked == self.ticket)?;
-        let answer = self.answer.take()?;
-        Some(answer.and_then(R::answer))
+        Some(self.page(asked)?.and_then(R::answer))
     }
 }

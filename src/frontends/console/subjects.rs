@@ -1,50 +1,11 @@
-//! Routes: a pane names the next one by its route, so that no pane imports another.
+//! The subjects that one pane hands to the next: resources to delete, and blockers.
 
 use chrono::{DateTime, Utc};
 
 use crate::control::{SiteSpec, TargetSpec};
-use crate::domain::attention::Cause;
 use crate::domain::awaiting;
-use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Blocker, Deletion, Refusal, Resource, ResourceKey, Step};
-use crate::present::{blocker_words, kind_words, name_or_id, rule_words};
-
-/// A pane, and the subject that it shows.
-pub(crate) enum Route {
-    /// The blockers of one resource.
-    Blockers {
-        /// The resource, in words.
-        subject: String,
-        /// The blockers that are known already.
-        rows: Vec<BlockerRow>,
-        /// The step or deletion whose blockers are queried again; `None` for those of a plan.
-        source: Option<Source>,
-    },
-    Causes,
-    /// The steps that need a person for one cause.
-    Cause(Cause),
-    Chart(Box<Deletion>),
-    Details(Box<Resource>),
-    Explain {
-        key: ResourceKey,
-        words: String,
-    },
-    InspectDeletion(Box<Deletion>),
-    InspectStep {
-        id: i64,
-        deletion_id: String,
-    },
-    Ladder {
-        what: PurgeScope,
-        words: String,
-    },
-    Plan {
-        subjects: Vec<Subject>,
-        cascade: bool,
-    },
-    /// The deletion's steps as a tree.
-    Tree(String),
-}
+use crate::domain::model::{Blocker, Refusal, Resource, ResourceKey, Step};
+use crate::present::{blocker_words, resource_words, rule_words};
 
 /// One resource whose deletion is planned.
 #[derive(Clone, Debug)]
@@ -68,8 +29,8 @@ impl Subject {
         }
     }
     pub(crate) fn words(&self) -> String {
-        let name = name_or_id(&self.name, &self.key.id);
-        format!("{} {name} at {}", kind_words(&self.key.kind), self.key.site)
+        let words = resource_words(&self.key.kind, &self.name, &self.key.id);
+        format!("{words} at {}", self.key.site)
     }
 }
 
@@ -93,13 +54,12 @@ impl BlockerRow {
             .iter()
             .map(|refusal| {
                 let resource = &refusal.resource;
-                let name = name_or_id(&resource.name, &resource.key.id);
-                let resource_words = format!("{} {name}", kind_words(&resource.key.kind));
+                let words = resource_words(&resource.key.kind, &resource.name, &resource.key.id);
                 match &refusal.blocker {
-                    Some(blocker) => Self::new(blocker, resource_words, refusal.reason.clone()),
+                    Some(blocker) => Self::new(blocker, words, refusal.reason.clone()),
                     None => Self {
-                        text: format!("{resource_words} is {}", rule_words(refusal.rule)),
-                        resource: resource_words,
+                        text: format!("{words} is {}", rule_words(refusal.rule)),
+                        resource: words,
                         id: resource.key.id.clone(),
                         site: resource.key.site.to_string(),
                         since: None,
@@ -112,8 +72,7 @@ impl BlockerRow {
 
     pub(crate) fn of_step(step: &Step) -> Vec<Self> {
         let resource = &step.resource;
-        let name = name_or_id(&resource.name, &resource.key.id);
-        let words = format!("{} {name}", kind_words(&resource.key.kind));
+        let words = resource_words(&resource.key.kind, &resource.name, &resource.key.id);
         let blockers = step.blockers.iter();
         let elsewhere = awaiting::next_action(step);
         blockers
@@ -140,11 +99,4 @@ impl BlockerRow {
             advice,
         }
     }
-}
-
-/// The step or deletion that has the blockers.
-#[derive(Clone, Debug)]
-pub(crate) enum Source {
-    Step(i64),
-    Deletion(String),
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::domain::filter::SearchQuery;
 
-use super::keys::Action;
+use super::Action;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct List {
@@ -47,15 +47,6 @@ impl List {
             self.top = self.cursor + 1 - height;
         }
         self.top = self.top.min(len.saturating_sub(height));
-    }
-
-    /// Moves the cursor to the row with the key `held`; if there is none, the cursor stays in place.
-    pub(crate) fn hold<K: PartialEq>(
-        &mut self,
-        held: Option<K>,
-        mut keys: impl Iterator<Item = K>,
-    ) {
-        self.follow(held.and_then(|held| keys.position(|key| key == held)));
     }
 
     /// Moves the cursor to the new position of its row; `None` if that is unknown.

@@ -1,0 +1,370 @@
+//! Everything that panes with one list of rows have in common. Such a pane defines its columns, its texts,
+//! and what its keys do; the query of its rows is in their feed.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::arrived::Arrived;
+use super::emptiness::Load;
+use super::feed::Refreshed;
+use super::list::List;
+use super::rows::{Row, Rows};
+use super::{Action, Cell, Context, FAILED, Pane, RenderContext, Scope, Shown, Table};
+use crate::control::{ControlError, Receipt, Snapshot};
+use crate::domain::model::Event as LedgerEvent;
+
+/// The occasions at which a pane queries its rows again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refresh {
+    /// The engine has made progress.
+    EachMove,
+    /// The pane is opened for the first time, or a person asks: each answer costs calls to the clouds.
+    Demand,
+    /// A second has passed: the rows change while the engine rests.
+    Clock,
+    /// Never: the rows need no query, or [`ListPane::update`] takes them from each snapshot.
+    Never,
+}
+
+pub(crate) trait ListPane: Send + Sized + 'static {
+    type Row: Row;
+    const SCOPE: Scope;
+    /// The word after `:` that opens the pane.
+    const WORD: Option<&'static str> = None;
+    /// The word for one of its rows.
+    const NOUN: &'static str;
+    const REFRESH: Refresh;
+    /// Number of lines that the details of a row usually take.
+    const DETAIL_ROWS: u16 = 3;
+    /// Shown until the first answer.
+    const LOADING: &'static str = "";
+    /// Lines for a list without rows, which say how rows get here; and for one in a replay. An action in
+    /// braces stands for its key, here and in the other texts.
+    const NOTHING: &'static [&'static str];
+    const NOTHING_THEN: &'static str = "";
+    /// Lines after the query failed.
+    const FAILED: &'static [&'static str] = FAILED;
+    /// Whether the rows only become more, so that a cursor on the last row moves along.
+    const FOLLOWS_END: bool = false;
+    /// Whether the rows are events, which are followed while the pane is on top.
+    const FOLLOWS: bool = false;
+
+    fn table(&self, rows: &Rows<Self::Row>, look: &RenderContext) -> Table<'_, Self::Row>;
+    fn details(&self, row: &Self::Row, look: &RenderContext) -> Vec<Cell>;
+    /// The text that [`Action::Copy`] copies; an empty one is not copied.
+    fn copied(&self, row: &Self::Row) -> String;
+    /// Performs an action on the row under the cursor.
+    fn act(&mut self, _row: &Self::Row, _action: Action, _context: &mut Context<'_>) {}
+    /// Performs an action that needs no row, or many; returns false for any other action.
+    fn act_anywhere(
+        &mut self,
+        _rows: &mut Rows<Self::Row>,
+        _action: Action,
+        _context: &mut Context<'_>,
+    ) -> bool {
+        false
+    }
+
+    fn word(&self) -> Option<&str> {
+        Self::WORD
+    }
+    fn heading(&self, rows: &Rows<Self::Row>, _look: &RenderContext) -> String {
+        let more = if rows.feed.has_more() { "+" } else { "" };
+        let word = self.word().unwrap_or(Self::NOUN);
+        format!("{word} {}{more}", rows.all().count())
+    }
+    /// Lines above the rows.
+    fn lead(&self, _rows: &Rows<Self::Row>, _look: &RenderContext) -> Vec<Cell> {
+        Vec::new()
+    }
+    fn noun(&self) -> Cow<'static, str> {
+        Self::NOUN.into()
+    }
+    fn loading(&self) -> String {
+        Self::LOADING.to_owned()
+    }
+    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
+        match look.replays && !Self::NOTHING_THEN.is_empty() {
+            true => look.texts(&[Self::NOTHING_THEN]),
+            false => look.texts(Self::NOTHING),
+        }
+    }
+    fn failed(&self, look: &RenderContext) -> Vec<Cell> {
+        look.texts(Self::FAILED)
+    }
+    fn load(&self, rows: &Rows<Self::Row>) -> Load {
+        rows.feed.load()
+    }
+    /// Whether a command of this pane is under way.
+    fn is_working(&self) -> bool {
+        false
+    }
+    fn is_modal(&self) -> bool {
+        false
+    }
+    /// Key by which a row is marked; `None` if rows cannot be marked.
+    fn mark(_row: &Self::Row) -> Option<String> {
+        None
+    }
+    /// Puts the visible rows, given by their indices in [`Rows::all`], into the order of the pane.
+    fn arrange(&self, _rows: &Rows<Self::Row>, _visible: &mut Vec<usize>) {}
+    /// Queries of the pane besides that of its rows.
+    fn others(&self) -> Vec<&dyn Refreshed> {
+        Vec::new()
+    }
+    fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
+        Vec::new()
+    }
+    /// Called after an answer, and after the filter has changed, before the rows are filtered.
+    fn answered(&mut self, _rows: &mut Rows<Self::Row>) {}
+    /// Called when the pane is opened or on top again, before it queries its rows.
+    fn opened(&mut self, _rows: &mut Rows<Self::Row>, _context: &Context<'_>) {}
+    /// Updates the rows from the snapshot, which is newer; returns true if rows have come or gone. `moved`
+    /// tells whether the engine has made progress.
+    fn update(&mut self, _rows: &mut Rows<Self::Row>, _snapshot: &Snapshot, _moved: bool) -> bool {
+        false
+    }
+    fn followed(&mut self, _rows: &mut Rows<Self::Row>, _events: &[LedgerEvent]) {}
+    fn filter_changed(&mut self, _rows: &mut Rows<Self::Row>) {}
+    /// Takes the receipt of a command; returns false if it belongs to another command.
+    fn receipt(
+        &mut self,
+        _rows: &mut Rows<Self::Row>,
+        _ticket: u64,
+        _receipt: &Result<Receipt, ControlError>,
+        _context: &mut Context<'_>,
+    ) -> bool {
+        false
+    }
+    /// Called when this pane's question was confirmed and its command sent with this ticket; returns true
+    /// if the pane takes the receipt itself.
+    fn confirmed(&mut self, _ticket: u64) -> bool {
+        false
+    }
+}
+
+/// A pane with its rows.
+struct Listed<P: ListPane> {
+    pane: P,
+    rows: Rows<P::Row>,
+}
+
+pub(crate) fn listed<P: ListPane>(pane: P, rows: Rows<P::Row>) -> Box<dyn Pane> {
+    let mut listed = Listed { pane, rows };
+    listed.refilter(None);
+    Box::new(listed)
+}
+
+impl<P: ListPane> Listed<P> {
+    /// The key of the row under the cursor, which stays there while rows come and go. Until the first answers
+    /// are complete, a cursor that nobody has moved stays on the first row.
+    fn held(&self) -> Option<<P::Row as Row>::Key> {
+        let is_moved = self.rows.list.cursor > 0 || self.rows.feed.pace.loaded;
+        self.rows.current().filter(|_| is_moved).map(Row::key)
+    }
+
+    fn refilter(&mut self, held: Option<<P::Row as Row>::Key>) {
+        let mut visible = self.rows.fitting();
+        self.pane.arrange(&self.rows, &mut visible);
+        self.rows.show(visible, held, P::FOLLOWS_END);
+    }
+
+    fn invalidate(&mut self) {
+        self.rows.feed.invalidate();
+        let others = self.pane.others_mut().into_iter();
+        others.for_each(|other| other.invalidate());
+    }
+
+    fn ask(&mut self, context: &mut Context<'_>) {
+        if self.rows.list.cursor + 1 >= self.rows.len() {
+            self.rows.feed.more();
+        }
+        self.rows.feed.ask(context);
+        let others = self.pane.others_mut().into_iter();
+        others.for_each(|other| other.ask(context));
+    }
+
+    fn update(&mut self, moved: bool, context: &Context<'_>) {
+        let held = self.held();
+        if self.pane.update(&mut self.rows, context.snapshot, moved) {
+            self.refilter(held);
+        }
+    }
+
+    fn toggle_mark(&mut self) {
+        let Some(mark) = self.rows.current().and_then(P::mark) else {
+            return;
+        };
+        let list = &mut self.rows.list;
+        if !list.marks.remove(&mark) {
+            list.marks.insert(mark);
+        }
+        let len = self.rows.len();
+        self.rows.list.go(Action::Down, len, 1);
+    }
+
+    /// Removes the marks of rows that are gone. If some rows could not be read, all marks stay.
+    fn forget_gone_marks(&mut self) {
+        if self.rows.list.marks.is_empty() || !self.rows.feed.pace.errors.is_empty() {
+            return;
+        }
+        let marks: std::collections::HashSet<String> =
+            self.rows.all().filter_map(P::mark).collect();
+        self.rows.list.marks.retain(|mark| marks.contains(mark));
+    }
+}
+
+impl<P: ListPane> Pane for Listed<P> {
+    fn scope(&self) -> Scope {
+        P::SCOPE
+    }
+    fn word(&self) -> Option<&str> {
+        self.pane.word()
+    }
+    fn title(&self, look: &RenderContext) -> String {
+        self.pane.heading(&self.rows, look)
+    }
+    fn list(&self) -> &List {
+        &self.rows.list
+    }
+    fn list_mut(&mut self) -> &mut List {
+        &mut self.rows.list
+    }
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+    fn shown(&self, rows: Range<usize>, look: &RenderContext) -> Shown {
+        let rows = rows.filter_map(|row| self.rows.get(row));
+        self.pane.table(&self.rows, look).shown(rows, look)
+    }
+    fn is_marked(&self, row: usize) -> bool {
+        let marks = &self.rows.list.marks;
+        let mark = || P::mark(self.rows.get(row)?);
+        !marks.is_empty() && mark().is_some_and(|mark| marks.contains(&mark))
+    }
+    fn head(&self, look: &RenderContext) -> Vec<Cell> {
+        let others = self.pane.others();
+        let others = others.iter().flat_map(|other| other.errors());
+        let mut head = look.errors(self.rows.feed.pace.errors.iter().chain(others));
+        head.extend(self.pane.lead(&self.rows, look));
+        head
+    }
+    fn detail(&self, look: &RenderContext) -> Vec<Cell> {
+        let row = self.rows.current();
+        row.map_or_else(Vec::new, |row| self.pane.details(row, look))
+    }
+    fn detail_rows(&self) -> u16 {
+        P::DETAIL_ROWS
+    }
+    fn load(&self) -> Load {
+        self.pane.load(&self.rows)
+    }
+    fn noun(&self) -> Cow<'static, str> {
+        self.pane.noun()
+    }
+    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
+        vec![Cell::dim(self.pane.loading())]
+    }
+    fn failed(&self, look: &RenderContext) -> Vec<Cell> {
+        self.pane.failed(look)
+    }
+    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
+        self.pane.nothing(look)
+    }
+    fn is_busy(&self) -> bool {
+        let others = || self.pane.others().iter().any(|other| other.is_waiting());
+        match P::REFRESH {
+            Refresh::Clock => !self.rows.feed.pace.loaded,
+            _ => self.rows.feed.is_waiting() || self.pane.is_working() || others(),
+        }
+    }
+    fn is_live(&self) -> bool {
+        P::REFRESH == Refresh::Clock
+    }
+    fn is_modal(&self) -> bool {
+        self.pane.is_modal()
+    }
+    fn filter_changed(&mut self) {
+        let held = self.held();
+        self.pane.filter_changed(&mut self.rows);
+        self.refilter(held);
+    }
+    fn open(&mut self, context: &mut Context<'_>) {
+        let has_answer = self.rows.feed.pace.loaded && !context.replays;
+        if P::REFRESH != Refresh::Demand || !has_answer {
+            self.invalidate();
+        }
+        self.pane.opened(&mut self.rows, context);
+        self.update(true, context);
+        self.ask(context);
+    }
+    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
+        if P::REFRESH == Refresh::Clock || (moved && P::REFRESH == Refresh::EachMove) {
+            self.invalidate();
+        }
+        self.update(moved, context);
+        self.ask(context);
+    }
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+        let held = self.held();
+        let mut others = self.pane.others_mut().into_iter();
+        let is_ours = self.rows.feed.answer(arrived, context)
+            || others.any(|other| other.answer(arrived, context));
+        if !is_ours {
+            return false;
+        }
+        let cursor = self.rows.list.cursor;
+        self.pane.answered(&mut self.rows);
+        self.forget_gone_marks();
+        self.refilter(held.filter(|_| self.rows.list.cursor == cursor));
+        true
+    }
+    fn receipt(
+        &mut self,
+        ticket: u64,
+        receipt: &Result<Receipt, ControlError>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let rows = &mut self.rows;
+        let taken = self.pane.receipt(rows, ticket, receipt, context);
+        if taken {
+            self.refilter(None);
+            self.ask(context);
+        }
+        taken
+    }
+    fn confirmed(&mut self, ticket: u64) -> bool {
+        self.pane.confirmed(ticket)
+    }
+    fn follows(&self) -> bool {
+        P::FOLLOWS
+    }
+    fn followed(&mut self, events: &[LedgerEvent]) {
+        self.pane.followed(&mut self.rows, events);
+        self.refilter(None);
+    }
+    fn lost(&mut self, error: &str) {
+        if P::FOLLOWS {
+            self.rows.feed.fail(error.to_owned());
+        }
+    }
+    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+        if self.pane.act_anywhere(&mut self.rows, action, context) {
+            let held = self.held();
+            return self.refilter(held);
+        }
+        match (action, self.rows.current()) {
+            (Action::Refresh, _) => {
+                self.invalidate();
+                self.ask(context);
+            }
+            (Action::Mark, _) => self.toggle_mark(),
+            (Action::Copy, Some(row)) => match self.pane.copied(row) {
+                text if text.is_empty() => {}
+                text => context.copy(text),
+            },
+            (action, Some(row)) => self.pane.act(row, action, context),
+            (_, None) => {}
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What panes are made of. Each pane owns its rows and its cursor, asks for data, and describes itself as a
+//! head of pinned lines, a table, and a detail that says more about the row under the cursor; the renderer
+//! draws them all alike. Most panes are a [`ListPane`]; plans and trees, whose rows fold, are a [`Pane`].
+
+pub(crate) mod acts;
+pub(crate) mod arrived;
+mod columns;
+mod drift;
+pub(crate) mod emptiness;
+mod feed;
+pub(crate) mod list;
+mod list_pane;
+mod rows;
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::super::event::Effect;
+pub(crate) use super::super::keys::{Action, Keymap, Scope};
+pub(crate) use super::super::look::{Cell, RenderContext, Tone};
+pub(crate) use super::super::prompt::Confirm;
+use super::Route;
+pub(crate) use arrived::Arrived;
+pub(crate) use columns::{Column, Shown, Table, Width, attempts, columns, fixed, flex, paired};
+pub(crate) use emptiness::Load;
+pub(crate) use feed::{Batch, Feed, PAGE_ROWS, Pace, Refreshed};
+pub(crate) use list::List;
+pub(crate) use list_pane::{ListPane, Refresh, listed};
+pub(crate) use rows::{Row, Rows};
+
+use crate::control::{Command, ControlError, Query, Receipt, Snapshot};
+use crate::domain::model::Event as LedgerEvent;
+
+/// Everything that a pane may read and request while it handles an event.
+pub(crate) struct Context<'a> {
+    pub(crate) keys: &'a Keymap,
+    pub(crate) snapshot: &'a Arc<Snapshot>,
+    pub(crate) now: DateTime<Utc>,
+    /// Whether a replay is shown, whose time goes back and forth.
+    pub(crate) replays: bool,
+    pub(crate) tickets: &'a mut u64,
+    pub(crate) effects: &'a mut Vec<Effect>,
+    pub(crate) requests: &'a mut Vec<PaneRequest>,
+}
+
+/// A request of a pane to the console around it.
+pub(crate) enum PaneRequest {
+    Push(Route),
+    /// Open a pane in place of the one that asks.
+    Replace(Route),
+    Say(Tone, String),
+    Ask(Box<Confirm>),
+    /// Send a command; its answer is reported with the words of `what`.
+    Submit {
+        what: String,
+        command: Command,
+    },
+    /// Ignore the keyboard until the next frame is on the screen.
+    Guard,
+}
+
+impl Context<'_> {
+    fn ticket(&mut self) -> u64 {
+        *self.tickets += 1;
+        *self.tickets
+    }
+    /// Sends a query; its answer has the ticket that this returns.
+    pub(crate) fn ask(&mut self, query: impl Into<Query>) -> u64 {
+        let (ticket, query) = (self.ticket(), query.into());
+        self.effects.push(Effect::Query { ticket, query });
+        ticket
+    }
+    /// Sends a command, whose receipt the pane takes itself.
+    pub(crate) fn submit(&mut self, command: Command) -> u64 {
+        let (ticket, reason) = (self.ticket(), String::new());
+        self.effects.push(Effect::Submit {
+            ticket,
+            command,
+            reason,
+        });
+        ticket
+    }
+    pub(crate) fn say(&mut self, tone: Tone, text: impl Into<String>) {
+        self.requests.push(PaneRequest::Say(tone, text.into()));
+    }
+    pub(crate) fn push(&mut self, route: Route) {
+        self.requests.push(PaneRequest::Push(route));
+    }
+    pub(crate) fn confirm(&mut self, confirm: Confirm) {
+        self.requests.push(PaneRequest::Ask(Box::new(confirm)));
+    }
+    pub(crate) fn copy(&mut self, text: String) {
+        self.say(Tone::Good, format!("copied {text}"));
+        self.effects.push(Effect::Copy(text));
+    }
+}
+
+/// Lines in place of rows after the query failed.
+const FAILED: &[&str] = &[
+    "It could not be read; the reason is above.",
+    "{refresh} asks again.",
+];
+
+pub(crate) trait Pane: Send {
+    fn scope(&self) -> Scope;
+    /// The word after `:` that opens this pane, if one does.
+    fn word(&self) -> Option<&str> {
+        None
+    }
+    fn title(&self, look: &RenderContext) -> String;
+    fn list(&self) -> &List;
+    fn list_mut(&mut self) -> &mut List;
+    /// Number of visible rows.
+    fn len(&self) -> usize;
+    /// The columns, and the cells of these rows.
+    fn shown(&self, rows: Range<usize>, look: &RenderContext) -> Shown;
+    fn is_marked(&self, _row: usize) -> bool {
+        false
+    }
+    /// Lines pinned above the rows; they are wrapped.
+    fn head(&self, look: &RenderContext) -> Vec<Cell>;
+    /// Lines with more about the row under the cursor; they are wrapped.
+    fn detail(&self, look: &RenderContext) -> Vec<Cell>;
+    /// Number of rows that the detail usually takes.
+    fn detail_rows(&self) -> u16;
+    /// The state of the query that fills the rows.
+    fn load(&self) -> Load;
+    /// The word for one of its rows.
+    fn noun(&self) -> Cow<'static, str>;
+    /// Lines in place of rows until the first answer.
+    fn loading(&self, look: &RenderContext) -> Vec<Cell>;
+    fn failed(&self, look: &RenderContext) -> Vec<Cell> {
+        look.texts(FAILED)
+    }
+    /// Lines in place of rows if there are none: what would be here, and how it gets here.
+    fn nothing(&self, look: &RenderContext) -> Vec<Cell>;
+    /// Whether something is under way that will be shown, so that the loop ticks.
+    fn is_busy(&self) -> bool;
+    /// Whether its content changes without the engine, so that it is woken as time passes.
+    fn is_live(&self) -> bool {
+        false
+    }
+    /// Whether only keys that leave the pane have an effect now.
+    fn is_modal(&self) -> bool {
+        false
+    }
+    /// Applies a new filter; [`Self::wake`] is called next.
+    fn filter_changed(&mut self);
+    /// Called when the pane is opened, or is on top again.
+    fn open(&mut self, context: &mut Context<'_>);
+    /// Called when the engine has made progress (`moved`), or time has passed.
+    fn wake(&mut self, moved: bool, context: &mut Context<'_>);
+    /// Takes an answer; returns false if it belongs to another query.
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool;
+    /// Takes the receipt of a command; returns false if it belongs to another command.
+    fn receipt(
+        &mut self,
+        _ticket: u64,
+        _receipt: &Result<Receipt, ControlError>,
+        _context: &mut Context<'_>,
+    ) -> bool {
+        false
+    }
+    /// Whether the pane shows events, which are followed while it is on top.
+    fn follows(&self) -> bool {
+        false
+    }
+    fn followed(&mut self, _events: &[LedgerEvent]) {}
+    /// Called when the events could not be read.
+    fn lost(&mut self, _error: &str) {}
+    fn act(&mut self, action: Action, context: &mut Context<'_>);
+    /// Called when this pane's question was confirmed and its command sent with this ticket; returns true
+    /// if the pane takes the receipt itself.
+    fn confirmed(&mut self, _ticket: u64) -> bool {
+        false
+    }
+}

@@ -1,0 +1,84 @@
+//! The rows of one list: filtered, and kept in place under the cursor while rows come and go.
+
+use super::feed::Feed;
+use super::list::List;
+use crate::domain::filter::SearchQuery;
+
+pub(crate) trait Row: Send + 'static {
+    /// Identifies the row after a refresh.
+    type Key: PartialEq;
+
+    fn key(&self) -> Self::Key;
+    fn fits(&self, filter: &SearchQuery) -> bool;
+}
+
+pub(crate) struct Rows<T> {
+    pub(crate) list: List,
+    pub(crate) feed: Feed<T>,
+    /// Rows that come from elsewhere, behind those of the feed.
+    pub(crate) others: Vec<T>,
+    visible: Vec<usize>,
+}
+
+impl<T: Row> Rows<T> {
+    pub(crate) fn new(feed: Feed<T>) -> Self {
+        Self {
+            list: List::default(),
+            feed,
+            others: Vec::new(),
+            visible: Vec::new(),
+        }
+    }
+
+    /// Returns a list of rows that need no query.
+    pub(crate) fn of(rows: Vec<T>) -> Self {
+        let mut all = Self::new(Feed::silent());
+        all.feed.stand(rows);
+        all
+    }
+
+    /// Number of rows that fit the filter.
+    pub(crate) fn len(&self) -> usize {
+        self.visible.len()
+    }
+
+    /// All rows, whether they fit the filter or not.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
+        self.feed.rows.iter().chain(&self.others)
+    }
+
+    /// Returns a row by its index in [`Self::all`].
+    pub(crate) fn at(&self, at: usize) -> Option<&T> {
+        let other = || self.others.get(at.checked_sub(self.feed.rows.len())?);
+        self.feed.rows.get(at).or_else(other)
+    }
+
+    pub(crate) fn get(&self, row: usize) -> Option<&T> {
+        self.at(*self.visible.get(row)?)
+    }
+
+    pub(crate) fn current(&self) -> Option<&T> {
+        self.get(self.list.cursor)
+    }
+
+    /// Returns the indices in [`Self::all`] of the rows that fit the filter.
+    pub(crate) fn fitting(&self) -> Vec<usize> {
+        let filter = &self.list.filter;
+        let fits = |(_, row): &(usize, &T)| filter.is_empty() || row.fits(filter);
+        let fitting = self.all().enumerate().filter(fits);
+        fitting.map(|(at, _)| at).collect()
+    }
+
+    /// Shows these rows. The cursor stays on the row `held`, or at the end if it was there and `follows_end`.
+    pub(crate) fn show(&mut self, visible: Vec<usize>, held: Option<T::Key>, follows_end: bool) {
+        let was_at_end = self.list.cursor + 1 >= self.visible.len();
+        self.visible = visible;
+        if follows_end && was_at_end {
+            self.list.cursor = self.visible.len().saturating_sub(1);
+        } else if held.is_some() {
+            let mut keys = self.visible.iter().map(|at| self.at(*at).map(Row::key));
+            let row = keys.position(|key| key == held);
+            self.list.follow(row);
+        }
+    }
+}
