@@ -1,5 +1,6 @@
 //! Moves the console to another time of a replay.
 
+use super::panes::kit::Arrived;
 use crate::frontends::console::replay_cursor::UnderWay;
 
 use crate::control::{Command, ControlError, Moment, Receipt, query};
@@ -7,17 +8,15 @@ use crate::domain::model::Event as LedgerEvent;
 use crate::domain::moment;
 
 use super::Replayed;
-use super::event::Effect;
 use super::keys::Action;
 use super::look::Tone;
-use super::panes::kit::Arrived;
 use super::state::State;
 
 /// Number of jumps from the first time of a replay to the last.
 const JUMPS: i32 = 20;
 
 /// Performs an action that moves the replay; returns false for any other action.
-pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) -> bool {
+pub(super) fn act(state: &mut State, action: Action) -> bool {
     let (Some(replay), Some(at)) = (state.options.replay.clone(), state.shown_at()) else {
         return false;
     };
@@ -35,13 +34,13 @@ pub(super) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
     match (is_back, state.replay_cursor.under_way.is_some()) {
         (true, false) if at <= replay.first => state.say(Tone::Dim, "this is the first event"),
         (false, false) if at >= replay.last => state.say(Tone::Dim, "this is the end"),
-        _ => go(state, to, effects),
+        _ => go(state, to),
     }
     true
 }
 
 /// Moves the replay to the time that was typed after `:at`.
-pub(super) fn typed(state: &mut State, text: &str, effects: &mut Vec<Effect>) {
+pub(super) fn typed(state: &mut State, text: &str) {
     let (Some(replay), Some(at)) = (state.options.replay.clone(), state.shown_at()) else {
         return;
     };
@@ -58,10 +57,10 @@ pub(super) fn typed(state: &mut State, text: &str, effects: &mut Vec<Effect>) {
         let told = format!("that is {words}; this is {}", end.format("%F %T"));
         state.say(Tone::Warn, told);
     }
-    go(state, Moment::At(to.clamp(first, last)), effects);
+    go(state, Moment::At(to.clamp(first, last)));
 }
 
-fn go(state: &mut State, to: Moment, effects: &mut Vec<Effect>) {
+fn go(state: &mut State, to: Moment) {
     let replay_cursor = &mut state.replay_cursor;
     if replay_cursor.under_way.is_some() {
         replay_cursor.next = Some(match (replay_cursor.next, to) {
@@ -72,18 +71,12 @@ fn go(state: &mut State, to: Moment, effects: &mut Vec<Effect>) {
         });
         return;
     }
-    state.tickets += 1;
-    let ticket = state.tickets;
-    replay_cursor.under_way = Some(UnderWay {
+    let ticket = state.submit(Command::Seek { to }, "");
+    state.replay_cursor.under_way = Some(UnderWay {
         ticket,
         to,
         is_answered: false,
         is_shown: false,
-    });
-    effects.push(Effect::Submit {
-        ticket,
-        command: Command::Seek { to },
-        reason: String::new(),
     });
 }
 
@@ -92,7 +85,6 @@ pub(super) fn received(
     state: &mut State,
     ticket: u64,
     receipt: &Result<Receipt, ControlError>,
-    effects: &mut Vec<Effect>,
 ) -> bool {
     let under_way = state.replay_cursor.under_way.as_mut();
     let Some(under_way) = under_way.filter(|under_way| under_way.ticket == ticket) else {
@@ -104,27 +96,27 @@ pub(super) fn received(
         state.replay_cursor.next = None;
         state.say(Tone::Bad, format!("the time could not be shown: {error}"));
     }
-    arrive(state, effects);
+    arrive(state);
     true
 }
 
 /// Queries everything on the screen again, because the replay shows another time.
-pub(super) fn shown(state: &mut State, effects: &mut Vec<Effect>) {
+pub(super) fn shown(state: &mut State) {
     if let Some(under_way) = &mut state.replay_cursor.under_way {
         under_way.is_shown = true;
     }
-    state.ask_what_happened(effects);
-    state.with_top(effects, |pane, context| pane.open(context));
-    arrive(state, effects);
+    state.ask_what_happened();
+    state.with_top(|pane, context| pane.open(context));
+    arrive(state);
 }
 
-fn arrive(state: &mut State, effects: &mut Vec<Effect>) {
+fn arrive(state: &mut State) {
     let replay_cursor = &mut state.replay_cursor;
     let has_arrived = |under_way: &UnderWay| under_way.is_answered && under_way.is_shown;
     if replay_cursor.under_way.as_ref().is_some_and(has_arrived) {
         replay_cursor.under_way = None;
         if let Some(next) = replay_cursor.next.take() {
-            go(state, next, effects);
+            go(state, next);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::control::{KindInfo, Query, SiteState, SiteStatus, Snapshot, query};
+use crate::control::{Command, KindInfo, Query, SiteState, SiteStatus, Snapshot, query};
 use crate::domain::model::Site;
 use crate::system::config::Theme;
 
@@ -27,6 +27,8 @@ const STACK_MAX: usize = 32;
 const WORDS_MAX: usize = 100;
 /// Number of samples of the rate that the header shows.
 const RATES_MAX: usize = 12;
+/// Number of events before the present that are followed too.
+const EARLIER_EVENTS: i64 = 200;
 /// Maximum number of this console's messages that `:events` shows.
 const NOTICES_MAX: usize = 500;
 
@@ -77,6 +79,8 @@ pub struct State {
     pub(super) dirty: bool,
     /// The time that a replay shows and moves to.
     pub(super) replay_cursor: ReplayCursor,
+    /// What the loop has to do after this event.
+    pub(super) effects: Vec<Effect>,
 }
 
 impl State {
@@ -116,51 +120,67 @@ impl State {
             start,
             dirty: true,
             replay_cursor: ReplayCursor::default(),
+            effects: Vec::new(),
         };
-        let mut effects = Vec::new();
-        state.ask_kinds(&mut effects);
-        state.push(open(Route::Deletions()), &mut effects);
+        state.ask_kinds();
+        state.push(open(Route::Deletions()));
         if state.options.tour {
             state.say(Tone::Strong, ":tour shows you round this practice cloud");
         }
         if state.replays() {
-            state.ask_what_happened(&mut effects);
+            state.ask_what_happened();
         }
         state.settle();
+        let effects = std::mem::take(&mut state.effects);
         (state, effects)
     }
 
-    pub(super) fn ask_kinds(&mut self, effects: &mut Vec<Effect>) {
+    fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+
+    /// Sends a query of the console itself; its answer has the ticket that this returns.
+    fn ask(&mut self, query: impl Into<Query>) -> u64 {
+        let (ticket, query) = (self.ticket(), query.into());
+        self.effects.push(Effect::Query { ticket, query });
+        ticket
+    }
+
+    /// Sends a command; its receipt has the ticket that this returns.
+    pub(super) fn submit(&mut self, command: Command, reason: &str) -> u64 {
+        let (ticket, reason) = (self.ticket(), reason.to_owned());
+        self.effects.push(Effect::Submit {
+            ticket,
+            command,
+            reason,
+        });
+        ticket
+    }
+
+    pub(super) fn ask_kinds(&mut self) {
         if self.kinds_ticket.is_none() && self.kinds.is_empty() {
-            self.tickets += 1;
-            self.kinds_ticket = Some(self.tickets);
-            effects.push(Effect::Query {
-                ticket: self.tickets,
-                query: query::Kinds {}.into(),
-            });
+            self.kinds_ticket = Some(self.ask(query::Kinds {}));
         }
     }
 
     /// Queries the projects of each cloud once, at one of its sites, when a filter is by project.
-    pub(super) fn ask_projects(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn ask_projects(&mut self) {
         let asks = |pane: &dyn Pane| pane.list().filter.asks_for_projects();
         if !self.top().is_some_and(asks) {
             return;
         }
+        let snapshot = self.snapshot.clone();
         let answers = |status: &&SiteStatus| status.state == SiteState::Reachable;
-        for status in self.snapshot.sites.iter().filter(answers) {
-            if let Site::Region { cloud, .. } = &status.site
+        for SiteStatus { site, .. } in snapshot.sites.iter().filter(answers) {
+            if let Site::Region { cloud, .. } = site
                 && self.projects_of.insert(cloud.to_string())
             {
-                self.tickets += 1;
-                self.projects_tickets.insert(self.tickets);
-                effects.push(Effect::Query {
-                    ticket: self.tickets,
-                    query: Query::from(query::Resources {
-                        kind: "project".to_owned(),
-                        site: Some(status.site.clone()),
-                    }),
+                let ticket = self.ask(query::Resources {
+                    kind: "project".to_owned(),
+                    site: Some(site.clone()),
                 });
+                self.projects_tickets.insert(ticket);
             }
         }
     }
@@ -194,16 +214,11 @@ impl State {
     }
 
     /// Queries the last events before the time that a replay shows.
-    pub(super) fn ask_what_happened(&mut self, effects: &mut Vec<Effect>) {
-        self.tickets += 1;
-        self.replay_cursor.asked = Some(self.tickets);
-        effects.push(Effect::Query {
-            ticket: self.tickets,
-            query: Query::from(query::Timeline {
-                after: (self.snapshot.last_event - TOGETHER_MAX).max(0),
-                ..query::Timeline::default()
-            }),
-        });
+    pub(super) fn ask_what_happened(&mut self) {
+        self.replay_cursor.asked = Some(self.ask(query::Timeline {
+            after: (self.snapshot.last_event - TOGETHER_MAX).max(0),
+            ..query::Timeline::default()
+        }));
     }
 
     /// The time from which ages are counted.
@@ -285,22 +300,25 @@ impl State {
     /// Calls the pane on top, and then fulfils its requests.
     pub(super) fn with_top<T>(
         &mut self,
-        effects: &mut Vec<Effect>,
         work: impl FnOnce(&mut dyn Pane, &mut Context<'_>) -> T,
     ) -> Option<T> {
         let at = self.panes.len().checked_sub(1)?;
-        self.with_pane(at, effects, work)
+        self.with_pane(at, work)
     }
 
-    /// Number of panes, including those that were left, which still receive their answers.
-    pub(super) fn all_panes(&self) -> usize {
-        self.panes.len() + self.left.len()
+    /// Calls all panes, the latest first, until one returns true; returns whether one did. Panes that were
+    /// left are called too: they still receive their answers.
+    pub(super) fn with_any(
+        &mut self,
+        mut work: impl FnMut(&mut dyn Pane, &mut Context<'_>) -> bool,
+    ) -> bool {
+        let mut all = (0..self.panes.len() + self.left.len()).rev();
+        all.any(|at| self.with_pane(at, &mut work) == Some(true))
     }
 
-    pub(super) fn with_pane<T>(
+    fn with_pane<T>(
         &mut self,
         at: usize,
-        effects: &mut Vec<Effect>,
         work: impl FnOnce(&mut dyn Pane, &mut Context<'_>) -> T,
     ) -> Option<T> {
         let mut requests = Vec::new();
@@ -313,25 +331,25 @@ impl State {
             now: self.now,
             replays,
             tickets: &mut self.tickets,
-            effects,
+            effects: &mut self.effects,
             requests: &mut requests,
         };
         let result = work(pane.as_mut(), &mut context);
         for request in requests {
-            self.grant(request, at, effects);
+            self.grant(request, at);
         }
         Some(result)
     }
 
-    fn grant(&mut self, request: PaneRequest, asker: usize, effects: &mut Vec<Effect>) {
+    fn grant(&mut self, request: PaneRequest, asker: usize) {
         let is_top = asker + 1 == self.panes.len();
         match request {
-            PaneRequest::Push(route) => self.push(open(route), effects),
+            PaneRequest::Push(route) => self.push(open(route)),
             PaneRequest::Replace(route) => {
                 let pane = open(route);
                 if is_top {
                     self.panes.truncate(asker);
-                    self.push(pane, effects);
+                    self.push(pane);
                 } else if let Some(place) = pane_at(&mut self.panes, &mut self.left, asker) {
                     // The pane is opened when the person returns to it.
                     *place = pane;
@@ -345,46 +363,44 @@ impl State {
             }
             PaneRequest::Ask(_) => {}
             PaneRequest::Submit { what, command } => {
-                self.tickets += 1;
-                self.submitted.insert(self.tickets, what);
-                effects.push(Effect::Submit {
-                    ticket: self.tickets,
-                    command,
-                    reason: String::new(),
-                });
+                let ticket = self.submit(command, "");
+                self.submitted.insert(ticket, what);
             }
             PaneRequest::Guard => self.guarded |= is_top,
         }
     }
 
-    pub(super) fn push(&mut self, pane: Box<dyn Pane>, effects: &mut Vec<Effect>) {
+    fn push(&mut self, pane: Box<dyn Pane>) {
         self.left.clear();
-        self.show(pane, effects);
+        self.show(pane);
     }
 
-    fn show(&mut self, pane: Box<dyn Pane>, effects: &mut Vec<Effect>) {
+    fn show(&mut self, pane: Box<dyn Pane>) {
         self.panes.push(pane);
         if self.panes.len() > STACK_MAX {
             self.panes.remove(0);
         }
-        self.with_top(effects, |pane, context| pane.open(context));
-        self.follow(effects);
+        self.open_top();
+    }
+
+    fn open_top(&mut self) {
+        self.with_top(|pane, context| pane.open(context));
+        self.follow();
     }
 
     /// Returns to the pane below; the first pane stays.
-    pub(super) fn back(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn back(&mut self) {
         if self.panes.len() > 1 {
             self.left.extend(self.panes.pop());
-            self.with_top(effects, |pane, context| pane.open(context));
-            self.follow(effects);
+            self.open_top();
         }
     }
 
     /// Reopens the pane that was left last. It may be a plan, so keys are ignored until it is painted.
-    pub(super) fn next(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn next(&mut self) {
         if let Some(pane) = self.left.pop() {
             self.guarded = true;
-            self.show(pane, effects);
+            self.show(pane);
         }
     }
 
@@ -413,21 +429,20 @@ impl State {
     }
 
     /// Requests the next events if the pane on top shows them.
-    pub(super) fn follow(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn follow(&mut self) {
         let follows = self.top().is_some_and(Pane::follows) && !self.replays();
         if self.following.is_some() || !follows {
             return;
         }
-        // A few earlier events are worth seeing.
-        let after = self
-            .followed
-            .unwrap_or_else(|| (self.snapshot.last_event - 200).max(0));
-        self.tickets += 1;
-        self.following = Some(self.tickets);
-        effects.push(Effect::Follow {
-            ticket: self.tickets,
-            after,
-        });
+        let (ticket, after) = (self.ticket(), self.followed_until());
+        self.following = Some(ticket);
+        self.effects.push(Effect::Follow { ticket, after });
+    }
+
+    /// The event after which events are read; a few earlier events are worth seeing.
+    pub(super) fn followed_until(&self) -> i64 {
+        let early = || (self.snapshot.last_event - EARLIER_EVENTS).max(0);
+        self.followed.unwrap_or_else(early)
     }
 
     fn around(&self) -> Around<'_> {
@@ -443,17 +458,17 @@ impl State {
     }
 
     /// Opens the pane or kind that was typed after `:`.
-    pub(super) fn go(&mut self, word: &str, effects: &mut Vec<Effect>) {
+    pub(super) fn go(&mut self, word: &str) {
         let pane = match command::place(word, &self.kinds) {
             Place::Kind(kind) => open(Route::Browse(kind)),
-            Place::Quit => return self.quit(effects),
+            Place::Quit => return self.quit(),
             Place::Pane(named) => match (named.open)(&self.around()) {
                 Ok(pane) => pane,
                 Err(why) => return self.say(Tone::Warn, why),
             },
             Place::Unknown(text) => {
                 self.say(Tone::Warn, text);
-                return self.ask_kinds(effects);
+                return self.ask_kinds();
             }
         };
         if pane.follows() {
@@ -464,21 +479,19 @@ impl State {
         if self.top().and_then(Pane::word) == pane.word() {
             self.panes.pop();
         }
-        self.push(pane, effects);
+        self.push(pane);
     }
 
     /// Quits, or asks what becomes of the work of an engine in this process.
-    pub(super) fn quit(&mut self, effects: &mut Vec<Effect>) {
-        let has_work = self.snapshot.steps.live() > 0
-            || self
-                .snapshot
-                .deletions
-                .iter()
-                .any(|d| !d.state.is_terminal());
+    pub(super) fn quit(&mut self) {
+        let Snapshot {
+            steps, deletions, ..
+        } = &*self.snapshot;
+        let has_work = steps.live() > 0 || deletions.iter().any(|it| !it.state.is_terminal());
         if self.options.engine == EngineMode::Embedded && has_work {
             self.prompt = Some(Prompt::Quit);
         } else {
-            effects.push(Effect::Quit(Exit::Quit));
+            self.effects.push(Effect::Quit(Exit::Quit));
         }
     }
 

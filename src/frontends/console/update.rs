@@ -24,28 +24,33 @@ const WHEEL_ROWS: usize = 3;
 
 /// Handles one event, and returns the effects that the loop performs.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
-    let mut effects = Vec::new();
+    handle(state, event);
+    state.settle();
+    std::mem::take(&mut state.effects)
+}
+
+fn handle(state: &mut State, event: Event) {
     match event {
         Event::Key(pressed) => {
             // Releases of keys are ignored, and so are keys before a guarded screen is painted.
             if pressed.kind != KeyEventKind::Release && !state.guarded {
                 state.dirty = true;
-                key(state, pressed, &mut effects);
+                key(state, pressed);
             }
         }
-        Event::Row(row) => go_to_row(state, row, &mut effects),
-        Event::Wheel { down } => wheel(state, down, &mut effects),
-        Event::Click(line) => click(state, line, &mut effects),
+        Event::Row(row) => go_to_row(state, row),
+        Event::Wheel { down } => wheel(state, down),
+        Event::Click(line) => click(state, line),
         Event::Paste(text) => {
             if !state.guarded {
-                paste(state, &text, &mut effects);
+                paste(state, &text);
             }
         }
         Event::Resize(columns, rows) => {
             state.size = (columns, rows);
             state.dirty = true;
             // A screen that shrinks and grows back at once has the same size, but has lost its edges.
-            effects.push(Effect::Repaint);
+            state.effects.push(Effect::Repaint);
         }
         Event::Snapshot { snapshot, now } => {
             state.now = now;
@@ -55,16 +60,14 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
             state.dirty = true;
             state.snapshot = snapshot;
             if state.replays() {
-                replaying::shown(state, &mut effects);
-                state.settle();
-                return effects;
+                return replaying::shown(state);
             }
             state.sample_rate();
             // If the work that the question is about has ended, there is nothing left to ask.
             if matches!(state.prompt, Some(Prompt::Quit)) {
-                state.quit(&mut effects);
+                state.quit();
             }
-            state.with_top(&mut effects, |pane, context| pane.wake(moved, context));
+            state.with_top(|pane, context| pane.wake(moved, context));
         }
         Event::EngineGone => {
             state.engine_gone = true;
@@ -80,7 +83,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         } => {
             state.now = now;
             state.dirty = true;
-            answered(state, ticket, answer, &mut effects);
+            answered(state, ticket, answer);
         }
         Event::Receipt {
             ticket,
@@ -89,29 +92,27 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
         } => {
             state.now = now;
             state.dirty = true;
-            received(state, ticket, &receipt, &mut effects);
+            received(state, ticket, &receipt);
         }
         Event::Followed { ticket, events } => {
             if state.following == Some(ticket) {
-                followed(state, events, &mut effects);
+                followed(state, events);
             }
         }
         Event::Tick(now) => {
             state.now = now;
             state.ticks = state.ticks.wrapping_add(1);
             state.dirty = true;
-            state.with_top(&mut effects, |pane, context| pane.wake(false, context));
+            state.with_top(|pane, context| pane.wake(false, context));
         }
         Event::GuardPainted => {
             state.guarded = false;
             state.dirty = true;
         }
     }
-    state.settle();
-    effects
 }
 
-fn key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
+fn key(state: &mut State, pressed: KeyEvent) {
     state.message = None;
     // On a screen that is too small nobody can see what a key would do.
     let quits = matches!(state.prompt, Some(Prompt::Quit));
@@ -119,17 +120,17 @@ fn key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
         state.prompt = None;
         let action = state.options.keys.action(Scope::Everywhere, false, pressed);
         if action == Some(Action::Quit) {
-            state.quit(effects);
+            state.quit();
         }
         return;
     }
     match state.prompt.take() {
-        Some(prompt) => prompt_key(state, prompt, pressed, effects),
-        None => pane_key(state, pressed, effects),
+        Some(prompt) => prompt_key(state, prompt, pressed),
+        None => pane_key(state, pressed),
     }
 }
 
-fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
+fn pane_key(state: &mut State, pressed: KeyEvent) {
     let Some(pane) = state.top() else { return };
     let (keys, replays) = (&state.options.keys, state.replays());
     let Some(action) = keys.action(pane.scope(), replays, pressed) else {
@@ -140,15 +141,15 @@ fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
     }
     let is_modal = pane.is_modal();
     match action {
-        Action::Quit => state.quit(effects),
-        Action::Suspend => effects.push(Effect::Suspend),
-        Action::Repaint => effects.push(Effect::Repaint),
-        Action::Back => back(state, effects),
-        Action::Previous => state.back(effects),
+        Action::Quit => state.quit(),
+        Action::Suspend => state.effects.push(Effect::Suspend),
+        Action::Repaint => state.effects.push(Effect::Repaint),
+        Action::Back => back(state),
+        Action::Previous => state.back(),
         _ if is_modal => {}
-        Action::Next => state.next(effects),
+        Action::Next => state.next(),
         Action::CommandLine => {
-            state.ask_kinds(effects);
+            state.ask_kinds();
             state.forget_recalled();
             state.prompt = Some(Prompt::Command(Input::default()));
         }
@@ -159,7 +160,7 @@ fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
                 before,
             });
         }
-        Action::Help => state.go("help", effects),
+        Action::Help => state.go("help"),
         Action::NotADelete => state.say(
             Tone::Dim,
             format!(
@@ -168,14 +169,14 @@ fn pane_key(state: &mut State, pressed: KeyEvent, effects: &mut Vec<Effect>) {
                 state.options.keys.key(Action::PlanDeletion)
             ),
         ),
-        action if replaying::act(state, action, effects) => {}
-        action => move_or_act(state, action, effects),
+        action if replaying::act(state, action) => {}
+        action => move_or_act(state, action),
     }
 }
 
-fn move_or_act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
+fn move_or_act(state: &mut State, action: Action) {
     let page = state.table_rows();
-    state.with_top(effects, |pane, context| {
+    state.with_top(|pane, context| {
         let len = pane.len();
         if pane.list_mut().go(action, len, page) {
             // At the end of what is loaded, the pane asks for more.
@@ -186,10 +187,10 @@ fn move_or_act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
     });
 }
 
-fn go_to_row(state: &mut State, row: usize, effects: &mut Vec<Effect>) {
+fn go_to_row(state: &mut State, row: usize) {
     state.message = None;
     state.dirty = true;
-    state.with_top(effects, |pane, context| {
+    state.with_top(|pane, context| {
         pane.list_mut().cursor = row.min(pane.len().saturating_sub(1));
         pane.wake(false, context);
     });
@@ -200,18 +201,18 @@ fn takes_mouse(state: &State) -> bool {
     state.prompt.is_none() && !state.guarded && !layout::is_too_small(state.size)
 }
 
-fn wheel(state: &mut State, down: bool, effects: &mut Vec<Effect>) {
+fn wheel(state: &mut State, down: bool) {
     if takes_mouse(state) {
         let action = if down { Action::Down } else { Action::Up };
         state.dirty = true;
         for _ in 0..WHEEL_ROWS {
-            move_or_act(state, action, effects);
+            move_or_act(state, action);
         }
     }
 }
 
 /// Moves the cursor to the row, or opens the row if the cursor is on it already. No click sends a command.
-fn click(state: &mut State, line: u16, effects: &mut Vec<Effect>) {
+fn click(state: &mut State, line: u16) {
     if !takes_mouse(state) {
         return;
     }
@@ -223,38 +224,38 @@ fn click(state: &mut State, line: u16, effects: &mut Vec<Effect>) {
     if is_there && !pane.is_modal() {
         state.message = None;
         state.dirty = true;
-        move_or_act(state, Action::Open, effects);
+        move_or_act(state, Action::Open);
     } else if !is_there {
-        go_to_row(state, row, effects);
+        go_to_row(state, row);
     }
 }
 
 /// Clears the filter if there is one, else leaves the pane.
-fn back(state: &mut State, effects: &mut Vec<Effect>) {
+fn back(state: &mut State) {
     let filtered = state.top().is_some_and(|p| !p.list().filter.is_empty());
     if filtered {
-        set_filter(state, String::new(), effects);
+        set_filter(state, String::new());
     } else {
-        state.back(effects);
+        state.back();
     }
 }
 
 /// Filters with each letter; over a slow line only with enter.
-fn filter_typed(state: &mut State, input: &Input, effects: &mut Vec<Effect>) {
+fn filter_typed(state: &mut State, input: &Input) {
     if !state.options.low_bandwidth {
-        set_filter(state, input.value().to_owned(), effects);
+        set_filter(state, input.value().to_owned());
     }
 }
 
-fn set_filter(state: &mut State, filter: String, effects: &mut Vec<Effect>) {
+fn set_filter(state: &mut State, filter: String) {
     let projects = state.projects.clone();
     let told = state.told_at();
-    state.with_top(effects, |pane, context| {
+    state.with_top(|pane, context| {
         if pane.list().filter.text() != filter {
             show_fitting(pane, SearchQuery::naming(&filter, &projects), told, context);
         }
     });
-    state.ask_projects(effects);
+    state.ask_projects();
 }
 
 fn show_fitting(
@@ -270,11 +271,7 @@ fn show_fitting(
 }
 
 /// Takes the names of a cloud's projects, and applies filters by project again.
-fn projects_named(
-    state: &mut State,
-    answer: Result<Page, ControlError>,
-    effects: &mut Vec<Effect>,
-) {
+fn projects_named(state: &mut State, answer: Result<Page, ControlError>) {
     match answer.and_then(query::Resources::answer) {
         Ok(listings) => {
             for listing in listings {
@@ -289,21 +286,20 @@ fn projects_named(
         Err(error) => state.say(Tone::Warn, format!("project= takes ids alone: {error}")),
     }
     let (projects, told) = (state.projects.clone(), state.told_at());
-    for at in 0..state.all_panes() {
-        state.with_pane(at, effects, |pane, context| {
-            if pane.list().filter.asks_for_projects() {
-                let filter = SearchQuery::naming(pane.list().filter.text(), &projects);
-                show_fitting(pane, filter, told, context);
-            }
-        });
-    }
+    state.with_any(|pane, context| {
+        if pane.list().filter.asks_for_projects() {
+            let filter = SearchQuery::naming(pane.list().filter.text(), &projects);
+            show_fitting(pane, filter, told, context);
+        }
+        false
+    });
 }
 
-fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mut Vec<Effect>) {
+fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
     let control = pressed.modifiers.contains(KeyModifiers::CONTROL);
     if pressed.code == KeyCode::Esc || (control && pressed.code == KeyCode::Char('c')) {
         match prompt {
-            Prompt::Filter { before, .. } => set_filter(state, before, effects),
+            Prompt::Filter { before, .. } => set_filter(state, before),
             Prompt::Confirm(_) => state.say(Tone::Dim, "nothing was sent"),
             Prompt::Command(_) | Prompt::Quit => {}
         }
@@ -311,7 +307,7 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mu
     }
     let is_enter = pressed.code == KeyCode::Enter;
     match prompt {
-        Prompt::Command(_) if is_enter => command_entered(state, prompt, effects),
+        Prompt::Command(input) if is_enter => command_entered(state, input.value().trim()),
         Prompt::Command(mut input) => {
             let at_end = input.cursor() == input.value().chars().count();
             let completes =
@@ -331,7 +327,7 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mu
             state.prompt = Some(Prompt::Command(input));
         }
         Prompt::Filter { input, .. } if is_enter => {
-            set_filter(state, input.value().to_owned(), effects);
+            set_filter(state, input.value().to_owned());
             let filter = state.top().map(|pane| &pane.list().filter);
             if let Some(complaint) = filter.and_then(SearchQuery::complaint) {
                 state.say(Tone::Warn, complaint);
@@ -339,10 +335,10 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mu
         }
         Prompt::Filter { mut input, before } => {
             if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
-                pane_key(state, pressed, effects);
+                pane_key(state, pressed);
             } else {
                 prompt::edit(&mut input, pressed);
-                filter_typed(state, &input, effects);
+                filter_typed(state, &input);
             }
             state.prompt = Some(Prompt::Filter { input, before });
         }
@@ -351,14 +347,8 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mu
                 state.prompt = Some(Prompt::Confirm(confirm));
                 return;
             }
-            state.tickets += 1;
-            let ticket = state.tickets;
-            effects.push(Effect::Submit {
-                ticket,
-                reason: confirm.reason().to_owned(),
-                command: confirm.command,
-            });
-            let taken = state.with_top(effects, |pane, _| pane.confirmed(ticket));
+            let ticket = state.submit(confirm.command.clone(), confirm.reason());
+            let taken = state.with_top(|pane, _| pane.confirmed(ticket));
             if taken != Some(true) {
                 state.submitted.insert(ticket, confirm.what);
             }
@@ -370,39 +360,35 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent, effects: &mu
             state.prompt = Some(Prompt::Confirm(confirm));
         }
         Prompt::Quit => match pressed.code {
-            KeyCode::Char('l') => effects.push(Effect::Quit(Exit::LeaveRunning)),
-            KeyCode::Char('s') => effects.push(Effect::Quit(Exit::Stop)),
+            KeyCode::Char('l') => state.effects.push(Effect::Quit(Exit::LeaveRunning)),
+            KeyCode::Char('s') => state.effects.push(Effect::Quit(Exit::Stop)),
             _ => state.prompt = Some(Prompt::Quit),
         },
     }
 }
 
-fn command_entered(state: &mut State, prompt: Prompt, effects: &mut Vec<Effect>) {
-    let Prompt::Command(input) = prompt else {
-        return;
-    };
-    let word = input.value().trim().to_owned();
+fn command_entered(state: &mut State, word: &str) {
     if word.is_empty() {
         return;
     }
-    state.remember(&word);
+    state.remember(word);
     if state.kinds.is_empty() && state.kinds_ticket.is_some() {
         // The kinds have not arrived yet; the word is looked up when they do.
-        state.start = Some(word);
+        state.start = Some(word.to_owned());
     } else {
-        go(state, &word, effects);
+        go(state, word);
     }
 }
 
 /// Pastes only into a line that is being typed: pasted text is never keys, and confirms nothing.
-fn paste(state: &mut State, text: &str, effects: &mut Vec<Effect>) {
+fn paste(state: &mut State, text: &str) {
     state.dirty = true;
     match &mut state.prompt {
         Some(Prompt::Command(input)) => prompt::paste(input, text),
         Some(Prompt::Filter { input, .. }) => {
             prompt::paste(input, text);
             let input = input.clone();
-            filter_typed(state, &input, effects);
+            filter_typed(state, &input);
         }
         Some(Prompt::Confirm(confirm)) => {
             prompt::paste(&mut confirm.input, text);
@@ -416,12 +402,7 @@ fn paste(state: &mut State, text: &str, effects: &mut Vec<Effect>) {
     }
 }
 
-fn answered(
-    state: &mut State,
-    ticket: u64,
-    answer: Result<Page, ControlError>,
-    effects: &mut Vec<Effect>,
-) {
+fn answered(state: &mut State, ticket: u64, answer: Result<Page, ControlError>) {
     if state.kinds_ticket == Some(ticket) {
         state.kinds_ticket = None;
         match answer.and_then(query::Kinds::answer) {
@@ -429,45 +410,27 @@ fn answered(
             Err(error) => state.say(Tone::Bad, format!("the kinds could not be read: {error}")),
         }
         if let Some(word) = state.start.take() {
-            go(state, &word, effects);
+            go(state, &word);
         }
         return;
     }
     if state.projects_tickets.remove(&ticket) {
-        return projects_named(state, answer, effects);
+        return projects_named(state, answer);
     }
     let mut arrived = Arrived::new(ticket, answer);
     if replaying::answered(state, &mut arrived) {
         return;
     }
-    for at in (0..state.all_panes()).rev() {
-        let taken = state.with_pane(at, effects, |pane, context| {
-            pane.answer(&mut arrived, context)
-        });
-        if taken == Some(true) {
-            break;
-        }
-    }
+    state.with_any(|pane, context| pane.answer(&mut arrived, context));
     // The answer may decide whether the pane follows events.
-    state.follow(effects);
+    state.follow();
 }
 
-fn received(
-    state: &mut State,
-    ticket: u64,
-    receipt: &Result<Receipt, ControlError>,
-    effects: &mut Vec<Effect>,
-) {
-    if replaying::received(state, ticket, receipt, effects) {
+fn received(state: &mut State, ticket: u64, receipt: &Result<Receipt, ControlError>) {
+    if replaying::received(state, ticket, receipt)
+        || state.with_any(|pane, context| pane.receipt(ticket, receipt, context))
+    {
         return;
-    }
-    for at in (0..state.all_panes()).rev() {
-        let taken = state.with_pane(at, effects, |pane, context| {
-            pane.receipt(ticket, receipt, context)
-        });
-        if taken == Some(true) {
-            return;
-        }
     }
     // The receipt of a plan whose pane was left is reported only if it is an error.
     let Some(what) = state.submitted.remove(&ticket) else {
@@ -476,32 +439,22 @@ fn received(
         }
         return;
     };
-    match receipt {
-        Ok(Receipt::Done { moved: 0 }) => {
-            state.say(Tone::Good, format!("{what}: done"));
-        }
-        Ok(Receipt::Done { moved }) => {
-            state.say(Tone::Good, format!("{what}: {}", count(*moved, "step")));
-        }
-        Ok(_) => state.say(Tone::Good, format!("{what}: accepted")),
-        Err(error) => state.say(Tone::Bad, format!("{what}: {error}")),
-    }
-    state.with_top(effects, |pane, context| pane.wake(true, context));
+    let (tone, told) = match receipt {
+        Ok(Receipt::Done { moved: 0 }) => (Tone::Good, "done".to_owned()),
+        Ok(Receipt::Done { moved }) => (Tone::Good, count(*moved, "step")),
+        Ok(_) => (Tone::Good, "accepted".to_owned()),
+        Err(error) => (Tone::Bad, error.to_string()),
+    };
+    state.say(tone, format!("{what}: {told}"));
+    state.with_top(|pane, context| pane.wake(true, context));
 }
 
-fn followed(
-    state: &mut State,
-    events: Result<Vec<LedgerEvent>, ControlError>,
-    effects: &mut Vec<Effect>,
-) {
+fn followed(state: &mut State, events: Result<Vec<LedgerEvent>, ControlError>) {
     state.following = None;
     match events {
         Ok(events) => {
-            if let Some(last) = events.last() {
-                state.followed = Some(last.seq);
-            } else if state.followed.is_none() {
-                state.followed = Some((state.snapshot.last_event - 200).max(0));
-            }
+            let last = events.last().map(|last| last.seq);
+            state.followed = Some(last.unwrap_or_else(|| state.followed_until()));
             state.dirty = true;
             for pane in &mut state.panes {
                 pane.followed(&events);
@@ -517,14 +470,14 @@ fn followed(
             return;
         }
     }
-    state.follow(effects);
+    state.follow();
 }
 
 /// Goes to the time of a replay, or to the pane, that a word after `:` names.
-fn go(state: &mut State, word: &str, effects: &mut Vec<Effect>) {
+fn go(state: &mut State, word: &str) {
     let time = word.strip_prefix("at").filter(|_| state.replays());
     match time.filter(|time| time.is_empty() || time.starts_with(' ')) {
-        Some(time) => replaying::typed(state, time, effects),
-        None => state.go(word, effects),
+        Some(time) => replaying::typed(state, time),
+        None => state.go(word),
     }
 }
