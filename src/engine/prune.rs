@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use super::control_service::{audit, ledger_error};
 use super::{Done, Shared, UnderWay};
 use crate::control::{ControlError, Envelope, Receipt};
+use crate::domain::model::KindName;
 use crate::ledger::{Applied, AuditEntry, Change, LedgerError};
 
 /// Time from the start to the first pruning, and from one to the next.
@@ -74,10 +75,14 @@ impl Shared {
         let now = self.clock.now();
         // Resources in hold-down are still swept for.
         let before = before.min(now - self.settings.ledger.hold_down);
+        let kinds = self.kinds.iter();
+        let never_again = kinds.filter(|kind| !kind.has_natural_key());
+        let never_again: Arc<[KindName]> = never_again.map(|kind| kind.name.clone()).collect();
         let mut rows = 0;
         loop {
             let piece = Change::Prune {
                 before,
+                never_again: never_again.clone(),
                 audit: audit.take(),
                 now,
             };

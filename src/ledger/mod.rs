@@ -557,6 +557,8 @@ pub enum Change {
     /// the audit and the records of natural keys.
     Prune {
         before: DateTime<Utc>,
+        /// The kinds whose ids are never used again, so that their records may go (M1).
+        never_again: Arc<[KindName]>,
         /// The audit row of a person who asked, with the first batch.
         audit: Option<AuditEntry>,
         now: DateTime<Utc>,

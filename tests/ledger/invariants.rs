@@ -266,6 +266,7 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
         Op::Release { resource } => release("port", &resource_id(*resource), now),
         Op::Prune { age } => Change::Prune {
             before: now - chrono::TimeDelta::seconds(25 * age),
+            never_again: never_again(),
             audit: None,
             now,
         },

@@ -224,6 +224,7 @@ async fn branches_go_with_their_steps() {
     running(&ledger, "two", &networks_of("two")).await;
     let piece = || Change::Prune {
         before: at(10),
+        never_again: never_again(),
         audit: None,
         now: at(10),
     };

@@ -1,13 +1,11 @@
 //! What is no longer kept goes, and what somebody may still ask for stays.
 
-use gone::domain::model::{DeletionState, Phase, StepState};
+use gone::domain::model::{DeletionState, KindName, Phase, StepState};
 use gone::ledger::{
     Applied, Change, EventFilter, Ledger, PurgeAction, Selection, StepFilter, TombstoneFilter,
 };
 
 use crate::support::*;
-
-const UUID: &str = "0c9a2a1e-7f2e-4f53-8d55-0e1c6f8f7a";
 
 /// Piece by piece; how many rows went.
 async fn prune(ledger: &impl Ledger, before: i64) -> u64 {
@@ -15,6 +13,7 @@ async fn prune(ledger: &impl Ledger, before: i64) -> u64 {
     loop {
         let piece = Change::Prune {
             before: at(before),
+            never_again: never_again(),
             audit: None,
             now: at(before),
         };
@@ -38,8 +37,8 @@ async fn phase_of(ledger: &impl Ledger, id: &str) -> Option<Phase> {
 #[tokio::test]
 async fn m01_what_ended_long_ago_is_let_go_and_a_natural_key_revives_its_record() {
     let ledger = memory();
-    let port = format!("{UUID}01");
-    let old = ports(&[(&port, &[]), ("router,subnet", &[0])]);
+    let mut old = ports(&[("p", &[]), ("router,subnet", &[0])]);
+    old.steps[1].kind = KindName::new("router_interface");
     running(&ledger, "old", &old).await;
     while !claim_all_to(&ledger, StepState::Gone).await.is_empty() {}
     running(&ledger, "new", &ports(&[("b", &[])])).await;
@@ -57,7 +56,7 @@ async fn m01_what_ended_long_ago_is_let_go_and_a_natural_key_revives_its_record(
         ..StepFilter::default()
     };
     assert!(ledger.steps(of_old, all()).await.unwrap().rows.is_empty());
-    assert_eq!(phase_of(&ledger, &port).await, None);
+    assert_eq!(phase_of(&ledger, "p").await, None);
     assert_eq!(phase_of(&ledger, "router,subnet").await, Some(Phase::Gone));
     assert_eq!(ledger.audit(0, 100).await.unwrap(), before, "kept for ever");
     assert_eq!(states(&ledger, "new").await.len(), 1);
@@ -65,7 +64,9 @@ async fn m01_what_ended_long_ago_is_let_go_and_a_natural_key_revives_its_record(
     assert_eq!((summary.steps.total, summary.steps.gone), (1, 0));
 
     // Made anew, it is deleted again under the record that it had.
-    running(&ledger, "again", &ports(&[("router,subnet", &[])])).await;
+    let mut again = ports(&[("router,subnet", &[])]);
+    again.steps[0].kind = KindName::new("router_interface");
+    running(&ledger, "again", &again).await;
     let filter = TombstoneFilter {
         id: Some("router,subnet".to_owned()),
         ..TombstoneFilter::default()
@@ -130,6 +131,7 @@ async fn a_large_deletion_goes_in_pieces_between_which_its_counts_are_true() {
     loop {
         let piece = Change::Prune {
             before: at(1_000),
+            never_again: never_again(),
             audit: None,
             now: at(1_000),
         };

@@ -101,6 +101,11 @@ pub fn plan_step(position: usize, action: Action, key: ResourceKey, after: &[u32
 }
 
 /// Ports by id, each after the ports at these positions.
+/// The kinds of these tests whose ids are never used again.
+pub fn never_again() -> std::sync::Arc<[KindName]> {
+    ["network", "port", "root"].map(KindName::new).into()
+}
+
 pub fn ports(steps: &[(&str, &[u32])]) -> Plan {
     let steps = steps
         .iter()

@@ -8,20 +8,19 @@ use chrono::{DateTime, Utc};
 use super::batch::Batch;
 use super::rows;
 use super::sql::{Run, Sql};
-use crate::domain::model::{ResourceKey, StepState};
+use crate::domain::model::{KindName, ResourceKey, StepState};
 use crate::ledger::tombstones::Changed;
 use crate::ledger::{Applied, AuditEntry};
 use rusqlite::params;
 
 /// Rows that one piece removes: some 50 ms.
 const PIECE: i64 = 2_000;
-/// Selects records that never come again: a resource created after them has another id.
-const UUID: &str = "lower(id) GLOB '????????-????-????-????-????????????'";
 
 impl Batch<'_> {
     pub(super) fn prune(
         &mut self,
         before: DateTime<Utc>,
+        never_again: &[KindName],
         audit: Option<&AuditEntry>,
         now: DateTime<Utc>,
     ) -> Sql<Applied> {
@@ -57,11 +56,12 @@ impl Batch<'_> {
             // The tables do not have this transaction's changes yet: the next piece decides.
             return Ok(Applied::Moved(1));
         }
-        let steps = self.prune_steps(num, before)?;
+        let kinds = serde_json::json!(never_again).to_string();
+        let steps = self.prune_steps(num, before, &kinds)?;
         if steps > 0 {
             return Ok(Applied::Moved(steps));
         }
-        self.prune_deletion(num).map(Applied::Moved)
+        self.prune_deletion(num, &kinds).map(Applied::Moved)
     }
 
     /// Removes from the oldest event on. Readers of events are told which is the oldest one kept.
@@ -94,7 +94,7 @@ impl Batch<'_> {
         )
     }
 
-    fn prune_steps(&mut self, num: i64, before: i64) -> Sql<u64> {
+    fn prune_steps(&mut self, num: i64, before: i64, kinds: &str) -> Sql<u64> {
         for state in [StepState::Gone, StepState::Skipped] {
             let steps: Vec<(i64, Option<i64>)> = self.db.all(
                 "SELECT id, record FROM steps INDEXED BY steps_by_state
@@ -115,7 +115,7 @@ impl Batch<'_> {
                     "DELETE FROM branches WHERE deletion = ?1 AND below = ?2",
                     params![num, *id],
                 )?;
-                self.purge_tombstone(*record, num, before)?;
+                self.purge_tombstone(*record, num, before, kinds)?;
             }
             let gone = steps.len() as u64;
             let counts = &mut self.deletion(num)?.counts;
@@ -127,13 +127,18 @@ impl Batch<'_> {
         Ok(0)
     }
 
-    fn purge_tombstone(&mut self, record: Option<i64>, num: i64, before: i64) -> Sql<()> {
+    fn purge_tombstone(
+        &mut self,
+        record: Option<i64>,
+        num: i64,
+        before: i64,
+        kinds: &str,
+    ) -> Sql<()> {
         let found = self.db.first(
-            &format!(
-                "SELECT site, kind, id FROM tombstones WHERE record_id = ?1 AND deletion = ?2
-                     AND phase IN ('gone', 'released') AND coalesce(gone_at, 0) < ?3 AND {UUID}"
-            ),
-            params![record, num, before],
+            "SELECT site, kind, id FROM tombstones WHERE record_id = ?1 AND deletion = ?2
+                 AND phase IN ('gone', 'released') AND coalesce(gone_at, 0) < ?3
+                 AND kind IN (SELECT value FROM json_each(?4))",
+            params![record, num, before, kinds],
             |row| rows::key(row, 0),
         )?;
         let Some(ResourceKey { site, kind, id }) = found else {
@@ -157,17 +162,15 @@ impl Batch<'_> {
     }
 
     /// Removes a deletion that has no steps (any more), with the released tombstones of its targets.
-    fn prune_deletion(&self, num: i64) -> Sql<u64> {
+    fn prune_deletion(&self, num: i64, kinds: &str) -> Sql<u64> {
         self.db.run(
-            &format!(
-                "DELETE FROM tombstones WHERE deletion = ?1 AND phase = 'released' AND {UUID}
-                     AND record_id IN (SELECT t.record_id FROM requests r,
+            "DELETE FROM tombstones WHERE deletion = ?1 AND phase = 'released'
+                     AND kind IN (SELECT value FROM json_each(?2)) AND record_id IN (SELECT t.record_id FROM requests r,
                          json_each(json_array(json(r.targets), json(r.copies))) AS list,
                          json_each(list.value) AS key
                          JOIN tombstones t ON t.id = key.value ->> 'id'
-                     WHERE r.num = ?1)"
-            ),
-            params![num],
+                     WHERE r.num = ?1)",
+            params![num, kinds],
         )?;
         self.db.run(
             "UPDATE counters SET n = n - 1

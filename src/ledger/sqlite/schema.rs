@@ -9,7 +9,7 @@ pub(super) const KNOWN: i64 = 18;
 
 /// Migrations, each from the version of its position to the next. Never edited once released: a change is one
 /// more entry.
-const MIGRATIONS: [&str; 18] = [
+const MIGRATIONS: [&str; 19] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -28,6 +28,7 @@ const MIGRATIONS: [&str; 18] = [
     DEADLINES,
     NAMESAKES,
     ANSWERS,
+    EXACT_IDS,
 ];
 
 /// Hot columns (`deletions`) are apart from wide ones (`requests`), because SQLite rewrites whole rows, and
@@ -466,6 +467,62 @@ ALTER TABLE foreign_going ADD COLUMN gone_at INTEGER;
 ";
 /// `answer`: the answer, as JSON, to a request that asked for no deletion; its `deletion` is empty.
 const ANSWERS: &str = "ALTER TABLE idempotency ADD COLUMN answer TEXT;";
+/// Ids are what their cloud's provider says they are: two that differ only in case may be two resources.
+const EXACT_IDS: &str = "
+CREATE TABLE exact(
+    record_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    site TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    phase TEXT NOT NULL,
+    deleted_at INTEGER,
+    gone_at INTEGER,
+    incarnation INTEGER NOT NULL DEFAULT 1,
+    recreated INTEGER NOT NULL DEFAULT 0,
+    deletion INTEGER NOT NULL,
+    copies_at TEXT,
+    UNIQUE(id, kind, site)
+) STRICT;
+-- The numbers of records that were pruned are not given again.
+INSERT INTO sqlite_sequence(name, seq)
+    SELECT 'exact', seq FROM sqlite_sequence WHERE name = 'tombstones';
+INSERT INTO exact SELECT record_id, site, kind, id, phase, deleted_at, gone_at, incarnation, recreated, deletion,
+    copies_at FROM tombstones;
+DROP TABLE tombstones;
+ALTER TABLE exact RENAME TO tombstones;
+CREATE INDEX tombstones_checking ON tombstones(deletion) WHERE phase = 'checking';
+CREATE INDEX tombstones_with_copies ON tombstones(record_id) WHERE copies_at IS NOT NULL;
+CREATE INDEX tombstones_held_down ON tombstones(gone_at, record_id) WHERE phase = 'gone';
+CREATE TRIGGER tombstones_made AFTER INSERT ON tombstones
+WHEN EXISTS (SELECT 1 FROM importer_kinds WHERE kind = NEW.kind) BEGIN
+    INSERT INTO peer_changes(record) VALUES(NEW.record_id);
+END;
+CREATE TRIGGER tombstones_changed AFTER UPDATE OF phase ON tombstones
+WHEN EXISTS (SELECT 1 FROM importer_kinds WHERE kind = NEW.kind) BEGIN
+    DELETE FROM peer_changes WHERE record = NEW.record_id;
+    INSERT INTO peer_changes(record) VALUES(NEW.record_id);
+END;
+CREATE TABLE exact(
+    num INTEGER PRIMARY KEY,
+    owner TEXT NOT NULL,
+    site TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    phase TEXT NOT NULL,
+    incarnation INTEGER NOT NULL,
+    deletion TEXT NOT NULL,
+    root TEXT NOT NULL,
+    handled_by INTEGER,
+    gone_at INTEGER,
+    UNIQUE(id, kind, site)
+) STRICT;
+INSERT INTO exact SELECT num, owner, site, kind, id, phase, incarnation, deletion, root, handled_by, gone_at
+    FROM foreign_going;
+DROP TABLE foreign_going;
+ALTER TABLE exact RENAME TO foreign_going;
+CREATE INDEX foreign_going_unseen ON foreign_going(root, num) WHERE phase = 'deleting' AND handled_by IS NULL;
+CREATE INDEX foreign_going_by_owner ON foreign_going(owner);
+";
 /// The version that introduced branches.
 const WITH_PLACES: i64 = 10;
 

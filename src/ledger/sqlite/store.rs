@@ -343,7 +343,12 @@ impl Batch<'_> {
             Change::MoveNotificationCursor { channel, mark } => {
                 self.move_notification_cursor(channel, mark.as_ref())
             }
-            Change::Prune { before, audit, now } => self.prune(*before, audit.as_ref(), *now),
+            Change::Prune {
+                before,
+                never_again,
+                audit,
+                now,
+            } => self.prune(*before, never_again, audit.as_ref(), *now),
             Change::Add(new) => self.add_native(new),
             Change::Amend { new, read_at } => self.amend_native(new, *read_at),
             Change::DeleteNative {
