@@ -6,6 +6,7 @@
 
 pub mod attention;
 pub mod awaiting;
+pub mod canonical;
 pub mod check;
 pub mod drift;
 pub mod duration;

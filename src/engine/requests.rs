@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sha2::{Digest as _, Sha256};
-
 use super::Shared;
 use super::control_service::ledger_error;
 use crate::control::{Command, ControlError, Envelope, Receipt};
+use crate::domain::canonical;
 use crate::domain::model::Actor;
-use crate::ledger::{Change, KeyedRequest, audit};
+use crate::ledger::{Change, KeyedRequest};
 
 /// Returns the request to keep. None if the command has no key, is in-process only (such commands cross no
 /// socket and cannot be serialized), or asks for a deletion: the ledger keeps that key with the deletion.
@@ -27,7 +26,7 @@ pub(super) fn keyed(envelope: &Envelope) -> Option<KeyedRequest> {
     Some(KeyedRequest {
         actor: envelope.actor.clone(),
         key,
-        body: audit::hex(&Sha256::digest(asked)),
+        body: canonical::hash(&asked),
     })
 }
 

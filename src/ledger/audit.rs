@@ -2,12 +2,8 @@
 //! removed from the middle is found (P6). The seal ([`super::sqlite`], `seal`) shows that no row was cut off
 //! at the end.
 
-use std::fmt::Write as _;
-
-use serde_json::Value;
-use sha2::{Digest, Sha256};
-
 use super::AuditRow;
+use crate::domain::canonical::Canonical;
 
 /// The hash before the first row.
 pub const GENESIS: &str = "";
@@ -44,46 +40,8 @@ pub fn link(previous: &str, row: &AuditRow) -> String {
         "reason": row.reason,
         "detail": row.detail,
     });
-    let mut text = String::from(previous);
-    write_canonical(&body, &mut text);
-    hex(&Sha256::digest(text))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn write_canonical(value: &Value, out: &mut String) {
-    match value {
-        Value::Object(map) => {
-            let mut keys: Vec<&String> = map.keys().collect();
-            keys.sort_unstable();
-            out.push('{');
-            for (position, key) in keys.into_iter().enumerate() {
-                if position > 0 {
-                    out.push(',');
-                }
-                let _ = write!(out, "{}:", Value::from(key.as_str()));
-                write_canonical(&map[key], out);
-            }
-            out.push('}');
-        }
-        Value::Array(items) => {
-            out.push('[');
-            for (position, item) in items.iter().enumerate() {
-                if position > 0 {
-                    out.push(',');
-                }
-                write_canonical(item, out);
-            }
-            out.push(']');
-        }
-        scalar => {
-            let _ = write!(out, "{scalar}");
-        }
-    }
+    let mut hash = Canonical::default();
+    hash.text(previous);
+    hash.value(&body);
+    hash.finish()
 }

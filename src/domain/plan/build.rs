@@ -1,15 +1,14 @@
 //! Builds the frozen plan from the fates: order, refusals, hash.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::graph::layers;
 use super::listed_rows::{ListedRow, Texts};
 use super::{Fate, Frozen, Link, PlanNode, Planner, taken_keys};
+use crate::domain::canonical::{self, Canonical};
 use crate::domain::kinds::{EnableSpec, GuardRule, Kind, OnDelete};
 use crate::domain::mapping::{CopiedBy, Mapped, original_of};
 use crate::domain::model::{
@@ -773,7 +772,7 @@ fn fingerprint(resource: &ListedRow, kind: &Kind) -> String {
     let owner = kind.spec.owner.iter();
     let owner: Vec<&str> = owner.flat_map(|path| resource.facts.all(path)).collect();
     let compared = json!([resource.project_id, resource.name, tags, owner, references]);
-    hex(&Sha256::digest(compared.to_string()))
+    canonical::hash(compared.to_string())
 }
 
 /// The fields of a row that say what it refers to.
@@ -787,10 +786,9 @@ fn reference_fields(kind: &Kind) -> impl Iterator<Item = &String> {
 /// SHA-256 over the canonical JSON (keys sorted, no blanks) of what was approved: targets, options,
 /// mapping, endpoints, steps, automatic and unset.
 pub fn hash(plan: &Plan) -> String {
-    let mut approved = Canonical(Sha256::new());
-    // Step by step: as one JSON value a large plan would take many times its own memory.
+    let mut approved = Canonical::default();
     approved.text("{\"automatic\":");
-    approved.steps(&plan.automatic);
+    approved_steps(&mut approved, &plan.automatic);
     approved.text(",\"endpoints\":");
     approved.value(&json!(plan.endpoints));
     approved.text(",\"mapping\":");
@@ -798,70 +796,22 @@ pub fn hash(plan: &Plan) -> String {
     approved.text(",\"options\":");
     approved.value(&json!(plan.options));
     approved.text(",\"steps\":");
-    approved.steps(&plan.steps);
+    approved_steps(&mut approved, &plan.steps);
     approved.text(",\"targets\":");
     approved.value(&json!(plan.targets));
     approved.text(",\"unset\":");
-    approved.steps(&plan.unset);
+    approved_steps(&mut approved, &plan.unset);
     approved.text("}");
-    hex(&approved.0.finalize())
+    approved.finish()
 }
 
-struct Canonical(Sha256);
-
-impl Canonical {
-    fn text(&mut self, text: &str) {
-        self.0.update(text.as_bytes());
-    }
-
-    fn steps(&mut self, steps: &[PlanStep]) {
-        self.list(steps, |canonical, step| {
-            let mut step = json!(step);
-            // The fingerprint covers it; and plans that were approved before it was stored keep their hash.
-            if let Value::Object(fields) = &mut step {
-                fields.remove("compared");
-            }
-            canonical.value(&step);
-        });
-    }
-
-    fn list<T>(&mut self, elements: &[T], each: impl Fn(&mut Self, &T)) {
-        self.text("[");
-        for (nth, element) in elements.iter().enumerate() {
-            if nth > 0 {
-                self.text(",");
-            }
-            each(self, element);
+fn approved_steps(canonical: &mut Canonical, steps: &[PlanStep]) {
+    canonical.list(steps, |canonical, step| {
+        let mut step = json!(step);
+        // The fingerprint covers it; and plans that were approved before it was stored keep their hash.
+        if let Value::Object(fields) = &mut step {
+            fields.remove("compared");
         }
-        self.text("]");
-    }
-
-    fn value(&mut self, value: &Value) {
-        match value {
-            Value::Object(fields) => {
-                let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
-                self.text("{");
-                for (nth, (key, value)) in sorted.into_iter().enumerate() {
-                    if nth > 0 {
-                        self.text(",");
-                    }
-                    self.text(&json!(key).to_string());
-                    self.text(":");
-                    self.value(value);
-                }
-                self.text("}");
-            }
-            Value::Array(elements) => self.list(elements, Self::value),
-            other => self.text(&other.to_string()),
-        }
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+        canonical.value(&step);
+    });
 }

@@ -3,18 +3,18 @@
 use chrono::{DateTime, Utc};
 use rusqlite::{CachedStatement, Connection, params};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::batch::Batch;
 use super::reads::{KEPT, kept_request};
 use super::rows;
 use super::sql::{Run, Sql};
+use crate::domain::canonical;
 use crate::domain::model::{
     DeletionState, KindName, OnFailure, Phase, Plan, Refusal, ResourceKey, Target, short_id,
 };
 use crate::ledger::events;
 use crate::ledger::transitions::deletion;
-use crate::ledger::{Applied, KeyedRequest, NewDeletion, audit};
+use crate::ledger::{Applied, KeyedRequest, NewDeletion};
 
 /// Writes tombstones, with statements that are prepared once for many identities.
 ///
@@ -359,5 +359,5 @@ fn fingerprint(wanted: &NewDeletion) -> Sql<String> {
         "plan_hash": wanted.plan_hash,
         "reason": wanted.reason,
     }))?;
-    Ok(audit::hex(&Sha256::digest(body)))
+    Ok(canonical::hash(body))
 }

@@ -24,12 +24,12 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::{hmac, rand};
 use rusqlite::Connection;
-use sha2::{Digest as _, Sha256};
 
 use super::connection::fault;
 use super::sql::{Run, Sql};
 use super::{reads, schema};
-use crate::ledger::audit::{self, GENESIS, hex};
+use crate::domain::canonical::{self, hex};
+use crate::ledger::audit::{self, GENESIS};
 use crate::ledger::{AuditRow, LedgerError};
 use crate::system::private::{self, Trusted};
 
@@ -125,7 +125,7 @@ pub fn key_path(ledger: &Path) -> PathBuf {
 
 impl Key {
     fn new(path: &Path, hexed: &str, has_sealed: bool) -> Self {
-        let id = hex(&Sha256::digest(format!("gone audit key\n{hexed}")));
+        let id = canonical::hash(format!("gone audit key\n{hexed}"));
         Self {
             path: path.to_owned(),
             secret: hmac::Key::new(hmac::HMAC_SHA256, hexed.as_bytes()),

@@ -1,0 +1,65 @@
+//! Hashes of canonical JSON (keys sorted, no blanks), in hex.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// A SHA-256 that is fed with parts: as one JSON value, a large plan would take many times its own memory.
+#[derive(Default)]
+pub struct Canonical(Sha256);
+
+impl Canonical {
+    pub fn text(&mut self, text: &str) {
+        self.0.update(text.as_bytes());
+    }
+
+    pub fn value(&mut self, value: &Value) {
+        match value {
+            Value::Object(fields) => {
+                let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+                self.text("{");
+                for (nth, (key, value)) in sorted.into_iter().enumerate() {
+                    if nth > 0 {
+                        self.text(",");
+                    }
+                    self.value(&Value::from(key.as_str()));
+                    self.text(":");
+                    self.value(value);
+                }
+                self.text("}");
+            }
+            Value::Array(elements) => self.list(elements, Self::value),
+            other => self.text(&other.to_string()),
+        }
+    }
+
+    pub fn list<T>(&mut self, elements: &[T], each: impl Fn(&mut Self, &T)) {
+        self.text("[");
+        for (nth, element) in elements.iter().enumerate() {
+            if nth > 0 {
+                self.text(",");
+            }
+            each(self, element);
+        }
+        self.text("]");
+    }
+
+    pub fn finish(self) -> String {
+        hex(&self.0.finalize())
+    }
+}
+
+/// Returns the SHA-256 of a text, in hex.
+pub fn hash(text: impl AsRef<[u8]>) -> String {
+    hex(&Sha256::digest(text))
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
