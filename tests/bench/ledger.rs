@@ -21,7 +21,7 @@ use gone::domain::model::{
     StepError, StepState, Target,
 };
 use gone::ledger::sqlite::rewind::Rewind;
-use gone::ledger::sqlite::{Options, SqliteLedger, Store};
+use gone::ledger::sqlite::{Job, Options, SqliteLedger, Store};
 use gone::ledger::{
     Applied, AuditEntry, Capacity, Change, ClaimedStep, Ledger, NewDeletion, StepChange,
 };
@@ -257,11 +257,12 @@ fn grouped(n: usize) -> f64 {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let options = Options {
-            commit_delay: Duration::from_millis(5),
-            ..Options::default()
+        let slow = |store: &mut Store, jobs: &[Job]| {
+            std::thread::sleep(Duration::from_millis(5));
+            store.group(jobs)
         };
-        let ledger = Arc::new(SqliteLedger::open(&path, options).unwrap());
+        let ledger = SqliteLedger::open_with(&path, Options::default(), slow);
+        let ledger = Arc::new(ledger.unwrap());
         let before = Instant::now();
         let share = claimed.len().div_ceil(WORKERS);
         let workers: Vec<_> = claimed

@@ -114,11 +114,11 @@ impl Batch<'_> {
     ) -> Sql<Vec<ClaimedStep>> {
         let deletion_id = self.deletion(num)?.id.clone();
         let sql = format!(
-            "SELECT {CLAIMED} FROM steps INDEXED BY steps_ready
+            "SELECT {CLAIMED} FROM steps s INDEXED BY steps_ready
              WHERE state = 'ready' AND site = ?1 AND deletion = ?2
              ORDER BY rank DESC, id LIMIT ?3"
         );
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let limit = limit as i64;
         let mut taken = self.db.all(&sql, params![site, num, limit], |row| {
             rows::claimed(row, &deletion_id, false)
         })?;
@@ -176,7 +176,7 @@ pub(super) fn observations_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<O
              d.verifying, d.ready + d.running, d.requested_at
          FROM deletions d WHERE d.num = ?1 AND oldest <= ?5",
     )?;
-    let full = i64::try_from(IDS_A_LIST_MAX).unwrap_or(i64::MAX);
+    let full = IDS_A_LIST_MAX as i64;
     let mut group = (0_i64, String::new(), String::new(), 0_u32);
     while let Some(next) = behind
         // Starts after the group's last entry; from its first entry, SQLite would read the whole group.
@@ -219,9 +219,8 @@ pub(super) fn verifying(
     now: DateTime<Utc>,
     limit: usize,
 ) -> Sql<Vec<ClaimedStep>> {
-    let columns = CLAIMED.replace(", ", ", s.");
     let sql = format!(
-        "SELECT s.{columns}, d.id, d.cancelled FROM steps s INDEXED BY steps_looks
+        "SELECT {CLAIMED}, d.id, d.cancelled FROM steps s INDEXED BY steps_looks
          JOIN deletions d ON d.num = s.deletion
          WHERE s.state = 'verifying' AND s.next_attempt_at <= ?1
              AND s.deletion = ?2 AND s.site = ?3 AND s.kind = ?4 AND s.rank = ?5

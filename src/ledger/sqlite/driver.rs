@@ -83,13 +83,23 @@ struct Request {
 impl SqliteLedger {
     /// Opens the ledger as its engine; see [`Store::open`]. Blocks for as long as SQLite does.
     pub fn open(path: &Path, options: Options) -> Result<Self, LedgerError> {
+        Self::open_with(path, options, Store::group)
+    }
+
+    /// Opens the ledger, whose writer applies each group of requests by this function: [`Store::group`], or
+    /// one that is as slow as another disk.
+    pub fn open_with(
+        path: &Path,
+        options: Options,
+        group: impl FnMut(&mut Store, &[Job]) -> Result<Vec<Outcome>, LedgerError> + Send + 'static,
+    ) -> Result<Self, LedgerError> {
         let store = Store::open(path, options)?;
         let (name, epoch, lock) = (store.path().to_owned(), store.epoch(), store.lock());
         let readers = Arc::new(Readers::open(path)?);
         let (queue, requests) = mpsc::channel(QUEUE_MAX);
         let thread = std::thread::Builder::new()
             .name("ledger".to_owned())
-            .spawn(move || run(store, requests))
+            .spawn(move || run(store, requests, group))
             .map_err(|error| LedgerError::Io {
                 path: name.clone(),
                 detail: error.to_string(),
@@ -152,7 +162,11 @@ impl SqliteLedger {
 
 /// The writer's loop: takes one request and all that have queued up meanwhile, commits, and answers them all.
 /// There is no timer: a lone request does not wait for others.
-fn run(mut store: Store, mut requests: mpsc::Receiver<Request>) {
+fn run(
+    mut store: Store,
+    mut requests: mpsc::Receiver<Request>,
+    mut group_commit: impl FnMut(&mut Store, &[Job]) -> Result<Vec<Outcome>, LedgerError>,
+) {
     while let Some(first) = requests.blocking_recv() {
         let mut weight = weight(&first.job);
         let mut group = vec![first];
@@ -167,7 +181,7 @@ fn run(mut store: Store, mut requests: mpsc::Receiver<Request>) {
             .into_iter()
             .map(|request| (request.job, request.answer))
             .unzip();
-        let outcomes = store.group(&jobs);
+        let outcomes = group_commit(&mut store, &jobs);
         // A requester that has gone away meanwhile needs no answer.
         match outcomes {
             Ok(outcomes) => answers
@@ -332,8 +346,112 @@ impl Drive for InlineLedger {
     }
 }
 
-#[async_trait]
-impl<D: Drive> Ledger for D {
+/// Implements [`Ledger`] for both drivers: each read is one function over a connection. Arguments are owned,
+/// because a read runs on another thread.
+macro_rules! ledger {
+    (
+        reads { $(
+            $name:ident($($argument:ident: $type:ty),*) -> $answer:ty = |$db:ident| $read:expr;
+        )* }
+        pages { $($page:ident($filter:ty) -> $row:ty = $select:path;)* }
+        $($written:item)*
+    ) => {
+        #[async_trait]
+        impl<D: Drive> Ledger for D {
+            $(async fn $name(&self, $($argument: $type),*) -> Result<$answer, LedgerError> {
+                $(let $argument = $argument.to_owned();)*
+                self.read(move |$db| $read).await
+            })*
+            $(async fn $page(
+                &self,
+                filter: $filter,
+                page: Cursor,
+            ) -> Result<Paged<$row>, LedgerError> {
+                let (after, limit) = (position(&page)?, pages::limit(page.limit));
+                self.read(move |db| $select(db, &filter, after, limit)).await
+            })*
+            $($written)*
+        }
+    };
+}
+
+ledger! {
+    reads {
+        observations_due(now: DateTime<Utc>) -> Vec<ObservationsDue> =
+            |db| claims::observations_due(db, now);
+        verifying(of: Vec<ObservationsDue>, now: DateTime<Utc>, limit: usize) -> Vec<ClaimedStep> =
+            |db| claims::verifying(db, &of, now, limit);
+        next_due(now: DateTime<Utc>) -> Due = |db| claims::next_due(db, now);
+        held_down(since: DateTime<Utc>, after_record: i64, limit: usize) -> Vec<Tombstone> =
+            |db| reads::held_down(db, since, after_record, pages::limit(limit));
+        originals(since: DateTime<Utc>, after_record: i64, limit: usize) -> Vec<Original> =
+            |db| reads::originals(db, since, after_record, pages::limit(limit));
+        whole_of(part: ResourceKey) -> Option<Tombstone> = |db| reads::whole_of(db, &part);
+        namesakes(site: Site, kind: KindName, name: String)
+            -> Vec<(Tombstone, Option<OriginalName>)> =
+            |db| reads::namesakes(db, &site, &kind, &name);
+        deletion(id: &str) -> Option<Deletion> = |db| reads::deletion(db, &id);
+        frozen(deletion_id: &str, with_steps: bool) -> Option<Arc<Plan>> =
+            |db| Ok(reads::frozen(db, &deletion_id, with_steps)?.map(Arc::new));
+        identities(deletion_id: &str) -> BTreeMap<String, Identity> =
+            |db| reads::identities(db, &deletion_id);
+        progress(deletion_id: &str) -> Vec<(Site, Counts)> = |db| reads::progress(db, &deletion_id);
+        outline(deletion_id: &str, below: Vec<Option<i64>>) -> Outline =
+            |db| outline::outline(db, &deletion_id, &below);
+        branch_steps(deletion_id: &str, branch: i64, counts: Counts, from: u64, limit: usize)
+            -> Vec<Step> =
+            |db| outline::branch_steps(db, &deletion_id, (branch, &counts), from, pages::limit(limit));
+        step(id: i64) -> Option<Step> = |db| reads::step(db, id, None);
+        causes(sites: Vec<Site>) -> Vec<CauseGroup> = |db| reads::causes(db, &sites);
+        tombstones_of(keys: Vec<ResourceKey>) -> Vec<Tombstone> =
+            |db| reads::tombstones_of(db, &keys);
+        shown_before(key: ResourceKey) -> Option<serde_json::Value> =
+            |db| reads::shown_before(db, &key);
+        events(after: i64, filter: EventFilter, limit: usize) -> EventPage =
+            |db| reads::events(db, after, &filter, pages::limit(limit));
+        audit(after: i64, limit: usize) -> Vec<AuditRow> =
+            |db| reads::audit(db, after, pages::limit(limit));
+        plan(hash: &str, now: DateTime<Utc>) -> Option<Arc<Plan>> =
+            |db| Ok(reads::plan(db, &hash, now)?.map(Arc::new));
+        kept_request(actor: &Actor, key: &str, now: DateTime<Utc>) -> Option<KeptRequest> =
+            |db| reads::kept_request(db, &actor, &key, now);
+        site_pauses() -> Vec<SitePause> = |db| purge::site_pauses(db);
+        gantt(deletion_id: &str, columns: u32, now: DateTime<Utc>) -> Option<Gantt> =
+            |db| gantt::gantt(db, &deletion_id, columns, now);
+        upcoming(now: DateTime<Utc>) -> Upcoming = |db| gantt::upcoming(db, now);
+        summary() -> Summary = |db| summary::summary(db);
+        notification_cursor(channel: &str) -> NotificationCursor =
+            |db| notification_cursor::read(db, &channel);
+        pointed_at(to: Vec<ResourceKey>, fields: Arc<[(KindName, String)]>, named_max: usize)
+            -> Vec<PointedAt> =
+            |db| peers::pointed_at(db, &to, &fields, named_max);
+        importers() -> Vec<Importer> = |db| peers::importers(db);
+        watches() -> Vec<WatchCursor> = |db| peers::watches(db);
+        importers_cursor() -> (String, i64) = |db| peers::position(db);
+        news(from: Deployment, since: (String, i64), kinds: BTreeSet<KindName>, limit: usize) -> News =
+            |db| peers::news(db, &from, (&since.0, since.1), &kinds, limit);
+        awaited(home: Site, importer: &str, after: i64, limit: usize)
+            -> (Vec<(i64, ClearanceRequest)>, i64) =
+            |db| peers::awaited(db, &home, &importer, after, limit);
+        pending_clearances(step: i64) -> Vec<PendingClearance> =
+            |db| peers::pending_clearances(db, step);
+        unhandled_deletions(limit: usize) -> Option<UnhandledDeletion> =
+            |db| peers::unhandled_deletions(db, limit);
+        handled_by_deletion(key: ResourceKey) -> Option<Deletion> =
+            |db| peers::handled_by_deletion(db, &key);
+        owners_going() -> BTreeSet<String> = |db| peers::owners_going(db);
+        live_steps(home: Site, keys: Vec<ResourceKey>) -> Vec<Option<LiveStep>> =
+            |db| keys.iter().map(|key| peers::live_step(db, &home, key)).collect();
+        waited_for(step: i64) -> Vec<Target> = |db| peers::waited_for(db, step);
+    }
+
+    pages {
+        deletions(DeletionFilter) -> Deletion = pages::deletions;
+        steps(StepFilter) -> Step = pages::steps;
+        tombstones(TombstoneFilter) -> Tombstone = pages::tombstones;
+        native(NativeFilter) -> Native = native::list;
+    }
+
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
         match self.write(Job::Commit(changes)).await? {
             Outcome::Applied(applied) => Ok(applied),
@@ -352,331 +470,17 @@ impl<D: Drive> Ledger for D {
         }
     }
 
-    async fn observations_due(
-        &self,
-        now: DateTime<Utc>,
-    ) -> Result<Vec<ObservationsDue>, LedgerError> {
-        self.read(move |db| claims::observations_due(db, now)).await
-    }
-
-    async fn verifying(
-        &self,
-        of: Vec<ObservationsDue>,
-        now: DateTime<Utc>,
-        limit: usize,
-    ) -> Result<Vec<ClaimedStep>, LedgerError> {
-        self.read(move |db| claims::verifying(db, &of, now, limit))
-            .await
-    }
-
-    async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError> {
-        self.read(move |db| claims::next_due(db, now)).await
-    }
-
-    async fn held_down(
-        &self,
-        since: DateTime<Utc>,
-        after_record: i64,
-        limit: usize,
-    ) -> Result<Vec<Tombstone>, LedgerError> {
-        let limit = pages::limit(limit);
-        self.read(move |db| reads::held_down(db, since, after_record, limit))
-            .await
-    }
-
-    async fn originals(
-        &self,
-        since: DateTime<Utc>,
-        after_record: i64,
-        limit: usize,
-    ) -> Result<Vec<Original>, LedgerError> {
-        let limit = pages::limit(limit);
-        self.read(move |db| reads::originals(db, since, after_record, limit))
-            .await
-    }
-
-    async fn whole_of(&self, part: ResourceKey) -> Result<Option<Tombstone>, LedgerError> {
-        self.read(move |db| reads::whole_of(db, &part)).await
-    }
-
-    async fn namesakes(
-        &self,
-        site: Site,
-        kind: KindName,
-        name: String,
-    ) -> Result<Vec<(Tombstone, Option<OriginalName>)>, LedgerError> {
-        self.read(move |db| reads::namesakes(db, &site, &kind, &name))
-            .await
-    }
-
-    async fn deletions(
-        &self,
-        filter: DeletionFilter,
-        page: Cursor,
-    ) -> Result<Paged<Deletion>, LedgerError> {
-        let (after, limit) = (position(&page)?, pages::limit(page.limit));
-        self.read(move |db| pages::deletions(db, &filter, after, limit))
-            .await
-    }
-
-    async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError> {
-        let id = id.to_owned();
-        self.read(move |db| reads::deletion(db, &id)).await
-    }
-
-    async fn frozen(
-        &self,
-        deletion_id: &str,
-        with_steps: bool,
-    ) -> Result<Option<Arc<Plan>>, LedgerError> {
-        let id = deletion_id.to_owned();
-        let plan = self
-            .read(move |db| reads::frozen(db, &id, with_steps))
-            .await?;
-        Ok(plan.map(Arc::new))
-    }
-
-    async fn progress(&self, deletion_id: &str) -> Result<Vec<(Site, Counts)>, LedgerError> {
-        let id = deletion_id.to_owned();
-        self.read(move |db| reads::progress(db, &id)).await
-    }
-
-    async fn identities(
-        &self,
-        deletion_id: &str,
-    ) -> Result<BTreeMap<String, Identity>, LedgerError> {
-        let id = deletion_id.to_owned();
-        self.read(move |db| reads::identities(db, &id)).await
-    }
-
-    async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError> {
-        let (after, limit) = (position(&page)?, pages::limit(page.limit));
-        self.read(move |db| pages::steps(db, &filter, after, limit))
-            .await
-    }
-
     async fn count_steps(
         &self,
         filter: StepFilter,
         after: Option<String>,
     ) -> Result<(u64, Option<String>), LedgerError> {
         let after = position(&Cursor { after, limit: 0 })?;
-        self.read(move |db| pages::count_steps(db, &filter, after))
-            .await
-    }
-
-    async fn outline(
-        &self,
-        deletion_id: &str,
-        below: Vec<Option<i64>>,
-    ) -> Result<Outline, LedgerError> {
-        let id = deletion_id.to_owned();
-        self.read(move |db| outline::outline(db, &id, &below)).await
-    }
-
-    async fn branch_steps(
-        &self,
-        deletion_id: &str,
-        branch: i64,
-        counts: Counts,
-        from: u64,
-        limit: usize,
-    ) -> Result<Vec<Step>, LedgerError> {
-        let (id, limit) = (deletion_id.to_owned(), pages::limit(limit));
-        self.read(move |db| outline::branch_steps(db, &id, (branch, &counts), from, limit))
-            .await
-    }
-
-    async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError> {
-        self.read(move |db| reads::step(db, id, None)).await
-    }
-
-    async fn tombstones(
-        &self,
-        filter: TombstoneFilter,
-        page: Cursor,
-    ) -> Result<Paged<Tombstone>, LedgerError> {
-        let (after, limit) = (position(&page)?, pages::limit(page.limit));
-        self.read(move |db| pages::tombstones(db, &filter, after, limit))
-            .await
-    }
-
-    async fn shown_before(
-        &self,
-        key: ResourceKey,
-    ) -> Result<Option<serde_json::Value>, LedgerError> {
-        self.read(move |db| reads::shown_before(db, &key)).await
-    }
-
-    async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError> {
-        self.read(move |db| reads::tombstones_of(db, &keys)).await
-    }
-
-    async fn events(
-        &self,
-        after: i64,
-        filter: EventFilter,
-        limit: usize,
-    ) -> Result<EventPage, LedgerError> {
-        let limit = pages::limit(limit);
-        self.read(move |db| reads::events(db, after, &filter, limit))
-            .await
-    }
-
-    async fn audit(&self, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError> {
-        let limit = pages::limit(limit);
-        self.read(move |db| reads::audit(db, after, limit)).await
-    }
-
-    async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError> {
-        let hash = hash.to_owned();
-        let plan = self.read(move |db| reads::plan(db, &hash, now)).await?;
-        Ok(plan.map(Arc::new))
-    }
-
-    async fn kept_request(
-        &self,
-        actor: &Actor,
-        key: &str,
-        now: DateTime<Utc>,
-    ) -> Result<Option<KeptRequest>, LedgerError> {
-        let (actor, key) = (actor.clone(), key.to_owned());
-        self.read(move |db| reads::kept_request(db, &actor, &key, now))
-            .await
+        self.read(move |db| pages::count_steps(db, &filter, after)).await
     }
 
     async fn orphans(&self, page: Cursor) -> Result<Paged<AbandonedStep>, LedgerError> {
         let (after, limit) = (position(&page)?, pages::limit(page.limit));
         self.read(move |db| purge::orphans(db, after, limit)).await
-    }
-
-    async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError> {
-        self.read(purge::site_pauses).await
-    }
-
-    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<CauseGroup>, LedgerError> {
-        self.read(move |db| reads::causes(db, &sites)).await
-    }
-
-    async fn gantt(
-        &self,
-        deletion_id: &str,
-        columns: u32,
-        now: DateTime<Utc>,
-    ) -> Result<Option<Gantt>, LedgerError> {
-        let id = deletion_id.to_owned();
-        self.read(move |db| gantt::gantt(db, &id, columns, now))
-            .await
-    }
-
-    async fn upcoming(&self, now: DateTime<Utc>) -> Result<Upcoming, LedgerError> {
-        self.read(move |db| gantt::upcoming(db, now)).await
-    }
-
-    async fn summary(&self) -> Result<Summary, LedgerError> {
-        self.read(summary::summary).await
-    }
-
-    async fn native(
-        &self,
-        filter: NativeFilter,
-        page: Cursor,
-    ) -> Result<Paged<Native>, LedgerError> {
-        let after = position(&page)?.map(|[num]| num);
-        let limit = pages::limit(page.limit);
-        self.read(move |db| native::list(db, &filter, after, limit))
-            .await
-    }
-
-    async fn pointed_at(
-        &self,
-        to: Vec<ResourceKey>,
-        fields: Arc<[(KindName, String)]>,
-        named_max: usize,
-    ) -> Result<Vec<PointedAt>, LedgerError> {
-        self.read(move |db| peers::pointed_at(db, &to, &fields, named_max))
-            .await
-    }
-
-    async fn importers(&self) -> Result<Vec<Importer>, LedgerError> {
-        self.read(peers::importers).await
-    }
-
-    async fn watches(&self) -> Result<Vec<WatchCursor>, LedgerError> {
-        self.read(peers::watches).await
-    }
-
-    async fn importers_cursor(&self) -> Result<(String, i64), LedgerError> {
-        self.read(peers::position).await
-    }
-
-    async fn news(
-        &self,
-        from: Deployment,
-        (ledger, after): (String, i64),
-        kinds: BTreeSet<KindName>,
-        limit: usize,
-    ) -> Result<News, LedgerError> {
-        self.read(move |db| peers::news(db, &from, (&ledger, after), &kinds, limit))
-            .await
-    }
-
-    async fn awaited(
-        &self,
-        home: Site,
-        importer: &str,
-        after: i64,
-        limit: usize,
-    ) -> Result<(Vec<(i64, ClearanceRequest)>, i64), LedgerError> {
-        let importer = importer.to_owned();
-        self.read(move |db| peers::awaited(db, &home, &importer, after, limit))
-            .await
-    }
-
-    async fn pending_clearances(&self, step: i64) -> Result<Vec<PendingClearance>, LedgerError> {
-        self.read(move |db| peers::pending_clearances(db, step))
-            .await
-    }
-
-    async fn unhandled_deletions(
-        &self,
-        limit: usize,
-    ) -> Result<Option<UnhandledDeletion>, LedgerError> {
-        self.read(move |db| peers::unhandled_deletions(db, limit))
-            .await
-    }
-
-    async fn handled_by_deletion(&self, key: ResourceKey) -> Result<Option<Deletion>, LedgerError> {
-        let read = move |db: &Connection| match peers::handled_by_deletion(db, &key)? {
-            Some(id) => reads::deletion(db, &id),
-            None => Ok(None),
-        };
-        self.read(read).await
-    }
-
-    async fn owners_going(&self) -> Result<BTreeSet<String>, LedgerError> {
-        self.read(peers::owners_going).await
-    }
-
-    async fn live_steps(
-        &self,
-        home: Site,
-        keys: Vec<ResourceKey>,
-    ) -> Result<Vec<Option<LiveStep>>, LedgerError> {
-        let each = move |db: &Connection| {
-            let found = keys.iter().map(|key| peers::live_step(db, &home, key));
-            found.collect::<Sql<Vec<_>>>()
-        };
-        self.read(each).await
-    }
-
-    async fn waited_for(&self, step: i64) -> Result<Vec<Target>, LedgerError> {
-        self.read(move |db| peers::waited_for(db, step)).await
-    }
-
-    async fn notification_cursor(&self, channel: &str) -> Result<NotificationCursor, LedgerError> {
-        let channel = channel.to_owned();
-        self.read(move |db| notification_cursor::read(db, &channel))
-            .await
     }
 }

@@ -47,7 +47,6 @@ pub mod upkeep;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use driver::{InlineLedger, SqliteLedger};
 pub use lock::{Owner, is_held, owner};
@@ -62,8 +61,6 @@ pub struct Options {
     /// Maximum size of the file in pages of 4 KiB; beyond it, commits fail as on a full disk. None: as large
     /// as the disk allows.
     pub pages_max: Option<u32>,
-    /// A delay added to each commit, which simulates a slow disk.
-    pub commit_delay: Duration,
     /// The tombstones in memory that follow the table, for gates; none if there is no gate.
     pub tombstones: Option<Arc<Tombstones>>,
     /// Other files that may hold the key of the audit's seal: a backup was sealed with the key of the ledger

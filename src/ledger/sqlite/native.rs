@@ -306,7 +306,7 @@ fn references_of(db: &Connection, num: i64) -> Sql<Vec<(String, ResourceKey)>> {
 pub(super) fn list(
     db: &Connection,
     filter: &NativeFilter,
-    after: Option<i64>,
+    after: Option<[i64; 1]>,
     limit: usize,
 ) -> Sql<Paged<Native>> {
     let NativeFilter { site, kind, by } = filter;
@@ -340,7 +340,7 @@ pub(super) fn list(
         NativeBy::PointsAt { to, .. } => rows::json(to)?,
         NativeBy::Ids(_) | NativeBy::Field { .. } => rows::json(&values)?,
     };
-    let mut found: Vec<(i64, Native)> = db.all(
+    let found = db.all(
         &format!(
             "SELECT {COLUMNS} FROM {WITH_TOMBSTONE}
              WHERE h.site = ?1 AND h.kind = ?2 AND h.num > ?3 AND {condition}
@@ -349,18 +349,12 @@ pub(super) fn list(
         params![
             site.to_string(),
             kind.as_str(),
-            after.unwrap_or(0),
+            after.map_or(0, |[num]| num),
             limit as i64 + 1,
             values,
             field
         ],
         read,
     )?;
-    let more = found.len() > limit;
-    found.truncate(limit);
-    let last = found.last().map(|(num, _)| num.to_string());
-    Ok(Paged {
-        next: last.filter(|_| more),
-        rows: found.into_iter().map(|(_, native)| native).collect(),
-    })
+    Ok(rows::page(found, limit))
 }

@@ -347,12 +347,9 @@ pub(super) fn tombstones(
         limit + 1
     );
     let values = std::iter::once(Value::from(record)).chain(conditions.values);
-    let mut rows = db.all(&sql, params_from_iter(values), rows::tombstone)?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let next = rows
-        .last()
-        .filter(|_| more)
-        .map(|row| row.record_id.to_string());
-    Ok(Paged { rows, next })
+    let found = db.all(&sql, params_from_iter(values), |row| {
+        let tombstone = rows::tombstone(row)?;
+        Ok((tombstone.record_id, tombstone))
+    })?;
+    Ok(rows::page(found, limit))
 }

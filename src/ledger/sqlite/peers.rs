@@ -7,9 +7,11 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params};
 
 use super::batch::Batch;
-use super::rows;
 use super::sql::{Run, Sql};
-use crate::domain::model::{ErrorClass, KindName, Phase, ResourceKey, Site, StepState, Target};
+use super::{reads, rows};
+use crate::domain::model::{
+    Deletion, ErrorClass, KindName, Phase, ResourceKey, Site, StepState, Target,
+};
 use crate::domain::peers::{
     AWAITED, Answered, ClearanceRequest, DeletionNotice, Deployment, News, PendingClearance,
     awaiting, is_foreign_root, root_of,
@@ -709,14 +711,16 @@ pub(super) fn unhandled_deletions(db: &Connection, limit: usize) -> Sql<Option<U
     Ok(Some(UnhandledDeletion { owner, root, keys }))
 }
 
-/// The id of the deletion that handles the resources that refer to this one.
-pub(super) fn handled_by_deletion(db: &Connection, key: &ResourceKey) -> Sql<Option<String>> {
-    db.first(
-        "SELECT d.id FROM foreign_going f JOIN deletions d ON d.num = f.handled_by
+/// The deletion that handles the resources that refer to this one.
+pub(super) fn handled_by_deletion(db: &Connection, key: &ResourceKey) -> Sql<Option<Deletion>> {
+    let handled_by = db.first(
+        "SELECT d.num FROM foreign_going f JOIN deletions d ON d.num = f.handled_by
          WHERE f.id = ?1 AND f.kind = ?2 AND f.site = ?3",
         params![key.id, key.kind.as_str(), key.site.to_string()],
         |row| row.get(0),
-    )
+    )?;
+    let found = handled_by.map(|num| reads::deletion_by_num(db, num));
+    found.transpose()
 }
 
 /// The deployments that are deleting a resource.

@@ -372,32 +372,25 @@ pub(super) fn orphans(
     after: Option<[i64; 2]>,
     limit: usize,
 ) -> Sql<Paged<AbandonedStep>> {
-    let columns = CLAIMED.replace(", ", ", s.");
     let [num, id] = after.unwrap_or([0, 0]);
-    let mut rows = db.all(
+    let found = db.all(
         &format!(
-            "SELECT s.{columns}, d.id, s.ended_at FROM steps s INDEXED BY steps_by_state
+            "SELECT {CLAIMED}, d.id, s.ended_at FROM steps s INDEXED BY steps_by_state
              JOIN deletions d ON d.num = s.deletion
              JOIN tombstones t ON t.record_id = s.record AND t.deletion = s.deletion
              WHERE s.state = 'purged' AND t.phase = 'purged' AND (s.deletion, s.id) > (?1, ?2)
              ORDER BY s.deletion, s.id LIMIT ?3"
         ),
-        params![num, id, i64::try_from(limit + 1).unwrap_or(i64::MAX)],
+        params![num, id, limit as i64 + 1],
         |row| {
             let deletion_id: String = row.get(20)?;
             let forgotten = AbandonedStep {
                 step: rows::claimed(row, &deletion_id, false)?,
                 since: rows::time(row, 21)?,
             };
-            Ok((row.get::<_, i64>(1)?, forgotten))
+            let num: i64 = row.get(1)?;
+            Ok((format!("{num}:{}", forgotten.step.id), forgotten))
         },
     )?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let last = rows.last().filter(|_| more);
-    let next = last.map(|(num, forgotten)| format!("{num}:{}", forgotten.step.id));
-    Ok(Paged {
-        rows: rows.into_iter().map(|(_, forgotten)| forgotten).collect(),
-        next,
-    })
+    Ok(rows::page(found, limit))
 }

@@ -166,11 +166,7 @@ pub(super) fn held_down(
             "{TOMBSTONE} WHERE t.phase = 'gone' AND (t.gone_at, t.record_id) > (?2, ?1)
          ORDER BY t.gone_at, t.record_id LIMIT ?3"
         ),
-        params![
-            after_record,
-            rows::micros(since),
-            i64::try_from(limit).unwrap_or(i64::MAX)
-        ],
+        params![after_record, rows::micros(since), limit as i64],
         rows::tombstone,
     )
 }
@@ -188,11 +184,7 @@ pub(super) fn originals(
                  OR t.phase = 'gone' AND t.gone_at >= ?2)
          ORDER BY t.record_id LIMIT ?3"
         ),
-        params![
-            after_record,
-            rows::micros(since),
-            i64::try_from(limit).unwrap_or(i64::MAX)
-        ],
+        params![after_record, rows::micros(since), limit as i64],
         |row| {
             let tombstone = rows::tombstone(row)?;
             Ok(Original {
@@ -289,7 +281,7 @@ pub(super) fn events(
              FROM events e LEFT JOIN deletions d ON d.num = e.deletion
              WHERE e.seq > ?1 AND {condition} ORDER BY e.seq LIMIT ?2"
         ),
-        params![after, i64::try_from(limit).unwrap_or(i64::MAX), value],
+        params![after, limit as i64, value],
         event,
     )?;
     let (oldest, newest) = db.one(
@@ -322,7 +314,7 @@ pub(super) fn audit(db: &Connection, after: i64, limit: usize) -> Sql<Vec<AuditR
     db.all(
         "SELECT seq, at, actor, action, target, reason, detail, hash FROM audit
          WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-        params![after, i64::try_from(limit).unwrap_or(i64::MAX)],
+        params![after, limit as i64],
         |row| {
             Ok(AuditRow {
                 seq: row.get(0)?,

@@ -10,7 +10,7 @@ use serde::de::{DeserializeOwned, IntoDeserializer};
 use super::sql::Sql;
 use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::model::{
-    Action, Counts, ErrorClass, KindName, ResourceKey, Site, Step, StepError, StepResource,
+    Action, Counts, ErrorClass, KindName, Paged, ResourceKey, Site, Step, StepError, StepResource,
     StepState, Tombstone,
 };
 use crate::ledger::{ClaimedStep, Fence};
@@ -131,10 +131,10 @@ pub(super) fn counts(row: &Row, first: usize) -> Sql<Counts> {
     Ok(counts)
 }
 
-/// What an engine needs of a step, from `steps` alone.
-pub(super) const CLAIMED: &str = "id, deletion, site, kind, resource, name, action, vars, state, \
-     claim, epoch, attempts, max_attempts, blocked_since, blockers, last_error, looks, \
-     since, project, own_attempt_at";
+/// What an engine needs of a step, from `steps s` alone.
+pub(super) const CLAIMED: &str = "s.id, s.deletion, s.site, s.kind, s.resource, s.name, s.action, \
+     s.vars, s.state, s.claim, s.epoch, s.attempts, s.max_attempts, s.blocked_since, s.blockers, \
+     s.last_error, s.looks, s.since, s.project, s.own_attempt_at";
 
 pub(super) fn claimed(row: &Row, deletion_id: &str, cancelled: bool) -> Sql<ClaimedStep> {
     Ok(ClaimedStep {
@@ -160,6 +160,17 @@ pub(super) fn claimed(row: &Row, deletion_id: &str, cancelled: bool) -> Sql<Clai
         own_attempt_at: time_opt(row, 19)?,
         cancelled,
     })
+}
+
+/// The rows of a page, from one more row than it may have; each comes with its position, which is the cursor.
+pub(super) fn page<T>(mut found: Vec<(impl ToString, T)>, limit: usize) -> Paged<T> {
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let last = found.last().map(|(cursor, _)| cursor.to_string());
+    Paged {
+        next: last.filter(|_| more),
+        rows: found.into_iter().map(|(_, row)| row).collect(),
+    }
 }
 
 pub(super) const STEP: &str = "SELECT s.id, d.id, s.site, s.kind, s.resource, s.name, s.action, \

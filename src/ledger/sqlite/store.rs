@@ -213,9 +213,6 @@ impl Store {
         batch.flush()?;
         let let_go = std::mem::take(&mut batch.let_go);
         drop(batch);
-        if !self.options.commit_delay.is_zero() {
-            std::thread::sleep(self.options.commit_delay);
-        }
         tx.commit()?;
         if let Some(mirror) = &self.mirror {
             mirror.take_over(&self.db, let_go);
