@@ -106,10 +106,12 @@ pub struct Schedule {
 pub struct Decision {
     pub to: StepState,
     pub attempts: u32,
+    /// When a blocked or verifying step is due; none: at once.
     pub next_attempt_at: Option<DateTime<Utc>>,
     pub blocked_since: Option<DateTime<Utc>>,
     pub blockers: Vec<Blocker>,
     pub error: Option<StepError>,
+    /// Whether to count one more observation in a row since the last call; otherwise the count becomes 0.
     pub observed_again: bool,
 }
 

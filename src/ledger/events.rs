@@ -101,21 +101,21 @@ pub fn answered(from: StepState, to: StepState, change: &StepChange) -> Happened
         }
     };
     set("state", json!(to));
-    set("attempts", json!(change.attempts));
+    set("attempts", json!(change.decision.attempts));
     // The answer takes precedence over the error, which may come from an earlier call.
-    let (status, request_id) = match (&change.answer, &change.error) {
+    let (status, request_id) = match (&change.answer, &change.decision.error) {
         (Some(answer), _) => (answer.status, answer.request_id.as_deref()),
         (None, Some(error)) => (error.status, Some(error.request_id.as_str())),
         (None, None) => (None, None),
     };
     set("status", json!(status));
     set("request_id", json!(request_id.filter(|id| !id.is_empty())));
-    if let Some(error) = &change.error {
-        let blockers = (!change.blockers.is_empty()).then_some(&change.blockers);
+    if let Some(error) = &change.decision.error {
+        let blockers = (!change.decision.blockers.is_empty()).then_some(&change.decision.blockers);
         set("error", json!(error));
         set("blockers", json!(blockers));
-        set("next_attempt_at", json!(change.next_attempt_at));
-        set("blocked_since", json!(change.blocked_since));
+        set("next_attempt_at", json!(change.decision.next_attempt_at));
+        set("blocked_since", json!(change.decision.blocked_since));
     } else if matches!(to, StepState::Blocked | StepState::Stuck) {
         // Events of older ledgers lack the field; here there was no error.
         fields.insert("error".to_owned(), Value::Null);

@@ -33,7 +33,7 @@ use crate::domain::native::{self, Native, NativeReference};
 use crate::domain::news::{Mark, NotificationCursor};
 use crate::domain::outline::Outline;
 use crate::domain::peers::{Answered, ClearanceRequest, Deployment, News, PendingClearance};
-use crate::domain::policy::Gathered;
+use crate::domain::policy::{Decision, Gathered};
 
 /// The store of deletions, steps, tombstones, events and the audit.
 #[async_trait]
@@ -746,16 +746,7 @@ pub struct Capacity {
 pub struct StepChange {
     pub step_id: i64,
     pub fence: Fence,
-    pub to: StepState,
-    pub attempts: u32,
-    /// When a blocked or verifying step is due; none: at once.
-    pub next_attempt_at: Option<DateTime<Utc>>,
-    pub blocked_since: Option<DateTime<Utc>>,
-    pub blockers: Vec<Blocker>,
-    pub error: Option<StepError>,
-    /// Whether to count one more observation in a row since the last call ([`ClaimedStep::looks`]); otherwise
-    /// the count becomes 0.
-    pub observed_again: bool,
+    pub decision: Decision,
     /// One line of the step's timeline: `DELETE 409 NetworkInUse`. An observation that leaves the state as it
     /// was and has no error writes no line.
     pub message: String,

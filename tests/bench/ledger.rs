@@ -20,6 +20,7 @@ use gone::domain::model::{
     Action, Actor, ErrorClass, KindName, Origin, Plan, PlanOptions, PlanStep, ResourceKey, Site,
     StepError, StepState, Target,
 };
+use gone::domain::policy::Decision;
 use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::{Job, Options, SqliteLedger, Store};
 use gone::ledger::{
@@ -197,20 +198,22 @@ fn end(step: &ClaimedStep, to: StepState) -> Change {
     Change::Step(Box::new(StepChange {
         step_id: step.id,
         fence: step.fence,
-        to,
-        attempts: 1,
-        next_attempt_at: None,
-        blocked_since: None,
-        blockers: Vec::new(),
-        error: (to == StepState::Stuck).then(|| StepError {
-            class: ErrorClass::Fatal,
-            status: Some(403),
-            kind: "Forbidden".to_owned(),
-            message: "no".to_owned(),
-            request_id: "req-1".to_owned(),
-            at: now(),
-        }),
-        observed_again: false,
+        decision: Decision {
+            to,
+            attempts: 1,
+            next_attempt_at: None,
+            blocked_since: None,
+            blockers: Vec::new(),
+            error: (to == StepState::Stuck).then(|| StepError {
+                class: ErrorClass::Fatal,
+                status: Some(403),
+                kind: "Forbidden".to_owned(),
+                message: "no".to_owned(),
+                request_id: "req-1".to_owned(),
+                at: now(),
+            }),
+            observed_again: false,
+        },
         message: "DELETE 204".to_owned(),
         answer: None,
         now: now(),

@@ -3,6 +3,7 @@
 use gone::domain::model::{
     Action, DeletionState, ErrorClass, EventKind, Origin, Phase, Plan, StepState,
 };
+use gone::domain::policy::Decision;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{Applied, Change, EventFilter, Ledger, Selection, StepChange};
 
@@ -34,19 +35,19 @@ async fn p08_cancel_releases_what_was_not_sent_and_ends_what_was() {
     let claimed = claim(&ledger, 4).await;
     let of = |id: &str| claimed.iter().find(|s| s.key.id == id).unwrap().clone();
     // Given back before it was tried, "ready" still counts as sent: the claim was durable.
-    let blocked = StepChange {
-        next_attempt_at: Some(at(9000)),
-        ..failed(
+    let blocked = with(
+        failed(
             &of("blocked"),
             StepState::Blocked,
             ErrorClass::Blocked,
             at(2),
-        )
-    };
-    let verifying = StepChange {
-        next_attempt_at: Some(at(9000)),
-        ..outcome(&of("verifying"), StepState::Verifying, at(2))
-    };
+        ),
+        |it| it.next_attempt_at = Some(at(9000)),
+    );
+    let verifying = with(
+        outcome(&of("verifying"), StepState::Verifying, at(2)),
+        |it| it.next_attempt_at = Some(at(9000)),
+    );
     ledger
         .commit(vec![settle(blocked), settle(verifying)])
         .await
@@ -161,11 +162,13 @@ async fn retry_by_a_person_starts_the_attempts_anew() {
     let ledger = memory();
     running(&ledger, "one", &ports(&[("a", &[])])).await;
     let step = claim(&ledger, 1).await.remove(0);
-    let given_up = StepChange {
-        attempts: 8,
-        blocked_since: Some(at(0)),
-        ..failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2))
-    };
+    let given_up = with(
+        failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2)),
+        |it| {
+            it.attempts = 8;
+            it.blocked_since = Some(at(0));
+        },
+    );
     one(&ledger, settle(given_up)).await;
     let audit = ledger.audit(0, 99).await.unwrap().len();
     let again = retry(Selection::Deletion(id("one")), Origin::Console, at(3));
@@ -196,11 +199,10 @@ async fn t06_a_repeated_delete_wakes_for_one_attempt_once_a_minute() {
             "stuck" => (StepState::Stuck, ErrorClass::Blocked),
             _ => (StepState::Blocked, ErrorClass::Blocked),
         };
-        let change = StepChange {
-            attempts: 7,
-            next_attempt_at: Some(at(9000)),
-            ..failed(&step, to, class, at(2))
-        };
+        let change = with(failed(&step, to, class, at(2)), |it| {
+            it.attempts = 7;
+            it.next_attempt_at = Some(at(9000));
+        });
         one(&ledger, settle(change)).await;
     }
     let again = |seconds| retry(Selection::Deletion(id("one")), Origin::Gate, at(seconds));
@@ -246,13 +248,15 @@ async fn purged_steps_let_the_rest_go_on() {
             claim: 1,
             epoch: 1,
         },
-        to: StepState::Purged,
-        attempts: 1,
-        next_attempt_at: None,
-        blocked_since: None,
-        blockers: Vec::new(),
-        error: None,
-        observed_again: false,
+        decision: Decision {
+            to: StepState::Purged,
+            attempts: 1,
+            next_attempt_at: None,
+            blocked_since: None,
+            blockers: Vec::new(),
+            error: None,
+            observed_again: false,
+        },
         message: "forgotten".to_owned(),
         answer: None,
         now: at(5),

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use gone::domain::model::{DeletionState, Origin, Phase, Site, StepState};
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store, owner, upkeep};
 use gone::ledger::{
-    Applied, Capacity, Change, DeletionFilter, Ledger, LedgerError, Selection, StepChange,
-    TombstoneFilter, audit,
+    Applied, Capacity, Change, DeletionFilter, Ledger, LedgerError, Selection, TombstoneFilter,
+    audit,
 };
 
 use crate::support::*;
@@ -137,10 +137,9 @@ async fn a_ledger_of_the_first_version_is_brought_up_and_goes_on() {
     };
     let claimed = ledger.claim(vec![sandbox], now).await.unwrap();
     assert_eq!(claimed.len(), 1);
-    let accepted = StepChange {
-        next_attempt_at: Some(now),
-        ..outcome(&claimed[0], StepState::Verifying, now)
-    };
+    let accepted = with(outcome(&claimed[0], StepState::Verifying, now), |it| {
+        it.next_attempt_at = Some(now)
+    });
     assert_eq!(one(&ledger, settle(accepted)).await, Applied::Done);
     let looked = looks(&ledger, now, 8).await.unwrap();
     assert_eq!(looked.len(), 1);

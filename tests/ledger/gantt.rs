@@ -5,7 +5,7 @@ use gone::domain::gantt::{DUE_WITHIN, GanttCell, Mark};
 use gone::domain::model::{Action, ErrorClass, StepState};
 use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
-use gone::ledger::{Change, Ledger, StepChange};
+use gone::ledger::{Change, Ledger};
 
 use crate::support::*;
 
@@ -30,10 +30,10 @@ async fn a_deletion_is_drawn_by_what_happened_and_says_what_it_waited_for() {
     running(&ledger, "web", &plan(steps)).await;
     let claimed = claim(&ledger, 10).await;
     let of = |id: &str| claimed.iter().find(|step| step.key.id == id).unwrap();
-    let refused = StepChange {
-        next_attempt_at: Some(at(8)),
-        ..failed(of("a"), StepState::Blocked, ErrorClass::Blocked, at(2))
-    };
+    let refused = with(
+        failed(of("a"), StepState::Blocked, ErrorClass::Blocked, at(2)),
+        |it| it.next_attempt_at = Some(at(8)),
+    );
     one(&ledger, settle(refused)).await;
     one(&ledger, settle(outcome(of("b"), StepState::Gone, at(4)))).await;
 
@@ -82,10 +82,10 @@ async fn what_is_blocked_is_counted_by_when_it_is_due() {
     let claimed = claim(&ledger, 10).await;
     // Overdue, now, at the end of the first column, right after it, far away; one is not blocked.
     for (step, due) in claimed.iter().zip([-5, 0, 10, 11, 200_000]) {
-        let refused = StepChange {
-            next_attempt_at: Some(at(100) + TimeDelta::seconds(due)),
-            ..failed(step, StepState::Blocked, ErrorClass::Blocked, at(2))
-        };
+        let refused = with(
+            failed(step, StepState::Blocked, ErrorClass::Blocked, at(2)),
+            |it| it.next_attempt_at = Some(at(100) + TimeDelta::seconds(due)),
+        );
         one(&ledger, settle(refused)).await;
     }
     let upcoming = ledger.upcoming(at(100)).await.unwrap();
@@ -105,10 +105,10 @@ async fn a_copy_that_was_set_back_is_drawn_as_it_stood() {
     let ledger = InlineLedger::new(store);
     running(&ledger, "web", &ports(&[("a", &[]), ("b", &[])])).await;
     let claimed = claim(&ledger, 10).await;
-    let refused = StepChange {
-        next_attempt_at: Some(at(30)),
-        ..failed(&claimed[0], StepState::Blocked, ErrorClass::Blocked, at(2))
-    };
+    let refused = with(
+        failed(&claimed[0], StepState::Blocked, ErrorClass::Blocked, at(2)),
+        |it| it.next_attempt_at = Some(at(30)),
+    );
     one(&ledger, settle(refused)).await;
     one(
         &ledger,

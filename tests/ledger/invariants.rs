@@ -10,8 +10,7 @@ use gone::ledger::sqlite::upkeep::rules;
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store};
 use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{
-    Applied, Capacity, Change, ClaimedStep, Ledger, PurgeAction, Selection, StepChange, StuckAgain,
-    audit,
+    Applied, Capacity, Change, ClaimedStep, Ledger, PurgeAction, Selection, StuckAgain, audit,
 };
 use proptest::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -199,10 +198,7 @@ fn change(op: &Op, handles: &[ClaimedStep], looks: &[ClaimedStep], now: i64) -> 
             StepState::Blocked => failed(step, to, ErrorClass::Blocked, now),
             _ => outcome(step, to, now),
         };
-        settle(StepChange {
-            next_attempt_at: Some(now),
-            ..change
-        })
+        settle(with(change, |it| it.next_attempt_at = Some(now)))
     };
     Some(match op {
         Op::Accept {

@@ -60,8 +60,8 @@ async fn said(ledger: &InlineLedger, name: &str, clear: bool) -> Applied {
 
 fn awaiting(step: &ClaimedStep, to: StepState) -> Change {
     let mut change: StepChange = failed(step, to, ErrorClass::Blocked, at(3));
-    change.error.as_mut().unwrap().kind = AWAITED.to_owned();
-    change.next_attempt_at = Some(at(600));
+    change.decision.error.as_mut().unwrap().kind = AWAITED.to_owned();
+    change.decision.next_attempt_at = Some(at(600));
     settle(change)
 }
 

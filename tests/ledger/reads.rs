@@ -2,9 +2,7 @@
 
 use gone::domain::attention::Cause;
 use gone::domain::model::{Action, Blocker, DeletionState, ErrorClass, KindName, Site, StepState};
-use gone::ledger::{
-    Cursor, DeletionFilter, Ledger, LedgerError, StepChange, StepFilter, TombstoneFilter,
-};
+use gone::ledger::{Cursor, DeletionFilter, Ledger, LedgerError, StepFilter, TombstoneFilter};
 
 use crate::support::*;
 
@@ -157,13 +155,15 @@ async fn what_needs_a_person_is_grouped_by_why_it_does_not_move() {
         in_plan,
         holds: None,
     };
-    let blocked = |step, in_plan| StepChange {
-        blockers: vec![blocker(in_plan)],
-        ..failed(step, StepState::Blocked, ErrorClass::Blocked, at(7))
+    let blocked = |step, in_plan| {
+        with(
+            failed(step, StepState::Blocked, ErrorClass::Blocked, at(7)),
+            |it| it.blockers = vec![blocker(in_plan)],
+        )
     };
     let refused = |step, seconds| {
         let mut change = failed(step, StepState::Stuck, ErrorClass::Fatal, at(seconds));
-        let error = change.error.as_mut().unwrap();
+        let error = change.decision.error.as_mut().unwrap();
         (error.status, error.kind) = (Some(403), "PolicyNotAuthorized".into());
         change
     };

@@ -8,8 +8,7 @@ use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::upkeep::rules;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, AuditEntry, Change, ClaimedStep, Ledger, PurgeAction, RetryBy, Selection, StepChange,
-    StuckAgain,
+    Applied, AuditEntry, Change, ClaimedStep, Ledger, PurgeAction, RetryBy, Selection, StuckAgain,
 };
 use rusqlite::{Connection, Row};
 use serde_json::Value;
@@ -189,10 +188,9 @@ impl Tale {
             _ => outcome(step, to, now),
         };
         let due = at(self.seconds + self.dice.i64(1..200));
-        settle(StepChange {
-            next_attempt_at: (to != StepState::Stuck).then_some(due),
-            ..change
-        })
+        settle(with(change, |it| {
+            it.next_attempt_at = (to != StepState::Stuck).then_some(due)
+        }))
     }
 
     /// A plan over some resources, each after some of those before it.

@@ -78,13 +78,15 @@ async fn i02_a_blocked_step_keeps_all_that_a_person_asks_for() {
         in_plan: false,
         holds: None,
     };
-    let change = StepChange {
-        next_attempt_at: Some(at(60)),
-        blocked_since: Some(at(2)),
-        blockers: vec![blocker.clone()],
-        ..failed(&claimed[0], StepState::Blocked, ErrorClass::Blocked, at(2))
-    };
-    let error = change.error.clone();
+    let change = with(
+        failed(&claimed[0], StepState::Blocked, ErrorClass::Blocked, at(2)),
+        |it| {
+            it.next_attempt_at = Some(at(60));
+            it.blocked_since = Some(at(2));
+            it.blockers = vec![blocker.clone()];
+        },
+    );
+    let error = change.decision.error.clone();
     one(&ledger, settle(change)).await;
 
     let step = ledger.step(claimed[0].id).await.unwrap().unwrap();
@@ -103,10 +105,10 @@ async fn i05_only_what_is_due_wakes() {
     let ledger = memory();
     running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
     for (step, due) in claim(&ledger, 2).await.iter().zip([60, 120]) {
-        let change = StepChange {
-            next_attempt_at: Some(at(due)),
-            ..failed(step, StepState::Blocked, ErrorClass::Blocked, at(2))
-        };
+        let change = with(
+            failed(step, StepState::Blocked, ErrorClass::Blocked, at(2)),
+            |it| it.next_attempt_at = Some(at(due)),
+        );
         one(&ledger, settle(change)).await;
     }
     let next = || async { ledger.next_due(at(90)).await.unwrap() };
@@ -143,9 +145,10 @@ async fn n14_looks_are_told_by_rank_with_what_else_can_be_sent() {
             |due: ObservationsDue| (due.gathered.rank, due.gathered.ready, due.gathered.running);
         due.into_iter().map(told).collect::<Vec<_>>()
     };
-    let taken = |step: &ClaimedStep| StepChange {
-        next_attempt_at: Some(at(2)),
-        ..outcome(step, StepState::Verifying, at(2))
+    let taken = |step: &ClaimedStep| {
+        with(outcome(step, StepState::Verifying, at(2)), |it| {
+            it.next_attempt_at = Some(at(2))
+        })
     };
     let first = claim(&ledger, 1).await.remove(0);
     assert_eq!(told().await, []);
@@ -165,10 +168,9 @@ async fn n14_looks_are_told_whether_they_fill_a_list() {
     running(&ledger, "one", &ports(&steps)).await;
     let claimed = claim(&ledger, 139).await;
     let take = |step: &ClaimedStep, due| {
-        settle(StepChange {
-            next_attempt_at: Some(at(due)),
-            ..outcome(step, StepState::Verifying, at(2))
-        })
+        settle(with(outcome(step, StepState::Verifying, at(2)), |it| {
+            it.next_attempt_at = Some(at(due))
+        }))
     };
     let told = || async {
         let gathered = ledger
@@ -194,10 +196,9 @@ async fn i12_a_look_that_is_held_up_hides_no_later_one() {
     let ledger = memory();
     running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
     for (step, due) in claim(&ledger, 2).await.iter().zip([60, 120]) {
-        let change = StepChange {
-            next_attempt_at: Some(at(due)),
-            ..outcome(step, StepState::Verifying, at(2))
-        };
+        let change = with(outcome(step, StepState::Verifying, at(2)), |it| {
+            it.next_attempt_at = Some(at(due))
+        });
         one(&ledger, settle(change)).await;
     }
     let look = |now| ledger.next_due(now);
@@ -221,10 +222,9 @@ async fn waits_that_began_in_the_future_begin_at_the_start_of_the_next_engine() 
         .iter()
         .zip([(StepState::Verifying, 2), (StepState::Blocked, 60)])
     {
-        let change = StepChange {
-            next_attempt_at: Some(ahead(wait)),
-            ..outcome(step, to, ahead(0))
-        };
+        let change = with(outcome(step, to, ahead(0)), |it| {
+            it.next_attempt_at = Some(ahead(wait))
+        });
         one(&ledger, settle(change)).await;
     }
     one(&ledger, Change::Recover { now: at(3) }).await;
@@ -714,10 +714,9 @@ async fn n10_the_timeline_has_a_line_for_each_attempt() {
     for look in 0..3 {
         let step = looks(&ledger, at(4), 1).await.unwrap().remove(0);
         assert_eq!(step.looks, look);
-        let change = StepChange {
-            observed_again: true,
-            ..outcome(&step, StepState::Verifying, at(4))
-        };
+        let change = with(outcome(&step, StepState::Verifying, at(4)), |it| {
+            it.observed_again = true
+        });
         one(&ledger, settle(change)).await;
     }
     let step = looks(&ledger, at(4), 1).await.unwrap().remove(0);

@@ -9,6 +9,7 @@ use gone::domain::model::{
     Action, Actor, ErrorClass, KindName, Origin, Plan, PlanOptions, PlanStep, ResourceKey, Site,
     StepError, StepState, Target,
 };
+use gone::domain::policy::Decision;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
     Applied, AuditEntry, Capacity, Change, ClaimedStep, Cursor, Ledger, LedgerError, NewDeletion,
@@ -148,13 +149,15 @@ pub fn outcome(step: &ClaimedStep, to: StepState, now: DateTime<Utc>) -> StepCha
     StepChange {
         step_id: step.id,
         fence: step.fence,
-        to,
-        attempts: step.attempts + 1,
-        next_attempt_at: None,
-        blocked_since: None,
-        blockers: Vec::new(),
-        error: None,
-        observed_again: false,
+        decision: Decision {
+            to,
+            attempts: step.attempts + 1,
+            next_attempt_at: None,
+            blocked_since: None,
+            blockers: Vec::new(),
+            error: None,
+            observed_again: false,
+        },
         message: format!("DELETE: {}", to.as_str()),
         answer: None,
         now,
@@ -167,17 +170,22 @@ pub fn failed(
     class: ErrorClass,
     now: DateTime<Utc>,
 ) -> StepChange {
-    StepChange {
-        error: Some(StepError {
+    with(outcome(step, to, now), |it| {
+        it.error = Some(StepError {
             class,
             status: Some(409),
             kind: "PortInUse".to_owned(),
             message: "still in use".to_owned(),
             request_id: "req-1".to_owned(),
             at: now,
-        }),
-        ..outcome(step, to, now)
-    }
+        })
+    })
+}
+
+/// The same outcome with another decision.
+pub fn with(mut change: StepChange, decide: impl FnOnce(&mut Decision)) -> StepChange {
+    decide(&mut change.decision);
+    change
 }
 
 pub fn settle(change: StepChange) -> Change {

@@ -16,6 +16,7 @@ use gone::domain::model::{
     PlanOptions, PlanStep, Refusal, RefusalRule, ResourceKey, Site, StepError, StepState, Target,
 };
 use gone::domain::news::Mark;
+use gone::domain::policy::Decision;
 use gone::frontends::notify::Notifier;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
@@ -253,20 +254,22 @@ impl Bench {
             Change::Step(Box::new(StepChange {
                 step_id: step.id,
                 fence: step.fence,
-                to: StepState::Stuck,
-                attempts: 8,
-                next_attempt_at: None,
-                blocked_since: Some(FRIDAY.parse().unwrap()),
-                blockers: vec![blocker()],
-                error: Some(StepError {
-                    class: ErrorClass::Blocked,
-                    status: Some(409),
-                    kind: "PortInUse".to_owned(),
-                    message: message.to_owned(),
-                    request_id: "req-1".to_owned(),
-                    at: now,
-                }),
-                observed_again: false,
+                decision: Decision {
+                    to: StepState::Stuck,
+                    attempts: 8,
+                    next_attempt_at: None,
+                    blocked_since: Some(FRIDAY.parse().unwrap()),
+                    blockers: vec![blocker()],
+                    error: Some(StepError {
+                        class: ErrorClass::Blocked,
+                        status: Some(409),
+                        kind: "PortInUse".to_owned(),
+                        message: message.to_owned(),
+                        request_id: "req-1".to_owned(),
+                        at: now,
+                    }),
+                    observed_again: false,
+                },
                 message: "DELETE 409 PortInUse".to_owned(),
                 answer: None,
                 now,

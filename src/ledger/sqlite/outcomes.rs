@@ -37,7 +37,7 @@ impl Batch<'_> {
             cleared: needs_clearance(change) && !self.awaits_clearance(change.step_id)?,
             ..step::Facts::default()
         };
-        let next = match step::after(from, Trigger::Answered(change.to), facts) {
+        let next = match step::after(from, Trigger::Answered(change.decision.to), facts) {
             Ok(next) => next,
             Err(why) => return Ok(Applied::Refused(why.0)),
         };
@@ -101,18 +101,18 @@ impl Batch<'_> {
         // Without a next attempt the step is due now; otherwise it would never be.
         let due = match to {
             StepState::Blocked | StepState::Verifying => {
-                Some(change.next_attempt_at.map_or(now, rows::micros))
+                Some(change.decision.next_attempt_at.map_or(now, rows::micros))
             }
             _ => None,
         };
-        let looks = match change.observed_again {
+        let looks = match change.decision.observed_again {
             true => current.looks.saturating_add(1),
             false => 0,
         };
-        let blockers = (!change.blockers.is_empty())
-            .then(|| rows::json(&change.blockers))
+        let blockers = (!change.decision.blockers.is_empty())
+            .then(|| rows::json(&change.decision.blockers))
             .transpose()?;
-        let error = change.error.as_ref().map(rows::json).transpose()?;
+        let error = change.decision.error.as_ref().map(rows::json).transpose()?;
         self.db.run(
             // A step that waits for an observation has been on its way since it was sent.
             "UPDATE steps SET state = ?2, since = CASE
@@ -126,9 +126,9 @@ impl Batch<'_> {
                 change.step_id,
                 to.as_str(),
                 now,
-                change.attempts,
+                change.decision.attempts,
                 due,
-                change.blocked_since.map(rows::micros),
+                change.decision.blocked_since.map(rows::micros),
                 blockers,
                 error,
                 looks
@@ -170,7 +170,7 @@ impl Batch<'_> {
 
     /// Writes a line of the step's timeline, unless an observation found nothing new.
     fn tell(&self, num: i64, from: StepState, to: StepState, change: &StepChange) -> Sql<()> {
-        if from == to && change.error.is_none() {
+        if from == to && change.decision.error.is_none() {
             return Ok(());
         }
         let happened = events::answered(from, to, change);
@@ -181,6 +181,7 @@ impl Batch<'_> {
 /// Whether the step is blocked until importers give their clearance.
 fn needs_clearance(change: &StepChange) -> bool {
     change
+        .decision
         .error
         .as_ref()
         .is_some_and(|error| error.kind == AWAITED)
