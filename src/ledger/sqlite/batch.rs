@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 use super::deletion_row::DeletionRow;
 use super::rows;
 use super::seal::{self, Head, Key};
-use super::sql::{Run, Sql};
+use super::sql::{Apply, Run, Sql, refuse};
 use crate::domain::model::{DeletionState, StepState};
 use crate::ledger::events::{self, Happened};
 use crate::ledger::tombstones::Changed;
@@ -36,6 +36,12 @@ pub(super) struct Batch<'c> {
     pub(super) moved_at: Option<DateTime<Utc>>,
 }
 
+impl Run for Batch<'_> {
+    fn db(&self) -> &Connection {
+        self.db
+    }
+}
+
 /// The deletions as they were counted at a savepoint.
 pub(super) struct Savepoint(BTreeMap<i64, Entry>);
 
@@ -54,24 +60,32 @@ impl<'c> Batch<'c> {
     /// Opens a savepoint, to be kept or undone. Not for frequent use: while one is open, SQLite copies each
     /// page that is written, again for each statement.
     pub(super) fn savepoint(&self) -> Sql<Savepoint> {
-        self.db.run("SAVEPOINT change", ())?;
+        self.run("SAVEPOINT change", ())?;
         Ok(Savepoint(self.deletions.clone()))
     }
 
     pub(super) fn keep(&self, _: Savepoint) -> Sql<()> {
-        self.db.run("RELEASE change", ()).map(drop)
+        self.run("RELEASE change", ()).map(drop)
     }
 
     pub(super) fn undo(&mut self, to: Savepoint) -> Sql<()> {
-        self.db.run("ROLLBACK TO change", ())?;
-        self.db.run("RELEASE change", ())?;
+        self.run("ROLLBACK TO change", ())?;
+        self.run("RELEASE change", ())?;
         self.deletions = to.0;
         Ok(())
     }
 
+    /// Returns the number of a deletion that must exist.
+    pub(super) fn found(&self, deletion_id: &str) -> Apply<i64> {
+        match self.find(deletion_id)? {
+            Some(num) => Ok(num),
+            None => refuse(format!("no deletion {deletion_id}")),
+        }
+    }
+
     /// Returns the number under which the tables know a deletion.
     pub(super) fn find(&self, deletion_id: &str) -> Sql<Option<i64>> {
-        self.db.first(
+        self.first(
             "SELECT num FROM deletions WHERE id = ?1",
             [deletion_id],
             |row| row.get(0),
@@ -138,9 +152,12 @@ impl<'c> Batch<'c> {
         self.move_deletion(num, deletion::Trigger::StepsMoved, now)
     }
 
-    /// Why this must not happen to the deletion now; none if it may.
-    pub(super) fn why_not(&mut self, num: i64, trigger: deletion::Trigger) -> Sql<Option<String>> {
-        Ok(self.deletion(num)?.after(trigger).err().map(|why| why.0))
+    /// Refuses what must not happen to the deletion now.
+    pub(super) fn check(&mut self, num: i64, trigger: deletion::Trigger) -> Apply<()> {
+        match self.deletion(num)?.after(trigger) {
+            Ok(_) => Ok(()),
+            Err(why) => refuse(why.0),
+        }
     }
 
     /// Moves the deletion to its next state, and writes an event if that is another one. People were notified
@@ -182,10 +199,18 @@ impl<'c> Batch<'c> {
         step::after(state, trigger, facts).map_err(impossible)
     }
 
+    pub(super) fn state_after(
+        &self,
+        state: StepState,
+        trigger: step::Trigger,
+        facts: step::Facts,
+    ) -> Sql<StepState> {
+        self.next(state, trigger, facts).map(|next| next.state)
+    }
+
     /// Says in one line how many steps are stuck, and what the first one met.
     fn why_stuck(&self, num: i64, stuck: u64) -> Sql<String> {
         let first = self
-            .db
             .first(
                 "SELECT kind, name, resource, coalesce(last_error ->> 'message', '') FROM steps
                  WHERE deletion = ?1 AND state = 'stuck' AND held_by IS NULL ORDER BY id LIMIT 1",
@@ -211,26 +236,24 @@ impl<'c> Batch<'c> {
         happened: &Happened,
         now: DateTime<Utc>,
     ) -> Sql<()> {
-        self.db
-            .run(
-                "INSERT INTO events(at, deletion, step, kind, message, data)
+        self.run(
+            "INSERT INTO events(at, deletion, step, kind, message, data)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-                params![
-                    rows::micros(now),
-                    num,
-                    step,
-                    happened.kind.as_str(),
-                    happened.words,
-                    happened.fields.to_string()
-                ],
-            )
-            .map(drop)
+            params![
+                rows::micros(now),
+                num,
+                step,
+                happened.kind.as_str(),
+                happened.words,
+                happened.fields.to_string()
+            ],
+        )
+        .map(drop)
     }
 
     /// Appends to the audit chain (P6), in the transaction of the recorded change.
     pub(super) fn audit(&self, entry: &AuditEntry, now: DateTime<Utc>) -> Sql<()> {
         let before = self
-            .db
             .first(
                 "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1",
                 (),
@@ -254,7 +277,7 @@ impl<'c> Batch<'c> {
             hash: String::new(),
         };
         row.hash = audit::link(&before.hash, &row);
-        self.db.run(
+        self.run(
             "INSERT INTO audit(seq, at, actor, action, target, reason, detail, hash)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             params![
@@ -307,7 +330,7 @@ impl<'c> Batch<'c> {
             entry.stored = Some(entry.row.clone());
         }
         for (name, n) in sums.into_iter().filter(|(_, n)| *n != 0) {
-            self.db.run(
+            self.run(
                 "INSERT INTO counters(name, n) VALUES(?1, ?2)
                      ON CONFLICT(name) DO UPDATE SET n = n + excluded.n",
                 params![name, n],

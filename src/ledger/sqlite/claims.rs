@@ -82,7 +82,7 @@ impl Batch<'_> {
         let mut around = false;
         let mut at = last;
         while turn.len() < limit {
-            let next: Option<i64> = self.db.first(
+            let next: Option<i64> = self.first(
                 "SELECT deletion FROM steps INDEXED BY steps_ready
                      WHERE state = 'ready' AND site = ?1
                      AND deletion > ?2 ORDER BY deletion LIMIT 1",
@@ -119,7 +119,7 @@ impl Batch<'_> {
              ORDER BY rank DESC, id LIMIT ?3"
         );
         let limit = limit as i64;
-        let mut taken = self.db.all(&sql, params![site, num, limit], |row| {
+        let mut taken = self.all(&sql, params![site, num, limit], |row| {
             rows::claimed(row, &deletion_id, false)
         })?;
         let facts = step::Facts::default();
@@ -132,7 +132,7 @@ impl Batch<'_> {
                 epoch: self.epoch,
             };
             step.since = now;
-            self.db.run(
+            self.run(
                 "UPDATE steps SET state = ?2, since = ?3, claim = ?4, epoch = ?5, sent = 1,
                      next_attempt_at = NULL
                  WHERE id = ?1",

@@ -7,7 +7,7 @@ use rusqlite::params;
 
 use super::batch::Batch;
 use super::rows;
-use super::sql::{Run, Sql};
+use super::sql::{Apply, Run, Sql, Stop, refuse};
 use crate::domain::drift::RECREATED;
 use crate::domain::model::{
     DeletionState, ErrorClass, EventKind, PlanOptions, ResourceKey, StepState, Target, short_id,
@@ -24,6 +24,9 @@ const WAKE_EVERY: TimeDelta = TimeDelta::minutes(1);
 /// Blocked steps that one wake-up moves. This bounds the transaction, not the work: the rest stays due.
 const WAKE_MAX: i64 = 10_000;
 
+/// Deletions by number, each with the steps that were named; none: all its steps.
+pub(super) type Chosen = BTreeMap<i64, Option<Vec<i64>>>;
+
 /// A step that a retry may put to work.
 struct Candidate {
     id: i64,
@@ -37,10 +40,10 @@ struct Candidate {
 }
 
 impl Batch<'_> {
-    pub(super) fn wake_due(&mut self, now: DateTime<Utc>) -> Sql<Applied> {
+    pub(super) fn wake_due(&mut self, now: DateTime<Utc>) -> Apply {
         let blocked = StepState::Blocked;
-        let ready = self.next(blocked, Trigger::Due, Facts::default())?.state;
-        let woken: Vec<i64> = self.db.all(
+        let ready = self.state_after(blocked, Trigger::Due, Facts::default())?;
+        let woken: Vec<i64> = self.all(
             "UPDATE steps SET state = ?3, since = ?1, next_attempt_at = NULL
                  WHERE id IN (SELECT id FROM steps INDEXED BY steps_due WHERE state = 'blocked'
                      AND next_attempt_at <= ?1 ORDER BY next_attempt_at LIMIT ?2)
@@ -56,16 +59,14 @@ impl Batch<'_> {
 
     /// Steps whose call was in flight are observed first; the earlier engine's late outcomes no longer count
     /// (I11).
-    pub(super) fn recover(&mut self, now: DateTime<Utc>) -> Sql<Applied> {
+    pub(super) fn recover(&mut self, now: DateTime<Utc>) -> Apply {
         // Nobody knows whether the call took effect: an observation decides whether it is sent again.
         let message = "the engine ended while the call was in flight".to_owned();
         let error = rows::own_error(ErrorClass::OutcomeUnknown, "EngineEnded", message, now);
         let error = rows::json(&error)?;
         let running = StepState::Running;
-        let to = self
-            .next(running, Trigger::EngineEnded, Facts::default())?
-            .state;
-        let found: Vec<i64> = self.db.all(
+        let to = self.state_after(running, Trigger::EngineEnded, Facts::default())?;
+        let found: Vec<i64> = self.all(
             "UPDATE steps SET state = ?3, since = ?1, next_attempt_at = ?1, looks = 0,
                      last_error = ?2
                  WHERE state = 'running' RETURNING deletion",
@@ -73,7 +74,7 @@ impl Batch<'_> {
             |row| row.get(0),
         )?;
         // Also what an earlier engine was looking for.
-        self.db.run(
+        self.run(
             "UPDATE steps SET epoch = ?1 WHERE state = 'verifying'",
             params![self.epoch],
         )?;
@@ -88,19 +89,18 @@ impl Batch<'_> {
     /// keep their length. No observation is further away than the longest wait between observations.
     fn forget_the_future(&self, now: DateTime<Utc>) -> Sql<()> {
         let at = rows::micros(now);
-        self.db.run(
+        self.run(
             "UPDATE steps SET next_attempt_at = max(?1, next_attempt_at - (since - ?1)),
                  blocked_since = min(blocked_since, ?1), since = ?1
              WHERE state IN ('blocked', 'verifying') AND since > ?1",
             params![at],
         )?;
-        self.db
-            .run(
-                "UPDATE steps SET next_attempt_at = ?1
+        self.run(
+            "UPDATE steps SET next_attempt_at = ?1
              WHERE state = 'verifying' AND next_attempt_at > ?1",
-                params![rows::micros(now + LOOK_WAIT_MAX)],
-            )
-            .map(drop)
+            params![rows::micros(now + LOOK_WAIT_MAX)],
+        )
+        .map(drop)
     }
 
     pub(super) fn retry(
@@ -109,22 +109,19 @@ impl Batch<'_> {
         by: RetryBy,
         audit: &AuditEntry,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
-        let chosen = match self.chosen(selection)? {
-            Ok(chosen) => chosen,
-            Err(why) => return Ok(Applied::Refused(why)),
-        };
+    ) -> Apply {
+        let chosen = self.chosen(selection)?;
         let by_person = by == RetryBy::Person;
         let mut moved = 0;
-        let mut refusals = Vec::new();
+        let mut refused = None;
         for (num, only) in &chosen {
-            match self.retry_deletion(*num, only.as_deref(), by_person, now)? {
-                Ok(n) => moved += n,
-                Err(why) => refusals.push(why),
+            match self.retry_deletion(*num, only.as_deref(), by_person, now) {
+                Err(Stop::Refused(why)) => refused = refused.or(Some(why)),
+                retried => moved += retried?,
             }
         }
-        if let Some(why) = refusals.into_iter().next().filter(|_| moved == 0) {
-            return Ok(Applied::Refused(why));
+        if let Some(why) = refused.filter(|_| moved == 0) {
+            return refuse(why);
         }
         if by_person || moved > 0 {
             self.audit(audit, now)?;
@@ -132,37 +129,29 @@ impl Batch<'_> {
         Ok(Applied::Moved(moved))
     }
 
-    /// Resolves a selection to deletions, each with the steps that were named; none: all its steps.
-    #[allow(clippy::type_complexity)]
-    pub(super) fn chosen(
-        &mut self,
-        selection: &Selection,
-    ) -> Sql<Result<BTreeMap<i64, Option<Vec<i64>>>, String>> {
+    /// Resolves a selection to deletions and steps.
+    pub(super) fn chosen(&mut self, selection: &Selection) -> Apply<Chosen> {
+        let mut chosen = Chosen::new();
         match selection {
-            Selection::Deletion(id) => Ok(match self.find(id)? {
-                Some(num) => Ok(BTreeMap::from([(num, None)])),
-                None => Err(format!("no deletion {id}")),
-            }),
+            Selection::Deletion(id) => drop(chosen.insert(self.found(id)?, None)),
             Selection::Steps(ids) => {
-                let mut chosen: BTreeMap<i64, Option<Vec<i64>>> = BTreeMap::new();
                 for id in ids {
-                    let num: Option<i64> =
-                        self.db
-                            .first("SELECT deletion FROM steps WHERE id = ?1", [id], |row| {
-                                row.get(0)
-                            })?;
+                    let num =
+                        self.first("SELECT deletion FROM steps WHERE id = ?1", [id], |row| {
+                            row.get(0)
+                        })?;
                     match num {
                         Some(num) => chosen
                             .entry(num)
                             .or_default()
                             .get_or_insert_default()
                             .push(*id),
-                        None => return Ok(Err(format!("no step {id}"))),
+                        None => return refuse(format!("no step {id}")),
                     }
                 }
-                Ok(Ok(chosen))
             }
         }
+        Ok(chosen)
     }
 
     fn retry_deletion(
@@ -171,11 +160,9 @@ impl Batch<'_> {
         only: Option<&[i64]>,
         by_person: bool,
         now: DateTime<Utc>,
-    ) -> Sql<Result<u64, String>> {
+    ) -> Apply<u64> {
         let trigger = deletion::Trigger::Retried { by_person };
-        if let Some(why) = self.why_not(num, trigger)? {
-            return Ok(Err(why));
-        }
+        self.check(num, trigger)?;
         let row = self.deletion(num)?.clone();
         if row.state == DeletionState::Refused {
             return self.plan_again(num, trigger, now);
@@ -184,7 +171,7 @@ impl Batch<'_> {
             // Another clock recorded a wake-up that is later than now.
             let woken = row.woken_at.filter(|woken| *woken <= now);
             if woken.is_some_and(|woken| now - woken < WAKE_EVERY) {
-                return Ok(Ok(0));
+                return Ok(0);
             }
             self.deletion(num)?.woken_at = Some(now);
         }
@@ -220,21 +207,21 @@ impl Batch<'_> {
             }
         }
         if let (0, Some(_), Some(root)) = (moved, only, held_by) {
-            return Ok(Err(format!(
+            return refuse(format!(
                 "it waits for step {root}, which is stuck: retry that step"
-            )));
+            ));
         }
         if let (0, Some(owner)) = (moved, left_to) {
             let (called, by) = (self.called(owner)?, self.deletion_of(owner)?);
-            return Ok(Err(format!(
+            return refuse(format!(
                 "{called} is left to deletion {by}, which is stuck there: gone retry {by}"
-            )));
+            ));
         }
         if !roots.is_empty() {
             self.release_stuck(num, &roots, now)?;
         }
         self.move_deletion(num, trigger, now)?;
-        Ok(Ok(moved))
+        Ok(moved)
     }
 
     fn still_held_by(&mut self, num: i64, candidate: &Candidate) -> Sql<Option<i64>> {
@@ -251,7 +238,7 @@ impl Batch<'_> {
             return Ok(Some(root));
         }
         match self.deletion(num)?.stops {
-            true => self.db.first(
+            true => self.first(
                 "SELECT id FROM steps WHERE state = 'stuck' AND deletion = ?1
                          AND held_by IS NULL AND id <> ?2 LIMIT 1",
                 [num, step],
@@ -262,7 +249,7 @@ impl Batch<'_> {
     }
 
     fn retry_candidates(&self, num: i64, only: Option<&[i64]>) -> Sql<Vec<Candidate>> {
-        let mut found = self.db.all(
+        let mut found = self.all(
             "SELECT id, state, last_error ->> 'class', held_by, waits, sent, left_to
                  FROM steps WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
             [num],
@@ -305,7 +292,7 @@ impl Batch<'_> {
         };
         let next = self.next(candidate.state, Trigger::Retried, facts)?;
         // Without `RETURNING`: see `Fences` for many steps in one change.
-        self.db.run(
+        self.run(
             "UPDATE steps SET state = ?4, since = ?2, looks = 0,
                      own_attempt_at = CASE WHEN NOT ?5 THEN coalesce(next_attempt_at, ?6) END,
                      next_attempt_at = NULL,
@@ -331,7 +318,7 @@ impl Batch<'_> {
         num: i64,
         steps: &[i64],
         now: DateTime<Utc>,
-    ) -> Sql<Result<u64, String>> {
+    ) -> Apply<u64> {
         self.retry_deletion(num, Some(steps), true, now)
     }
 
@@ -341,19 +328,18 @@ impl Batch<'_> {
         num: i64,
         retried: deletion::Trigger,
         now: DateTime<Utc>,
-    ) -> Sql<Result<u64, String>> {
-        let (targets, copies, options): (Vec<Target>, Vec<ResourceKey>, PlanOptions) =
-            self.db.one(
-                "SELECT targets, copies, options FROM requests WHERE num = ?1",
-                [num],
-                |row| {
-                    Ok((
-                        rows::from_json(row, 0)?,
-                        rows::from_json(row, 1)?,
-                        rows::from_json(row, 2)?,
-                    ))
-                },
-            )?;
+    ) -> Apply<u64> {
+        let (targets, copies, options): (Vec<Target>, Vec<ResourceKey>, PlanOptions) = self.one(
+            "SELECT targets, copies, options FROM requests WHERE num = ?1",
+            [num],
+            |row| {
+                Ok((
+                    rows::from_json(row, 0)?,
+                    rows::from_json(row, 1)?,
+                    rows::from_json(row, 2)?,
+                ))
+            },
+        )?;
         // The targets of a chained deletion are under the write guard of the deletion that takes them away.
         let (targets, copies) = match options.chained {
             true => (Vec::new(), Vec::new()),
@@ -361,19 +347,19 @@ impl Batch<'_> {
         };
         for key in targets.iter().map(|target| &target.key).chain(&copies) {
             if let Some(other) = self.in_the_hands_of(key)? {
-                return Ok(Err(format!(
+                return refuse(format!(
                     "{key} is being deleted by deletion {}",
                     short_id(&other)
-                )));
+                ));
             }
         }
         self.raise_checking(num, &targets, &copies, now)?;
-        self.db.run(
+        self.run(
             "UPDATE requests SET refused = '[]' WHERE num = ?1",
             params![num],
         )?;
         self.move_deletion(num, retried, now)?;
-        Ok(Ok(1))
+        Ok(1)
     }
 
     pub(super) fn cancel(
@@ -381,13 +367,9 @@ impl Batch<'_> {
         deletion_id: &str,
         audit: &AuditEntry,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
-        let Some(num) = self.find(deletion_id)? else {
-            return Ok(Applied::Refused(format!("no deletion {deletion_id}")));
-        };
-        if let Some(why) = self.why_not(num, deletion::Trigger::Cancelled)? {
-            return Ok(Applied::Refused(why));
-        }
+    ) -> Apply {
+        let num = self.found(deletion_id)?;
+        self.check(num, deletion::Trigger::Cancelled)?;
         self.skip_unsent(num, now)?;
         self.observe_sent(num, now)?;
         self.release_checking(num)?;
@@ -400,18 +382,18 @@ impl Batch<'_> {
     fn skip_unsent(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
         for state in [StepState::Waiting, StepState::Ready, StepState::Stuck] {
             let next = self.next(state, Trigger::DeletionCancelled, Facts::default())?;
-            self.db.run(
+            self.run(
                 "DELETE FROM awaited WHERE step IN
                      (SELECT id FROM steps WHERE deletion = ?1 AND state = ?2 AND sent = 0)",
                 params![num, state.as_str()],
             )?;
-            self.db.run(
+            self.run(
                 "UPDATE tombstones SET phase = 'released' WHERE deletion = ?1
                      AND phase IN ('checking', 'deleting') AND record_id IN
                      (SELECT record FROM steps WHERE deletion = ?1 AND state = ?2 AND sent = 0)",
                 params![num, state.as_str()],
             )?;
-            let skipped = self.db.run(
+            let skipped = self.run(
                 "UPDATE steps SET state = ?4, since = ?3, ended_at = ?3, held_by = NULL
                  WHERE deletion = ?1 AND state = ?2 AND sent = 0",
                 params![num, state.as_str(), rows::micros(now), next.state.as_str()],
@@ -437,8 +419,8 @@ impl Batch<'_> {
                 waits,
                 ..Facts::default()
             };
-            let to = self.next(state, Trigger::DeletionCancelled, facts)?.state;
-            let moved = self.db.run(
+            let to = self.state_after(state, Trigger::DeletionCancelled, facts)?;
+            let moved = self.run(
                 "UPDATE steps SET state = ?4, next_attempt_at = iif(?4 = 'verifying', ?3, NULL),
                      held_by = NULL, since = CASE WHEN state = ?4 THEN since ELSE ?3 END
                  WHERE deletion = ?1 AND state = ?2 AND sent = 1 AND (waits > 0) = ?5",
@@ -455,17 +437,13 @@ impl Batch<'_> {
         paused: bool,
         audit: &AuditEntry,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
-        let Some(num) = self.find(deletion_id)? else {
-            return Ok(Applied::Refused(format!("no deletion {deletion_id}")));
-        };
+    ) -> Apply {
+        let num = self.found(deletion_id)?;
         let trigger = match paused {
             true => deletion::Trigger::Paused,
             false => deletion::Trigger::Resumed,
         };
-        if let Some(why) = self.why_not(num, trigger)? {
-            return Ok(Applied::Refused(why));
-        }
+        self.check(num, trigger)?;
         self.audit(audit, now)?;
         self.move_deletion(num, trigger, now)?;
         Ok(Applied::Done)
@@ -477,9 +455,8 @@ impl Batch<'_> {
         copy: Option<&ResourceKey>,
         stuck: Option<StuckAgain>,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
-        let found: Option<(i64, i64, i64)> = self
-            .db.first(// If other steps wait for its step, or the step is no longer kept, the return is only
+    ) -> Apply {
+        let found: Option<(i64, i64, i64)> = self.first(// If other steps wait for its step, or the step is no longer kept, the return is only
                 // counted.
                 "UPDATE tombstones AS t SET recreated = recreated + 1, (phase, gone_at) =
                      (SELECT iif(stuck, 'deleting', t.phase), iif(stuck, NULL, t.gone_at)
@@ -497,7 +474,7 @@ impl Batch<'_> {
                     copy.is_some()
                 ], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         let Some((num, times, record)) = found else {
-            return Ok(Applied::Refused(format!("{key} was not deleted before")));
+            return refuse(format!("{key} was not deleted before"));
         };
         let (happened, why) = events::recreated(key, copy, times, stuck);
         if let Some(why) = why {
@@ -520,7 +497,7 @@ impl Batch<'_> {
         let error = rows::own_error(ErrorClass::Drift, RECREATED, message, now);
         let gone = StepState::Gone;
         let next = self.next(gone, Trigger::Recreated, Facts::default())?;
-        let stuck: Vec<i64> = self.db.all(
+        let stuck: Vec<i64> = self.all(
             "UPDATE steps SET state = ?5, since = ?3, ended_at = NULL, last_error = ?4,
                      told = 0
                  WHERE deletion = ?1 AND record = ?2 AND state = 'gone'
@@ -544,7 +521,7 @@ impl Batch<'_> {
         self.derive_state(num, now)
     }
 
-    pub(super) fn note(&mut self, event: &NewEvent, now: DateTime<Utc>) -> Sql<Applied> {
+    pub(super) fn note(&mut self, event: &NewEvent, now: DateTime<Utc>) -> Apply {
         if event.kind == EventKind::Site && !self.site_changed(&event.data)? {
             return Ok(Applied::Done);
         }

@@ -4,38 +4,22 @@ use rusqlite::params;
 
 use super::batch::Batch;
 use super::rows;
-use super::sql::{Run, Sql};
+use super::sql::{Apply, Run, refuse};
 use crate::domain::model::{DeletionState, OnFailure, PlanOptions, short_id};
 use crate::ledger::events;
 use crate::ledger::{Applied, DriftAnswer, NewDriftAnswer, NewOptions, RetryBy, Selection};
 
 impl Batch<'_> {
-    pub(super) fn answer_drift(&mut self, answered: &NewDriftAnswer) -> Sql<Applied> {
+    pub(super) fn answer_drift(&mut self, answered: &NewDriftAnswer) -> Apply {
         let now = answered.now;
         let before = self.savepoint()?;
-        let applied = match &answered.answer {
-            DriftAnswer::Accept { newcomers } => {
-                let joined = match newcomers {
-                    Some(newcomers) => self.accept(newcomers)?,
-                    None => Applied::Done,
-                };
-                match joined {
-                    Applied::Refused(why) => Applied::Refused(why),
-                    Applied::Accepted { .. } | Applied::Done | Applied::Moved(_) => {
-                        let steps = Selection::Steps(answered.steps.clone());
-                        self.retry(&steps, RetryBy::Person, &answered.audit, now)?
-                    }
-                    other => other,
-                }
+        let applied = match self.carry_out(answered) {
+            Err(refused) => {
+                self.undo(before)?;
+                return Err(refused);
             }
-            DriftAnswer::Refuse { .. } => {
-                self.cancel(&answered.deletion_id, &answered.audit, now)?
-            }
+            Ok(applied) => applied,
         };
-        if let Applied::Refused(_) = applied {
-            self.undo(before)?;
-            return Ok(applied);
-        }
         self.keep(before)?;
         if let Some(num) = self.find(&answered.deletion_id)? {
             let (answer, note) = match &answered.answer {
@@ -52,11 +36,25 @@ impl Batch<'_> {
         Ok(applied)
     }
 
-    pub(super) fn set_options(&mut self, new: &NewOptions) -> Sql<Applied> {
-        let Some(num) = self.find(&new.deletion_id)? else {
-            return Ok(Applied::Refused(format!("no deletion {}", new.deletion_id)));
-        };
-        let (mut options, reason, approved): (PlanOptions, String, bool) = self.db.one(
+    fn carry_out(&mut self, answered: &NewDriftAnswer) -> Apply {
+        let now = answered.now;
+        match &answered.answer {
+            DriftAnswer::Accept { newcomers } => {
+                if let Some(newcomers) = newcomers
+                    && let Applied::KeyReused(of) = self.accept(newcomers)?
+                {
+                    return Ok(Applied::KeyReused(of));
+                }
+                let steps = Selection::Steps(answered.steps.clone());
+                self.retry(&steps, RetryBy::Person, &answered.audit, now)
+            }
+            DriftAnswer::Refuse { .. } => self.cancel(&answered.deletion_id, &answered.audit, now),
+        }
+    }
+
+    pub(super) fn set_options(&mut self, new: &NewOptions) -> Apply {
+        let num = self.found(&new.deletion_id)?;
+        let (mut options, reason, approved): (PlanOptions, String, bool) = self.one(
             "SELECT options, reason, plan_hash IS NOT NULL FROM requests WHERE num = ?1",
             [num],
             |row| Ok((rows::from_json(row, 0)?, row.get(1)?, row.get(2)?)),
@@ -90,23 +88,23 @@ impl Batch<'_> {
             | DeletionState::Purged => Some("it has ended"),
         };
         if let Some(why) = why_not {
-            return Ok(Applied::Refused(format!(
+            return refuse(format!(
                 "the options of deletion {} stay as they are: {why}",
                 short_id(&new.deletion_id)
-            )));
+            ));
         }
-        self.db.run(
+        self.run(
             "UPDATE requests SET options = ?2 WHERE num = ?1",
             params![num, rows::json(&options)?],
         )?;
         let stops = options.on_failure == OnFailure::Stop;
-        self.db.run(
+        self.run(
             "UPDATE deletions SET stops = ?2 WHERE num = ?1",
             params![num, stops],
         )?;
         self.deletion(num)?.stops = stops;
         if !new.audit.reason.is_empty() {
-            self.db.run(
+            self.run(
                 "UPDATE requests SET reason = ?2 WHERE num = ?1",
                 params![num, new.audit.reason],
             )?;

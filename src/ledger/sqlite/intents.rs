@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::batch::Batch;
 use super::reads::{KEPT, kept_request};
 use super::rows;
-use super::sql::{Run, Sql};
+use super::sql::{Apply, Run, Sql, refuse};
 use crate::domain::canonical;
 use crate::domain::model::{
     DeletionState, KindName, OnFailure, Phase, Plan, Refusal, ResourceKey, Target, short_id,
@@ -79,20 +79,19 @@ impl<'c> Fences<'c> {
 }
 
 impl Batch<'_> {
-    pub(super) fn save_plan(&mut self, plan: &Plan, now: DateTime<Utc>) -> Sql<Applied> {
+    pub(super) fn save_plan(&mut self, plan: &Plan, now: DateTime<Utc>) -> Apply {
         let expired = rows::micros(now - KEPT);
-        self.db
-            .run("DELETE FROM plans WHERE saved_at <= ?1", params![expired])?;
-        self.db.run(
+        self.run("DELETE FROM plans WHERE saved_at <= ?1", params![expired])?;
+        self.run(
             "INSERT OR REPLACE INTO plans(hash, body, saved_at) VALUES(?1, ?2, ?3)",
             params![plan.hash, rows::json(plan)?, rows::micros(now)],
         )?;
         Ok(Applied::Done)
     }
 
-    pub(super) fn accept(&mut self, wanted: &NewDeletion) -> Sql<Applied> {
+    pub(super) fn accept(&mut self, wanted: &NewDeletion) -> Apply {
         if wanted.targets.is_empty() {
-            return Ok(Applied::Refused("a deletion needs a target".to_owned()));
+            return refuse("a deletion needs a target".to_owned());
         }
         if let Some(answer) = self.answered_before(wanted)? {
             return Ok(answer);
@@ -108,10 +107,10 @@ impl Batch<'_> {
         }
         for copy in &wanted.copies {
             if let Some(deletion_id) = self.in_the_hands_of(copy)? {
-                return Ok(Applied::Refused(format!(
+                return refuse(format!(
                     "its copy {copy} is being deleted by deletion {}; delete it when that has ended",
                     short_id(&deletion_id)
-                )));
+                ));
             }
         }
         let num = self.insert_deletion(wanted)?;
@@ -168,7 +167,7 @@ impl Batch<'_> {
 
     fn remember_shown(&self, wanted: &NewDeletion) -> Sql<()> {
         for (key, shown) in &wanted.shown {
-            self.db.run(
+            self.run(
                 "INSERT OR REPLACE INTO snapshots(record, shown)
                  SELECT record_id, ?4 FROM tombstones WHERE id = ?1 AND kind = ?2 AND site = ?3",
                 params![
@@ -184,7 +183,7 @@ impl Batch<'_> {
 
     /// The deletion whose tombstone covers this resource, if it may still move or be moved.
     pub(super) fn in_the_hands_of(&self, key: &ResourceKey) -> Sql<Option<String>> {
-        self.db.first(
+        self.first(
             "SELECT d.id FROM tombstones t JOIN deletions d ON d.num = t.deletion
                  WHERE t.id = ?1 AND t.kind = ?2 AND t.site = ?3
                    AND t.phase IN ('checking', 'deleting')
@@ -199,17 +198,16 @@ impl Batch<'_> {
         let Some(deadline) = deadline.map(rows::micros) else {
             return Ok(());
         };
-        self.db
-            .run(
-                "UPDATE requests SET deadline = max(ifnull(deadline, 0), ?2)
+        self.run(
+            "UPDATE requests SET deadline = max(ifnull(deadline, 0), ?2)
              WHERE num = (SELECT num FROM deletions WHERE id = ?1)",
-                params![deletion_id, deadline],
-            )
-            .map(drop)
+            params![deletion_id, deadline],
+        )
+        .map(drop)
     }
 
     pub(super) fn insert_deletion(&mut self, wanted: &NewDeletion) -> Sql<i64> {
-        self.db.run(
+        self.run(
             "INSERT INTO deletions(id, state, stops, requested_at) VALUES(?1, ?2, ?3, ?4)",
             params![
                 wanted.id,
@@ -219,7 +217,7 @@ impl Batch<'_> {
             ],
         )?;
         let num = self.db.last_insert_rowid();
-        self.db.run(
+        self.run(
             "INSERT INTO requests(num, targets, options, plan_hash, actor, reason, cause, copies,
                      root, deadline)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
@@ -262,13 +260,10 @@ impl Batch<'_> {
         refused: &[Refusal],
         note: &str,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
-        let num = match self.before_start(deletion_id)? {
-            Ok(num) => num,
-            Err(answer) => return Ok(answer),
-        };
+    ) -> Apply {
+        let num = self.before_start(deletion_id)?;
         self.release_checking(num)?;
-        self.db.run(
+        self.run(
             "UPDATE requests SET refused = ?2 WHERE num = ?1",
             params![num, rows::json(refused)?],
         )?;
@@ -289,11 +284,8 @@ impl Batch<'_> {
         deletion_id: &str,
         note: &str,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
-        let num = match self.before_start(deletion_id)? {
-            Ok(num) => num,
-            Err(answer) => return Ok(answer),
-        };
+    ) -> Apply {
+        let num = self.before_start(deletion_id)?;
         if self.deletion(num)?.note == note {
             return Ok(Applied::Done);
         }
@@ -303,16 +295,24 @@ impl Batch<'_> {
     }
 
     /// The deletion's number, if its plan may still start or be refused.
-    pub(super) fn before_start(&mut self, deletion_id: &str) -> Sql<Result<i64, Applied>> {
-        let Some(num) = self.find(deletion_id)? else {
-            return Ok(Err(Applied::Refused(format!("no deletion {deletion_id}"))));
-        };
-        let why_not = self.why_not(num, deletion::Trigger::PlanStarted)?;
-        Ok(why_not.map_or(Ok(num), |why| Err(Applied::Refused(why))))
+    pub(super) fn before_start(&mut self, deletion_id: &str) -> Apply<i64> {
+        let num = self.found(deletion_id)?;
+        self.check(num, deletion::Trigger::PlanStarted)?;
+        Ok(num)
+    }
+
+    pub(super) fn keep_answer(
+        &mut self,
+        request: &KeyedRequest,
+        answer: &Value,
+        now: DateTime<Utc>,
+    ) -> Apply {
+        self.remember_request(request, "", Some(answer), now)?;
+        Ok(Applied::Done)
     }
 
     /// `deletion`: the id of the deletion that the request asked for, or empty.
-    pub(super) fn remember_request(
+    fn remember_request(
         &self,
         request: &KeyedRequest,
         deletion: &str,
@@ -320,34 +320,31 @@ impl Batch<'_> {
         now: DateTime<Utc>,
     ) -> Sql<()> {
         let expired = rows::micros(now - KEPT);
-        self.db
-            .run("DELETE FROM idempotency WHERE at <= ?1", params![expired])?;
+        self.run("DELETE FROM idempotency WHERE at <= ?1", params![expired])?;
         let answer = answer.map(rows::json).transpose()?;
-        self.db
-            .run(
-                "INSERT INTO idempotency(actor, key, body, deletion, answer, at)
+        self.run(
+            "INSERT INTO idempotency(actor, key, body, deletion, answer, at)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-                params![
-                    rows::json(&request.actor)?,
-                    request.key,
-                    request.body,
-                    deletion,
-                    answer,
-                    rows::micros(now)
-                ],
-            )
-            .map(drop)
+            params![
+                rows::json(&request.actor)?,
+                request.key,
+                request.body,
+                deletion,
+                answer,
+                rows::micros(now)
+            ],
+        )
+        .map(drop)
     }
 
     /// Releases the tombstones that this deletion only checked: their resources are as before.
     pub(super) fn release_checking(&self, num: i64) -> Sql<()> {
-        self.db
-            .run(
-                "UPDATE tombstones SET phase = 'released'
+        self.run(
+            "UPDATE tombstones SET phase = 'released'
              WHERE deletion = ?1 AND phase = 'checking'",
-                params![num],
-            )
-            .map(drop)
+            params![num],
+        )
+        .map(drop)
     }
 }
 

@@ -41,6 +41,10 @@ struct LeftStep {
 }
 
 impl LeftStep {
+    fn key(&self) -> (i64, i64) {
+        (self.deletion, self.id)
+    }
+
     fn facts(&self) -> Facts {
         Facts {
             held: self.held_by.is_some(),
@@ -54,26 +58,25 @@ impl Batch<'_> {
     /// Notes the owners of a deletion's steps, which may have moved before it started.
     pub(super) fn note_owners(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
         self.moved_at = Some(now);
-        self.db
-            .run(
-                "INSERT OR IGNORE INTO owners_moved(step)
+        self.run(
+            "INSERT OR IGNORE INTO owners_moved(step)
              SELECT left_to FROM steps WHERE deletion = ?1 AND left_to IS NOT NULL",
-                params![num],
-            )
-            .map(drop)
+            params![num],
+        )
+        .map(drop)
     }
 
     /// Settles the steps that were left to owners that have moved, and the steps left to those in turn.
     pub(super) fn settle_left_steps(&mut self, now: DateTime<Utc>) -> Sql<()> {
         loop {
-            let left: Vec<i64> = self.db.all(
+            let left: Vec<i64> = self.all(
                 "SELECT s.id FROM owners_moved m
                      JOIN steps s INDEXED BY steps_left ON s.left_to = m.step
                      WHERE s.left_to IS NOT NULL AND s.ended_at IS NULL ORDER BY s.id",
                 (),
                 |row| row.get(0),
             )?;
-            self.db.run("DELETE FROM owners_moved", ())?;
+            self.run("DELETE FROM owners_moved", ())?;
             if left.is_empty() {
                 return Ok(());
             }
@@ -88,7 +91,7 @@ impl Batch<'_> {
 
     /// None if the step has ended, or has been taken over.
     fn left_step(&self, id: i64) -> Sql<Option<LeftStep>> {
-        self.db.first(
+        self.first(
             "SELECT s.id, s.deletion, s.state, s.held_by, o.id, o.state
                  FROM steps s JOIN steps o ON o.id = s.left_to
                  WHERE s.id = ?1 AND s.ended_at IS NULL",
@@ -122,13 +125,7 @@ impl Batch<'_> {
 
     fn gone_with_owner(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
         let next = self.next(step.state, Trigger::OwnerGone, step.facts())?;
-        let state = next.state.as_str();
-        self.db.run(
-            "UPDATE steps SET state = ?3, since = ?2, ended_at = ?2, held_by = NULL,
-                 last_error = NULL WHERE id = ?1",
-            params![step.id, rows::micros(now), state],
-        )?;
-        self.moved(step.deletion, step.state, next.state, 1, now)?;
+        self.put_step(step.key(), step.state, next.state, None, now)?;
         self.tell_left(
             step,
             &events::owner_gone(&self.deletion_of(step.owner)?),
@@ -141,7 +138,7 @@ impl Batch<'_> {
         if step.state == StepState::Stuck {
             return Ok(());
         }
-        let why: String = self.db.one(
+        let why: String = self.one(
             "SELECT coalesce(last_error ->> 'message', '') FROM steps WHERE id = ?1",
             [step.owner],
             |row| row.get(0),
@@ -162,7 +159,7 @@ impl Batch<'_> {
         }
         let by = self.deletion_of(step.owner)?;
         let error = waiting_error(&by, now)?;
-        self.db.run(
+        self.run(
             "UPDATE steps SET state = ?4, since = ?2, last_error = ?3, told = 0 WHERE id = ?1",
             params![step.id, rows::micros(now), error, next.state.as_str()],
         )?;
@@ -175,12 +172,12 @@ impl Batch<'_> {
     /// steps that were left to the same owner are left to this one.
     fn take_over(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
         let (kind, record) = self.raise_fence_of(step, now)?;
-        self.db.run(
+        self.run(
             "UPDATE steps SET left_to = NULL, record = ?2, last_error = NULL WHERE id = ?1",
             params![step.id, record],
         )?;
         self.leave_to(step, now)?;
-        self.db.run(
+        self.run(
             "INSERT OR IGNORE INTO owners_moved(step) VALUES(?1)",
             params![step.id],
         )?;
@@ -196,7 +193,7 @@ impl Batch<'_> {
             return self.stick(step, Trigger::OwnerAbandoned, FORGOTTEN, message, now);
         }
         // A dependency was abandoned meanwhile: only a person's retry sends this step.
-        let forgotten = self.db.first(
+        let forgotten = self.first(
             "SELECT d.id FROM edges e JOIN steps d ON d.id = e.dependency
                  WHERE e.dependent = ?1 AND d.state = 'purged' LIMIT 1",
             [step.id],
@@ -207,7 +204,7 @@ impl Batch<'_> {
             return self.stick(step, Trigger::DependencyAbandoned, FORGOTTEN, message, now);
         }
         let holder = self.holder_of(step.deletion, step.id)?;
-        let waits = self.db.one(
+        let waits = self.one(
             "SELECT waits > 0 FROM steps WHERE id = ?1",
             [step.id],
             |row| row.get(0),
@@ -219,11 +216,7 @@ impl Batch<'_> {
         };
         let next = self.next(step.state, Trigger::OwnerSkipped, facts)?;
         let to = next.state;
-        self.db.run(
-            "UPDATE steps SET state = ?2, since = ?3 WHERE id = ?1",
-            params![step.id, to.as_str(), rows::micros(now)],
-        )?;
-        self.moved(step.deletion, step.state, to, 1, now)?;
+        self.put_step(step.key(), step.state, to, None, now)?;
         self.tell_left(
             step,
             &events::left_step_taken_over(&by, to, step.owner),
@@ -237,7 +230,7 @@ impl Batch<'_> {
 
     /// Leaves the other steps that were left to the same owner to this step.
     fn leave_to(&self, step: &LeftStep, now: DateTime<Utc>) -> Sql<()> {
-        let others: Vec<(i64, i64)> = self.db.all(
+        let others: Vec<(i64, i64)> = self.all(
             "UPDATE steps SET left_to = ?1
                  WHERE left_to = ?2 AND left_to IS NOT NULL AND ended_at IS NULL
                  RETURNING id, deletion",
@@ -253,7 +246,7 @@ impl Batch<'_> {
 
     /// Raises a tombstone for this deletion if the step takes the resource away.
     fn raise_fence_of(&self, step: &LeftStep, now: DateTime<Utc>) -> Sql<(KindName, Option<i64>)> {
-        let (action, id, kind, site): (String, String, KindName, String) = self.db.one(
+        let (action, id, kind, site): (String, String, KindName, String) = self.one(
             "SELECT action, resource, kind, site FROM steps WHERE id = ?1",
             [step.id],
             |row| Ok((row.get(0)?, row.get(1)?, rows::word(row, 2)?, row.get(3)?)),
@@ -279,13 +272,8 @@ impl Batch<'_> {
     ) -> Sql<()> {
         let error = left_error(error_type, message, now);
         let next = self.next(step.state, trigger, step.facts())?;
-        let state = next.state.as_str();
-        self.db.run(
-            "UPDATE steps SET state = ?4, since = ?2, last_error = ?3, held_by = NULL
-             WHERE id = ?1",
-            params![step.id, rows::micros(now), rows::json(&error)?, state],
-        )?;
-        self.moved(step.deletion, step.state, next.state, 1, now)?;
+        let written = rows::json(&error)?;
+        self.put_step(step.key(), step.state, next.state, Some(&written), now)?;
         let taken_from = has_ended(step.owner_state).then_some(step.owner);
         self.tell_left(step, &events::left_step_stuck(&error, taken_from), now)?;
         self.follow(step.deletion, step.id, next.effects, now)
@@ -297,7 +285,7 @@ impl Batch<'_> {
 
     /// The short id of the deletion to which a step belongs.
     pub(super) fn deletion_of(&self, step: i64) -> Sql<String> {
-        let id: String = self.db.one(
+        let id: String = self.one(
             "SELECT d.id FROM steps s JOIN deletions d ON d.num = s.deletion WHERE s.id = ?1",
             [step],
             |row| row.get(0),

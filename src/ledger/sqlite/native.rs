@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::batch::Batch;
 use super::peers::pointed_at;
 use super::rows;
-use super::sql::{Run, Sql};
+use super::sql::{Apply, Run, Sql, refuse};
 use crate::domain::kinds::IN_USE;
 use crate::domain::model::{KindName, Paged, ResourceKey, short_id};
 use crate::domain::native::{Native, NativeReference, without};
@@ -23,20 +23,20 @@ const WITH_TOMBSTONE: &str = "native h LEFT JOIN tombstones t
 impl Batch<'_> {
     /// One row for each identity (M1): a resource that is created again under the same id is another
     /// incarnation.
-    pub(super) fn add_native(&mut self, new: &NewNative) -> Sql<Applied> {
+    pub(super) fn add_native(&mut self, new: &NewNative) -> Apply {
         let key = &new.key;
         if let Some(why) = self.in_hand(key)? {
-            return Ok(Applied::Refused(why));
+            return refuse(why);
         }
         if native(self.db, key)?.is_some() {
-            return Ok(Applied::Refused(format!("{key} is there already")));
+            return refuse(format!("{key} is there already"));
         }
         if let Some(why) = self.not_to_be_referred_to(&new.references)? {
-            return Ok(Applied::Refused(why));
+            return refuse(why);
         }
         self.revive(key, &new.audit, new.now)?;
         let now = rows::micros(new.now);
-        let num: i64 = self.db.one(
+        let num: i64 = self.one(
             "INSERT INTO native(site, kind, id, incarnation, name, fields, created_at, updated_at)
                  VALUES(?1, ?2, ?3, coalesce((SELECT incarnation FROM tombstones
                      WHERE id = ?3 AND kind = ?2 AND site = ?1), 1), ?4, ?5, ?6, ?6)
@@ -56,9 +56,9 @@ impl Batch<'_> {
     }
 
     /// Stale if the resource does not exist, or was written since it was read.
-    pub(super) fn amend_native(&mut self, new: &NewNative, read_at: DateTime<Utc>) -> Sql<Applied> {
+    pub(super) fn amend_native(&mut self, new: &NewNative, read_at: DateTime<Utc>) -> Apply {
         if let Some(why) = self.in_hand(&new.key)? {
-            return Ok(Applied::Refused(why));
+            return refuse(why);
         }
         let Some((num, before)) = native(self.db, &new.key)? else {
             return Ok(Applied::Stale);
@@ -76,11 +76,10 @@ impl Batch<'_> {
             new.references.iter().filter(is_new).cloned().collect()
         };
         if let Some(why) = self.not_to_be_referred_to(&added)? {
-            return Ok(Applied::Refused(why));
+            return refuse(why);
         }
         self.write_fields(num, &new.fields, new.now)?;
-        self.db
-            .run("DELETE FROM native_references WHERE num = ?1", params![num])?;
+        self.run("DELETE FROM native_references WHERE num = ?1", params![num])?;
         self.point(num, &new.references)?;
         self.native_event(&new.key, "updated", &new.audit, new.now)
     }
@@ -92,7 +91,7 @@ impl Batch<'_> {
         incarnation: u32,
         unless: &[(KindName, String)],
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
+    ) -> Apply {
         let pointed = pointed_at(self.db, std::slice::from_ref(key), unless, 1)?;
         if let Some(first) = pointed.iter().flat_map(|it| &it.named).next() {
             let others = pointed.iter().map(|it| it.count).sum::<u64>() - 1;
@@ -100,12 +99,9 @@ impl Batch<'_> {
                 0 => String::new(),
                 n => format!(", and {n} more"),
             };
-            return Ok(Applied::Refused(format!(
-                "{key} is in use: {} refers to it{more}",
-                first.key
-            )));
+            return refuse(format!("{key} is in use: {} refers to it{more}", first.key));
         }
-        let num: Option<i64> = self.db.first(
+        let num: Option<i64> = self.first(
             "DELETE FROM native WHERE id = ?1 AND kind = ?2 AND site = ?3 AND incarnation = ?4
                  RETURNING num",
             params![key.id, key.kind.as_str(), key.site.to_string(), incarnation],
@@ -115,8 +111,7 @@ impl Batch<'_> {
             return Ok(Applied::Stale);
         };
         let pointed = references_of(self.db, num)?;
-        self.db
-            .run("DELETE FROM native_references WHERE num = ?1", params![num])?;
+        self.run("DELETE FROM native_references WHERE num = ?1", params![num])?;
         self.let_go_of(pointed.iter().map(|(_, to)| to), now)?;
         Ok(Applied::Done)
     }
@@ -128,7 +123,7 @@ impl Batch<'_> {
         now: DateTime<Utc>,
     ) -> Sql<()> {
         for to in pointed {
-            let steps: Vec<i64> = self.db.all(
+            let steps: Vec<i64> = self.all(
                 "SELECT id FROM steps WHERE resource = ?1 AND kind = ?2 AND site = ?3
                          AND ended_at IS NULL AND state IN ('blocked', 'stuck')",
                 params![to.id, to.kind.as_str(), to.site.to_string()],
@@ -148,14 +143,14 @@ impl Batch<'_> {
         key: &ResourceKey,
         references: &[(String, ResourceKey)],
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
+    ) -> Apply {
         let Some((num, before)) = native(self.db, key)? else {
             return Ok(Applied::Stale);
         };
         let mut fields = before.fields.clone();
         for (field, to) in references {
             fields = without(fields, field, to, &key.site);
-            self.db.run(
+            self.run(
                 "DELETE FROM native_references
                  WHERE num = ?1 AND field = ?2 AND id = ?3 AND kind = ?4 AND site = ?5",
                 params![num, *field, to.id, to.kind.as_str(), to.site.to_string()],
@@ -169,13 +164,12 @@ impl Batch<'_> {
     }
 
     fn write_fields(&self, num: i64, fields: &Map<String, Value>, now: DateTime<Utc>) -> Sql<()> {
-        self.db
-            .run(
-                "UPDATE native SET name = ?2, fields = ?3, updated_at = max(?4, updated_at + 1)
+        self.run(
+            "UPDATE native SET name = ?2, fields = ?3, updated_at = max(?4, updated_at + 1)
              WHERE num = ?1",
-                params![num, name_in(fields), rows::json(fields)?, rows::micros(now)],
-            )
-            .map(drop)
+            params![num, name_in(fields), rows::json(fields)?, rows::micros(now)],
+        )
+        .map(drop)
     }
 
     fn point(&self, num: i64, references: &[NativeReference]) -> Sql<()> {
@@ -249,7 +243,7 @@ impl Batch<'_> {
         what: &str,
         audit: &AuditEntry,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
+    ) -> Apply {
         self.audit(audit, now)?;
         self.event(
             None,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::batch::Batch;
 use super::rows;
-use super::sql::{Run, Sql};
+use super::sql::{Apply, Run, Sql};
 
 use crate::domain::model::StepError;
 use crate::domain::news::{Mark, NotificationCursor};
@@ -18,7 +18,7 @@ impl Batch<'_> {
     /// Notifies people that a step is stuck in its own right, once until a person puts it to work again. A
     /// repeated DELETE (T6), which wakes the step for one attempt, does not notify again.
     pub(super) fn tell_person(&mut self, num: i64, step: i64, now: DateTime<Utc>) -> Sql<()> {
-        let untold = self.db.run(
+        let untold = self.run(
             "UPDATE steps SET told = 1 WHERE id = ?1 AND told = 0",
             params![step],
         )?;
@@ -26,7 +26,7 @@ impl Batch<'_> {
             return Ok(());
         }
         let deletion = self.deletion(num)?.id.clone();
-        let happened = self.db.one(
+        let happened = self.one(
             "SELECT site, kind, resource, name, last_error FROM steps WHERE id = ?1",
             [step],
             |row| {
@@ -50,11 +50,11 @@ impl Batch<'_> {
             return Ok(true);
         };
         let changed = match state {
-            "reachable" => self.db.run(
+            "reachable" => self.run(
                 "UPDATE sites SET state = ?2 WHERE site = ?1 AND state <> ?2",
                 params![site, state],
             )?,
-            _ => self.db.run(
+            _ => self.run(
                 "INSERT INTO sites(site, state) VALUES(?1, ?2)
                  ON CONFLICT(site) DO UPDATE SET state = excluded.state
                      WHERE state <> excluded.state",
@@ -64,19 +64,13 @@ impl Batch<'_> {
         Ok(changed > 0)
     }
 
-    pub(super) fn move_notification_cursor(
-        &self,
-        channel: &str,
-        mark: Option<&Mark>,
-    ) -> Sql<Applied> {
+    pub(super) fn move_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Apply {
         match mark {
-            Some(mark) => self.db.run(
+            Some(mark) => self.run(
                 "INSERT OR REPLACE INTO told(channel, mark) VALUES(?1, ?2)",
                 params![channel, rows::json(mark)?],
             )?,
-            None => self
-                .db
-                .run("DELETE FROM told WHERE channel = ?1", params![channel])?,
+            None => self.run("DELETE FROM told WHERE channel = ?1", params![channel])?,
         };
         Ok(Applied::Done)
     }

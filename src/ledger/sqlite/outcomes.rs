@@ -5,7 +5,7 @@ use rusqlite::params;
 
 use super::batch::Batch;
 use super::rows;
-use super::sql::{Run, Sql};
+use super::sql::{Apply, Run, Sql, refuse};
 use crate::domain::model::{Phase, StepState};
 use crate::domain::peers::AWAITED;
 use crate::ledger::events;
@@ -23,7 +23,7 @@ struct CurrentStep {
 }
 
 impl Batch<'_> {
-    pub(super) fn step(&mut self, change: &StepChange) -> Sql<Applied> {
+    pub(super) fn step(&mut self, change: &StepChange) -> Apply {
         let Some(current) = self.current_step(change.step_id)? else {
             return Ok(Applied::Stale);
         };
@@ -39,7 +39,7 @@ impl Batch<'_> {
         };
         let next = match step::after(from, Trigger::Answered(change.decision.to), facts) {
             Ok(next) => next,
-            Err(why) => return Ok(Applied::Refused(why.0)),
+            Err(why) => return refuse(why.0),
         };
         self.write_outcome(&current, next.state, change)?;
         self.moved(num, from, next.state, 1, change.now)?;
@@ -48,6 +48,26 @@ impl Batch<'_> {
         self.follow(num, change.step_id, next.effects, change.now)?;
         self.derive_state(num, change.now)?;
         Ok(Applied::Done)
+    }
+
+    /// Writes the move of a step that no answer caused, with the JSON of its new error.
+    pub(super) fn put_step(
+        &mut self,
+        (num, id): (i64, i64),
+        from: StepState,
+        to: StepState,
+        error: Option<&str>,
+        now: DateTime<Utc>,
+    ) -> Sql<()> {
+        let now_us = rows::micros(now);
+        let ended_at = has_ended(to).then_some(now_us);
+        self.run(
+            "UPDATE steps SET state = ?2, since = ?3, ended_at = ?4, held_by = NULL,
+                 last_error = ?5
+             WHERE id = ?1",
+            params![id, to.as_str(), now_us, ended_at, error],
+        )?;
+        self.moved(num, from, to, 1, now)
     }
 
     /// Carries out what a step's move changes in other steps, and notifies people.
@@ -76,7 +96,7 @@ impl Batch<'_> {
     }
 
     fn current_step(&self, id: i64) -> Sql<Option<CurrentStep>> {
-        self.db.first(
+        self.first(
             "SELECT state, claim, epoch, deletion, record, looks, waits
                  FROM steps WHERE id = ?1",
             [id],
@@ -113,7 +133,7 @@ impl Batch<'_> {
             .then(|| rows::json(&change.decision.blockers))
             .transpose()?;
         let error = change.decision.error.as_ref().map(rows::json).transpose()?;
-        self.db.run(
+        self.run(
             // A step that waits for an observation has been on its way since it was sent.
             "UPDATE steps SET state = ?2, since = CASE
                          WHEN state = ?2 OR state = 'running' AND ?2 = 'verifying' THEN since
@@ -136,7 +156,7 @@ impl Batch<'_> {
         )?;
         if has_ended(to) {
             // Written separately: `ended_at` decides over an index that other outcomes need not touch.
-            self.db.run(
+            self.run(
                 "UPDATE steps SET ended_at = ?2 WHERE id = ?1",
                 params![change.step_id, now],
             )?;
@@ -156,14 +176,13 @@ impl Batch<'_> {
             return Ok(());
         };
         let gone_at = (phase == Phase::Gone).then(|| rows::micros(now));
-        let ended = self.db.run(
+        let ended = self.run(
             "UPDATE tombstones SET phase = ?3, gone_at = ?4
                  WHERE record_id = ?1 AND deletion = ?2",
             params![record, num, phase.as_str(), gone_at],
         )?;
         if ended > 0 {
-            self.db
-                .run("DELETE FROM snapshots WHERE record = ?1", params![record])?;
+            self.run("DELETE FROM snapshots WHERE record = ?1", params![record])?;
         }
         Ok(())
     }

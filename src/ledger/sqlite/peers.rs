@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params};
 
 use super::batch::Batch;
-use super::sql::{Run, Sql};
+use super::sql::{Apply, Run, Sql, Stop, refuse};
 use super::{reads, rows};
 use crate::domain::model::{
     Deletion, ErrorClass, KindName, Phase, ResourceKey, Site, StepState, Target,
@@ -37,55 +37,45 @@ impl Batch<'_> {
         importer: &Deployment,
         kinds: &BTreeSet<KindName>,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
+    ) -> Apply {
         let Deployment {
             name,
             service,
             region,
         } = importer;
-        let known: Option<(String, String)> = self.db.first(
-            "SELECT service, region FROM importers WHERE name = ?1",
-            [name],
-            |row| Ok((row.get(0)?, row.get(1)?)),
+        let is_known: bool = self.one(
+            "SELECT EXISTS (SELECT 1 FROM importers WHERE (name, service, region) = (?1, ?2, ?3))",
+            [name, service, region],
+            |row| row.get(0),
         )?;
-        match known {
-            Some(before) if before != (service.clone(), region.clone()) => {
-                return Ok(Applied::Refused(format!(
-                    "deployment {name} is on record as {}/{}, not as {service}/{region}; release \
-                     that one first",
-                    before.0, before.1
-                )));
+        if !is_known {
+            if let Some(why) = self.name_or_place_taken(importer)? {
+                return refuse(why);
             }
-            Some(_) => {}
-            None => {
-                if let Some(why) = self.name_or_place_taken(importer)? {
-                    return Ok(Applied::Refused(why));
-                }
-                self.db.run(
-                    "INSERT INTO importers(name, service, region, since) VALUES(?1, ?2, ?3, ?4)",
-                    params![*name, *service, *region, rows::micros(now)],
-                )?;
-                self.event(None, None, &events::importer_recorded(importer), now)?;
-            }
+            self.run(
+                "INSERT INTO importers(name, service, region, since) VALUES(?1, ?2, ?3, ?4)",
+                params![name, service, region, rows::micros(now)],
+            )?;
+            self.event(None, None, &events::importer_recorded(importer), now)?;
         }
         let recorded = kinds_of(self.db, name)?;
         for kind in recorded.difference(kinds) {
-            self.db.run(
+            self.run(
                 "DELETE FROM importer_kinds WHERE kind = ?1 AND importer = ?2",
                 params![kind.as_str(), *name],
             )?;
         }
         for kind in kinds.difference(&recorded) {
-            self.db.run(
+            self.run(
                 "INSERT INTO importer_kinds(kind, importer) VALUES(?1, ?2)",
                 params![kind.as_str(), *name],
             )?;
-            self.db.run(
+            self.run(
                 "INSERT OR IGNORE INTO peer_changes(record) SELECT record_id FROM tombstones
                  WHERE kind = ?1 AND phase IN ('checking', 'deleting', 'gone') ORDER BY record_id",
                 params![kind.as_str()],
             )?;
-            self.db.run(
+            self.run(
                 "INSERT OR IGNORE INTO awaited(importer, step) SELECT ?2, id FROM steps
                  WHERE kind = ?1 AND ended_at IS NULL AND action IN ('delete', 'detach')",
                 params![kind.as_str(), *name],
@@ -103,7 +93,7 @@ impl Batch<'_> {
             service,
             region,
         } = wanted;
-        let other: Option<String> = self.db.first(
+        let other: Option<String> = self.first(
             "SELECT name FROM importers WHERE service = ?1 AND region = ?2",
             [service, region],
             |row| row.get(0),
@@ -124,7 +114,7 @@ impl Batch<'_> {
             service,
             region,
         } = wanted;
-        let place: Option<(String, String)> = self.db.first(
+        let place: Option<(String, String)> = self.first(
             "SELECT service, region FROM (
                      SELECT name, service, region FROM importers
                      UNION ALL SELECT name, service, region FROM watches)
@@ -172,8 +162,7 @@ impl Batch<'_> {
     }
 
     pub(super) fn drop_pending_clearances(&self, step: i64) -> Sql<()> {
-        self.db
-            .run("DELETE FROM awaited WHERE step = ?1", params![step])
+        self.run("DELETE FROM awaited WHERE step = ?1", params![step])
             .map(drop)
     }
 
@@ -184,19 +173,19 @@ impl Batch<'_> {
         importer: &str,
         answers: &[(i64, Answered)],
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
+    ) -> Apply {
         let mut news = 0;
         let mut free = Vec::new();
         let mut held = Vec::new();
         for (step, answer) in answers {
             let changed = match answer.clear {
-                true => self.db.run(
+                true => self.run(
                     "DELETE FROM awaited WHERE importer = ?1 AND step = ?2",
                     params![importer, *step],
                 )?,
                 false => {
                     let said = rows::json(answer)?;
-                    self.db.run(
+                    self.run(
                         "UPDATE awaited SET said = ?3
                          WHERE importer = ?1 AND step = ?2 AND said IS NOT ?3",
                         params![importer, *step, said],
@@ -226,21 +215,23 @@ impl Batch<'_> {
     pub(super) fn try_what_met(&mut self, step: i64, error: &str, now: DateTime<Utc>) -> Sql<()> {
         match self.held_by_error(step, error)? {
             Some((_, StepState::Blocked)) => self
-                .db
                 .run(
                     "UPDATE steps SET next_attempt_at = ?2 WHERE id = ?1",
                     params![step, rows::micros(now)],
                 )
                 .map(drop),
             // In a cancelled deletion it stays as it is.
-            Some((num, _)) => self.retry_steps(num, &[step], now).map(drop),
+            Some((num, _)) => match self.retry_steps(num, &[step], now) {
+                Err(Stop::Failed(error)) => Err(error),
+                Ok(_) | Err(Stop::Refused(_)) => Ok(()),
+            },
             None => Ok(()),
         }
     }
 
     /// The deletion and state of a step that only this error holds.
     fn held_by_error(&self, step: i64, error: &str) -> Sql<Option<(i64, StepState)>> {
-        self.db.first(
+        self.first(
             "SELECT deletion, state FROM steps WHERE id = ?1 AND state IN ('blocked', 'stuck')
                      AND last_error ->> 'type' = ?2",
             params![step, error],
@@ -261,7 +252,7 @@ impl Batch<'_> {
             }
             let (message, blockers) = awaiting(&pending_clearances(self.db, *step)?);
             let error = rows::own_error(ErrorClass::Blocked, AWAITED, message, now);
-            self.db.run(
+            self.run(
                 "UPDATE steps SET blockers = ?2, last_error = ?3 WHERE id = ?1",
                 params![*step, rows::json(&blockers)?, rows::json(&error)?],
             )?;
@@ -276,19 +267,15 @@ impl Batch<'_> {
         name: &str,
         audit: &AuditEntry,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
-        if self
-            .db
-            .run("DELETE FROM importers WHERE name = ?1", params![name])?
-            == 0
-        {
-            return Ok(Applied::Refused(format!("no importer {name} is on record")));
+    ) -> Apply {
+        if self.run("DELETE FROM importers WHERE name = ?1", params![name])? == 0 {
+            return refuse(format!("no importer {name} is on record"));
         }
-        self.db.run(
+        self.run(
             "DELETE FROM importer_kinds WHERE importer = ?1",
             params![name],
         )?;
-        let waited: Vec<i64> = self.db.all(
+        let waited: Vec<i64> = self.all(
             "DELETE FROM awaited WHERE importer = ?1 RETURNING step",
             [name],
             |row| row.get(0),
@@ -319,12 +306,12 @@ impl Batch<'_> {
         (service, region): (&str, &str),
         news: &News,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
+    ) -> Apply {
         let owner = news.from.name.as_str();
         if let Some(why) = self.name_of_another(&news.from)? {
-            return Ok(Applied::Refused(why));
+            return refuse(why);
         }
-        let before: Option<(String, String, i64)> = self.db.first(
+        let before: Option<(String, String, i64)> = self.first(
             "SELECT name, ledger, seq FROM watches WHERE service = ?1 AND region = ?2",
             [service, region],
             |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
@@ -334,11 +321,10 @@ impl Batch<'_> {
             name != owner || *ledger != news.ledger || *seq > news.seq
         });
         if let Some((name, ..)) = anew {
-            self.db
-                .run("DELETE FROM foreign_going WHERE owner = ?1", params![name])?;
+            self.run("DELETE FROM foreign_going WHERE owner = ?1", params![name])?;
             self.event(None, None, &events::owner_replaced(owner), now)?;
         }
-        self.db.run(
+        self.run(
             "INSERT INTO watches(service, region, name, ledger, seq) VALUES(?1, ?2, ?3, ?4, ?5)
              ON CONFLICT(service, region) DO UPDATE
              SET name = excluded.name, ledger = excluded.ledger, seq = excluded.seq",
@@ -361,7 +347,6 @@ impl Batch<'_> {
         let site = key.site.to_string();
         if matches!(phase, Phase::Released | Phase::Purged) {
             return self
-                .db
                 .run(
                     "DELETE FROM foreign_going
                      WHERE id = ?1 AND kind = ?2 AND site = ?3 AND owner = ?4",
@@ -369,14 +354,16 @@ impl Batch<'_> {
                 )
                 .map(drop);
         }
-        self.db.run("INSERT INTO foreign_going(owner, site, kind, id, phase, incarnation, deletion, root,
+        self.run(
+            "INSERT INTO foreign_going(owner, site, kind, id, phase, incarnation, deletion, root,
                      gone_at)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
                  ON CONFLICT(id, kind, site) DO UPDATE SET
                      phase = excluded.phase, incarnation = excluded.incarnation,
                      root = excluded.root, gone_at = excluded.gone_at, deletion = excluded.deletion,
                      handled_by = iif(deletion = excluded.deletion, handled_by, NULL)
-                 WHERE owner = excluded.owner", params![
+                 WHERE owner = excluded.owner",
+            params![
                 owner,
                 site,
                 key.kind.as_str(),
@@ -386,17 +373,14 @@ impl Batch<'_> {
                 deletion,
                 root,
                 (!going.is_going()).then(|| rows::micros(now))
-            ])
-            .map(drop)
+            ],
+        )
+        .map(drop)
     }
 
     /// Marks resources that are deleted elsewhere as handled by this deletion; none: nothing here refers to
     /// them.
-    pub(super) fn react(
-        &mut self,
-        keys: &[ResourceKey],
-        deletion: Option<&NewDeletion>,
-    ) -> Sql<Applied> {
+    pub(super) fn react(&mut self, keys: &[ResourceKey], deletion: Option<&NewDeletion>) -> Apply {
         let num = match deletion {
             None => 0,
             Some(wanted) => {
@@ -419,7 +403,7 @@ impl Batch<'_> {
             }
         };
         for key in keys {
-            self.db.run("UPDATE foreign_going SET handled_by = ?4 WHERE id = ?1 AND kind = ?2 AND site = ?3", params![key.id, key.kind.as_str(), key.site.to_string(), num])?;
+            self.run("UPDATE foreign_going SET handled_by = ?4 WHERE id = ?1 AND kind = ?2 AND site = ?3", params![key.id, key.kind.as_str(), key.site.to_string(), num])?;
         }
         Ok(match deletion {
             None => Applied::Done,
@@ -432,7 +416,7 @@ impl Batch<'_> {
 
     /// The deletion of another deployment that takes this resource away, or took it, if there is one (G10).
     pub(super) fn foreign_deletion(&self, key: &ResourceKey) -> Sql<Option<ForeignDeletion>> {
-        self.db.first(
+        self.first(
             "SELECT deletion, owner, phase FROM foreign_going
                  WHERE id = ?1 AND kind = ?2 AND site = ?3",
             params![key.id, key.kind.as_str(), key.site.to_string()],
@@ -448,12 +432,11 @@ impl Batch<'_> {
 
     /// Drops resources that were gone elsewhere before this time, as their owner does.
     pub(super) fn prune_gone_elsewhere(&self, before: i64) -> Sql<()> {
-        self.db
-            .run(
-                "DELETE FROM foreign_going WHERE phase = 'gone' AND gone_at < ?1",
-                params![before],
-            )
-            .map(drop)
+        self.run(
+            "DELETE FROM foreign_going WHERE phase = 'gone' AND gone_at < ?1",
+            params![before],
+        )
+        .map(drop)
     }
 
     /// The root of a new deletion, from its cause; none if the deletion is a root itself.
@@ -464,7 +447,7 @@ impl Batch<'_> {
         if is_foreign_root(cause) {
             return Ok(Some(cause.to_owned()));
         }
-        let root: Option<Option<String>> = self.db.first(
+        let root: Option<Option<String>> = self.first(
             "SELECT r.root FROM requests r JOIN deletions d ON d.num = r.num WHERE d.id = ?1",
             [cause],
             |row| row.get(0),

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::batch::Batch;
 use super::rows;
-use super::sql::{Run, Sql};
+use super::sql::{Apply, Run, Sql};
 use crate::domain::model::{KindName, ResourceKey, StepState};
 use crate::ledger::tombstones::Changed;
 use crate::ledger::{Applied, AuditEntry};
@@ -23,23 +23,23 @@ impl Batch<'_> {
         never_again: &[KindName],
         audit: Option<&AuditEntry>,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
+    ) -> Apply {
         if let Some(audit) = audit {
             self.audit(audit, now)?;
         }
         // Also snapshots of refused and cancelled deletions: a few rows.
-        self.db.run(
+        self.run(
             "DELETE FROM snapshots WHERE NOT EXISTS (SELECT 1 FROM tombstones
                  WHERE record_id = record AND phase IN ('checking', 'deleting'))",
             (),
         )?;
-        self.db.run(
+        self.run(
             "DELETE FROM namesakes WHERE NOT EXISTS (SELECT 1 FROM tombstones
                  WHERE record_id = record AND phase <> 'released')",
             (),
         )?;
         let before = rows::micros(before);
-        self.db.run(
+        self.run(
             "DELETE FROM parts WHERE NOT EXISTS (SELECT 1 FROM tombstones
                  WHERE record_id = record AND phase <> 'released')",
             (),
@@ -61,13 +61,13 @@ impl Batch<'_> {
         if steps > 0 {
             return Ok(Applied::Moved(steps));
         }
-        self.prune_deletion(num, &kinds).map(Applied::Moved)
+        Ok(Applied::Moved(self.prune_deletion(num, &kinds)?))
     }
 
     /// Removes from the oldest event on. Readers of events are told which is the oldest one kept.
     fn prune_events(&self, before: i64) -> Sql<u64> {
         let oldest = "SELECT seq, at FROM events ORDER BY seq LIMIT ?2";
-        let gone = self.db.run(
+        let gone = self.run(
             &format!(
                 "DELETE FROM events WHERE seq IN (SELECT seq FROM ({oldest})) AND seq < coalesce(
                      (SELECT min(seq) FROM ({oldest}) WHERE at >= ?1), {})",
@@ -81,7 +81,7 @@ impl Batch<'_> {
     /// Finds a deletion that ended before then and needs no more action: it has no stuck or abandoned step.
     /// The newest deletion stays, and so does the one with the newest step, so that numbers are never reused.
     fn prunable(&self, before: i64) -> Sql<Option<i64>> {
-        self.db.first(
+        self.first(
             "SELECT num FROM deletions
                  WHERE state IN ('refused', 'gone', 'cancelled') AND finished_at < ?1
                      AND stuck = 0 AND purged = 0
@@ -96,7 +96,7 @@ impl Batch<'_> {
 
     fn prune_steps(&mut self, num: i64, before: i64, kinds: &str) -> Sql<u64> {
         for state in [StepState::Gone, StepState::Skipped] {
-            let steps: Vec<(i64, Option<i64>)> = self.db.all(
+            let steps: Vec<(i64, Option<i64>)> = self.all(
                 "SELECT id, record FROM steps INDEXED BY steps_by_state
                      WHERE state = ?1 AND deletion = ?2 LIMIT ?3",
                 params![state.as_str(), num, PIECE],
@@ -107,11 +107,9 @@ impl Batch<'_> {
             }
             for (id, record) in &steps {
                 // Both ends of an edge are in the same deletion.
-                self.db
-                    .run("DELETE FROM edges WHERE dependent = ?1", params![*id])?;
-                self.db
-                    .run("DELETE FROM steps WHERE id = ?1", params![*id])?;
-                self.db.run(
+                self.run("DELETE FROM edges WHERE dependent = ?1", params![*id])?;
+                self.run("DELETE FROM steps WHERE id = ?1", params![*id])?;
+                self.run(
                     "DELETE FROM branches WHERE deletion = ?1 AND below = ?2",
                     params![num, *id],
                 )?;
@@ -134,7 +132,7 @@ impl Batch<'_> {
         before: i64,
         kinds: &str,
     ) -> Sql<()> {
-        let found = self.db.first(
+        let found = self.first(
             "SELECT site, kind, id FROM tombstones WHERE record_id = ?1 AND deletion = ?2
                  AND phase IN ('gone', 'released') AND coalesce(gone_at, 0) < ?3
                  AND kind IN (SELECT value FROM json_each(?4))",
@@ -144,11 +142,11 @@ impl Batch<'_> {
         let Some(ResourceKey { site, kind, id }) = found else {
             return Ok(());
         };
-        self.db.run(
+        self.run(
             "DELETE FROM tombstones WHERE record_id = ?1",
             params![record],
         )?;
-        self.db.run(
+        self.run(
             "DELETE FROM peer_changes WHERE record = ?1",
             params![record],
         )?;
@@ -163,26 +161,24 @@ impl Batch<'_> {
 
     /// Removes a deletion that has no steps (any more), with the released tombstones of its targets.
     fn prune_deletion(&self, num: i64, kinds: &str) -> Sql<u64> {
-        self.db.run(
+        self.run(
             "DELETE FROM tombstones WHERE deletion = ?1 AND phase = 'released'
-                     AND kind IN (SELECT value FROM json_each(?2)) AND record_id IN (SELECT t.record_id FROM requests r,
+                 AND kind IN (SELECT value FROM json_each(?2))
+                 AND record_id IN (SELECT t.record_id FROM requests r,
                          json_each(json_array(json(r.targets), json(r.copies))) AS list,
                          json_each(list.value) AS key
                          JOIN tombstones t ON t.id = key.value ->> 'id'
                      WHERE r.num = ?1)",
             params![num, kinds],
         )?;
-        self.db.run(
+        self.run(
             "UPDATE counters SET n = n - 1
              WHERE name = (SELECT 'deletion_' || state FROM deletions WHERE num = ?1)",
             params![num],
         )?;
-        self.db
-            .run("DELETE FROM branches WHERE deletion = ?1", params![num])?;
-        self.db
-            .run("DELETE FROM requests WHERE num = ?1", params![num])?;
-        self.db
-            .run("DELETE FROM deletions WHERE num = ?1", params![num])?;
+        self.run("DELETE FROM branches WHERE deletion = ?1", params![num])?;
+        self.run("DELETE FROM requests WHERE num = ?1", params![num])?;
+        self.run("DELETE FROM deletions WHERE num = ?1", params![num])?;
         Ok(1)
     }
 }

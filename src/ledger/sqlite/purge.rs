@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 
 use super::batch::Batch;
 use super::rows::{self, CLAIMED};
-use super::sql::{Run, Sql};
+use super::sql::{Apply, Run, Sql, refuse};
 use crate::domain::ladder::FORGOTTEN;
 use crate::domain::model::{
     ErrorClass, Paged, Phase, ResourceKey, Site, SitePause, StepState, short_id,
@@ -29,50 +29,48 @@ struct StepToAbandon {
 }
 
 impl Batch<'_> {
-    pub(super) fn purge(&mut self, purge: &NewPurge) -> Sql<Applied> {
+    pub(super) fn purge(&mut self, purge: &NewPurge) -> Apply {
         let now = purge.now;
         let applied = match &purge.action {
             PurgeAction::Retry => self.retry(&purge.what, RetryBy::Person, &purge.audit, now)?,
             PurgeAction::Unpin(deletion) => self.unpin(purge, deletion)?,
-            PurgeAction::Runbook => match self.chosen(&purge.what)? {
-                Ok(_) => {
-                    self.audit(&purge.audit, now)?;
-                    Applied::Done
-                }
-                Err(why) => Applied::Refused(why),
-            },
+            PurgeAction::Runbook => {
+                self.chosen(&purge.what)?;
+                self.audit(&purge.audit, now)?;
+                Applied::Done
+            }
             PurgeAction::Forget => self.forget(&purge.what, &purge.audit, now)?,
         };
-        if !matches!(applied, Applied::Refused(_)) {
-            self.tell_purge(purge)?;
-        }
+        self.tell_purge(purge)?;
         Ok(applied)
     }
 
     /// Deletes the blocking edges, and retries the step, which snoozes while they go. If either half is
     /// refused, neither counts.
-    fn unpin(&mut self, purge: &NewPurge, deletion: &NewDeletion) -> Sql<Applied> {
+    fn unpin(&mut self, purge: &NewPurge, deletion: &NewDeletion) -> Apply {
         let before = self.savepoint()?;
-        let accepted = self.accept(deletion)?;
-        if !matches!(accepted, Applied::Accepted { .. }) {
-            self.keep(before)?;
-            return Ok(accepted);
-        }
-        match self.retry(&purge.what, RetryBy::Person, &purge.audit, purge.now)? {
-            Applied::Moved(_) => {
+        let accepted = match self.accept(deletion) {
+            Ok(accepted @ Applied::Accepted { .. }) => accepted,
+            other => {
+                self.keep(before)?;
+                return other;
+            }
+        };
+        match self.retry(&purge.what, RetryBy::Person, &purge.audit, purge.now) {
+            Ok(_) => {
                 self.keep(before)?;
                 Ok(accepted)
             }
             refused => {
                 self.undo(before)?;
-                Ok(refused)
+                refused
             }
         }
     }
 
-    fn tell_purge(&mut self, purge: &NewPurge) -> Sql<()> {
+    fn tell_purge(&mut self, purge: &NewPurge) -> Apply<()> {
         let rung = purge.action.rung().as_str();
-        let chosen = self.chosen(&purge.what)?.unwrap_or_default();
+        let chosen = self.chosen(&purge.what)?;
         for (num, steps) in chosen {
             let deletion = self.deletion(num)?.id.clone();
             let (step, of) = match steps.as_deref() {
@@ -92,26 +90,18 @@ impl Batch<'_> {
     /// Abandons stuck and blocked steps: they end `purged`, and their tombstones with them. Nothing is sent,
     /// now or later: steps that waited for an abandoned one stay stuck and name it, until a person retries
     /// them.
-    fn forget(&mut self, what: &Selection, audit: &AuditEntry, now: DateTime<Utc>) -> Sql<Applied> {
-        let chosen = match self.chosen(what)? {
-            Ok(chosen) => chosen,
-            Err(why) => return Ok(Applied::Refused(why)),
-        };
+    fn forget(&mut self, what: &Selection, audit: &AuditEntry, now: DateTime<Utc>) -> Apply {
+        let chosen = self.chosen(what)?;
         let mut forgotten = 0;
         for (num, only) in &chosen {
-            if let Some(why) = self.why_not(*num, deletion::Trigger::StepsAbandoned)? {
-                return Ok(Applied::Refused(why));
-            }
-            let steps = match self.steps_to_abandon(*num, only.as_deref())? {
-                Ok(steps) => steps,
-                Err(why) => return Ok(Applied::Refused(why)),
-            };
+            self.check(*num, deletion::Trigger::StepsAbandoned)?;
+            let steps = self.steps_to_abandon(*num, only.as_deref())?;
             self.abandon(*num, &steps, now)?;
             forgotten += steps.len() as u64;
         }
         if forgotten == 0 {
             let why = "none of its steps is stuck or blocked".to_owned();
-            return Ok(Applied::Refused(why));
+            return refuse(why);
         }
         self.audit(audit, now)?;
         Ok(Applied::Moved(forgotten))
@@ -119,12 +109,8 @@ impl Batch<'_> {
 
     /// The steps to abandon. None has a call in flight: an engine claims a step before it sends anything for
     /// it.
-    fn steps_to_abandon(
-        &self,
-        num: i64,
-        only: Option<&[i64]>,
-    ) -> Sql<Result<Vec<StepToAbandon>, String>> {
-        let mut steps = self.db.all(
+    fn steps_to_abandon(&self, num: i64, only: Option<&[i64]>) -> Apply<Vec<StepToAbandon>> {
+        let mut steps = self.all(
             "SELECT id, state, record, held_by FROM steps
                  WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
             [num],
@@ -140,22 +126,22 @@ impl Batch<'_> {
         if let Some(ids) = only {
             steps.retain(|step| ids.contains(&step.id));
             if let Some(other) = ids.iter().find(|id| !steps.iter().any(|it| it.id == **id)) {
-                return Ok(Err(format!("step {other} is neither stuck nor blocked")));
+                return refuse(format!("step {other} is neither stuck nor blocked"));
             }
             if let Some((held, root)) = steps.iter().find_map(|it| Some((it.id, it.held_by?))) {
-                return Ok(Err(format!(
+                return refuse(format!(
                     "step {held} waits for step {root}, which is stuck: use the rung forget on \
                      that step"
-                )));
+                ));
             }
         }
-        Ok(Ok(steps))
+        Ok(steps)
     }
 
     fn abandon(&mut self, num: i64, steps: &[StepToAbandon], now: DateTime<Utc>) -> Sql<()> {
         for step in steps {
             let next = self.next(step.state, Trigger::Abandoned, Facts::default())?;
-            self.db.run(
+            self.run(
                 "UPDATE steps SET state = ?3, since = ?2, ended_at = ?2, held_by = NULL,
                      next_attempt_at = NULL WHERE id = ?1",
                 params![step.id, rows::micros(now), next.state.as_str()],
@@ -175,7 +161,7 @@ impl Batch<'_> {
     fn leave_waiting(&mut self, num: i64, forgotten: &[i64], now: DateTime<Utc>) -> Sql<()> {
         let mut left: BTreeSet<(i64, i64)> = BTreeSet::new();
         for id in forgotten {
-            let dependents: Vec<(i64, bool)> = self.db.all(
+            let dependents: Vec<(i64, bool)> = self.all(
                 "UPDATE steps SET waits = waits - 1
                      WHERE ended_at IS NULL
                          AND id IN (SELECT dependent FROM edges WHERE dependency = ?1)
@@ -189,16 +175,16 @@ impl Batch<'_> {
         }
         let mut stuck = Vec::new();
         for (dependent, forgotten) in left {
-            let from = self.db.one(
+            let from = self.one(
                 "SELECT state FROM steps WHERE id = ?1",
                 [dependent],
                 |row| rows::word(row, 0),
             )?;
             let next = self.next(from, Trigger::DependencyAbandoned, Facts::default())?;
             let error = self.forgotten_error(forgotten, now)?;
-            self.db.run(
+            self.run(
                 "UPDATE steps SET state = ?4, held_by = NULL, last_error = ?3,
-                     since = CASE WHEN state = ?4 THEN since ELSE ?2 END WHERE id = ?1",
+                     since = iif(state = ?4, since, ?2) WHERE id = ?1",
                 params![dependent, rows::micros(now), error, next.state.as_str()],
             )?;
             self.moved(num, from, next.state, 1, now)?;
@@ -236,10 +222,10 @@ impl Batch<'_> {
         key: &ResourceKey,
         audit: &AuditEntry,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
+    ) -> Apply {
         let site = key.site.to_string();
         let identity = params![key.id, key.kind.as_str(), site];
-        let found: Option<(Phase, String, i64)> = self.db.first(
+        let found: Option<(Phase, String, i64)> = self.first(
             "SELECT t.phase, coalesce(d.id, ''), t.deletion FROM tombstones t
                  LEFT JOIN deletions d ON d.num = t.deletion
                  WHERE t.id = ?1 AND t.kind = ?2 AND t.site = ?3",
@@ -247,14 +233,14 @@ impl Batch<'_> {
             |row| Ok((rows::word(row, 0)?, row.get(1)?, row.get(2)?)),
         )?;
         let Some((phase, deletion, num)) = found else {
-            return Ok(Applied::Refused(format!("{key} has no tombstone")));
+            return refuse(format!("{key} has no tombstone"));
         };
         let short = short_id(&deletion);
         match phase {
             Phase::Gone | Phase::Purged => {}
-            Phase::Released => return Ok(Applied::Refused(format!("{key} is released already"))),
+            Phase::Released => return refuse(format!("{key} is released already")),
             Phase::Checking | Phase::Deleting => {
-                return Ok(Applied::Refused(format!(
+                return refuse(format!(
                     "{key} is {} by deletion {short}: cancel that deletion, or abandon its step, \
                      first",
                     if phase == Phase::Checking {
@@ -262,7 +248,7 @@ impl Batch<'_> {
                     } else {
                         "being deleted"
                     }
-                )));
+                ));
             }
         }
         self.let_go_of_ended(key, false)?;
@@ -283,7 +269,7 @@ impl Batch<'_> {
         key: &ResourceKey,
         audit: &AuditEntry,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
+    ) -> Apply {
         let Some((num, incarnation)) = self.let_go_of_ended(key, true)? else {
             return Ok(Applied::Done);
         };
@@ -301,7 +287,7 @@ impl Batch<'_> {
     /// none if it has not ended. What exists after `gone`, or was created, is another incarnation (M1); what
     /// was left behind is the same.
     fn let_go_of_ended(&self, key: &ResourceKey, created: bool) -> Sql<Option<(i64, i64)>> {
-        self.db.first(
+        self.first(
             "UPDATE tombstones SET incarnation = incarnation + (phase = 'gone' OR ?4),
                      phase = 'released', deleted_at = NULL, gone_at = NULL, recreated = 0
                  WHERE id = ?1 AND kind = ?2 AND site = ?3 AND phase IN ('gone', 'purged')
@@ -317,10 +303,10 @@ impl Batch<'_> {
         paused: bool,
         audit: &AuditEntry,
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
+    ) -> Apply {
         let name = site.to_string();
         let changed = match paused {
-            true => self.db.run(
+            true => self.run(
                 "INSERT INTO site_pauses(site, actor, reason, at) VALUES(?1, ?2, ?3, ?4)
                  ON CONFLICT(site) DO NOTHING",
                 params![
@@ -330,15 +316,13 @@ impl Batch<'_> {
                     rows::micros(now)
                 ],
             )?,
-            false => self
-                .db
-                .run("DELETE FROM site_pauses WHERE site = ?1", params![name])?,
+            false => self.run("DELETE FROM site_pauses WHERE site = ?1", params![name])?,
         };
         if changed == 0 {
-            return Ok(Applied::Refused(match paused {
+            return refuse(match paused {
                 true => format!("{site} is paused already"),
                 false => format!("{site} is not paused by a person"),
-            }));
+            });
         }
         self.audit(audit, now)?;
         self.event(

@@ -2,14 +2,42 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
+use crate::ledger::Applied;
+
 pub(super) type Sql<T> = rusqlite::Result<T>;
 
+/// The answer to a change, or why it was not applied.
+pub(super) type Apply<T = Applied> = Result<T, Stop>;
+
+pub(super) enum Stop {
+    /// The change is not possible in this state, for this reason; nothing was written.
+    Refused(String),
+    Failed(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Stop {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+pub(super) fn refuse<T>(why: impl Into<String>) -> Apply<T> {
+    Err(Stop::Refused(why.into()))
+}
+
+/// What runs statements: a connection, or the batch of one transaction.
 pub(super) trait Run {
+    fn db(&self) -> &Connection;
+
     /// Runs a statement that returns no rows, and returns how many rows it changed.
-    fn run(&self, sql: &str, values: impl Params) -> Sql<usize>;
+    fn run(&self, sql: &str, values: impl Params) -> Sql<usize> {
+        self.db().prepare_cached(sql)?.execute(values)
+    }
 
     /// Returns the only row.
-    fn one<T>(&self, sql: &str, values: impl Params, read: impl FnOnce(&Row) -> Sql<T>) -> Sql<T>;
+    fn one<T>(&self, sql: &str, values: impl Params, read: impl FnOnce(&Row) -> Sql<T>) -> Sql<T> {
+        self.db().prepare_cached(sql)?.query_row(values, read)
+    }
 
     /// Returns the first row, if there is any.
     fn first<T>(
@@ -27,24 +55,14 @@ pub(super) trait Run {
         sql: &str,
         values: impl Params,
         read: impl FnMut(&Row) -> Sql<T>,
-    ) -> Sql<Vec<T>>;
+    ) -> Sql<Vec<T>> {
+        let mut statement = self.db().prepare_cached(sql)?;
+        statement.query_map(values, read)?.collect()
+    }
 }
 
 impl Run for Connection {
-    fn run(&self, sql: &str, values: impl Params) -> Sql<usize> {
-        self.prepare_cached(sql)?.execute(values)
-    }
-
-    fn one<T>(&self, sql: &str, values: impl Params, read: impl FnOnce(&Row) -> Sql<T>) -> Sql<T> {
-        self.prepare_cached(sql)?.query_row(values, read)
-    }
-
-    fn all<T>(
-        &self,
-        sql: &str,
-        values: impl Params,
-        read: impl FnMut(&Row) -> Sql<T>,
-    ) -> Sql<Vec<T>> {
-        self.prepare_cached(sql)?.query_map(values, read)?.collect()
+    fn db(&self) -> &Connection {
+        self
     }
 }

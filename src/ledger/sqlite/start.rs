@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, params};
 use super::batch::Batch;
 use super::intents::Fences;
 use super::left_to::waiting_error;
-use super::sql::{Run, Sql};
+use super::sql::{Apply, Run, Sql, refuse};
 use super::{outline, rows};
 use crate::domain::mapping::CopiedBy;
 use crate::domain::model::{Action, Phase, Plan, PlanStep, ResourceKey, Site, StepState};
@@ -33,20 +33,17 @@ impl Batch<'_> {
         ranks: &[u32],
         max_attempts: &[u32],
         now: DateTime<Utc>,
-    ) -> Sql<Applied> {
-        let num = match self.before_start(deletion_id)? {
-            Ok(num) => num,
-            Err(answer) => return Ok(answer),
-        };
+    ) -> Apply {
+        let num = self.before_start(deletion_id)?;
         if let Err(why) = check_shape(plan, ranks, max_attempts) {
-            return Ok(Applied::Refused(why.to_owned()));
+            return refuse(why.to_owned());
         }
         let shares = self.raise_fences(num, plan, now)?;
         self.remember_copies(num, plan)?;
         let states = self.insert_steps(num, plan, ranks, &shares, max_attempts, now)?;
         self.settle_other_targets(num, plan, now)?;
         self.note_owners(num, now)?;
-        self.db.run(
+        self.run(
             "UPDATE requests SET frozen = ?2, plan_hash = ?3 WHERE num = ?1",
             params![num, rows::json(&header(plan))?, plan.hash],
         )?;
@@ -187,11 +184,9 @@ impl Batch<'_> {
         max_attempts: &[u32],
         now: DateTime<Utc>,
     ) -> Sql<Vec<StepState>> {
-        let first: i64 = self
-            .db
-            .one("SELECT coalesce(max(id), 0) + 1 FROM steps", (), |row| {
-                row.get(0)
-            })?;
+        let first: i64 = self.one("SELECT coalesce(max(id), 0) + 1 FROM steps", (), |row| {
+            row.get(0)
+        })?;
         let ids: Vec<i64> = (first..).take(plan.steps.len()).collect();
         let branches = outline::plant(self.db, num, &ids, &plan.steps)?;
         let mut insert = self.db.prepare_cached(

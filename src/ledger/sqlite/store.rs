@@ -12,7 +12,7 @@ use super::connection::{check_content, check_pages, check_version, configure, fa
 use super::lock::{self, Lock};
 use super::mirror::Mirror;
 use super::seal::{self, Head};
-use super::sql::Sql;
+use super::sql::{Apply, Sql, Stop};
 use super::{Options, schema};
 use crate::ledger::{Applied, AuditEntry, Capacity, Change, ClaimedStep, LedgerError, audit};
 use crate::system::private;
@@ -178,7 +178,7 @@ impl Store {
     /// Almost always every change can be applied, so the first attempt makes no savepoints. If one cannot,
     /// everything is repeated with a savepoint for each change, and only that change is refused.
     fn transact(&mut self, jobs: &[Job]) -> Sql<Vec<Outcome>> {
-        match self.attempt(jobs, |batch, change| batch.dispatch(change)) {
+        match self.attempt(jobs, |batch, change| batch.apply(change)) {
             Err(error) if fails_alone(&error) => {
                 self.attempt(jobs, |batch, change| batch.change_apart(change))
             }
@@ -256,7 +256,7 @@ impl Batch<'_> {
     /// rules, a row that cannot be read) is refused alone; a disk that fails fails the whole transaction.
     fn change_apart(&mut self, change: &Change) -> Sql<Applied> {
         let before = self.savepoint()?;
-        match self.dispatch(change) {
+        match self.apply(change) {
             Ok(applied) => {
                 self.keep(before)?;
                 Ok(applied)
@@ -271,115 +271,59 @@ impl Batch<'_> {
         }
     }
 
-    fn dispatch(&mut self, change: &Change) -> Sql<Applied> {
+    fn apply(&mut self, change: &Change) -> Sql<Applied> {
+        match self.dispatch(change) {
+            Err(Stop::Refused(why)) => Ok(Applied::Refused(why)),
+            Err(Stop::Failed(error)) => Err(error),
+            Ok(applied) => Ok(applied),
+        }
+    }
+
+    #[rustfmt::skip]
+    fn dispatch(&mut self, change: &Change) -> Apply {
+        use Change as C;
         match change {
-            Change::SavePlan { plan, now } => self.save_plan(plan, *now),
-            Change::Accept(wanted) => self.accept(wanted),
-            Change::KeepAnswer {
-                request,
-                answer,
-                now,
-            } => self
-                .remember_request(request, "", Some(answer), *now)
-                .map(|()| Applied::Done),
-            Change::Start {
-                deletion_id,
-                plan,
-                ranks,
-                max_attempts,
-                now,
-            } => self.start(deletion_id, plan, ranks, max_attempts, *now),
-            Change::Refuse {
-                deletion_id,
-                refused,
-                note,
-                now,
-            } => self.refuse(deletion_id, refused, note, *now),
-            Change::StillPlanning {
-                deletion_id,
-                note,
-                now,
-            } => self.still_planning(deletion_id, note, *now),
-            Change::Step(change) => self.step(change),
-            Change::WakeDue { now } => self.wake_due(*now),
-            Change::Retry {
-                selection,
-                by,
-                audit,
-                now,
-            } => self.retry(selection, *by, audit, *now),
-            Change::AnswerDrift(answer) => self.answer_drift(answer),
-            Change::SetOptions(options) => self.set_options(options),
-            Change::Cancel {
-                deletion_id,
-                audit,
-                now,
-            } => self.cancel(deletion_id, audit, *now),
-            Change::Pause {
-                deletion_id,
-                paused,
-                audit,
-                now,
-            } => self.pause(deletion_id, *paused, audit, *now),
-            Change::Recreated {
-                key,
-                copy,
-                stuck,
-                now,
-            } => self.recreated(key, copy.as_ref(), *stuck, *now),
-            Change::Purge(purge) => self.purge(purge),
-            Change::Release { key, audit, now } => self.release(key, audit, *now),
-            Change::Revive { key, audit, now } => self.revive(key, audit, *now),
-            Change::PauseSite {
-                site,
-                paused,
-                audit,
-                now,
-            } => self.pause_site(site, *paused, audit, *now),
-            Change::Note { event, now } => self.note(event, *now),
-            Change::MoveNotificationCursor { channel, mark } => {
-                self.move_notification_cursor(channel, mark.as_ref())
-            }
-            Change::Prune {
-                before,
-                never_again,
-                audit,
-                now,
-            } => self.prune(*before, never_again, audit.as_ref(), *now),
-            Change::Add(new) => self.add_native(new),
-            Change::Amend { new, read_at } => self.amend_native(new, *read_at),
-            Change::DeleteNative {
-                key,
-                incarnation,
-                unless,
-                now,
-            } => self.delete_native(key, *incarnation, unless, *now),
-            Change::Watched {
-                importer,
-                kinds,
-                now,
-            } => self.watched(importer, kinds, *now),
-            Change::AdvanceWatch {
-                service,
-                region,
-                news,
-                now,
-            } => self.heard((service, region), news, *now),
-            Change::MarkHandled { keys, deletion } => self.react(keys, deletion.as_deref()),
-            Change::Answered {
-                importer,
-                answers,
-                now,
-            } => self.answered(importer, answers, *now),
-            Change::ReleaseImporter { name, audit, now } => {
-                self.release_importer(name, audit, *now)
-            }
-            Change::Unset {
-                key,
-                references,
-                now,
-            } => self.unset_native(key, references, *now),
-            Change::Recover { now } => self.recover(*now),
+            C::SavePlan { plan, now } => self.save_plan(plan, *now),
+            C::KeepAnswer { request, answer, now } => self.keep_answer(request, answer, *now),
+            C::Accept(wanted) => self.accept(wanted),
+            C::Start { deletion_id, plan, ranks, max_attempts, now } =>
+                self.start(deletion_id, plan, ranks, max_attempts, *now),
+            C::Refuse { deletion_id, refused, note, now } =>
+                self.refuse(deletion_id, refused, note, *now),
+            C::StillPlanning { deletion_id, note, now } =>
+                self.still_planning(deletion_id, note, *now),
+            C::Step(change) => self.step(change),
+            C::WakeDue { now } => self.wake_due(*now),
+            C::Retry { selection, by, audit, now } => self.retry(selection, *by, audit, *now),
+            C::AnswerDrift(answer) => self.answer_drift(answer),
+            C::SetOptions(options) => self.set_options(options),
+            C::Cancel { deletion_id, audit, now } => self.cancel(deletion_id, audit, *now),
+            C::Pause { deletion_id, paused, audit, now } =>
+                self.pause(deletion_id, *paused, audit, *now),
+            C::Purge(purge) => self.purge(purge),
+            C::Release { key, audit, now } => self.release(key, audit, *now),
+            C::Revive { key, audit, now } => self.revive(key, audit, *now),
+            C::PauseSite { site, paused, audit, now } =>
+                self.pause_site(site, *paused, audit, *now),
+            C::Recreated { key, copy, stuck, now } =>
+                self.recreated(key, copy.as_ref(), *stuck, *now),
+            C::Note { event, now } => self.note(event, *now),
+            C::MoveNotificationCursor { channel, mark } =>
+                self.move_notification_cursor(channel, mark.as_ref()),
+            C::Add(new) => self.add_native(new),
+            C::Amend { new, read_at } => self.amend_native(new, *read_at),
+            C::DeleteNative { key, incarnation, unless, now } =>
+                self.delete_native(key, *incarnation, unless, *now),
+            C::Unset { key, references, now } => self.unset_native(key, references, *now),
+            C::Prune { before, never_again, audit, now } =>
+                self.prune(*before, never_again, audit.as_ref(), *now),
+            C::Watched { importer, kinds, now } => self.watched(importer, kinds, *now),
+            C::AdvanceWatch { service, region, news, now } =>
+                self.heard((service, region), news, *now),
+            C::MarkHandled { keys, deletion } => self.react(keys, deletion.as_deref()),
+            C::Answered { importer, answers, now } => self.answered(importer, answers, *now),
+            C::ReleaseImporter { name, audit, now } => self.release_importer(name, audit, *now),
+            C::Recover { now } => self.recover(*now),
         }
     }
 }

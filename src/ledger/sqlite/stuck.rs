@@ -18,7 +18,7 @@ impl Batch<'_> {
     pub(super) fn release_dependents(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<()> {
         // Row by row: for an `UPDATE` of many rows, or one with `RETURNING`, SQLite makes a table of its own,
         // which costs more than everything else in an outcome.
-        let dependents: Vec<(i64, bool)> = self.db.all(
+        let dependents: Vec<(i64, bool)> = self.all(
             "SELECT s.id, s.waits = 1 AND s.state = 'waiting' AND s.left_to IS NULL
                  FROM edges e JOIN steps s ON s.id = e.dependent
                  WHERE e.dependency = ?1 AND s.ended_at IS NULL",
@@ -29,18 +29,16 @@ impl Batch<'_> {
             cancelled: self.deletion(num)?.cancelled,
             ..Facts::default()
         };
-        let to = self
-            .next(StepState::Waiting, Trigger::DependenciesEnded, facts)?
-            .state;
+        let to = self.state_after(StepState::Waiting, Trigger::DependenciesEnded, facts)?;
         let due = (to == StepState::Verifying).then(|| rows::micros(now));
         let mut free = 0;
         for (dependent, waits_for_no_other) in dependents {
-            self.db.run(
+            self.run(
                 "UPDATE steps SET waits = waits - 1 WHERE id = ?1",
                 params![dependent],
             )?;
             if waits_for_no_other {
-                self.db.run(
+                self.run(
                     "UPDATE steps SET state = ?2, since = ?3, next_attempt_at = ?4 WHERE id = ?1",
                     params![dependent, to.as_str(), rows::micros(now), due],
                 )?;
@@ -56,7 +54,7 @@ impl Batch<'_> {
     /// Returns for how many steps this one waits again.
     pub(super) fn enable_again(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<u64> {
         // Through its few dependencies: otherwise SQLite would read all steps that are gone, for each retry.
-        let enables: Vec<(i64, Option<i64>)> = self.db.all(
+        let enables: Vec<(i64, Option<i64>)> = self.all(
             "SELECT s.id, s.left_to FROM edges e JOIN steps s ON s.id = e.dependency
                  WHERE e.dependent = ?1 AND s.action = 'enable' AND s.state = 'gone'
                      AND NOT EXISTS (SELECT 1 FROM edges
@@ -68,16 +66,14 @@ impl Batch<'_> {
             |row| Ok((row.get(0)?, row.get(1)?)),
         )?;
         let gone = StepState::Gone;
-        let to = self
-            .next(gone, Trigger::DependentRetried, Facts::default())?
-            .state;
+        let to = self.state_after(gone, Trigger::DependentRetried, Facts::default())?;
         for (enable, left_to) in &enables {
-            self.db.run(
+            self.run(
                 "UPDATE steps SET state = ?3, since = ?2, ended_at = NULL, left_to = NULL,
                      attempts = 0, looks = 0, last_error = NULL WHERE id = ?1",
                 params![*enable, rows::micros(now), to.as_str()],
             )?;
-            self.db.run(
+            self.run(
                 "UPDATE steps SET waits = waits + 1 WHERE id = ?1",
                 params![id],
             )?;
@@ -95,10 +91,8 @@ impl Batch<'_> {
         let mut held = self.mark_dependents_stuck(num, root, root, &error, now)?;
         if self.deletion(num)?.stops {
             for state in [StepState::Waiting, StepState::Ready] {
-                let to = self
-                    .next(state, Trigger::DeletionStopped, Facts::default())?
-                    .state;
-                let n = self.db.run(
+                let to = self.state_after(state, Trigger::DeletionStopped, Facts::default())?;
+                let n = self.run(
                     "UPDATE steps SET state = ?6, since = ?3, held_by = ?4, last_error = ?5,
                          next_attempt_at = NULL
                      WHERE deletion = ?1 AND state = ?2 AND sent = 0",
@@ -130,9 +124,7 @@ impl Batch<'_> {
         now: DateTime<Utc>,
     ) -> Sql<u64> {
         let waiting = StepState::Waiting;
-        let stuck = self
-            .next(waiting, Trigger::DependencyStuck, Facts::default())?
-            .state;
+        let stuck = self.state_after(waiting, Trigger::DependencyStuck, Facts::default())?;
         let mut held = 0;
         {
             let mut dependents = self.db.prepare_cached(
@@ -163,7 +155,7 @@ impl Batch<'_> {
 
     /// `port web (4fdb…)`
     pub(super) fn called(&self, id: i64) -> Sql<String> {
-        self.db.one(
+        self.one(
             "SELECT kind, name, resource FROM steps WHERE id = ?1",
             [id],
             |row| {
@@ -191,26 +183,21 @@ impl Batch<'_> {
             return self.release_all_stuck(num, roots, now);
         }
         let mut freed = Vec::new();
-        {
-            let mut held = self.db.prepare_cached(
+        let mut reached = roots.to_vec();
+        while let Some(id) = reached.pop() {
+            let dependents: Vec<i64> = self.all(
                 "SELECT s.id FROM edges e JOIN steps s ON s.id = e.dependent
                  WHERE e.dependency = ?1 AND s.state = 'stuck' AND s.held_by IS NOT NULL",
+                [id],
+                |row| row.get(0),
             )?;
-            let mut reached = roots.to_vec();
-            while let Some(id) = reached.pop() {
-                let dependents: Vec<i64> = held
-                    .query_map([id], |row| row.get(0))?
-                    .collect::<Sql<_>>()?;
-                for dependent in dependents {
-                    freed.push((dependent, self.free(dependent, now)?));
-                    reached.push(dependent);
-                }
+            for dependent in dependents {
+                self.free(num, dependent, now)?;
+                freed.push(dependent);
+                reached.push(dependent);
             }
         }
-        for (_, to) in &freed {
-            self.moved(num, StepState::Stuck, *to, 1, now)?;
-        }
-        for (id, _) in freed {
+        for id in freed {
             if let Some((dependency, root)) = self.stuck_dependency(id)? {
                 let error = self.blocking_error(root, now)?;
                 self.mark_dependents_stuck(num, dependency, root, &error, now)?;
@@ -221,7 +208,7 @@ impl Batch<'_> {
 
     /// With `on_failure = stop`, one failure that is left keeps the deletion stopped, and holds its steps.
     fn release_all_stuck(&mut self, num: i64, roots: &[i64], now: DateTime<Utc>) -> Sql<()> {
-        let failed = self.db.first(
+        let failed = self.first(
             "SELECT id FROM steps WHERE deletion = ?1 AND state = 'stuck' AND held_by IS NULL
                  LIMIT 1",
             [num],
@@ -233,14 +220,13 @@ impl Batch<'_> {
             }
             return Ok(());
         }
-        let held: Vec<i64> = self.db.all(
+        let held: Vec<i64> = self.all(
             "SELECT id FROM steps WHERE deletion = ?1 AND state = 'stuck'",
             [num],
             |row| row.get(0),
         )?;
         for id in held {
-            let to = self.free(id, now)?;
-            self.moved(num, StepState::Stuck, to, 1, now)?;
+            self.free(num, id, now)?;
         }
         Ok(())
     }
@@ -254,18 +240,17 @@ impl Batch<'_> {
         now: DateTime<Utc>,
     ) -> Sql<()> {
         let error = self.blocking_error(root, now)?;
-        self.db
-            .run(
-                "UPDATE steps SET held_by = ?3, last_error = ?4
+        self.run(
+            "UPDATE steps SET held_by = ?3, last_error = ?4
              WHERE deletion = ?1 AND state = 'stuck' AND (held_by = ?2 OR id = ?2)",
-                params![num, before, root, error],
-            )
-            .map(drop)
+            params![num, before, root, error],
+        )
+        .map(drop)
     }
 
-    /// Releases a step that is stuck because of another, and returns its state.
-    fn free(&self, id: i64, now: DateTime<Utc>) -> Sql<StepState> {
-        let facts = self.db.one(
+    /// Releases a step that is stuck because of another.
+    fn free(&mut self, num: i64, id: i64, now: DateTime<Utc>) -> Sql<()> {
+        let facts = self.one(
             "SELECT waits > 0, left_to IS NOT NULL FROM steps WHERE id = ?1",
             [id],
             |row| {
@@ -277,21 +262,14 @@ impl Batch<'_> {
                 })
             },
         )?;
-        let to = self
-            .next(StepState::Stuck, Trigger::HolderReleased, facts)?
-            .state;
-        self.db.run(
-            "UPDATE steps SET state = ?3, since = ?2, held_by = NULL, last_error = NULL
-             WHERE id = ?1",
-            params![id, rows::micros(now), to.as_str()],
-        )?;
-        Ok(to)
+        let to = self.state_after(StepState::Stuck, Trigger::HolderReleased, facts)?;
+        self.put_step((num, id), StepState::Stuck, to, None, now)
     }
 
     /// Finds a stuck dependency of this step, and the step that holds it (or itself). Ignores steps that are
     /// stuck because of this one: if a failure stops the deletion, that is every step.
     pub(super) fn stuck_dependency(&self, id: i64) -> Sql<Option<(i64, i64)>> {
-        self.db.first("SELECT s.id, coalesce(s.held_by, s.id) FROM edges e JOIN steps s ON s.id = e.dependency
+        self.first("SELECT s.id, coalesce(s.held_by, s.id) FROM edges e JOIN steps s ON s.id = e.dependency
                  WHERE e.dependent = ?1 AND s.state = 'stuck'
                      AND s.held_by IS NOT ?1 LIMIT 1", [id], |row| Ok((row.get(0)?, row.get(1)?)))
     }
