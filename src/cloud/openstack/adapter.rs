@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, OnceCell};
 use super::answers::{
     absent, failure, frozen, named, not_logged_in, not_shown, shown_nothing, unread, write_outcome,
 };
+use super::keystone::logs_in_alike;
 use super::kinds::{OpenStackKinds, calls_of};
 use super::project_names::ProjectNames;
 use super::requests::{Part, RestList, rendered, variables};
@@ -93,7 +94,7 @@ impl OpenStack {
     fn other_login(&self, site: &Site) -> Option<CloudConfig> {
         let before = self.configured(site)?;
         let now = self.read_anew.as_ref()?(&before)?;
-        (!now.logs_in_like(&before)).then_some(now)
+        (!logs_in_alike(&now, &before)).then_some(now)
     }
 
     async fn connection(&self, site: &Site, anew: bool) -> Result<Arc<Connection>, CloudFailure> {

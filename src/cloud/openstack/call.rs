@@ -8,7 +8,8 @@ use http::{HeaderMap, Method};
 use serde_json::Value;
 
 use super::catalog::CatalogError;
-use super::keystone::{AuthError, Identity};
+use super::identity::Identity;
+use super::keystone::AuthError;
 use super::remote::{RemoteError, shown};
 use super::transport::TransportError;
 

@@ -6,34 +6,20 @@ use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use http::{HeaderValue, Method, StatusCode, header};
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
 use super::catalog::{Catalog, WireService};
 use super::config::{CloudConfig, Credentials, DomainRef, Scope, UserRef};
+use super::identity::Identity;
 use super::remote::RemoteError;
-use super::transport::{Transport, TransportError};
+use super::transport::{Transport, TransportError, USER_AGENT};
 
 /// A token is renewed this long before it ends, so that it does not end while a call is under way …
 const MARGIN_SECONDS_MAX: i64 = 120;
 /// … but at least three quarters of a short-lived token are used.
 const MARGIN_PART: i32 = 4;
-
-/// The identity under which the cloud is asked. It is compared with the one that a plan was made under (rule
-/// I13).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    pub user_id: String,
-    pub user_name: String,
-    /// None when the token is for a domain or the system.
-    pub project_id: Option<String>,
-    pub project_name: Option<String>,
-    /// Names, sorted.
-    pub roles: Vec<String>,
-    /// Id of the project's domain; else of the domain that the token is for; else the user's.
-    pub domain: String,
-}
 
 /// A token of someone else, as Keystone describes it now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +141,7 @@ pub(super) async fn login(
         .uri(&url)
         .header(header::ACCEPT, "application/json")
         .header(header::CONTENT_TYPE, "application/json")
-        .header(header::USER_AGENT, super::session::USER_AGENT)
+        .header(header::USER_AGENT, USER_AGENT)
         .body(Bytes::from(body.to_string()))
         .map_err(|error| not_keystone(error.to_string()))?;
     let response =
@@ -249,7 +235,7 @@ async fn described(
         .method(Method::GET)
         .uri(format!("{url}?nocatalog"))
         .header(header::ACCEPT, "application/json")
-        .header(header::USER_AGENT, super::session::USER_AGENT)
+        .header(header::USER_AGENT, USER_AGENT)
         .header("x-auth-token", ours.header.clone())
         .header("x-subject-token", subject);
     if rules {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use url::form_urlencoded;
 
 use super::call::{Answer, CallError, Reason};
-use super::keystone::Identity;
+use super::identity::Identity;
 use super::paging::{Onward, marker, onward};
 use super::remote::RemoteError;
 use super::session::Session;

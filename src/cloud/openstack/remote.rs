@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
-use super::keystone::Identity;
+use super::identity::Identity;
 use crate::domain::text::is_hostile;
 
 /// Maximum number of bytes that are kept of a body: a proxy's page says nothing after its first lines.

@@ -16,14 +16,14 @@ use url::Url;
 use super::call::{Answer, Attempt, CallError, Reason, parse};
 use super::catalog::{Catalog, CatalogError, join, overridden, service_type};
 use super::config::{CloudConfig, Interface};
-use super::keystone::{AuthError, Identity, Token, Vouched, check, login, vouch};
+use super::identity::Identity;
+use super::keystone::{AuthError, Token, Vouched, check, login, vouch};
 use super::remote::{RemoteError, request_id, retry_after};
-use super::transport::{Transport, TransportError};
+use super::transport::{Transport, TransportError, USER_AGENT};
 
 /// The current time: the host's, or a simulation's.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
-pub(super) const USER_AGENT: &str = concat!("gone/", env!("CARGO_PKG_VERSION"));
 /// The deadline of a login. Longer than a slow Keystone takes, since a failed login fails all that wait for
 /// it.
 const LOGIN_SECONDS_MAX: u64 = 30;

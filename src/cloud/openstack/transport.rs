@@ -4,6 +4,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
+/// The `User-Agent` of each request.
+pub(super) const USER_AGENT: &str = concat!("gone/", env!("CARGO_PKG_VERSION"));
+
 /// Sends one request and reads the whole answer.
 #[async_trait]
 pub trait Transport: Send + Sync {

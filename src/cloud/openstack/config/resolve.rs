@@ -109,14 +109,6 @@ pub struct Tls {
     pub key: Option<PathBuf>,
 }
 
-impl CloudConfig {
-    /// Whether both log in at the same Keystone, as the same user, for the same scope, with the same secret.
-    #[must_use]
-    pub fn logs_in_like(&self, other: &Self) -> bool {
-        super::super::keystone::logs_in_alike(self, other)
-    }
-}
-
 const AUTH_TYPES: [&str; 5] = [
     "password",
     "v3password",

@@ -1,0 +1,17 @@
+//! The identity that a token stands for.
+use serde::{Deserialize, Serialize};
+
+/// The identity under which the cloud is asked. It is compared with the one that a plan was made under (rule
+/// I13).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub user_id: String,
+    pub user_name: String,
+    /// None when the token is for a domain or the system.
+    pub project_id: Option<String>,
+    pub project_name: Option<String>,
+    /// Names, sorted.
+    pub roles: Vec<String>,
+    /// Id of the project's domain; else of the domain that the token is for; else the user's.
+    pub domain: String,
+}
