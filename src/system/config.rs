@@ -4,6 +4,7 @@ mod address;
 mod deployment;
 mod gate;
 mod load;
+mod nonsense;
 mod notify;
 mod paths;
 mod secret;

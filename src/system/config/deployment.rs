@@ -9,7 +9,7 @@ use url::Url;
 
 use super::address::{is_this_machine, wrong_url};
 use super::duration;
-use super::load::nonsense;
+use super::nonsense::nonsense;
 use super::secret::exposed;
 use crate::domain::model::Site;
 use crate::domain::peers::{Deployment, wrong_deployment_name};

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::duration;
-use super::load::nonsense;
+use super::nonsense::nonsense;
 use crate::domain::model::Site;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

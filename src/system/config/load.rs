@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
+use super::nonsense::nonsense;
 use super::{Settings, Surroundings, deployment, gate, notify};
 use crate::domain::mapping::Mapping;
 use crate::domain::model::Site;
@@ -324,8 +325,4 @@ fn mapping_nonsense(mapping: &[Mapping]) -> Option<(String, String)> {
         }
         None
     })
-}
-
-pub(super) fn nonsense(key: &str, message: &str) -> Option<(String, String)> {
-    Some((key.to_owned(), message.to_owned()))
 }

@@ -10,7 +10,7 @@ use url::{Host, Url};
 
 use super::address::{is_this_machine, wrong_url};
 use super::duration;
-use super::load::nonsense;
+use super::nonsense::nonsense;
 use super::secret::exposed;
 use crate::domain::duration::{HOUR, MINUTE};
 
