@@ -19,8 +19,8 @@ pub use router::CloudRouter;
 
 use crate::domain::kinds::{Kind, Kinds, KindsError, Offer, Provider, Source};
 use crate::domain::model::{Action, Answer, ErrorClass, Identity, KindName, Site, StepError};
-use crate::domain::plan::ListFilter;
 use crate::domain::policy::{Failure, Outcome, Retry};
+use crate::domain::query::ListFilter;
 
 /// Number of rows that one call of a list asks for (N14).
 pub const PAGE_ROWS: usize = 500;

@@ -12,8 +12,8 @@ use super::{
 use crate::domain::kinds::{IN_USE, INCARNATION, Kind, Kinds, NOT_FOUND, Offer};
 use crate::domain::model::{Action, Answer, ErrorClass, Identity, ResourceKey, Site, StepError};
 use crate::domain::native::{Native, unset_of};
-use crate::domain::plan::ListFilter;
 use crate::domain::policy::{Failure, Outcome, Retry};
+use crate::domain::query::ListFilter;
 use crate::domain::text::escape;
 use crate::ledger::{Applied, Change, Cursor, Ledger, LedgerError, NativeBy, NativeFilter};
 use crate::system::clock::Clock;

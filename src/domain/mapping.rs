@@ -6,11 +6,12 @@
 //! T12).
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::kinds::Kind;
-use super::model::{Resource, ResourceKey, Site};
-use super::plan::ListFilter;
+use super::model::{Resource, Site};
+use super::query::ListFilter;
+
+pub use super::model::{CopiedBy, Local, Mapped};
 
 /// The prefix of a copy's tag; the original's id follows.
 pub const COPY_TAG: &str = "gone:copy-of=";
@@ -23,55 +24,6 @@ pub struct Mapping {
     pub locals: Vec<Site>,
     #[serde(default, rename = "match")]
     pub by: CopiedBy,
-}
-
-/// How a copy is recognised.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum CopiedBy {
-    /// It carries [`COPY_TAG`] with the original's id.
-    #[default]
-    Tag,
-    /// It is the only resource with the same name and project.
-    Name,
-    /// It has the same id, where a service keeps ids.
-    Id,
-}
-
-/// The sites where copies of one resource were searched for, and the copies found; frozen with the plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Mapped {
-    pub original: ResourceKey,
-    #[serde(rename = "match")]
-    pub by: CopiedBy,
-    /// Each local site once, including those without copies.
-    pub locals: Vec<Local>,
-    /// The parts that the cloud removes with the original at its own site, which have no tombstone: their
-    /// copies are swept and refused like those of the original (T20). They follow from the plan, and are not
-    /// stored in it.
-    #[serde(skip)]
-    pub parts: Vec<ResourceKey>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Local {
-    pub site: Site,
-    /// Ids, sorted.
-    pub copies: Vec<String>,
-}
-
-impl Mapped {
-    pub fn copies(&self) -> impl Iterator<Item = ResourceKey> {
-        self.locals.iter().flat_map(|local| {
-            local.copies.iter().map(|id| ResourceKey {
-                site: local.site.clone(),
-                kind: self.original.kind.clone(),
-                id: id.clone(),
-            })
-        })
-    }
 }
 
 impl CopiedBy {

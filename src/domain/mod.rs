@@ -24,5 +24,6 @@ pub mod outline;
 pub mod peers;
 pub mod plan;
 pub mod policy;
+pub mod query;
 pub mod report;
 pub mod text;

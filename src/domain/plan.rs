@@ -39,23 +39,7 @@ use super::kinds::{
 };
 use super::mapping::Mapped;
 use super::model::{Identity, KindName, PlanOptions, Resource, ResourceKey, Site};
-
-/// A listing that the planner needs: all rows of a listed kind, or those that a filter finds.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Lookup {
-    pub site: Site,
-    /// A listed kind.
-    pub kind: KindName,
-    pub filter: Option<ListFilter>,
-}
-
-/// Rows whose `key` has one of the values. The client splits the values over as many calls as the length of a
-/// URL requires.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ListFilter {
-    pub key: String,
-    pub values: Vec<String>,
-}
+use super::query::{ListFilter, Lookup};
 
 /// Returns the rule that keeps every cascade from a resource (P4), if there is one. It is decided outside,
 /// since age needs a clock.

@@ -11,7 +11,8 @@ use super::Shared;
 use crate::cloud::{CloudFailure, Fields, ListRows, Listed};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{KindName, PlanOptions, Resource, ResourceKey, Site};
-use crate::domain::plan::{Lookup, Planner};
+use crate::domain::plan::Planner;
+use crate::domain::query::Lookup;
 
 /// Number of concurrent reads of resources that a list did not show.
 const READS_AT_ONCE: usize = 8;

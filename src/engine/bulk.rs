@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::control_service::{audit, ledger_error};
+use super::audit::audit;
+use super::errors::ledger_error;
 use super::{PAGE_MAX, Shared};
 use crate::control::{ControlError, Envelope, NotEligible, Receipt, Retried, RetryFilter};
 use crate::domain::attention;

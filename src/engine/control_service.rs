@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use super::planning::control_error;
+use super::audit::audit;
+use super::errors::{control_error, ledger_error};
 use super::{PAGE_MAX, Shared, requests};
 use crate::cloud::CloudFailure;
 use crate::control::{
@@ -20,9 +21,7 @@ use crate::domain::model::{
 };
 use crate::domain::plan::plan_hash;
 use crate::domain::text::word_fits;
-use crate::ledger::{
-    Applied, AuditEntry, Change, EventFilter, LedgerError, NewDeletion, RetryBy, Selection,
-};
+use crate::ledger::{Applied, Change, EventFilter, NewDeletion, RetryBy, Selection};
 
 pub(super) struct ControlService {
     pub(super) shared: Arc<Shared>,
@@ -534,23 +533,4 @@ fn named(resources: &[Resource]) -> Vec<Target> {
         name: resource.name.clone(),
     };
     resources.map(target).collect()
-}
-
-pub(super) fn audit(envelope: &Envelope, action: &str, target: &str) -> AuditEntry {
-    AuditEntry {
-        actor: envelope.actor.clone(),
-        action: action.to_owned(),
-        target: target.to_owned(),
-        reason: envelope.reason.clone(),
-        detail: serde_json::Value::Null,
-    }
-}
-
-pub(super) fn ledger_error(error: LedgerError) -> ControlError {
-    let message = error.to_string();
-    match matches!(error, LedgerError::Cursor { .. }) {
-        // The caller made the cursor up, or has it from another list.
-        true => ControlError::Usage { message },
-        false => ControlError::Internal { message },
-    }
 }

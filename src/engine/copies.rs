@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 
 use super::Shared;
-use super::control_service::ledger_error;
-use super::planning::unreadable;
+use super::errors::{ledger_error, unreadable};
 use super::sweep::{PAGE, swept_together};
 use crate::cloud::{CloudFailure, Fields, ListRows, NameLookup};
 use crate::control::{ControlError, query};
 use crate::domain::kinds::Kind;
 use crate::domain::mapping::{CopiedBy, Local, Mapped, Mapping};
 use crate::domain::model::{KindName, Phase, Resource, ResourceKey, Site, Tombstone};
-use crate::domain::plan::{ListFilter, Lookup};
+use crate::domain::query::{ListFilter, Lookup};
 use crate::ledger::{Change, LedgerError, Original, OriginalName, StuckAgain};
 
 /// The copies that are deleted with their originals.

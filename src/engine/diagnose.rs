@@ -11,8 +11,8 @@ use crate::domain::model::{
     Actor, Blocker, DriftPolicy, ErrorClass, KindName, Origin, Phase, Plan, PlanOptions, PlanStep,
     ResourceKey, Site, Target, Tombstone,
 };
-use crate::domain::plan::{ListFilter, Lookup};
 use crate::domain::policy::{Failure, Retry};
+use crate::domain::query::{ListFilter, Lookup};
 use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, LedgerError, NewDeletion};
 
 /// Number of newcomers that one step absorbs at a time; more are not a race but a writer, and for a person.

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::Shared;
-use super::control_service::{audit, ledger_error};
+use super::audit::audit;
 use super::diagnose::before;
-use super::planning::control_error;
+use super::errors::{control_error, ledger_error};
 use crate::cloud::CloudFailure;
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::drift::{newcomers, newcomers_line, waits_for_an_answer, what_stays};
@@ -16,7 +16,7 @@ use crate::domain::model::{
     Blocker, Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, ResourceKey, Step,
     StepState, Target,
 };
-use crate::domain::plan::{ListFilter, Lookup};
+use crate::domain::query::{ListFilter, Lookup};
 use crate::ledger::{
     Applied, Change, Cursor, DeletionFilter, DriftAnswer, NewDeletion, NewDriftAnswer, NewOptions,
     StepFilter,

@@ -1,7 +1,7 @@
 //! `explain`: why a resource does not go, or what would block it (P2).
 
 use super::Shared;
-use super::control_service::ledger_error;
+use super::errors::ledger_error;
 use crate::control::{ControlError, Explanation, TargetSpec};
 use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;

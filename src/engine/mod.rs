@@ -19,6 +19,7 @@
 //! of the engine goes on, as in a crash. A panic in a worker poisons the engine: it takes no new work
 //! and says so.
 
+mod audit;
 mod belongings;
 mod bulk;
 mod control_service;
@@ -26,6 +27,7 @@ mod copies;
 mod diagnose;
 mod dispatch;
 mod drift;
+mod errors;
 mod explain;
 mod limit;
 mod observe;

@@ -16,8 +16,8 @@ use super::Shared;
 use crate::cloud::{CloudFailure, Fields, ListRows, PAGE_ROWS};
 use crate::domain::kinds::{Kind, lookup_one};
 use crate::domain::model::{ErrorClass, Identity, ResourceKey, Site};
-use crate::domain::plan::ListFilter;
 use crate::domain::policy::{IDS_A_LIST_MAX, Retry};
+use crate::domain::query::ListFilter;
 use crate::ledger::ClaimedStep;
 
 /// Up to this many resources are read one by one: cheaper than finding a witness.

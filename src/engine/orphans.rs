@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Shared;
-use super::control_service::{audit, ledger_error};
-use super::planning::control_error;
+use super::audit::audit;
+use super::errors::{control_error, ledger_error};
 use super::resolve::By;
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::{KindName, Orphan, Presence, ResourceKey, Site, StepResource, Target};

@@ -13,17 +13,18 @@ use tokio::time::Instant;
 
 use super::belongings::unknown_resource;
 use super::copies::Copies;
+use super::errors::unreadable;
 use super::patience::Patience;
 use super::resolve::{By, Wanted};
 use super::{Done, PAGE_MAX, Shared, UnderWay};
 use crate::cloud::{CloudFailure, Fields, Freshness, ListRows, Listed};
-use crate::control::ControlError;
 use crate::domain::kinds::{Kind, Kinds, not_looked_at};
 use crate::domain::model::{
     Deletion, DeletionState, ErrorClass, Identity, Plan, PlanOptions, Refusal, RefusalRule,
     Resource, ResourceKey, Site, Target,
 };
-use crate::domain::plan::{Found, Frozen, Lookup, Planner, changes, changes_line, drifted, ranks};
+use crate::domain::plan::{Found, Frozen, Planner, changes, changes_line, drifted, ranks};
+use crate::domain::query::Lookup;
 use crate::domain::text::{escape, fits_pattern};
 use crate::ledger::{Change, Cursor, DeletionFilter, LedgerError};
 use crate::system::config::ProtectRule;
@@ -479,32 +480,6 @@ fn vanished(site: &Site, kind: &Kind, id: &str) -> CloudFailure {
     CloudFailure {
         kind: VANISHED.into(),
         ..unreadable(message)
-    }
-}
-
-pub(super) fn unreadable(message: String) -> CloudFailure {
-    CloudFailure {
-        retry: crate::domain::policy::Retry::Never,
-        class: ErrorClass::Fatal,
-        forbidden: false,
-        status: None,
-        kind: String::new(),
-        message,
-        request_id: String::new(),
-        retry_after: None,
-    }
-}
-
-/// Converts a failed read of a cloud into the error that a front end shows.
-pub(super) fn control_error(failure: CloudFailure) -> ControlError {
-    let message = failure.message;
-    match failure.class {
-        ErrorClass::Auth => ControlError::Auth { message },
-        ErrorClass::Unavailable | ErrorClass::OutcomeUnknown => {
-            ControlError::Unreachable { message }
-        }
-        _ if failure.forbidden => ControlError::Auth { message },
-        _ => ControlError::Usage { message },
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
-use super::control_service::{audit, ledger_error};
+use super::audit::audit;
+use super::errors::ledger_error;
 use super::{Done, Shared, UnderWay};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::KindName;

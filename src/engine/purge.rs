@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::control_service::{audit, ledger_error};
+use super::audit::audit;
+use super::errors::ledger_error;
 use super::planning::protected;
 use super::resolve::By;
 use super::{PAGE_MAX, Shared};
@@ -18,7 +19,7 @@ use crate::domain::model::{
     Action, Blocker, Deletion, KindName, Plan, PlanOptions, ResourceKey, Site, Step, StepState,
     Target,
 };
-use crate::domain::plan::{ListFilter, Lookup};
+use crate::domain::query::{ListFilter, Lookup};
 use crate::domain::text::escape;
 use crate::ledger::{
     Applied, Change, Cursor, NewDeletion, NewPurge, PurgeAction, Selection, StepFilter,

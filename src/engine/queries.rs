@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::control_service::ledger_error;
+use super::errors::ledger_error;
 use super::{PAGE_MAX, Shared};
 use crate::cloud::{CloudFailure, Fields, ListRows};
 use crate::control::query::{self, Counted};

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::Shared;
-use super::control_service::{audit, ledger_error};
-use super::planning::control_error;
+use super::audit::audit;
+use super::errors::{control_error, ledger_error};
 use crate::control::{ControlError, Envelope, Receipt, query};
 use crate::domain::kinds::{Home, Kind};
 use crate::domain::model::{Paged, ResourceKey, Site, Target};

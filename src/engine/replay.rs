@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
-use super::control_service::{ControlService, ledger_error};
+use super::control_service::ControlService;
+use super::errors::ledger_error;
 use super::{Engine, Parts, Shared};
 use crate::cloud::Cloud;
 use crate::control::{

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Shared;
-use super::control_service::ledger_error;
+use super::errors::ledger_error;
 use crate::control::{Command, ControlError, Envelope, Receipt};
 use crate::domain::canonical;
 use crate::domain::model::Actor;

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Shared;
-use super::planning::control_error;
+use super::errors::control_error;
 use crate::cloud::CloudFailure;
 use crate::control::{ControlError, SiteSpec, TargetSpec};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{KindName, Resource, Site, Target};
-use crate::domain::plan::{ListFilter, Lookup};
+use crate::domain::query::{ListFilter, Lookup};
 use crate::domain::text::{did_you_mean, escape};
 
 impl Shared {

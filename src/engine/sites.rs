@@ -10,7 +10,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::control_service::{audit, ledger_error};
+use super::audit::audit;
+use super::errors::ledger_error;
 use super::limit::Limit;
 use super::observe::Witness;
 use super::pace::Pace;

@@ -15,8 +15,8 @@ use crate::domain::kinds::Kind;
 use crate::domain::model::{
     Actor, KindName, Origin, PlanOptions, ResourceKey, Site, Target, Tombstone,
 };
-use crate::domain::plan::ListFilter;
 use crate::domain::policy::IDS_A_LIST_MAX;
+use crate::domain::query::ListFilter;
 use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, StuckAgain};
 
 pub(super) const PAGE: usize = 2_000;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use gone::cloud::openstack::{CallError, HttpTransport, Listing, Reason, Session};
 use gone::cloud::{Cloud as _, Fields, ListRows, OpenStack};
 use gone::domain::model::{KindName, Site};
-use gone::domain::plan::ListFilter;
+use gone::domain::query::ListFilter;
 use gone::system::clock::Clock;
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path, query_param, query_param_is_missing};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use gone::domain::kinds::{Kinds, lookup};
 use gone::domain::model::{KindName, Plan, PlanOptions, Resource, Site};
-use gone::domain::plan::{Found, Frozen, Lookup, Planner};
+use gone::domain::plan::{Found, Frozen, Planner};
+use gone::domain::query::Lookup;
 use serde_json::{Value, json};
 
 pub struct Topology {

@@ -10,7 +10,7 @@ use super::kinds::{CallTemplate, FilterValues, ListCall, RestCalls, calls_of};
 use crate::cloud::{Call, CloudFailure};
 use crate::domain::kinds::{Kind, ListSpec, NULL, fill};
 use crate::domain::model::Action;
-use crate::domain::plan::ListFilter;
+use crate::domain::query::ListFilter;
 
 /// Bytes of a URL for the values of a filter (about 140 ids); proxies allow about 8 KB of URL.
 const FILTER_BYTES_MAX: usize = 6 * 1024;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{Kind, KindsError, Source};
+use super::Kind;
+use super::source::{KindsError, Source};
 use crate::domain::model::{Action, KindName, StepError};
 
 /// A kind of cloud, as kinds files name it: `provider = "openstack"`.

@@ -1,36 +1,21 @@
-//! Reads and validates kinds files; an error names file, line and the nearest valid word.
+//! Reads and validates kinds files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::IgnoredAny;
 use toml::Spanned;
 
 use super::coverage::{Coverage, NotCovered, NothingToCover};
 use super::native::{self, RegistryCalls};
+use super::source::{KindsError, Source};
 use super::{
     ActionWord, Kind, KindName, KindSpec, Kinds, ListSpec, OnDelete, Provider, Reference, Runbook,
     Settles, value,
 };
-use crate::domain::nesting::{TOO_DEEP, first_too_deep, line_of};
+use crate::domain::nesting::line_of;
 use crate::domain::text::did_you_mean;
-
-/// One kinds file: where it is from, and its text.
-#[derive(Clone, Debug)]
-pub struct Source {
-    pub file: String,
-    pub text: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {message}")]
-pub struct KindsError {
-    pub file: String,
-    /// Counted from 1.
-    pub line: usize,
-    pub message: String,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,29 +46,6 @@ struct Defaults {
     /// For the provider.
     #[serde(rename = "call")]
     _call: Option<IgnoredAny>,
-}
-
-impl Source {
-    /// Reads the file as TOML.
-    ///
-    /// # Errors
-    /// It is no such file, or nested too deep; with the line, and the nearest word.
-    pub fn parse<F: DeserializeOwned>(&self) -> Result<F, KindsError> {
-        let failed = |line, message| KindsError {
-            file: self.file.clone(),
-            line,
-            message,
-        };
-        if let Some(at) = first_too_deep(&self.text) {
-            return Err(failed(line_of(&self.text, at.start), TOO_DEEP.to_owned()));
-        }
-        toml::from_str(&self.text).map_err(|error| {
-            let line = error
-                .span()
-                .map_or(1, |span| line_of(&self.text, span.start));
-            failed(line, with_nearest(error.message()))
-        })
-    }
 }
 
 impl Kinds {
@@ -469,15 +431,4 @@ impl Kind {
             .into_iter()
             .chain(set.chain(parts).map(String::as_str))
     }
-}
-
-/// Adds the nearest valid word to an error of serde, which lists them all (``unknown field `x`, expected one
-/// of `a`, `b` ``).
-fn with_nearest(message: &str) -> String {
-    let mut words = message.split('`').skip(1).step_by(2);
-    let Some(wrong) = words.next() else {
-        return message.to_owned();
-    };
-    let valid: Vec<&str> = words.collect();
-    format!("{message}{}", did_you_mean(wrong, valid))
 }

@@ -52,6 +52,7 @@ mod coverage;
 mod effect;
 mod load;
 mod native;
+mod source;
 mod spec;
 mod value;
 
@@ -63,8 +64,8 @@ use serde_json::Value;
 
 pub use calls::{AnswerClass, KindCalls, Provider};
 pub use coverage::{Offer, not_looked_at};
-pub use load::{KindsError, Source};
 pub use native::{IN_USE, INCARNATION, NOT_FOUND, base, refer_to, referred};
+pub use source::{KindsError, Source};
 pub use spec::{
     ActionWord, DerivedSpec, EnableSpec, FieldSpec, Find, GuardRule, IdSpelling, Join, KindSpec,
     ListSpec, Match, NativeSpec, OnDelete, OneOf, PlanOption, Reference, Runbook, Settles, Takes,

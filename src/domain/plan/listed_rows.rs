@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Lookup, Protection};
+use super::Protection;
 use crate::domain::kinds::{Kind, Kinds, OneOf, text};
 use crate::domain::model::{Resource, ResourceKey};
+use crate::domain::query::Lookup;
 
 /// A listed resource, reduced to what rules read.
 pub(super) struct ListedRow {

@@ -1,10 +1,11 @@
 //! Kinds that a service does not show to the login. If each of their resources also shows in a resource of
 //! another service, a plan without any of those does not need the hidden list.
 
+use super::Planner;
 use super::listed_rows::ListedRow;
-use super::{Lookup, Planner};
 use crate::domain::kinds::{Kind, Reference};
 use crate::domain::model::{KindName, Refusal, RefusalRule, ResourceKey, Site};
+use crate::domain::query::Lookup;
 
 impl<'k> Planner<'k> {
     /// Whether everything that a lookup could find would also show elsewhere.

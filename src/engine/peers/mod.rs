@@ -16,7 +16,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Notify;
 
 use super::Shared;
-use super::control_service::ledger_error;
+use super::errors::ledger_error;
 use crate::control::{ControlError, DeploymentStatus, ImporterStatus, WatchStatus};
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{KindName, Site};

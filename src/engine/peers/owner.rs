@@ -21,8 +21,9 @@ use crate::domain::peers::{
 };
 use crate::domain::policy::{Failure, Outcome, Retry, after_call};
 use crate::domain::text::escape;
-use crate::engine::control_service::{audit, ledger_error};
+use crate::engine::audit::audit;
 use crate::engine::dispatch::facts;
+use crate::engine::errors::ledger_error;
 use crate::engine::{Done, Shared};
 use crate::ledger::{Applied, Change, ClaimedStep, LedgerError};
 use crate::peers::Peer;

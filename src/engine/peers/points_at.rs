@@ -18,7 +18,7 @@ use crate::domain::peers::{
 };
 use crate::domain::text::escape;
 use crate::engine::Shared;
-use crate::engine::control_service::ledger_error;
+use crate::engine::errors::ledger_error;
 use crate::ledger::{LiveStep, PointedAt, Referrer};
 use crate::peers::Peer;
 

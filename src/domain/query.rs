@@ -1,0 +1,20 @@
+//! What to list: a kind at a site, and the rows that are wanted of it.
+
+use super::model::{KindName, Site};
+
+/// A listing that the planner needs: all rows of a listed kind, or those that a filter finds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lookup {
+    pub site: Site,
+    /// A listed kind.
+    pub kind: KindName,
+    pub filter: Option<ListFilter>,
+}
+
+/// Rows whose `key` has one of the values. The client splits the values over as many calls as the length of a
+/// URL requires.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ListFilter {
+    pub key: String,
+    pub values: Vec<String>,
+}

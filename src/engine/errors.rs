@@ -1,0 +1,44 @@
+//! Failures of the clouds and of the ledger, as the engine passes them on.
+
+use crate::cloud::CloudFailure;
+use crate::control::ControlError;
+use crate::domain::model::ErrorClass;
+use crate::domain::policy::Retry;
+use crate::ledger::LedgerError;
+
+/// Makes a failure of what gone itself cannot read or does not accept, without a call.
+pub(super) fn unreadable(message: String) -> CloudFailure {
+    CloudFailure {
+        retry: Retry::Never,
+        class: ErrorClass::Fatal,
+        forbidden: false,
+        status: None,
+        kind: String::new(),
+        message,
+        request_id: String::new(),
+        retry_after: None,
+    }
+}
+
+/// Converts a failed read of a cloud into the error that a front end shows.
+pub(super) fn control_error(failure: CloudFailure) -> ControlError {
+    let message = failure.message;
+    match failure.class {
+        ErrorClass::Auth => ControlError::Auth { message },
+        ErrorClass::Unavailable | ErrorClass::OutcomeUnknown => {
+            ControlError::Unreachable { message }
+        }
+        _ if failure.forbidden => ControlError::Auth { message },
+        _ => ControlError::Usage { message },
+    }
+}
+
+/// Converts a failure of the ledger into the error that a front end shows.
+pub(super) fn ledger_error(error: LedgerError) -> ControlError {
+    let message = error.to_string();
+    match matches!(error, LedgerError::Cursor { .. }) {
+        // The caller made the cursor up, or has it from another list.
+        true => ControlError::Usage { message },
+        false => ControlError::Internal { message },
+    }
+}
