@@ -59,7 +59,11 @@ impl Shared {
                 audit,
                 now: self.clock.now(),
             };
-            let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
+            let applied = self
+                .journal
+                .commit(vec![change])
+                .await
+                .map_err(ledger_error)?;
             if let Some(Applied::Moved(number)) = applied.into_iter().next() {
                 moved += number;
             }

@@ -42,7 +42,7 @@ impl Control for ControlService {
 
     async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
         let shared = &self.shared;
-        let mut committed = shared.committed.subscribe();
+        let mut committed = shared.journal.follow();
         let deadline = tokio::time::Instant::now() + Duration::from_millis(wait_ms);
         loop {
             committed.mark_unchanged();
@@ -79,7 +79,7 @@ impl Shared {
     ) -> Result<Receipt, ControlError> {
         let shared = self;
         if envelope.command.wants_work() && !shared.works.swap(true, Ordering::Relaxed) {
-            shared.wake.notify_one();
+            shared.journal.wake_loop();
         }
         match envelope.command.clone() {
             Command::Plan { targets, options } => {
@@ -92,6 +92,7 @@ impl Shared {
                 );
                 let now = shared.clock.now();
                 shared
+                    .journal
                     .commit(vec![Change::SavePlan {
                         plan: plan.clone(),
                         now,
@@ -135,7 +136,11 @@ impl Shared {
                     plan: Arc::new((*plan).clone()),
                     now,
                 };
-                shared.commit(vec![saved]).await.map_err(ledger_error)?;
+                shared
+                    .journal
+                    .commit(vec![saved])
+                    .await
+                    .map_err(ledger_error)?;
                 shared.accept(&envelope, Wanted::by(&plan)).await
             }
             Command::Retry { deletion_id } => {
@@ -144,7 +149,8 @@ impl Shared {
                 let audit = audit(&envelope, "retry", &deletion.id);
                 shared.sites.ask_again();
                 shared
-                    .moved(Change::Retry {
+                    .journal
+                    .commit_command(Change::Retry {
                         by: RetryBy::Person,
                         selection: Selection::Deletion(deletion.id),
                         audit,
@@ -164,7 +170,8 @@ impl Shared {
                 let audit = audit(&envelope, "retry", &step.resource.key.to_string());
                 shared.sites.ask_again();
                 shared
-                    .moved(Change::Retry {
+                    .journal
+                    .commit_command(Change::Retry {
                         by: RetryBy::Person,
                         selection: Selection::Steps(vec![step_id]),
                         audit,
@@ -195,7 +202,7 @@ impl Shared {
                     audit: audit(&envelope, "cancel", &deletion.id),
                     now: shared.clock.now(),
                 };
-                let receipt = shared.moved(cancel).await?;
+                let receipt = shared.journal.commit_command(cancel).await?;
                 shared.sites.take_back(&deletion.id);
                 Ok(receipt)
             }
@@ -203,7 +210,8 @@ impl Shared {
             Command::Resume { deletion_id } => shared.pause(&envelope, &deletion_id, false).await,
             Command::MoveNotificationCursor { channel, mark } => {
                 shared
-                    .moved(Change::MoveNotificationCursor { channel, mark })
+                    .journal
+                    .commit_command(Change::MoveNotificationCursor { channel, mark })
                     .await
             }
             Command::Purge {
@@ -232,7 +240,7 @@ impl Shared {
 
     /// Refuses targets at read-only sites, whoever asks (P5), and everything while no new work is taken.
     pub(super) fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
-        if let Some(fault) = &self.status().fault {
+        if let Some(fault) = &self.journal.status().fault {
             return Err(ControlError::Internal {
                 message: format!("the engine accepts no new work: {fault}"),
             });
@@ -338,7 +346,10 @@ impl Shared {
                 selection: Selection::Deletion(deletion_id.clone()),
                 now: self.clock.now(),
             };
-            self.commit(vec![wake]).await.map_err(ledger_error)?;
+            self.journal
+                .commit(vec![wake])
+                .await
+                .map_err(ledger_error)?;
         }
         Ok(Receipt::Accepted(Accepted {
             deletion_id,
@@ -358,7 +369,7 @@ impl Shared {
             key,
             now,
         });
-        let committed = self.commit(changes.collect()).await;
+        let committed = self.journal.commit(changes.collect()).await;
         committed.map_err(ledger_error)?;
         Ok(Receipt::Done { moved })
     }
@@ -401,6 +412,7 @@ impl Shared {
             now: self.clock.now(),
         };
         let applied = self
+            .journal
             .commit(vec![Change::Accept(Box::new(new))])
             .await
             .map_err(ledger_error)?;
@@ -447,20 +459,11 @@ impl Shared {
             audit,
             now: self.clock.now(),
         };
-        let receipt = self.moved(pause).await?;
+        let receipt = self.journal.commit_command(pause).await?;
         if paused {
             self.sites.take_back(&deletion.id);
         }
         Ok(receipt)
-    }
-
-    pub(super) async fn moved(&self, change: Change) -> Result<Receipt, ControlError> {
-        let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
-        match applied.into_iter().next() {
-            Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
-            Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
-            _ => Ok(Receipt::Done { moved: 0 }),
-        }
     }
 
     pub(super) async fn saved_plan(&self, hash: &str) -> Result<Arc<Plan>, ControlError> {

@@ -357,13 +357,14 @@ impl Shared {
             if is_known || !told.insert(original) {
                 continue;
             }
-            self.commit(vec![Change::Recreated {
-                key: original.clone(),
-                copy: Some(copy.key.clone()),
-                stuck: Some(StuckAgain::NameAlone),
-                now: self.clock.now(),
-            }])
-            .await?;
+            self.journal
+                .commit(vec![Change::Recreated {
+                    key: original.clone(),
+                    copy: Some(copy.key.clone()),
+                    stuck: Some(StuckAgain::NameAlone),
+                    now: self.clock.now(),
+                }])
+                .await?;
         }
         Ok(())
     }

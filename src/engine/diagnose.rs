@@ -173,7 +173,10 @@ impl Shared {
             deadline: None,
             now: self.clock.now(),
         };
-        let applied = self.commit(vec![Change::Accept(Box::new(new))]).await?;
+        let applied = self
+            .journal
+            .commit(vec![Change::Accept(Box::new(new))])
+            .await?;
         Ok(matches!(applied.as_slice(), [Applied::Accepted { .. }]))
     }
 

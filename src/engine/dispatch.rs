@@ -14,9 +14,6 @@ use crate::domain::model::{Action, Answer, ErrorClass, StepError};
 use crate::domain::policy::{Decision, Failure, Outcome, Retry, StepFacts, after_call, not_sent};
 use crate::ledger::{Change, ClaimedStep, LedgerError, StepChange};
 
-/// Maximum number of outcomes in one commit: it delays other outcomes, and claims, by some 10 ms at most.
-const CHANGES_MAX: usize = 100;
-
 impl Shared {
     /// Claims as many steps as the sites take; the claim is durable before any call is sent.
     pub(super) async fn dispatch(
@@ -37,7 +34,7 @@ impl Shared {
             if any_importer {
                 tasks.spawn(async move {
                     match shared.awaits_clearance(&step).await {
-                        Some(waits) => shared.commit_outcomes(vec![waits]).await,
+                        Some(waits) => shared.journal.commit_outcomes(vec![waits]).await,
                         None => {
                             let turn = shared.sites.turn(&step.key.site, &step.deletion_id);
                             shared.act_in_turn(step, turn).await;
@@ -67,7 +64,8 @@ impl Shared {
     async fn give_back(&self, step: ClaimedStep) {
         let decision = not_sent(facts(&step), step.blockers.clone());
         let message = "not sent: withdrawn before a permit was free".to_owned();
-        self.commit_outcomes(vec![self.outcome_change(&step, decision, message, None)])
+        self.journal
+            .commit_outcomes(vec![self.outcome_change(&step, decision, message, None)])
             .await;
     }
 
@@ -102,13 +100,14 @@ impl Shared {
             &self.schedule(&step.key.kind),
             self.clock.chance(),
         );
-        self.commit_outcomes(vec![self.outcome_change(
-            &step,
-            decision,
-            line,
-            Some(answer),
-        )])
-        .await;
+        self.journal
+            .commit_outcomes(vec![self.outcome_change(
+                &step,
+                decision,
+                line,
+                Some(answer),
+            )])
+            .await;
     }
 
     async fn call(&self, kind: &Kind, step: &ClaimedStep) -> Acted {
@@ -193,18 +192,6 @@ impl Shared {
             answer,
             now: self.clock.now(),
         }))
-    }
-
-    /// Writes the outcomes of steps; an outcome is never lost while this process lives.
-    pub(super) async fn commit_outcomes(&self, changes: Vec<Change>) {
-        for some in changes.chunks(CHANGES_MAX) {
-            if let Err(error) = self.commit_until_done(some.to_vec()).await {
-                tracing::error!(%error, count = some.len(), "outcomes were not written to the \
-                                                             ledger; their resources are observed \
-                                                             again at the next start");
-                self.fault(Some(error.to_string()));
-            }
-        }
     }
 }
 

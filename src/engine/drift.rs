@@ -18,7 +18,7 @@ use crate::domain::model::{
 };
 use crate::domain::query::{ListFilter, Lookup};
 use crate::ledger::{
-    Applied, Change, Cursor, DeletionFilter, DriftAnswer, NewDeletion, NewDriftAnswer, NewOptions,
+    Change, Cursor, DeletionFilter, DriftAnswer, NewDeletion, NewDriftAnswer, NewOptions,
     StepFilter,
 };
 
@@ -70,7 +70,8 @@ impl Shared {
         });
         let refused = matches!(answer, DriftAnswer::Refuse { .. });
         let receipt = self
-            .moved(Change::AnswerDrift(Box::new(NewDriftAnswer {
+            .journal
+            .commit_command(Change::AnswerDrift(Box::new(NewDriftAnswer {
                 deletion_id: deletion.id.clone(),
                 steps: stuck.iter().map(|step| step.id).collect(),
                 answer,
@@ -330,12 +331,7 @@ impl Shared {
             audit,
             now: self.clock.now(),
         }));
-        let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
-        match applied.into_iter().next() {
-            Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
-            Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
-            _ => Ok(Receipt::Done { moved: 0 }),
-        }
+        self.journal.commit_command(change).await
     }
 }
 

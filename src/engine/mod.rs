@@ -29,6 +29,7 @@ mod dispatch;
 mod drift;
 mod errors;
 mod explain;
+mod journal;
 mod limit;
 mod observe;
 mod orphans;
@@ -55,7 +56,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -66,16 +67,15 @@ use crate::domain::kinds::Kinds;
 use crate::domain::model::{Identity, KindName, Site};
 use crate::domain::policy::Schedule;
 use crate::ledger::tombstones::Tombstones;
-use crate::ledger::{Applied, Change, Ledger, LedgerError};
+use crate::ledger::{Change, Ledger, LedgerError};
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
+use journal::{Journal, LEDGER_RETRY};
 use peers::Deployments;
 use sites::Sites;
 
 pub use peers::Neighbours;
 
-/// How long to wait after a failed write of the ledger.
-const LEDGER_RETRY: Duration = Duration::from_secs(5);
 /// The longest sleep of the loop; everything due sooner wakes it sooner.
 const PERIOD_MAX: Duration = Duration::from_secs(30);
 
@@ -114,16 +114,8 @@ pub(crate) struct Shared {
     sites: Sites,
     /// Whether the reconcilers work. Until then the engine only answers questions and makes plans (P10).
     works: AtomicBool,
-    /// Whether a worker panicked: no new work is taken until a restart.
-    poisoned: AtomicBool,
-    /// Wakes the loop: something may have to be done.
-    wake: Notify,
-    /// Whether something changed that the snapshot shows.
-    dirty: AtomicBool,
-    /// The number of commits, for readers that follow events.
-    committed: watch::Sender<u64>,
+    journal: Arc<Journal>,
     snapshot: watch::Sender<Arc<Snapshot>>,
-    status: Mutex<EngineStatus>,
     /// The identities that plans froze, by deletion and site: read once for many observations.
     rights: Mutex<HashMap<String, BTreeMap<String, Identity>>>,
     /// The idempotency keys of requests that are being carried out.
@@ -186,6 +178,7 @@ impl Engine {
             sites: sites.statuses(),
             ..Snapshot::default()
         };
+        let journal = Journal::new(parts.ledger.clone(), status);
         Self {
             shared: Arc::new(Shared {
                 ledger: parts.ledger,
@@ -198,12 +191,8 @@ impl Engine {
                 deployments: parts.neighbours.map(Deployments::new),
                 sites,
                 works: AtomicBool::new(true),
-                poisoned: AtomicBool::new(false),
-                wake: Notify::new(),
-                dirty: AtomicBool::new(true),
-                committed: watch::Sender::new(0),
+                journal: Arc::new(journal),
                 snapshot: watch::Sender::new(Arc::new(first)),
-                status: Mutex::new(status),
                 rights: Mutex::default(),
                 keys_in_use: Arc::default(),
             }),
@@ -238,6 +227,7 @@ impl Engine {
         let mut under_way = UnderWay::default();
         shared.idle(&mut tasks, &mut under_way).await;
         shared
+            .journal
             .commit_until_done(vec![Change::Recover {
                 now: shared.clock.now(),
             }])
@@ -253,7 +243,7 @@ impl Engine {
             let sleep = match pass {
                 Ok(sleep) => sleep,
                 Err(error @ (LedgerError::Io { .. } | LedgerError::Corrupt { .. })) => {
-                    shared.fault(Some(error.to_string()));
+                    shared.journal.set_fault(Some(error.to_string()));
                     LEDGER_RETRY
                 }
                 Err(error) => return Err(error),
@@ -261,7 +251,7 @@ impl Engine {
             // A fixed order, so that a simulation with the same seed makes the same calls.
             tokio::select! {
                 biased;
-                () = shared.wake.notified() => {}
+                () = shared.journal.woken() => {}
                 () = tokio::time::sleep(sleep) => {}
                 Some(ended) = tasks.join_next() => shared.ended(ended, &mut under_way),
             }
@@ -280,7 +270,7 @@ impl Shared {
             let sleep = self.sign_in(tasks, under_way).min(PERIOD_MAX);
             tokio::select! {
                 biased;
-                () = self.wake.notified() => {}
+                () = self.journal.woken() => {}
                 () = tokio::time::sleep(sleep) => {}
                 Some(ended) = tasks.join_next() => self.ended(ended, under_way),
             }
@@ -295,12 +285,12 @@ impl Shared {
     ) -> Result<Duration, LedgerError> {
         let now = self.clock.now();
         self.publish(tasks, under_way);
-        if self.poisoned.load(Ordering::Relaxed) {
+        if self.journal.is_poisoned() {
             return Ok(PERIOD_MAX);
         }
         let due = self.ledger.next_due(now).await?;
         if due.attempt.is_some_and(|due| due <= now) {
-            self.commit(vec![Change::WakeDue { now }]).await?;
+            self.journal.commit(vec![Change::WakeDue { now }]).await?;
         }
         let plans = self.plan(tasks, under_way).await?;
         self.dispatch(tasks).await?;
@@ -321,7 +311,7 @@ impl Shared {
             .map(|due| (due - self.clock.now()).to_std().unwrap_or_default())
             .min()
             .unwrap_or(PERIOD_MAX);
-        self.fault(None);
+        self.journal.set_fault(None);
         let hanging = self.sites.next_hanging().min(self.sites.next_open());
         let next = until_due.min(hold).min(hanging);
         Ok(next
@@ -353,59 +343,15 @@ impl Shared {
             Ok(Done::Acted | Done::Asked | Done::Watched) => {}
             Err(error) => {
                 tracing::error!(%error, "a worker ended unexpectedly");
-                self.fault(Some(format!(
+                self.journal.poison(format!(
                     "a worker panicked: {error}; restart gone to continue: nothing is lost"
-                )));
-                self.poisoned.store(true, Ordering::Relaxed);
+                ));
             }
         }
-    }
-
-    /// Commits and wakes all followers.
-    async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
-        let applied = self.ledger.commit(changes).await?;
-        self.committed();
-        Ok(applied)
-    }
-
-    /// Wakes all followers after a write.
-    fn committed(&self) {
-        self.committed.send_modify(|version| *version += 1);
-        self.dirty.store(true, Ordering::Relaxed);
-        self.wake.notify_one();
-    }
-
-    /// Commits an outcome that must not be lost: waits for a full disk, as long as it takes.
-    async fn commit_until_done(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
-        loop {
-            match self.commit(changes.clone()).await {
-                Err(error @ LedgerError::Io { .. }) => {
-                    self.fault(Some(error.to_string()));
-                    tokio::time::sleep(LEDGER_RETRY).await;
-                }
-                other => return other,
-            }
-        }
-    }
-
-    fn status(&self) -> MutexGuard<'_, EngineStatus> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn rights(&self) -> MutexGuard<'_, HashMap<String, BTreeMap<String, Identity>>> {
         self.rights.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sets or clears the reason why no new work is taken. Poison stays.
-    fn fault(&self, fault: Option<String>) {
-        let mut status = self.status();
-        if !self.poisoned.load(Ordering::Relaxed) && status.fault != fault {
-            if let Some(fault) = &fault {
-                tracing::error!(fault, "the engine accepts no new work");
-            }
-            status.fault = fault;
-            self.dirty.store(true, Ordering::Relaxed);
-        }
     }
 
     /// Returns the number of attempts after which a step of this kind is stuck.

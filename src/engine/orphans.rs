@@ -115,11 +115,12 @@ impl Shared {
             }],
         )?;
         let audit = audit(envelope, "release", &key.to_string());
-        self.moved(Change::Release {
-            key,
-            audit,
-            now: self.clock.now(),
-        })
-        .await
+        self.journal
+            .commit_command(Change::Release {
+                key,
+                audit,
+                now: self.clock.now(),
+            })
+            .await
     }
 }

@@ -88,7 +88,7 @@ impl Shared {
             tasks.spawn(async move {
                 let id = deletion.id.clone();
                 let (change, again) = shared.planned(deletion).await;
-                let committed = shared.commit_until_done(vec![change]).await;
+                let committed = shared.journal.commit_until_done(vec![change]).await;
                 if let Some(deployments) = &shared.deployments {
                     deployments.ask_again();
                 }
@@ -96,7 +96,7 @@ impl Shared {
                     tracing::error!(%error, deletion = id, "a plan was not written to the ledger; \
                                                             the deletion is planned again at the \
                                                             next start");
-                    shared.fault(Some(error.to_string()));
+                    shared.journal.set_fault(Some(error.to_string()));
                 }
                 Done::Planned(id, again.map(|wait| Instant::now() + wait))
             });

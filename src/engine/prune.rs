@@ -87,7 +87,7 @@ impl Shared {
                 audit: audit.take(),
                 now,
             };
-            match self.commit(vec![piece]).await?.into_iter().next() {
+            match self.journal.commit(vec![piece]).await?.into_iter().next() {
                 Some(Applied::Moved(moved)) if moved > 0 => rows += moved,
                 _ => return Ok(rows),
             }

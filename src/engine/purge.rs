@@ -344,7 +344,7 @@ impl Shared {
             audit,
             now,
         })));
-        let applied = self.commit(changes).await.map_err(ledger_error)?;
+        let applied = self.journal.commit(changes).await.map_err(ledger_error)?;
         let (moved, deletion_id) = match applied.into_iter().next_back() {
             Some(Applied::Moved(moved)) => (moved, None),
             Some(Applied::Accepted { deletion_id, .. }) => (1, Some(deletion_id)),

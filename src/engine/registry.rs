@@ -149,7 +149,11 @@ impl Shared {
     }
 
     async fn write_own(&self, change: Change, key: &ResourceKey) -> Result<(), ControlError> {
-        let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
+        let applied = self
+            .journal
+            .commit(vec![change])
+            .await
+            .map_err(ledger_error)?;
         match applied.into_iter().next() {
             Some(Applied::Done) => Ok(()),
             Some(Applied::Refused(message)) => Err(ControlError::Conflict { message }),

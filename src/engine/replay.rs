@@ -87,7 +87,7 @@ impl Replay {
         shared.clock.set(sought.map_err(ledger_error)?);
         shared.publish_replayed().await.map_err(ledger_error)?;
         // Readers that follow events receive them anew.
-        shared.committed.send_modify(|version| *version += 1);
+        shared.journal.wake_followers();
         Ok(Receipt::Done { moved: 0 })
     }
 
@@ -104,7 +104,7 @@ impl Control for Replay {
             _ => Err(ControlError::Forbidden {
                 message: format!(
                     "this is a replay of {} as of {}: nothing is changed",
-                    self.shared().status().ledger,
+                    self.shared().journal.status().ledger,
                     self.at()
                 ),
             }),

@@ -110,13 +110,14 @@ impl Shared {
             message: format!("the answer cannot be stored: {error}"),
         })?;
         let now = self.clock.now();
-        self.commit(vec![Change::KeepAnswer {
-            request,
-            answer,
-            now,
-        }])
-        .await
-        .map_err(ledger_error)?;
+        self.journal
+            .commit(vec![Change::KeepAnswer {
+                request,
+                answer,
+                now,
+            }])
+            .await
+            .map_err(ledger_error)?;
         Ok(receipt)
     }
 }

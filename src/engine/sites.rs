@@ -588,7 +588,7 @@ impl Shared {
             message,
             data: serde_json::json!({ "site": site, "state": state }),
         };
-        if let Err(error) = self.commit(vec![Change::Note { event, now }]).await {
+        if let Err(error) = self.journal.commit(vec![Change::Note { event, now }]).await {
             tracing::warn!(%error, "an event was not written");
         }
     }
@@ -602,7 +602,7 @@ impl Shared {
         if site.status.state == SiteState::Paused {
             return;
         }
-        self.dirty.store(true, Ordering::Relaxed);
+        self.journal.mark_dirty();
         match failure {
             None => {
                 site.status.state = SiteState::Reachable;
@@ -760,8 +760,8 @@ impl Shared {
         if let Some(message) = lost {
             self.note_site(site, SiteState::Paused, message, now).await;
         }
-        self.dirty.store(true, Ordering::Relaxed);
-        self.wake.notify_one();
+        self.journal.mark_dirty();
+        self.journal.wake_loop();
     }
 
     /// Pauses a site until a person resumes it, or resumes it.
@@ -784,7 +784,8 @@ impl Shared {
         let now = self.clock.now();
         let action = if paused { "pause site" } else { "resume site" };
         let receipt = self
-            .moved(Change::PauseSite {
+            .journal
+            .commit_command(Change::PauseSite {
                 site: site.clone(),
                 paused,
                 audit: audit(envelope, action, &site.to_string()),
@@ -801,8 +802,8 @@ impl Shared {
         let pauses = self.ledger.site_pauses().await.map_err(ledger_error)?;
         let pause = pauses.into_iter().find(|pause| pause.site == site);
         self.sites.hold(&site, pause);
-        self.dirty.store(true, Ordering::Relaxed);
-        self.wake.notify_one();
+        self.journal.mark_dirty();
+        self.journal.wake_loop();
         Ok(receipt)
     }
 }

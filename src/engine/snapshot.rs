@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -21,7 +20,7 @@ const RATE_WINDOW_SECONDS: f64 = 10.0;
 
 impl Shared {
     pub(super) fn publish(self: &Arc<Self>, tasks: &mut JoinSet<Done>, under_way: &mut UnderWay) {
-        if under_way.publishing || !self.dirty.swap(false, Ordering::Relaxed) {
+        if under_way.publishing || !self.journal.take_dirty() {
             return;
         }
         under_way.publishing = true;
@@ -83,7 +82,7 @@ impl Shared {
         Ok(Snapshot {
             version: before.version,
             at: before.at,
-            engine: self.status().clone(),
+            engine: self.journal.status(),
             sites: self.sites.statuses(),
             deletions_by_state: summary
                 .deletions_by_state

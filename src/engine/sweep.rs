@@ -191,7 +191,7 @@ impl Shared {
                 now,
             })));
         }
-        self.commit(changes).await?;
+        self.journal.commit(changes).await?;
         Ok(())
     }
 }

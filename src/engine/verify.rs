@@ -14,8 +14,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::dispatch::facts;
+use super::journal::LEDGER_RETRY;
 use super::observe::Observation;
-use super::{Done, LEDGER_RETRY, Shared, UnderWay};
+use super::{Done, Shared, UnderWay};
 use crate::cloud::Freshness;
 use crate::domain::kinds::{AsyncDelete, Kind};
 use crate::domain::model::{ErrorClass, Identity, KindName, Site, StepError};
@@ -88,7 +89,7 @@ impl Shared {
                                                                    it is repeated");
                     tokio::time::sleep(LEDGER_RETRY).await;
                 }
-                shared.wake.notify_one();
+                shared.journal.wake_loop();
                 Done::Observed((site, listed), deletions)
             });
         }
@@ -143,7 +144,7 @@ impl Shared {
                 self.outcome_change(step, decision, message, None)
             })
             .collect();
-        self.commit_outcomes(changes).await;
+        self.journal.commit_outcomes(changes).await;
         Ok(())
     }
 

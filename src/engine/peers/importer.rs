@@ -109,7 +109,7 @@ impl Shared {
                 news: news.clone(),
                 now: self.clock.now(),
             };
-            let committed = self.commit(vec![heard]).await;
+            let committed = self.journal.commit(vec![heard]).await;
             let applied = committed.map_err(|error| error.to_string())?;
             if let Some(Applied::Refused(why)) = applied.into_iter().next() {
                 return Err(why);
@@ -126,7 +126,7 @@ impl Shared {
             deployments
                 .has_unhandled_deletions
                 .store(true, Ordering::Relaxed);
-            self.wake.notify_one();
+            self.journal.wake_loop();
         }
         Ok(())
     }
@@ -182,7 +182,8 @@ impl Shared {
                 .collect();
             let deletion = (!targets.is_empty())
                 .then(|| Box::new(self.chained_deletion(&owner, root, targets)));
-            self.commit(vec![Change::MarkHandled { keys, deletion }])
+            self.journal
+                .commit(vec![Change::MarkHandled { keys, deletion }])
                 .await?;
         }
         Ok(())
@@ -239,7 +240,7 @@ impl Shared {
         let Some(deployments) = &self.deployments else {
             return;
         };
-        let changed = *self.committed.borrow();
+        let changed = *self.journal.follow().borrow();
         if under_way.hinting || changed == under_way.hinted_at || deployments.watching().is_empty()
         {
             return;

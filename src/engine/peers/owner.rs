@@ -55,7 +55,7 @@ impl Shared {
                 kinds,
                 now: self.clock.now(),
             };
-            self.commit_until_done(vec![watched]).await?;
+            self.journal.commit_until_done(vec![watched]).await?;
         }
         let importers = self.ledger.importers().await?;
         let importing = importers.into_iter().map(|importer| {
@@ -77,7 +77,7 @@ impl Shared {
         let since = (watch.ledger.clone(), watch.after);
         let wait = Duration::from_millis(watch.wait_ms).min(WAIT_MAX);
         let deadline = tokio::time::Instant::now() + wait;
-        let mut committed = self.committed.subscribe();
+        let mut committed = self.journal.follow();
         loop {
             committed.mark_unchanged();
             let from = deployments.home.clone();
@@ -111,7 +111,11 @@ impl Shared {
                 kinds: watch.kinds.clone(),
                 now: self.clock.now(),
             };
-            let applied = self.commit(vec![watched]).await.map_err(ledger_error)?;
+            let applied = self
+                .journal
+                .commit(vec![watched])
+                .await
+                .map_err(ledger_error)?;
             if let Some(Applied::Refused(message)) = applied.into_iter().next() {
                 return Err(ControlError::Conflict { message });
             }
@@ -125,7 +129,7 @@ impl Shared {
         let begins = watch.ledger.is_empty() || watch.wait_ms == 0;
         seen.hinted |= seen.seq != watch.after || begins;
         seen.seq = watch.after;
-        self.wake.notify_one();
+        self.journal.wake_loop();
         Ok(())
     }
 
@@ -137,7 +141,7 @@ impl Shared {
             importing.hinted = true;
         }
         drop(importing);
-        self.wake.notify_one();
+        self.journal.wake_loop();
         Ok(())
     }
 
@@ -372,7 +376,7 @@ impl Shared {
             let applied = self.ledger.commit(vec![answered]).await.map_err(said)?;
             // An answer that changes nothing need wake nobody.
             if applied.iter().any(|it| *it != Applied::Moved(0)) {
-                self.committed();
+                self.journal.wake_followers();
             }
         }
     }
@@ -394,7 +398,7 @@ impl Shared {
             audit: audit(envelope, "release", &format!("deployment {name}")),
             now: self.clock.now(),
         };
-        let receipt = self.moved(release).await?;
+        let receipt = self.journal.commit_command(release).await?;
         deployments.importing().remove(name);
         Ok(receipt)
     }

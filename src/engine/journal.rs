@@ -1,0 +1,148 @@
+//! The engine's writes of the ledger, and whom each of them wakes: the loop, readers of events, the snapshot.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use super::errors::ledger_error;
+use crate::control::{ControlError, EngineStatus, Receipt};
+use crate::ledger::{Applied, Change, Ledger, LedgerError};
+
+/// How long to wait after a failed write of the ledger.
+pub(super) const LEDGER_RETRY: Duration = Duration::from_secs(5);
+/// Maximum number of outcomes in one commit: it delays other outcomes, and claims, by some 10 ms at most.
+const OUTCOMES_MAX: usize = 100;
+
+pub(super) struct Journal {
+    ledger: Arc<dyn Ledger>,
+    /// The number of commits, for readers that follow events.
+    commits: watch::Sender<u64>,
+    /// Wakes the loop: something may have to be done.
+    wake: Notify,
+    /// Whether something changed that the snapshot shows.
+    is_dirty: AtomicBool,
+    /// Whether a worker panicked: no new work is taken until a restart.
+    is_poisoned: AtomicBool,
+    status: Mutex<EngineStatus>,
+}
+
+impl Journal {
+    pub(super) fn new(ledger: Arc<dyn Ledger>, status: EngineStatus) -> Self {
+        Self {
+            ledger,
+            commits: watch::Sender::new(0),
+            wake: Notify::new(),
+            is_dirty: AtomicBool::new(true),
+            is_poisoned: AtomicBool::new(false),
+            status: Mutex::new(status),
+        }
+    }
+
+    /// Commits and wakes all followers.
+    pub(super) async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
+        let applied = self.ledger.commit(changes).await?;
+        self.wake_followers();
+        Ok(applied)
+    }
+
+    /// Commits an outcome that must not be lost: waits for a full disk, as long as it takes.
+    pub(super) async fn commit_until_done(
+        &self,
+        changes: Vec<Change>,
+    ) -> Result<Vec<Applied>, LedgerError> {
+        loop {
+            match self.commit(changes.clone()).await {
+                Err(error @ LedgerError::Io { .. }) => {
+                    self.set_fault(Some(error.to_string()));
+                    tokio::time::sleep(LEDGER_RETRY).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Writes the outcomes of steps; an outcome is never lost while this process lives.
+    pub(super) async fn commit_outcomes(&self, changes: Vec<Change>) {
+        for some in changes.chunks(OUTCOMES_MAX) {
+            if let Err(error) = self.commit_until_done(some.to_vec()).await {
+                tracing::error!(%error, count = some.len(), "outcomes were not written to the \
+                                                             ledger; their resources are observed \
+                                                             again at the next start");
+                self.set_fault(Some(error.to_string()));
+            }
+        }
+    }
+
+    /// Commits the one change of a command; the receipt says how much it changed.
+    pub(super) async fn commit_command(&self, change: Change) -> Result<Receipt, ControlError> {
+        let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
+        match applied.into_iter().next() {
+            Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
+            Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
+            _ => Ok(Receipt::Done { moved: 0 }),
+        }
+    }
+
+    /// Wakes all followers after a write.
+    pub(super) fn wake_followers(&self) {
+        self.commits.send_modify(|version| *version += 1);
+        self.mark_dirty();
+        self.wake_loop();
+    }
+
+    /// Returns the number of commits, and each later one.
+    pub(super) fn follow(&self) -> watch::Receiver<u64> {
+        self.commits.subscribe()
+    }
+
+    pub(super) fn wake_loop(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Waits until the loop may have something to do.
+    pub(super) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Has the next snapshot built anew.
+    pub(super) fn mark_dirty(&self) {
+        self.is_dirty.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something changed since this was last called.
+    pub(super) fn take_dirty(&self) -> bool {
+        self.is_dirty.swap(false, Ordering::Relaxed)
+    }
+
+    pub(super) fn status(&self) -> EngineStatus {
+        self.lock_status().clone()
+    }
+
+    fn lock_status(&self) -> MutexGuard<'_, EngineStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets or clears the reason why no new work is taken. Poison stays.
+    pub(super) fn set_fault(&self, fault: Option<String>) {
+        let mut status = self.lock_status();
+        if !self.is_poisoned() && status.fault != fault {
+            if let Some(fault) = &fault {
+                tracing::error!(fault, "the engine accepts no new work");
+            }
+            status.fault = fault;
+            self.mark_dirty();
+        }
+    }
+
+    /// Takes no new work until a restart, for this reason.
+    pub(super) fn poison(&self, fault: String) {
+        self.set_fault(Some(fault));
+        self.is_poisoned.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_poisoned(&self) -> bool {
+        self.is_poisoned.load(Ordering::Relaxed)
+    }
+}
