@@ -61,7 +61,7 @@ impl Shared {
         let Some(kind) = self.kinds.get(&lookup.kind) else {
             return Ok(false);
         };
-        let rows = self.list(ListRows {
+        let rows = self.reads.list(ListRows {
             site: &lookup.site,
             kind,
             filter: lookup.filter.as_ref(),
@@ -97,7 +97,7 @@ impl Shared {
         let others = counts.keys().filter(|id| !known.contains(id.as_str()));
         let others: Vec<String> = others.cloned().collect();
         let reads = others.into_iter().map(|id| async move {
-            let read = self.read(site, kind, &id).await;
+            let read = self.reads.read(site, kind, &id).await;
             (id, read)
         });
         let reads = stream::iter(reads).buffered(READS_AT_ONCE);

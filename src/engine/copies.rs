@@ -138,7 +138,8 @@ impl Shared {
                     kind: kind.name.clone(),
                     filter: few.then_some(filter),
                 };
-                self.look_up(&lookup)
+                self.reads
+                    .look_up(&lookup)
                     .await
                     .map_err(|failure| CloudFailure {
                         message: format!(
@@ -447,8 +448,8 @@ impl Shared {
             fields: Fields::Planning,
             rows_max: None,
         };
-        let listing = self.once(local, self.cloud.list(request)).await;
-        self.site_answered(local, listing.as_ref().err());
+        let listing = self.reads.once(local, self.cloud.list(request)).await;
+        self.reads.site_answered(local, listing.as_ref().err());
         let rows = listing.map(|listing| listing.rows).unwrap_or_default();
         let found = rows
             .iter()

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 
 use super::Shared;
-use super::patience::may_pass;
+use super::reads::may_pass;
 use crate::cloud::CloudFailure;
 use crate::domain::model::{
     Actor, Blocker, DriftPolicy, ErrorClass, KindName, Origin, Phase, Plan, PlanOptions, PlanStep,
@@ -305,6 +305,7 @@ impl Shared {
             }),
         };
         let rows = self
+            .reads
             .look_up(&lookup)
             .await
             .map_or_else(|_| Vec::new(), |found| found.0);

@@ -115,7 +115,10 @@ impl Shared {
             let listed = self.kinds.listed(kind);
             let parent = self.parent_id(step).unwrap_or_default();
             let site = &step.key.site;
-            let read = self.once(site, self.cloud.read(site, listed, parent)).await;
+            let read = self
+                .reads
+                .once(site, self.cloud.read(site, listed, parent))
+                .await;
             match read.map(|read| read.row) {
                 Ok(Some(row)) if self.shows(&step.key.site, listed, &row, step) => {}
                 Ok(_) => return made_anew(step),
@@ -129,6 +132,7 @@ impl Shared {
         if kind.spec.incarnation.is_some() && !kind.is_native() {
             let site = &step.key.site;
             let read = self
+                .reads
                 .once(site, self.cloud.read(site, kind, &step.key.id))
                 .await;
             match read.map(|read| read.row) {

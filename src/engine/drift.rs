@@ -227,7 +227,7 @@ impl Shared {
                 }),
             };
             // Their age only helps a person to decide: without it they are named all the same.
-            let Ok((rows, _)) = self.look_up(&lookup).await else {
+            let Ok((rows, _)) = self.reads.look_up(&lookup).await else {
                 continue;
             };
             for resource in rows

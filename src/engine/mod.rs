@@ -35,12 +35,12 @@ mod observe;
 mod orphans;
 mod owner_names;
 mod pace;
-mod patience;
 mod peers;
 mod planning;
 mod prune;
 mod purge;
 mod queries;
+mod reads;
 mod registry;
 pub mod replay;
 mod requests;
@@ -72,6 +72,7 @@ use crate::system::clock::Clock;
 use crate::system::config::Settings;
 use journal::{Journal, LEDGER_RETRY};
 use peers::Deployments;
+use reads::Reads;
 use sites::Sites;
 
 pub use peers::Neighbours;
@@ -111,7 +112,8 @@ pub(crate) struct Shared {
     tombstones: Option<Arc<Tombstones>>,
     gates: Arc<Counters>,
     deployments: Option<Deployments>,
-    sites: Sites,
+    sites: Arc<Sites>,
+    reads: Arc<Reads>,
     /// Whether the reconcilers work. Until then the engine only answers questions and makes plans (P10).
     works: AtomicBool,
     journal: Arc<Journal>,
@@ -172,13 +174,20 @@ impl Engine {
             fault: None,
             ledger: parts.ledger_name,
         };
-        let sites = Sites::new(parts.cloud.sites(), &parts.settings);
+        let sites = Arc::new(Sites::new(parts.cloud.sites(), &parts.settings));
         let first = Snapshot {
             engine: status.clone(),
             sites: sites.statuses(),
             ..Snapshot::default()
         };
-        let journal = Journal::new(parts.ledger.clone(), status);
+        let journal = Arc::new(Journal::new(parts.ledger.clone(), status));
+        let reads = Arc::new(Reads {
+            cloud: parts.cloud.clone(),
+            kinds: parts.kinds.clone(),
+            sites: sites.clone(),
+            journal: journal.clone(),
+            patience_max: parts.settings.engine.read_patience,
+        });
         Self {
             shared: Arc::new(Shared {
                 ledger: parts.ledger,
@@ -190,8 +199,9 @@ impl Engine {
                 gates: parts.gates,
                 deployments: parts.neighbours.map(Deployments::new),
                 sites,
+                reads,
                 works: AtomicBool::new(true),
-                journal: Arc::new(journal),
+                journal,
                 snapshot: watch::Sender::new(Arc::new(first)),
                 rights: Mutex::default(),
                 keys_in_use: Arc::default(),

@@ -119,8 +119,11 @@ impl Shared {
         seen: &mut Observation,
     ) {
         let reads = ids.into_iter().map(|id| async move {
-            let read = self.once(site, self.cloud.read(site, kind, &id)).await;
-            self.site_answered(site, read.as_ref().err());
+            let read = self
+                .reads
+                .once(site, self.cloud.read(site, kind, &id))
+                .await;
+            self.reads.site_answered(site, read.as_ref().err());
             (id, read)
         });
         let at_once = self.sites.concurrency_limit(site);
@@ -278,8 +281,8 @@ impl Shared {
             fields: Fields::Planning,
             rows_max: None,
         };
-        let listing = self.once(site, self.cloud.list(request)).await;
-        self.site_answered(site, listing.as_ref().err());
+        let listing = self.reads.once(site, self.cloud.list(request)).await;
+        self.reads.site_answered(site, listing.as_ref().err());
         match listing {
             Ok(listing) => {
                 seen.identity = listing.identity.or(seen.identity.take());
@@ -363,7 +366,7 @@ impl Shared {
             fields: Fields::Planning,
             rows_max: Some(WITNESS_ROWS.max(ids.len() + 1)),
         };
-        let listing = self.once(site, self.cloud.list(request)).await?;
+        let listing = self.reads.once(site, self.cloud.list(request)).await?;
         let found = listing.rows.iter().filter_map(|row| {
             Some(Witness {
                 id: kind.id_of(row)?,

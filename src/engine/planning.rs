@@ -2,7 +2,6 @@
 //! N15).
 
 use std::collections::{BTreeMap, BTreeSet, btree_map};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,17 +13,15 @@ use tokio::time::Instant;
 use super::belongings::unknown_resource;
 use super::copies::Copies;
 use super::errors::unreadable;
-use super::patience::Patience;
 use super::resolve::{By, Wanted};
 use super::{Done, PAGE_MAX, Shared, UnderWay};
-use crate::cloud::{CloudFailure, Fields, Freshness, ListRows, Listed};
+use crate::cloud::{CloudFailure, Freshness};
 use crate::domain::kinds::{Kind, Kinds, not_looked_at};
 use crate::domain::model::{
     Deletion, DeletionState, ErrorClass, Identity, Plan, PlanOptions, Refusal, RefusalRule,
     Resource, ResourceKey, Site, Target,
 };
-use crate::domain::plan::{Found, Frozen, Planner, changes, changes_line, drifted, ranks};
-use crate::domain::query::Lookup;
+use crate::domain::plan::{Frozen, Planner, changes, changes_line, drifted, ranks};
 use crate::domain::text::{escape, fits_pattern};
 use crate::ledger::{Change, Cursor, DeletionFilter, LedgerError};
 use crate::system::config::ProtectRule;
@@ -261,7 +258,7 @@ impl Shared {
                 .get(kind)
                 .ok_or_else(|| unreadable(format!("unknown kind {kind}")))?;
             if let btree_map::Entry::Vacant(entry) = identities.entry(site.to_string()) {
-                entry.insert(self.identity(site, Freshness::Now).await?.identity);
+                entry.insert(self.reads.identity(site, Freshness::Now).await?.identity);
             }
             let mut found = self.find(site, kind, &ids, By::Id).await?;
             let is_missing = |id: &&str| !found.iter().any(|found| found.key.id == *id);
@@ -280,7 +277,7 @@ impl Shared {
         };
         for site in copies.resources.iter().map(|copy| &copy.key.site) {
             if let btree_map::Entry::Vacant(entry) = identities.entry(site.to_string()) {
-                entry.insert(self.identity(site, Freshness::Now).await?.identity);
+                entry.insert(self.reads.identity(site, Freshness::Now).await?.identity);
             }
         }
         let now = self.clock.now();
@@ -295,9 +292,10 @@ impl Shared {
                 break;
             }
             let planner_so_far = &planner;
-            let listings = wanted
-                .iter()
-                .map(|lookup| self.look_up_by_page(lookup, || planner_so_far.found(lookup)));
+            let listings = wanted.iter().map(|lookup| {
+                self.reads
+                    .look_up_by_page(lookup, || planner_so_far.found(lookup))
+            });
             let answers = futures_util::future::join_all(listings).await;
             for (lookup, answer) in wanted.iter().zip(answers) {
                 let (found, identity) = match answer {
@@ -320,7 +318,7 @@ impl Shared {
         }
         let mut endpoints = BTreeMap::new();
         for ((site, service), kind) in planner.services() {
-            let url = self.endpoint(site, kind).await?;
+            let url = self.reads.endpoint(site, kind).await?;
             endpoints.insert(format!("{site} {service}"), url);
         }
         let frozen = Frozen {
@@ -349,7 +347,7 @@ impl Shared {
         let sites: BTreeSet<&Site> = whole.map(|target| &target.key.site).collect();
         let (mut lines, mut refused) = (Vec::new(), Vec::new());
         for site in sites {
-            let offer = self.offer(site).await?;
+            let offer = self.reads.offer(site).await?;
             let not_covered = self.kinds.not_covered(&offer);
             lines.extend(not_looked_at(&not_covered, &site.to_string()));
             let Some(why) =
@@ -407,54 +405,6 @@ impl Shared {
             }
         }
         Ok(())
-    }
-
-    /// Returns all rows that a lookup finds.
-    pub(super) async fn look_up(
-        &self,
-        lookup: &Lookup,
-    ) -> Result<(Vec<serde_json::Value>, Option<Identity>), CloudFailure> {
-        let listing = self.list(self.rows_of(lookup)?).await?;
-        Ok((listing.rows, listing.identity))
-    }
-
-    /// Passes the rows of a lookup on to the planner, page by page; begins anew when the lookup is repeated.
-    async fn look_up_by_page<'k>(
-        &self,
-        lookup: &Lookup,
-        begin: impl Fn() -> Found<'k>,
-    ) -> Result<(Found<'k>, Option<Identity>), CloudFailure> {
-        let rows = self.rows_of(lookup)?;
-        let mut patience = Patience::with(&lookup.site);
-        loop {
-            let mut found = begin();
-            let permit = self.sites.permit(&lookup.site).await;
-            let mut take = |listed| match listed {
-                Listed::Part => found.begin(),
-                Listed::PartAgain => found.begin_again(),
-                Listed::Rows(rows) => found.add(&rows),
-            };
-            let listing = self.cloud.list_by_page(rows, &mut take).await;
-            if let ControlFlow::Break(listing) =
-                self.read_again(&mut patience, permit, listing).await
-            {
-                return Ok((found, listing?));
-            }
-        }
-    }
-
-    fn rows_of<'r>(&'r self, lookup: &'r Lookup) -> Result<ListRows<'r>, CloudFailure> {
-        let kind = self
-            .kinds
-            .get(&lookup.kind)
-            .ok_or_else(|| unreadable(format!("unknown kind {}", lookup.kind)))?;
-        Ok(ListRows {
-            site: &lookup.site,
-            kind,
-            filter: lookup.filter.as_ref(),
-            fields: Fields::Planning,
-            rows_max: None,
-        })
     }
 }
 

@@ -245,7 +245,7 @@ impl Shared {
                 values: vec![key.id.clone()],
             }),
         };
-        let (rows, _) = self.look_up(&lookup).await.map_err(|it| it.message)?;
+        let (rows, _) = self.reads.look_up(&lookup).await.map_err(|it| it.message)?;
         let rows = rows.iter();
         let shown: Vec<_> = rows
             .flat_map(|row| self.kinds.resources_in(&key.site, kind, row))

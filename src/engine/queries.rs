@@ -297,7 +297,7 @@ impl Shared {
             let permit = self.sites.permit(site).await;
             let listing = self.cloud.list(request).await;
             drop(permit);
-            self.site_answered(site, listing.as_ref().err());
+            self.reads.site_answered(site, listing.as_ref().err());
             let mut class = listing.as_ref().err().map(class_of);
             let (mut rows, mut error) = match listing {
                 Ok(listing) => {

@@ -186,7 +186,7 @@ impl Shared {
                 }
                 continue;
             }
-            let read = self.read(&to.site, kind, &to.id).await;
+            let read = self.reads.read(&to.site, kind, &to.id).await;
             if read.map_err(control_error)?.row.is_none() {
                 return Err(ControlError::Conflict {
                     message: format!("{field}: there is no {to}"),

@@ -49,6 +49,7 @@ impl Shared {
             values: values.into_iter().collect(),
         };
         let (rows, _) = self
+            .reads
             .look_up(&Lookup {
                 site: site.clone(),
                 kind: listed.name.clone(),
@@ -99,7 +100,7 @@ impl Shared {
     ) -> Result<Vec<Resource>, CloudFailure> {
         let mut found = Vec::new();
         for id in ids {
-            let row = self.read(site, kind, id).await?.row;
+            let row = self.reads.read(site, kind, id).await?.row;
             found.extend(
                 row.iter()
                     .flat_map(|row| self.kinds.resources_in(site, kind, row)),

@@ -412,6 +412,34 @@ impl Sites {
         }
     }
 
+    /// Records for the header whether a read at a site worked. Returns whether the header may have changed.
+    pub(super) fn read_answered(&self, site: &Site, failure: Option<&CloudFailure>) -> bool {
+        let mut sites = self.lock();
+        let Some(site) = sites.get_mut(site) else {
+            return false;
+        };
+        if site.status.state == SiteState::Paused {
+            return false;
+        }
+        match failure {
+            None => {
+                site.status.state = SiteState::Reachable;
+                site.status.reason.clear();
+            }
+            Some(failure)
+                if matches!(
+                    failure.class,
+                    ErrorClass::Unavailable | ErrorClass::OutcomeUnknown
+                ) =>
+            {
+                site.status.state = SiteState::Unreachable;
+                site.status.reason.clone_from(&failure.message);
+            }
+            Some(_) => {}
+        }
+        true
+    }
+
     fn give_back(&self, site: &Site, given: Instant) {
         if let Some(site) = self.lock().get_mut(site) {
             if let Some(at) = site.sent.iter().position(|it| *it == given) {
@@ -590,34 +618,6 @@ impl Shared {
         };
         if let Err(error) = self.journal.commit(vec![Change::Note { event, now }]).await {
             tracing::warn!(%error, "an event was not written");
-        }
-    }
-
-    /// Records for the header whether a read at a site worked.
-    pub(super) fn site_answered(&self, site: &Site, failure: Option<&CloudFailure>) {
-        let mut sites = self.sites.lock();
-        let Some(site) = sites.get_mut(site) else {
-            return;
-        };
-        if site.status.state == SiteState::Paused {
-            return;
-        }
-        self.journal.mark_dirty();
-        match failure {
-            None => {
-                site.status.state = SiteState::Reachable;
-                site.status.reason.clear();
-            }
-            Some(failure)
-                if matches!(
-                    failure.class,
-                    ErrorClass::Unavailable | ErrorClass::OutcomeUnknown
-                ) =>
-            {
-                site.status.state = SiteState::Unreachable;
-                site.status.reason.clone_from(&failure.message);
-            }
-            Some(_) => {}
         }
     }
 

@@ -117,11 +117,11 @@ impl Shared {
             fields: Fields::Planning,
             rows_max: None,
         };
-        let listing = self.once(site, self.cloud.list(request)).await;
+        let listing = self.reads.once(site, self.cloud.list(request)).await;
         let rows = match listing {
             Ok(listing) => listing.rows,
             Err(failure) => {
-                self.site_answered(site, Some(&failure));
+                self.reads.site_answered(site, Some(&failure));
                 return Ok(());
             }
         };

@@ -269,6 +269,7 @@ impl Shared {
             return seen;
         }
         match self
+            .reads
             .once(site, self.cloud.identity(site, Freshness::Now))
             .await
         {

@@ -1,0 +1,212 @@
+//! Reads the clouds with patience: reads for plans, observations and people are paced like deletes (N16).
+//!
+//! Each read takes a permit of its site's limiter, and waits while the site has asked not to be called
+//! (`Retry-After`). A read that is throttled, or that an absent or silent cloud does not answer, is
+//! repeated, later each time, until the call has had no good answer for `[engine] read_patience`. A failure
+//! that cannot pass by itself (rights, a wrong path, a refused connection) ends the read at once.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::errors::unreadable;
+use super::journal::Journal;
+use super::sites::{Permit, Sites};
+use crate::cloud::{Cloud, CloudFailure, Fields, Freshness, ListRows, Listed, Row, Rows, SignedIn};
+use crate::domain::kinds::{Kind, Kinds, Offer};
+use crate::domain::model::{ErrorClass, Identity, Site};
+use crate::domain::plan::Found;
+use crate::domain::policy::Retry;
+use crate::domain::query::Lookup;
+
+/// The first wait where the cloud names none; each further one is twice as long.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// One read with all its attempts.
+struct Patience<'s> {
+    site: &'s Site,
+    began: Instant,
+    wait: Duration,
+}
+
+impl<'s> Patience<'s> {
+    fn with(site: &'s Site) -> Self {
+        Self {
+            site,
+            began: Instant::now(),
+            wait: FIRST_WAIT,
+        }
+    }
+}
+
+/// Whether waiting may help: the cloud answered that it is busy or away, or was silent.
+pub(super) fn may_pass(failure: &CloudFailure) -> bool {
+    match failure.retry {
+        Retry::Throttled => true,
+        Retry::Unavailable | Retry::Unknown => {
+            failure.status.is_some() || failure.class == ErrorClass::OutcomeUnknown
+        }
+        // The service failed on this call.
+        Retry::Scheduled => failure.status >= Some(500),
+        Retry::Pending | Retry::SitePaused | Retry::AwaitsClearance | Retry::Never => false,
+    }
+}
+
+/// Reads the clouds at the pace that each site takes.
+pub(super) struct Reads {
+    pub(super) cloud: Arc<dyn Cloud>,
+    pub(super) kinds: Arc<Kinds>,
+    pub(super) sites: Arc<Sites>,
+    pub(super) journal: Arc<Journal>,
+    /// How long a read is repeated that has no good answer.
+    pub(super) patience_max: Duration,
+}
+
+impl Reads {
+    /// Gives the permit back, waits as long as the cloud asks, and says whether to read again.
+    async fn read_again<T>(
+        &self,
+        patience: &mut Patience<'_>,
+        permit: Permit<'_>,
+        answer: Result<T, CloudFailure>,
+    ) -> ControlFlow<Result<T, CloudFailure>> {
+        let site = patience.site;
+        self.sites.read_ended(&permit, answer.as_ref().err());
+        drop(permit);
+        self.site_answered(site, answer.as_ref().err());
+        let failure = match answer {
+            Ok(answer) => return ControlFlow::Break(Ok(answer)),
+            Err(failure) => failure,
+        };
+        let wait = failure.retry_after.unwrap_or(patience.wait);
+        let left = self.patience_max.saturating_sub(patience.began.elapsed());
+        if !may_pass(&failure) || wait > left {
+            return ControlFlow::Break(Err(failure));
+        }
+        tracing::info!(%site, why = failure.message, ?wait, "a read failed and is retried");
+        tokio::time::sleep(wait).await;
+        patience.wait = (patience.wait * 2).min(WAIT_MAX);
+        ControlFlow::Continue(())
+    }
+
+    /// Makes one read at the site's pace. It is not repeated here, since its caller makes it again later.
+    pub(super) async fn once<T>(
+        &self,
+        site: &Site,
+        read: impl Future<Output = Result<T, CloudFailure>>,
+    ) -> Result<T, CloudFailure> {
+        let sent = self.sites.next_slot(site);
+        tokio::time::sleep_until(sent).await;
+        let answer = read.await;
+        self.sites.looked(site, sent, answer.as_ref().err());
+        answer
+    }
+
+    /// Makes one read with patience.
+    async fn patiently<T, F>(&self, site: &Site, read: impl Fn() -> F) -> Result<T, CloudFailure>
+    where
+        F: Future<Output = Result<T, CloudFailure>>,
+    {
+        let mut patience = Patience::with(site);
+        loop {
+            let permit = self.sites.permit(site).await;
+            let answer = read().await;
+            if let ControlFlow::Break(answer) = self.read_again(&mut patience, permit, answer).await
+            {
+                return answer;
+            }
+        }
+    }
+
+    pub(super) async fn identity(
+        &self,
+        site: &Site,
+        freshness: Freshness,
+    ) -> Result<SignedIn, CloudFailure> {
+        self.patiently(site, || self.cloud.identity(site, freshness))
+            .await
+    }
+
+    pub(super) async fn endpoint(&self, site: &Site, kind: &Kind) -> Result<String, CloudFailure> {
+        self.patiently(site, || self.cloud.endpoint(site, kind))
+            .await
+    }
+
+    pub(super) async fn offer(&self, site: &Site) -> Result<Offer, CloudFailure> {
+        self.patiently(site, || self.cloud.offer(site, &self.kinds))
+            .await
+    }
+
+    pub(super) async fn list(&self, request: ListRows<'_>) -> Result<Rows, CloudFailure> {
+        self.patiently(request.site, || self.cloud.list(request))
+            .await
+    }
+
+    pub(super) async fn read(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        id: &str,
+    ) -> Result<Row, CloudFailure> {
+        self.patiently(site, || self.cloud.read(site, kind, id))
+            .await
+    }
+
+    /// Returns all rows that a lookup finds.
+    pub(super) async fn look_up(
+        &self,
+        lookup: &Lookup,
+    ) -> Result<(Vec<serde_json::Value>, Option<Identity>), CloudFailure> {
+        let listing = self.list(self.rows_of(lookup)?).await?;
+        Ok((listing.rows, listing.identity))
+    }
+
+    /// Passes the rows of a lookup on to the planner, page by page; begins anew when the lookup is repeated.
+    pub(super) async fn look_up_by_page<'k>(
+        &self,
+        lookup: &Lookup,
+        begin: impl Fn() -> Found<'k>,
+    ) -> Result<(Found<'k>, Option<Identity>), CloudFailure> {
+        let rows = self.rows_of(lookup)?;
+        let mut patience = Patience::with(&lookup.site);
+        loop {
+            let mut found = begin();
+            let permit = self.sites.permit(&lookup.site).await;
+            let mut take = |listed| match listed {
+                Listed::Part => found.begin(),
+                Listed::PartAgain => found.begin_again(),
+                Listed::Rows(rows) => found.add(&rows),
+            };
+            let listing = self.cloud.list_by_page(rows, &mut take).await;
+            if let ControlFlow::Break(listing) =
+                self.read_again(&mut patience, permit, listing).await
+            {
+                return Ok((found, listing?));
+            }
+        }
+    }
+
+    fn rows_of<'r>(&'r self, lookup: &'r Lookup) -> Result<ListRows<'r>, CloudFailure> {
+        let kind = self
+            .kinds
+            .get(&lookup.kind)
+            .ok_or_else(|| unreadable(format!("unknown kind {}", lookup.kind)))?;
+        Ok(ListRows {
+            site: &lookup.site,
+            kind,
+            filter: lookup.filter.as_ref(),
+            fields: Fields::Planning,
+            rows_max: None,
+        })
+    }
+
+    /// Records for the header whether a read at a site worked.
+    pub(super) fn site_answered(&self, site: &Site, failure: Option<&CloudFailure>) {
+        if self.sites.read_answered(site, failure) {
+            self.journal.mark_dirty();
+        }
+    }
+}
