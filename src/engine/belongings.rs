@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
-use super::Shared;
+use super::reads::Reads;
 use crate::cloud::{CloudFailure, Fields, ListRows, Listed};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{KindName, PlanOptions, Resource, ResourceKey, Site};
@@ -20,132 +20,129 @@ const READS_AT_ONCE: usize = 8;
 /// Number of rows of each kind that belong to each owner, by the owner's id.
 type Counts = BTreeMap<String, BTreeMap<KindName, u64>>;
 
-impl Shared {
-    /// Returns the resource of this id that its service does not know, if something that belongs to it
-    /// exists.
-    pub(super) async fn unknown_owner(
-        &self,
-        site: &Site,
-        kind: &Kind,
-        id: &str,
-    ) -> Result<Option<Resource>, CloudFailure> {
-        if kind.spec.unknown.is_none() || !kind.spec.ids.is_canonical(id) {
-            return Ok(None);
-        }
-        let unknown = unknown_resource(site, kind, id);
-        let options = PlanOptions {
-            cascade: true,
-            ..PlanOptions::default()
-        };
-        let protection = |_: &Resource| None;
-        let lookups =
-            Planner::new(&self.kinds, options, &protection, vec![unknown.clone()]).wanted();
-        // Whole listings are made only where the narrower lookups found nothing.
-        let (few, whole): (Vec<Lookup>, Vec<Lookup>) =
-            lookups.into_iter().partition(|it| it.filter.is_some());
-        let found = try_join_all(few.iter().map(|it| self.has_of(it, id, Some(1)))).await?;
-        if found.contains(&true) {
-            return Ok(Some(unknown));
-        }
-        let found = try_join_all(whole.iter().map(|it| self.has_of(it, id, None))).await?;
-        Ok(found.contains(&true).then_some(unknown))
+/// Returns the resource of this id that its service does not know, if something that belongs to it
+/// exists.
+pub(super) async fn unknown_owner(
+    reads: &Reads,
+    site: &Site,
+    kind: &Kind,
+    id: &str,
+) -> Result<Option<Resource>, CloudFailure> {
+    if kind.spec.unknown.is_none() || !kind.spec.ids.is_canonical(id) {
+        return Ok(None);
     }
+    let unknown = unknown_resource(site, kind, id);
+    let options = PlanOptions {
+        cascade: true,
+        ..PlanOptions::default()
+    };
+    let protection = |_: &Resource| None;
+    let lookups = Planner::new(&reads.kinds, options, &protection, vec![unknown.clone()]).wanted();
+    // Whole listings are made only where the narrower lookups found nothing.
+    let (few, whole): (Vec<Lookup>, Vec<Lookup>) =
+        lookups.into_iter().partition(|it| it.filter.is_some());
+    let found = try_join_all(few.iter().map(|it| has_of(reads, it, id, Some(1)))).await?;
+    if found.contains(&true) {
+        return Ok(Some(unknown));
+    }
+    let found = try_join_all(whole.iter().map(|it| has_of(reads, it, id, None))).await?;
+    Ok(found.contains(&true).then_some(unknown))
+}
 
-    /// Whether a lookup shows a row that belongs to the owner of this id.
-    async fn has_of(
-        &self,
-        lookup: &Lookup,
-        owner: &str,
-        rows_max: Option<usize>,
-    ) -> Result<bool, CloudFailure> {
-        let Some(kind) = self.kinds.get(&lookup.kind) else {
-            return Ok(false);
-        };
-        let rows = self.reads.list(ListRows {
-            site: &lookup.site,
-            kind,
-            filter: lookup.filter.as_ref(),
-            fields: Fields::Planning,
-            rows_max,
-        });
-        let rows = rows.await?.rows;
-        Ok(rows.iter().any(|row| kind.project_of(row) == owner))
-    }
+/// Whether a lookup shows a row that belongs to the owner of this id.
+async fn has_of(
+    reads: &Reads,
+    lookup: &Lookup,
+    owner: &str,
+    rows_max: Option<usize>,
+) -> Result<bool, CloudFailure> {
+    let Some(kind) = reads.kinds.get(&lookup.kind) else {
+        return Ok(false);
+    };
+    let rows = reads.list(ListRows {
+        site: &lookup.site,
+        kind,
+        filter: lookup.filter.as_ref(),
+        fields: Fields::Planning,
+        rows_max,
+    });
+    let rows = rows.await?.rows;
+    Ok(rows.iter().any(|row| kind.project_of(row) == owner))
+}
 
-    /// Records for each owner how much belongs to it, and adds the owners that their service no longer
-    /// knows.
-    pub(super) async fn tally(
-        &self,
-        site: &Site,
-        kind: &Kind,
-        owners: &mut Vec<Resource>,
-    ) -> Result<(), CloudFailure> {
-        let referrers = self.kinds.referrers(&kind.name);
-        let listed: BTreeSet<&KindName> = referrers
-            .filter(|(referrer, _)| !referrer.is_native())
-            .map(|(referrer, _)| &self.kinds.listed(referrer).name)
-            .collect();
-        let listed = listed.into_iter().filter_map(|name| self.kinds.get(name));
-        let counted = try_join_all(listed.map(|kind| self.count_of(site, kind))).await?;
-        let mut counts = Counts::new();
-        for (kind, of_kind) in counted {
-            for (owner, count) in of_kind {
-                counts.entry(owner).or_default().insert(kind.clone(), count);
-            }
+/// Records for each owner how much belongs to it, and adds the owners that their service no longer
+/// knows.
+pub(super) async fn tally(
+    reads: &Reads,
+    site: &Site,
+    kind: &Kind,
+    owners: &mut Vec<Resource>,
+) -> Result<(), CloudFailure> {
+    let referrers = reads.kinds.referrers(&kind.name);
+    let listed: BTreeSet<&KindName> = referrers
+        .filter(|(referrer, _)| !referrer.is_native())
+        .map(|(referrer, _)| &reads.kinds.listed(referrer).name)
+        .collect();
+    let listed = listed.into_iter().filter_map(|name| reads.kinds.get(name));
+    let counted = try_join_all(listed.map(|kind| count_of(reads, site, kind))).await?;
+    let mut counts = Counts::new();
+    for (kind, of_kind) in counted {
+        for (owner, count) in of_kind {
+            counts.entry(owner).or_default().insert(kind.clone(), count);
         }
-        let known: BTreeSet<&str> = owners.iter().map(|owner| owner.key.id.as_str()).collect();
-        let others = counts.keys().filter(|id| !known.contains(id.as_str()));
-        let others: Vec<String> = others.cloned().collect();
-        let reads = others.into_iter().map(|id| async move {
-            let read = self.reads.read(site, kind, &id).await;
-            (id, read)
-        });
-        let reads = stream::iter(reads).buffered(READS_AT_ONCE);
-        for (id, read) in reads.collect::<Vec<_>>().await {
-            // Absence from a list proves nothing: only the service's own answer about the id does.
-            match read {
-                Ok(read) if read.offered && read.row.is_none() => {
-                    owners.push(unknown_resource(site, kind, &id));
-                }
-                Err(failure) if !failure.forbidden => return Err(failure),
-                Ok(_) | Err(_) => {}
-            }
-        }
-        for owner in owners {
-            let counts = counts.remove(&owner.key.id).unwrap_or_default();
-            if let Value::Object(fields) = &mut owner.attributes {
-                fields.insert("resources".into(), counts.values().sum::<u64>().into());
-                fields.insert("counts".into(), json!(counts));
-            }
-        }
-        Ok(())
     }
+    let known: BTreeSet<&str> = owners.iter().map(|owner| owner.key.id.as_str()).collect();
+    let others = counts.keys().filter(|id| !known.contains(id.as_str()));
+    let others: Vec<String> = others.cloned().collect();
+    let answers = others.into_iter().map(|id| async move {
+        let read = reads.read(site, kind, &id).await;
+        (id, read)
+    });
+    let answers = stream::iter(answers).buffered(READS_AT_ONCE);
+    for (id, read) in answers.collect::<Vec<_>>().await {
+        // Absence from a list proves nothing: only the service's own answer about the id does.
+        match read {
+            Ok(read) if read.offered && read.row.is_none() => {
+                owners.push(unknown_resource(site, kind, &id));
+            }
+            Err(failure) if !failure.forbidden => return Err(failure),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    for owner in owners {
+        let counts = counts.remove(&owner.key.id).unwrap_or_default();
+        if let Value::Object(fields) = &mut owner.attributes {
+            fields.insert("resources".into(), counts.values().sum::<u64>().into());
+            fields.insert("counts".into(), json!(counts));
+        }
+    }
+    Ok(())
+}
 
-    async fn count_of(
-        &self,
-        site: &Site,
-        kind: &Kind,
-    ) -> Result<(KindName, BTreeMap<String, u64>), CloudFailure> {
-        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        // The owners in the part that is being read, which may begin anew.
-        let mut part: Vec<String> = Vec::new();
-        let mut take = |listed| match listed {
-            Listed::Part => add(&mut counts, &mut part),
-            Listed::PartAgain => part.clear(),
-            Listed::Rows(rows) => part.extend(rows.iter().map(|row| kind.project_of(row))),
-        };
-        let rows = ListRows {
-            site,
-            kind,
-            filter: None,
-            fields: Fields::Planning,
-            rows_max: None,
-        };
-        self.cloud.list_by_page(rows, &mut take).await?;
-        add(&mut counts, &mut part);
-        counts.remove("");
-        Ok((kind.name.clone(), counts))
-    }
+async fn count_of(
+    reads: &Reads,
+    site: &Site,
+    kind: &Kind,
+) -> Result<(KindName, BTreeMap<String, u64>), CloudFailure> {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    // The owners in the part that is being read, which may begin anew.
+    let mut part: Vec<String> = Vec::new();
+    let mut take = |listed| match listed {
+        Listed::Part => add(&mut counts, &mut part),
+        Listed::PartAgain => part.clear(),
+        Listed::Rows(rows) => part.extend(rows.iter().map(|row| kind.project_of(row))),
+    };
+    let rows = ListRows {
+        site,
+        kind,
+        filter: None,
+        fields: Fields::Planning,
+        rows_max: None,
+    };
+    reads.cloud.list_by_page(rows, &mut take).await?;
+    add(&mut counts, &mut part);
+    counts.remove("");
+    Ok((kind.name.clone(), counts))
 }
 
 fn add(counts: &mut BTreeMap<String, u64>, part: &mut Vec<String>) {

@@ -10,9 +10,8 @@ use tokio::sync::watch;
 use super::audit::audit;
 use super::errors::{control_error, ledger_error};
 use super::{PAGE_MAX, Shared, requests};
-use crate::cloud::CloudFailure;
 use crate::control::{
-    Accepted, Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot, TargetSpec,
+    Accepted, Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot,
 };
 use crate::domain::mapping::Mapped;
 use crate::domain::model::{
@@ -83,7 +82,7 @@ impl Shared {
         }
         match envelope.command.clone() {
             Command::Plan { targets, options } => {
-                let targets = shared.resolve(&targets).await?;
+                let targets = shared.resolver.resolve(&targets).await?;
                 let plan = Arc::new(
                     shared
                         .plan_shown(&named(&targets), options)
@@ -102,7 +101,7 @@ impl Shared {
                 Ok(Receipt::Planned { plan })
             }
             Command::Delete { targets, options } => {
-                let found = shared.resolve(&targets).await?;
+                let found = shared.resolver.resolve(&targets).await?;
                 shared.delete(&envelope, &found, Vec::new(), options).await
             }
             Command::DeleteSeen { resources, options } => {
@@ -321,7 +320,7 @@ impl Shared {
         shown: Vec<(ResourceKey, serde_json::Value)>,
         options: PlanOptions,
     ) -> Result<Receipt, ControlError> {
-        let copies = self.copies_of(found).await.map_err(control_error)?;
+        let copies = self.copies.copies_of(found).await.map_err(control_error)?;
         let wanted = Wanted {
             targets: named(found),
             copies: copies.keys(),
@@ -483,28 +482,6 @@ impl Shared {
         found.ok_or_else(|| ControlError::NotFound {
             message: format!("no deletion {id}; gone list deletions shows them"),
         })
-    }
-
-    pub(super) async fn look_for(
-        &self,
-        target: &TargetSpec,
-    ) -> Result<Option<Resource>, ControlError> {
-        match self.resolve_one(target).await {
-            Ok(found) => Ok(Some(found)),
-            Err(ControlError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    pub(super) async fn plan_one(&self, target: Target) -> Result<Plan, CloudFailure> {
-        self.plan_shown(
-            &[target],
-            PlanOptions {
-                cascade: true,
-                ..PlanOptions::default()
-            },
-        )
-        .await
     }
 }
 

@@ -1,19 +1,17 @@
-//! Copies at other sites: found when their original is to be deleted, and swept when they come back (T14b).
+//! Copies at other sites: found when their original is to be deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
-
-use super::Shared;
 use super::errors::{ledger_error, unreadable};
-use super::sweep::{PAGE, swept_together};
-use crate::cloud::{CloudFailure, Fields, ListRows, NameLookup};
+use super::reads::Reads;
+use crate::cloud::{CloudFailure, NameLookup};
 use crate::control::{ControlError, query};
 use crate::domain::kinds::Kind;
 use crate::domain::mapping::{CopiedBy, Local, Mapped, Mapping};
-use crate::domain::model::{KindName, Phase, Resource, ResourceKey, Site, Tombstone};
-use crate::domain::query::{ListFilter, Lookup};
-use crate::ledger::{Change, LedgerError, Original, OriginalName, StuckAgain};
+use crate::domain::model::{KindName, Resource, ResourceKey, Site, Tombstone};
+use crate::domain::query::Lookup;
+use crate::ledger::{Ledger, OriginalName};
 
 /// The copies that are deleted with their originals.
 #[derive(Default)]
@@ -29,26 +27,27 @@ impl Copies {
     }
 }
 
-/// An id whose copies are looked for: an original's, or that of a resource that was deleted with it.
-struct Swept {
-    id: String,
-    original: Tombstone,
-}
-
 /// Originals of one kind whose copies one site may hold.
-struct CopyQuery<'a> {
-    mapping: &'a Mapping,
-    local: &'a Site,
-    kind: &'a Kind,
-    originals: Vec<&'a Resource>,
+pub(super) struct CopyQuery<'a> {
+    pub(super) mapping: &'a Mapping,
+    pub(super) local: &'a Site,
+    pub(super) kind: &'a Kind,
+    pub(super) originals: Vec<&'a Resource>,
 }
 
-impl Shared {
+/// Finds copies by the settings' `[[mapping]]`.
+pub(super) struct CopySearch {
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) reads: Arc<Reads>,
+    pub(super) mapping: Vec<Mapping>,
+}
+
+impl CopySearch {
     /// Finds the copies of these resources, by one listing for each site and kind that may hold some. A site
     /// that cannot be listed could hide one, and fails all (T19).
     pub(super) async fn copies_of(&self, originals: &[Resource]) -> Result<Copies, CloudFailure> {
         let mut asked = Vec::new();
-        for mapping in &self.settings.mapping {
+        for mapping in &self.mapping {
             let mut by_kind: BTreeMap<&KindName, Vec<&Resource>> = BTreeMap::new();
             for original in originals.iter().filter(|it| it.key.site == mapping.central) {
                 by_kind
@@ -57,7 +56,7 @@ impl Shared {
                     .push(original);
             }
             for (kind, originals) in by_kind {
-                let Some(kind) = self.kinds.get(kind) else {
+                let Some(kind) = self.reads.kinds.get(kind) else {
                     continue;
                 };
                 asked.extend(mapping.locals.iter().map(|local| CopyQuery {
@@ -121,7 +120,7 @@ impl Shared {
         let Some(filter) = mapping.by.filter(kind, originals.iter().copied()) else {
             return Ok(None);
         };
-        if !self.cloud.sites().contains(local) {
+        if !self.reads.cloud.sites().contains(local) {
             return Err(unreadable(format!(
                 "{local} may have copies of the resources at {}, but this engine does not serve \
                  it: start it with --all-regions, or correct [[mapping]]",
@@ -152,13 +151,13 @@ impl Shared {
             }
         };
         let rows = rows.iter();
-        let found = rows.flat_map(|row| self.kinds.resources_in(local, kind, row));
+        let found = rows.flat_map(|row| self.reads.kinds.resources_in(local, kind, row));
         let found: Vec<Resource> = found.filter(|it| it.key.kind == kind.name).collect();
         Ok(Some(self.copies_among(asked, &found).await))
     }
 
     /// Returns those of these resources of the local site that are copies, each with its original's key.
-    async fn copies_among(
+    pub(super) async fn copies_among(
         &self,
         asked: &CopyQuery<'_>,
         found: &[Resource],
@@ -212,6 +211,7 @@ impl Shared {
         ];
         for (site, ids) in sides {
             let named = self
+                .reads
                 .cloud
                 .project_names(site, &ids, NameLookup::Asked)
                 .await;
@@ -225,7 +225,7 @@ impl Shared {
     /// Leaves out the resources that are copies of another one of them.
     pub(super) fn without_copies<'r>(&self, fits: Vec<&'r Resource>) -> Vec<&'r Resource> {
         let is_copy = |copy: &Resource| {
-            self.settings.mapping.iter().any(|mapping| {
+            self.mapping.iter().any(|mapping| {
                 let mut originals = fits.iter().filter(|it| it.key.site == mapping.central);
                 mapping.locals.contains(&copy.key.site)
                     && originals.any(|original| mapping.by.fits(original, copy))
@@ -235,139 +235,10 @@ impl Shared {
         fits.filter(|resource| !is_copy(resource)).collect()
     }
 
-    /// Looks for copies that came in around the fence: new ones, whose tag names an original that is being
-    /// deleted or is gone, or that have its id. A local site that reads in between gets nothing back (T12).
-    /// A resource that has only the original's name is left to a person.
-    pub(super) async fn sweep_copies(&self, since: DateTime<Utc>) -> Result<(), LedgerError> {
-        let mut after = 0;
-        loop {
-            let page = self.ledger.originals(since, after, PAGE).await?;
-            let Some(last) = page.last() else {
-                return Ok(());
-            };
-            after = last.tombstone.record_id;
-            self.look_for_namesakes(&page).await?;
-            let mut groups: BTreeMap<(Site, KindName, CopiedBy), Vec<Swept>> = BTreeMap::new();
-            for original in page {
-                let key = &original.tombstone.key;
-                // While the original is being deleted, its parts' copies go with its own copies.
-                let is_gone = original.tombstone.phase == Phase::Gone;
-                let parts = original.parts.iter().filter(|_| is_gone);
-                let swept: Vec<&ResourceKey> = std::iter::once(key).chain(parts).collect();
-                for local in &original.locals {
-                    if self.sites.may_read(local) && !self.sites.read_only(local) {
-                        for by in self.copied_by(&key.site, local) {
-                            for named in &swept {
-                                let place = (local.clone(), named.kind.clone(), by);
-                                groups.entry(place).or_default().push(Swept {
-                                    id: named.id.clone(),
-                                    original: original.tombstone.clone(),
-                                });
-                            }
-                        }
-                    }
-                }
-            }
-            for ((local, kind, by), mut originals) in groups {
-                let Some(kind) = self.kinds.get(&kind) else {
-                    continue;
-                };
-                let Some(ListFilter { key, .. }) = by.filter_for(kind, []) else {
-                    continue;
-                };
-                for batch in originals.chunks_mut(swept_together(kind, &key)) {
-                    self.sweep_copies_at(&local, kind, by, batch).await?;
-                }
-            }
-        }
-    }
-
-    /// Returns how copies there are known with certainty; by their tags, where the settings no longer say.
-    fn copied_by(&self, central: &Site, local: &Site) -> BTreeSet<CopiedBy> {
-        let mapping = self.settings.mapping.iter();
-        let of_both = mapping.filter(|it| it.central == *central && it.locals.contains(local));
-        let mut by: BTreeSet<CopiedBy> = of_both.map(|it| it.by).collect();
-        if by.is_empty() {
-            by.insert(CopiedBy::Tag);
-        }
-        by.remove(&CopiedBy::Name);
-        by
-    }
-
-    fn by_name(&self, local: &Site) -> impl Iterator<Item = &Mapping> {
-        let mapping = self.settings.mapping.iter();
+    /// Returns the mappings that find copies at this site by their names.
+    pub(super) fn by_name(&self, local: &Site) -> impl Iterator<Item = &Mapping> {
+        let mapping = self.mapping.iter();
         mapping.filter(move |it| it.by == CopiedBy::Name && it.locals.contains(local))
-    }
-
-    /// Looks for resources with the name and project of originals that are gone. A name does not prove that
-    /// a resource is a copy, so nothing removes it (T14): a person is asked.
-    async fn look_for_namesakes(&self, originals: &[Original]) -> Result<(), LedgerError> {
-        let mut groups: BTreeMap<(&Site, &Site, &KindName), Vec<Resource>> = BTreeMap::new();
-        for original in originals {
-            let key = &original.tombstone.key;
-            // While the original is being deleted, its copies still exist as planned.
-            let Some(named) = original.name.as_ref() else {
-                continue;
-            };
-            if original.tombstone.phase != Phase::Gone {
-                continue;
-            }
-            for local in original.locals.iter().filter(|it| self.sites.may_read(it)) {
-                let group = groups.entry((&key.site, local, &key.kind)).or_default();
-                group.push(as_planned(key, named));
-            }
-        }
-        for ((central, local, kind), originals) in groups {
-            let mut mappings = self.by_name(local);
-            let (Some(mapping), Some(kind)) = (
-                mappings.find(|it| it.central == *central),
-                self.kinds.get(kind),
-            ) else {
-                continue;
-            };
-            let Some(ListFilter { key, .. }) = mapping.by.filter(kind, []) else {
-                continue;
-            };
-            for batch in originals.chunks(swept_together(kind, &key)) {
-                let asked = CopyQuery {
-                    mapping,
-                    local,
-                    kind,
-                    originals: batch.iter().collect(),
-                };
-                self.look_for_namesakes_of(&asked).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn look_for_namesakes_of(&self, asked: &CopyQuery<'_>) -> Result<(), LedgerError> {
-        let originals = asked.originals.iter().copied();
-        let Some(filter) = asked.mapping.by.filter(asked.kind, originals) else {
-            return Ok(());
-        };
-        let found = self.listed_at(asked.local, asked.kind, &filter).await;
-        let copies = self.copies_among(asked, &found).await;
-        let keys = copies.iter().map(|(_, copy)| copy.key.clone()).collect();
-        // Resources with a tombstone that is not released are known: being deleted, abandoned or swept for.
-        let mut known = self.ledger.tombstones_of(keys).await?;
-        known.retain(|it| it.phase != Phase::Released);
-        let mut told: BTreeSet<&ResourceKey> = BTreeSet::new();
-        for (original, copy) in &copies {
-            let is_known = known.iter().any(|known| known.key == copy.key);
-            if is_known || !told.insert(original) {
-                continue;
-            }
-            self.journal
-                .commit(vec![Change::Recreated {
-                    key: original.clone(),
-                    copy: Some(copy.key.clone()),
-                    stuck: Some(StuckAgain::NameAlone),
-                    now: self.clock.now(),
-                }])
-                .await?;
-        }
-        Ok(())
     }
 
     /// Returns the original, being deleted or gone, of which a resource with this name and project at this
@@ -380,7 +251,7 @@ impl Shared {
         let query::Namesake {
             site: local, name, ..
         } = &request;
-        let Some(kind) = self.kinds.get(&request.kind) else {
+        let Some(kind) = self.reads.kinds.get(&request.kind) else {
             return Ok(None);
         };
         let copy = as_planned(
@@ -438,62 +309,10 @@ impl Shared {
         };
         matches!((named(original), named(copy)), (Some(one), Some(other)) if one != other)
     }
-
-    /// Lists resources at a site; none where it does not answer, until the next sweep.
-    async fn listed_at(&self, local: &Site, kind: &Kind, filter: &ListFilter) -> Vec<Resource> {
-        let request = ListRows {
-            site: local,
-            kind,
-            filter: (filter.values.len() <= kind.values_max(&filter.key)).then_some(filter),
-            fields: Fields::Planning,
-            rows_max: None,
-        };
-        let listing = self.reads.once(local, self.cloud.list(request)).await;
-        self.reads.site_answered(local, listing.as_ref().err());
-        let rows = listing.map(|listing| listing.rows).unwrap_or_default();
-        let found = rows
-            .iter()
-            .flat_map(|row| self.kinds.resources_in(local, kind, row));
-        found.filter(|it| it.key.kind == kind.name).collect()
-    }
-
-    async fn sweep_copies_at(
-        &self,
-        local: &Site,
-        kind: &Kind,
-        by: CopiedBy,
-        originals: &mut [Swept],
-    ) -> Result<(), LedgerError> {
-        let ids = originals.iter().map(|swept| swept.id.as_str());
-        let Some(filter) = by.filter_for(kind, ids) else {
-            return Ok(());
-        };
-        let found = self.listed_at(local, kind, &filter).await;
-        let keys = found.iter().map(|copy| copy.key.clone()).collect();
-        // A resource with a tombstone of its own is being deleted, or is swept for by its own id.
-        let known = self.ledger.tombstones_of(keys).await?;
-        let is_new = |copy: &&Resource| known.iter().all(|known| known.key != copy.key);
-        for copy in found.iter().filter(is_new) {
-            let named = by.original_of(copy);
-            let original = originals
-                .iter_mut()
-                .find(|it| Some(it.id.as_str()) == named)
-                .map(|it| &mut it.original);
-            // Whether this was reported already, and the original is still being deleted.
-            let told = |original: &Tombstone| {
-                original.phase == Phase::Deleting
-                    && original.recreated > self.settings.gc.recreate_max
-            };
-            if let Some(original) = original.filter(|original| !told(original)) {
-                self.remove_again(original, Some(&copy.key)).await?;
-                original.recreated += 1;
-            }
-        }
-        Ok(())
-    }
 }
 
-fn as_planned(key: &ResourceKey, named: &OriginalName) -> Resource {
+/// Returns an original as its plan knew it, for the search by name.
+pub(super) fn as_planned(key: &ResourceKey, named: &OriginalName) -> Resource {
     Resource {
         key: key.clone(),
         name: named.name.clone(),

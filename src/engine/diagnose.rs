@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 
 use super::Shared;
+use super::owner_names::name_blockers;
 use super::reads::may_pass;
 use crate::cloud::CloudFailure;
 use crate::domain::model::{
@@ -74,7 +75,7 @@ impl Shared {
             })
             .take(BLOCKERS_MAX)
             .collect();
-        self.name_blockers(&mut blockers, &step.project_id).await;
+        name_blockers(&*self.cloud, &mut blockers, &step.project_id).await;
         if forgotten {
             return Failure {
                 retry: Retry::Never,
@@ -226,7 +227,7 @@ impl Shared {
         let mut found: BTreeMap<ResourceKey, Obstacle> = BTreeMap::new();
         // A router interface is also known by its port.
         let mut handles: BTreeSet<String> = BTreeSet::new();
-        let plan = match self.plan_targets(&[target], options).await {
+        let plan = match self.planning.plan_targets(&[target], options).await {
             Ok(plan) => Some(plan),
             Err(why) if may_pass(&why) => return Err(why),
             // The resource itself is gone meanwhile, or this login may not list: only the refusal is known.

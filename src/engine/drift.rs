@@ -198,7 +198,7 @@ impl Shared {
             cascade: true,
             ..PlanOptions::default()
         };
-        let plan = self.plan_targets(&[target], options).await?;
+        let plan = self.planning.plan_targets(&[target], options).await?;
         Ok(before(&plan, key).into_iter().map(|it| it.key()).collect())
     }
 

@@ -13,7 +13,7 @@ use crate::ledger::{Cursor, StepFilter, TombstoneFilter};
 
 impl Shared {
     pub(super) async fn explain(&self, spec: &TargetSpec) -> Result<Explanation, ControlError> {
-        let found = self.look_for(spec).await?;
+        let found = self.resolver.look_for(spec).await?;
         let (target, present) = match found {
             Some(resource) => (
                 Target {
@@ -74,7 +74,7 @@ impl Shared {
 
     /// Finds a resource in the ledger, which may still know one that the cloud no longer has.
     async fn remembered(&self, spec: &TargetSpec) -> Result<Target, ControlError> {
-        let kind = self.kind_meant(&spec.kind, &spec.site)?;
+        let kind = self.resolver.kind_meant(&spec.kind, &spec.site)?;
         let filter = TombstoneFilter {
             kind: Some(kind.name.clone()),
             id: Some(spec.id_or_name.clone()),

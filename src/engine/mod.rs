@@ -36,7 +36,9 @@ mod orphans;
 mod owner_names;
 mod pace;
 mod peers;
+mod plan_queue;
 mod planning;
+mod protection;
 mod prune;
 mod purge;
 mod queries;
@@ -48,6 +50,7 @@ mod resolve;
 mod sites;
 mod snapshot;
 mod sweep;
+mod sweep_copies;
 mod verify;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -70,9 +73,12 @@ use crate::ledger::tombstones::Tombstones;
 use crate::ledger::{Change, Ledger, LedgerError};
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
+use copies::CopySearch;
 use journal::{Journal, LEDGER_RETRY};
 use peers::Deployments;
+use planning::Planning;
 use reads::Reads;
+use resolve::Resolver;
 use sites::Sites;
 
 pub use peers::Neighbours;
@@ -114,6 +120,9 @@ pub(crate) struct Shared {
     deployments: Option<Deployments>,
     sites: Arc<Sites>,
     reads: Arc<Reads>,
+    copies: Arc<CopySearch>,
+    resolver: Arc<Resolver>,
+    planning: Arc<Planning>,
     /// Whether the reconcilers work. Until then the engine only answers questions and makes plans (P10).
     works: AtomicBool,
     journal: Arc<Journal>,
@@ -188,6 +197,22 @@ impl Engine {
             journal: journal.clone(),
             patience_max: parts.settings.engine.read_patience,
         });
+        let copies = Arc::new(CopySearch {
+            ledger: parts.ledger.clone(),
+            reads: reads.clone(),
+            mapping: parts.settings.mapping.clone(),
+        });
+        let resolver = Arc::new(Resolver {
+            reads: reads.clone(),
+            copies: copies.clone(),
+        });
+        let planning = Arc::new(Planning {
+            clock: parts.clock.clone(),
+            reads: reads.clone(),
+            resolver: resolver.clone(),
+            copies: copies.clone(),
+            protect: parts.settings.guard.protect.clone(),
+        });
         Self {
             shared: Arc::new(Shared {
                 ledger: parts.ledger,
@@ -200,6 +225,9 @@ impl Engine {
                 deployments: parts.neighbours.map(Deployments::new),
                 sites,
                 reads,
+                copies,
+                resolver,
+                planning,
                 works: AtomicBool::new(true),
                 journal,
                 snapshot: watch::Sender::new(Arc::new(first)),

@@ -98,7 +98,7 @@ impl Shared {
             });
         }
         let ids = BTreeSet::from([key.id.as_str()]);
-        let found = self.find(&key.site, kind, &ids, By::Id).await;
+        let found = self.resolver.find(&key.site, kind, &ids, By::Id).await;
         if found.map_err(control_error)?.is_empty() {
             return Err(ControlError::Conflict {
                 message: format!(

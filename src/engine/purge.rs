@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::audit::audit;
 use super::errors::ledger_error;
-use super::planning::protected;
+use super::protection::protected;
 use super::resolve::By;
 use super::{PAGE_MAX, Shared};
 use crate::control::{ControlError, Envelope, Purged, Receipt};
@@ -143,7 +143,7 @@ impl Shared {
             let Some(kind) = self.kinds.get(name) else {
                 continue;
             };
-            match self.find(site, kind, &ids, By::Id).await {
+            match self.resolver.find(site, kind, &ids, By::Id).await {
                 Ok(found) => guarding.extend(found.into_iter().filter_map(|resource| {
                     let rule = protected(&self.kinds, rules, &resource, now)?;
                     Some((resource.key, format!("it is protected: {rule}")))
@@ -199,7 +199,10 @@ impl Shared {
         if targets.is_empty() {
             return Err("gone knows nothing that pins it and can be removed".to_owned());
         }
-        let plan = self.plan_targets(&targets, PlanOptions::default()).await;
+        let plan = self
+            .planning
+            .plan_targets(&targets, PlanOptions::default())
+            .await;
         let plan = plan.map_err(|failure| failure.message)?;
         if let Some(refusal) = plan.refused.first() {
             return Err(refusal.reason.clone());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::belongings::tally;
 use super::errors::ledger_error;
 use super::{PAGE_MAX, Shared};
 use crate::cloud::{CloudFailure, Fields, ListRows};
@@ -45,7 +46,7 @@ impl Shared {
             Query::Tombstones(request) => page(request, |it| self.list_tombstones(it)).await,
             Query::ShownBefore(request) => page(request, |it| self.shown_before(it)).await,
             Query::WholeOf(request) => page(request, |it| self.whole_of(it)).await,
-            Query::Namesake(request) => page(request, |it| self.namesake(it)).await,
+            Query::Namesake(request) => page(request, |it| self.copies.namesake(it)).await,
             Query::Plan(request) => page(request, |it| self.get_plan(it)).await,
             Query::FrozenPlan(request) => page(request, |it| self.frozen_plan(it)).await,
             Query::Resources(request) => page(request, |it| self.list_resources(it)).await,
@@ -282,8 +283,8 @@ impl Shared {
         request: query::Resources,
     ) -> Result<Vec<SiteListing>, ControlError> {
         let spec = request.site.map_or(SiteSpec::All, SiteSpec::Region);
-        let kind = self.kind_meant(&request.kind, &spec)?;
-        let sites = self.sites_with(kind, &spec)?;
+        let kind = self.resolver.kind_meant(&request.kind, &spec)?;
+        let sites = self.resolver.sites_with(kind, &spec)?;
         let listed = self.kinds.listed(kind);
         let listings = sites.iter().map(|site| async move {
             let request = ListRows {
@@ -314,7 +315,7 @@ impl Shared {
             };
             if kind.spec.unknown.is_some()
                 && error.is_none()
-                && let Err(failure) = self.tally(site, kind, &mut rows).await
+                && let Err(failure) = tally(&self.reads, site, kind, &mut rows).await
             {
                 class = Some(class_of(&failure));
                 error = Some(format!(

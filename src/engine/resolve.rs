@@ -2,9 +2,12 @@
 //! resource.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::Shared;
+use super::belongings::unknown_owner;
+use super::copies::CopySearch;
 use super::errors::control_error;
+use super::reads::Reads;
 use crate::cloud::CloudFailure;
 use crate::control::{ControlError, SiteSpec, TargetSpec};
 use crate::domain::kinds::Kind;
@@ -12,7 +15,13 @@ use crate::domain::model::{KindName, Resource, Site, Target};
 use crate::domain::query::{ListFilter, Lookup};
 use crate::domain::text::{did_you_mean, escape};
 
-impl Shared {
+/// Finds the resources that people and plans name.
+pub(super) struct Resolver {
+    pub(super) reads: Arc<Reads>,
+    pub(super) copies: Arc<CopySearch>,
+}
+
+impl Resolver {
     /// Finds resources of a kind by their ids, or by their names: one listing, however many.
     pub(super) async fn find(
         &self,
@@ -21,7 +30,7 @@ impl Shared {
         words: &BTreeSet<&str>,
         by: By,
     ) -> Result<Vec<Resource>, CloudFailure> {
-        let listed = self.kinds.listed(kind);
+        let listed = self.reads.kinds.listed(kind);
         let key = match (&kind.spec.derived, &listed.spec.list, by) {
             (Some(derived), _, By::Id) => derived.find_by.as_str(),
             // Below a parent that is not at this site, listing is an error; reading a row just finds
@@ -58,7 +67,7 @@ impl Shared {
             .await?;
         let found = rows
             .iter()
-            .flat_map(|row| self.kinds.resources_in(site, listed, row));
+            .flat_map(|row| self.reads.kinds.resources_in(site, listed, row));
         Ok(found
             .filter(|found| found.key.kind == kind.name)
             .filter(|found| words.contains(by.word(found)))
@@ -103,7 +112,7 @@ impl Shared {
             let row = self.reads.read(site, kind, id).await?.row;
             found.extend(
                 row.iter()
-                    .flat_map(|row| self.kinds.resources_in(site, kind, row)),
+                    .flat_map(|row| self.reads.kinds.resources_in(site, kind, row)),
             );
         }
         Ok(found)
@@ -134,6 +143,18 @@ impl Shared {
         Ok(found.swap_remove(0))
     }
 
+    /// Resolves a target to its resource; none if there is none.
+    pub(super) async fn look_for(
+        &self,
+        target: &TargetSpec,
+    ) -> Result<Option<Resource>, ControlError> {
+        match self.resolve_one(target).await {
+            Ok(found) => Ok(Some(found)),
+            Err(ControlError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Resolves each target, in order, to one resource, or to one in each region if all regions share it.
     /// Looks them up by site and kind, not one by one.
     async fn resolve_all(&self, specs: &[TargetSpec]) -> Result<Vec<Resource>, ControlError> {
@@ -154,7 +175,7 @@ impl Shared {
             }
         }
         let looked = wanted.into_iter().map(|(at, words)| async move {
-            let Some(kind) = self.kinds.get(at.kind) else {
+            let Some(kind) = self.reads.kinds.get(at.kind) else {
                 return Ok((at, Vec::new()));
             };
             let (mut found, refused) = self.find_ids(at.site, kind, &words).await?;
@@ -175,7 +196,7 @@ impl Shared {
                     _ => {}
                 }
                 for word in unmatched {
-                    found.extend(self.unknown_owner(at.site, kind, word).await?);
+                    found.extend(unknown_owner(&self.reads, at.site, kind, word).await?);
                 }
             }
             Ok((at, found))
@@ -199,7 +220,7 @@ impl Shared {
                 here.into_iter()
                     .filter(move |found| by.word(found) == *word)
             });
-            let fits = self.without_copies(fits.collect());
+            let fits = self.copies.without_copies(fits.collect());
             meant.extend(the_one(kind, sites, word, fits)?);
         }
         Ok(meant)
@@ -207,14 +228,16 @@ impl Shared {
 
     /// Returns the kind that a person typed: where providers have the same name, that of the sites' provider.
     pub(super) fn kind_meant(&self, word: &str, spec: &SiteSpec) -> Result<&Kind, ControlError> {
-        let sites = self.cloud.sites().into_iter();
+        let sites = self.reads.cloud.sites().into_iter();
         let meant = sites.filter(|site| spec.matches(site));
-        let providers: BTreeSet<&str> = meant.filter_map(|it| self.cloud.provider(&it)).collect();
+        let providers: BTreeSet<&str> = meant
+            .filter_map(|it| self.reads.cloud.provider(&it))
+            .collect();
         let provider = match providers.len() {
             1 => providers.first().copied(),
             _ => None,
         };
-        let kind = self.kinds.resolve_at(word, provider);
+        let kind = self.reads.kinds.resolve_at(word, provider);
         kind.map_err(|message| ControlError::Usage { message })
     }
 
@@ -227,13 +250,13 @@ impl Shared {
         let mut sites = self.sites_of(spec)?;
         sites.retain(|site| {
             let provider = kind.provider;
-            let has = provider.is_none() || self.cloud.provider(site) == provider;
-            has && self.kinds.may_be_at(kind, site)
+            let has = provider.is_none() || self.reads.cloud.provider(site) == provider;
+            has && self.reads.kinds.may_be_at(kind, site)
         });
         match sites.is_empty() {
             false => Ok(sites),
             true => Err(ControlError::Usage {
-                message: match (kind.is_native(), self.kinds.home()) {
+                message: match (kind.is_native(), self.reads.kinds.home()) {
                     (true, Some(home)) if home.service == kind.service => {
                         let (kind, at) = (&kind.name, &home.site);
                         format!(
@@ -256,7 +279,7 @@ impl Shared {
     }
 
     pub(super) fn sites_of(&self, spec: &SiteSpec) -> Result<Vec<Site>, ControlError> {
-        let all = self.cloud.sites();
+        let all = self.reads.cloud.sites();
         let sites: Vec<Site> = all
             .iter()
             .filter(|site| spec.matches(site))

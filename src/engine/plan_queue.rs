@@ -1,0 +1,259 @@
+//! Plans the accepted deletions, behind their fences and before the first write (T3, N15).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::owner_names::name_refusals;
+use super::planning::VANISHED;
+use super::{Done, PAGE_MAX, Shared, UnderWay};
+use crate::cloud::CloudFailure;
+use crate::domain::model::{
+    Deletion, DeletionState, ErrorClass, Plan, PlanOptions, Refusal, RefusalRule, Site, Target,
+};
+use crate::domain::plan::{changes, changes_line, drifted, ranks};
+use crate::ledger::{Change, Cursor, DeletionFilter, LedgerError};
+
+/// Number of deletions that are planned at the same time.
+const PLANNING_MAX: usize = 4;
+/// A deletion is planned again after this, if a cloud did not answer for `[engine] read_patience`; after
+/// [`PLAN_AGAIN_MAX`] at most, whatever the cloud asks for.
+const PLAN_AGAIN_MIN: Duration = Duration::from_secs(10);
+const PLAN_AGAIN_MAX: Duration = Duration::from_secs(60);
+impl Shared {
+    /// Starts planning the accepted deletions; after a crash, again. Returns how long until the next one is
+    /// due whose cloud did not answer.
+    pub(super) async fn plan(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<Done>,
+        under_way: &mut UnderWay,
+    ) -> Result<Duration, LedgerError> {
+        let now = Instant::now();
+        under_way.plan_again.retain(|_, again| *again > now);
+        let mut after = None;
+        while under_way.planning.len() < PLANNING_MAX {
+            let filter = DeletionFilter {
+                states: vec![DeletionState::Planning],
+                oldest_first: true,
+                ..DeletionFilter::default()
+            };
+            let limit = PAGE_MAX;
+            let page = self
+                .ledger
+                .deletions(filter, Cursor { after, limit })
+                .await?;
+            self.plan_some(page.rows, tasks, under_way);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let next = under_way.plan_again.values().min();
+        Ok(next.map_or(Duration::MAX, |next| *next - now))
+    }
+
+    /// Starts planning those that are not being planned yet, up to the limit.
+    fn plan_some(
+        self: &Arc<Self>,
+        deletions: Vec<Deletion>,
+        tasks: &mut JoinSet<Done>,
+        under_way: &mut UnderWay,
+    ) {
+        for deletion in deletions {
+            if under_way.planning.len() >= PLANNING_MAX
+                || under_way.plan_again.contains_key(&deletion.id)
+                || !under_way.planning.insert(deletion.id.clone())
+            {
+                continue;
+            }
+            let shared = self.clone();
+            tasks.spawn(async move {
+                let id = deletion.id.clone();
+                let (change, again) = shared.planned(deletion).await;
+                let committed = shared.journal.commit_until_done(vec![change]).await;
+                if let Some(deployments) = &shared.deployments {
+                    deployments.ask_again();
+                }
+                if let Err(error) = committed {
+                    tracing::error!(%error, deletion = id, "a plan was not written to the ledger; \
+                                                            the deletion is planned again at the \
+                                                            next start");
+                    shared.journal.set_fault(Some(error.to_string()));
+                }
+                Done::Planned(id, again.map(|wait| Instant::now() + wait))
+            });
+        }
+    }
+
+    /// Plans an accepted deletion: it starts with its steps, is refused with the reason, or waits until a
+    /// cloud answers again, for as long as its deadline leaves (N16). Meanwhile others are planned.
+    async fn planned(&self, deletion: Deletion) -> (Change, Option<Duration>) {
+        self.writes_ended(&deletion.targets).await;
+        let plan = self.plan_shown(&deletion.targets, deletion.options).await;
+        if let Err(failure) = &plan
+            && let Some(wait) = self.wait_for_cloud(&deletion, failure)
+        {
+            let change = Change::StillPlanning {
+                deletion_id: deletion.id,
+                note: format!(
+                    "is still being planned, and nothing was sent: {}; the cloud is asked again until its deadline",
+                    failure.message
+                ),
+                now: self.clock.now(),
+            };
+            return (change, Some(wait));
+        }
+        (self.plan_ended(deletion, plan).await, None)
+    }
+
+    /// Returns how long to wait before planning again; none if time does not help, or there is none left.
+    fn wait_for_cloud(&self, deletion: &Deletion, failure: &CloudFailure) -> Option<Duration> {
+        let left = (deletion.deadline? - self.clock.now()).to_std().ok()?;
+        let is_away = matches!(
+            failure.class,
+            ErrorClass::Unavailable | ErrorClass::OutcomeUnknown
+        );
+        let wait = failure.retry_after.unwrap_or_default();
+        (is_away && !left.is_zero()).then(|| wait.clamp(PLAN_AGAIN_MIN, PLAN_AGAIN_MAX).min(left))
+    }
+
+    async fn plan_ended(&self, deletion: Deletion, plan: Result<Plan, CloudFailure>) -> Change {
+        let refuse = |refused: Vec<Refusal>, note: String| Change::Refuse {
+            deletion_id: deletion.id.clone(),
+            refused,
+            note,
+            now: self.clock.now(),
+        };
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(failure) if deletion.plan_hash.is_some() && failure.kind == VANISHED => {
+                let (refused, why) = all_drifted(&deletion.targets, failure.message);
+                let note = format!("nothing was sent: the cloud is not as approved: {why}");
+                return refuse(refused, note);
+            }
+            Err(failure) => {
+                let refused = deletion.targets.iter().map(|target| Refusal {
+                    resource: target.clone(),
+                    rule: match failure.class {
+                        ErrorClass::Auth => RefusalRule::NotShown,
+                        _ if failure.forbidden => RefusalRule::NotShown,
+                        _ => RefusalRule::Unreadable,
+                    },
+                    reason: failure.message.clone(),
+                    blocker: None,
+                    changes: Vec::new(),
+                });
+                return refuse(
+                    refused.collect(),
+                    format!("nothing was sent: {}", failure.message),
+                );
+            }
+        };
+        if let Some(approved) = &deletion.plan_hash
+            && *approved != plan.hash
+        {
+            let (refused, why) = self.drift_since(approved, &deletion.targets, &plan).await;
+            let note = format!("nothing was sent: the cloud is not as approved: {why}");
+            return refuse(refused, note);
+        }
+        if !plan.refused.is_empty() {
+            let first = plan
+                .refused
+                .first()
+                .map(|refusal| refusal.reason.clone())
+                .unwrap_or_default();
+            let note = format!("nothing was sent: {first}");
+            return refuse(plan.refused.clone(), note);
+        }
+        Change::Start {
+            deletion_id: deletion.id.clone(),
+            ranks: ranks(&plan),
+            max_attempts: plan
+                .steps
+                .iter()
+                .map(|step| self.max_attempts(&step.kind))
+                .collect(),
+            plan: Arc::new(plan),
+            now: self.clock.now(),
+        }
+    }
+
+    /// Returns how the cloud differs from the approved plan, for each target and in one line.
+    async fn drift_since(
+        &self,
+        approved: &str,
+        targets: &[Target],
+        now: &Plan,
+    ) -> (Vec<Refusal>, String) {
+        match self.ledger.plan(approved, self.clock.now()).await {
+            Ok(Some(before)) => {
+                let changes = changes(&before, now);
+                (drifted(targets, &changes), changes_line(&changes))
+            }
+            Ok(None) => {
+                let why = "the approved plan is no longer kept (24 h)";
+                all_drifted(targets, why.to_owned())
+            }
+            Err(why) => all_drifted(
+                targets,
+                format!("the approved plan could not be read: {why}"),
+            ),
+        }
+    }
+
+    /// Waits until the writes have ended that gates let through before this deletion's fence stood, so that
+    /// the listings show their effects (T3, T14). A gate lets no such write take longer than a call may.
+    async fn writes_ended(&self, targets: &[Target]) {
+        let Some(tombstones) = &self.tombstones else {
+            return;
+        };
+        let sites: BTreeSet<&Site> = targets.iter().map(|target| &target.key.site).collect();
+        let mapped = self.settings.mapping.iter();
+        let copied_to = mapped
+            .filter(|mapping| sites.contains(&mapping.central))
+            .flat_map(|mapping| &mapping.locals);
+        for site in sites.iter().copied().chain(copied_to) {
+            tombstones.drained(site).await;
+        }
+    }
+
+    /// Makes a plan for people: with what other deployments answer, and with the names of the owners of
+    /// blockers.
+    pub(super) async fn plan_shown(
+        &self,
+        targets: &[Target],
+        options: PlanOptions,
+    ) -> Result<Plan, CloudFailure> {
+        let mut plan = self.planning.plan_targets(targets, options).await?;
+        self.ask_elsewhere(&mut plan).await;
+        name_refusals(&*self.cloud, &mut plan).await;
+        Ok(plan)
+    }
+
+    pub(super) async fn plan_one(&self, target: Target) -> Result<Plan, CloudFailure> {
+        self.plan_shown(
+            &[target],
+            PlanOptions {
+                cascade: true,
+                ..PlanOptions::default()
+            },
+        )
+        .await
+    }
+}
+
+/// Refuses every target as drifted, for a reason that concerns no single resource of the plan.
+fn all_drifted(targets: &[Target], reason: String) -> (Vec<Refusal>, String) {
+    let refusal = |target: &Target| Refusal {
+        resource: target.clone(),
+        rule: RefusalRule::Drift,
+        reason: reason.clone(),
+        blocker: None,
+        changes: Vec::new(),
+    };
+    let refused = targets.iter().map(refusal).collect();
+    (refused, reason)
+}

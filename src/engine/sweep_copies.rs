@@ -1,0 +1,206 @@
+//! Sweeps for copies at other sites that come back after their original was deleted (T14b).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, Utc};
+
+use super::Shared;
+use super::copies::{CopyQuery, as_planned};
+use super::sweep::{PAGE, swept_together};
+use crate::cloud::{Fields, ListRows};
+use crate::domain::kinds::Kind;
+use crate::domain::mapping::CopiedBy;
+use crate::domain::model::{KindName, Phase, Resource, ResourceKey, Site, Tombstone};
+use crate::domain::query::ListFilter;
+use crate::ledger::{Change, LedgerError, Original, StuckAgain};
+
+/// An id whose copies are looked for: an original's, or that of a resource that was deleted with it.
+struct Swept {
+    id: String,
+    original: Tombstone,
+}
+
+impl Shared {
+    /// Looks for copies that came in around the fence: new ones, whose tag names an original that is being
+    /// deleted or is gone, or that have its id. A local site that reads in between gets nothing back (T12).
+    /// A resource that has only the original's name is left to a person.
+    pub(super) async fn sweep_copies(&self, since: DateTime<Utc>) -> Result<(), LedgerError> {
+        let mut after = 0;
+        loop {
+            let page = self.ledger.originals(since, after, PAGE).await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after = last.tombstone.record_id;
+            self.look_for_namesakes(&page).await?;
+            let mut groups: BTreeMap<(Site, KindName, CopiedBy), Vec<Swept>> = BTreeMap::new();
+            for original in page {
+                let key = &original.tombstone.key;
+                // While the original is being deleted, its parts' copies go with its own copies.
+                let is_gone = original.tombstone.phase == Phase::Gone;
+                let parts = original.parts.iter().filter(|_| is_gone);
+                let swept: Vec<&ResourceKey> = std::iter::once(key).chain(parts).collect();
+                for local in &original.locals {
+                    if self.sites.may_read(local) && !self.sites.read_only(local) {
+                        for by in self.copied_by(&key.site, local) {
+                            for named in &swept {
+                                let place = (local.clone(), named.kind.clone(), by);
+                                groups.entry(place).or_default().push(Swept {
+                                    id: named.id.clone(),
+                                    original: original.tombstone.clone(),
+                                });
+                            }
+                        }
+                    }
+                }
+            }
+            for ((local, kind, by), mut originals) in groups {
+                let Some(kind) = self.kinds.get(&kind) else {
+                    continue;
+                };
+                let Some(ListFilter { key, .. }) = by.filter_for(kind, []) else {
+                    continue;
+                };
+                for batch in originals.chunks_mut(swept_together(kind, &key)) {
+                    self.sweep_copies_at(&local, kind, by, batch).await?;
+                }
+            }
+        }
+    }
+
+    /// Returns how copies there are known with certainty; by their tags, where the settings no longer say.
+    fn copied_by(&self, central: &Site, local: &Site) -> BTreeSet<CopiedBy> {
+        let mapping = self.copies.mapping.iter();
+        let of_both = mapping.filter(|it| it.central == *central && it.locals.contains(local));
+        let mut by: BTreeSet<CopiedBy> = of_both.map(|it| it.by).collect();
+        if by.is_empty() {
+            by.insert(CopiedBy::Tag);
+        }
+        by.remove(&CopiedBy::Name);
+        by
+    }
+
+    /// Looks for resources with the name and project of originals that are gone. A name does not prove that
+    /// a resource is a copy, so nothing removes it (T14): a person is asked.
+    async fn look_for_namesakes(&self, originals: &[Original]) -> Result<(), LedgerError> {
+        let mut groups: BTreeMap<(&Site, &Site, &KindName), Vec<Resource>> = BTreeMap::new();
+        for original in originals {
+            let key = &original.tombstone.key;
+            // While the original is being deleted, its copies still exist as planned.
+            let Some(named) = original.name.as_ref() else {
+                continue;
+            };
+            if original.tombstone.phase != Phase::Gone {
+                continue;
+            }
+            for local in original.locals.iter().filter(|it| self.sites.may_read(it)) {
+                let group = groups.entry((&key.site, local, &key.kind)).or_default();
+                group.push(as_planned(key, named));
+            }
+        }
+        for ((central, local, kind), originals) in groups {
+            let mut mappings = self.copies.by_name(local);
+            let (Some(mapping), Some(kind)) = (
+                mappings.find(|it| it.central == *central),
+                self.kinds.get(kind),
+            ) else {
+                continue;
+            };
+            let Some(ListFilter { key, .. }) = mapping.by.filter(kind, []) else {
+                continue;
+            };
+            for batch in originals.chunks(swept_together(kind, &key)) {
+                let asked = CopyQuery {
+                    mapping,
+                    local,
+                    kind,
+                    originals: batch.iter().collect(),
+                };
+                self.look_for_namesakes_of(&asked).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_for_namesakes_of(&self, asked: &CopyQuery<'_>) -> Result<(), LedgerError> {
+        let originals = asked.originals.iter().copied();
+        let Some(filter) = asked.mapping.by.filter(asked.kind, originals) else {
+            return Ok(());
+        };
+        let found = self.listed_at(asked.local, asked.kind, &filter).await;
+        let copies = self.copies.copies_among(asked, &found).await;
+        let keys = copies.iter().map(|(_, copy)| copy.key.clone()).collect();
+        // Resources with a tombstone that is not released are known: being deleted, abandoned or swept for.
+        let mut known = self.ledger.tombstones_of(keys).await?;
+        known.retain(|it| it.phase != Phase::Released);
+        let mut told: BTreeSet<&ResourceKey> = BTreeSet::new();
+        for (original, copy) in &copies {
+            let is_known = known.iter().any(|known| known.key == copy.key);
+            if is_known || !told.insert(original) {
+                continue;
+            }
+            self.journal
+                .commit(vec![Change::Recreated {
+                    key: original.clone(),
+                    copy: Some(copy.key.clone()),
+                    stuck: Some(StuckAgain::NameAlone),
+                    now: self.clock.now(),
+                }])
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Lists resources at a site; none where it does not answer, until the next sweep.
+    async fn listed_at(&self, local: &Site, kind: &Kind, filter: &ListFilter) -> Vec<Resource> {
+        let request = ListRows {
+            site: local,
+            kind,
+            filter: (filter.values.len() <= kind.values_max(&filter.key)).then_some(filter),
+            fields: Fields::Planning,
+            rows_max: None,
+        };
+        let listing = self.reads.once(local, self.cloud.list(request)).await;
+        self.reads.site_answered(local, listing.as_ref().err());
+        let rows = listing.map(|listing| listing.rows).unwrap_or_default();
+        let found = rows
+            .iter()
+            .flat_map(|row| self.kinds.resources_in(local, kind, row));
+        found.filter(|it| it.key.kind == kind.name).collect()
+    }
+
+    async fn sweep_copies_at(
+        &self,
+        local: &Site,
+        kind: &Kind,
+        by: CopiedBy,
+        originals: &mut [Swept],
+    ) -> Result<(), LedgerError> {
+        let ids = originals.iter().map(|swept| swept.id.as_str());
+        let Some(filter) = by.filter_for(kind, ids) else {
+            return Ok(());
+        };
+        let found = self.listed_at(local, kind, &filter).await;
+        let keys = found.iter().map(|copy| copy.key.clone()).collect();
+        // A resource with a tombstone of its own is being deleted, or is swept for by its own id.
+        let known = self.ledger.tombstones_of(keys).await?;
+        let is_new = |copy: &&Resource| known.iter().all(|known| known.key != copy.key);
+        for copy in found.iter().filter(is_new) {
+            let named = by.original_of(copy);
+            let original = originals
+                .iter_mut()
+                .find(|it| Some(it.id.as_str()) == named)
+                .map(|it| &mut it.original);
+            // Whether this was reported already, and the original is still being deleted.
+            let told = |original: &Tombstone| {
+                original.phase == Phase::Deleting
+                    && original.recreated > self.settings.gc.recreate_max
+            };
+            if let Some(original) = original.filter(|original| !told(original)) {
+                self.remove_again(original, Some(&copy.key)).await?;
+                original.recreated += 1;
+            }
+        }
+        Ok(())
+    }
+}
