@@ -44,6 +44,7 @@ mod purge;
 mod queries;
 mod reads;
 mod registry;
+mod removal;
 pub mod replay;
 mod requests;
 mod resolve;
@@ -78,8 +79,11 @@ use journal::{Journal, LEDGER_RETRY};
 use peers::Deployments;
 use planning::Planning;
 use reads::Reads;
+use removal::Removal;
 use resolve::Resolver;
 use sites::Sites;
+use sweep::Sweep;
+use sweep_copies::CopySweep;
 
 pub use peers::Neighbours;
 
@@ -123,6 +127,7 @@ pub(crate) struct Shared {
     copies: Arc<CopySearch>,
     resolver: Arc<Resolver>,
     planning: Arc<Planning>,
+    sweep: Arc<Sweep>,
     /// Whether the reconcilers work. Until then the engine only answers questions and makes plans (P10).
     works: AtomicBool,
     journal: Arc<Journal>,
@@ -213,6 +218,27 @@ impl Engine {
             copies: copies.clone(),
             protect: parts.settings.guard.protect.clone(),
         });
+        let removal = Arc::new(Removal {
+            clock: parts.clock.clone(),
+            journal: journal.clone(),
+            recreate_max: parts.settings.gc.recreate_max,
+        });
+        let sweep = Sweep {
+            clock: parts.clock.clone(),
+            ledger: parts.ledger.clone(),
+            reads: reads.clone(),
+            removal: removal.clone(),
+            copies: CopySweep {
+                clock: parts.clock.clone(),
+                ledger: parts.ledger.clone(),
+                journal: journal.clone(),
+                reads: reads.clone(),
+                copies: copies.clone(),
+                removal,
+            },
+            every: parts.settings.engine.sweep,
+            hold_down: parts.settings.ledger.hold_down,
+        };
         Self {
             shared: Arc::new(Shared {
                 ledger: parts.ledger,
@@ -228,6 +254,7 @@ impl Engine {
                 copies,
                 resolver,
                 planning,
+                sweep: Arc::new(sweep),
                 works: AtomicBool::new(true),
                 journal,
                 snapshot: watch::Sender::new(Arc::new(first)),
@@ -333,7 +360,7 @@ impl Shared {
         let plans = self.plan(tasks, under_way).await?;
         self.dispatch(tasks).await?;
         let hold = self.verify(tasks, under_way).await?;
-        let sweep = self.sweep(tasks, under_way);
+        let sweep = self.sweep.start(tasks, under_way);
         let prune = self.prune(tasks, under_way);
         let sites = self.sign_in(tasks, under_way);
         self.react(tasks, under_way);

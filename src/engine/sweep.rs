@@ -9,17 +9,17 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
-use super::{Done, Shared, UnderWay};
+use super::reads::Reads;
+use super::removal::{PAGE, Removal, swept_together};
+use super::sweep_copies::CopySweep;
+use super::{Done, UnderWay};
 use crate::cloud::{Fields, ListRows};
 use crate::domain::kinds::Kind;
-use crate::domain::model::{
-    Actor, KindName, Origin, PlanOptions, ResourceKey, Site, Target, Tombstone,
-};
-use crate::domain::policy::IDS_A_LIST_MAX;
+use crate::domain::model::{KindName, Site, Tombstone};
 use crate::domain::query::ListFilter;
-use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, StuckAgain};
+use crate::ledger::{Ledger, LedgerError};
+use crate::system::clock::Clock;
 
-pub(super) const PAGE: usize = 2_000;
 /// Resources that have been gone for longer than this are looked for in every so many sweeps only:
 /// what comes back around a tombstone comes soon, and a hold-down of days must not cost lists twice a
 /// minute.
@@ -29,14 +29,26 @@ const OLDER_EVERY: [(Duration, u64); 3] = [
     (Duration::from_secs(24 * 60 * 60), 120),
 ];
 
-impl Shared {
-    pub(super) fn sweep(
+/// The sweep of this deployment's sites.
+pub(super) struct Sweep {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) reads: Arc<Reads>,
+    pub(super) removal: Arc<Removal>,
+    pub(super) copies: CopySweep,
+    pub(super) every: Duration,
+    pub(super) hold_down: Duration,
+}
+
+impl Sweep {
+    /// Starts a sweep that is due; returns how long until the next one.
+    pub(super) fn start(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
         under_way: &mut UnderWay,
     ) -> Duration {
         let now = self.clock.now();
-        let every = self.settings.engine.sweep;
+        let every = self.every;
         let due = *under_way.next_sweep.get_or_insert(now + every);
         if due > now {
             return (due - now).to_std().unwrap_or(every);
@@ -48,14 +60,14 @@ impl Shared {
         under_way.next_sweep = Some(now + every);
         under_way.sweeping = true;
         // The first sweep after a start looks for all.
-        let reach = reach(under_way.sweeps, self.settings.ledger.hold_down);
+        let reach = reach(under_way.sweeps, self.hold_down);
         under_way.sweeps += 1;
-        let shared = self.clone();
+        let sweep = self.clone();
         tasks.spawn(async move {
             let since = now - reach;
             let swept = async {
-                shared.sweep_all(since).await?;
-                shared.sweep_copies(since).await
+                sweep.sweep_all(since).await?;
+                sweep.copies.sweep(since).await
             };
             if let Err(error) = swept.await {
                 tracing::warn!(%error, "the sweep was cut short; the next one starts anew");
@@ -75,10 +87,10 @@ impl Shared {
             (since, after) = (last.gone_at.unwrap_or(since), last.record_id);
             let mut groups: BTreeMap<(Site, KindName), Vec<Tombstone>> = BTreeMap::new();
             for tombstone in page {
-                let kind = self.kinds.get(&tombstone.key.kind);
+                let kind = self.reads.kinds.get(&tombstone.key.kind);
                 if kind.is_some_and(Kind::is_swept)
-                    && self.sites.may_read(&tombstone.key.site)
-                    && !self.sites.read_only(&tombstone.key.site)
+                    && self.reads.sites.may_read(&tombstone.key.site)
+                    && !self.reads.sites.read_only(&tombstone.key.site)
                 {
                     groups
                         .entry((tombstone.key.site.clone(), tombstone.key.kind.clone()))
@@ -87,7 +99,7 @@ impl Shared {
                 }
             }
             for ((site, kind), tombstones) in groups {
-                let Some(kind) = self.kinds.get(&kind) else {
+                let Some(kind) = self.reads.kinds.get(&kind) else {
                     continue;
                 };
                 for batch in tombstones.chunks(swept_together(kind, "id")) {
@@ -117,7 +129,7 @@ impl Shared {
             fields: Fields::Planning,
             rows_max: None,
         };
-        let listing = self.reads.once(site, self.cloud.list(request)).await;
+        let listing = self.reads.once(site, self.reads.cloud.list(request)).await;
         let rows = match listing {
             Ok(listing) => listing.rows,
             Err(failure) => {
@@ -130,78 +142,9 @@ impl Shared {
             .iter()
             .filter(|tombstone| back.contains(&tombstone.key.id))
         {
-            self.remove_again(tombstone, None).await?;
+            self.removal.remove_again(tombstone, None).await?;
         }
         Ok(())
-    }
-
-    /// Counts the return of a resource or of a copy, and deletes it again while it has come back no
-    /// more often than allowed.
-    pub(super) async fn remove_again(
-        &self,
-        tombstone: &Tombstone,
-        copy: Option<&ResourceKey>,
-    ) -> Result<(), LedgerError> {
-        let now = self.clock.now();
-        let times = tombstone.recreated + 1;
-        let back = copy.unwrap_or(&tombstone.key);
-        let count = if times == 1 {
-            "1 time".to_owned()
-        } else {
-            format!("{times} times")
-        };
-        let over = times > self.settings.gc.recreate_max;
-        let mut changes = vec![Change::Recreated {
-            key: tombstone.key.clone(),
-            copy: copy.cloned(),
-            stuck: over.then_some(StuckAgain::TooOften),
-            now,
-        }];
-        if !over {
-            let actor = Actor {
-                name: "gone".into(),
-                origin: Origin::Engine,
-            };
-            let reason = format!("re-created {count}");
-            changes.push(Change::Accept(Box::new(NewDeletion {
-                id: self.clock.new_id(),
-                targets: vec![Target {
-                    key: back.clone(),
-                    name: String::new(),
-                }],
-                copies: Vec::new(),
-                shown: Vec::new(),
-                options: PlanOptions {
-                    cascade: true,
-                    ..PlanOptions::default()
-                },
-                plan_hash: None,
-                audit: AuditEntry {
-                    actor: actor.clone(),
-                    action: "delete".into(),
-                    target: back.to_string(),
-                    reason: reason.clone(),
-                    detail: serde_json::json!({ "recreated": times }),
-                },
-                actor,
-                reason,
-                cause: Some(tombstone.deletion_id.clone()),
-                idempotency_key: None,
-                deadline: None,
-                now,
-            })));
-        }
-        self.journal.commit(changes).await?;
-        Ok(())
-    }
-}
-
-/// Returns how many resources of a kind one list by this filter looks for: all of them where a filter
-/// takes only one value, since then everything is listed.
-pub(super) fn swept_together(kind: &Kind, filter: &str) -> usize {
-    match kind.calls.takes_several(filter) {
-        true => IDS_A_LIST_MAX,
-        false => usize::MAX,
     }
 }
 

@@ -1,18 +1,21 @@
 //! Sweeps for copies at other sites that come back after their original was deleted (T14b).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::Shared;
-use super::copies::{CopyQuery, as_planned};
-use super::sweep::{PAGE, swept_together};
+use super::copies::{CopyQuery, CopySearch, as_planned};
+use super::journal::Journal;
+use super::reads::Reads;
+use super::removal::{PAGE, Removal, swept_together};
 use crate::cloud::{Fields, ListRows};
 use crate::domain::kinds::Kind;
 use crate::domain::mapping::CopiedBy;
 use crate::domain::model::{KindName, Phase, Resource, ResourceKey, Site, Tombstone};
 use crate::domain::query::ListFilter;
-use crate::ledger::{Change, LedgerError, Original, StuckAgain};
+use crate::ledger::{Change, Ledger, LedgerError, Original, StuckAgain};
+use crate::system::clock::Clock;
 
 /// An id whose copies are looked for: an original's, or that of a resource that was deleted with it.
 struct Swept {
@@ -20,11 +23,21 @@ struct Swept {
     original: Tombstone,
 }
 
-impl Shared {
+/// The sweep for copies at other sites.
+pub(super) struct CopySweep {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) reads: Arc<Reads>,
+    pub(super) copies: Arc<CopySearch>,
+    pub(super) removal: Arc<Removal>,
+}
+
+impl CopySweep {
     /// Looks for copies that came in around the fence: new ones, whose tag names an original that is being
     /// deleted or is gone, or that have its id. A local site that reads in between gets nothing back (T12).
     /// A resource that has only the original's name is left to a person.
-    pub(super) async fn sweep_copies(&self, since: DateTime<Utc>) -> Result<(), LedgerError> {
+    pub(super) async fn sweep(&self, since: DateTime<Utc>) -> Result<(), LedgerError> {
         let mut after = 0;
         loop {
             let page = self.ledger.originals(since, after, PAGE).await?;
@@ -41,7 +54,7 @@ impl Shared {
                 let parts = original.parts.iter().filter(|_| is_gone);
                 let swept: Vec<&ResourceKey> = std::iter::once(key).chain(parts).collect();
                 for local in &original.locals {
-                    if self.sites.may_read(local) && !self.sites.read_only(local) {
+                    if self.reads.sites.may_read(local) && !self.reads.sites.read_only(local) {
                         for by in self.copied_by(&key.site, local) {
                             for named in &swept {
                                 let place = (local.clone(), named.kind.clone(), by);
@@ -55,14 +68,14 @@ impl Shared {
                 }
             }
             for ((local, kind, by), mut originals) in groups {
-                let Some(kind) = self.kinds.get(&kind) else {
+                let Some(kind) = self.reads.kinds.get(&kind) else {
                     continue;
                 };
                 let Some(ListFilter { key, .. }) = by.filter_for(kind, []) else {
                     continue;
                 };
                 for batch in originals.chunks_mut(swept_together(kind, &key)) {
-                    self.sweep_copies_at(&local, kind, by, batch).await?;
+                    self.sweep_at(&local, kind, by, batch).await?;
                 }
             }
         }
@@ -93,7 +106,11 @@ impl Shared {
             if original.tombstone.phase != Phase::Gone {
                 continue;
             }
-            for local in original.locals.iter().filter(|it| self.sites.may_read(it)) {
+            for local in original
+                .locals
+                .iter()
+                .filter(|it| self.reads.sites.may_read(it))
+            {
                 let group = groups.entry((&key.site, local, &key.kind)).or_default();
                 group.push(as_planned(key, named));
             }
@@ -102,7 +119,7 @@ impl Shared {
             let mut mappings = self.copies.by_name(local);
             let (Some(mapping), Some(kind)) = (
                 mappings.find(|it| it.central == *central),
-                self.kinds.get(kind),
+                self.reads.kinds.get(kind),
             ) else {
                 continue;
             };
@@ -160,16 +177,16 @@ impl Shared {
             fields: Fields::Planning,
             rows_max: None,
         };
-        let listing = self.reads.once(local, self.cloud.list(request)).await;
+        let listing = self.reads.once(local, self.reads.cloud.list(request)).await;
         self.reads.site_answered(local, listing.as_ref().err());
         let rows = listing.map(|listing| listing.rows).unwrap_or_default();
         let found = rows
             .iter()
-            .flat_map(|row| self.kinds.resources_in(local, kind, row));
+            .flat_map(|row| self.reads.kinds.resources_in(local, kind, row));
         found.filter(|it| it.key.kind == kind.name).collect()
     }
 
-    async fn sweep_copies_at(
+    async fn sweep_at(
         &self,
         local: &Site,
         kind: &Kind,
@@ -193,11 +210,10 @@ impl Shared {
                 .map(|it| &mut it.original);
             // Whether this was reported already, and the original is still being deleted.
             let told = |original: &Tombstone| {
-                original.phase == Phase::Deleting
-                    && original.recreated > self.settings.gc.recreate_max
+                original.phase == Phase::Deleting && original.recreated > self.removal.recreate_max
             };
             if let Some(original) = original.filter(|original| !told(original)) {
-                self.remove_again(original, Some(&copy.key)).await?;
+                self.removal.remove_again(original, Some(&copy.key)).await?;
                 original.recreated += 1;
             }
         }

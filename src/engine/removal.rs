@@ -1,0 +1,91 @@
+//! Deletes again what came back, each resource in a deletion of its own (T14b).
+
+use std::sync::Arc;
+
+use super::journal::Journal;
+use crate::domain::kinds::Kind;
+use crate::domain::model::{Actor, Origin, PlanOptions, ResourceKey, Target, Tombstone};
+use crate::domain::policy::IDS_A_LIST_MAX;
+use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, StuckAgain};
+use crate::system::clock::Clock;
+
+/// Number of tombstones that a sweep reads at a time.
+pub(super) const PAGE: usize = 2_000;
+
+pub(super) struct Removal {
+    pub(super) clock: Clock,
+    pub(super) journal: Arc<Journal>,
+    /// How many times a resource that comes back is deleted again, before a person is asked.
+    pub(super) recreate_max: u32,
+}
+
+impl Removal {
+    /// Counts the return of a resource or of a copy, and deletes it again while it has come back no
+    /// more often than allowed.
+    pub(super) async fn remove_again(
+        &self,
+        tombstone: &Tombstone,
+        copy: Option<&ResourceKey>,
+    ) -> Result<(), LedgerError> {
+        let now = self.clock.now();
+        let times = tombstone.recreated + 1;
+        let back = copy.unwrap_or(&tombstone.key);
+        let count = if times == 1 {
+            "1 time".to_owned()
+        } else {
+            format!("{times} times")
+        };
+        let over = times > self.recreate_max;
+        let mut changes = vec![Change::Recreated {
+            key: tombstone.key.clone(),
+            copy: copy.cloned(),
+            stuck: over.then_some(StuckAgain::TooOften),
+            now,
+        }];
+        if !over {
+            let actor = Actor {
+                name: "gone".into(),
+                origin: Origin::Engine,
+            };
+            let reason = format!("re-created {count}");
+            changes.push(Change::Accept(Box::new(NewDeletion {
+                id: self.clock.new_id(),
+                targets: vec![Target {
+                    key: back.clone(),
+                    name: String::new(),
+                }],
+                copies: Vec::new(),
+                shown: Vec::new(),
+                options: PlanOptions {
+                    cascade: true,
+                    ..PlanOptions::default()
+                },
+                plan_hash: None,
+                audit: AuditEntry {
+                    actor: actor.clone(),
+                    action: "delete".into(),
+                    target: back.to_string(),
+                    reason: reason.clone(),
+                    detail: serde_json::json!({ "recreated": times }),
+                },
+                actor,
+                reason,
+                cause: Some(tombstone.deletion_id.clone()),
+                idempotency_key: None,
+                deadline: None,
+                now,
+            })));
+        }
+        self.journal.commit(changes).await?;
+        Ok(())
+    }
+}
+
+/// Returns how many resources of a kind one list by this filter looks for: all of them where a filter
+/// takes only one value, since then everything is listed.
+pub(super) fn swept_together(kind: &Kind, filter: &str) -> usize {
+    match kind.calls.takes_several(filter) {
+        true => IDS_A_LIST_MAX,
+        false => usize::MAX,
+    }
+}
