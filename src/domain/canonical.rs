@@ -1,7 +1,6 @@
 //! Hashes of canonical JSON (keys sorted, no blanks), in hex.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -47,19 +46,11 @@ impl Canonical {
     }
 
     pub fn finish(self) -> String {
-        hex(&self.0.finalize())
+        hex::encode(self.0.finalize())
     }
 }
 
 /// Returns the SHA-256 of a text, in hex.
 pub fn hash(text: impl AsRef<[u8]>) -> String {
-    hex(&Sha256::digest(text))
-}
-
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex::encode(Sha256::digest(text))
 }

@@ -28,7 +28,7 @@ use rusqlite::Connection;
 use super::connection::fault;
 use super::sql::{Run, Sql};
 use super::{reads, schema};
-use crate::domain::canonical::{self, hex};
+use crate::domain::canonical;
 use crate::ledger::audit::{self, GENESIS};
 use crate::ledger::{AuditRow, LedgerError};
 use crate::system::private::{self, Trusted};
@@ -150,7 +150,7 @@ impl Key {
     fn make(path: &Path) -> io::Result<Self> {
         let mut bytes = [0; KEY_BYTES];
         rand::fill(&mut bytes).map_err(|_| io::Error::other("no random bytes"))?;
-        let hexed = hex(&bytes);
+        let hexed = hex::encode(bytes);
         // In one step: a crash leaves a whole key or none.
         private::replace(path, format!("{hexed}\n").as_bytes())?;
         Ok(Self::new(path, &hexed, false))
@@ -171,11 +171,11 @@ impl Key {
 
     fn mac(&self, ledger: &str, head: &Head) -> String {
         let signed = hmac::sign(&self.secret, covered(ledger, head).as_bytes());
-        hex(signed.as_ref())
+        hex::encode(signed)
     }
 
     fn vouches(&self, ledger: &str, seal: &Seal) -> bool {
-        let mac = unhex(&seal.mac).unwrap_or_default();
+        let mac = hex::decode(&seal.mac).unwrap_or_default();
         seal.key == self.id
             && hmac::verify(&self.secret, covered(ledger, &seal.head).as_bytes(), &mac).is_ok()
     }
@@ -199,11 +199,6 @@ impl Key {
 
 fn covered(ledger: &str, head: &Head) -> String {
     format!("gone audit seal 1\n{ledger}\n{head}")
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let pair = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-    (0..text.len()).step_by(2).map(pair).collect()
 }
 
 /// Finds the key of a ledger that was just migrated, or makes it; seals a ledger that never was sealed. None
