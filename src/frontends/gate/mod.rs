@@ -4,7 +4,8 @@
 //! ```text
 //!            ┌─ route     path → resource, by the kinds
 //!  request ──┤  rules     phase × asker × operation → ruling: the table
-//!            ├─ read      GET and lists: passed, hidden, or shown as deleting
+//!            ├─ read      GET: passed, hidden, or shown as deleting
+//!            │  list      lists, each page filled up where rows are hidden
 //!            ├─ write     creates and updates: refused if they refer to a resource being deleted
 //!            │  parts     resources that are deleted along with their parent
 //!            │  key_locks creates under one natural key, one at a time
@@ -23,6 +24,7 @@ mod budget;
 mod delete;
 mod deletions;
 mod key_locks;
+mod list;
 mod page;
 mod parts;
 mod pass;

@@ -1,0 +1,230 @@
+//! Lists: each page filled up with further rows where some are hidden (T13, T21).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Response, StatusCode, request};
+use serde_json::Value;
+
+use super::budget::{LargePage, Read};
+use super::page::{Direction, Page, PageRequest, Row, with_query};
+use super::pass::{Admitted, Whole};
+use super::read::{fields_of_parts, show_deleting};
+use super::refusal::Refusal;
+use super::rules::{Asker, Operation, Ruling, ruling};
+use super::threads::Yielder;
+use super::{Gate, Out, threads};
+use crate::cloud::openstack::RestCalls;
+use crate::control::traffic::Met;
+use crate::domain::kinds::{Bond, Kind, Kinds};
+use crate::domain::model::KindName;
+
+/// Maximum number of pages that are read from the upstream to fill one page: 100,000 rows.
+const REFILLS_MAX: usize = 200;
+/// Rows in such a page.
+const REFILL_ROWS: usize = 500;
+
+impl Gate {
+    /// Answers with a page to which the rules are applied: full, and with markers of visible rows only (T13,
+    /// T21).
+    pub(super) async fn list(
+        self: &Arc<Self>,
+        head: request::Parts,
+        kind: &KindName,
+        asker: Asker,
+    ) -> Result<Response<Out>, Refusal> {
+        let Some(kind) = self.kinds.get(kind).filter(|kind| kind.spec.list.is_some()) else {
+            return self.pass(head, super::pass::empty()).await;
+        };
+        let wanted = Arc::new(Wanted::of(self, &head, kind, asker));
+        let mut first = head.clone();
+        first.uri = wanted.asked.asked_of_the_service(&head.uri);
+        let response = self.send(first).await?;
+        let first = self.admit(response, Read::Rows).await?;
+        let (gate, room) = (self.clone(), first.room);
+        let shown = async move { gate.shown(head, first, &wanted).await };
+        threads::offload_if_large(room, shown).await
+    }
+
+    /// Completes a list from its first page.
+    async fn shown(
+        self: &Arc<Self>,
+        head: request::Parts,
+        first: Admitted,
+        wanted: &Arc<Wanted>,
+    ) -> Result<Response<Out>, Refusal> {
+        let is_head = head.method == Method::HEAD;
+        let mut large = None;
+        let (answered, page) = self.page(first, wanted, &mut large).await?;
+        let Some((mut page, (_, items))) = page.zip(wanted.kind_in(&self.kinds)) else {
+            return self.unfiltered(answered, is_head);
+        };
+        let mut onward = page.onward(wanted.direction);
+        let mut refills = 0;
+        while page.rows.len() < page.size
+            && let Some(link) = onward.take()
+        {
+            refills += 1;
+            if refills > REFILLS_MAX {
+                let message = "too much of this list is being deleted; ask with a filter";
+                return Err(Refusal::unavailable(message));
+            }
+            let link = with_query(&link, "limit", &REFILL_ROWS.to_string());
+            let response = self.send_to(&head, &link).await?;
+            let more = self.admit(response, Read::Rows).await?;
+            let (gate, room, wanted) = (self.clone(), more.room, wanted.clone());
+            let direction = wanted.direction;
+            let read = async move {
+                let read = gate.page(more, &wanted, &mut large).await;
+                (large, read)
+            };
+            let (kept, read) = threads::offload_if_large(room, read).await;
+            large = kept;
+            let more = match read? {
+                (_, Some(more)) => more,
+                (fetched, None) => return self.unfiltered(fetched, is_head),
+            };
+            onward = more.onward(direction);
+            page.append(more, direction);
+        }
+        if let Some(met) = page.met {
+            self.counter.met(met);
+        } else if !wanted.asked.changes_the_request() {
+            return Ok(answered.relay());
+        }
+        let more = page.rows.len() > page.size || onward.is_some();
+        Ok(answered.with_text(page.text(items, &wanted.asked, wanted.direction, more)))
+    }
+
+    /// Reads an answer, and the page in it with the rules applied; the page is None if the answer is not one.
+    /// A list takes `large` with its first large page, and keeps it to its end.
+    async fn page(
+        &self,
+        admitted: Admitted,
+        wanted: &Wanted,
+        large: &mut Option<LargePage>,
+    ) -> Result<(Whole, Option<Page>), Refusal> {
+        let answered = self.read_admitted(admitted).await?;
+        if large.is_none() {
+            *large = self.large_page(&answered).await?;
+        }
+        let kind = wanted.kind_in(&self.kinds);
+        let kind = kind.filter(|_| answered.head.status == StatusCode::OK);
+        let read = kind.and_then(|(kind, items)| Some((kind, Page::split(&answered.body, items)?)));
+        let page = match read {
+            Some((kind, (page, rows))) => self.rule(kind, wanted, page, &rows).await?,
+            None => None,
+        };
+        Ok((answered, page))
+    }
+
+    /// Handles an answer that is not a page or a resource. The service's refusals and answers without a body
+    /// pass; a success that cannot be parsed may name hidden resources.
+    pub(super) fn unfiltered(
+        &self,
+        answered: Whole,
+        is_head: bool,
+    ) -> Result<Response<Out>, Refusal> {
+        let status = answered.head.status;
+        if is_head || !status.is_success() || status == StatusCode::NO_CONTENT {
+            return Ok(answered.relay());
+        }
+        tracing::warn!(gate = %self.address, %status, "an answer of the upstream cannot be read");
+        Err(Refusal::bad_gateway(format!(
+            "{} answered {status} with what cannot be read, so what is hidden cannot be taken out of it",
+            self.name()
+        )))
+    }
+
+    /// Applies the rules to every row of a page. None if a row cannot be read.
+    async fn rule(
+        &self,
+        kind: &Kind,
+        wanted: &Wanted,
+        mut page: Page,
+        rows: &[Bytes],
+    ) -> Result<Option<Page>, Refusal> {
+        let Wanted { asker, asked, .. } = wanted;
+        let mut yielder = Yielder::default();
+        let mut read = |row: &Bytes| {
+            yielder.after(row.len());
+            serde_json::from_slice::<Value>(row).ok()
+        };
+        let wholes = match self.has_parts(&kind.name, *asker) {
+            true => {
+                // The loop below reports a row that cannot be read.
+                let values = rows.iter().map(|row| read(row).unwrap_or_default());
+                self.wholes_of_rows(kind, values, Bond::Part).await?
+            }
+            false => vec![None; rows.len()],
+        };
+        for (text, whole) in rows.iter().zip(wholes) {
+            let Some(mut row) = read(text) else {
+                return Ok(None);
+            };
+            let id = kind.id_of(&row);
+            let own = id.as_ref().and_then(|id| self.phase(&kind.name, id));
+            let of_whole = || whole.and_then(|whole| self.phase(&whole.kind, &whole.id));
+            let ruling = ruling(own.or_else(of_whole), *asker, Operation::Read);
+            let is_deleting = match ruling {
+                Ruling::NotFound => {
+                    page.met = Some(Met::Hidden);
+                    continue;
+                }
+                Ruling::ShowDeleting => {
+                    page.met.get_or_insert(Met::Deleting);
+                    if let Some(row) = row.as_object_mut() {
+                        show_deleting(kind, row, asked);
+                    }
+                    true
+                }
+                Ruling::Pass | Ruling::UnderWay | Ruling::BeingChecked | Ruling::Conflict => false,
+            };
+            if asked.finds(&row, is_deleting) {
+                let is_changed = is_deleting || !asked.missing.is_empty();
+                asked.strip(&mut row);
+                let text = match is_changed {
+                    true => row.to_string().into(),
+                    false => text.clone(),
+                };
+                page.rows.push(Row { text, id });
+            }
+        }
+        Ok(Some(page))
+    }
+}
+
+/// A client's request for a list.
+struct Wanted {
+    kind: KindName,
+    asker: Asker,
+    asked: PageRequest,
+    direction: Direction,
+}
+
+impl Wanted {
+    fn of(gate: &Gate, head: &request::Parts, kind: &Kind, asker: Asker) -> Self {
+        let needed = match gate.has_parts(&kind.name, asker) {
+            true => fields_of_parts(kind),
+            false => Vec::new(),
+        };
+        let asked = PageRequest::of(&head.uri, kind, &needed);
+        Self {
+            kind: kind.name.clone(),
+            asker,
+            asked: match asker {
+                // A central site sees what the service has, so the service applies the filter.
+                Asker::Central => asked.by_the_service(),
+                Asker::User | Asker::Local | Asker::Service => asked,
+            },
+            direction: Direction::of(&head.uri),
+        }
+    }
+
+    /// The kind, and the key of the rows in a page.
+    fn kind_in<'k>(&self, kinds: &'k Kinds) -> Option<(&'k Kind, &'k str)> {
+        let kind = kinds.get(&self.kind)?;
+        let list = kind.calls_of::<RestCalls>()?.list.as_ref()?;
+        Some((kind, &list.items))
+    }
+}
