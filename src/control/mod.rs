@@ -55,6 +55,17 @@ impl dyn Control + '_ {
         R::answer(self.query(request.into()).await?)
     }
 
+    /// Asks one question; None if what it asks for does not exist.
+    ///
+    /// # Errors
+    /// Every error but [`ControlError::NotFound`].
+    pub async fn find<R: Request>(&self, request: R) -> Result<Option<R::Answer>, ControlError> {
+        match self.ask(request).await {
+            Err(ControlError::NotFound { .. }) => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
     /// Streams the rows of a question whose answer comes in pages, one page at a time. It asks for a page
     /// only when the stream is polled for it.
     pub fn pages<R: Pages>(
@@ -548,6 +559,7 @@ pub struct KindInfo {
     pub has_dependents: bool,
 }
 
+/// A site as the engine sees it now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SiteStatus {
     pub site: Site,

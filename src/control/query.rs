@@ -146,17 +146,6 @@ pages! {
     Orphans => Orphan,
 }
 
-/// The answer, or none where what was asked for does not exist; other errors stay errors.
-///
-/// # Errors
-/// Every error but [`ControlError::NotFound`].
-pub fn if_found<T>(answer: Result<T, ControlError>) -> Result<Option<T>, ControlError> {
-    match answer {
-        Err(ControlError::NotFound { .. }) => Ok(None),
-        answer => answer.map(Some),
-    }
-}
-
 /// Deletions, newest first.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -329,6 +318,16 @@ pub struct FrozenPlan {
     /// Whether to leave out its steps, which may be many.
     #[serde(default)]
     pub without_steps: bool,
+}
+
+impl FrozenPlan {
+    /// The whole plan of a deletion.
+    pub fn of(deletion_id: &str) -> Self {
+        Self {
+            deletion_id: deletion_id.to_owned(),
+            without_steps: false,
+        }
+    }
 }
 
 /// A fresh listing of one kind at one site, or at all.

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
@@ -19,11 +18,10 @@ use super::deletions::ByDeletion;
 use super::input::PAGE_ROWS_MAX;
 use super::problem::Problem;
 use super::{Answer, Api};
-use crate::control::query::if_found;
 use crate::control::{ControlError, query};
 use crate::domain::model::{
-    Action, Blocker, DeletionState, Paged, Plan, PlanStep, Step, StepError, StepResource,
-    StepState, Target,
+    Action, Blocker, DeletionState, Paged, PlanStep, Step, StepError, StepResource, StepState,
+    Target,
 };
 use crate::domain::report::Line;
 
@@ -74,6 +72,7 @@ enum TreeNode {
     },
 }
 
+/// What every node of a step shows.
 #[derive(Serialize, ToSchema)]
 struct NodeHead {
     id: i64,
@@ -105,7 +104,10 @@ pub(super) async fn tree(
             return Err(Problem::new(status, "too-large", message));
         }
     }
-    let frozen = api.frozen(&deletion.id).await?;
+    let frozen = api
+        .control
+        .find(query::FrozenPlan::of(&deletion.id))
+        .await?;
     let (automatic, unset) = frozen
         .map(|plan| (plan.automatic.clone(), plan.unset.clone()))
         .unwrap_or_default();
@@ -191,7 +193,10 @@ pub(super) async fn report(
     Path(ByDeletion { id }): Path<ByDeletion>,
 ) -> Result<Response, Problem> {
     let deletion = api.deletion(id).await?;
-    let frozen = api.frozen(&deletion.id).await?;
+    let frozen = api
+        .control
+        .find(query::FrozenPlan::of(&deletion.id))
+        .await?;
     let lines = Line::without_a_step(&deletion, frozen.as_deref());
     let report = Report {
         api,
@@ -256,16 +261,5 @@ fn steps_of(deletion_id: &str) -> query::Steps {
         deletion_id: Some(deletion_id.to_owned()),
         limit: PAGE_ROWS_MAX,
         ..query::Steps::default()
-    }
-}
-
-impl Api {
-    /// None until there is a plan.
-    async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, ControlError> {
-        let plan = query::FrozenPlan {
-            deletion_id: deletion_id.to_owned(),
-            without_steps: false,
-        };
-        if_found(self.control.ask(plan).await)
     }
 }

@@ -1,7 +1,6 @@
 //! `/gone/v1/deletions/{id}`, the address that an accepted cascade returns, for callers who may read the
 //! deletion (N8, P7).
 
-use crate::control::query::if_found;
 use futures_util::TryStreamExt as _;
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -114,11 +113,8 @@ impl Gate {
 
     /// Returns the frozen plan; None until it exists.
     async fn frozen(&self, id: &str) -> Result<Option<Arc<Plan>>, Refusal> {
-        let plan = query::FrozenPlan {
-            deletion_id: id.to_owned(),
-            without_steps: false,
-        };
-        if_found(self.control.ask(plan).await).map_err(refused)
+        let plan = self.control.find(query::FrozenPlan::of(id)).await;
+        plan.map_err(refused)
     }
 
     /// Whether the caller may see every resource of this site: only an admin of its own cloud may.
@@ -136,9 +132,10 @@ impl Gate {
         caller: &Caller,
         id: &str,
     ) -> Result<Option<Deletion>, Refusal> {
-        let deletion = match self.read_deletion(id).await {
-            Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return Ok(None),
-            read => read?,
+        let id = id.to_owned();
+        let found = self.control.find(query::Deletion { id }).await;
+        let Some(deletion) = found.map_err(refused)? else {
+            return Ok(None);
         };
         // This gate's Keystone does not know the projects and admins of another cloud.
         let is_of_this_cloud = |target: &Target| target.key.site.cloud() == self.site.cloud();
@@ -146,7 +143,7 @@ impl Gate {
             return Ok(None);
         }
         if caller.is_admin || has_asked(&deletion.requested_by, caller) {
-            return Ok(Some(deletion));
+            return Ok(Some(*deletion));
         }
         let Some(plan) = self.frozen(&deletion.id).await? else {
             return Ok(None);
@@ -158,7 +155,7 @@ impl Gate {
         let mut projects = of_targets.map(|step| &*step.project_id).peekable();
         let is_own = projects.peek().is_some()
             && projects.all(|it| caller.project_id.as_deref() == Some(it));
-        Ok(is_own.then_some(deletion))
+        Ok(is_own.then_some(*deletion))
     }
 }
 

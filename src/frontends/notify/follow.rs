@@ -9,8 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Channel;
 use super::message::{Message, Part, TOPICS_MAX};
-use crate::control::query::{self, if_found};
-use crate::control::{Command, Control, ControlError, Envelope, Request};
+use crate::control::{Command, Control, ControlError, Envelope, query};
 use crate::domain::model::{Actor, Deletion, Event, EventKind, Left, Origin};
 use crate::domain::news::{Gathered, Mark, NotificationCursor, Pace, Subject, wait_after};
 use crate::system::clock::Clock;
@@ -284,7 +283,7 @@ impl Follower {
             };
             let mut steps = Vec::new();
             for id in &topic.steps {
-                let step = self.find(query::Step { id: *id }).await?;
+                let step = self.control.find(query::Step { id: *id }).await?;
                 steps.extend(step.map(|step| *step));
             }
             let left = match subject {
@@ -310,22 +309,19 @@ impl Follower {
         ))
     }
 
-    /// Returns what a question finds; None if it does not exist (any more): then the message says less.
-    async fn find<R: Request>(&self, request: R) -> Result<Option<R::Answer>, ControlError> {
-        if_found(self.control.ask(request).await)
-    }
-
+    /// Returns the deletion; None if it does not exist (any more): then the message says less.
     async fn deletion(&self, id: &str) -> Result<Option<Box<Deletion>>, ControlError> {
-        self.find(query::Deletion { id: id.to_owned() }).await
+        let id = id.to_owned();
+        self.control.find(query::Deletion { id }).await
     }
 
     /// Returns the resources that the approved plan leaves in the cloud (N19).
     async fn left(&self, deletion_id: &str) -> Result<Vec<Left>, ControlError> {
         let plan = query::FrozenPlan {
-            deletion_id: deletion_id.to_owned(),
             without_steps: true,
+            ..query::FrozenPlan::of(deletion_id)
         };
-        let plan = self.find(plan).await?;
+        let plan = self.control.find(plan).await?;
         Ok(plan.map(|plan| plan.left.clone()).unwrap_or_default())
     }
 
