@@ -857,6 +857,7 @@ impl Counts {
     }
 }
 
+/// One accepted request, with its steps, until it ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Deletion {
     pub id: String,
@@ -888,6 +889,7 @@ pub struct Deletion {
     pub deadline: Option<DateTime<Utc>>,
 }
 
+/// One resource inside a deletion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
     pub id: i64,

@@ -97,38 +97,29 @@ pub(super) async fn create(
         deadline,
         ..caller.asks(command(&api, request).await?, reason)?
     };
-    if !says_more {
-        return accepted(&api, envelope).await;
-    }
     let repeated = Envelope {
         idempotency_key: None,
         ..envelope.clone()
     };
     let accepted = api.control.submit(envelope).await?.into_accepted()?;
-    if accepted.existing {
+    if says_more && accepted.existing {
         // The options of a repeated request apply to the deletion that it joins, or are refused.
         let command = Command::SetOptions {
             deletion_id: accepted.deletion_id.clone(),
             drift: given.0,
             on_failure: given.1,
         };
-        api.control
-            .submit(Envelope {
-                command,
-                ..repeated
-            })
-            .await?;
+        let envelope = Envelope {
+            command,
+            ..repeated
+        };
+        api.control.submit(envelope).await?;
     }
     respond(&api, accepted).await
 }
 
-/// Submits a deletion: 202 with the deletion, or its refusal if planning has already refused it.
-pub(super) async fn accepted(api: &Api, envelope: Envelope) -> Result<Response, Problem> {
-    let accepted = api.control.submit(envelope).await?.into_accepted()?;
-    respond(api, accepted).await
-}
-
-async fn respond(api: &Api, accepted: Accepted) -> Result<Response, Problem> {
+/// Answers with an accepted deletion, or with its refusal if planning has already refused it.
+pub(super) async fn respond(api: &Api, accepted: Accepted) -> Result<Response, Problem> {
     let existing = accepted.existing;
     let deletion = api.deletion(accepted.deletion_id).await?;
     let location = format!("/api/v1/deletions/{}", deletion.id);

@@ -14,6 +14,7 @@ use super::{Answer, Api};
 use crate::control::{Command, query};
 use crate::domain::model::{DriftPolicy, OnFailure, Plan, PlanOptions};
 
+/// The targets of a plan, and its options.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanRequest {

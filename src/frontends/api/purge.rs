@@ -14,6 +14,7 @@ use crate::control::{Command, query};
 use crate::domain::ladder::{Ladder, PurgeScope, Rung};
 use crate::domain::model::{Deletion, Orphan, Step};
 
+/// The rung to take, and the short id that confirms it.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PurgeRequest {
@@ -25,7 +26,7 @@ pub(super) struct PurgeRequest {
     reason: String,
 }
 
-/// What a rung did; only in the answer to a purge.
+/// What a rung did.
 #[derive(Serialize, ToSchema)]
 struct Purge {
     rung: Rung,
@@ -37,6 +38,7 @@ struct Purge {
     runbook: Option<String>,
 }
 
+/// A deletion after a rung was taken.
 #[derive(Serialize, ToSchema)]
 pub(super) struct PurgedDeletion {
     #[serde(flatten)]
@@ -44,6 +46,7 @@ pub(super) struct PurgedDeletion {
     purge: Purge,
 }
 
+/// A step after a rung was taken.
 #[derive(Serialize, ToSchema)]
 pub(super) struct PurgedStep {
     #[serde(flatten)]

@@ -13,7 +13,7 @@ use url::form_urlencoded;
 use utoipa::{IntoParams, ToSchema};
 
 use super::caller::Caller;
-use super::deletions::{RequestedDeletion, accepted};
+use super::deletions::{RequestedDeletion, respond};
 use super::input::{self, StrictJson};
 use super::problem::Problem;
 use super::purge::PageParams;
@@ -173,6 +173,6 @@ pub(super) async fn delete(
             ..PlanOptions::default()
         },
     };
-    let envelope = caller.asks(command, String::new())?;
-    accepted(&api, envelope).await
+    let receipt = api.submit(command, caller, String::new()).await?;
+    respond(&api, receipt.into_accepted()?).await
 }

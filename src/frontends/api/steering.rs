@@ -79,10 +79,9 @@ pub(super) struct DriftRequest {
     reason: String,
 }
 
-/// Accept the resources that appeared after the plan, or refuse them, so that they stay and the deletion ends
-/// (P11).
+/// Accept the resources that appeared after the plan, or refuse them (P11).
 ///
-/// 409 if nothing of the deletion is stuck with drift.
+/// Refused resources stay, and the deletion ends. 409 if nothing of the deletion is stuck with drift.
 #[utoipa::path(post, path = "/deletions/{id}/drift", operation_id = "answerDrift", tag = "deletions",
     params(ByDeletion), request_body = DriftRequest, responses((status = 202, body = Deletion)))]
 pub(super) async fn drift(

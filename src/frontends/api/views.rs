@@ -78,7 +78,7 @@ pub(super) async fn retry_queue(
 #[serde(deny_unknown_fields)]
 pub(super) struct NoParams {}
 
-/// The steps that need a person, by the cause why they do not move; the largest group first.
+/// The steps that need a person, grouped by cause; the largest group first.
 #[utoipa::path(get, path = "/causes", operation_id = "listCauses", tag = "steps",
     responses((status = 200, body = List<CauseGroup>)))]
 pub(super) async fn causes(
