@@ -642,8 +642,9 @@ pub struct EngineStatus {
 }
 
 /// Why a command or query was not carried out. Each message says what was attempted and what to do.
-#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Debug, thiserror::Error, strum::IntoStaticStr, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "error")]
+#[strum(serialize_all = "snake_case")]
 pub enum ControlError {
     #[error("{message}")]
     Usage { message: String },

@@ -331,10 +331,16 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = create_new(&beside)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&beside, path)
+    let written = create_new(&beside).and_then(|mut file| {
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    });
+    if written.is_err() {
+        // A partial file is of no use; the first error tells the reason.
+        let _ = fs::remove_file(&beside);
+    }
+    written
 }
 
 /// Opens a file for reading that belongs to root, to this account, or to another one that is trusted.

@@ -141,7 +141,12 @@ impl Act {
     }
 
     /// Acts on a site or a deletion, or on a step by its number, if no deletion's id ends with it.
-    async fn one(&self, session: &Session<'_>, id: &str, reason: &str) -> Result<Done, Failure> {
+    async fn one(
+        &self,
+        session: &mut Session<'_>,
+        id: &str,
+        reason: &str,
+    ) -> Result<Done, Failure> {
         let done = |id: &str, moved| Done {
             id: id.to_owned(),
             did: self.verb,
@@ -149,9 +154,8 @@ impl Act {
         };
         // A site is written CLOUD/REGION, which no id is.
         if let (Some(on_site), Some((cloud, region))) = (self.on_site, id.split_once('/')) {
-            session
-                .submit(on_site(Site::region(cloud, region)), reason, Ok)
-                .await?;
+            let command = on_site(Site::region(cloud, region));
+            session.submit(command, reason, None, Ok).await?;
             return Ok(done(id, 0));
         }
         let (id, command) = match (session.deletion_or_step(id).await?, self.on_step) {
@@ -163,7 +167,9 @@ impl Act {
                 (id.clone(), (self.on_deletion)(id))
             }
         };
-        let moved = session.submit(command, reason, Receipt::into_moved).await?;
+        let moved = session
+            .submit(command, reason, None, Receipt::into_moved)
+            .await?;
         Ok(done(&id, moved))
     }
 }

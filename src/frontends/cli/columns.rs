@@ -58,12 +58,12 @@ columns! {
     /// The result for each resource of a deletion.
     pub(super) RESULTS: Step, |row|
     "STATE" 9 => row.state.as_str();
-    "ACTION" 5 => row.action.as_str();
+    "ACTION" 4 => row.action.as_str();
     "KIND" 8 => row.resource.key.kind;
     "NAME" 8 => row.resource.name;
-    "ID" 4 => row.resource.key.id;
+    "ID" 6 => row.resource.key.id;
     "SITE" 3 => row.resource.key.site;
-    "STATUS" 6 => or_empty(row.last_error.as_ref().and_then(|error| error.status));
+    "STATUS" 5 => or_empty(row.last_error.as_ref().and_then(|error| error.status));
     "WHY" 7 => why(row);
 }
 

@@ -12,7 +12,7 @@ use super::plan::{self, make};
 use super::plan_view::{write_plan, write_refusals};
 use super::wait::{self, Wait};
 use super::{Exit, Failure, Session, Verb, columns, plan_file};
-use crate::control::{Accepted, Command, Receipt};
+use crate::control::{Command, Receipt};
 use crate::domain::model::{Deletion, DeletionState, Plan, Step, short_id};
 use crate::domain::text;
 use crate::present::{count, state_words, targets_in_full};
@@ -82,11 +82,9 @@ impl Verb for Delete {
         let command = self.command(session, limit).await?;
         let deadline = limit.deadline(session.clock.now());
         let reason = &self.why.reason;
-        let submitted = session.submit_until(command, reason, deadline, Receipt::into_accepted);
-        let Accepted {
-            deletion_id: id,
-            existing,
-        } = submitted.await?;
+        let accepted = session.submit(command, reason, deadline, Receipt::into_accepted);
+        let accepted = accepted.await?;
+        let (id, existing) = (accepted.deletion_id, accepted.existing);
         if existing {
             self.apply_options(session, &id).await?;
         }
@@ -98,17 +96,27 @@ impl Verb for Delete {
                 _ => Exit::Done,
             });
         }
-        let ended = match wait::follow(session, &id, deadline).await {
-            Err(failure) if failure.exit == Exit::Interrupted => {
-                say_that_it_goes_on(session, short_id(&id))?;
-                return Ok(Exit::Interrupted);
-            }
-            ended => ended?,
-        };
+        let followed = wait::follow(session, &id, deadline).await;
+        if followed
+            .as_ref()
+            .is_err_and(|failure| failure.exit == Exit::Interrupted)
+        {
+            let how = match session.embedded {
+                true => "it stays in the ledger and goes on when `gone` or `gone --engine` runs",
+                false => "the deletion goes on in the engine",
+            };
+            let look = format!(
+                "Look: gone show {0}; stop it: gone cancel {0}",
+                short_id(&id)
+            );
+            session.err.say(format!("Interrupted: {how}. {look}"))?;
+            return Ok(Exit::Interrupted);
+        }
+        let (deletion, exit) = followed?;
         let steps = session.steps(&id, &[]).await?;
-        print(&mut session.out, &ended.deletion, existing, Some(&steps))?;
-        say_what_is_left(session, &ended.deletion, ended.exit)?;
-        Ok(ended.exit)
+        print(&mut session.out, &deletion, existing, Some(&steps))?;
+        say_what_is_left(session, &deletion, exit)?;
+        Ok(exit)
     }
 }
 
@@ -135,7 +143,11 @@ impl Delete {
     }
 
     /// The options of a repeated request apply to the deletion that it joins, or are refused.
-    async fn apply_options(&self, session: &Session<'_>, deletion_id: &str) -> Result<(), Failure> {
+    async fn apply_options(
+        &self,
+        session: &mut Session<'_>,
+        deletion_id: &str,
+    ) -> Result<(), Failure> {
         let (drift, on_failure) = (self.options.drift, self.options.on_failure);
         if drift.is_none() && on_failure.is_none() && self.why.reason.is_empty() {
             return Ok(());
@@ -145,7 +157,8 @@ impl Delete {
             drift,
             on_failure,
         };
-        let set = session.submit(command, &self.why.reason, |_| Ok(())).await;
+        let reason = &self.why.reason;
+        let set = session.submit(command, reason, None, |_| Ok(())).await;
         set.map_err(|failure| {
             let id = short_id(deletion_id);
             failure.trying(format!(
@@ -254,13 +267,4 @@ fn say_what_is_left(
         _ => return Ok(()),
     };
     Ok(session.err.say(advice)?)
-}
-
-fn say_that_it_goes_on(session: &mut Session<'_>, id: &str) -> Result<(), Failure> {
-    let how = match session.embedded {
-        true => "it stays in the ledger and goes on when `gone` or `gone --engine` runs",
-        false => "the deletion goes on in the engine",
-    };
-    let line = format!("Interrupted: {how}. Look: gone show {id}; stop it: gone cancel {id}");
-    Ok(session.err.say(line)?)
 }

@@ -33,15 +33,13 @@ pub fn report(out: &mut Printer<'_>, checks: &[Check], next: &str) -> io::Result
     // Checks that are not well are repeated, with what to do.
     for check in checks.iter().filter(|check| check.health != Health::Ok) {
         let (health, name, found) = (check.health.as_str(), &check.name, &check.found);
-        out.say("")?;
-        out.say(format!("{health} {name}: {found}"))?;
+        out.title(&format!("{health} {name}: {found}"))?;
         if !check.advice.is_empty() {
             out.say(format!("  {}", check.advice))?;
         }
     }
     if exit == Exit::Done {
-        out.say("")?;
-        out.say(next)?;
+        out.title(next)?;
     }
     Ok(exit)
 }

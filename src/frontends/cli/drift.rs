@@ -52,22 +52,18 @@ impl Verb for Drift {
             deletion_id,
             accept,
         };
-        session.submit(command, &self.why.reason, Ok).await?;
+        session.submit(command, &self.why.reason, None, Ok).await?;
         // If the engine ends with this call, nobody would continue the deletion.
         let (deletion, exit) = match session.embedded {
-            true => {
-                let ended = wait::follow(session, &id, None).await?;
-                (ended.deletion, ended.exit)
-            }
+            true => wait::follow(session, &id, None).await?,
             false => (session.deletion(&id).await?, Exit::Done),
         };
         let drift = if accept { "accepted" } else { "refused" };
         let deletion = &deletion;
         if !session.out.value(&Answered { deletion, drift })? {
             let (id, state) = (short_id(&id), state_words(deletion));
-            session
-                .out
-                .say(format!("Drift of deletion {id} {drift}: {state}"))?;
+            let line = format!("Drift of deletion {id} {drift}: {state}");
+            session.out.say(line)?;
             if !deletion.note.is_empty() {
                 session.out.say(&deletion.note)?;
             }

@@ -135,8 +135,8 @@ impl From<io::Error> for Failure {
 
 impl From<ControlError> for Failure {
     fn from(error: ControlError) -> Self {
-        let (exit, class, advice) = kind_of(&error);
-        let mut failure = Self::new(exit, class, "", error.to_string(), advice);
+        let (exit, advice) = exit_and_advice(&error);
+        let mut failure = Self::new(exit, (&error).into(), "", error.to_string(), advice);
         match error {
             ControlError::Ambiguous { candidates, .. } => failure.details.candidates = candidates,
             ControlError::Refused { refused, .. } => failure.details.refused = refused,
@@ -147,50 +147,40 @@ impl From<ControlError> for Failure {
     }
 }
 
-/// Returns the exit code, the class and the advice for an error of the control.
-fn kind_of(error: &ControlError) -> (Exit, &'static str, &'static str) {
+fn exit_and_advice(error: &ControlError) -> (Exit, &'static str) {
     match error {
-        ControlError::Usage { .. } => (Exit::Usage, "usage", ""),
+        ControlError::Usage { .. } => (Exit::Usage, ""),
         ControlError::NotFound { .. } => (
             Exit::Usage,
-            "not_found",
             "Check the word and the site: `gone list KIND` shows resources, `gone list` deletions.",
         ),
-        ControlError::Ambiguous { .. } => (Exit::Usage, "ambiguous", "Write one of these instead."),
+        ControlError::Ambiguous { .. } => (Exit::Usage, "Write one of these instead."),
         ControlError::Auth { .. } => (
             Exit::Auth,
-            "auth",
             "Check the credentials in clouds.yaml; `gone doctor` tries the login of each region.",
         ),
         ControlError::Forbidden { .. } => (
             Exit::Auth,
-            "forbidden",
             "Ask who runs the engine: [api] uids in its configuration says who may do what.",
         ),
         ControlError::Unreachable { .. } => (
             Exit::Unreachable,
-            "unreachable",
             "Nothing that was accepted is lost. `gone doctor` shows what can be reached; then try again.",
         ),
         // A guard of the settings refused it; refusals of a plan are no error of a command.
         ControlError::Refused { .. } => (
             Exit::Refused,
-            "refused",
             "If it may be deleted all the same, change [guard] in the engine's settings.",
         ),
         ControlError::Drifted { .. } => (
             Exit::Drifted,
-            "drifted",
             "Nothing was sent. Make the plan again, and look at what changed.",
         ),
-        ControlError::Conflict { .. } => {
-            (Exit::Refused, "conflict", "`gone show ID` tells its state.")
-        }
+        ControlError::Conflict { .. } => (Exit::Refused, "`gone show ID` tells its state."),
         // An expired plan must be made again, as an unknown word must be corrected.
-        ControlError::Expired { .. } => (Exit::Usage, "expired", "Make the plan again."),
+        ControlError::Expired { .. } => (Exit::Usage, "Make the plan again."),
         ControlError::Internal { .. } => (
             Exit::Internal,
-            "internal",
             "Nothing that was accepted is lost. Look into the engine's log, or try again with -v.",
         ),
     }

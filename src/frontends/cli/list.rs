@@ -208,7 +208,6 @@ async fn resources(
         [only] => Some(only.site.clone()),
         _ => None,
     };
-    let kind = kind.clone();
     let mut listings = session.ask(query::Resources { kind, site }).await?;
     listings.retain(|listing| session.chooses(&listing.site));
     let mut exits = Vec::new();

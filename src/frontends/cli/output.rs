@@ -173,11 +173,20 @@ impl<'a> Printer<'a> {
     ) -> io::Result<()> {
         for (at, line) in lines.into_iter().enumerate() {
             if at == 0 {
-                writeln!(self.stream, "\n{title}")?;
+                self.title(title)?;
             }
             self.say(format!("  {line}"))?;
         }
         Ok(())
+    }
+
+    /// Writes an empty line, and a title unless it is empty.
+    pub(super) fn title(&mut self, title: &str) -> io::Result<()> {
+        self.say("")?;
+        match title {
+            "" => Ok(()),
+            title => self.say(title),
+        }
     }
 
     /// Writes rows, of which these columns are shown in tables and CSV.

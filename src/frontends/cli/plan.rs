@@ -123,6 +123,6 @@ pub(super) async fn make(
     let options = options.into();
     let command = Command::Plan { targets, options };
     session
-        .submit_until(command, "", deadline, Receipt::into_plan)
+        .submit(command, "", deadline, Receipt::into_plan)
         .await
 }

@@ -1,12 +1,12 @@
 //! A frozen plan in a file, between `plan --out` and `delete --plan` (P1).
 
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use super::failure::Failure;
 use crate::domain::model::{Plan, short_id};
 use crate::domain::plan::plan_hash;
+use crate::system::private;
 
 /// A larger file is no plan of ours: a million steps take about 700 MB.
 const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
@@ -17,25 +17,9 @@ const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// # Errors
 /// The folder or the file cannot be written.
 pub fn write(path: &Path, plan: &Plan) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let whole = path.with_file_name(name);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&whole)?;
-    let written = serde_json::to_writer_pretty(&mut file, plan)
-        .map_err(io::Error::from)
-        .and_then(|()| file.write_all(b"\n"))
-        .and_then(|()| file.sync_all())
-        .and_then(|()| std::fs::rename(&whole, path));
-    if written.is_err() {
-        // The partial file is of no use; the first error tells the reason.
-        let _ = std::fs::remove_file(&whole);
-    }
-    written
+    let mut text = serde_json::to_vec_pretty(plan)?;
+    text.push(b'\n');
+    private::replace(path, &text)
 }
 
 /// Reads a plan, and refuses one that was changed after it was frozen.

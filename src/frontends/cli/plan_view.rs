@@ -26,14 +26,14 @@ struct Row {
 columns! {
     ALL: Row, |row|
     "PART" 9 => row.part;
-    "ORDER" 9 => row.order;
+    "ORDER" 6 => row.order;
     "ACTION" 9 => row.step.action.as_str();
     "KIND" 9 => row.step.kind;
-    "NAME" 9 => row.step.name;
-    "ID" 5 => row.step.resource_id;
+    "NAME" 8 => row.step.name;
+    "ID" 7 => row.step.resource_id;
     "PROJECT" 3 => row.step.project_id;
     "SITE" 4 => row.step.site;
-    "WHY" 7 => row.step.why;
+    "WHY" 5 => row.step.why;
     "DEPENDS ON" 9 => row.depends_on;
 }
 
@@ -51,13 +51,10 @@ pub fn write_plan(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
 
 fn rows(plan: &Plan) -> Vec<Row> {
     let steps = in_order(&plan.steps);
-    let order = steps
-        .iter()
-        .enumerate()
-        .map(|(place, step)| (step.id, (place + 1).to_string()));
-    let order: BTreeMap<u32, String> = order.collect();
+    let order = steps.iter().map(|step| step.id).zip(1..);
+    let order: BTreeMap<u32, u32> = order.collect();
     let row = |part, step: &PlanStep| {
-        let number = |id: &u32| order.get(id).cloned();
+        let number = |id: &u32| order.get(id).map(ToString::to_string);
         let depends_on: Vec<String> = step.depends_on.iter().filter_map(number).collect();
         Row {
             part,
@@ -79,16 +76,16 @@ fn write_for_people(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
         ("step", "", 1),
         (
             "automatic",
-            "\nAutomatic: the cloud removes these by itself",
+            "Automatic: the cloud removes these by itself",
             3,
         ),
-        ("unset", "\nUnset: these stay, and lose a reference", 3),
+        ("unset", "Unset: these stay, and lose a reference", 3),
     ];
     for (part, title, from) in sections {
         let rows = rows.iter().filter(|row| row.part == part);
         let sheet = Sheet::of(&ALL[from..9], rows);
         if !sheet.is_empty() {
-            writeln!(to.stream, "{title}")?;
+            to.title(title)?;
             to.table(&sheet)?;
         }
     }

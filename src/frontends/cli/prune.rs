@@ -30,11 +30,12 @@ impl Verb for Prune {
             return Err(Failure::wrong(why, "Give a shorter one, such as 90d."));
         }
         let command = Command::Prune { before };
-        let rows = session.submit(command, "", Receipt::into_moved).await?;
+        let rows = session
+            .submit(command, "", None, Receipt::into_moved)
+            .await?;
         if !session.out.value(&serde_json::json!({ "rows": rows }))? {
-            session
-                .out
-                .say(format!("{rows} rows of the ledger removed"))?;
+            let line = format!("{rows} rows of the ledger removed");
+            session.out.say(line)?;
         }
         Ok(Exit::Done)
     }

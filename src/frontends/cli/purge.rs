@@ -88,7 +88,7 @@ impl Verb for Purge {
                 confirm: self.confirm.clone().unwrap_or_default(),
             };
             let purged = session
-                .submit(command, &self.why.reason, Receipt::into_purged)
+                .submit(command, &self.why.reason, None, Receipt::into_purged)
                 .await?;
             Ok(Done {
                 id: id.to_owned(),
@@ -124,11 +124,12 @@ async fn show(session: &mut Session<'_>, id: &str) -> Result<(), Failure> {
     let what = session.deletion_or_step(id).await?;
     let ladder = session.ask(query::Ladder { what }).await?;
     let out = &mut session.out;
-    Ok(match out.value(&*ladder)? {
+    match out.value(&*ladder)? {
         true => {}
         false if out.format == Format::Csv => out.list(OFFERS, &ladder.offers)?,
         false => write_ladder(out, id, &ladder)?,
-    })
+    }
+    Ok(())
 }
 
 fn offered(offer: &Offer) -> &'static str {
@@ -161,8 +162,7 @@ fn write_ladder(out: &mut Printer<'_>, id: &str, ladder: &Ladder) -> io::Result<
     if ladder.offers.iter().any(|offer| offer.why_not.is_none()) {
         let confirm = &ladder.confirm;
         let how = format!("gone purge {id} --rung NAME --confirm {confirm}");
-        out.say("")?;
-        out.say(format!("Nothing was done. To take one: {how}"))?;
+        out.title(&format!("Nothing was done. To take one: {how}"))?;
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ impl Verb for Release {
                     released.map_err(|it| it.trying(format!("release deployment {word}")))?
                 }
             };
-            session.submit(command, &self.why.reason, Ok).await?;
+            session.submit(command, &self.why.reason, None, Ok).await?;
             Ok(session.out.say(format!("{what}: released"))?)
         };
         let (_, exit) = session.each(&self.words, release).await?;

@@ -65,7 +65,9 @@ impl Verb for Retry {
             ..RetryFilter::default()
         });
         let command = Command::RetryMatching { filter, dry_run };
-        let retried = session.submit(command, "", Receipt::into_retried).await?;
+        let retried = session
+            .submit(command, "", None, Receipt::into_retried)
+            .await?;
         if !session.out.value(&retried)? {
             let left: u64 = retried.not_eligible.iter().map(|it| it.steps).sum();
             let moved = match dry_run {

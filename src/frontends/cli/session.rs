@@ -64,60 +64,38 @@ impl Session<'_> {
         }
     }
 
-    /// Submits a command, and takes what it needs from the receipt.
+    /// Submits a command, and again while a cloud does not answer, until the deadline (N16). Takes from the
+    /// receipt what the verb needs.
     pub(super) async fn submit<T>(
-        &self,
-        command: Command,
-        reason: &str,
-        take: impl FnOnce(Receipt) -> Result<T, ControlError>,
-    ) -> Result<T, Failure> {
-        Ok(take(self.send(command, reason, None).await?)?)
-    }
-
-    /// Submits a command, and repeats it while a cloud does not answer, until the deadline (N16).
-    pub(super) async fn submit_until<T>(
         &mut self,
         command: Command,
         reason: &str,
         deadline: Option<DateTime<Utc>>,
         take: impl FnOnce(Receipt) -> Result<T, ControlError>,
     ) -> Result<T, Failure> {
+        let advice = "It may have been accepted: `gone list` shows.";
         loop {
-            let failure = match self.send(command.clone(), reason, deadline).await {
-                Err(failure) if failure.exit == Exit::Unreachable => failure,
+            let submitted = self.control.submit(Envelope {
+                command: command.clone(),
+                actor: self.actor.clone(),
+                reason: reason.to_owned(),
+                idempotency_key: None,
+                deadline,
+            });
+            let error = match self.or_interrupted(advice, submitted).await? {
+                Err(error @ ControlError::Unreachable { .. }) => error,
                 answer => return Ok(take(answer?)?),
             };
             let left = deadline.and_then(|deadline| (deadline - self.clock.now()).to_std().ok());
             let Some(left) = left.filter(|left| !left.is_zero()) else {
-                return Err(failure);
+                return Err(error.into());
             };
             let tried = &self.tried;
-            self.err.say(format!(
-                "{tried}: {}; the cloud is asked again",
-                failure.message
-            ))?;
-            self.or_interrupted("", tokio::time::sleep(left.min(ASK_AGAIN)))
-                .await?;
+            self.err
+                .say(format!("{tried}: {error}; the cloud is asked again"))?;
+            let pause = tokio::time::sleep(left.min(ASK_AGAIN));
+            self.or_interrupted("", pause).await?;
         }
-    }
-
-    async fn send(
-        &self,
-        command: Command,
-        reason: &str,
-        deadline: Option<DateTime<Utc>>,
-    ) -> Result<Receipt, Failure> {
-        let envelope = Envelope {
-            command,
-            actor: self.actor.clone(),
-            reason: reason.to_owned(),
-            idempotency_key: None,
-            deadline,
-        };
-        let advice = "It may have been accepted: `gone list` shows.";
-        Ok(self
-            .or_interrupted(advice, self.control.submit(envelope))
-            .await??)
     }
 
     pub(super) async fn ask<R: Request>(&self, request: R) -> Result<R::Answer, Failure> {
@@ -309,16 +287,7 @@ impl Session<'_> {
     ) -> Result<(), Failure> {
         write!(self.err.stream, "\n{}: ", self.err.style.safe(question))?;
         self.err.stream.flush()?;
-        let typed = self.typed_line().await?;
-        if words.iter().any(|word| word == typed.trim()) {
-            return Ok(());
-        }
-        let message = format!("what was typed is not that; nothing was {effect}");
-        Err(Failure::wrong(message, ""))
-    }
-
-    /// Reads a line on its own thread, so that ctrl-c works meanwhile; the thread ends with the process.
-    async fn typed_line(&self) -> Result<String, Failure> {
+        // The line is read on a thread of its own, which ends with the process, so that ctrl-c works meanwhile.
         let (send, receive) = tokio::sync::oneshot::channel();
         let read_line = self.read_line.clone();
         std::thread::spawn(move || {
@@ -326,7 +295,12 @@ impl Session<'_> {
             let _ = send.send(read_line());
         });
         let typed = self.or_interrupted("Nothing was sent.", receive).await?;
-        Ok(typed.map_err(io::Error::other)??)
+        let typed = typed.map_err(io::Error::other)??;
+        if words.iter().any(|word| word == typed.trim()) {
+            return Ok(());
+        }
+        let message = format!("what was typed is not that; nothing was {effect}");
+        Err(Failure::wrong(message, ""))
     }
 }
 

@@ -100,13 +100,11 @@ fn write_for_people(out: &mut Printer<'_>, shown: &Shown<'_>) -> io::Result<()> 
     }
     write_refusals(out, &deletion.refused)?;
     if shown.sites.len() > 1 {
-        out.say("")?;
-        out.say("At each site")?;
+        out.title("At each site")?;
         out.list(columns::PROGRESS, &shown.sites)?;
     }
     if !shown.attention.is_empty() {
-        out.say("")?;
-        out.say("Waits or is stuck")?;
+        out.title("Waits or is stuck")?;
         out.list(columns::WAITING_STEPS, &shown.attention)?;
     }
     let events = shown.timeline.iter();
@@ -119,33 +117,24 @@ fn write_for_people(out: &mut Printer<'_>, shown: &Shown<'_>) -> io::Result<()> 
 /// more of them than anyone can wait for.
 async fn timeline(session: &Session<'_>, deletion_id: &str) -> Result<Vec<Event>, Failure> {
     let newest = session.control.snapshot().borrow().last_event;
-    let last = timeline_after(session, deletion_id, (newest - EVENTS_BACK).max(0)).await?;
-    match last.is_empty() {
-        true => timeline_after(session, deletion_id, 0).await,
-        false => Ok(last),
-    }
-}
-
-async fn timeline_after(
-    session: &Session<'_>,
-    deletion_id: &str,
-    mut after: i64,
-) -> Result<Vec<Event>, Failure> {
     let mut last: Vec<Event> = Vec::new();
-    for _ in 0..PAGES_MAX {
-        let events = query::Timeline {
-            deletion_id: Some(deletion_id.to_owned()),
-            step_id: None,
-            after,
-        };
-        let rows = session.ask(events).await?;
-        let Some(newest) = rows.last().map(|event| event.seq) else {
+    for mut after in [(newest - EVENTS_BACK).max(0), 0] {
+        for _ in 0..PAGES_MAX {
+            let events = query::Timeline {
+                deletion_id: Some(deletion_id.to_owned()),
+                step_id: None,
+                after,
+            };
+            last.extend(session.ask(events).await?);
+            match last.last().map(|event| event.seq) {
+                Some(seq) if seq > after => after = seq,
+                _ => break,
+            }
+            last.drain(..last.len().saturating_sub(EVENTS_SHOWN));
+        }
+        if !last.is_empty() {
             break;
-        };
-        after = newest;
-        last.extend(rows);
-        let surplus = last.len().saturating_sub(EVENTS_SHOWN);
-        last.drain(..surplus);
+        }
     }
     Ok(last)
 }

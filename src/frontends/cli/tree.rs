@@ -62,8 +62,8 @@ pub struct Node<'a> {
 pub fn nest(steps: &[Step]) -> Vec<Node<'_>> {
     let by_id: BTreeMap<i64, &Step> = steps.iter().map(|step| (step.id, step)).collect();
     let order = dependencies_first(steps.iter().map(|step| (step.id, &step.depends_on[..])));
-    let mut places = BTreeMap::new();
-    places.extend(order.iter().enumerate().map(|(place, id)| (*id, place)));
+    let places = order.iter().enumerate().map(|(place, id)| (*id, place));
+    let places: BTreeMap<i64, usize> = places.collect();
     // Each step's longest distance from a root, and the deepest of the steps that wait for it. A step comes
     // after those that wait for it, so its own distance is known by then.
     let mut above: BTreeMap<i64, (usize, Option<i64>)> = BTreeMap::new();

@@ -98,19 +98,13 @@ pub fn nothing_moves(deletion: &Deletion) -> bool {
         && counts.ready + counts.running + counts.verifying == 0
 }
 
-/// The end of a wait: the deletion as it was last observed, and the exit code.
-#[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) deletion: Deletion,
-    pub(super) exit: Exit,
-}
-
-/// Follows a deletion, with one line of progress on a terminal.
+/// Follows a deletion, with one line of progress on a terminal. Returns it as it was last observed, and the exit
+/// code.
 pub(super) async fn follow(
     session: &mut Session<'_>,
     deletion_id: &str,
     deadline: Option<DateTime<Utc>>,
-) -> Result<Ended, Failure> {
+) -> Result<(Deletion, Exit), Failure> {
     let mut shown = String::new();
     let ended = follow_with(session, deletion_id, deadline, &mut shown).await;
     if !shown.is_empty() {
@@ -124,23 +118,19 @@ async fn follow_with(
     deletion_id: &str,
     deadline: Option<DateTime<Utc>>,
     shown: &mut String,
-) -> Result<Ended, Failure> {
+) -> Result<(Deletion, Exit), Failure> {
     let mut after = session.control.snapshot().borrow().last_event;
     loop {
         let deletion = look(session, deletion_id).await?;
         let now = session.clock.now();
         show_progress(session, &deletion, shown)?;
-        let next = if nothing_moves(&deletion) && deletion.counts.blocked > 0 {
-            let horizon = deadline.unwrap_or(now + HORIZON);
-            first_attempt(session, deletion_id, now, horizon).await?
-        } else {
-            None
-        };
+        let horizon = deadline.unwrap_or(now + HORIZON);
+        let next = first_attempt(session, &deletion, now, horizon).await?;
         let verdict = judge(&deletion, next, now, deadline);
         let stopped = stopped_site(session, &deletion);
         if verdict != Verdict::GoOn || stopped.is_some() {
             let exit = exit_of(session, &deletion, verdict, stopped).await?;
-            return Ok(Ended { deletion, exit });
+            return Ok((deletion, exit));
         }
         let left = deadline.and_then(|deadline| (deadline - now).to_std().ok());
         let news = news(session, deletion_id, &mut after);
@@ -163,16 +153,15 @@ pub(super) async fn carry_on(
     session.out.stream.flush()?;
     let mut exits = vec![exit];
     for deletion in session.live_deletions().await? {
-        let ended = follow(session, &deletion.id, None).await?;
-        let id = short_id(&ended.deletion.id);
-        let state = state_words(&ended.deletion);
+        let (deletion, exit) = follow(session, &deletion.id, None).await?;
+        let id = short_id(&deletion.id);
+        let state = state_words(&deletion);
         session.err.say(format!("Deletion {id}: {state}"))?;
-        if ended.exit != Exit::Done {
-            session
-                .err
-                .say(format!("It stays in the ledger: gone show {id}"))?;
+        if exit != Exit::Done {
+            let line = format!("It stays in the ledger: gone show {id}");
+            session.err.say(line)?;
         }
-        exits.push(ended.exit);
+        exits.push(exit);
     }
     Ok(Exit::first_of(exits))
 }
@@ -232,16 +221,19 @@ fn attempt(step: &Step, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     }
 }
 
-/// Returns the earliest next attempt of the blocked steps; reads no further than to one within the horizon.
-/// If none is blocked any more, the deletion moves now: an answer may come between two queries.
+/// Returns the earliest next attempt of the blocked steps of a deletion that does not move; reads no further than
+/// to one within the horizon. If none is blocked any more, it moves now: an answer may come between two queries.
 async fn first_attempt(
     session: &Session<'_>,
-    deletion_id: &str,
+    deletion: &Deletion,
     now: DateTime<Utc>,
     horizon: DateTime<Utc>,
 ) -> Result<Option<DateTime<Utc>>, Failure> {
+    if !nothing_moves(deletion) || deletion.counts.blocked == 0 {
+        return Ok(None);
+    }
     let blocked = query::Steps {
-        deletion_id: Some(deletion_id.to_owned()),
+        deletion_id: Some(deletion.id.clone()),
         states: vec![StepState::Blocked],
         ..query::Steps::default()
     };
@@ -281,15 +273,7 @@ fn sites_of(session: &Session<'_>, deletion: &Deletion) -> Vec<SiteStatus> {
     sites
 }
 
-/// Returns the exit code of a deletion that has ended.
-pub(super) async fn exit_of_settled(
-    session: &Session<'_>,
-    deletion: &Deletion,
-) -> Result<Exit, Failure> {
-    exit_of(session, deletion, Verdict::Settled, None).await
-}
-
-async fn exit_of(
+pub(super) async fn exit_of(
     session: &Session<'_>,
     deletion: &Deletion,
     verdict: Verdict,

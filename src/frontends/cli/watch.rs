@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::args::Format;
 use super::output::Printer;
-use super::wait::{self, ENGINE_AWAY_MAX};
+use super::wait::{self, ENGINE_AWAY_MAX, Verdict};
 use super::{Exit, Failure, Session, Verb};
 use crate::control::ControlError;
 use crate::domain::model::{Event, short_id};
@@ -49,9 +49,8 @@ impl Verb for Watch {
             let deletion = session.deletion(id).await?;
             if format.is_table() {
                 let id = short_id(&deletion.id);
-                session
-                    .out
-                    .say(format!("{id}  {}", state_words(&deletion)))?;
+                let line = format!("{id}  {}", state_words(&deletion));
+                session.out.say(line)?;
                 session.out.stream.flush()?;
             }
             watched = Some(deletion.id);
@@ -61,7 +60,7 @@ impl Verb for Watch {
             if let Some(id) = &watched {
                 let now = wait::look(session, id).await?;
                 if now.state.is_terminal() {
-                    return wait::exit_of_settled(session, &now).await;
+                    return wait::exit_of(session, &now, Verdict::Settled, None).await;
                 }
             }
             let events = session.control.events(after, EVENTS_WAIT_MS);
