@@ -41,7 +41,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// Returns the cause of a step that needs a person; none if it needs nobody.
+    /// Returns the cause of a step that needs a person, and none for any other step.
     pub fn of(step: &Step) -> Option<Self> {
         let error = step.last_error.as_ref();
         needs_person(step).then(|| Self {
@@ -60,9 +60,9 @@ pub struct CauseGroup {
     #[serde(flatten)]
     pub cause: Cause,
     pub steps: u64,
-    /// When the first of them entered this state.
+    /// When the first of these steps entered this state.
     pub since: DateTime<Utc>,
-    /// The last error message of one of them, verbatim.
+    /// The last error message of one of these steps, verbatim.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! Tells a person what blocks a step that waits for clearances of other deployments (G7), and what can be
+//! Says for a person what blocks a step that waits for clearances of other deployments (G7), and what can be
 //! done.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,8 @@ pub fn deployment_of(blocker: &Blocker) -> Option<&str> {
     }
 }
 
-/// Says whether a blocker of another deployment goes too; none if a cloud owns it.
+/// Returns the words for what happens to a blocker of another deployment: whether it is deleted too. None if
+/// the blocker belongs to a cloud.
 pub fn becomes(blocker: &Blocker) -> Option<&'static str> {
     deployment_of(blocker).map(|_| match blocker.in_plan {
         true => "goes too",
@@ -44,17 +45,18 @@ pub struct NestedBlocker<'a> {
     pub by: &'a Blocker,
 }
 
-/// Arranges a step's blockers from all deployments as a tree: each once, below what it blocks.
+/// Arranges a step's blockers from all deployments as a tree. Each blocker appears once, below the resource
+/// that it blocks.
 pub fn tree_of(blockers: &[Blocker]) -> Vec<NestedBlocker<'_>> {
     let keys: BTreeSet<ResourceKey> = blockers.iter().map(Blocker::key).collect();
     let mut below: BTreeMap<Option<ResourceKey>, Vec<&Blocker>> = BTreeMap::new();
     for by in blockers.iter().rev() {
-        // If what it blocks is not listed, the blocker is shown at depth 0.
+        // If the resource that a blocker blocks is not listed, the blocker is shown at depth 0.
         let holds = by.holds.as_deref().filter(|key| keys.contains(*key));
         below.entry(holds.cloned()).or_default().push(by);
     }
     let mut shown = Vec::with_capacity(blockers.len());
-    // The first round starts at depth 0. Each later one starts within a cycle, which no blocker at depth 0
+    // The first round starts at depth 0. Each later round starts within a cycle, which no blocker at depth 0
     // leads to.
     while let Some((_, first)) = below.pop_first() {
         let mut open: Vec<NestedBlocker<'_>> = first
@@ -71,8 +73,8 @@ pub fn tree_of(blockers: &[Blocker]) -> Vec<NestedBlocker<'_>> {
     shown
 }
 
-/// Says what a person can do so that a step gets the clearances that it waits for. It needs no retry after
-/// that.
+/// Says what a person can do so that a step gets the clearances that it waits for. The step needs no retry
+/// after that.
 ///
 /// `remove the blockers that d0-1 names, or, if that deployment is gone for good: gone release d0-1`
 pub fn next_action(step: &Step) -> Option<String> {
@@ -81,7 +83,7 @@ pub fn next_action(step: &Step) -> Option<String> {
     }
     let mut holding = BTreeSet::new();
     let mut silent = BTreeSet::new();
-    // What blocks a blocker is for that blocker's deployment to tell.
+    // Only the deployment of a blocker can say what to do about the blocker's own blockers.
     for blocker in step.blockers.iter().filter(|by| by.holds.is_none()) {
         match (silent_deployment(blocker), deployment_of(blocker)) {
             (Some(name), _) => silent.insert(name),

@@ -42,8 +42,8 @@
 //! The check leaves out what depends on single resources and not on kinds (guards, protection, projects), and
 //! the option that releases floating IPs.
 //!
-//! Only some of a cloud's resources have a reference with `when` or `match`, and the cloud may never have
-//! those of the example at the same time: then the finding is a note.
+//! Only some of a cloud's resources have a reference with `when` or `match`, and the cloud may never have the
+//! resources of the example at the same time. Such a finding is a note.
 
 mod say;
 mod walk;
@@ -61,7 +61,7 @@ use walk::Reached;
 pub struct Finding {
     pub severity: Severity,
     pub category: Category,
-    /// Each kind once, in the order of the example.
+    /// The kinds of the example, each once, in the example's order.
     pub kinds: Vec<KindName>,
     pub example: Example,
     pub happens: String,
@@ -72,7 +72,7 @@ pub struct Finding {
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     Error,
-    /// It may be intended, or impossible in the cloud.
+    /// The finding may be intended, or impossible in the cloud.
     Note,
 }
 
@@ -107,8 +107,8 @@ impl Category {
     }
 }
 
-/// A chain of resources, each of which refers to the one before; in a cycle, the first also refers to the
-/// last.
+/// A chain of resources, each of which refers to the previous one. In a cycle, the first resource also refers
+/// to the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Example {
     pub resources: Vec<Specimen>,
@@ -125,15 +125,15 @@ pub struct Specimen {
     pub fate: Fate,
 }
 
-/// What becomes of a resource of an example.
+/// What happens to a resource of an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// Its deletion is requested.
+    /// A user requested its deletion.
     Asked,
-    /// It goes as well.
+    /// The deletion takes it along.
     Goes,
-    /// It must go, but is held for ever.
+    /// It must go, but is blocked for ever.
     Held,
     Stays,
 }
@@ -158,7 +158,7 @@ pub fn check(kinds: &Kinds) -> Vec<Finding> {
     findings
 }
 
-/// All references of the kinds, also by the kind that they come from and the kind that they lead to.
+/// All references of the kinds, indexed by the kind that refers and by the kind that is referred to.
 struct Links<'k> {
     all: Vec<Link<'k>>,
     from: BTreeMap<&'k KindName, Vec<Link<'k>>>,
@@ -191,14 +191,15 @@ impl<'k> Links<'k> {
         Self { all, from, to }
     }
 
-    /// Returns the cascading references to a kind, each with the kind that goes with it.
+    /// Returns the cascading references to a kind, each with the kind that is deleted with it.
     fn that_follow(&self, kind: &KindName) -> impl Iterator<Item = (Link<'k>, &'k KindName)> {
         let to = self.to.get(kind).into_iter().flatten();
         let follow = to.filter(|link| link.cascades());
         follow.map(|link| (*link, &link.from.name))
     }
 
-    /// Returns the references of a kind that hold their target, or make the kind go automatically with it.
+    /// Returns the references of a kind that hold their target, or through which the cloud removes the kind
+    /// automatically.
     fn that_tie(&self, kind: &KindName) -> impl Iterator<Item = Link<'k>> {
         let from = self.from.get(kind).into_iter().flatten();
         let tie = from.filter(|link| link.holds() || link.is_automatic());
@@ -232,7 +233,7 @@ impl<'k> Link<'k> {
         self.reference.on_delete == OnDelete::Unset && self.from.spec.requires(self.reference)
     }
 
-    /// Whether it holds its target, and its referrer does not go.
+    /// Whether the reference holds its target although the referrer is not deleted.
     fn blocks(&self) -> bool {
         self.reference.on_delete == OnDelete::Block || self.unsets_what_is_required()
     }
@@ -263,7 +264,7 @@ impl<'k> Link<'k> {
 
 /// Returns a finding for each asynchronous cascade and each blocking reference to which it leads.
 fn stuck_cascades(links: &Links<'_>) -> Vec<Finding> {
-    // An asynchronous reference that blocks keeps every deletion from ending: that is a finding of its own.
+    // An asynchronous reference that blocks keeps every deletion from ending. That is a finding of its own.
     let blocks = links.all.iter().filter(|link| link.blocks());
     let blocks: Vec<_> = blocks.filter(|link| !link.reference.asynchronous).collect();
     let mut findings = Vec::new();
@@ -279,12 +280,12 @@ fn stuck_cascades(links: &Links<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Finds the smallest cycle through each reference that holds; each cycle once.
+/// Finds the smallest cycle through each reference that holds its target, and returns each cycle once.
 fn cycles(links: &Links<'_>) -> Vec<Finding> {
     let mut known = BTreeSet::new();
     let mut findings = Vec::new();
     for first in links.all.iter().filter(|link| link.holds()) {
-        // The state: a kind, and whether the walk has passed another reference that holds.
+        // A state is a kind, and whether the walk has passed another reference that holds its target.
         let reached = Reached::from((&first.to.name, false), |(here, again)| {
             let there = |it: Link<'_>| again || it.holds();
             let ties = links.that_tie(here);
@@ -308,7 +309,7 @@ fn cycles(links: &Links<'_>) -> Vec<Finding> {
 fn of_one_link<'k>(link: &Link<'k>) -> impl Iterator<Item = Finding> + use<'k> {
     let left = link.reference.on_delete == OnDelete::Dangling;
     let unset = link.unsets_what_is_required();
-    // A reference that is left dangling needs no handling, and a target that stays leaves none dangling.
+    // A dangling reference needs no handling, and a target that stays leaves no dangling reference.
     let untold = !left && !link.is_told();
     let dangles = left && link.to.spec.stays.is_none();
     let unset = unset.then(|| say::unset_required(link));

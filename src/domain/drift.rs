@@ -3,15 +3,16 @@
 use super::model::{Blocker, ErrorClass, Step, StepState, short_id};
 use super::text::escape;
 
-/// The error type of a resource that was re-created more often than allowed (T14). It is drift too, but a
-/// person cannot accept it.
+/// The error type of a resource that was re-created more often than allowed (T14). It is a kind of drift, but
+/// a person cannot accept it.
 pub const RECREATED: &str = "Recreated";
 
 /// Number of newcomers that one line names; the others are counted.
 const NAMED_MAX: usize = 5;
 
-/// Whether a step waits until a person accepts or refuses newcomers. A resource that was re-created too often
-/// needs another decision, and a step that waits for a stuck step is decided at that one.
+/// Whether a step waits until a person accepts or refuses newcomers. This excludes a resource that was
+/// re-created too often, which needs another decision, and a step that waits for a stuck step, where the
+/// stuck step decides.
 pub fn waits_for_an_answer(step: &Step) -> bool {
     let error = step.last_error.as_ref();
     step.state == StepState::Stuck
@@ -19,12 +20,13 @@ pub fn waits_for_an_answer(step: &Step) -> bool {
         && error.is_some_and(|it| it.class == ErrorClass::Drift && it.kind != RECREATED)
 }
 
-/// Returns the newcomers that the person accepts or refuses.
+/// Returns the newcomers that a person accepts or refuses.
 pub fn newcomers(step: &Step) -> impl Iterator<Item = &Blocker> {
     step.blockers.iter().filter(|blocker| !blocker.in_plan)
 }
 
-/// Writes the newcomers by kind, name, owner and time of creation, what to do, and the cloud's own message.
+/// Returns a line that names the newcomers by kind, name, owner and time of creation, says what to do, and
+/// quotes the cloud's own message.
 pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, told: &str) -> String {
     let id = short_id(deletion_id);
     let listed: Vec<String> = named.iter().take(NAMED_MAX).map(|it| called(it)).collect();
@@ -47,7 +49,7 @@ pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, told:
     )
 }
 
-/// Writes a newcomer by kind, name, id, owner and time of creation.
+/// Returns the words for a newcomer: kind, name, id, owner and time of creation.
 pub fn called(blocker: &Blocker) -> String {
     let name = match blocker.name.as_str() {
         "" => &blocker.id,
@@ -70,7 +72,8 @@ pub fn called(blocker: &Blocker) -> String {
     )
 }
 
-/// Says what stays, and because of what, when the newcomers of a deletion are refused.
+/// Says which resources stay, and because of which newcomers, when a person refuses the newcomers of a
+/// deletion.
 pub fn what_stays(stuck: &[Step]) -> String {
     let steps: Vec<String> = stuck
         .iter()

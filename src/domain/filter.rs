@@ -16,14 +16,14 @@ use super::{duration, text};
 
 const FIELDS: [&str; 5] = ["state", "kind", "site", "project", "age"];
 
-/// A search: its text as typed, and what it means.
+/// A search: the text as a person typed it, and its meaning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchQuery {
     text: String,
-    /// The text for a side that knows no project names: their ids are added.
+    /// The text with the ids of the projects that it names, for a server that knows no project names.
     meant: String,
     words: Vec<Word>,
-    /// The time at which ages are measured.
+    /// The time from which ages are measured.
     now: DateTime<Utc>,
 }
 
@@ -40,11 +40,11 @@ enum Test {
     Field(&'static str, Vec<String>),
     Older(TimeDelta),
     Younger(TimeDelta),
-    /// An age that is not typed to its end yet: matches every row.
+    /// An age that is not yet typed to its end. It matches every row.
     Unfinished,
 }
 
-/// The fields of a row. If a field is empty, a word about it is searched for in the texts.
+/// The fields of a row. A word about an empty field is searched for in the texts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts<'a> {
     pub texts: &'a [&'a str],
@@ -79,18 +79,18 @@ impl SearchQuery {
         }
     }
 
-    /// Whether it searches by project, so that the names of projects help.
+    /// Whether the query searches by project, so that it needs the names of projects.
     pub fn asks_for_projects(&self) -> bool {
         let asks = |word: &Word| matches!(&word.test, Test::Field("project", _));
         self.words.iter().any(asks)
     }
 
-    /// Returns the text for a side that knows no project names.
+    /// Returns the text for a server that knows no project names.
     pub fn meant(&self) -> &str {
         &self.meant
     }
 
-    /// Says what is wrong in the query, and what might be meant; none if nothing is wrong.
+    /// Returns what is wrong in the query, with a suggestion; none if nothing is wrong.
     pub fn complaint(&self) -> Option<String> {
         self.text.split_whitespace().find_map(|word| parsed(word).1)
     }
@@ -112,7 +112,7 @@ impl SearchQuery {
         self.words.iter().all(fits)
     }
 
-    /// Whether a row matches that has texts and no other fields.
+    /// Whether a row that has texts and no other fields matches.
     pub fn fits_texts(&self, texts: &[&str]) -> bool {
         self.fits(&Facts {
             texts,
@@ -214,7 +214,8 @@ fn test_of(word: &str) -> (Test, Option<String>) {
     }
 }
 
-/// Splits at commas, in lower case. A comma at the end is ignored: the next text is still being typed.
+/// Splits the text at commas and lowers its case. A comma at the end is ignored, because the next text is
+/// still being typed.
 fn alternatives(wanted: &str) -> Vec<String> {
     let all = wanted.split(',').map(str::to_lowercase);
     let some: Vec<String> = all.filter(|it| !it.is_empty()).collect();
@@ -298,7 +299,7 @@ mod tests {
             ("state=blocked,gone", false),
             ("state=gone,", false),
             ("!state=blocked,gone", true),
-            // Not typed to its end: no row disappears meanwhile.
+            // Not yet typed to its end: no row disappears meanwhile.
             ("age>", true),
             ("!age>", true),
         ] {
@@ -336,7 +337,7 @@ mod tests {
         assert_eq!(filter.meant(), "web project=lab,c3d4");
         assert!(filter.asks_for_projects());
         assert!(!SearchQuery::parse("web").asks_for_projects());
-        // A letter that is in hundreds of names stands for none of them.
+        // A letter that occurs in hundreds of names stands for none of them.
         projects.extend((0..200).map(|n| (format!("id{n}"), format!("x{n}"))));
         assert_eq!(
             SearchQuery::naming("project=x", &projects).meant(),

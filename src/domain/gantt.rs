@@ -1,5 +1,5 @@
 //! When the parts of a deletion ran and what they waited for, and when blocked steps are due for their next
-//! attempt. Both are counted in columns of time, so their size does not depend on the number of steps.
+//! attempt. Both are counted in columns of time, so their size does not grow with the number of steps.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub struct GanttRow {
     pub ended: u64,
     /// The columns in which something happened.
     pub cells: Vec<GanttCell>,
-    /// The step that ended last, or one that has not ended.
+    /// The step that ended last, or a step that has not ended.
     pub last: Last,
 }
 
@@ -46,7 +46,7 @@ pub struct GanttCell {
 pub struct Last {
     pub name: String,
     pub ended_at: Option<DateTime<Utc>>,
-    /// The step among those that had to go first that went last, or has not gone.
+    /// The dependency of this step that was gone last, or that is not gone yet.
     pub waited_for: Option<WaitedFor>,
 }
 
@@ -60,19 +60,20 @@ pub struct WaitedFor {
 /// How a stretch of time is drawn: by the most important thing that happened in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// Nothing was sent yet: other steps go first.
+    /// Nothing was sent yet, because other steps go first.
     Waits,
     Sent,
     Refused,
     Gone,
-    /// Begun and not ended, but nothing happened: the cloud works, or the next attempt is not due.
+    /// The steps have begun and not ended, but nothing happened: the cloud works, or the next attempt is not
+    /// due.
     Rests,
     /// All steps have ended.
     Over,
 }
 
 impl GanttRow {
-    /// Draws the row in `width` columns, or in as many as were counted if these are fewer.
+    /// Draws the row in `width` columns, or in fewer if fewer were counted.
     pub fn marks(&self, columns: u32, width: usize) -> Vec<Mark> {
         let width = width.min(columns as usize);
         let mut drawn = vec![GanttCell::default(); width];
@@ -111,8 +112,8 @@ pub struct Upcoming {
     pub at: DateTime<Utc>,
     /// Number of steps that are due now.
     pub now: u64,
-    /// Number of steps that are due up to each end of [`DUE_WITHIN`] and after the one before; the last
-    /// number counts those after all ends.
+    /// Number of steps that are due in each interval of [`DUE_WITHIN`]: after the previous end, and up to
+    /// this one. The last number counts the steps that are due after all ends.
     pub columns: Vec<u64>,
     /// When the first step that is not due yet becomes due.
     pub next: Option<DateTime<Utc>>,
@@ -161,9 +162,9 @@ mod tests {
         let cells = [(2, 5, 0, 0), (4, 1, 1, 0), (6, 3, 1, 2)];
         assert_eq!(drawn(&row(5, 5, &cells), 10, 10), "..+-x-#   ");
         assert_eq!(drawn(&row(5, 4, &cells), 10, 10), "..+-x-#---");
-        // Half as wide: two columns are one.
+        // At half the width, two columns become one.
         assert_eq!(drawn(&row(5, 5, &cells), 10, 5), ".+x# ");
-        // It never gets wider than the counted columns.
+        // The row never gets wider than the counted columns.
         assert_eq!(drawn(&row(5, 5, &cells), 10, 99).len(), 10);
         assert_eq!(drawn(&row(5, 0, &[]), 4, 4), "....");
         // Skipped from the start.

@@ -9,8 +9,8 @@
 //! | `forget` | sends nothing: the engine abandons the step, and its resource becomes an orphan | for a step that is stuck or blocked |
 //!
 //! Limits for every rung: nothing is offered at a read-only site; no rung that leads to a delete is offered
-//! for a protected resource; and while a cloud works on an accepted delete, only `retry` is offered until the
-//! kind's own limit has passed.
+//! for a protected resource; and while a cloud works on an accepted delete, only `retry` is offered, until
+//! the kind's time limit has passed.
 //!
 //! No service that gone knows has a call that resets a resource's state or deletes it by force, so there are
 //! no such rungs.
@@ -58,7 +58,7 @@ impl Rung {
         }
     }
 
-    /// Whether it makes the engine send calls.
+    /// Whether the rung makes the engine send calls.
     pub fn starts_work(self) -> bool {
         matches!(self, Self::Retry | Self::Unpin)
     }
@@ -109,7 +109,7 @@ pub struct Ladder {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Offer {
     pub rung: Rung,
-    /// Why it is not offered, in one line; none if it is.
+    /// Why the rung is not offered, in one line; none if it is offered.
     pub why_not: Option<String>,
     /// What the rung will do, one fact per line: each call, and on what.
     pub does: Vec<String>,
@@ -128,15 +128,16 @@ impl Ladder {
 pub struct Facts<'f> {
     pub step: &'f Step,
     pub kind: Option<&'f Kind>,
-    /// Variables of the kind's calls, apart from those of the id (`cascade`).
+    /// Variables of the kind's calls, other than the parts of the id (`cascade`).
     pub variables: BTreeMap<String, String>,
     /// How long the cloud may work on a delete of this kind (I6).
     pub pending_max: Duration,
-    /// Why no rung may lead to its delete: a rule protects it now (P4), or it is unknown whether one does.
+    /// Why no rung may lead to a delete of the resource: a rule protects it now (P4), or it is unknown
+    /// whether a rule does.
     pub guarded: Option<String>,
     /// Whether the site is read-only.
     pub read_only: bool,
-    /// The calls that would remove the edges that block it; or why there are none.
+    /// The calls that would remove the edges that block the step, or why there are none.
     pub pins: Result<Vec<String>, String>,
     /// Number of steps that wait for this one.
     pub waiting: u64,
@@ -155,8 +156,8 @@ pub fn of_step(deletion: &Deletion, facts: &Facts<'_>, now: DateTime<Utc>) -> La
     }
 }
 
-/// Builds the ladder of all steps of a deletion that do not go: that of the one step, or what all have in
-/// common. `roots`: the steps that wait for none of the others.
+/// Builds the ladder of all steps of a deletion that do not go. A single step has its own ladder; several
+/// steps have the rungs that all of them share. `roots`: the steps that wait for none of the others.
 pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>) -> Ladder {
     let not_going = deletion.counts.stuck + deletion.counts.blocked;
     if let [one] = roots {
@@ -213,7 +214,7 @@ pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>)
     }
 }
 
-/// Number of steps that one line names; the others are counted.
+/// Number of steps that one line names. The others are counted.
 const NAMED_MAX: usize = 8;
 
 fn one_at_a_time(roots: &[Facts<'_>]) -> String {
@@ -319,7 +320,7 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
     }
 }
 
-/// Says why nothing is offered for a step that is neither stuck nor blocked.
+/// Says why no rung is offered for a step that is neither stuck nor blocked.
 fn under_way(facts: &Facts<'_>) -> String {
     let step = facts.step;
     match step.state {
@@ -331,7 +332,8 @@ fn under_way(facts: &Facts<'_>) -> String {
     }
 }
 
-/// Returns until when the cloud may work on an accepted delete; none if it is not working on one.
+/// Returns the time until which the cloud may work on an accepted delete; none if the cloud is not working on
+/// one.
 fn works_until(facts: &Facts<'_>) -> Option<DateTime<Utc>> {
     let (kind, error) = (facts.kind?, facts.step.last_error.as_ref()?);
     let settles = kind.spec.settles.as_ref()?;
@@ -394,7 +396,7 @@ pub fn runbook(kind: &Kind, step: &Step) -> Option<String> {
         ("site".to_owned(), shown(&key.site.to_string())),
         ("step".to_owned(), step.id.to_string()),
     ]);
-    // Validated at load: it names no other variable.
+    // Validated at load: the runbook names no other variable.
     fill(&runbook.text, &variables).ok()
 }
 

@@ -1,9 +1,9 @@
 //! Copies of a resource at other sites, which are deleted with it.
 //!
-//! A *local* site copies a resource of the *central* one, and copies it again when it is read. So the
-//! deletion of an original also deletes each copy, with a cascade of its own, and the original goes last:
-//! readers learn from its tombstone that it is being deleted, and the tombstone ends with the last copy (T9,
-//! T12).
+//! A *local* site copies a resource of the *central* site, and copies it again whenever somebody reads it. So
+//! the deletion of an original also deletes each copy, with a cascade of its own. The original is deleted
+//! last: readers learn from its tombstone that it is being deleted, and the tombstone ends with the last copy
+//! (T9, T12).
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub struct Mapping {
 }
 
 impl CopiedBy {
-    /// Returns the filter that lists the copies of these resources; none if this kind cannot have copies.
+    /// Returns the filter that lists the copies of these resources; none if their kind cannot have copies.
     pub fn filter<'r>(
         self,
         kind: &Kind,
@@ -68,7 +68,7 @@ impl CopiedBy {
         }
     }
 
-    /// Returns the id of the original that this is certainly a copy of; none for copies by name.
+    /// Returns the id of the original of which this resource is certainly a copy; none for copies by name.
     pub fn original_of(self, copy: &Resource) -> Option<&str> {
         match self {
             Self::Tag => original_of(&copy.tags),
@@ -77,8 +77,8 @@ impl CopiedBy {
         }
     }
 
-    /// Whether one resource is a copy of the other, apart from their projects: these have other ids in
-    /// another cloud, so the caller compares them.
+    /// Whether one resource is a copy of the other as far as everything but their projects shows. A project
+    /// has another id in another cloud, so the caller compares the projects.
     pub fn fits(self, original: &Resource, copy: &Resource) -> bool {
         original.key.kind == copy.key.kind
             && match self {

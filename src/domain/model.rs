@@ -167,7 +167,7 @@ pub enum Origin {
     Api,
     Gate,
     Peer,
-    /// The engine itself, when it removes a resource that came back (T14).
+    /// The engine itself, when it removes a resource that has come back (T14).
     Engine,
 }
 
@@ -193,7 +193,7 @@ pub enum Scope {
     /// Deletes, retries, cancels, pauses.
     #[default]
     Operate,
-    /// Takes a rung of the purge ladder, releases a tombstone.
+    /// Takes a rung of the purge ladder, and releases a tombstone.
     Force,
     /// Prunes the ledger, and moves a notification cursor.
     Admin,
@@ -300,15 +300,15 @@ pub struct Plan {
     pub automatic: Vec<PlanStep>,
     /// Resources that stay and lose a reference, without a call of the engine (N2).
     pub unset: Vec<PlanStep>,
-    /// Targets that this plan keeps, and of which only what belongs to them goes: projects, and the targets
-    /// of a chained plan. They are never gone, however the deletion ends.
+    /// Targets that this plan keeps while it deletes what belongs to them: projects, and the targets of a
+    /// chained plan. They are never gone, however the deletion ends.
     #[serde(default)]
     #[schema(required)]
     pub kept: Vec<Target>,
-    /// Resources that stay although they belong to something that goes, and why (N19).
+    /// Resources that stay although they belong to a resource that is deleted, and why (N19).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Left>,
-    /// Copies of the targets at other sites, which go with them.
+    /// Copies of the targets at other sites, which are deleted with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mapping: Vec<Mapped>,
     /// Why this plan must not start; empty if it may.
@@ -395,18 +395,18 @@ pub struct PlanOptions {
     #[serde(default)]
     #[schema(required)]
     pub release_floating_ips: bool,
-    /// Whether resources that other projects may use go too: public and community images, shared networks
-    /// (N19).
+    /// Whether resources that other projects may use are deleted too: public and community images, shared
+    /// networks (N19).
     #[serde(default, skip_serializing_if = "is_false")]
     pub include_public: bool,
-    /// Whether the project itself goes too, once everything that belongs to it is gone (N19).
+    /// Whether the project itself is deleted too, once everything that belongs to it is gone (N19).
     #[serde(default, skip_serializing_if = "is_false")]
     pub with_project: bool,
     /// Whether a resource in use goes to the retry queue until nothing blocks it, instead of being refused.
     #[serde(default, skip_serializing_if = "is_false")]
     pub park: bool,
-    /// Whether another deletion, in any deployment, deletes the targets. This one handles the references to
-    /// them (G6) that the other does not handle itself.
+    /// Whether the targets are deleted by another deletion, in any deployment. This deletion then handles
+    /// those references to them (G6) that the other one does not handle itself.
     #[serde(default, skip_serializing_if = "is_false")]
     pub chained: bool,
 }
@@ -432,7 +432,7 @@ pub struct PlanStep {
     pub depends_on: Vec<u32>,
     /// Whether the cloud removes it by itself (N5).
     pub automatic: bool,
-    /// Why it is in the plan, for a person: `port on network web`.
+    /// Why the resource is in the plan, for a person: `port on network web`.
     pub why: Arc<str>,
     /// SHA-256 over what drift compares: project, name, tags, owner and references.
     pub fingerprint: String,
@@ -440,8 +440,9 @@ pub struct PlanStep {
     /// values. Not in the hash, which covers the fingerprint; empty in plans of older versions.
     #[serde(default, skip_serializing_if = "Compared::is_empty")]
     pub compared: Compared,
-    /// The variables that the kind's calls need beside the id (`router_id`, `port_id` of an interface),
-    /// including the incarnation's own handle (I10); and the scope by which one list observes many steps.
+    /// The variables that the kind's calls need in addition to the id (`router_id`, `port_id` of an
+    /// interface), including the incarnation's own handle (I10). Also the scope by which one list observes
+    /// many steps.
     #[serde(default, skip_serializing_if = "no_vars")]
     pub vars: Arc<BTreeMap<String, String>>,
 }
@@ -508,7 +509,7 @@ impl PlanStep {
 pub struct Refusal {
     pub resource: Target,
     pub rule: RefusalRule,
-    /// For a person, with what to do.
+    /// The reason for a person, with what to do.
     pub reason: String,
     pub blocker: Option<Blocker>,
     /// The differences from the approved plan (P1); empty for any other rule.
@@ -521,7 +522,7 @@ pub struct Refusal {
 pub struct PlanChange {
     pub resource: Target,
     pub change: ChangeKind,
-    /// Each field that differs, if the resource changed.
+    /// Each field that differs, if the resource was changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
 }
@@ -531,7 +532,7 @@ pub struct PlanChange {
 pub enum ChangeKind {
     /// Not in the approved plan.
     New,
-    /// In the approved plan, and no longer there.
+    /// In the approved plan, and no longer in the cloud.
     Missing,
     Changed,
 }
@@ -548,19 +549,19 @@ pub struct FieldChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalRule {
-    /// Something that this plan does not remove refers to it (N15).
+    /// A resource that this plan does not remove refers to it (N15).
     InUse,
-    /// Belongs to another project than the root (P4).
+    /// It belongs to another project than the target that led to it (P4).
     OtherProject,
     /// A protection rule, or a guard that is always on (P4).
     Protected,
-    /// Copies are matched by name alone, and a site does not have exactly one.
+    /// Copies are matched by name alone, and a site does not have exactly one such resource.
     Copies,
-    /// Steps that wait for each other.
+    /// Steps wait for each other.
     Cycle,
-    /// A target is not there or cannot be read, so nothing can be planned.
+    /// A target does not exist or cannot be read, so nothing can be planned.
     Unreadable,
-    /// The login is refused, or is not shown what a plan must list.
+    /// The login is refused, or is not shown a resource that a plan must list.
     NotShown,
     /// The cloud is no longer as the approved plan froze it; nothing was sent (P1).
     Drift,
@@ -575,7 +576,7 @@ pub struct Blocker {
     pub site: Site,
     /// Id of the project that owns it; empty if the cloud did not say.
     pub owner: String,
-    /// That project's name, for people; empty if it is not known.
+    /// The name of that project, for people; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner_name: String,
     pub since: Option<DateTime<Utc>>,
@@ -589,7 +590,7 @@ pub struct Blocker {
 }
 
 impl Blocker {
-    /// Makes a blocker that is in no plan, of which only key and name are known.
+    /// Makes a blocker that is in no plan, and of which only key and name are known.
     pub fn of(key: &ResourceKey, name: &str) -> Self {
         Self {
             kind: key.kind.clone(),
@@ -612,7 +613,7 @@ impl Blocker {
         }
     }
 
-    /// Returns the owning project as people call it: by its name, or by its id if the name is unknown.
+    /// Returns the owning project for a person: its name, or its id if the name is unknown.
     pub fn owner_shown(&self) -> &str {
         if self.owner_name.is_empty() {
             &self.owner
@@ -665,7 +666,7 @@ impl DeletionState {
     pub fn as_str(self) -> &'static str {
         self.into()
     }
-    /// Whether nothing moves any more unless a person acts.
+    /// Whether nothing changes any more unless a person acts.
     pub fn is_terminal(self) -> bool {
         matches!(
             self,
@@ -694,7 +695,7 @@ pub enum StepState {
     /// Another step must go first.
     Waiting,
     Ready,
-    /// Its call is in flight, and its lease with it.
+    /// Its call is in flight under a lease.
     Running,
     /// The engine observes whether it is gone, after a call that was accepted or whose answer was lost.
     Verifying,
@@ -722,7 +723,7 @@ impl StepState {
     pub fn as_str(self) -> &'static str {
         self.into()
     }
-    /// Whether the engine will still act on it by itself.
+    /// Whether the engine will still work on the step by itself.
     pub fn is_live(self) -> bool {
         matches!(
             self,
@@ -846,8 +847,8 @@ impl Counts {
     pub fn ended(&self) -> u64 {
         self.gone + self.skipped + self.purged
     }
-    /// Number of steps that have ended, and of those whose delete was accepted: the measure of progress,
-    /// since one observation ends accepted steps by the hundred.
+    /// Number of steps that have ended or whose delete was accepted. This is the measure of progress, since
+    /// one observation ends accepted steps by the hundred.
     pub fn accepted(&self) -> u64 {
         self.ended() + self.verifying
     }
@@ -866,16 +867,17 @@ pub struct Deletion {
     pub requested_by: Actor,
     pub requested_at: DateTime<Utc>,
     pub reason: String,
-    /// The deletion that caused this one: one whose resource came back, or one of another deployment.
+    /// The deletion that caused this one: the deletion of a resource that came back, or a deletion of another
+    /// deployment.
     pub cause: Option<String>,
     #[serde(flatten)]
     pub options: PlanOptions,
     pub plan_hash: Option<String>,
     pub counts: Counts,
-    /// From the rate of the last minute; none while nothing moves.
+    /// The time left, from the rate of the last minute; none while no step ends.
     pub eta_seconds: Option<u64>,
     pub finished_at: Option<DateTime<Utc>>,
-    /// Why it was refused (N15), empty otherwise.
+    /// Why the deletion was refused (N15); empty otherwise.
     #[serde(default)]
     #[schema(required)]
     pub refused: Vec<Refusal>,
@@ -883,7 +885,7 @@ pub struct Deletion {
     #[serde(default)]
     #[schema(required)]
     pub note: String,
-    /// Until when planning is repeated if a cloud does not answer (N16).
+    /// The time until which planning is repeated if a cloud does not answer (N16).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub deadline: Option<DateTime<Utc>>,
@@ -898,7 +900,7 @@ pub struct Step {
     pub action: Action,
     pub state: StepState,
     pub depends_on: Vec<i64>,
-    /// Number of calls that count as attempts (I6: "not yet" does not).
+    /// Number of calls that count as attempts. A call that is answered "not yet" does not count (I6).
     pub attempts: u32,
     pub max_attempts: u32,
     pub next_attempt_at: Option<DateTime<Utc>>,
@@ -906,11 +908,11 @@ pub struct Step {
     pub blocked_since: Option<DateTime<Utc>>,
     pub blockers: Vec<Blocker>,
     pub last_error: Option<StepError>,
-    /// The stuck step because of which this one is stuck too, without having been sent.
+    /// The stuck step that this step waits for. It is stuck for that reason alone, and was not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub held_by: Option<i64>,
-    /// How many times it came back after it was gone (T14).
+    /// How many times the resource came back after it was gone (T14).
     pub recreated: u32,
     pub project_id: String,
     pub why: String,
@@ -962,7 +964,7 @@ pub enum Presence {
     Present,
     /// Its absence was confirmed (I13).
     Absent,
-    /// The observation was inconclusive.
+    /// The observation proved nothing.
     Unclear,
 }
 
@@ -990,7 +992,7 @@ pub struct Event {
     pub step_id: Option<i64>,
     #[serde(rename = "type")]
     pub kind: EventKind,
-    /// For a person, already one line.
+    /// One line for a person.
     pub message: String,
     /// The fields for programs: `{state, status, request_id, attempts}` as far as they apply.
     #[serde(default)]
@@ -1022,7 +1024,7 @@ pub enum EventKind {
     Deployment,
     Site,
     Engine,
-    /// Something is stuck; an admin is notified once (I7).
+    /// A step is stuck, and a person is notified once (I7).
     NeedsPerson,
 }
 

@@ -1,4 +1,4 @@
-//! Native resources: what a deployment keeps in its registry, as callers write it and readers see it.
+//! Native resources: what a deployment keeps in its registry, as callers write it and as readers see it.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use super::text::{did_you_mean, escape};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Native {
     pub key: ResourceKey,
-    /// Grows when it is created again under the same id (M1).
+    /// Grows when the resource is created again under the same id (M1).
     pub incarnation: u32,
-    /// `name`, `project_id`, `tags` and the fields of its kind, as they were written.
+    /// `name`, `project_id`, `tags` and the fields of its kind, as the caller wrote them.
     pub fields: Map<String, Value>,
     /// Whether it is being deleted.
     pub deleting: bool,
@@ -52,7 +52,7 @@ impl Native {
     }
 }
 
-/// Longer ids are refused.
+/// Maximum length of an id, in characters.
 const ID_MAX: usize = 128;
 
 /// Reads the body of a request: the id, if the caller chose one, and the fields.
@@ -75,7 +75,7 @@ pub fn read(kind: &Kind, body: &Value) -> Result<(Option<String>, Map<String, Va
     Ok((id, fields))
 }
 
-/// Returns the fields after an update: it replaces the fields that it names, and null removes one.
+/// Returns the fields after an update. The body replaces the fields that it names, and null removes a field.
 ///
 /// # Errors
 /// As for [`read`].
@@ -93,7 +93,7 @@ pub fn amend(
     read(kind, &Value::Object(fields)).map(|(_, fields)| fields)
 }
 
-/// Returns the kind that a field refers to; none if it is not a reference.
+/// Returns the kind to which a field refers; none if the field is not a reference.
 pub fn refers_to<'k>(kind: &'k Kind, field: &str) -> Option<&'k KindName> {
     let mut references = kind.spec.references.iter();
     let refers = references.find(|it| it.field.as_deref().map(base) == Some(field));
@@ -110,7 +110,7 @@ pub fn key_of(value: &str, kind: &KindName, home: &Site) -> ResourceKey {
     }
 }
 
-/// Returns the references in the fields, each once. A value without a site means one at `home`.
+/// Returns the references in the fields, each once. A value without a site names a resource at `home`.
 pub fn references(kind: &Kind, fields: &Map<String, Value>, home: &Site) -> Vec<NativeReference> {
     let row = Value::Object(fields.clone());
     let mut found: Vec<NativeReference> = Vec::new();
@@ -169,7 +169,7 @@ pub fn unset_vars(
 /// Reads the references that a step must unset.
 ///
 /// # Errors
-/// The variable is missing or cannot be read. That is not the same as having nothing to unset.
+/// The variable is missing or cannot be read. This differs from having nothing to unset.
 pub fn unset_of(vars: &BTreeMap<String, String>) -> Result<Vec<(String, ResourceKey)>, String> {
     let text = vars.get(UNSET).ok_or("the step has no references")?;
     serde_json::from_str(text).map_err(|error| format!("the step's references: {error}"))
@@ -228,7 +228,7 @@ fn known_fields(kind: &Kind, body: &Value) -> Result<Map<String, Value>, String>
     Ok(fields.clone())
 }
 
-/// Checks an id. Ids stand in paths, in targets, and before an `@`.
+/// Checks an id. Ids occur in paths and in targets, and before an `@`.
 fn valid_id(id: String) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
     match !id.is_empty() && id.len() <= ID_MAX && id.chars().all(fits) {

@@ -1,7 +1,8 @@
-//! Checks how deeply a TOML text nests, before it is parsed.
+//! Checks how deeply a TOML text nests, before the text is parsed.
 //!
-//! The parser limits nesting in valid text, but not when it recovers from an error inside an inline table:
-//! then its recursion ends the process. And it refuses a key of too many parts without saying where.
+//! The parser limits nesting in valid text, but not while it recovers from an error inside an inline table:
+//! there its recursion overflows the stack and ends the process. The parser also refuses a key of too many
+//! parts without saying where.
 
 use std::ops::Range;
 
@@ -14,10 +15,10 @@ const MOST: usize = 64;
 pub const TOO_DEEP: &str = "nested too deeply: at most 64 lists, tables and parts of keys";
 
 /// Returns the bytes of the first list, table or part of a key that nests too deeply. Unclosed brackets count
-/// too: the parser may recurse at each.
+/// too, because the parser may recurse at each of them.
 pub fn first_too_deep(text: &str) -> Option<Range<usize>> {
-    // The open brackets: the token that closes each, and the dots of the current key in it. The whole text is
-    // at the bottom.
+    // The open brackets: the token that closes each, and the dots of the current key in it. The first entry
+    // stands for the whole text.
     let mut open = vec![(TokenKind::Eof, 0_usize)];
     let mut depth = 0;
     for token in Source::new(text).lex() {

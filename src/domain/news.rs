@@ -1,4 +1,5 @@
-//! Notifications (I7): which events count, which are gathered into one message, and when that goes out.
+//! Notifications (I7): which events count, which are gathered into one message, and when that message is
+//! sent.
 //!
 //! 1. There is one event for each step that is stuck by itself, for each refused deletion, and for each
 //!    paused site. The ledger writes no second one until it has worked in between.
@@ -28,10 +29,10 @@ pub struct Mark {
     pub failing: String,
 }
 
-/// A channel's mark, and the ledger that it belongs to.
+/// A channel's mark, and the ledger to which it belongs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotificationCursor {
-    /// The id of the ledger, and of no other.
+    /// The unique id of the ledger.
     pub ledger_id: String,
     /// The sequence of the newest event.
     pub newest: i64,
@@ -53,7 +54,7 @@ pub enum Subject {
 /// One subject's part of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// When the first of its events came.
+    /// When the first of the topic's events came.
     pub since: DateTime<Utc>,
     /// Number of steps.
     pub count: u64,
@@ -64,10 +65,11 @@ pub struct Topic {
     pub line: String,
 }
 
-/// Number of steps of a deletion that a message describes: as many as a person reads.
+/// Number of steps of a deletion that a message describes, chosen so that a person reads them all.
 pub const STEPS_MAX: usize = 5;
 
-/// How long a requester is taken to watch for the answer. Most plans are ready, or refused, within a second.
+/// How long a requester is assumed to watch for the answer. Most plans are ready, or refused, within a
+/// second.
 pub const LOOKED_ON: TimeDelta = TimeDelta::minutes(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,8 +148,8 @@ impl Gathered {
     }
 
     /// Returns when a message is due; none if there is nothing to send. `told` holds the time of each
-    /// subject's last notification. Events from before `since`, when no notifier ran, count as if they came
-    /// then: a site may turn out to work.
+    /// subject's last notification. An event from before `since`, when no notifier ran, counts as if it came
+    /// at `since`, because a site may have recovered meanwhile.
     pub fn due(
         &self,
         pace: Pace,
@@ -167,13 +169,13 @@ fn site_of(event: &Event) -> Option<Site> {
     event.data["site"].as_str()?.parse().ok()
 }
 
-/// Whether the requester of a deletion no longer waited when it was refused.
+/// Whether the requester of a deletion no longer waited when the deletion was refused.
 pub fn nobody_waits(deletion: &Deletion, refused_at: DateTime<Utc>) -> bool {
     let looks_on = matches!(deletion.requested_by.origin, Origin::Console | Origin::Cli);
     !looks_on || refused_at - deletion.requested_at >= LOOKED_ON
 }
 
-/// Returns how long to wait after so many failures in a row (from 1). A channel is never abandoned.
+/// Returns how long to wait after this number of failures in a row (from 1). A channel is never abandoned.
 pub fn wait_after(failures: usize) -> Duration {
     const WAITS_SECONDS: [u64; 6] = [5, 15, 60, 300, 600, 900];
     let index = failures.saturating_sub(1).min(WAITS_SECONDS.len() - 1);

@@ -1,6 +1,6 @@
 //! A deletion's steps as a tree, of which only the visible part is ever read. The step that goes last is the
-//! root; steps that must go before it are below it. Equal siblings form a [`Branch`]: a network with
-//! 1,000,000 ports has two of them.
+//! root, and below a step are the steps that must go before it. Equal siblings form a [`Branch`]: a network
+//! with 1,000,000 ports has two branches.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{Action, Counts, KindName, PlanStep, Site, Step, StepState};
 
-/// From this many on, equal siblings become one line.
+/// From this number on, equal siblings are folded into one line.
 pub const FOLD_FROM: u64 = 6;
 
 /// The order of a branch's steps: those that need a person first, those that have ended last. Steps in one
@@ -25,22 +25,22 @@ pub const BY_URGENCY: [StepState; 9] = [
     StepState::Gone,
 ];
 
-/// Equal siblings: steps of one kind and action at one site, either all or none of which have steps below
-/// them.
+/// Equal siblings: steps of one kind and action at one site. Either all of them have steps below them, or
+/// none has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
     pub id: i64,
-    /// The step that they are below; none if they go last.
+    /// The step below which these steps are; none for the steps that go last.
     pub below: Option<i64>,
     pub site: Site,
     pub kind: KindName,
     pub action: Action,
-    /// Whether no steps are below them.
+    /// Whether there are no steps below these steps.
     pub leaf: bool,
     pub counts: Counts,
 }
 
-/// A branch, with all its steps in the order of their ids if they are fewer than [`FOLD_FROM`].
+/// A branch. If it has fewer steps than [`FOLD_FROM`], all of them are included, in the order of their ids.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BranchRead {
     #[serde(flatten)]
@@ -66,13 +66,13 @@ pub struct Outline {
 /// The whole tree of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Planted {
-    /// A branch's id is its position here; `below` is a step's position in the plan; of the counts only the
-    /// total is set.
+    /// The branches. A branch's id is its position here, `below` is a step's position in the plan, and of the
+    /// counts only the total is set.
     pub branches: Vec<Branch>,
     /// The branch of each step.
     pub branch_of: Vec<u32>,
-    /// The wave of each step: 1 goes first, and steps of one wave may go at the same time. 0: it waits in a
-    /// cycle.
+    /// The wave of each step. Wave 1 goes first, and steps of one wave may go at the same time. 0 means that
+    /// the step waits in a cycle.
     pub waves: Vec<u32>,
 }
 
@@ -111,12 +111,12 @@ pub fn plant(steps: &[PlanStep]) -> Planted {
     }
 }
 
-/// Returns each step's parent and wave. A step goes below the deepest of those that wait for it, so that a
-/// port with an address is below its subnet, although the network waits for it too. Steps that wait in a
-/// cycle have no parent.
+/// Returns each step's parent and wave. A step is placed below the deepest of the steps that wait for it, so
+/// that a port with an address is below its subnet, although the network waits for the port too. Steps that
+/// wait in a cycle have no parent.
 fn places(steps: &[PlanStep]) -> (Vec<Option<u32>>, Vec<u32>) {
     let n = steps.len();
-    // Steps that are not in the plan are not waited for.
+    // A step does not wait for steps that are not in the plan.
     let before = |at: usize| {
         let all = steps[at].depends_on.iter().copied();
         all.filter(|below| (*below as usize) < n)

@@ -73,9 +73,9 @@ pub struct PeerScope {
 }
 
 impl PeerScope {
-    /// Checks that an owner may name a resource: it keeps the resource itself, or manages its cloud region.
-    /// It manages a region that has its own region's name, or that the settings list. Kinds of a cloud are
-    /// those of the owner's service.
+    /// Checks that an owner may name a resource. The owner must either keep the resource itself or manage its
+    /// cloud region. It manages the regions that have the same name as its own region, and those that the
+    /// settings list. In a cloud region it may name only kinds of its own service.
     fn allows(&self, from: &Deployment, key: &ResourceKey) -> Result<(), String> {
         let region_is_its = match &key.site {
             Site::Region { region, .. } => {
@@ -150,8 +150,8 @@ pub struct DeletionNotice {
 }
 
 impl News {
-    /// Checks that this owner may send this to a deployment that watches it for these kinds. A deployment may
-    /// tell itself about anything of its own, including the regions of its clouds.
+    /// Checks that this owner may send these notices to a deployment that watches it for these kinds. A
+    /// deployment may send itself notices about anything of its own, including the regions of its clouds.
     ///
     /// # Errors
     /// The message is not acceptable; the error says why.
@@ -187,7 +187,7 @@ impl News {
 }
 
 impl Question {
-    /// Checks that this owner may ask this.
+    /// Checks that this owner may ask this question.
     ///
     /// # Errors
     /// The question is not acceptable; the error says why.
@@ -208,7 +208,8 @@ impl Question {
 }
 
 impl DeletionNotice {
-    /// Whether its deletion is under way: references to it are handled, and it may still be released.
+    /// Whether the deletion of the resource is under way. References to it are handled, and its tombstone may
+    /// still be released.
     pub fn is_going(&self) -> bool {
         matches!(self.phase, Phase::Checking | Phase::Deleting)
     }
@@ -222,13 +223,14 @@ pub fn root_of(home: &Site, root: Option<&str>, deletion_id: &str) -> String {
     }
 }
 
-/// Whether a cause is a deletion of another deployment; a deletion of this one is given by its bare id.
+/// Whether a cause is a deletion of another deployment. A deletion of this deployment is given by its bare
+/// id.
 pub fn is_foreign_root(cause: &str) -> bool {
     cause.contains('/')
 }
 
-/// The owner's request for clearance: whether any resource of the importer refers to these. At most
-/// [`ASKED_TOGETHER`] at a time.
+/// The owner's request for clearance: whether any resource of the importer refers to these resources, at most
+/// [`ASKED_TOGETHER`] of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     pub from: Deployment,
@@ -240,11 +242,12 @@ pub struct Question {
 
 /// Maximum number of resources in one question.
 pub const ASKED_TOGETHER: usize = 1_000;
-/// Maximum number of holders that are named for one resource; the others are counted.
+/// Maximum number of referrers that are named for one resource. The others are counted.
 pub const HOLDERS_MAX: usize = 20;
-/// Maximum number of deployments that pass a waiting relation on; after more, it is taken for an echo.
+/// Maximum number of deployments that pass a waiting relation on. A relation that was passed on more often is
+/// dropped, because it only travels in a circle.
 const HOPS_MAX: u8 = 64;
-/// Maximum number of resources in a cycle over several deployments; a longer one is not recognised.
+/// Maximum number of resources in a cycle over several deployments. A longer cycle is not recognised.
 pub const CIRCLE_MAX: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -275,7 +278,7 @@ pub struct Answered {
     /// Whether this is a clearance: nothing refers to the resource, and nothing will.
     pub clear: bool,
     pub holders: Vec<Holder>,
-    /// Number of all resources that refer to it, including those that are not named.
+    /// Number of all resources that refer to the resource, including those that are not named.
     pub count: u64,
 }
 
@@ -286,22 +289,23 @@ pub struct Holder {
     pub key: ResourceKey,
     pub name: String,
     pub project_id: String,
-    /// Whether its reference blocks: it does not go along, and the deletion of its target is refused (G2).
+    /// Whether the reference blocks: the referrer is not deleted, and so the deletion of its target is
+    /// refused (G2).
     pub blocks: bool,
-    /// The root of the deletion under which it goes, if it does.
+    /// The root of the deletion that deletes the referrer; none if no deletion does.
     pub root: Option<String>,
-    /// Which resources that go under the same root wait for which, this one first, as far as its deployment
-    /// knows (G13).
+    /// The relations of waiting between resources that are deleted under the same root, this referrer first,
+    /// as far as its deployment knows (G13).
     pub waits: Waits,
-    /// Why it does not go, if something blocks it: `blocked by contract c1`.
+    /// Why the referrer is not deleted, if something blocks it: `blocked by contract c1`.
     pub why: String,
-    /// What blocks it in its deployment, as far as that knows.
+    /// What blocks the referrer in its deployment, as far as that deployment knows.
     pub held_by: Vec<Blocker>,
 }
 
 impl Holder {
-    /// Whether it waits for the requested resource in a cycle, and for nothing else. Such resources would
-    /// wait for ever, so one of them goes first (G13).
+    /// Whether the referrer waits for the requested resource in a cycle, and for nothing else. Such resources
+    /// would wait for ever, so one of them is deleted first (G13).
     pub fn waits_for(&self, asked: &ClearanceRequest) -> bool {
         let same_root = self.root.as_deref() == Some(asked.root.as_str());
         same_root && self.waits.close_a_circle(&self.key, &asked.key)
@@ -342,8 +346,8 @@ impl Answers {
             .try_for_each(|answered| self.check_holders(answered))
     }
 
-    /// Checks that an importer names only its own resources. What it says first-hand about waiting must be
-    /// about these too; about others it passes on what it received.
+    /// Checks that an importer names only its own resources. Statements about waiting that it makes itself
+    /// must be about these too. Statements about other resources must be passed on from elsewhere.
     fn check_holders(&self, answered: &Answered) -> Result<(), String> {
         let site = self.from.site();
         if answered.holders.len() > HOLDERS_MAX {
@@ -399,8 +403,9 @@ struct Waiting {
     #[serde(flatten)]
     key: ResourceKey,
     on: BTreeSet<ResourceKey>,
-    /// Number of deployments over which this was passed on. Fewer mean newer: an outdated relation that
-    /// travels in a circle loses to the newer one, and disappears once no deployment repeats it.
+    /// Number of deployments through which this was passed on. A lower number means newer information: an
+    /// outdated relation that travels in a circle loses to a newer one, and disappears once no deployment
+    /// repeats it.
     hops: u8,
 }
 
@@ -410,7 +415,8 @@ impl Waits {
         self.put(Waiting { key, on, hops: 0 });
     }
 
-    /// Adds what another deployment reports. About its own resources each deployment knows best.
+    /// Adds the relations that another deployment reports. Each deployment knows best about its own
+    /// resources.
     pub fn hear(&mut self, home: &Site, others: &Self) {
         for told in &others.0 {
             let hops = told.hops.saturating_add(1);
@@ -482,9 +488,9 @@ pub struct PendingClearance {
     pub said: Option<Answered>,
 }
 
-/// Returns the message and the blockers of a step that waits for importers only: the resources that refer to
-/// it, and the deployments that have not answered, by name (G7, G11). Blockers that do not go by themselves
-/// come first: a person looks for those.
+/// Returns the message and the blockers of a step that waits for importers only. The blockers are the
+/// resources that refer to the step's resource, and the deployments that have not answered, by name (G7,
+/// G11). Blockers that are not deleted by themselves come first, because a person looks for those.
 pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
     let mut lines = Vec::new();
     let mut silent = Vec::new();
@@ -497,7 +503,8 @@ pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
         lines.push(still_has(importer, said));
         blockers.extend(said.holders.iter().map(Holder::blocker));
     }
-    // Each blocker once, and in a cycle none that is a waiting resource itself.
+    // Each blocker is listed once. A blocker that is itself one of the waiting resources (in a cycle) is left
+    // out.
     let said = || awaited.iter().filter_map(|it| it.said.as_ref());
     let mut seen: BTreeSet<ResourceKey> = said().map(|said| said.asked.key.clone()).collect();
     seen.extend(blockers.iter().map(Blocker::key));
@@ -520,11 +527,11 @@ pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
     (lines.join(". "), blockers)
 }
 
-/// Number of holders of one deployment that one line names.
+/// Number of one deployment's referrers that one line names.
 const NAMED_MAX: usize = 3;
-/// Number of deployments that one line names, of those with holders and of those that have not answered.
+/// Number of deployments with referrers, and of deployments that have not answered, that one line names.
 const DEPLOYMENTS_NAMED_MAX: usize = 20;
-/// Maximum number of blockers that are kept for one step; their deployments count the others.
+/// Maximum number of blockers that are stored for one step. The other blockers are counted.
 const BLOCKERS_MAX: usize = 100;
 
 fn still_has(importer: &str, said: &Answered) -> String {

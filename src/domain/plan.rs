@@ -1,18 +1,18 @@
-//! The planner: turns targets into a frozen graph of what goes, in which order, and why.
+//! The planner: turns targets into a frozen graph that says what is deleted, in which order, and why.
 //!
 //! The planner does no I/O: [`Planner::wanted`] returns the listings that it needs next, [`Planner::feed`]
 //! takes their rows, and when nothing more is wanted, [`Planner::finish`] builds the plan. Discovery works on
 //! sets: one listing for each kind and filter, never a query per resource (N14).
 //!
-//! A resource that refers to a resource that goes has the first of these fates that applies:
+//! A resource that refers to a resource in the plan has the first of these fates that applies:
 //!
 //! 1. *automatic*: the cloud removes it along with its target;
 //! 2. *step*: it goes first (the reference cascades, and a cascade was requested);
 //! 3. *unset*: it stays and loses its reference; the cloud clears it, or for a native kind a step does;
 //! 4. *blocker*: the plan is refused (N15).
 //!
-//! An automatic or unset resource may block another one (a floating IP blocks a router's interface). That one
-//! is free once the step is done that removes or unsets the blocker, so this step goes first.
+//! An automatic or unset resource may block another one (a floating IP blocks a router's interface). The step
+//! that removes or unsets the blocker then goes before the step of the blocked resource.
 
 mod build;
 mod changes;
@@ -41,8 +41,8 @@ use super::mapping::Mapped;
 use super::model::{Identity, KindName, PlanOptions, Resource, ResourceKey, Site};
 use super::query::{ListFilter, Lookup};
 
-/// Returns the rule that keeps every cascade from a resource (P4), if there is one. It is decided outside,
-/// since age needs a clock.
+/// Returns the rule that keeps every cascade from a resource (P4), if there is one. The caller decides this,
+/// because a rule about age needs a clock.
 pub type Protection<'p> = dyn Fn(&Resource) -> Option<String> + Send + Sync + 'p;
 
 /// The listings of a kind that were already requested.
@@ -64,7 +64,7 @@ impl ListedValues {
     }
 }
 
-/// The listings needed next: values by listed kind and filter key; without a key, the whole kind.
+/// The listings needed next: values by listed kind and filter key. Without a key, the whole kind is listed.
 type Wanted = BTreeMap<(Site, KindName, Option<String>), BTreeSet<String>>;
 
 pub struct Planner<'k> {
@@ -75,11 +75,11 @@ pub struct Planner<'k> {
     mapping: Vec<Mapped>,
     /// The original of each copy.
     originals: HashMap<ResourceKey, ResourceKey>,
-    /// All listed resources, of any fate.
+    /// All listed resources, whatever their fate.
     seen: BTreeMap<Arc<ResourceKey>, ListedRow>,
     going: BTreeMap<Arc<ResourceKey>, PlanNode<'k>>,
     unset: BTreeMap<Arc<ResourceKey>, Vec<Link<'k>>>,
-    /// Resources that stay although they belong to something that goes.
+    /// Resources that stay although they belong to a resource that is deleted.
     left: BTreeMap<Arc<ResourceKey>, Stays<'k>>,
     /// Resources whose dependents were already requested.
     explored: HashSet<Arc<ResourceKey>>,
@@ -88,13 +88,13 @@ pub struct Planner<'k> {
     not_shown: BTreeMap<(Site, KindName), String>,
 }
 
-/// A resource that will be gone.
+/// A resource that the deletion removes.
 struct PlanNode<'k> {
     fate: Fate,
-    /// The links that brought it into the plan: to the removers of an automatic resource, or to the reasons
-    /// of a step.
+    /// The links that brought the resource into the plan: to the resources that remove an automatic one, or
+    /// to the reasons of a step.
     links: Vec<Link<'k>>,
-    /// The projects of the targets that lead here (P4).
+    /// The projects of the targets that lead to this resource (P4).
     roots: Roots,
 }
 
@@ -105,7 +105,7 @@ enum Fate {
     Target,
     Automatic,
     Step,
-    /// Goes along with the resource that takes it, after that.
+    /// Deleted because another resource `takes` it, and after that resource.
     Taken,
 }
 
@@ -116,21 +116,21 @@ struct Link<'k> {
     /// The field of the reference, if it names one.
     field: Option<&'k str>,
     says: &'k str,
-    /// Whether it is an unset that leaves the resource's other references as they are (N18).
+    /// Whether the link is an unset that leaves the resource's other references as they are (N18).
     partial: bool,
     /// Whether a service made the resource for its target (N20).
     of_service: bool,
 }
 
 impl Link<'_> {
-    /// Whether its target cannot go while the referrer stays as it is.
+    /// Whether the link's target cannot be deleted while the referrer stays as it is.
     fn holds(&self) -> bool {
         matches!(self.on_delete, OnDelete::Block | OnDelete::Cascade)
     }
 }
 
 impl<'k> Planner<'k> {
-    /// `targets`: as they were just read.
+    /// Makes a planner for these targets, as they were just read.
     pub fn new(
         kinds: &'k Kinds,
         options: PlanOptions,
@@ -159,8 +159,8 @@ impl<'k> Planner<'k> {
         planner
     }
 
-    /// Adds copies of the targets, which go with them. In the original's own cloud a copy must be of the same
-    /// project; in another, projects have other ids.
+    /// Adds copies of the targets, which are deleted with them. In the original's own cloud a copy must be of
+    /// the same project. In another cloud, projects have other ids.
     #[must_use]
     pub fn with_copies(mut self, mapping: Vec<Mapped>, copies: Vec<Resource>) -> Self {
         for mapped in &mapping {
@@ -181,8 +181,7 @@ impl<'k> Planner<'k> {
         self
     }
 
-    /// Adds a resource that goes because it was requested, with the projects that lead to it: its own, if
-    /// none.
+    /// Adds a resource whose deletion was requested, with the projects that lead to it: by default, its own.
     fn root(&mut self, resource: Resource, roots: Option<Roots>, texts: &mut Texts) {
         let seen = ListedRow::new(&resource, self.protection, texts);
         let going = PlanNode {
@@ -232,7 +231,7 @@ impl<'k> Planner<'k> {
             }
             lookups.push(Lookup { site, kind, filter });
         }
-        // A whole listing answers every filtered one of its kind.
+        // A listing of a whole kind answers every filtered listing of that kind.
         let whole: HashSet<(Site, KindName)> = lookups
             .iter()
             .filter(|lookup| lookup.filter.is_none())
@@ -242,7 +241,7 @@ impl<'k> Planner<'k> {
             lookup.filter.is_none() || !whole.contains(&(lookup.site.clone(), lookup.kind.clone()))
         });
         if lookups.is_empty() && self.explored.len() < self.going.len() {
-            // Everything that was left had been requested before: go on with what is new.
+            // All of these listings had been requested before: continue with the new ones.
             return self.wanted();
         }
         lookups
@@ -296,7 +295,7 @@ impl<'k> Planner<'k> {
         }
     }
 
-    /// The join that a resource still lacks, and the key of the row that would fill it.
+    /// Returns the join that a resource still lacks, and the key of the row that would fill it.
     fn join_of(&self, key: &ResourceKey, resource: &ListedRow) -> Option<(&'k Join, ResourceKey)> {
         let derived = self.kind(&key.kind)?.spec.derived.as_ref()?;
         let join = derived.join.as_ref()?;
@@ -335,7 +334,8 @@ impl<'k> Planner<'k> {
         }
     }
 
-    /// Adds the listings of what may refer to, or goes along with, each resource that newly goes.
+    /// Adds the listings that find what may refer to each resource that is new in the plan, and what it takes
+    /// along.
     fn want_dependents(&mut self, wanted: &mut Wanted) {
         let fresh: Vec<Arc<ResourceKey>> = self
             .going
@@ -363,13 +363,13 @@ impl<'k> Planner<'k> {
             };
             let listed = self.kinds.listed(referrer).name.clone();
             let at = (site.clone(), listed);
-            // The whole kind was listed: there is nothing more to find.
+            // The whole kind was listed, so a filter finds nothing more.
             if self.asked.get(&at).is_some_and(|asked| asked.whole) {
                 continue;
             }
             let (site, listed) = at;
             match &reference.find {
-                // The lists below parents, which other references request, show it.
+                // The lists below parents, which other references request, show such a referrer.
                 None if referrer.is_listed_within() => {}
                 None => {
                     wanted.entry((site, listed, None)).or_default();
@@ -404,7 +404,7 @@ impl<'k> Planner<'k> {
         }
     }
 
-    /// Decides fates from what is listed so far; true if anything newly goes.
+    /// Decides fates from what is listed so far. Returns true if any resource is new in the plan.
     fn decide(&mut self) -> bool {
         self.left = self.what_is_left();
         let index = self.index();
@@ -428,7 +428,7 @@ impl<'k> Planner<'k> {
                 if self.is_native(key) && !self.options.park && links.iter().any(holds) {
                     continue;
                 }
-                // A resource that loses one of several addresses blocks its network as before.
+                // A resource that loses one of several addresses still blocks its network.
                 let frees = |link: &Link<'_>| link.on_delete == OnDelete::Unset && !link.partial;
                 if links.iter().any(Link::holds) && !links.iter().any(frees) && !self.is_native(key)
                 {
@@ -456,7 +456,7 @@ impl<'k> Planner<'k> {
         changed
     }
 
-    /// Returns the targets' projects that lead here by these links.
+    /// Returns the projects of the targets that lead here by these links.
     fn roots_of(&self, links: &[Link<'_>]) -> Roots {
         let mut roots = Roots::default();
         for going in links.iter().filter_map(|link| self.going.get(&link.to)) {
@@ -503,7 +503,7 @@ impl<'k> Planner<'k> {
         Some((self.seen.get(key)?, self.kind(&key.kind)?))
     }
 
-    /// Indexes the resources that go by the values that references match on.
+    /// Indexes the resources in the plan by the values that references match on.
     fn index(&self) -> TargetIndex<'_> {
         let mut index = TargetIndex::default();
         for key in self.going.keys() {
@@ -523,7 +523,8 @@ impl<'k> Planner<'k> {
         index
     }
 
-    /// Returns a resource's links to resources that go; the first reference that applies to a target wins.
+    /// Returns a resource's links to resources in the plan. The first reference that applies to a target
+    /// wins.
     fn links(
         &self,
         key: &ResourceKey,
@@ -574,9 +575,10 @@ impl<'k> Planner<'k> {
         links
     }
 
-    /// Whether this plan handles a reference to a resource that goes. Of the resources that it deletes
-    /// itself, it handles the synchronous references. If another deletion, to which it is chained, deletes
-    /// the target, it handles those that are asynchronous or lead to another deployment (G3, G6).
+    /// Whether this plan handles a reference to a resource that is deleted. If this plan deletes the resource
+    /// itself, it handles the synchronous references. If another deletion, to which this plan is chained,
+    /// deletes the resource, this plan handles the references that are asynchronous or lead to another
+    /// deployment (G3, G6).
     fn is_for_this_plan(&self, reference: &Reference, to: &ResourceKey) -> bool {
         match self.is_deleted_elsewhere(to) {
             true => reference.asynchronous || !self.kinds.is_ours(&to.site),
@@ -584,12 +586,12 @@ impl<'k> Planner<'k> {
         }
     }
 
-    /// Whether another deletion, to which this plan is chained, deletes it.
+    /// Whether another deletion, to which this plan is chained, deletes the resource.
     fn is_deleted_elsewhere(&self, key: &ResourceKey) -> bool {
         self.options.chained && self.targets.contains(key)
     }
 
-    /// Whether this plan keeps it, and deletes only what belongs to it.
+    /// Whether this plan keeps the resource, and deletes only what belongs to it.
     fn stays(&self, key: &ResourceKey) -> bool {
         let stays = |kind: &Kind| {
             let goes = kind
@@ -601,8 +603,8 @@ impl<'k> Planner<'k> {
         self.is_deleted_elsewhere(key) || self.kind(&key.kind).is_some_and(stays)
     }
 
-    /// Returns the target whose step deletes a resource that is the same in all regions of its cloud; for any
-    /// other, the resource itself.
+    /// For a resource that is the same in all regions of its cloud, returns the target whose step deletes it.
+    /// For any other, returns the resource itself.
     fn first_of<'p>(&'p self, key: &'p ResourceKey) -> &'p ResourceKey {
         let everywhere = self
             .kind(&key.kind)
@@ -650,10 +652,10 @@ impl<'k> Planner<'k> {
     }
 }
 
-/// Resources that go, by kind, path and value.
+/// Resources in the plan, by kind, path and value.
 type TargetIndex<'s> = HashMap<(&'s KindName, &'s str, &'s str), Vec<&'s Arc<ResourceKey>>>;
 
-/// Returns the path in the target by which the index is kept.
+/// Returns the path in the target that the index uses as its key.
 fn first_equals(reference: &Reference) -> &str {
     reference
         .matches
@@ -662,7 +664,7 @@ fn first_equals(reference: &Reference) -> &str {
         .unwrap_or("id")
 }
 
-/// Returns the values of a target under a path; `id` is its id, composite or not.
+/// Returns the values of a target under a path. `id` means its id, composite or not.
 fn target_values<'s>(
     key: &'s ResourceKey,
     resource: &'s ListedRow,
@@ -673,7 +675,7 @@ fn target_values<'s>(
     id.into_iter().chain(others.into_iter().flatten())
 }
 
-/// Returns the keys of what goes along with a resource.
+/// Returns the keys of the resources that a resource takes along.
 fn taken_keys(
     key: &ResourceKey,
     resource: &ListedRow,

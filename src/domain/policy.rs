@@ -1,7 +1,7 @@
 //! Decides a step's next state from (step, outcome, now): the retry schedule, snoozes, and when a step is
 //! stuck.
 //!
-//! Pure: the same step, outcome, time and chance give the same decision.
+//! The decisions are pure: the same step, outcome, time and chance give the same decision.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use super::kinds::AnswerClass;
 use super::model::{Blocker, ErrorClass, StepError, StepState};
 
-/// The outcome of a call to a cloud, classified once, where the answer arrived.
+/// The outcome of a call to a cloud, classified once, by the cloud port.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// A 2xx, which does not prove absence (I13).
@@ -19,7 +19,7 @@ pub enum Outcome {
     Absent,
     Failed(Failure),
     /// An error that leaves open whether the call took effect, because a server died on it or a proxy timed
-    /// out: the engine observes first (N13). If the call had no effect, it counts as this failure.
+    /// out. The engine observes first (N13). If the call had no effect, the outcome counts as this failure.
     Unclear(Failure),
 }
 
@@ -29,29 +29,30 @@ pub struct Failure {
     pub error: StepError,
     /// The blockers, as far as the answer and the ledger tell.
     pub blockers: Vec<Blocker>,
-    /// The cloud's `Retry-After`.
+    /// How long the cloud asked callers to wait (`Retry-After`).
     pub retry_after: Option<Duration>,
 }
 
 /// How a failure is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// By the retry schedule; uses an attempt (I1, I3).
+    /// By the retry schedule. This uses an attempt (I1, I3).
     Scheduled,
-    /// In progress: snoozed, which uses no attempt and is bounded by age (I6).
+    /// An operation is in progress: the step is snoozed. This uses no attempt, and is bounded by age (I6).
     Pending,
-    /// The service is down: retried soon; uses no attempt.
+    /// The service is down: the step is retried soon. This uses no attempt.
     Unavailable,
-    /// Too many calls in a time: retried like `Unavailable`, and fewer calls are sent (N16).
+    /// Too many calls in a time: the step is retried as for `Unavailable`, and the site is sent fewer calls
+    /// (N16).
     Throttled,
-    /// It is unknown whether the call took effect: observe first (N13).
+    /// It is unknown whether the call took effect, so the engine observes first (N13).
     Unknown,
-    /// The site is paused and the step waits for it; uses no attempt (N13).
+    /// The site is paused and the step waits for it. This uses no attempt (N13).
     SitePaused,
-    /// Only clearances of other deployments are missing: the step is sent when they come, and uses no
-    /// attempt. Bounded by age, like `Pending`.
+    /// Only clearances of other deployments are missing. The step is sent when they come. This uses no
+    /// attempt, and is bounded by age like `Pending`.
     AwaitsClearance,
-    /// Not retried: it needs a person at once.
+    /// The step is not retried: it needs a person at once.
     Never,
 }
 
@@ -59,24 +60,24 @@ pub enum Retry {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Observed {
     Absent,
-    /// Still there, the same incarnation.
+    /// The same incarnation of the resource exists.
     Present,
-    /// There again: created after its delete was sent, in a way that no gate saw (T14).
+    /// The resource was created again after its delete was sent, in a way that no gate saw (T14).
     Anew(StepError),
-    /// Still there: the cloud works on the delete that it accepted.
+    /// The resource exists, and the cloud works on the delete that it accepted.
     StillDeleting(StepError),
-    /// Still there: the cloud has failed at the delete that it accepted.
+    /// The resource exists, and the cloud has failed at the delete that it accepted.
     Failed(StepError),
-    /// Still there: the error that answered the call means that it took no effect.
+    /// The resource exists, and the error that answered the call means that the call took no effect.
     NotTaken(Failure),
-    /// Inconclusive: the listing failed, or is not reliable.
+    /// The observation proves nothing: the listing failed, or is not reliable.
     Unclear(StepError),
 }
 
 /// The facts about a step that a decision needs.
 #[derive(Clone, Copy, Debug)]
 pub struct StepFacts<'s> {
-    /// As of the claim.
+    /// The number of attempts when the step was claimed.
     pub attempts: u32,
     pub max_attempts: u32,
     pub blocked_since: Option<DateTime<Utc>>,
@@ -101,7 +102,7 @@ pub struct Schedule {
     pub verify_max: Duration,
 }
 
-/// A step's next state, with everything that goes with it.
+/// A step's next state, and the values that change with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     pub to: StepState,
@@ -115,12 +116,12 @@ pub struct Decision {
     pub observed_again: bool,
 }
 
-/// Accepted deletes of one kind and rank at one site that wait for an observation, and what else their
-/// deletion has to do there. A step's rank is the length of the longest chain of steps that wait for it.
+/// Accepted deletes of one kind and rank at one site that wait for an observation, and how much else their
+/// deletion has to do. A step's rank is the length of the longest chain of steps that wait for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gathered {
     pub oldest: DateTime<Utc>,
-    /// Whether they are at least as many as one list by id asks for.
+    /// Whether there are at least as many of these deletes as one list by id asks for.
     pub fills_a_list: bool,
     pub rank: u32,
     /// The highest rank of the steps that are ready to be sent.
@@ -139,23 +140,24 @@ const SNOOZE: Duration = Duration::from_secs(2);
 const SNOOZE_MAX: Duration = Duration::from_secs(30);
 const UNAVAILABLE_MIN: Duration = Duration::from_secs(1);
 const UNAVAILABLE_MAX: Duration = Duration::from_secs(60);
-/// A service that has been away for this long needs a person, not patience: the step is stuck.
+/// A step needs a person once its service has been away for this long.
 const UNAVAILABLE_GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
-/// A longer `Retry-After` counts as this: a century is somebody's mistake, and cannot be added to a time.
+/// A longer `Retry-After` counts as this. A wait of a century is a mistake, and cannot be added to a time.
 const RETRY_AFTER_MAX: Duration = UNAVAILABLE_GIVE_UP;
 /// Maximum time between two observations of one step.
 pub const LOOK_WAIT_MAX: Duration = Duration::from_secs(32);
 /// Wait after the first observation that still finds the resource; it doubles with each further one.
 const LOOK_FIRST: Duration = Duration::from_millis(200);
 const LOOK_MAX: Duration = Duration::from_secs(10);
-/// Maximum number of ids in one list: a URL of 6 KB holds no more beside the witness.
+/// Maximum number of ids in one list. A URL of 6 KB holds no more in addition to the witness.
 pub const IDS_A_LIST_MAX: usize = 139;
-/// Maximum time that an accepted delete waits for others whose calls are in flight.
+/// Maximum time for which an accepted delete waits for other deletes whose calls are in flight.
 const GATHER_MAX: Duration = Duration::from_secs(10);
-/// Minimum wait of an observation while there is more to send, since it competes with that.
+/// Minimum wait before an observation while the deletion has more to send, since observations compete with
+/// deletes.
 const SEND_FIRST: Duration = Duration::from_secs(30);
 
-/// Decides after a call.
+/// Decides a step's next state after a call.
 pub fn after_call(
     step: StepFacts<'_>,
     outcome: Outcome,
@@ -195,7 +197,7 @@ pub fn taken_up(class: AnswerClass) -> (Retry, ErrorClass) {
     }
 }
 
-/// Decides for a step whose claim was taken back before its call was sent: it is as it was.
+/// Decides for a step whose claim was taken back before its call was sent: the step gets its former state.
 pub fn not_sent(step: StepFacts<'_>, blockers: Vec<Blocker>) -> Decision {
     Decision {
         blocked_since: step.blocked_since,
@@ -264,7 +266,7 @@ fn after_failure(
         }
         Retry::Scheduled => {
             if let Some(own) = step.own_attempt_at.filter(|own| *own > now) {
-                // A client asked for this call, not the schedule, which goes on unchanged (I14).
+                // A client asked for this call, so the engine's own schedule continues unchanged (I14).
                 return match step.attempts >= step.max_attempts {
                     true => stuck(kept),
                     false => Decision {
@@ -319,7 +321,7 @@ pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
     patience.saturating_sub(passed(gathered.oldest))
 }
 
-/// Decides after an observation.
+/// Decides a step's next state after an observation.
 ///
 /// 1. Absent: gone.
 /// 2. Present after a call whose answer was lost: the call took no effect, and is sent again. If it was

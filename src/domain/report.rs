@@ -21,7 +21,7 @@ pub struct Line {
     pub action: Action,
     /// 204: gone; 202: under way; the cloud's own (or 409): refused; 424: not attempted.
     pub status: u16,
-    /// Empty where it is not known.
+    /// Empty where the project is not known.
     #[serde(skip)]
     pub project_id: String,
 }

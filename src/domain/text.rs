@@ -29,13 +29,13 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 /// Whether a character must be escaped. These are control characters, and characters that hide, reorder or
 /// look like nothing, so that different names look alike: Unicode's `Default_Ignorable_Code_Point` and the
 /// line separators, letters and marks without a shape of their own, and blanks other than the space and the
-/// ideographic one. The zero-width joiner and the variation selectors are among them: a joined emoji is shown
-/// as its parts.
+/// ideographic space. The zero-width joiner and the variation selectors are among them, so a joined emoji is
+/// shown as its parts.
 pub fn is_hostile(c: char) -> bool {
     c.is_control() || is_ignorable(c) || is_blank(c)
 }
 
-/// Whether it is invisible, or changes the order of what is shown.
+/// Whether the character is invisible, or changes the order of what is shown.
 fn is_ignorable(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -45,7 +45,7 @@ fn is_ignorable(c: char) -> bool {
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Whether it looks like a space without being one.
+/// Whether the character looks like a space without being one.
 fn is_blank(c: char) -> bool {
     matches!(
         c,

@@ -32,7 +32,7 @@ pub(super) fn stuck(chain: &[Link<'_>]) -> Finding {
 
 /// `ring`: each link leads to the kind from which the next one comes.
 pub(super) fn cycle(ring: &[Link<'_>]) -> Finding {
-    // As a chain: a referrer stands below its target, and the first resource refers to the last.
+    // As a chain: a referrer follows its target, and the first resource refers to the last.
     let upwards: Vec<Link<'_>> = ring.iter().rev().copied().collect();
     let kinds = upwards.iter().map(|link| &link.to.name);
     let example = example(kinds, &upwards, |_| Fate::Held);
@@ -191,7 +191,7 @@ fn example<'k>(
     }
 }
 
-/// Says how these references can stop holding their targets while their referrers stay.
+/// Returns the words for how these references can stop holding their targets while their referrers stay.
 fn let_go(links: &[Link<'_>]) -> &'static str {
     let required = |link: &Link<'_>| link.from.spec.requires(link.reference);
     match (links.iter().all(required), links.iter().any(required)) {
@@ -201,7 +201,7 @@ fn let_go(links: &[Link<'_>]) -> &'static str {
     }
 }
 
-/// `invoice.customer`, or several of those.
+/// Returns the names of the references' fields: `invoice.customer`, or several.
 fn fields(links: &[Link<'_>]) -> String {
     let mut named: Vec<String> = Vec::new();
     for link in links {

@@ -24,7 +24,8 @@ impl<State: Copy + Ord, Step: Copy> Reached<State, Step> {
         Self { came_by }
     }
 
-    /// Returns the steps to a state, which are none for the start; none if it cannot be reached.
+    /// Returns the steps that lead to a state; the list is empty for the start. None if the state cannot be
+    /// reached.
     pub(super) fn way_to(&self, state: State) -> Option<Vec<Step>> {
         let mut last = *self.came_by.get(&state)?;
         let mut steps = Vec::new();

@@ -1,5 +1,5 @@
-//! The port between kinds and providers: a kinds file has a `call` section for each kind, which only the kind's
-//! provider understands. Above the providers, a call is what this trait tells of it.
+//! The port between kinds and providers. A kinds file has a `call` section for each kind, which only the
+//! kind's provider understands. Everything above the providers knows a call by what this trait says about it.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -57,20 +57,20 @@ pub trait KindCalls: Any + Debug + Send + Sync {
     /// Whether one list finds the resources with any of several values of this filter.
     fn takes_several(&self, filter: &str) -> bool;
 
-    /// Whether one list shows all rows, so that a row that is not in it is not there.
+    /// Whether one list shows all rows, so that a row that the list lacks does not exist.
     fn lists_all_at_once(&self) -> bool {
         true
     }
 
-    /// The extension without which a cloud has no resources of the kind.
+    /// Returns the extension without which a cloud has no resources of the kind.
     fn extension(&self) -> Option<&str> {
         None
     }
 
-    /// Returns the meaning of an error that the cloud answered; none if no rule is for it.
+    /// Returns the meaning of an error that the cloud answered; none if no rule matches it.
     fn meaning(&self, error: &StepError) -> Option<AnswerClass>;
 
-    /// Writes the delete call for people: `DELETE /v2.0/ports/4fdb…`; none if a variable is missing.
+    /// Returns the delete call in words, `DELETE /v2.0/ports/4fdb…`; none if a variable is missing.
     fn line(&self, variables: &BTreeMap<String, String>) -> Option<String>;
 }
 
@@ -78,13 +78,13 @@ pub trait KindCalls: Any + Debug + Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerClass {
-    /// A blocker exists: for the retry queue (I1).
+    /// A blocker exists: the step goes to the retry queue (I1).
     Blocked,
-    /// In progress: snoozed, without using an attempt (I6).
+    /// An operation is in progress: the step is snoozed, and uses no attempt (I6).
     Pending,
-    /// Throttled or down: retried as such.
+    /// The service is throttled or down: the engine waits for it, and uses no attempt.
     Unavailable,
-    /// The service failed on this call: retried by the retry schedule.
+    /// The service failed on this call: the retry schedule decides when to repeat it.
     Failed,
     /// The login has lost its rights; the site is paused (N13).
     Auth,
@@ -94,7 +94,7 @@ pub enum AnswerClass {
 }
 
 impl Kind {
-    /// Returns the calls as their provider knows them; none if they are another provider's.
+    /// Returns the calls in their provider's own type; none if they belong to another provider.
     pub fn calls_of<C: KindCalls>(&self) -> Option<&C> {
         let calls: &dyn Any = &*self.calls;
         calls.downcast_ref()

@@ -1,4 +1,4 @@
-//! Finds what a cloud offers but no kind covers; a plan for everything that belongs to a project names it
+//! Finds what a cloud offers but no kind covers. A plan for everything that belongs to a project names it
 //! (N19).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,8 +8,8 @@ use serde::Deserialize;
 use super::Kinds;
 use crate::domain::text::escape;
 
-/// Number of services and extensions that a warning names; the others are counted, since a warning is one
-/// line.
+/// Number of services and extensions that a warning names, since a warning is one line. The others are
+/// counted.
 const NAMED_MAX: usize = 20;
 /// Maximum length of a name from a cloud's catalog or list of extensions, in characters.
 const NAME_MAX: usize = 40;
@@ -68,8 +68,8 @@ impl Coverage {
 /// The services and extensions that a site offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// The services for which there are kinds, under the kinds' names for them, each with its extensions;
-    /// these are empty if no kind depends on one.
+    /// The services for which there are kinds, by the kinds' names for them, each with its extensions. The
+    /// extensions are empty if no kind depends on one.
     pub covered: BTreeMap<String, BTreeSet<String>>,
     /// The other services of the catalog.
     pub others: BTreeSet<String>,
@@ -82,7 +82,8 @@ impl Kinds {
         services.collect()
     }
 
-    /// Describes what the kinds do not cover of this offer, each for a list: `compute (servers, key pairs)`.
+    /// Describes what the kinds do not cover of this offer, one text for each item: `compute (servers, key
+    /// pairs)`.
     pub fn not_covered(&self, offer: &Offer) -> Vec<String> {
         let services = offer.covered.keys();
         let remainders = services.filter_map(|service| {
@@ -99,8 +100,8 @@ impl Kinds {
         found
     }
 
-    /// Describes the services and extensions of this offer that no kind covers, so that not everything that
-    /// belongs to a project is listed.
+    /// Describes the services and extensions of this offer that no kind covers. While there are any, some of
+    /// a project's resources may not be listed.
     pub fn services_not_covered(&self, offer: &Offer) -> Vec<String> {
         let mut found = Vec::new();
         for service in &offer.others {
@@ -118,7 +119,8 @@ impl Kinds {
             let Some(of_service) = self.coverage.of_services.get(service) else {
                 continue;
             };
-            // Without a list of those that add nothing, every extension would seem to add something.
+            // If the kinds files name no extensions without resources, every extension would seem to have
+            // some.
             if of_service.empty_extensions.is_empty() {
                 continue;
             }
@@ -151,7 +153,7 @@ impl Kinds {
 }
 
 /// Returns the warning of a plan for everything that belongs to a project at a site; none if the kinds cover
-/// it all.
+/// everything.
 pub fn not_looked_at(not_covered: &[String], site: &str) -> Option<String> {
     if not_covered.is_empty() {
         return None;

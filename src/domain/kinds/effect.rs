@@ -1,5 +1,5 @@
-//! Refuses statements of a kinds file that could never take effect: otherwise a guard with a mistyped path
-//! would load, and protect nothing.
+//! Refuses statements of a kinds file that could never take effect. A guard with a mistyped path would
+//! otherwise load and protect nothing.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ fn head(path: &str) -> &str {
 
 impl Kinds {
     /// # Errors
-    /// A field names something that rows never show; the message gives the nearest name that they do show.
+    /// A field names something that rows never show. The message gives the nearest name that they do show.
     pub(super) fn validate_takes_effect(&self, kind: &Kind) -> Result<(), String> {
         let spec = &kind.spec;
         if spec.stays.is_some() {

@@ -20,7 +20,7 @@ use crate::domain::text::did_you_mean;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// The first of those that gone has, if it is not said.
+    /// The name of the provider; by default the first one that gone has.
     provider: Option<String>,
     service: String,
     #[serde(default)]
@@ -34,7 +34,7 @@ struct File {
     kind: BTreeMap<KindName, Spanned<KindSpec>>,
 }
 
-/// What holds for all kinds of a file that do not say otherwise.
+/// The values that apply to every kind of a file that does not set its own.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Defaults {
@@ -43,7 +43,7 @@ struct Defaults {
     settles: Option<Settles>,
     /// The reference of a kind with `in_project = true`.
     in_project: Option<Reference>,
-    /// For the provider.
+    /// Read by the provider alone.
     #[serde(rename = "call")]
     _call: Option<IgnoredAny>,
 }
@@ -58,7 +58,7 @@ impl Kinds {
         let first = providers.first().map_or("", |provider| provider.name());
         let mut kinds = BTreeMap::new();
         let mut coverage = Coverage::default();
-        // The origin of each kind, for errors that only show when all are known.
+        // The origin of each kind, for errors that can only be found when all kinds are known.
         let mut origins = BTreeMap::new();
         for source in sources {
             let file: File = source.parse()?;
@@ -269,7 +269,7 @@ impl Kinds {
                 "reference to \"{to}\": \"released_by\" requires on_delete = \"unset\""
             ));
         }
-        // Without a filter, the lists that other references request show it.
+        // A kind without a filter of its own is found by the lists that other references request.
         let within = spec.list.as_ref().and_then(|list| list.within.as_ref());
         let key = reference.find.as_ref().map(|find| &find.key);
         match (within, key) {
@@ -357,7 +357,7 @@ fn validate_override(
     }
 }
 
-/// Checks that its field is listed, by the kind itself or by the one that it is derived from.
+/// Checks that the status field is listed, by the kind itself or by the kind from which it is derived.
 fn validate_settles(spec: &KindSpec, list: &ListSpec) -> Result<(), String> {
     match &spec.settles {
         Some(settles) => validate_listed("settles.field", &settles.field, list),
@@ -401,7 +401,7 @@ fn validate_runbook(runbook: &Runbook) -> Result<(), String> {
 }
 
 impl KindSpec {
-    /// Returns the names of other kinds in it.
+    /// Returns the names of other kinds in the spec.
     fn kinds_mut(&mut self) -> impl Iterator<Item = &mut KindName> {
         let derived = self.derived.iter_mut();
         let derived = derived.flat_map(|it| {
@@ -421,8 +421,8 @@ impl KindSpec {
 }
 
 impl Kind {
-    /// Returns the variables that templates may name: `id` and its parts, `cascade`, and those that a derived
-    /// kind sets.
+    /// Returns the variables that templates may name: `id` and its parts, `cascade`, and the variables that a
+    /// derived kind sets.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         let derived = self.spec.derived.iter();
         let set = derived.flat_map(|derived| derived.set.keys());

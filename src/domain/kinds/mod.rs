@@ -1,9 +1,10 @@
 //! Kinds as data: what the engine knows about a cloud, read from `assets/kinds/**/*.toml`.
 //!
-//! A kind says what its resources refer to, what happens to them when that goes, and how a delete settles. Its `call`
-//! section says how they are listed, read and deleted, and what the cloud's answers mean, in words that only its
-//! provider understands ([`KindCalls`]; OpenStack's are in `cloud/openstack/kinds.rs`). The rest is a closed list of
-//! operators:
+//! A kind says to which kinds its resources refer, what happens to a resource when the target of its
+//! reference is deleted, and how a delete that the cloud accepted comes to its end. Its `call` section says
+//! how the resources are listed, read and deleted, and what the cloud's answers mean, in words that only the
+//! kind's provider understands ([`KindCalls`]; OpenStack's are in `cloud/openstack/kinds.rs`). The other
+//! words are a closed list of operators:
 //!
 //! | operator | meaning |
 //! |---|---|
@@ -45,7 +46,7 @@
 //! | `not_covered` | of a file: `resources` of its service, `extensions` and `services` that have no kinds, with what they hold; a project's plan names them (N19) |
 //! | `nothing_to_cover` | of a file: `extensions` and `services` that hold nothing of a project beyond the kinds |
 //!
-//! Anything else is a new named operator here with a table test, never an expression language.
+//! Anything else becomes a new named operator here, with a table test, and never an expression language.
 
 mod calls;
 mod coverage;
@@ -74,12 +75,12 @@ pub use value::{NULL, fill, lookup, lookup_one, text, values, variables};
 
 use super::model::{Action, KindName, Resource, ResourceKey, Site};
 
-/// The variable of a step whose row held several resources of its kind when it was planned.
+/// The variable of a step whose row contained several resources of the kind when it was planned.
 const ONE_OF_SEVERAL: &str = "one_of_several";
 
 /// With more filter values than this, listing the whole collection is cheaper than filtering.
 const FILTER_VALUES_MAX: usize = 700;
-/// The same where each value takes a call of its own.
+/// The same limit for a filter that takes one value in each call.
 const SINGLE_VALUES_MAX: usize = 4;
 
 /// All kinds, validated: every name that a kind mentions exists.
@@ -88,11 +89,11 @@ pub struct Kinds {
     kinds: BTreeMap<KindName, Kind>,
     home: Option<Home>,
     coverage: coverage::Coverage,
-    /// The provider whose kinds are meant by a short name that another has too.
+    /// The provider that a short name means, if another provider has a kind of the same name.
     first: &'static str,
 }
 
-/// The deployment that has these kinds: its native resources are kept at its own site.
+/// The deployment that has these kinds. Its native resources are kept at its own site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     pub site: Site,
@@ -102,21 +103,21 @@ pub struct Home {
 /// One kind: what its file says, with the file's defaults folded in.
 #[derive(Clone, Debug)]
 pub struct Kind {
-    /// Unique; for a provider but the first with its name, since a name is unique in a provider only:
-    /// `toy.subnet`.
+    /// Unique among all kinds. A name is unique within its provider only, so if two providers have a kind of
+    /// one name, the name of the later one begins with its provider: `toy.subnet`.
     pub name: KindName,
     /// None for a native kind.
     pub provider: Option<&'static str>,
     /// The catalog's service type: `network`.
     pub service: String,
     pub spec: KindSpec,
-    /// How its provider lists and deletes it.
+    /// How the kind's provider lists and deletes its resources.
     pub calls: Arc<dyn KindCalls>,
     /// Other services to whose kinds the kinds of its service refer.
     pub imports: Vec<String>,
 }
 
-/// The state of a delete that the cloud works on.
+/// The state of an accepted delete that the cloud works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncDelete {
     GoesOn,
@@ -128,7 +129,7 @@ pub enum AsyncDelete {
 pub enum Bond {
     /// The cloud itself removes it with the other (T20).
     Part,
-    /// That, or a cascade deletes the resource before the other (N9).
+    /// Either the cloud removes it with the other, or a cascade deletes it before the other (N9).
     Child,
 }
 
@@ -146,8 +147,8 @@ impl Kinds {
         self.resolve_at(word, None)
     }
 
-    /// The same where several providers may have a kind of this name: it is that of `provider`, else of the
-    /// first.
+    /// Finds the kind that a person typed, where several providers may have a kind of this name: the kind of
+    /// `provider`, or else of the first provider.
     pub fn resolve_at(&self, word: &str, provider: Option<&str>) -> Result<&Kind, String> {
         let wanted = word.to_lowercase().replace('-', "_");
         let fits = |kind: &&Kind| {
@@ -174,7 +175,8 @@ impl Kinds {
         })
     }
 
-    /// Returns the listed kind whose rows show this kind: itself, or the one that it is derived from.
+    /// Returns the listed kind whose rows show this kind: the kind itself, or the kind from which it is
+    /// derived.
     pub fn listed(&self, kind: &Kind) -> &Kind {
         match &kind.spec.derived {
             // Validated at load: the kind that a derived kind names exists, and is listed.
@@ -189,7 +191,8 @@ impl Kinds {
         }
     }
 
-    /// Returns the references to this kind, each with its own kind, whose resources may have to go first.
+    /// Returns the references to this kind, each with the kind that refers, whose resources may have to go
+    /// first.
     pub fn referrers<'a>(
         &'a self,
         to: &'a KindName,
@@ -205,7 +208,7 @@ impl Kinds {
             .filter(move |(_, reference)| reference.to == *to)
     }
 
-    /// Returns the ids to which a row refers by this reference; none if an id alone does not tell (an address
+    /// Returns the ids to which a row refers by this reference; none if an id alone does not say (an address
     /// in a network).
     pub fn referred_in(&self, reference: &Reference, row: &Value) -> Vec<String> {
         if !holds(&reference.when, row) {
@@ -235,13 +238,14 @@ impl Kinds {
         ids
     }
 
-    /// Returns when the cloud says that a resource was created; clouds tell it to the second.
+    /// Returns when the cloud says that a resource was created. Clouds give whole seconds.
     pub fn created_at(&self, resource: &Resource) -> Option<DateTime<Utc>> {
         self.get(&resource.key.kind)?
             .created_at(&resource.attributes)
     }
 
-    /// Returns the resources that one listed row shows: itself unless an edge replaces it, and its edges.
+    /// Returns the resources that one listed row shows: its edges, and the resource itself unless an edge
+    /// replaces it.
     pub fn resources_in(&self, site: &Site, listed: &Kind, row: &Value) -> Vec<Resource> {
         let mut found = Vec::new();
         let mut replaced = false;
@@ -263,7 +267,7 @@ impl Kinds {
 }
 
 impl Kind {
-    /// Returns the name within its provider.
+    /// Returns the kind's name within its provider.
     pub fn short_name(&self) -> &str {
         let of_provider = |provider: &str| {
             let rest = self.name.as_str().strip_prefix(provider)?;
@@ -295,7 +299,7 @@ impl Kind {
         self.calls.takes_one() && variables.contains_key(ONE_OF_SEVERAL)
     }
 
-    /// Returns the names of the parts of its id, in the order of the id.
+    /// Returns the names of the parts of the kind's ids, in order.
     fn id_parts(&self) -> Vec<&str> {
         if let Some(derived) = &self.spec.derived {
             let called = |path: &String| {
@@ -309,7 +313,7 @@ impl Kind {
             .collect()
     }
 
-    /// Returns the references to the resources that take one of this kind along when they go.
+    /// Returns the references by which a resource of this kind is deleted together with its target.
     pub fn bonds(&self, bond: Bond) -> impl Iterator<Item = &Reference> {
         let is_such = move |reference: &&Reference| match reference.on_delete {
             OnDelete::Automatic | OnDelete::WithCascade => true,
@@ -319,8 +323,8 @@ impl Kind {
         self.spec.references.iter().filter(is_such)
     }
 
-    /// Whether a row shows the incarnation in the step's variables, and not one that was re-created under its
-    /// id.
+    /// Whether a row shows the incarnation in the step's variables, and not a resource that was re-created
+    /// under its id.
     pub fn same_incarnation(&self, row: &Value, variables: &BTreeMap<String, String>) -> bool {
         self.spec.incarnation.as_ref().is_none_or(|field| {
             let planned = variables.get(field);
@@ -328,8 +332,8 @@ impl Kind {
         })
     }
 
-    /// Returns the state of an asynchronous delete as the row shows it, with the row's status. None if none
-    /// is in progress.
+    /// Returns the state of an asynchronous delete as the row shows it, with the row's status. None if no
+    /// delete is in progress.
     pub fn settling(&self, row: &Value) -> Option<(AsyncDelete, String)> {
         let settles = self.spec.settles.as_ref()?;
         let status = lookup_one(row, &settles.field)?;
@@ -342,14 +346,14 @@ impl Kind {
         }
     }
 
-    /// Whether its ids are natural keys, which a re-created resource gets again (M). A tombstone then says
-    /// nothing about the resource that exists after the deletion's end.
+    /// Whether the kind's ids are natural keys, which a re-created resource gets again (M). A tombstone then
+    /// says nothing about the resource that exists after the deletion's end.
     pub fn has_natural_key(&self) -> bool {
         self.calls.creates_by_id() || self.is_native()
     }
 
     /// Whether a resource that exists under the id of a deleted one has certainly come back, and is swept
-    /// (T14). A natural key may then belong to another resource.
+    /// (T14). Under a natural key it may be another resource.
     pub fn is_swept(&self) -> bool {
         self.calls.can(self.action()) && self.id_filter() == Some("id") && !self.is_native()
     }
@@ -364,14 +368,14 @@ impl Kind {
         }
     }
 
-    /// Whether the cloud lists it below one parent at a time, and never as a whole.
+    /// Whether the cloud lists the kind below one parent at a time, and never as a whole.
     pub fn is_listed_within(&self) -> bool {
         let list = self.spec.list.as_ref();
         list.is_some_and(|list| list.within.is_some())
     }
 
-    /// Adds the parts of an id to a row that only the path of the request names: a list below a parent need
-    /// not repeat the parent.
+    /// Adds the parts of an id that only the path of the request names to a row, because a list below a
+    /// parent need not repeat the parent.
     pub fn complete(&self, row: &mut Value, path: &BTreeMap<String, String>) {
         let within = self.spec.list.iter().filter_map(|it| it.within.as_ref());
         for name in within {
@@ -382,13 +386,13 @@ impl Kind {
     }
 
     /// Returns the filter that finds resources of this listed kind by their ids, or by the first part of
-    /// those; none if each is read by itself.
+    /// these. None if each resource is read by itself.
     pub fn id_filter(&self) -> Option<&str> {
         let list = self.spec.list.as_ref().filter(|list| list.by_id)?;
         list.within.as_deref().or(Some("id"))
     }
 
-    /// Returns the parts of an id by their names: `id`, and for a composite one each of its fields.
+    /// Returns the parts of an id by name: `id`, and each field of a composite id.
     pub fn id_variables(&self, id: &str) -> BTreeMap<String, String> {
         let mut variables = BTreeMap::from([("id".to_owned(), id.to_owned())]);
         if let Some(list) = self.spec.list.as_ref().filter(|list| list.id.len() > 1) {
@@ -412,7 +416,7 @@ impl Kind {
             .unwrap_or_default()
     }
 
-    /// Returns when the cloud says that the row of this listed kind was created; clouds tell it to the second.
+    /// Returns when the cloud says that the row of this listed kind was created. Clouds give whole seconds.
     pub fn created_at(&self, row: &Value) -> Option<DateTime<Utc>> {
         value::time(row, &self.spec.list.as_ref()?.created)
     }
@@ -511,7 +515,8 @@ impl Reference {
 }
 
 impl Match {
-    /// Returns the target's value in the referrer's: without the prefix; none if the prefix is missing.
+    /// Returns the target's value from the referrer's value, which has a prefix; none if the prefix is
+    /// missing.
     pub fn referred<'v>(&self, value: &'v str) -> Option<&'v str> {
         match &self.strip_prefix {
             Some(prefix) => value.strip_prefix(prefix.as_str()),
@@ -529,8 +534,8 @@ fn holds(when: &BTreeMap<String, OneOf>, row: &Value) -> bool {
 }
 
 impl OneOf {
-    /// Whether a value is accepted. Texts, numbers and booleans are compared as text; one that ends in `*` is
-    /// a prefix.
+    /// Whether a value is accepted. Texts, numbers and booleans are compared as text. An accepted value that
+    /// ends in `*` is a prefix.
     pub fn accepts(&self, found: &str) -> bool {
         let is = |one: &Value| {
             text(one).is_some_and(|one| match one.strip_suffix('*') {

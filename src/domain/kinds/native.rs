@@ -14,7 +14,7 @@ pub const NOT_FOUND: &str = "ResourceNotFound";
 pub const IN_USE: &str = "ResourceInUse";
 /// The field that tells a re-created resource from the one before (I10, M1).
 pub const INCARNATION: &str = "incarnation";
-/// The fields that every native resource has beside those of its kind.
+/// The fields that every native resource has in addition to the fields of its kind.
 const COMMON: [&str; 8] = [
     "created_at",
     "id",
@@ -33,7 +33,7 @@ impl Kind {
 }
 
 impl Kinds {
-    /// Returns the same kinds as those of the deployment `home`.
+    /// Returns the same kinds for the deployment `home`.
     #[must_use]
     pub fn at_home(self, home: Option<Home>) -> Self {
         Self { home, ..self }
@@ -43,7 +43,8 @@ impl Kinds {
         self.home.as_ref()
     }
 
-    /// Whether this engine deletes the resources at the site: it is a region of a cloud, or this deployment.
+    /// Whether this engine deletes the resources at the site, because the site is a region of a cloud or this
+    /// deployment.
     pub fn is_ours(&self, site: &Site) -> bool {
         site.cloud().is_some() || self.home.as_ref().is_some_and(|home| home.site == *site)
     }
@@ -65,9 +66,9 @@ impl Kinds {
         self.referring_site(kind, site) == Some(site)
     }
 
-    /// Returns the fields of native kinds whose references hold their targets in the same registry. An
-    /// asynchronous reference is not among them: a deletion of its own handles it, and gives its clearance
-    /// before.
+    /// Returns the fields of native kinds whose references hold their targets in the same registry.
+    /// Asynchronous references are not among them, because a deletion of their own handles them and gives its
+    /// clearance first.
     pub fn holding(&self, to: &KindName) -> Arc<[(KindName, String)]> {
         let holding = self.referrers(to).filter(|(kind, reference)| {
             kind.is_native() && reference.on_delete != OnDelete::Dangling && !reference.asynchronous
@@ -87,7 +88,7 @@ impl Kinds {
 }
 
 impl KindSpec {
-    /// Whether a reference's field is required, so that it cannot be unset.
+    /// Whether a reference's field is required and so cannot be unset.
     pub fn requires(&self, reference: &Reference) -> bool {
         let field = reference.field.as_deref().map(base);
         let native = self.native.as_ref().zip(field);
@@ -97,8 +98,8 @@ impl KindSpec {
     }
 }
 
-/// Splits the value of a native kind's reference: an id, and after an `@` its site if that is another one. No
-/// id that is referred to has an `@`.
+/// Splits the value of a native kind's reference: an id, followed by `@` and its site if that is another one.
+/// The id has no `@`.
 pub fn referred(value: &str) -> (&str, Option<Site>) {
     match value.rsplit_once('@') {
         Some((id, site)) => match site.parse() {
@@ -109,7 +110,7 @@ pub fn referred(value: &str) -> (&str, Option<Site>) {
     }
 }
 
-/// Writes such a value: how a resource at `home` refers to `id` at `site`.
+/// Returns the value by which a resource at `home` refers to `id` at `site`.
 pub fn refer_to(id: &str, site: &Site, home: &Site) -> String {
     match site == home {
         true => id.to_owned(),
@@ -154,7 +155,7 @@ impl KindCalls for RegistryCalls {
 /// Fills in what follows from `native`.
 ///
 /// # Errors
-/// The kind has something that does not go with `native`, or only goes with it.
+/// The kind has a field that cannot be combined with `native`, or one that requires it.
 pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
     let spec = &mut kind.spec;
     let Some(native) = &spec.native else {
@@ -210,7 +211,7 @@ pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses what only a cloud's kind can have.
+/// Refuses fields that only a cloud's kind can have.
 fn validate_alone(spec: &KindSpec) -> Result<(), String> {
     let others = [
         ("list", spec.list.is_some()),

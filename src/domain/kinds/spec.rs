@@ -16,26 +16,27 @@ pub struct KindSpec {
     pub overrides: bool,
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// How its ids are spelled in a path (T22).
+    /// How the kind's ids are spelled in a path (T22).
     #[serde(default)]
     pub ids: IdSpelling,
-    /// How its rows are read; a kind has this, `derived` or `native`.
+    /// How the kind's rows are read. A kind has one of this, `derived` and `native`.
     pub list: Option<ListSpec>,
     pub derived: Option<DerivedSpec>,
-    /// Its resources are kept in the registry of a deployment; how they are listed and deleted follows from
-    /// that.
+    /// The kind's resources are kept in the registry of a deployment. How they are listed and deleted follows
+    /// from this.
     pub native: Option<NativeSpec>,
-    /// How its provider lists and deletes it, in the provider's own words; a native kind has none.
+    /// How the provider lists and deletes the kind's resources, in the provider's own words. A native kind
+    /// has none.
     pub call: Option<IgnoredAny>,
-    /// Why it is not deleted itself. A kind has this or a delete call; with `goes_with`, which says when it does
-    /// not stay, it has both.
+    /// Why a resource of the kind is not deleted itself. A kind has either this or a delete call. With
+    /// `goes_with`, which says when the resource does not stay, it has both.
     pub stays: Option<String>,
-    /// The plan option with which it is deleted too, after everything that belongs to it.
+    /// The plan option with which the resource is deleted too, after everything that belongs to it.
     pub goes_with: Option<PlanOption>,
-    /// Why a resource that its service does not know can still be a target while something belongs to it:
-    /// what a deleted project has left behind.
+    /// Why a resource that its service does not know can still be a target while other resources belong to
+    /// it: for example what a deleted project has left behind.
     pub unknown: Option<String>,
-    /// Whether a resource is the same in all regions of a cloud: naming it names it in each.
+    /// Whether a resource is the same in all regions of a cloud, so that a target names it in every region.
     #[serde(default)]
     pub in_all_regions: bool,
     #[serde(default)]
@@ -45,7 +46,7 @@ pub struct KindSpec {
     pub enable: Option<EnableSpec>,
     #[serde(default, rename = "reference")]
     pub references: Vec<Reference>,
-    /// Whether it has the reference to its project that the file gives for its kinds.
+    /// Whether the kind has the reference to its project that the file gives for its kinds.
     #[serde(default)]
     pub in_project: bool,
     #[serde(default)]
@@ -55,13 +56,13 @@ pub struct KindSpec {
     /// Fields of a request's body that name a resource, beside the references: field → kinds (T17).
     #[serde(default)]
     pub names: BTreeMap<String, Vec<KindName>>,
-    /// For ids that may be used again (image and project): a field that differs then. It is read just before
-    /// the call (I10).
+    /// For ids that may be used again (image and project): the field that differs for a re-created resource.
+    /// It is read just before the call (I10).
     pub incarnation: Option<String>,
-    /// The field of a row that says what it serves (`device_owner`); a change of it is drift (P1).
+    /// The field of a row that says what the resource serves (`device_owner`). A change of it is drift (P1).
     pub owner: Option<String>,
-    /// How readers are shown that it is being deleted: field → value; empty if the file says it for all its
-    /// kinds.
+    /// How readers are shown that a resource is being deleted: field → value. Empty if the file says it for
+    /// all its kinds.
     #[serde(default)]
     pub deleting: BTreeMap<String, String>,
     /// Fields that the cloud shows only to admins.
@@ -72,8 +73,8 @@ pub struct KindSpec {
     pub columns: Vec<(String, String)>,
 }
 
-/// How the ids of a kind are spelled in a path. A service may read other spellings as the same id (another
-/// case, a suffix, blanks or accents that its database folds): a gate forwards none of these (T22).
+/// How the ids of a kind are spelled in a path. A service may read other spellings as the same id: another
+/// case, a suffix, or blanks and accents that its database ignores. A gate forwards none of these (T22).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdSpelling {
@@ -85,7 +86,7 @@ pub enum IdSpelling {
 }
 
 impl IdSpelling {
-    /// Whether `raw`, one part of a path as it came, is the canonical spelling of an id.
+    /// Whether `raw`, one part of a path as the client sent it, is the canonical spelling of an id.
     pub fn is_canonical(self, raw: &str) -> bool {
         let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
         match self {
@@ -98,11 +99,11 @@ impl IdSpelling {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListSpec {
-    /// The fields of a row that planning needs, requested with `fields=`; empty if the service does not
+    /// The fields of a row that planning needs, requested with `fields=`. Empty if the service does not
     /// support that.
     #[serde(default)]
     pub fields: Vec<String>,
-    /// The fields that form the id, joined by commas; they are variables of the templates too.
+    /// The fields that form the id, joined by commas. They are also variables of the templates.
     #[serde(default = "id_fields")]
     pub id: Vec<String>,
     /// The path of the shown name, if not `name`.
@@ -111,29 +112,29 @@ pub struct ListSpec {
     /// The path of the project's id, and the cloud's filter for it, if not `project_id`.
     #[serde(default = "project_field")]
     pub project: String,
-    /// The path of the time of creation.
+    /// The path of the field that has the time of creation.
     #[serde(default = "created_field")]
     pub created: String,
-    /// The path of the tags.
+    /// The path of the field that has the tags.
     #[serde(default = "tags_field")]
     pub tags: String,
-    /// The filter without which the kind is not listed: it stands in the path (`/images/{image_id}/members`),
-    /// and is the first part of the id.
+    /// The filter without which the kind is not listed. It is a part of the path
+    /// (`/images/{image_id}/members`), and the first part of the id.
     pub within: Option<String>,
     /// The filter that finds resources with one of several tags; none if rows have no tags.
     pub tagged: Option<String>,
-    /// Whether a login that may not list is shown the one resource that it is for: its own project.
+    /// Whether a login that may not list sees exactly one resource: its own project.
     #[serde(default)]
     pub own_only: bool,
-    /// Whether the kind may be listed by project. Neutron creates a default group for each project by which
-    /// groups are listed, also for one that no longer exists.
+    /// Whether the kind may be listed by project. A filter by project makes Neutron create that project's
+    /// default group, even for a project that no longer exists.
     #[serde(default = "yes")]
     pub by_project: bool,
-    /// Whether the cloud filters by the id; otherwise each resource is read by itself.
+    /// Whether the cloud can filter by the id. If not, each resource is read by itself.
     #[serde(default = "yes")]
     pub by_id: bool,
-    /// A field that never changes, that the cloud filters by, and that names what a row is part of. When that
-    /// goes with all its rows, one list by this field observes all of them (N14).
+    /// A field that never changes, that the cloud filters by, and that names the parent of a row. When the
+    /// parent is deleted with all its rows, one list by this field observes all of them (N14).
     pub scope: Option<String>,
 }
 
@@ -179,20 +180,20 @@ pub struct FieldSpec {
     pub required: bool,
 }
 
-/// A delete that the cloud accepts and then works on.
+/// How a row shows a delete that the cloud accepts and then works on.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settles {
     /// The field of a row that shows its state.
     pub field: String,
-    /// Values of the field while it goes on.
+    /// Values of the field while the delete is in progress.
     pub pending: Vec<String>,
-    /// Values of the field when it has failed.
+    /// Values of the field when the delete has failed.
     pub failed: Vec<String>,
-    /// After how many minutes a person is told that it takes long, by `warning`.
+    /// After how many minutes a person is told, by `warning`, that the delete takes long.
     pub minutes_warn: u64,
     pub warning: String,
-    /// How many minutes it may go on, if nothing else is configured (I6).
+    /// For how many minutes the delete may be in progress, if nothing else is configured (I6).
     pub minutes_max: u64,
 }
 
@@ -200,10 +201,10 @@ pub struct Settles {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Runbook {
-    /// Texts in the type or message of the errors that it is for.
+    /// Texts in the type or message of the errors that the runbook is for.
     pub says: Vec<String>,
-    /// The steps, with `{id}`, `{name}`, `{project}`, `{site}` and `{step}`. A name is hostile text: it must
-    /// not stand in a command.
+    /// The steps, with `{id}`, `{name}`, `{project}`, `{site}` and `{step}`. A name is hostile text, so no
+    /// command may contain it.
     pub text: String,
 }
 
@@ -214,13 +215,15 @@ pub struct DerivedSpec {
     pub from: KindName,
     #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
-    /// An array in the row; without it, the row itself is the one element.
+    /// An array in the row, with one resource for each element. Without it, the row itself is the only
+    /// element.
     pub each: Option<String>,
     /// The paths whose values, joined by commas, are the composite id.
     pub id: Vec<String>,
-    /// Variable → path; one in the element begins with `each.`. One of the paths is `id`, the parent's.
+    /// Variable → path. A path within the element begins with `each.`. One of the paths is `id`, the parent's
+    /// id.
     pub set: BTreeMap<String, String>,
-    /// Whether the row is this edge, and not a resource of its own kind (a router's interface port).
+    /// Whether the row is this edge, and not a resource of the listed kind (a router's interface port).
     #[serde(default)]
     pub replaces: bool,
     /// The filter that finds the parent's row by the first part of the composite id.
@@ -259,7 +262,7 @@ pub struct EnableSpec {
     pub when: BTreeMap<String, OneOf>,
     /// If set, the call is only for a login without this role.
     pub unless_role: Option<String>,
-    /// The word of the plan for what was done: `port web` is *enabled* first.
+    /// The plan's word for what the call does: `port web` is *enabled* first.
     #[serde(default = "enabled")]
     pub word: String,
     /// The reason that the plan gives.
@@ -270,7 +273,7 @@ fn enabled() -> String {
     "enabled".into()
 }
 
-/// A reference of this kind's resources, and what becomes of them when its target goes.
+/// A reference of this kind's resources, and what happens to them when its target is deleted.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
@@ -281,12 +284,12 @@ pub struct Reference {
     pub matches: Vec<Match>,
     #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
-    /// The reference leads only to targets for which this holds.
+    /// A condition on the target. Only a target that meets it is referred to.
     #[serde(default)]
     pub to_when: BTreeMap<String, OneOf>,
     pub on_delete: OnDelete,
-    /// With `unset`: the resource loses only a part (one address of several), and still holds its other
-    /// targets (N18).
+    /// With `unset`: whether the resource loses only a part (one address of several), and still holds its
+    /// other targets (N18).
     #[serde(default)]
     pub partial: bool,
     /// Whether a service made the resource for the target, in a project of its own: that project is no reason
@@ -297,16 +300,18 @@ pub struct Reference {
     /// deletion (G3).
     #[serde(default)]
     pub asynchronous: bool,
-    /// The filter that finds the referrers; without it the whole collection is listed.
+    /// The filter that finds the referrers. Without one, the whole collection is listed.
     pub find: Option<Find>,
-    /// Each referrer also shows in a resource of this kind, which goes along with it (a load balancer in its
-    /// VIP's port). A login that may not list the referrers learns from these whether there are any.
+    /// The kind in which each referrer also shows, and whose resources are deleted with it (a load balancer
+    /// shows in its VIP's port). A login that may not list the referrers learns from these whether there are
+    /// any.
     pub shown_by: Option<KindName>,
     /// The words between the two names in the plan's reasons: `port a` *on* `network web`.
     pub says: String,
     /// The plan option with which the referrer is deleted instead of unset.
     pub released_by: Option<PlanOption>,
-    /// The kind of an edge in this row. Without the edge, the row no longer refers to the target, and stays.
+    /// The kind of an edge in this row. Once the edge is removed, the row no longer refers to the target, and
+    /// stays.
     pub unpinned_by: Option<KindName>,
 }
 
@@ -333,9 +338,9 @@ impl PlanOption {
 pub struct Match {
     /// Path in the referrer.
     pub field: String,
-    /// A prefix that is removed from the referrer's value; a value without it does not refer.
+    /// A prefix that is removed from the referrer's value. A value without it refers to nothing.
     pub strip_prefix: Option<String>,
-    /// Path in the target; `id` is its id.
+    /// Path in the target; `id` means the target's id.
     pub equals: Option<String>,
     /// Path in the target to a network in CIDR notation.
     pub in_cidr: Option<String>,
@@ -346,13 +351,13 @@ pub struct Match {
 pub struct Find {
     /// The query parameter.
     pub key: String,
-    /// Its value, with `{}` for the target's.
+    /// The parameter's value, with `{}` for the target's value.
     #[serde(default = "braces")]
     pub value: String,
-    /// Path in the target; `id` is its id.
+    /// Path in the target; `id` means the target's id.
     #[serde(default = "id_path")]
     pub of: String,
-    /// Only targets for which this holds have referrers of this kind.
+    /// A condition on the target. Only a target that meets it has referrers of this kind.
     #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
 }
@@ -368,13 +373,13 @@ fn id_path() -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDelete {
-    /// The referrer must be gone before, and does not go along.
+    /// The referrer is not deleted by this deletion, and must be gone before its target is deleted.
     Block,
-    /// The referrer goes first.
+    /// The referrer is deleted first.
     Cascade,
     /// The cloud removes the referrer along with the target.
     Automatic,
-    /// The same if the delete call says so, since a cascade was requested; otherwise it blocks.
+    /// `Automatic` if a cascade was requested and the delete call says so; otherwise `Block`.
     WithCascade,
     /// The referrer stays, and the reference is cleared.
     Unset,
@@ -400,7 +405,7 @@ impl OnDelete {
 #[serde(deny_unknown_fields)]
 pub struct Takes {
     pub kind: KindName,
-    /// Path to the ids of the resources that go along.
+    /// Path to the ids of the resources that are deleted with this one.
     pub field: String,
     pub says: String,
 }
@@ -410,15 +415,16 @@ pub struct Takes {
 pub struct GuardRule {
     pub when: BTreeMap<String, OneOf>,
     pub reason: String,
-    /// The kind of a resource to which this one belongs: when that goes, this one stays, and does not refuse
-    /// the deletion.
+    /// The kind of a parent. When the parent is deleted, this resource stays and does not refuse the
+    /// deletion.
     pub left_in: Option<KindName>,
-    /// It stays only while this holds for that resource.
+    /// A condition on the parent. The resource stays only while the parent meets it.
     #[serde(default)]
     pub left_while: BTreeMap<String, OneOf>,
-    /// The guard only makes it stay there; as a target itself, the resource may be deleted.
+    /// Whether the guard applies only when the parent is deleted. As a target itself, the resource may be
+    /// deleted.
     #[serde(default)]
     pub only_left: bool,
-    /// The plan option with which the rule does not apply.
+    /// The plan option with which the guard does not apply.
     pub unless: Option<PlanOption>,
 }

@@ -64,7 +64,7 @@ pub fn text(value: &Value) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Replaces each `{variable}` of a template; the error is the name of one that is not given.
+/// Replaces each `{variable}` of a template. The error is the name of a variable that is not given.
 pub fn fill(template: &str, variables: &BTreeMap<String, String>) -> Result<String, String> {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;

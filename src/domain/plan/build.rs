@@ -1,4 +1,4 @@
-//! Builds the frozen plan from the fates: order, refusals, hash.
+//! Builds the frozen plan from the fates: order, refusals and hash.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -175,8 +175,8 @@ impl Planner<'_> {
         };
         for (key, resource) in &self.seen {
             let going = self.going.get(key);
-            // The steps after which this resource blocks no longer: its own, or those that remove or unset
-            // it.
+            // The steps after which this resource no longer blocks: its own step, or the steps that remove or
+            // unset it.
             let out_of_the_way: Vec<&ResourceKey> = match going {
                 Some(going) if is_step(going) => vec![key],
                 Some(going) => going
@@ -193,7 +193,7 @@ impl Planner<'_> {
                 },
             };
             for link in self.links(key, resource, &index) {
-                // The cloud clears the other references by itself, so they give no order.
+                // The cloud clears the other references by itself, so the order does not depend on them.
                 if !matches!(link.on_delete, OnDelete::Block | OnDelete::Cascade) {
                     continue;
                 }
@@ -222,7 +222,7 @@ impl Planner<'_> {
                 }
             }
         }
-        // A target that is the same in all regions goes when it is empty in each.
+        // A target that is the same in all regions is deleted once every region is empty.
         for target in &self.targets {
             let first = self.first_of(target);
             let elsewhere = before.get(target).filter(|_| first != target).cloned();
@@ -233,7 +233,8 @@ impl Planner<'_> {
         before
     }
 
-    /// Puts whatever a step takes along after it, however else that came into the plan.
+    /// Orders each resource that a step takes along after that step, however else the resource came into the
+    /// plan.
     fn taken_after<'s>(
         &'s self,
         key: &'s ResourceKey,
@@ -257,7 +258,7 @@ impl Planner<'_> {
 
     fn mapping_with_parts(&self) -> Vec<Mapped> {
         let mut mapping = self.mapping.clone();
-        // A match by name alone does not tell what a copy of a part would be.
+        // A match by name alone does not say what the copy of a part is.
         if mapping.iter().all(|mapped| mapped.by == CopiedBy::Name) {
             return mapping;
         }
@@ -278,7 +279,7 @@ impl Planner<'_> {
         mapping
     }
 
-    /// Returns the steps with which a resource goes: its own, or those that remove it.
+    /// Returns the steps that make a resource disappear: its own step, or the steps that remove it.
     fn when_gone(&self, key: &ResourceKey) -> Vec<&ResourceKey> {
         let mut found = Vec::new();
         let mut open = vec![key];
@@ -311,8 +312,8 @@ impl Planner<'_> {
                         self.guard_unset(key, resource, links, &mut refused);
                         continue;
                     }
-                    // One refusal for each blocker: for a step that it blocks, rather than for what goes
-                    // along.
+                    // Each blocker has one refusal, which names a step that it blocks rather than an
+                    // automatic resource.
                     let mut holds = self.links(key, resource, &index);
                     holds.retain(|link| {
                         matches!(link.on_delete, OnDelete::Block | OnDelete::Cascade)
@@ -366,8 +367,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a guard applies. One with `left_while` does not if the condition fails for what the resource
-    /// belongs to.
+    /// Whether a guard applies. A guard with `left_while` does not apply if the resource's parent fails the
+    /// condition.
     fn holds_for(&self, guard: &GuardRule, going: &PlanNode<'_>) -> bool {
         let Some(of) = guard
             .left_in
@@ -404,7 +405,7 @@ impl Planner<'_> {
         self.other_project(key, resource, &self.roots_of(links), refused);
     }
 
-    /// Refuses another project's resource, even where the cloud would let it go (P4).
+    /// Refuses another project's resource, even where the cloud would permit its deletion (P4).
     fn other_project(
         &self,
         key: &ResourceKey,
@@ -412,7 +413,8 @@ impl Planner<'_> {
         roots: &BTreeSet<Arc<str>>,
         refused: &mut Vec<Refusal>,
     ) {
-        // Whoever approved the other deletion cannot know what is here: the kinds decide that it goes along.
+        // Whoever approved the other deletion cannot know the resources here, so the kinds decide what is
+        // deleted with it.
         let agreed = self.options.chained;
         if agreed || resource.project_id.is_empty() || roots.contains(&resource.project_id) {
             return;
@@ -484,13 +486,13 @@ impl Planner<'_> {
         key.called(name.unwrap_or_default())
     }
 
-    /// Returns the targets that stay, and of which only what belongs to them goes.
+    /// Returns the targets that stay while what belongs to them is deleted.
     fn kept(&self) -> Vec<Target> {
         let kept = self.targets.iter().filter(|key| self.stays(key));
         kept.map(|key| self.target(key)).collect()
     }
 
-    /// Refuses targets that go only when they are empty, and will not be.
+    /// Refuses targets that may only be deleted when they are empty, and will not be empty.
     fn not_empty(&self) -> impl Iterator<Item = Refusal> {
         let left = self.left.iter();
         let left = left.flat_map(move |(key, stays)| {
@@ -607,7 +609,8 @@ fn not_the_targets(resource: &Target, blocker: &Blocker) -> String {
     )
 }
 
-/// Adds the names of owners to refusals, as far as `name` knows them: for people, and not in the hash.
+/// Adds the names of owners to refusals, as far as `name` knows them. They are for people, and not in the
+/// hash.
 pub fn name_owners(refused: &mut [Refusal], name: impl Fn(&Blocker) -> Option<String>) {
     for refusal in refused {
         let Some(blocker) = &mut refusal.blocker else {
@@ -622,7 +625,7 @@ pub fn name_owners(refused: &mut [Refusal], name: impl Fn(&Blocker) -> Option<St
     }
 }
 
-/// Makes steps, numbered in the order in which they are made. What many of them share is stored once.
+/// Makes steps, numbered in the order in which they are made. Values that many steps share are stored once.
 struct Steps<'p> {
     planner: &'p Planner<'p>,
     next: u32,
@@ -723,7 +726,7 @@ impl Planner<'_> {
         links: &[Link<'_>],
     ) -> BTreeMap<String, String> {
         let mut vars = kind.id_variables(&key.id);
-        // The call has the id already.
+        // The call has the id anyway.
         vars.remove("id");
         if kind.calls.cascades_by_itself() {
             vars.insert("cascade".to_owned(), self.options.cascade.to_string());
@@ -738,11 +741,11 @@ impl Planner<'_> {
     }
 }
 
-/// Returns the variables of a derived resource, and the scope by which one list shows everything that goes
-/// along.
+/// Returns the variables of a derived resource, and the scope by which one list shows everything that is
+/// deleted with the same parent.
 fn scope_vars(resource: &ListedRow, kind: &Kind, links: &[Link<'_>]) -> BTreeMap<String, String> {
     let mut vars = BTreeMap::new();
-    // Only if everything in the scope goes: then a list by it will show few rows.
+    // Only if everything in the scope is deleted, so that a list by the scope will show few rows.
     if let Some(scope) = kind.spec.list.as_ref().and_then(|list| list.scope.as_ref())
         && let Some(value) = resource.facts.one(scope)
         && links.iter().any(|link| link.to.id == value)
@@ -756,8 +759,8 @@ fn scope_vars(resource: &ListedRow, kind: &Kind, links: &[Link<'_>]) -> BTreeMap
     vars
 }
 
-/// Hashes what drift compares of one resource: project, name, tags, owner and references; never status, times
-/// or revision (P1).
+/// Hashes the facts about one resource that drift compares: project, name, tags, owner and references; never
+/// status, times or revision (P1).
 fn fingerprint(resource: &ListedRow, kind: &Kind) -> String {
     let mut tags: Vec<&str> = resource.tags.iter().map(|tag| &**tag).collect();
     tags.sort_unstable();
@@ -783,7 +786,7 @@ fn reference_fields(kind: &Kind) -> impl Iterator<Item = &String> {
     })
 }
 
-/// SHA-256 over the canonical JSON (keys sorted, no blanks) of what was approved: targets, options,
+/// Returns the SHA-256 of the canonical JSON (keys sorted, no blanks) of what was approved: targets, options,
 /// mapping, endpoints, steps, automatic and unset.
 pub fn hash(plan: &Plan) -> String {
     let mut approved = Canonical::default();

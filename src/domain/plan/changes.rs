@@ -8,15 +8,15 @@ use crate::domain::model::{
 };
 use crate::domain::text::escape;
 
-/// Maximum number of changes that one refusal keeps.
+/// Maximum number of changes that one refusal stores.
 const KEPT_MAX: usize = 100;
-/// Number of changes that one line names; the others are counted.
+/// Number of changes that one line names. The others are counted.
 const TOLD_MAX: usize = 10;
 /// Maximum number of characters of a value in one line.
 const VALUE_MAX: usize = 80;
 
-/// Returns every resource that is new, missing or changed. If there is none, the plans differ only in order,
-/// mapping, endpoints or options.
+/// Returns every resource that is new, missing or changed. If no resource differs, the plans differ only in
+/// order, mapping, endpoints or options.
 pub fn changes(before: &Plan, after: &Plan) -> Vec<PlanChange> {
     let (old, new) = (by_resource(before), by_resource(after));
     let change = |step: &PlanStep, change, fields| PlanChange {
@@ -44,7 +44,7 @@ pub fn changes(before: &Plan, after: &Plan) -> Vec<PlanChange> {
     found
 }
 
-/// Groups the steps by resource: one, or two where it is enabled or released first.
+/// Groups the steps by resource. A resource has one step, or two if it is enabled or released first.
 fn by_resource(plan: &Plan) -> BTreeMap<ResourceKey, Vec<&PlanStep>> {
     let mut steps: BTreeMap<ResourceKey, Vec<&PlanStep>> = BTreeMap::new();
     for step in plan.steps.iter().chain(&plan.automatic).chain(&plan.unset) {
@@ -74,7 +74,7 @@ fn fields(before: &[&PlanStep], after: &[&PlanStep]) -> Vec<FieldChange> {
         new.project_id.to_string(),
     );
     let (old_fields, new_fields) = (old.compared.fields(), new.compared.fields());
-    // A plan of an older version has none of them.
+    // A plan of an older version has no values to compare.
     if !old.compared.is_empty() || old.fingerprint == new.fingerprint {
         let both: BTreeSet<&str> = old_fields
             .keys()
@@ -121,7 +121,8 @@ fn done(steps: &[&PlanStep]) -> String {
     each.join(", then ")
 }
 
-/// `changed: network web (4fdb…) at prod/RegionOne: name was "web", is now "other"`.
+/// Returns the words for a change: `changed: network web (4fdb…) at prod/RegionOne: name was "web", is now
+/// "other"`.
 fn line(change: &PlanChange) -> String {
     let what = match change.change {
         ChangeKind::New => "new",
@@ -154,7 +155,7 @@ fn quoted(value: &str) -> String {
     }
 }
 
-/// Writes the changes for a person, in one line.
+/// Returns the changes in one line, for a person.
 pub fn changes_line(changes: &[PlanChange]) -> String {
     let mut lines: Vec<String> = changes.iter().take(TOLD_MAX).map(line).collect();
     match changes.len().saturating_sub(lines.len()) {

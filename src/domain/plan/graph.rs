@@ -1,11 +1,12 @@
-//! Orders steps by what they wait for, and ranks them by the longest chain.
+//! Orders steps by their dependencies, and ranks them by the longest chain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::model::{Plan, ResourceKey};
 
-/// Returns the nodes in an order in which each comes after everything that it depends on: level by level,
-/// with ascending keys within a level. The second list holds the rest, if some nodes wait for each other.
+/// Returns the nodes in an order in which each node comes after everything that it depends on: level by
+/// level, with ascending keys within a level. The second list has the nodes that wait for each other in a
+/// cycle.
 pub(super) fn layers<'n>(
     depends_on: &BTreeMap<&'n ResourceKey, BTreeSet<&'n ResourceKey>>,
 ) -> (Vec<&'n ResourceKey>, Vec<&'n ResourceKey>) {

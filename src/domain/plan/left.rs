@@ -1,5 +1,5 @@
-//! Finds the resources that stay although they belong to something that goes: those that a guard leaves
-//! there, with their parts and with what they use (N19).
+//! Finds the resources that stay although they belong to a resource that is deleted: those that a guard
+//! keeps, together with their parts and with the resources that they use (N19).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::domain::model::{KindName, ResourceKey};
 
 /// Why a resource stays.
 pub(super) struct Stays<'k> {
-    /// The kind of what it belongs to.
+    /// The kind of the resource to which it belongs.
     pub(super) of: &'k KindName,
     pub(super) why: String,
 }
@@ -28,7 +28,7 @@ impl<'k> Planner<'k> {
         guards.filter(move |guard| !given(guard) && resource.facts.hold(&guard.when))
     }
 
-    /// Returns the resources that a guard leaves, and everything that stays with them.
+    /// Returns the resources that a guard keeps, and everything that stays with them.
     pub(super) fn what_is_left(&self) -> BTreeMap<Arc<ResourceKey>, Stays<'k>> {
         let mut left = BTreeMap::new();
         for (key, resource) in &self.seen {
@@ -72,7 +72,7 @@ impl<'k> Planner<'k> {
         going.is_some_and(|going| going.fate == Fate::Target)
     }
 
-    /// Returns the parts of the resources that stay: the cloud would remove those parts along with them.
+    /// Returns the parts of the resources that stay. The cloud removes these parts only along with them.
     fn parts_of(
         &self,
         left: &BTreeMap<Arc<ResourceKey>, Stays<'k>>,
@@ -102,7 +102,7 @@ impl<'k> Planner<'k> {
         parts
     }
 
-    /// Returns the resources that are needed by those that stay.
+    /// Returns the resources that are needed by resources that stay.
     fn used_by(
         &self,
         left: &BTreeMap<Arc<ResourceKey>, Stays<'k>>,
@@ -134,7 +134,7 @@ fn belongs_to(kind: &Kind, of: &KindName) -> bool {
     kind.spec.references.iter().any(|it| it.to == *of)
 }
 
-/// Returns what a resource refers to by an id, through references with a `wanted` effect.
+/// Returns the resources to which a resource refers by an id, through references with a `wanted` effect.
 fn referred<'r>(
     key: &'r ResourceKey,
     resource: &'r ListedRow,

@@ -1,4 +1,5 @@
-//! The parts of listed rows that planning keeps: few, since a plan may list hundreds of thousands of rows.
+//! The parts of listed rows that planning keeps in memory: few, since a plan may list hundreds of thousands
+//! of rows.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::domain::kinds::{Kind, Kinds, OneOf, text};
 use crate::domain::model::{Resource, ResourceKey};
 use crate::domain::query::Lookup;
 
-/// A listed resource, reduced to what rules read.
+/// A listed resource, reduced to the values that rules read.
 pub(super) struct ListedRow {
     pub(super) name: Arc<str>,
     /// Empty where the cloud keeps none.
@@ -53,7 +54,7 @@ impl Facts {
             .map(|(_, text)| &**text)
     }
 
-    /// Returns the non-empty texts under a path, each with the path, for a caller that keeps them.
+    /// Returns the non-empty texts under a path, each with the path, for a caller that stores them.
     pub(super) fn kept<'f>(&'f self, path: &str) -> impl Iterator<Item = &'f (Arc<str>, Arc<str>)> {
         let facts = self.0.iter();
         facts.filter(move |(at, text)| **at == *path && !text.is_empty())
@@ -71,7 +72,7 @@ impl Facts {
         self.0.iter().map(|(path, text)| (&**path, &**text))
     }
 
-    /// Copies what another row says under these paths.
+    /// Copies the values under these paths from another row.
     pub(super) fn take(&mut self, paths: &[String], other: &Self) {
         let taken = other
             .0
@@ -138,7 +139,7 @@ pub struct Found<'p> {
     lookup: Lookup,
     texts: Texts,
     pub(super) resources: Vec<(ResourceKey, ListedRow)>,
-    /// Where the current part of the rows began.
+    /// The index at which the current part of the rows began.
     part: usize,
 }
 
@@ -160,7 +161,7 @@ impl<'p> Found<'p> {
         self.part = self.resources.len();
     }
 
-    /// Begins the current part again.
+    /// Discards the rows of the current part, which is listed again.
     pub fn begin_again(&mut self) {
         self.resources.truncate(self.part);
     }

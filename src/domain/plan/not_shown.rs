@@ -1,5 +1,5 @@
 //! Kinds that a service does not show to the login. If each of their resources also shows in a resource of
-//! another service, a plan without any of those does not need the hidden list.
+//! another service, a plan without any such resource does not need the hidden list.
 
 use super::Planner;
 use super::listed_rows::ListedRow;
@@ -30,7 +30,7 @@ impl<'k> Planner<'k> {
         self.not_shown.insert(at, why);
     }
 
-    /// Returns the resources that show that there is one of the hidden kind `unseen`.
+    /// Returns the resources which show that a resource of the hidden kind `unseen` exists.
     fn shows_unseen<'p>(
         &'p self,
         site: &'p Site,
