@@ -1,5 +1,5 @@
-//! Finds and counts the resources that belong to a resource that itself stays (a project). The project's
-//! own service may no longer know it while others still keep what it left behind (N19).
+//! Finds and counts the resources that belong to a resource that itself stays (a project). The project's own
+//! service may no longer know the project while other services still keep its resources (N19).
 
 use std::collections::{BTreeMap, BTreeSet};
 

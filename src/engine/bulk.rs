@@ -11,12 +11,12 @@ use crate::domain::ladder::LEFT_TO;
 use crate::domain::model::Step;
 use crate::ledger::{Applied, Change, Cursor, RetryBy, Selection, StepFilter};
 
-/// Number of steps that one transaction retries, so that outcomes need not wait for long.
+/// Number of steps that one transaction retries, chosen so that outcomes need not wait for long.
 const TOGETHER: usize = 10_000;
 
 impl Shared {
-    /// Retries the steps that match and may be retried; says how many may not, and why. `dry_run`:
-    /// only says.
+    /// Retries the steps that match and may be retried, and says how many may not, and why. With `dry_run` it
+    /// only counts them.
     pub(super) async fn retry_matching(
         &self,
         envelope: &Envelope,
@@ -101,7 +101,7 @@ impl Shared {
         })
     }
 
-    /// Returns each step with the reason why it must not be retried; none if it may.
+    /// Returns each step with the reason why it must not be retried; none if it may be retried.
     async fn why_not_retried<'s>(&self, steps: &'s [Step]) -> Vec<(&'s Step, Option<String>)> {
         let without_asking = |step: &Step| {
             let site = &step.resource.key.site;

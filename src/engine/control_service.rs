@@ -237,7 +237,8 @@ impl Shared {
         }
     }
 
-    /// Refuses targets at read-only sites, whoever asks (P5), and everything while no new work is taken.
+    /// Refuses targets at read-only sites, whoever asks (P5), and refuses everything while no new work is
+    /// taken.
     pub(super) fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
         if let Some(fault) = &self.journal.status().fault {
             return Err(ControlError::Internal {
@@ -268,8 +269,8 @@ impl Shared {
         }
     }
 
-    /// Refuses a deletion without the reason that the configuration of a target's cloud asks for. Clients
-    /// of a gate have no way to give one, and the engine's own deletions name their cause.
+    /// Refuses a deletion without the reason that the settings require for a target's cloud. Clients of a
+    /// gate have no way to give a reason, and the engine's own deletions name their cause.
     pub(super) fn reasoned(
         &self,
         envelope: &Envelope,
@@ -331,7 +332,7 @@ impl Shared {
         self.accept(envelope, wanted).await
     }
 
-    /// T6: a repeated request wakes what is blocked, and starts nothing new.
+    /// Wakes what is blocked when a delete is requested again, and starts nothing new (T6).
     async fn repeat_delete(
         &self,
         envelope: &Envelope,

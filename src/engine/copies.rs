@@ -106,7 +106,7 @@ impl CopySearch {
         Ok(copies)
     }
 
-    /// Returns each copy with its original's key; none where the kind cannot have copies.
+    /// Returns each copy with its original's key. Returns nothing for a kind that cannot have copies.
     async fn copies_at(
         &self,
         asked: &CopyQuery<'_>,
@@ -190,8 +190,8 @@ impl CopySearch {
         copies
     }
 
-    /// Returns the names of the projects of both sides, by cloud and id; none within one cloud, where ids
-    /// suffice.
+    /// Returns the names of the projects of both sides, by cloud and id. Returns nothing for sites of one
+    /// cloud, where ids suffice.
     async fn projects(
         &self,
         asked: &CopyQuery<'_>,
@@ -222,7 +222,7 @@ impl CopySearch {
         names
     }
 
-    /// Leaves out the resources that are copies of another one of them.
+    /// Removes the resources that are copies of another resource of the list.
     pub(super) fn without_copies<'r>(&self, fits: Vec<&'r Resource>) -> Vec<&'r Resource> {
         let is_copy = |copy: &Resource| {
             self.mapping.iter().any(|mapping| {

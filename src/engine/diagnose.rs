@@ -1,4 +1,4 @@
-//! Diagnoses a refused step: which blockers keep it, and whether they go by themselves (P2, I6).
+//! Diagnoses a refused step: finds its blockers, and whether they are deleted by themselves (P2, I6).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +16,10 @@ use crate::domain::policy::{Failure, Retry};
 use crate::domain::query::{ListFilter, Lookup};
 use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, LedgerError, NewDeletion};
 
-/// Number of newcomers that one step absorbs at a time; more are not a race but a writer, and for a person.
+/// Number of newcomers that one step absorbs at a time. More newcomers come from a steady writer and not from
+/// a race, so a person decides.
 const ABSORBED_MAX: usize = 50;
-/// Maximum number of blockers that are kept and shown with a step.
+/// Maximum number of blockers that are stored and shown with a step.
 const BLOCKERS_MAX: usize = 50;
 
 impl Shared {
@@ -130,8 +131,9 @@ impl Shared {
         }
     }
 
-    /// Deletes the newcomers in a deletion of their own, under the same guards; the step waits for it as for
-    /// any other deletion. Returns false if there are too many, or it is refused.
+    /// Deletes the newcomers in a deletion of their own, under the same guards. The step waits for that
+    /// deletion as for any other. Returns false if there are too many newcomers, or if that deletion is
+    /// refused.
     async fn absorb(
         &self,
         step: &ClaimedStep,
@@ -181,9 +183,10 @@ impl Shared {
         Ok(matches!(applied.as_slice(), [Applied::Accepted { .. }]))
     }
 
-    /// Whether a blocker goes by itself: it is being deleted or about to be, or is gone and about to be swept
-    /// again. Under a natural key, a resource that exists after the end is another incarnation, which nothing
-    /// removes (I10, T14), unless it ended only while we were looking.
+    /// Whether a blocker disappears by itself, because it is being deleted or is about to be, or because it
+    /// was gone and is about to be swept. Under a natural key, a resource that exists after the deletion's
+    /// end is another incarnation, which nothing removes (I10, T14), unless the deletion ended during this
+    /// diagnosis.
     fn will_go(&self, tombstone: &Tombstone, looked: DateTime<Utc>) -> bool {
         match tombstone.phase {
             Phase::Checking | Phase::Deleting => true,
@@ -196,8 +199,8 @@ impl Shared {
         }
     }
 
-    /// Returns how the deletion's cascade treats newcomers; none if it has no cascade. If the ledger has no
-    /// such deletion, a person is asked.
+    /// Returns how the deletion's cascade treats newcomers; none if the deletion has no cascade. If the
+    /// ledger has no such deletion, a person is asked.
     async fn cascade_of(&self, step: &ClaimedStep) -> Result<Option<DriftPolicy>, LedgerError> {
         let deletion = self.ledger.deletion(&step.deletion_id).await?;
         Ok(match deletion {
@@ -209,8 +212,8 @@ impl Shared {
         })
     }
 
-    /// Finds the dependents and the blockers that a fresh plan of this one resource would meet, and those
-    /// that the refusal itself names.
+    /// Finds the dependents and the blockers that a new plan of this one resource would find, and those that
+    /// the refusal itself names.
     async fn in_the_way(
         &self,
         step: &ClaimedStep,
@@ -225,12 +228,12 @@ impl Shared {
             ..PlanOptions::default()
         };
         let mut found: BTreeMap<ResourceKey, Obstacle> = BTreeMap::new();
-        // A router interface is also known by its port.
+        // A router interface is also identified by its port.
         let mut handles: BTreeSet<String> = BTreeSet::new();
         let plan = match self.planning.plan_targets(&[target], options).await {
             Ok(plan) => Some(plan),
             Err(why) if may_pass(&why) => return Err(why),
-            // The resource itself is gone meanwhile, or this login may not list: only the refusal is known.
+            // The resource itself is already gone, or this login may not list, so only the refusal is known.
             Err(_) => None,
         };
         if let Some(plan) = plan {
@@ -278,8 +281,8 @@ impl Shared {
         Ok(found)
     }
 
-    /// Describes the resources that only the refusal names, by one listing: an id alone tells a person
-    /// little. One that is not found keeps its id alone.
+    /// Describes the resources that only the refusal names, by one listing, because an id alone means little
+    /// to a person. A resource that is not found keeps its id alone.
     async fn named(
         &self,
         site: &Site,
@@ -322,8 +325,7 @@ impl Shared {
     }
 }
 
-/// Describes a failure whose blockers could not be determined. That is no reason to stop: the step is
-/// attempted again.
+/// Describes a failure whose blockers could not be determined. The step is attempted again all the same.
 fn not_known(failure: Failure, why: &str) -> Failure {
     let mut error = failure.error;
     error.message = format!(
@@ -337,8 +339,8 @@ fn not_known(failure: Failure, why: &str) -> Failure {
     }
 }
 
-/// Returns the steps of a plan that must be gone before this resource can go. Resources that merely go along
-/// with it (a trunk's subports) come after, and hold nothing up.
+/// Returns the steps of a plan that must be gone before this resource can be deleted. Resources that are
+/// taken along (a trunk's subports) come after it, and block nothing.
 pub(super) fn before<'p>(plan: &'p Plan, key: &ResourceKey) -> Vec<&'p PlanStep> {
     let mut reached: BTreeSet<u32> = BTreeSet::new();
     let own = plan.steps.iter().filter(|step| step.key() == *key);
@@ -359,6 +361,6 @@ pub(super) fn before<'p>(plan: &'p Plan, key: &ResourceKey) -> Vec<&'p PlanStep>
 struct Obstacle {
     name: String,
     owner: String,
-    /// Whether the cascade would remove it.
+    /// Whether the cascade would remove the resource.
     cascades: bool,
 }

@@ -1,4 +1,4 @@
-//! Ready steps become calls, calls become outcomes.
+//! Turns ready steps into calls, and calls into outcomes.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Shared {
         }
     }
 
-    /// Gives back a step that was cancelled or paused before its turn came.
+    /// Gives back a step that was cancelled or paused before it got a permit.
     async fn give_back(&self, step: ClaimedStep) {
         let decision = not_sent(facts(&step), step.blockers.clone());
         let message = "not sent: withdrawn before a permit was free".to_owned();
@@ -139,7 +139,7 @@ impl Shared {
                 Ok(Some(row)) if !kind.same_incarnation(&row, &step.vars) => {
                     return made_anew(step);
                 }
-                // If it does not exist, the call's own answer says so.
+                // If the resource does not exist, the call's own answer says so.
                 Ok(_) => {}
                 Err(failed) => {
                     let line = format!("not sent: {}", failed.message);
@@ -157,10 +157,10 @@ impl Shared {
         self.cloud.act(call).await
     }
 
-    /// Judges an answer. An answer that a resource is absent is verified as an accepted delete is, so that absence counts only with the rights that
-    /// the plan froze (I13). A resource that this deployment keeps itself was deleted in the ledger's
-    /// transaction, and an enabled trunk or an unset reference is done; neither is verified. Blockers of
-    /// a refused step are diagnosed.
+    /// Judges an answer. An answer that a resource is absent is verified like an accepted delete, so that
+    /// absence counts only with the rights that the plan froze (I13). Three things need no verification: the
+    /// deletion of a native resource, which the ledger's own transaction deleted, an enabled trunk, and an
+    /// unset reference. Blockers of a refused step are diagnosed.
     async fn judge(&self, step: &ClaimedStep, acted: Acted) -> Outcome {
         match acted.outcome {
             Outcome::Accepted | Outcome::Absent
@@ -211,7 +211,8 @@ pub(super) fn facts(step: &ClaimedStep) -> StepFacts<'_> {
     }
 }
 
-/// Another resource has its id now: ours is gone (I10).
+/// Returns the outcome for a step whose id belongs to another resource now: the planned resource is gone
+/// (I10).
 fn made_anew(step: &ClaimedStep) -> Acted {
     Acted {
         outcome: Outcome::Absent,

@@ -1,5 +1,5 @@
-//! The answer to a deletion that is stuck because newcomers appeared after its plan (P11): accept them, or
-//! refuse and leave them where they are.
+//! Answers a deletion that is stuck because newcomers appeared after its plan (P11): accepts the newcomers,
+//! or refuses them and leaves them in the cloud.
 
 use std::collections::BTreeMap;
 
@@ -22,20 +22,21 @@ use crate::ledger::{
     StepFilter,
 };
 
-/// Number of stuck steps of one deletion that one answer covers. Each waits for newcomers of its own; more
-/// are not a race but a writer.
+/// Number of stuck steps of one deletion that one answer covers. Each step waits for newcomers of its own.
+/// More steps come from a steady writer and not from a race.
 const ANSWERED_MAX: usize = 100;
 
 impl Shared {
     /// Accepts the newcomers that the stuck steps of a deletion name, or refuses them.
     ///
-    /// Accepted: exactly the newcomers that were named become targets of a deletion of their own, under the
-    /// guards of every deletion and in the name of whoever accepts, and the stuck steps are retried. What
-    /// appeared after that is drift again. Refused: the deletion is cancelled, and says what stays.
+    /// If a person accepts, exactly the named newcomers become targets of a deletion of their own, under the
+    /// guards of every deletion and in that person's name, and the stuck steps are retried. Resources that
+    /// appear after that are drift again. If a person refuses, the deletion is cancelled, and its note says
+    /// what stays.
     ///
     /// # Errors
-    /// `Conflict` if nothing of the deletion is stuck with drift, or no newcomer is left that could be
-    /// accepted; what a guard or the cloud refuses.
+    /// `Conflict` if no step of the deletion is stuck with drift, or no newcomer is left that could be
+    /// accepted. Also any refusal by a guard or by the cloud.
     pub(super) async fn answer_drift(
         &self,
         envelope: &Envelope,
@@ -112,7 +113,7 @@ impl Shared {
         }
     }
 
-    /// Accepts the newcomers that are named, that the cascade would still take, and that no other deletion
+    /// Accepts the newcomers that are named, that the cascade would still delete, and that no other deletion
     /// has.
     async fn accepted(
         &self,
@@ -151,7 +152,7 @@ impl Shared {
         self.writable(&touched)?;
         self.reasoned(envelope, &touched)?;
         if targets.is_empty() {
-            // They are gone, or another deletion has them: a retry is all that is left to do.
+            // The newcomers are gone, or another deletion has them, so only a retry remains to be done.
             return Ok(DriftAnswer::Accept { newcomers: None });
         }
         let names: Vec<String> = targets.iter().map(|it| it.key.to_string()).collect();
@@ -184,7 +185,8 @@ impl Shared {
         })
     }
 
-    /// Returns what a cascade from this one resource would delete before it, as the cloud is now.
+    /// Returns the resources that a cascade from this one resource would delete before it, in the cloud's
+    /// present state.
     async fn cascade_of_one(
         &self,
         key: &ResourceKey,
@@ -249,10 +251,10 @@ impl Shared {
         newcomers_line(deletion_id, &named, newcomers.len(), told)
     }
 
-    /// Lets earlier deletions of the same projects absorb newcomers too, or their steps would be stuck with
-    /// what was just approved (P11). A project stays, so no tombstone shows that a request for it repeats
-    /// one that is under way: it gets a deletion of its own, and leaves to the earlier one what that one
-    /// deletes.
+    /// Makes earlier deletions of the same projects absorb newcomers too. Otherwise their steps would be
+    /// stuck with the resources that were just approved (P11). A project stays, so no tombstone shows that a
+    /// request for it repeats a running one. So the request gets a deletion of its own, which leaves to the
+    /// earlier deletion the resources that that one deletes.
     pub(super) async fn absorb_in_earlier(
         &self,
         envelope: &Envelope,
@@ -291,7 +293,7 @@ impl Shared {
                 }
                 let absorbs = Some(DriftPolicy::Absorb);
                 match self.set_options(envelope, &earlier.id, absorbs, None).await {
-                    // It has ended meanwhile: nothing is left for it to do.
+                    // The earlier deletion has ended, so it has nothing left to absorb.
                     Ok(_) | Err(ControlError::Conflict { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -303,10 +305,10 @@ impl Shared {
         }
     }
 
-    /// Sets the options that a repeated request gives for a deletion that runs already.
+    /// Sets the options that a repeated request gives for a running deletion.
     ///
     /// # Errors
-    /// `Conflict` if the deletion is not running any more, or is still being planned.
+    /// `Conflict` if the deletion is no longer running, or is still being planned.
     pub(super) async fn set_options(
         &self,
         envelope: &Envelope,

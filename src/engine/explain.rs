@@ -1,4 +1,4 @@
-//! `explain`: why a resource does not go, or what would block it (P2).
+//! Answers `explain`: why a resource does not go, or what would block it (P2).
 
 use super::Shared;
 use super::errors::ledger_error;
@@ -72,7 +72,7 @@ impl Shared {
         Ok(explanation)
     }
 
-    /// Finds a resource in the ledger, which may still know one that the cloud no longer has.
+    /// Finds a resource in the ledger, which may still know a resource that the cloud no longer has.
     async fn remembered(&self, spec: &TargetSpec) -> Result<Target, ControlError> {
         let kind = self.resolver.kind_meant(&spec.kind, &spec.site)?;
         let filter = TombstoneFilter {
@@ -182,7 +182,7 @@ impl Shared {
         }
     }
 
-    /// Adds what a deletion of it would meet now.
+    /// Adds the blockers that a deletion of the resource would meet now.
     async fn explain_plan(&self, explanation: &mut Explanation) {
         match self.plan_one(explanation.target.clone()).await {
             Ok(plan) if plan.refused.is_empty() => {

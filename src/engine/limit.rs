@@ -19,18 +19,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Factor by which twice the calls must raise the rate; less is noise, or a queue in the cloud. On a
-/// real Neutron with two cores 16 calls brought 0.9 to 1.25 times the rate of 8, and more brought
+/// Factor by which twice the calls must raise the rate. A smaller gain is noise, or a queue in the cloud. On
+/// a real Neutron with two cores, 16 calls brought 0.9 to 1.25 times the rate of 8, and more calls brought
 /// nothing.
 const GAIN_MIN: f64 = 1.1;
-/// A gain this far from [`GAIN_MIN`] is believed after one turn each, and one half as far after four:
-/// single answers of a real Neutron differ by half.
+/// A gain this far from [`GAIN_MIN`] is believed after one turn of each limit, and a gain half as far after
+/// four: single answers of a real Neutron differ by half.
 const MARGIN: f64 = 0.4;
-/// Number of turns each after which the gain is believed as it is.
+/// Number of turns of each limit after which the gain is believed as it is.
 const TURNS: u32 = 8;
 /// Good answers after which a lowered limit grows by one.
 const GROW_AFTER: u32 = 16;
-/// Good answers after which a settled limit is questioned.
+/// Good answers after which a settled limit is compared again.
 const COMPARE_AGAIN: u32 = 10_000;
 
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(super) struct Limit {
 enum Phase {
     Compare(Compare),
     Settled,
-    /// After an overload: growing back to this limit.
+    /// The limit grows back to this one after an overload.
     Regain(usize),
 }
 
@@ -56,9 +56,9 @@ enum Phase {
 struct Compare {
     fewer: Tried,
     more: Tried,
-    /// Number of answers of this turn that do not count: those calls were sent under the other limit.
+    /// Number of answers of this turn that do not count, because their calls were sent under the other limit.
     skipped: u32,
-    /// When the last of them arrived.
+    /// When the last of these answers arrived.
     since: Option<Instant>,
     /// Total duration of the calls that count.
     took: Duration,
@@ -81,7 +81,7 @@ impl Tried {
         }
     }
 
-    /// Weighs an earlier measurement as much as one turn.
+    /// Gives an earlier measurement the weight of one turn.
     fn as_one_turn(self) -> Self {
         Self {
             turns: 1,
@@ -90,7 +90,7 @@ impl Tried {
         }
     }
 
-    /// Answers a second.
+    /// Returns the number of answers a second.
     fn rate(&self) -> f64 {
         // A rate beyond the clock's resolution cannot be shown to rise.
         f64::from(self.turns) / self.between.as_secs_f64().max(1e-9)
@@ -146,7 +146,7 @@ impl Limit {
         }
     }
 
-    /// Starts a comparison with twice as many calls, after this many answers that do not count.
+    /// Starts a comparison with twice as many calls, after this number of answers that do not count.
     fn compare(&mut self, fewer: Tried, skipped: u32) {
         let more = Tried::new((fewer.calls * 2).min(self.max));
         let turn_of = if fewer.turns == 0 { &fewer } else { &more }.calls;
@@ -222,8 +222,7 @@ fn count(calls: usize) -> u32 {
     u32::try_from(calls).unwrap_or(u32::MAX)
 }
 
-/// Returns the gain to require. A limit that the ceiling cut short need not bring as much as a whole
-/// doubling.
+/// Returns the required gain. A limit that the ceiling cuts short need not bring as much as a whole doubling.
 fn gain_wanted(doubled: f64, compare: &Compare) -> f64 {
     let (fewer, more) = (compare.fewer.calls as f64, compare.more.calls as f64);
     1.0 + (doubled - 1.0) * (more - fewer) / fewer
@@ -238,17 +237,17 @@ mod tests {
 
     use super::*;
 
-    /// A cloud with this many workers; all other calls wait in its queue.
+    /// A cloud with this number of workers. All other calls wait in its queue.
     struct Cloud {
         workers: usize,
-        /// When each worker's call ends, and when it was sent.
+        /// For each worker's call: when it ends, and when it was sent.
         ends: BinaryHeap<Reverse<(Duration, Duration)>>,
         /// When the queued calls were sent.
         queued: VecDeque<Duration>,
         began: Instant,
         now: Duration,
-        /// None: a call takes 50 ms. Otherwise calls differ by as much as 70 % and swing by a third
-        /// within seconds.
+        /// None: a call takes 50 ms. Otherwise the durations of calls differ by as much as 70 %, and swing by
+        /// a third within seconds.
         random: Option<fastrand::Rng>,
     }
 

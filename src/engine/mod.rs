@@ -11,9 +11,9 @@
 //!            └─ sites      paused sites signed in again; snapshot published
 //! ```
 //!
-//! Each takes its input from the ledger and the clock alone, is idempotent, and runs when woken and
-//! periodically. Restart after a crash is the same path as running: the engine first verifies what was in
-//! flight. It keeps no graph in memory, only the steps that it has claimed.
+//! Each reconciler takes its input from the ledger and the clock alone, is idempotent, and runs when woken
+//! and periodically. A restart after a crash is the same path as running: the engine first verifies the calls
+//! that were in flight. It keeps no graph in memory, only the steps that it has claimed.
 //!
 //! **Architecture invariant:** [`Engine::run`] owns every task; when its future is dropped, nothing
 //! of the engine goes on, as in a crash. A panic in a worker poisons the engine: it takes no new work
@@ -97,7 +97,7 @@ pub struct Parts {
     pub kinds: Arc<Kinds>,
     pub clock: Clock,
     pub settings: Settings,
-    /// The tombstones by which gates answer, and the writes that gates let through; none without a gate.
+    /// The tombstones from which gates answer, and the writes that gates let through; none without a gate.
     pub tombstones: Option<Arc<Tombstones>>,
     /// The counters of the gates.
     pub gates: Arc<Counters>,
@@ -140,7 +140,7 @@ pub(crate) struct Shared {
 
 /// The reports of the loop's tasks when they end.
 enum Done {
-    /// With the time to plan again, if a cloud did not answer.
+    /// The id of the deletion, and the time to plan again if a cloud did not answer.
     Planned(String, Option<Instant>),
     Acted,
     Observed((Site, KindName), Vec<i64>),
@@ -148,14 +148,14 @@ enum Done {
     Pruned,
     SignedIn,
     Published,
-    /// Only when the engine ends.
+    /// A watch ended, which happens only when the engine ends.
     Watched,
     Handled,
     Asked,
     Hinted,
 }
 
-/// The tasks under way, so that nothing is started twice.
+/// The tasks under way, so that no task is started twice.
 #[derive(Default)]
 struct UnderWay {
     planning: HashSet<String>,
@@ -264,10 +264,10 @@ impl Engine {
         }
     }
 
-    /// Makes this an engine for one verb. It signs in only to the sites that the verb asks something of
-    /// (I15). Whatever waits in the ledger, it sends nothing that changes a cloud until a command is
-    /// submitted that wants work done ([`crate::control::Command::wants_work`]): whoever only reads must not
-    /// delete (P10).
+    /// Makes this an engine for one verb. It signs in only to the sites that the verb asks about (I15).
+    /// Whatever waits in the ledger, the engine sends nothing that changes a cloud until a command that wants
+    /// work done is submitted ([`crate::control::Command::wants_work`]), because a verb that only reads must
+    /// not delete (P10).
     #[must_use]
     pub fn idle_until_asked(self) -> Self {
         self.shared.works.store(false, Ordering::Relaxed);
@@ -275,7 +275,7 @@ impl Engine {
         self
     }
 
-    /// Returns the engine as front ends see it. It works as long as the engine runs.
+    /// Returns the engine as front ends see it. The result can be used as long as the engine runs.
     pub fn control(&self) -> Arc<dyn Control> {
         Arc::new(control_service::ControlService {
             shared: self.shared.clone(),
@@ -285,7 +285,7 @@ impl Engine {
     /// Runs until the future is dropped. Starts by verifying what an earlier engine had in flight.
     ///
     /// # Errors
-    /// If the ledger cannot be used at all; a full or slow ledger is waited for.
+    /// The ledger cannot be used at all. A full or slow ledger is waited for.
     pub async fn run(&self) -> Result<(), LedgerError> {
         let shared = &self.shared;
         let mut tasks: JoinSet<Done> = JoinSet::new();
@@ -328,7 +328,7 @@ impl Engine {
 }
 
 impl Shared {
-    /// Signs in to sites and shows them, and does nothing else until work is asked for.
+    /// Signs in to sites and shows them, and does nothing else until a command asks for work.
     async fn idle(self: &Arc<Self>, tasks: &mut JoinSet<Done>, under_way: &mut UnderWay) {
         while !self.works.load(Ordering::Relaxed) {
             self.publish(tasks, under_way);
@@ -342,7 +342,7 @@ impl Shared {
         }
     }
 
-    /// Runs all reconcilers once; returns how long nothing will be due.
+    /// Runs all reconcilers once. Returns the time until something will be due.
     async fn pass(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -367,8 +367,8 @@ impl Shared {
         let asked = self.ask_importers(tasks);
         self.hint_owners(tasks, under_way);
         let due = self.ledger.next_due(now).await?;
-        // Work that was due when this round began waits for a task under way, which wakes the loop, or as
-        // long as `hold`. Work that has become due since is for the next round, at once.
+        // Work that was due when this round began waits until a task under way ends and wakes the loop, or
+        // for as long as `hold`. Work that has become due since then is for the next round, at once.
         let until_due = [due.attempt, due.look]
             .into_iter()
             .flatten()

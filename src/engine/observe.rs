@@ -1,11 +1,11 @@
 //! Observes resources: by lists, and by the witnesses that prove the lists complete (I13b).
 //!
-//! Parts of a resource that goes along (ports of a network) are listed by it, if that shows fewer rows
-//! than there are ids to ask for; all others by id, about 140 at a time.
+//! Parts of a resource that is deleted (ports of a network) are listed by that resource, if such a list shows
+//! fewer rows than there are ids to ask for. All other resources are listed by id, about 140 at a time.
 //!
-//! A listing proves absence only if it also returned a *witness*: a living resource of the same kind that
-//! was asked for in the same call, preferably of the same project. An edge's parent is its own witness. A
-//! few resources are simply read by id, where the kind's own not-found answer is proof by itself.
+//! A listing proves absence only if it also returned a *witness*: a living resource of the same kind that the
+//! same call asked for, preferably of the same project. An edge's parent is its own witness. If only a few
+//! resources are observed, each is read by id, where the kind's own not-found answer is proof by itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ use crate::domain::policy::{IDS_A_LIST_MAX, Retry};
 use crate::domain::query::ListFilter;
 use crate::ledger::ClaimedStep;
 
-/// Up to this many resources are read one by one: cheaper than finding a witness.
+/// Up to this number of resources are read one by one, which is cheaper than finding a witness.
 const READ_MAX: usize = 3;
 /// Number of rows among which a witness is chosen.
 const WITNESS_ROWS: usize = 50;
@@ -41,7 +41,8 @@ impl Shared {
         let mut seen = Observation::default();
         let list = kind.spec.list.as_ref();
         if !kind.calls.takes_several("id") && list.is_some_and(|it| it.within.is_none()) {
-            // One list answers for all resources that settle, whatever a filter by id takes.
+            // One list answers for all resources whose delete the cloud still works on, whatever values a
+            // filter by id takes.
             let filter = project.map(|project| ListFilter {
                 key: list.map(|list| list.project.clone()).unwrap_or_default(),
                 values: vec![project.to_owned()],
@@ -53,8 +54,8 @@ impl Shared {
             }
             return seen;
         }
-        // A list that shows only what others leave out (`also`) has no witness, and none is left where
-        // all that a parent holds goes.
+        // A list that shows only the rows which other lists leave out (`also`) has no witness. A parent all
+        // of whose rows are deleted has no witness left either.
         let no_witness =
             list.is_some_and(|it| it.within.is_some()) || !kind.calls.lists_all_at_once();
         if left.len() <= READ_MAX || no_witness {
@@ -77,8 +78,8 @@ impl Shared {
         seen
     }
 
-    /// Returns false if no witness is found: no resource of the kind lives there, or the list is wrong.
-    /// Then these ids were read one by one, and the rest waits for the next observation.
+    /// Returns false if no witness is found, because no resource of the kind lives there or because the list
+    /// is wrong. These ids were then read one by one, and the others wait for the next observation.
     async fn list_by_id(
         &self,
         site: &Site,
@@ -87,7 +88,7 @@ impl Shared {
         project: Option<&str>,
         seen: &mut Observation,
     ) -> bool {
-        // The witness that was kept may be gone: the second time, one that lives now is used.
+        // The stored witness may be gone. The second attempt uses a witness that lives now.
         for _ in 0..2 {
             match self.find_witness(site, kind, &ids, project).await {
                 Ok(Some(witness)) => {
@@ -142,7 +143,7 @@ impl Shared {
     }
 
     /// Lists all rows of a project, or of all projects. A row whose id is not in `left` is the witness for
-    /// the ids that are. Ids whose state stays unknown remain in `left`.
+    /// the ids in `left`. Ids whose state stays unknown remain in `left`.
     async fn list_around(
         &self,
         site: &Site,
@@ -173,8 +174,8 @@ impl Shared {
         });
     }
 
-    /// Returns the scopes of the steps, if listing by them shows fewer rows than asking for each id. An
-    /// edge in a row has its row's scope.
+    /// Returns the scopes of the steps, if listing by scope shows fewer rows than asking for each id. An edge
+    /// in a row has the row's scope.
     fn worth_listing_by_scope<'s>(
         &self,
         kind: &'s Kind,
@@ -194,7 +195,7 @@ impl Shared {
         (lists < count.div_ceil(IDS_A_LIST_MAX)).then_some(Scopes { key, ids })
     }
 
-    /// Lists all rows of these scopes; a living one is the witness for those of its scope.
+    /// Lists all rows of these scopes. A living row is the witness for the ids of its scope.
     async fn list_scopes(
         &self,
         site: &Site,
@@ -229,7 +230,7 @@ impl Shared {
         }
     }
 
-    /// Records each id with its row or its proven absence, and leaves out ids about which nothing is
+    /// Records each id with its row or its proven absence, and leaves out the ids about which nothing is
     /// proven. Returns false if the witness is gone, so that no absence is proven.
     async fn list_with_witness(
         &self,
@@ -266,7 +267,7 @@ impl Shared {
         vouched
     }
 
-    /// Returns none where the list failed; `seen` then has the failure.
+    /// Returns none if the list failed. `seen` then has the failure.
     async fn list_rows(
         &self,
         site: &Site,
@@ -295,8 +296,8 @@ impl Shared {
         }
     }
 
-    /// Returns a resource of the kind that exists and is not among those that are looked for; of their
-    /// project, if there is one.
+    /// Returns a resource of the kind that exists and is not being observed. If all steps are of one project,
+    /// it belongs to that project.
     async fn find_witness(
         &self,
         site: &Site,
@@ -329,7 +330,7 @@ impl Shared {
         if candidates.is_empty() {
             candidates = self.candidates(site, kind, ids, None).await?;
         }
-        // A witness that nobody deletes lasts; otherwise any living one will do.
+        // A witness that nobody deletes lasts. If there is none, any living resource serves.
         let keys = candidates
             .iter()
             .map(|witness| ResourceKey {
@@ -380,16 +381,17 @@ impl Shared {
 /// The result of an observation.
 #[derive(Default)]
 pub(super) struct Observation {
-    /// The ids that were asked for, with their row, or with none where absence is proven.
+    /// The requested ids, each with its row, or with none if its absence is proven.
     pub(super) rows: HashMap<String, Option<Value>>,
     pub(super) identity: Option<Identity>,
-    /// No witness of the same project was found: a login that lost its rights there would see the same.
+    /// Whether no witness of the same project was found. A login that lost its rights in that project would
+    /// then see the same.
     pub(super) vouched_by_another_project: bool,
     /// Why nothing is known about the other ids.
     pub(super) failure: Option<CloudFailure>,
 }
 
-/// Resources that go along with others: the ids of the rows under each value of the kind's scope.
+/// The ids of the rows to observe, by the value of the kind's scope.
 struct Scopes<'s> {
     key: &'s str,
     ids: BTreeMap<&'s str, BTreeSet<&'s str>>,
@@ -402,8 +404,8 @@ pub(super) struct Witness {
     pub(super) project_id: String,
 }
 
-/// A resource that existed when it was planned is not gone because its service or extension is missing
-/// now.
+/// Returns the failure for a service or extension that is missing now. A resource that existed when it was
+/// planned is not gone for that reason.
 fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
     CloudFailure {
         retry: Retry::Scheduled,
@@ -420,7 +422,7 @@ fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
     }
 }
 
-/// Returns the project of all these steps, if they have the same one.
+/// Returns the project of all these steps, if they share one.
 fn project_of(batch: &[ClaimedStep]) -> Option<&str> {
     let first = batch.first()?.project_id.as_str();
     let all = batch.iter().all(|step| step.project_id == first);

@@ -13,7 +13,7 @@ use crate::domain::text::escape;
 use crate::ledger::{Change, Cursor};
 
 impl Shared {
-    /// Lists the abandoned resources, each observed now.
+    /// Lists the abandoned resources. Each is observed now.
     pub(super) async fn orphans(
         &self,
         page: Cursor,
@@ -79,7 +79,7 @@ impl Shared {
         Ok((orphans.collect(), page.next))
     }
 
-    /// Releases a tombstone, only if the resource is observed to exist.
+    /// Releases a tombstone, but only if an observation shows that the resource exists.
     pub(super) async fn release(
         &self,
         envelope: &Envelope,

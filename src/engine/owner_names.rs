@@ -1,5 +1,5 @@
-//! Names the owners of blockers as people know them (P2). The names cost a call only where another
-//! project's resource must be shown, and that call is one for many (N14).
+//! Adds the names of blockers' owners, for people (P2). The names cost a call only if another project's
+//! resource must be shown, and one call finds many names (N14).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,8 @@
-//! Limits the calls a second to a site, once the site has said that it was sent too many.
+//! Limits the calls a second to a site, once the site has said that it was sent too many calls.
 //!
-//! Providers limit calls by the second (10 or 20), and answer 429 to any more. Fewer calls at a time would
-//! not help: one at a time is still too many a second for a quick cloud, and too few for a slow one.
+//! Providers limit calls by the second (10 or 20), and answer 429 to any more. Fewer calls in flight would
+//! not help: with one call in flight, a quick cloud still gets too many calls a second, and a slow cloud gets
+//! too few.
 //!
 //! 1. Nothing is paced until the first refusal. From then on calls are sent evenly, at the rate of good
 //!    answers until then, and the rate grows fast: there may have been few answers.
@@ -9,8 +10,8 @@
 //!    grows slowly, so that few calls in a hundred are refused.
 //! 3. Refusals of calls that were already in flight at the first refusal count as the same refusal.
 //!
-//! Where a cloud asks for a second of quiet after each refusal, and its limiter saves up less than a
-//! second's calls meanwhile, the difference is lost: such a limit cannot be used up.
+//! A cloud may ask for a second of quiet after each refusal, while its limiter saves up less than a second's
+//! calls in that time. The difference is lost: such a limit cannot be used up.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,17 +21,18 @@ use tokio::time::Instant;
 /// Window in which good answers are counted.
 const COUNTED_FOR: Duration = Duration::from_secs(2);
 const COUNTED_MIN: Duration = Duration::from_millis(500);
-/// More answers than any cloud was observed to give in that time.
+/// More answers than any cloud was observed to give in this window.
 const COUNTED_MAX: usize = 1_000;
 /// Growth of the rate per second, before and after the pace is known.
 const GROWTH_FIRST: f64 = 3.0;
 const GROWTH: f64 = 1.04;
-/// Factors of the rate after a refusal, at most and at least; in between, the rate of good answers.
+/// The rate after a refusal, as a factor of the rate before, is at most `BACK` and at least `BACK_MOST`.
+/// Between these two it is the rate of good answers.
 const BACK: f64 = 0.9;
 const BACK_MOST: f64 = 0.6;
 /// Every site is sent at least one call a second.
 const RATE_MIN: f64 = 1.0;
-/// Above this rate pacing ends: the concurrency limit allows no more.
+/// Above this rate pacing ends, because the concurrency limit allows no more calls.
 const RATE_MAX: f64 = 1_000.0;
 
 #[derive(Debug, Default)]
@@ -51,12 +53,12 @@ struct Known {
 }
 
 impl Pace {
-    /// When the next call may be sent; none: at once.
+    /// Returns when the next call may be sent. None means at once.
     pub(super) fn next(&self) -> Option<Instant> {
         self.at.map(|at| at.next)
     }
 
-    /// Calls a second; none: it is not paced.
+    /// Returns the number of calls a second; none if the site is not paced.
     pub(super) fn rate(&self) -> Option<f64> {
         self.at.map(|at| at.rate)
     }
@@ -82,7 +84,7 @@ impl Pace {
         }
     }
 
-    /// Records that a call sent at that time was one too many.
+    /// Records that a call which was sent at that time exceeded the limit.
     pub(super) fn refused(&mut self, sent: Instant, now: Instant) {
         if self.at.is_some_and(|at| sent < at.since) {
             return;
@@ -140,8 +142,8 @@ mod tests {
         }
     }
 
-    /// Runs this many calls by eight clients of 50 ms each. Returns the duration, and how many were refused
-    /// on the way.
+    /// Runs this number of calls by eight clients of 50 ms each. Returns the duration, and how many calls
+    /// were refused.
     fn run(calls: u32, per_second: f64, burst: f64, retry_after: Duration) -> (Duration, u32) {
         let began = Instant::now();
         let mut limiter = Limiter {
@@ -152,7 +154,8 @@ mod tests {
         };
         let mut pace = Pace::default();
         let (mut now, mut closed) = (began, began);
-        // When each call in flight is answered, when it was sent, and whether it was taken.
+        // For each call in flight: when it is answered, when it was sent, and whether the limiter accepted
+        // it.
         let mut in_flight: Vec<(Instant, Instant, bool)> = Vec::new();
         let (mut left, mut refused) = (calls, 0);
         while left > 0 || !in_flight.is_empty() {

@@ -51,7 +51,7 @@ impl Planning {
         }
         let mut roots = Vec::new();
         if options.chained {
-            // The deployment that deletes them knows what they are.
+            // The deployment that deletes these targets knows what they are.
             roots.extend(targets.iter().map(known_by_id));
             wanted.clear();
         }
@@ -134,9 +134,9 @@ impl Planning {
         Ok(plan)
     }
 
-    /// Warns, in one line for each site, of services that may hold more resources of a target and were not
-    /// looked at, where all that belongs to the target was asked for. A target that is deleted once it is
-    /// empty is refused if that cannot be seen (N19).
+    /// If everything that belongs to a target was asked for, warns, in one line for each site, of services
+    /// that may hold more of its resources and were not looked at. A target that is to be deleted once it is
+    /// empty is refused if gone cannot tell whether it will be (N19).
     async fn tell_not_looked_at(&self, plan: &mut Plan) -> Result<(), CloudFailure> {
         let spec = |target: &Target| {
             self.reads
@@ -182,8 +182,8 @@ impl Planning {
         Ok(())
     }
 
-    /// Refuses a target that is deleted once it is empty and is the same in all regions, unless all regions
-    /// are named.
+    /// Refuses a target that is deleted once it is empty and is the same in all regions, unless the request
+    /// names all regions.
     fn complete_in_each_region(
         &self,
         roots: &[Resource],
@@ -248,7 +248,7 @@ fn vanished(site: &Site, kind: &Kind, id: &str) -> CloudFailure {
 fn at_length<T>(resources: usize, work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         RuntimeFlavor::MultiThread if resources > SMALL_PLAN => tokio::task::block_in_place(work),
-        // The simulation has one thread: no other could take its tasks.
+        // The simulation has one thread, so no other thread could take its tasks.
         _ => work(),
     }
 }

@@ -13,12 +13,12 @@ use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::KindName;
 use crate::ledger::{Applied, AuditEntry, Change, LedgerError};
 
-/// Time from the start to the first pruning, and from one to the next.
+/// Time from the start to the first pruning, and between two prunings.
 const FIRST: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
 impl Shared {
-    /// Starts a pruning that is due; returns how long until the next one.
+    /// Starts a pruning that is due. Returns the time until the next one.
     pub(super) fn prune(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -29,7 +29,7 @@ impl Shared {
         if due > now {
             return (due - now).to_std().unwrap_or(EVERY);
         }
-        // A pruning that takes longer than that wakes us when it ends.
+        // A pruning that takes longer than its period wakes the loop when it ends.
         if under_way.pruning {
             return EVERY;
         }
@@ -66,15 +66,14 @@ impl Shared {
             .map_err(ledger_error)
     }
 
-    /// Prunes a piece at a time, so that outcomes are written in between. Returns the number of
-    /// deleted rows.
+    /// Prunes in small pieces, so that outcomes are written in between. Returns the number of deleted rows.
     async fn prune_before(
         &self,
         before: DateTime<Utc>,
         mut audit: Option<AuditEntry>,
     ) -> Result<u64, LedgerError> {
         let now = self.clock.now();
-        // Resources in hold-down are still swept for.
+        // Resources in hold-down are still swept.
         let before = before.min(now - self.settings.ledger.hold_down);
         let kinds = self.kinds.iter();
         let never_again = kinds.filter(|kind| !kind.has_natural_key());

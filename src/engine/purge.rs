@@ -1,7 +1,7 @@
 //! The purge ladder (P3): says what can be done about stuck steps, and does it.
 //!
-//! No rung has a way to a cloud of its own. `retry` retries the step; `unpin` is a deletion of the
-//! edges that hold it, planned behind its own fence and under the same guards, while the step waits;
+//! No rung has a way to a cloud of its own. `retry` retries the step. `unpin` is a deletion of the edges that
+//! block the step, planned behind its own write guard and under the same guards, while the step waits.
 //! `runbook` and `forget` send nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,13 +25,13 @@ use crate::ledger::{
     Applied, Change, Cursor, NewDeletion, NewPurge, PurgeAction, Selection, StepFilter,
 };
 
-/// A ladder, and the data that taking one of its rungs needs.
+/// A ladder, and the data that is needed to take one of its rungs.
 pub(super) struct Found {
     pub(super) ladder: Ladder,
     deletion: Deletion,
     /// The steps that wait for none of the others.
     roots: Vec<Step>,
-    /// The plan that removes the edges that hold the step, if there is only one step.
+    /// The plan that removes the edges that block the step, if there is only one step.
     pins: Option<Plan>,
 }
 
@@ -94,8 +94,8 @@ impl Shared {
         })
     }
 
-    /// Returns the stuck and blocked steps that wait for none of the others; if there are none, those
-    /// that a cloud works on for long.
+    /// Returns the stuck and blocked steps that wait for none of the others. If there are none, returns the
+    /// steps on which a cloud has worked for long.
     async fn roots(&self, deletion: &Deletion, steps: &[Step]) -> Result<Vec<Step>, ControlError> {
         let roots = steps.iter().filter(|step| step.held_by.is_none());
         let roots: Vec<Step> = roots.cloned().collect();
@@ -108,7 +108,7 @@ impl Shared {
         Ok(ours.collect())
     }
 
-    /// Returns the steps of a deletion that are stuck or blocked: at most a page.
+    /// Returns the steps of a deletion that are stuck or blocked, at most a page of them.
     async fn not_going(&self, deletion_id: &str) -> Result<Vec<Step>, ControlError> {
         let filter = StepFilter {
             deletion_id: Some(deletion_id.to_owned()),
@@ -123,9 +123,8 @@ impl Shared {
         Ok(page.map_err(ledger_error)?.rows)
     }
 
-    /// Returns why these resources must not be deleted: the rules that protect them as they are now
-    /// (P4), by one listing for each site and kind. A resource that cannot be read counts as
-    /// protected.
+    /// Returns why these resources must not be deleted: the rules that protect them in their current state
+    /// (P4), by one listing for each site and kind. A resource that cannot be read counts as protected.
     pub(super) async fn guarding(
         &self,
         steps: impl IntoIterator<Item = &Step>,
@@ -165,8 +164,8 @@ impl Shared {
         guarding
     }
 
-    /// Returns the plan that removes the edges by which other resources hold a step, or why there is
-    /// none.
+    /// Returns the plan that removes the edges by which other resources block a step, or the reason why there
+    /// is none.
     async fn pins(&self, step: &Step) -> Result<Plan, String> {
         let outside: Vec<&Blocker> = step
             .blockers
@@ -221,8 +220,8 @@ impl Shared {
         }
     }
 
-    /// Returns the edges by which a blocker holds a resource of this kind: itself, or those that its
-    /// kind names. Returns an error where a rule protects the blocker.
+    /// Returns the edges by which a blocker blocks a resource of this kind: the blocker itself, or the edges
+    /// that its kind names. Returns an error if a rule protects the blocker.
     async fn edges_of(
         &self,
         blocker: &Blocker,
@@ -273,7 +272,7 @@ impl Shared {
         lines.collect()
     }
 
-    /// Takes a rung that is offered now, whatever was offered before.
+    /// Takes a rung that is offered now. Earlier offers do not count.
     pub(super) async fn purge(
         &self,
         envelope: &Envelope,
@@ -367,7 +366,8 @@ impl Shared {
         }))
     }
 
-    /// Returns the deletion of the edges that hold a step: exactly what was offered, or nothing (P1).
+    /// Returns the deletion of the edges that block a step: exactly the edges that were offered, or nothing
+    /// (P1).
     fn unpinning(&self, envelope: &Envelope, deletion: &Deletion, plan: &Plan) -> NewDeletion {
         let names = plan.targets.iter().map(|target| target.key.to_string());
         let names: Vec<String> = names.collect();
@@ -396,7 +396,7 @@ fn target_of(step: &Step) -> Target {
     }
 }
 
-/// Returns how many of these are stuck only because they wait for this one.
+/// Returns how many of these steps are stuck only because they wait for this one.
 fn waiting_for(step: &Step, steps: &[Step]) -> u64 {
     let held = steps.iter().filter(|other| other.held_by == Some(step.id));
     held.count() as u64

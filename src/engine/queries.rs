@@ -1,4 +1,4 @@
-//! Answers to queries: from the ledger, and from fresh listings of the clouds.
+//! Answers queries from the ledger, and from fresh listings of the clouds.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::ledger::{
     Cursor, DeletionFilter, EventFilter, LedgerError, StepFilter, TombstoneFilter,
 };
 
-/// Wider than any screen.
+/// More columns than any screen has.
 const COLUMNS_MAX: u32 = 1_000;
 
 impl Shared {
@@ -253,7 +253,7 @@ impl Shared {
             })
     }
 
-    /// Returns the full id of a deletion, from its id or its short id.
+    /// Returns the full id of a deletion, from its full or short id.
     async fn full_id(&self, id: &str) -> Result<String, ControlError> {
         Ok(self.deletion(id).await?.id)
     }
@@ -277,7 +277,7 @@ impl Shared {
             .collect()
     }
 
-    /// Lists the resources of a kind at each site; those being deleted are shown so (T7).
+    /// Lists the resources of a kind at each site. Resources that are being deleted are shown so (T7).
     async fn list_resources(
         &self,
         request: query::Resources,
@@ -294,7 +294,7 @@ impl Shared {
                 fields: Fields::All,
                 rows_max: None,
             };
-            // People see the failure and ask again: paced, and not repeated.
+            // People see the failure and ask again, so the read is paced and not repeated.
             let permit = self.sites.permit(site).await;
             let listing = self.cloud.list(request).await;
             drop(permit);
@@ -339,7 +339,7 @@ impl Shared {
         Ok(futures_util::future::join_all(listings).await)
     }
 
-    /// Shows the resources that are being deleted in the state that their kind names.
+    /// Shows each resource that is being deleted in the state that its kind names.
     async fn mark_deleting(&self, rows: &mut [Resource]) -> Result<(), LedgerError> {
         let keys = rows.iter().map(|row| row.key.clone()).collect();
         let tombstones = self.ledger.tombstones_of(keys).await?;
@@ -375,7 +375,7 @@ impl Shared {
     }
 }
 
-/// Answers a request, as the page that goes over the socket.
+/// Answers a request as a page, the form in which answers go over the socket.
 async fn page<R: Request, A: Future<Output = Result<R::Answer, ControlError>>>(
     request: R,
     answer: impl FnOnce(R) -> A,
@@ -387,7 +387,7 @@ fn not_found(message: String) -> ControlError {
     ControlError::NotFound { message }
 }
 
-/// Returns the class of a failure; a login that may not list lacks the right.
+/// Returns the class of a failure. A login that may not list lacks the right.
 fn class_of(failure: &CloudFailure) -> ErrorClass {
     match failure.forbidden {
         true => ErrorClass::Auth,

@@ -1,7 +1,7 @@
 //! Reads the clouds with patience: reads for plans, observations and people are paced like deletes (N16).
 //!
 //! Each read takes a permit of its site's limiter, and waits while the site has asked not to be called
-//! (`Retry-After`). A read that is throttled, or that an absent or silent cloud does not answer, is
+//! (`Retry-After`). A read that is throttled, or that an unavailable or silent cloud does not answer, is
 //! repeated, later each time, until the call has had no good answer for `[engine] read_patience`. A failure
 //! that cannot pass by itself (rights, a wrong path, a refused connection) ends the read at once.
 
@@ -21,7 +21,7 @@ use crate::domain::plan::Found;
 use crate::domain::policy::Retry;
 use crate::domain::query::Lookup;
 
-/// The first wait where the cloud names none; each further one is twice as long.
+/// The first wait if the cloud names none. Each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -42,7 +42,7 @@ impl<'s> Patience<'s> {
     }
 }
 
-/// Whether waiting may help: the cloud answered that it is busy or away, or was silent.
+/// Whether waiting may help, because the cloud answered that it is busy or unavailable, or was silent.
 pub(super) fn may_pass(failure: &CloudFailure) -> bool {
     match failure.retry {
         Retry::Throttled => true,
@@ -92,7 +92,8 @@ impl Reads {
         ControlFlow::Continue(())
     }
 
-    /// Makes one read at the site's pace. It is not repeated here, since its caller makes it again later.
+    /// Makes one read at the site's pace. A failed read is not repeated here, because its caller repeats it
+    /// later.
     pub(super) async fn once<T>(
         &self,
         site: &Site,

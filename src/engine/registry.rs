@@ -1,4 +1,4 @@
-//! Our own resources: created and changed at once, in the ledger; deleted like all others.
+//! Native resources: created and changed at once, in the ledger, and deleted like all other resources.
 
 use serde_json::Value;
 
@@ -13,8 +13,7 @@ use crate::domain::text::escape;
 use crate::ledger::{Applied, Change, Cursor, NativeBy, NativeFilter, NewNative};
 
 impl Shared {
-    /// Creates a resource. The resources that it refers to must exist, and none of them may be in
-    /// deletion.
+    /// Creates a resource. The resources to which it refers must exist, and none of them may be in deletion.
     pub(super) async fn create(
         &self,
         envelope: &Envelope,
@@ -81,7 +80,7 @@ impl Shared {
         self.shown(kind, &key).await
     }
 
-    /// Returns a page of the resources of a kind: all, one by its id, or those with this value in a
+    /// Returns a page of the resources of a kind: all of them, one by its id, or those with this value in a
     /// field.
     pub(super) async fn list_native(
         &self,
@@ -163,7 +162,7 @@ impl Shared {
         }
     }
 
-    /// Refuses references to resources that our clouds do not have.
+    /// Refuses references to resources that the clouds do not have.
     async fn are_there(&self, references: &[NativeReference]) -> Result<(), ControlError> {
         for reference in references {
             self.may_refer_to(reference)?;

@@ -1,5 +1,5 @@
-//! A replay: the engine's answers over a ledger that is set to another time. It asks no cloud, writes
-//! nothing, and carries nothing on.
+//! A replay: the engine's answers from a ledger that is set to another time. It asks no cloud, writes
+//! nothing, and runs no deletion.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,20 +21,20 @@ use crate::ledger::{Ledger, LedgerError};
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
 
-/// Answers as of one time; [`Command::Seek`] moves to another one, and every other command is refused.
+/// Answers as of one time. [`Command::Seek`] moves to another time, and every other command is refused.
 pub struct Replay {
-    /// Never run: it only answers.
+    /// This engine never runs: it only answers.
     engine: ControlService,
     rewind: Arc<Mutex<Rewind>>,
-    /// Allows one seek at a time, so that the published snapshot is that of the ledger.
+    /// Allows one seek at a time, so that the published snapshot and the ledger show the same time.
     seeking: tokio::sync::Mutex<()>,
 }
 
 impl Replay {
-    /// Opens a replay at this time. `cloud` has no sites; `name` names the ledger for people.
+    /// Opens a replay at this time. `cloud` has no sites. `name` is the ledger's name for people.
     ///
     /// # Errors
-    /// If the copy cannot be read.
+    /// The copy cannot be read.
     pub async fn open(
         rewind: Rewind,
         at: DateTime<Utc>,
@@ -140,7 +140,7 @@ impl Control for Replay {
 }
 
 impl Replay {
-    /// Says in a not-found error as of when: the resource may be known at another time.
+    /// Adds the time to a not-found error, because the resource may be known at another time.
     fn of_then(&self, answer: Result<Page, ControlError>) -> Result<Page, ControlError> {
         answer.map_err(|error| match error {
             ControlError::NotFound { .. } => ControlError::NotFound {

@@ -10,8 +10,8 @@ use crate::domain::canonical;
 use crate::domain::model::Actor;
 use crate::ledger::{Change, KeyedRequest};
 
-/// Returns the request to keep. None if the command has no key, is in-process only (such commands cross no
-/// socket and cannot be serialized), or asks for a deletion: the ledger keeps that key with the deletion.
+/// Returns the request to store. None if the command has no key, is in-process only (such commands cross no
+/// socket and cannot be serialized), or asks for a deletion: the ledger stores that key with the deletion.
 pub(super) fn keyed(envelope: &Envelope) -> Option<KeyedRequest> {
     match &envelope.command {
         Command::Plan { .. }
@@ -35,7 +35,7 @@ pub(super) fn keyed(envelope: &Envelope) -> Option<KeyedRequest> {
 pub(super) struct KeysInUse(Mutex<HashSet<(Actor, String)>>);
 
 impl KeysInUse {
-    /// Marks a key as in use until the returned guard is dropped. None if it is in use already.
+    /// Marks a key as in use until the returned guard is dropped. None if it is already in use.
     fn take(self: &Arc<Self>, request: &KeyedRequest) -> Option<KeyInUse> {
         let key = (request.actor.clone(), request.key.clone());
         let is_free = self.lock().insert(key.clone());
@@ -62,9 +62,9 @@ impl Drop for KeyInUse {
 }
 
 impl Shared {
-    /// Carries out the command even if its client disconnects, so that the answer is there when the client
-    /// asks again. After a crash between the two commits the command is carried out again; that is harmless,
-    /// since every command with a key here sets a state.
+    /// Carries out the command even if its client disconnects, so that the answer exists when the client asks
+    /// again. After a crash between the two commits the command is carried out again. That is harmless, since
+    /// every command with a key here sets a state.
     pub(super) async fn submit_once(
         self: &Arc<Self>,
         request: KeyedRequest,

@@ -1,4 +1,4 @@
-//! Resolves words to resources: `KIND/ID-OR-NAME` at a site, a cloud or all sites, each as exactly one
+//! Resolves words to resources: `KIND/ID-OR-NAME` at a site, a cloud or all sites, each to exactly one
 //! resource.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,8 +33,8 @@ impl Resolver {
         let listed = self.reads.kinds.listed(kind);
         let key = match (&kind.spec.derived, &listed.spec.list, by) {
             (Some(derived), _, By::Id) => derived.find_by.as_str(),
-            // Below a parent that is not at this site, listing is an error; reading a row just finds
-            // none.
+            // A list below a parent that is not at this site is an error, whereas a read of a row finds
+            // nothing.
             (None, Some(list), By::Id) if list.within.is_some() => {
                 let whole = words.iter().copied().filter(|word| word.contains(','));
                 return self.read_all(site, listed, &whole.collect()).await;
@@ -46,7 +46,7 @@ impl Resolver {
             (None, Some(list), By::Name) if list.within.is_none() => list.name.as_str(),
             (_, _, By::Name) => return Ok(Vec::new()),
         };
-        // A composite id begins with its parent's id, by which it is found.
+        // A composite id begins with its parent's id, by which the row is found.
         let composite = kind.spec.derived.is_some() || listed.id_filter() != Some("id");
         let part = |word: &&str| match (word.split_once(','), by) {
             (Some((parent, _)), By::Id) if composite => parent.to_owned(),
@@ -74,8 +74,8 @@ impl Resolver {
             .collect())
     }
 
-    /// Finds resources by ids. Where a login is shown only its own resource, reading any other word is
-    /// refused, even if it is that resource's name: then the refusal counts only if it is not.
+    /// Finds resources by ids. A login that is shown only its own resource is refused any other word, even
+    /// that resource's name. So the refusal counts only if the word is not that name.
     async fn find_ids(
         &self,
         site: &Site,
@@ -118,8 +118,8 @@ impl Resolver {
         Ok(found)
     }
 
-    /// Resolves each target to exactly one resource; a word that fits several is refused, and they are
-    /// listed.
+    /// Resolves each target to exactly one resource. A word that fits several resources is refused, and they
+    /// are listed.
     pub(super) async fn resolve(
         &self,
         specs: &[TargetSpec],
@@ -226,7 +226,8 @@ impl Resolver {
         Ok(meant)
     }
 
-    /// Returns the kind that a person typed: where providers have the same name, that of the sites' provider.
+    /// Returns the kind that a person typed. If several providers have a kind of that name, it is the kind of
+    /// the sites' provider.
     pub(super) fn kind_meant(&self, word: &str, spec: &SiteSpec) -> Result<&Kind, ControlError> {
         let sites = self.reads.cloud.sites().into_iter();
         let meant = sites.filter(|site| spec.matches(site));
@@ -241,7 +242,7 @@ impl Resolver {
         kind.map_err(|message| ControlError::Usage { message })
     }
 
-    /// Returns those of the sites where resources of a kind can be.
+    /// Returns the sites of these at which resources of a kind can be.
     pub(super) fn sites_with(
         &self,
         kind: &Kind,
@@ -324,7 +325,7 @@ impl By {
     }
 }
 
-/// A kind at a site, whose words are looked up together.
+/// A kind at a site, with the words that are looked up together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wanted<'a> {
     pub(super) site: &'a Site,

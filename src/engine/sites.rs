@@ -24,39 +24,39 @@ use crate::domain::text::escape;
 use crate::ledger::{Capacity, Change, NewEvent};
 use crate::system::config::Settings;
 
-/// Calls that are answered within this time are claimed ahead, so that the next call follows at once, and not
-/// after an outcome and a claim were written. That takes some 10 ms.
+/// Steps whose calls are answered within this time are claimed ahead, so that the next call follows at once,
+/// and not only after an outcome and a claim were written, which takes some 10 ms.
 const AHEAD: Duration = Duration::from_millis(20);
 /// Window of recent calls over which the failure rate is computed.
 const ANSWERS_KEPT: usize = 100;
-/// A call that takes this long, and [`HANGS_TIMES`] as long as calls take here, lends its permit to another:
-/// a call that hangs holds up only itself (I12).
+/// A call that takes this long, and also [`HANGS_TIMES`] as long as the site's calls usually take, lends its
+/// permit to another call. So a call that hangs blocks only itself (I12).
 const HANGS_AFTER: Duration = Duration::from_secs(5);
 const HANGS_TIMES: u32 = 10;
-/// A site that asks for a longer wait is called after this time all the same, by one call at first: some name
-/// a day and mean a minute.
+/// A site that asks for a longer wait is called after this time all the same, by one call at first: some
+/// sites name a day and mean a minute.
 const CLOSED_MAX: Duration = Duration::from_secs(60);
 /// How often a read that waits for its permit checks whether a hanging call has lent one.
 const PERMIT_LOOKS: Duration = Duration::from_secs(1);
-/// Reads belong to no deletion, so taking back a deletion's calls leaves them.
+/// Reads belong to no deletion, so taking back a deletion's calls does not affect them.
 const READS: &str = "";
 /// How often a refused login is checked for a change.
 const LOGIN_LOOKS: Duration = Duration::from_secs(5);
-/// A refused login is repeated at least this often (I15).
+/// The longest pause before a refused login is repeated (I15).
 const SIGN_IN_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
 pub(super) struct Sites {
     sites: Mutex<BTreeMap<Site, Runtime>>,
     /// The living resources that prove listings complete (I13b).
     witnesses: Mutex<HashMap<(Site, KindName), Witness>>,
-    /// Whether to sign in only to sites that something was asked of (I15).
+    /// Whether to sign in only to sites about which something was asked (I15).
     only_named: AtomicBool,
 }
 
 struct Runtime {
     status: SiteStatus,
     limit: Limit,
-    /// Whether each of the last calls had an answer that counts, the newest last.
+    /// For each of the last calls, whether it had an answer that counts; the newest last.
     answered: VecDeque<bool>,
     /// Mean duration of the last calls.
     latency: Option<Duration>,
@@ -64,9 +64,9 @@ struct Runtime {
     sent: Vec<Instant>,
     /// Claimed steps and reads that wait for a permit, the oldest first.
     turns: VecDeque<QueuedPermit>,
-    /// The site asked not to be called before this time (`Retry-After`).
+    /// The time before which the site asked not to be called (`Retry-After`).
     closed_until: Option<Instant>,
-    /// The calls a second that it takes.
+    /// The number of calls a second that the site takes.
     pace: Pace,
     /// The identity whose rights must be back before anything is sent again.
     expected: Option<Identity>,
@@ -101,7 +101,7 @@ impl Drop for Permit<'_> {
 }
 
 impl Runtime {
-    /// Whether a person paused it, or its rights are lost; one does not end the other.
+    /// Whether a person paused the site, or its rights are lost. One reason does not end the other.
     fn is_paused(&self) -> bool {
         self.status.state == SiteState::Paused || self.status.paused_by.is_some()
     }
@@ -110,8 +110,8 @@ impl Runtime {
         HANGS_AFTER.max(self.latency.unwrap_or_default() * HANGS_TIMES)
     }
 
-    /// Returns the number of calls in flight that hold a permit. Hanging calls lend theirs, as many as the
-    /// limit at most.
+    /// Returns the number of calls in flight that hold a permit. Hanging calls lend theirs, at most as many
+    /// as the limit allows.
     fn permits_taken(&self, now: Instant) -> usize {
         let after = self.hangs_after();
         let hanging = self.sent.iter().filter(|sent| now - **sent >= after);
@@ -122,12 +122,12 @@ impl Runtime {
         self.opens().is_none_or(|opens| opens <= now)
     }
 
-    /// When the next call may be sent; none: at once.
+    /// Returns when the next call may be sent. None means at once.
     fn opens(&self) -> Option<Instant> {
         self.closed_until.max(self.pace.next())
     }
 
-    /// Records that the site was sent one call too many.
+    /// Records that the site was sent too many calls.
     fn throttled(&mut self, sent: Option<Instant>, now: Instant, retry_after: Option<Duration>) {
         self.pace.refused(sent.unwrap_or(now), now);
         self.close(now, retry_after);
@@ -157,7 +157,7 @@ impl Runtime {
         }
     }
 
-    /// Grants permits to the first in the queue, as many as the site takes now.
+    /// Grants permits to the first calls in the queue, as many as the site takes now.
     fn next_turns(&mut self, now: Instant) {
         while self.is_open(now)
             && self.permits_taken(now) < self.status.concurrency_limit
@@ -250,7 +250,7 @@ impl Sites {
         self.lock().values().map(Runtime::shown).collect()
     }
 
-    /// Signs in to a site, from now on, only when something is asked of it.
+    /// From now on, signs in to a site only when something is asked about it.
     pub(super) fn sign_in_to_named_only(&self) {
         self.only_named.store(true, Ordering::Relaxed);
     }
@@ -267,7 +267,7 @@ impl Sites {
         any
     }
 
-    /// Sets or ends a person's pause, as the ledger has it.
+    /// Sets or ends a person's pause, as recorded in the ledger.
     pub(super) fn hold(&self, site: &Site, pause: Option<SitePause>) {
         if let Some(site) = self.lock().get_mut(site) {
             site.status.paused_by = pause;
@@ -308,7 +308,7 @@ impl Sites {
             .collect()
     }
 
-    /// Returns how long the next site that asked not to be called stays closed.
+    /// Returns the time until the next site may be called that asked for a wait.
     pub(super) fn next_open(&self) -> Duration {
         let now = Instant::now();
         let sites = self.lock();
@@ -317,7 +317,7 @@ impl Sites {
         next.min().unwrap_or(Duration::MAX)
     }
 
-    /// Waits for a permit for a read. For a site that is paused or unknown the permit is empty: the read
+    /// Waits for a permit for a read. For a site that is paused or unknown the permit is empty, and the read
     /// itself says why.
     pub(super) async fn permit<'s>(&'s self, site: &'s Site) -> Permit<'s> {
         let mut permit = Permit {
@@ -338,7 +338,7 @@ impl Sites {
         }
     }
 
-    /// Grants the permits that are free; returns how long to wait before the next check.
+    /// Grants the permits that are free. Returns how long to wait before the next check.
     fn next_permit(&self, site: &Site) -> Duration {
         let now = Instant::now();
         let mut sites = self.lock();
@@ -350,8 +350,8 @@ impl Sites {
         opens.map_or(PERMIT_LOOKS, |until| until - now)
     }
 
-    /// Records the answer to a read. The duration of reads says nothing about how many deletes a site takes
-    /// at a time; an overload does.
+    /// Records the answer to a read. An overload shows how many calls a site takes at a time, but the
+    /// duration of reads does not.
     pub(super) fn read_ended(&self, permit: &Permit<'_>, failure: Option<&CloudFailure>) {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(permit.site) else {
@@ -366,7 +366,7 @@ impl Sites {
                 site.status.concurrency_limit = site.limit.now();
             }
             None => site.pace.answered(now),
-            // These say nothing about how much the site takes.
+            // These failures say nothing about how many calls the site takes.
             Some((
                 Retry::Scheduled
                 | Retry::Pending
@@ -461,12 +461,12 @@ impl Sites {
         next.min().unwrap_or(Duration::MAX)
     }
 
-    /// Whether the site may be observed. A paused site is not: its answers would not count.
+    /// Whether the site may be observed. A paused site may not, because its answers would not count.
     pub(super) fn may_read(&self, site: &Site) -> bool {
         self.lock().get(site).is_none_or(|site| !site.is_paused())
     }
 
-    /// Whether any call that took a permit is in flight.
+    /// Whether any call with a permit is in flight.
     pub(super) fn busy(&self) -> bool {
         self.lock().values().any(|site| !site.sent.is_empty())
     }
@@ -490,7 +490,7 @@ impl Sites {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a call of a deletion, and waits until the site takes one more; the call then ends with
+    /// Queues a call of a deletion, and waits until the site takes one more call. The call then ends with
     /// [`Self::ended`]. Returns when it is sent; none if it was taken back and must not be sent.
     pub(super) fn turn(
         &self,
@@ -522,8 +522,8 @@ impl Sites {
         }
     }
 
-    /// Records that a call came back, and adapts how much the site takes. `failed` is how to retry it, and
-    /// the wait that the cloud asks for.
+    /// Records that a call was answered, and adapts how many calls the site takes. `failed` is how to retry
+    /// it, and the wait that the cloud asks for.
     pub(super) fn ended(
         &self,
         site: &Site,
@@ -581,7 +581,7 @@ impl Sites {
         site.next_turns(now);
     }
 
-    /// Pauses a site. Returns whether it was not paused before.
+    /// Pauses a site. Returns whether the site was not paused before.
     fn pause(&self, site: &Site, reason: &str, expected: Option<Identity>) -> bool {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {
@@ -598,7 +598,7 @@ impl Sites {
 }
 
 impl Shared {
-    /// Pauses a site: nothing more is sent there until its rights are back (N13, I13).
+    /// Pauses a site. Nothing more is sent there until its rights are back (N13, I13).
     pub(super) async fn pause_site(&self, site: &Site, reason: &str, expected: Option<Identity>) {
         let now = self.clock.now();
         if self.sites.pause(site, reason, expected) {
@@ -669,7 +669,7 @@ impl Shared {
         next
     }
 
-    /// Returns the sites whose refused login has changed where it was read from; checked at intervals (I15).
+    /// Returns the sites whose refused login has changed in its file or variable, checked at intervals (I15).
     /// The files are read here, while nothing is locked.
     fn logins_changed(&self) -> HashSet<Site> {
         let mut refused = Vec::new();
@@ -713,7 +713,7 @@ impl Shared {
             };
             let before = runtime.status.state;
             if (before == SiteState::Paused) != paused {
-                // The rights were lost or came back meanwhile: this answer is older.
+                // The rights were lost or came back in the meantime, so this answer is older.
                 return;
             }
             runtime.asked_at = Some(Instant::now());
@@ -726,7 +726,8 @@ impl Shared {
                         .as_ref()
                         .is_none_or(|expected| *expected == signed_in.identity);
                     if back {
-                        // Also at the first sign-in: an earlier engine may have lost them.
+                        // This also applies to the first sign-in, because an earlier engine may have lost the
+                        // rights.
                         resumed = paused || before == SiteState::Unknown;
                         runtime.status.state = SiteState::Reachable;
                         runtime.status.reason.clear();
@@ -798,7 +799,7 @@ impl Shared {
             Err(ControlError::Conflict { .. }) if asked => Receipt::Done { moved: 1 },
             receipt => receipt?,
         };
-        // Read from the ledger: another command may have come between.
+        // The pauses are read from the ledger, because another command may have changed them meanwhile.
         let pauses = self.ledger.site_pauses().await.map_err(ledger_error)?;
         let pause = pauses.into_iter().find(|pause| pause.site == site);
         self.sites.hold(&site, pause);

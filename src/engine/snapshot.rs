@@ -1,4 +1,4 @@
-//! Publishes the bounded snapshot when something changed, at most ten times a second.
+//! Publishes the bounded snapshot after a change, at most ten times a second.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::ledger::LedgerError;
 
 /// Ten a second is more than a terminal over SSH can show.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
-/// A page of a console, and more than a person takes in.
+/// A page of a console, and more steps than a person can take in.
 const ATTENTION_MAX: usize = 200;
 const RATE_WINDOW_SECONDS: f64 = 10.0;
 
@@ -45,7 +45,7 @@ impl Shared {
             let seconds = (now - at).num_milliseconds().max(1).unsigned_abs() as f64 / 1000.0;
             let accepted = snapshot.steps.accepted();
             let done = accepted.saturating_sub(before.steps.accepted()) as f64;
-            // An exponential mean over the window: no history to keep.
+            // An exponential mean over the window, which needs no history.
             let weight = (seconds / RATE_WINDOW_SECONDS).min(1.0);
             snapshot.rate_per_second =
                 before.rate_per_second * (1.0 - weight) + done / seconds * weight;
@@ -54,8 +54,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Publishes the present state of a replay, even if it is unchanged: the caller that asked for the
-    /// time waits for it. How fast the steps went is not known.
+    /// Publishes the present state of a replay, even if it is unchanged, because the caller that asked for
+    /// this time waits for it. The rate of steps is unknown in a replay.
     pub(super) async fn publish_replayed(&self) -> Result<(), LedgerError> {
         let before = self.snapshot.borrow().clone();
         let snapshot = self.picture(&before).await?;
@@ -69,7 +69,8 @@ impl Shared {
         self.snapshot.send_replace(Arc::new(snapshot));
     }
 
-    /// Builds a snapshot from the ledger, with the fields that are not kept there from the last one.
+    /// Builds a snapshot from the ledger. Fields that the ledger does not have are taken from the last
+    /// snapshot.
     async fn picture(&self, before: &Snapshot) -> Result<Snapshot, LedgerError> {
         let mut summary = self.ledger.summary().await?;
         let now = self.clock.now();

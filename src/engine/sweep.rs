@@ -1,6 +1,5 @@
-//! The sweep: looks for gone resources throughout their hold-down, and deletes those that came back
-//! again, each in a deletion of its own (T14b). Only the same UUID counts: natural keys are never
-//! swept.
+//! The sweep: looks for gone resources throughout their hold-down, and deletes those that came back, each in
+//! a deletion of its own (T14b). Only a resource with the same UUID counts. Natural keys are never swept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,7 +52,7 @@ impl Sweep {
         if due > now {
             return (due - now).to_std().unwrap_or(every);
         }
-        // A sweep that takes longer than that wakes us when it ends.
+        // A sweep that takes longer than its period wakes the loop when it ends.
         if under_way.sweeping {
             return every;
         }
@@ -148,7 +147,7 @@ impl Sweep {
     }
 }
 
-/// Returns how long a resource may have been gone that the `nth` sweep looks for.
+/// Returns how long a resource may have been gone for the `nth` sweep to look for it.
 fn reach(nth: u64, hold_down: Duration) -> Duration {
     let skipped = OLDER_EVERY
         .iter()

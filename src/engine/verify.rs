@@ -1,7 +1,7 @@
 //! Verifies that resources are gone: absence is confirmed, never assumed (I13).
 //!
-//! Steps to verify are gathered by site and listed kind, so that one list answers for many (N14);
-//! [`look_wait`] says when it is time. [`super::observe`] makes the lists, and decides when an absence
+//! Steps to verify are gathered by site and listed kind, so that one list answers for many (N14).
+//! [`look_wait`] says when the list is due. [`super::observe`] makes the lists, and decides when an absence
 //! counts.
 
 use std::collections::BTreeMap;
@@ -25,20 +25,20 @@ use crate::ledger::{ClaimedStep, LedgerError, ObservationsDue};
 
 /// Minimum time between two searches for due observations, while calls are in flight.
 const OBSERVATION_PAUSE_MIN: Duration = Duration::from_millis(25);
-/// The pause after a search, as a multiple of its duration: it goes through all deletions.
+/// The pause after a search, as a multiple of the search's duration: a search goes through all deletions.
 const OBSERVATION_REST: u32 = 2;
 /// The pause before the next search, if steps are to be gathered for longer.
 const OBSERVATION_PAUSE: Duration = Duration::from_millis(250);
-/// Number of observations of one kind at a site at a time, each of other deletions: the list of a large one
-/// takes its time.
+/// Number of observations of one kind at a site at a time, each for other deletions, because the list of a
+/// large deletion takes its time.
 const OBSERVATIONS_AT_ONCE: usize = 4;
 /// Maximum number of steps of one observation: some 10 MB of rows.
 const LOOKED_AT_MAX: usize = 10_000;
-/// Number of deletions whose frozen rights are kept in memory; more than run at once on any site we know.
+/// Number of deletions whose frozen rights are kept in memory. No known site runs more at once.
 const RIGHTS_KEPT_MAX: usize = 256;
 
 impl Shared {
-    /// Starts observations; returns how long until the next one may be due.
+    /// Starts observations. Returns the time until the next one may be due.
     pub(super) async fn verify(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -148,8 +148,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns what is observed for each step, in order. `unsent` is how many more resources of their
-    /// deletions a list by scope may show.
+    /// Returns the result of the observation for each step, in order. `unsent` is how many more resources of
+    /// the steps' deletions a list by scope may show.
     pub(super) async fn look(
         &self,
         site: &Site,
@@ -182,14 +182,14 @@ impl Shared {
         looked
     }
 
-    /// Whether a row shows a step's resource: the row's own, or an edge in it.
+    /// Whether a row shows a step's resource: as the row's own resource, or as an edge in the row.
     pub(super) fn shows(&self, site: &Site, kind: &Kind, row: &Value, step: &ClaimedStep) -> bool {
         let shown = self.kinds.resources_in(site, kind, row);
         shown.iter().any(|found| found.key == step.key) && kind.same_incarnation(row, &step.vars)
     }
 
-    /// Interprets a row that still exists, or that still contains the edge. `listed` is the row's kind;
-    /// whether a delete settles, and how the row shows it, is up to the step's own kind.
+    /// Interprets a row that still exists, or that still contains the edge. `listed` is the row's kind. The
+    /// step's own kind says whether a delete settles, and how the row shows that.
     fn still_there(&self, listed: &Kind, row: &Value, step: &ClaimedStep) -> Observed {
         let kind = self.kinds.get(&step.key.kind);
         let Some((settling, status)) = kind.and_then(|kind| kind.settling(row)) else {
@@ -237,7 +237,7 @@ impl Shared {
         }
     }
 
-    /// Returns the note about a delete that the cloud works on for long.
+    /// Returns the note about a delete on which the cloud has worked for long.
     fn slow(&self, kind: &Kind, step: &ClaimedStep) -> String {
         let since = step.blocked_since.unwrap_or_else(|| self.clock.now());
         let minutes = (self.clock.now() - since).num_minutes().unsigned_abs();
@@ -262,8 +262,8 @@ impl Shared {
         }
     }
 
-    /// Asks the cloud, after an observation, who we are now, unless a witness of the same project proves the
-    /// list: a login that loses rights sees less, without an error (I13).
+    /// Asks the cloud, after an observation, for the login's current identity, unless a witness of the same
+    /// project proves the list. A login that loses rights sees less, without an error (I13).
     async fn on_whose_rights(&self, site: &Site, mut seen: Observation) -> Observation {
         if !seen.vouched_by_another_project || seen.rows.values().all(Option::is_some) {
             return seen;
@@ -291,7 +291,7 @@ impl Shared {
         }
     }
 
-    /// Returns the identity with which the plan saw the step's site.
+    /// Returns the identity with which the plan read the step's site.
     async fn expected(&self, step: &ClaimedStep) -> Result<Option<Identity>, LedgerError> {
         let site = step.key.site.to_string();
         let known = self
@@ -311,7 +311,7 @@ impl Shared {
         Ok(expected)
     }
 
-    /// Returns an error if an absence was observed with other rights than those of the plan: a cloud answers
+    /// Returns an error if an absence was observed with other rights than the plan's, because a cloud answers
     /// 404 to a login that has lost the right to see.
     pub(super) async fn rights_lost(
         &self,
@@ -320,7 +320,7 @@ impl Shared {
     ) -> Option<StepError> {
         let expected = match self.expected(step).await {
             Ok(expected) => expected?,
-            // An identity that cannot be read must not pass for none.
+            // An identity that cannot be read must not be taken for a missing one.
             Err(error) => {
                 return Some(self.unclear(format!(
                     "{}: absent, but the plan's login cannot be read from the ledger: {error}",
@@ -364,8 +364,8 @@ impl Shared {
     }
 }
 
-/// Returns the error with which the cloud answered a call that took no effect; none if no answer came, or the
-/// answer left no doubt.
+/// Returns the error with which the cloud answered a call that took no effect. None if no answer came, or if
+/// the answer left no doubt.
 fn not_taken(kind: &Kind, step: &ClaimedStep) -> Option<Failure> {
     let last = step.last_error.as_ref()?;
     if last.status.is_none() || last.class != ErrorClass::OutcomeUnknown {
@@ -385,8 +385,9 @@ fn not_taken(kind: &Kind, step: &ClaimedStep) -> Option<Failure> {
     })
 }
 
-/// Returns when the row's resource was created, if that was not before its delete was sent. Clouds tell it to
-/// the second; a cloud whose clock is slow shows it as older, and it is observed until `verify_max`.
+/// Returns when the row's resource was created, unless that was before its delete was sent. Clouds give whole
+/// seconds. A cloud whose clock is slow shows the resource as older, and the resource is observed until
+/// `verify_max`.
 fn created_since_sent(listed: &Kind, row: &Value, step: &ClaimedStep) -> Option<DateTime<Utc>> {
     let lost = |error: &StepError| error.class == ErrorClass::OutcomeUnknown;
     if listed.name != step.key.kind || step.last_error.as_ref().is_some_and(lost) {

@@ -1,5 +1,5 @@
-//! The importer's side: watches owners, and deletes or unsets resources here that refer to resources
-//! being deleted there (G4, G6).
+//! The importer's side: watches owners, and deletes or unsets this deployment's resources that refer to
+//! resources being deleted there (G4, G6).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,17 +20,17 @@ use crate::peers::Peer;
 
 /// Maximum number of resources whose referrers one deletion handles.
 const HANDLED_AT_ONCE: usize = 1_000;
-/// First wait before an owner that does not answer is asked again; it doubles each time.
+/// First wait before an owner that does not answer is asked again. The wait doubles each time.
 const AGAIN_FIRST: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(15);
-/// Minimum time between two answers of a watch: an owner that always has news must not keep the ledger
+/// Minimum time between two answers of a watch: an owner that always has notices must not keep the ledger
 /// writing.
 const HEARD_EVERY: Duration = Duration::from_millis(20);
 /// Minimum time between two hints to owners.
 const HINT_EVERY: Duration = Duration::from_millis(200);
 
 impl Shared {
-    /// Starts a watch for each deployment that we import from; each lasts as long as the engine.
+    /// Starts a watch for each deployment that this one imports from. Each watch lasts as long as the engine.
     pub(in crate::engine) async fn watch_all(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -79,7 +79,7 @@ impl Shared {
         }
     }
 
-    /// Commits notices before they count as received: those that we acknowledge are never sent again.
+    /// Commits notices before they count as received, because an acknowledged notice is never sent again.
     async fn take_in(
         &self,
         deployments: &Deployments,
@@ -131,8 +131,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Starts handling the resources here that refer to resources being deleted elsewhere, after new
-    /// notices.
+    /// After new notices, starts to handle this deployment's resources that refer to resources being deleted
+    /// elsewhere.
     pub(in crate::engine) fn react(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -230,8 +230,8 @@ impl Shared {
         }
     }
 
-    /// Tells the owners that are deleting resources that asking again may be worth it. Waits a moment
-    /// first, so that changes gather.
+    /// Hints to the owners that are deleting resources that it is worth asking this importer again. Waits a
+    /// moment first, so that changes gather.
     pub(in crate::engine) fn hint_owners(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -266,8 +266,8 @@ impl Shared {
         });
     }
 
-    /// Allows a new reference to another deployment's resource only if the watch there is fresh (G10).
-    /// Whether the resource is being deleted, the ledger checks at the write.
+    /// Allows a new reference to another deployment's resource only if the watch on that deployment is fresh
+    /// (G10). The ledger checks at the write whether the resource is being deleted.
     pub(in crate::engine) fn may_refer_to(
         &self,
         reference: &NativeReference,
@@ -315,8 +315,8 @@ impl Shared {
 }
 
 impl Deployments {
-    /// Builds the next watch. If the last one is not fresh, it asks for an answer at once, with or
-    /// without news.
+    /// Builds the next watch. If the last watch is not fresh, the new one asks for an answer at once, with or
+    /// without notices.
     fn next_watch(&self, peer: &Peer, now: DateTime<Utc>) -> Watch {
         let watching = self.watching().get(peer).cloned().unwrap_or_default();
         let wait = match self.is_fresh(&watching, now) {

@@ -1,8 +1,8 @@
-//! Other deployments. As an importer this engine watches owners and handles its own resources; as an owner
-//! it waits for the clearances of its importers.
+//! Other deployments. As an importer this engine watches owners and handles its own resources. As an owner it
+//! waits for the clearances of its importers.
 //!
-//! A deployment whose own references are asynchronous imports from itself: the same code, without a
-//! network, delivers its own deletions, handles its own resources and gives its own clearances.
+//! A deployment whose own references are asynchronous imports from itself. The same code, without a network,
+//! delivers its own deletions, handles its own resources and gives its own clearances.
 
 mod importer;
 mod owner;
@@ -43,9 +43,9 @@ pub(super) struct Deployments {
     watching: Mutex<BTreeMap<Peer, Watching>>,
     /// The importers, by name.
     importing: Mutex<BTreeMap<String, Importing>>,
-    /// Wakes questions that came before the notices that they are about.
+    /// Wakes the answers to questions that came before the notices that they are about.
     heard: Notify,
-    /// Whether notices may wait to be handled; true at the start, for those that an earlier engine
+    /// Whether notices may wait to be handled. True at the start, for notices that an earlier engine
     /// received.
     has_unhandled_deletions: AtomicBool,
 }
@@ -70,12 +70,13 @@ struct Importing {
     seq: i64,
     asked_at: Option<DateTime<Utc>>,
     asking: bool,
-    /// Whether to ask it soon: it gave a hint, or something new waits for its clearance.
+    /// Whether to ask the importer soon, because it gave a hint or because something new waits for its
+    /// clearance.
     hinted: bool,
     reason: String,
 }
 
-/// Number of missed heartbeats after which a watch decides nothing any more (G10).
+/// Number of missed heartbeats after which a watch no longer decides anything (G10).
 const STALE_HEARTBEATS: i32 = 3;
 
 impl Deployments {
@@ -99,8 +100,8 @@ impl Deployments {
         *peer == self.home_peer()
     }
 
-    /// Checks that a deployment may use its name. Its service and region are those of the peer that was
-    /// recognized; only the name is its own claim (P13).
+    /// Checks that a deployment may use its name. Its service and region come from the settings of the peer
+    /// that was recognised. Only the name is its own claim (P13).
     fn check_sender(&self, from: &Deployment) -> Result<(), String> {
         if *from == self.home {
             return Ok(());
@@ -148,8 +149,8 @@ impl Deployments {
         importing.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lists the owners to watch, and for which kinds: each deployment of a service whose kinds ours refer
-    /// to.
+    /// Lists the owners to watch, with the kinds to watch for: each deployment of a service to whose kinds
+    /// this deployment's kinds refer.
     fn imported(&self, kinds: &Kinds) -> BTreeMap<Peer, BTreeSet<KindName>> {
         let mut imported: BTreeMap<Peer, BTreeSet<KindName>> = BTreeMap::new();
         let known = self.peers.known();
@@ -176,7 +177,7 @@ impl Deployments {
         watching.heard_at.is_some_and(|at| now - at <= limit)
     }
 
-    /// Makes all importers due to be asked: something new may wait for their clearances.
+    /// Makes all importers due to be asked, because something new may wait for their clearances.
     pub(super) fn ask_again(&self) {
         for importing in self.importing().values_mut() {
             importing.hinted = true;
@@ -234,7 +235,7 @@ impl Shared {
             } = importer.deployment.clone();
             let seen = importing.get(&name);
             let status = importer_status(importer, seen, newest.1);
-            // If another deployment took its service and region, both are on record.
+            // If another deployment took this service and region, both are on record.
             let same = rows.iter_mut().find(|row| {
                 (&row.service, &row.region) == (&service, &region)
                     && row.name.as_ref().is_none_or(|known| *known == name)
@@ -286,7 +287,7 @@ impl Shared {
     }
 }
 
-/// Cuts a name that is too long to be one.
+/// Cuts a name that is too long for a deployment's name.
 fn cut(name: &str) -> &str {
     name.char_indices()
         .nth(40)

@@ -30,22 +30,23 @@ use crate::peers::Peer;
 
 /// Maximum number of tombstone changes in one answer to a watch.
 const NEWS_MAX: usize = 1_000;
-/// How long a watch gathers further changes after a commit: thousands may be on their way.
+/// How long a watch gathers further changes after a commit, since thousands may follow.
 const GATHER: Duration = Duration::from_millis(20);
-/// Longer waits are cut to this.
+/// A watch that asks for a longer wait gets this one.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Maximum number of referrers that do not block a plan and that it names.
+/// Maximum number of non-blocking referrers that a plan's warning names.
 const NAMED_MAX: usize = 5;
-/// Number of refusals after which an importer is not asked further about a plan.
+/// Number of refusals after which an importer is asked nothing more about a plan.
 const REFUSALS_MAX: usize = 100;
 
 impl Shared {
-    /// Loads the importers on record; also records this deployment itself, where it refers to its own.
+    /// Loads the importers on record, and also records this deployment itself if it refers to its own
+    /// resources.
     pub(in crate::engine) async fn recall_importers(&self) -> Result<(), LedgerError> {
         let Some(deployments) = &self.deployments else {
             return Ok(());
         };
-        // Its own references are on record before anything is accepted.
+        // This deployment's own references are on record before anything is accepted.
         let own = deployments
             .imported(&self.kinds)
             .remove(&deployments.home_peer());
@@ -66,11 +67,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Answers an importer's watch. The importer is on record before it receives anything (G12).
+    /// Answers an importer's watch. The importer is put on record before it receives anything (G12).
     pub(in crate::engine) async fn news_for(&self, watch: Watch) -> Result<News, ControlError> {
         let deployments = self.deployments()?;
         deployments.check_sender(&watch.from).map_err(not_allowed)?;
-        // A kind that is unknown here has no resources here: its name would only fill the ledger.
+        // A kind that is unknown here has no resources here, and its name would only fill the ledger.
         let mut watch = watch;
         watch.kinds.retain(|kind| self.kinds.get(kind).is_some());
         self.record(deployments, &watch).await?;
@@ -85,7 +86,8 @@ impl Shared {
                 .ledger
                 .news(from, since.clone(), watch.kinds.clone(), NEWS_MAX);
             let news = news.await.map_err(ledger_error)?;
-            // An answer without changes is news too: it tells the importer how far it has heard us.
+            // An answer without changes also carries information: how far the importer has received this
+            // owner's notices.
             if news.ledger != watch.ledger || news.seq != watch.after {
                 return Ok(news);
             }
@@ -125,7 +127,7 @@ impl Shared {
         let seen = importing.entry(name.clone()).or_insert_with(recorded);
         seen.kinds.clone_from(&watch.kinds);
         seen.seen_at = Some(self.clock.now());
-        // Notices that it received after our last question may change its answer.
+        // Notices that the importer received after the last question may change its answer.
         let begins = watch.ledger.is_empty() || watch.wait_ms == 0;
         seen.hinted |= seen.seq != watch.after || begins;
         seen.seq = watch.after;
@@ -145,7 +147,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Adds to a plan the blockers in other deployments (G2), and warns of other referrers there. If an
+    /// Adds the blockers in other deployments (G2) to a plan, and warns of other referrers there. If an
     /// importer does not answer, the plan is refused.
     pub(in crate::engine) async fn ask_elsewhere(&self, plan: &mut Plan) {
         let Some(deployments) = &self.deployments else {
@@ -216,7 +218,7 @@ impl Shared {
         self.answers(importer, (ledger, seq), about.collect()).await
     }
 
-    /// Returns the complete answer to a question, or why there is none.
+    /// Returns the complete answer to a question, or the reason why there is none.
     async fn answers(
         &self,
         importer: &Deployment,
@@ -248,7 +250,8 @@ impl Shared {
         Ok(answers.about)
     }
 
-    /// Holds back a step that waits for importers' clearances. None: the step may be sent.
+    /// Returns the outcome for a step that waits for importers' clearances. None means that the step may be
+    /// sent.
     pub(in crate::engine) async fn awaits_clearance(&self, step: &ClaimedStep) -> Option<Change> {
         let deployments = self.deployments.as_ref()?;
         if !deployments.any_importer() || !takes_away(step.action) {
@@ -271,8 +274,7 @@ impl Shared {
             ),
             awaited => awaiting(awaited),
         };
-        // Blockers that stay here are named in the same pass, and not only when the step's turn comes
-        // (G11).
+        // Blockers that are not deleted are named in the same pass, and not only when the step is due (G11).
         let stays = self.held_by_what_stays(&step.key).await;
         for held in stays.iter().flatten() {
             message = format!("{}; {message}", in_the_way(&held.blocker()));
@@ -302,8 +304,8 @@ impl Shared {
         Some(self.outcome_change(step, decision, line, Some(Answer::default())))
     }
 
-    /// Asks the importers whose clearances are needed: those that gave a hint or have something new to
-    /// clear, and each at every heartbeat (G5). Returns how long none is due.
+    /// Asks the importers whose clearances are needed: those that gave a hint or have something new to clear,
+    /// and each importer at every heartbeat (G5). Returns the time until the next one is due.
     pub(in crate::engine) fn ask_importers(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
@@ -374,7 +376,7 @@ impl Shared {
                 now: self.clock.now(),
             };
             let applied = self.ledger.commit(vec![answered]).await.map_err(said)?;
-            // An answer that changes nothing need wake nobody.
+            // An answer that changes nothing wakes nobody.
             if applied.iter().any(|it| *it != Applied::Moved(0)) {
                 self.journal.wake_followers();
             }
@@ -405,8 +407,8 @@ impl Shared {
 }
 
 impl Deployments {
-    /// Returns the importers on record whose kinds refer to resources that this plan deletes. This
-    /// deployment is left out: the plan contains its own references.
+    /// Returns the importers on record whose kinds refer to resources that this plan deletes. This deployment
+    /// is left out, because the plan contains its own references.
     fn importers_of(&self, plan: &Plan) -> Vec<(Deployment, BTreeSet<KindName>)> {
         let planned: BTreeSet<&KindName> = plan.steps.iter().map(|step| &step.kind).collect();
         let importing = self.importing();

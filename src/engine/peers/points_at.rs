@@ -1,5 +1,5 @@
-//! The importer's side: finds the resources here that refer to resources of the asking deployment (G5, G7,
-//! G13).
+//! The importer's side: finds this deployment's resources that refer to resources of the deployment that asks
+//! (G5, G7, G13).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -129,8 +129,8 @@ impl Shared {
         })
     }
 
-    /// Lists what blocks a live step, each blocker with the resource that it holds: dependents that go
-    /// first, referrers that stay, and what blocks those in turn, here and in other deployments.
+    /// Lists what blocks a live step, each blocker with the resource that it blocks: dependents that go
+    /// first, referrers that stay, and the blockers of those in turn, here and in other deployments.
     async fn held_by(
         &self,
         key: &ResourceKey,
@@ -170,7 +170,8 @@ impl Shared {
         Ok(goes.collect())
     }
 
-    /// Returns the referrers that stay and hold a step, or else the blockers that its last attempt met.
+    /// Returns the referrers that stay and block a step. If there are none, returns the blockers that its
+    /// last attempt met.
     async fn obstacles(
         &self,
         key: &ResourceKey,
@@ -189,8 +190,8 @@ impl Shared {
         Ok(live.into_iter().next().flatten())
     }
 
-    /// Says why the deletion that should handle the referrers of this resource does not; empty if it does,
-    /// or is to come.
+    /// Says why the deletion that should handle the referrers of this resource does not handle them. Empty if
+    /// it does, or if it is not planned yet.
     async fn unhandled_reason(&self, key: &ResourceKey) -> Result<String, ControlError> {
         let handled_by = self.ledger.handled_by_deletion(key.clone()).await;
         let deletion = handled_by.map_err(ledger_error)?.filter(|deletion| {
@@ -207,9 +208,9 @@ impl Shared {
         }))
     }
 
-    /// Collects who waits for whom, from this resource on, as far as this deployment knows. Resources that
-    /// wait for something else, or for a resource under another root, are left out, so that no false cycle
-    /// is found.
+    /// Collects which resources wait for which, starting from this resource, as far as this deployment knows.
+    /// Resources that wait for something else, or for a resource under another root, are left out, so that no
+    /// false cycle is found.
     async fn waits(&self, key: &ResourceKey, root: &str) -> Result<Waits, ControlError> {
         let home = key.site.clone();
         let mut waits = Waits::default();
@@ -241,7 +242,7 @@ impl Shared {
             if known {
                 waits.add(key, on.clone());
             }
-            // A cycle may pass here more than once.
+            // A cycle may pass through this deployment more than once.
             let others = waits.waited_for().filter(|it| it.site == home).cloned();
             let next: Vec<ResourceKey> = on.into_iter().chain(others).collect();
             for key in next.into_iter().filter(|it| it.site == home) {
@@ -253,9 +254,9 @@ impl Shared {
         Ok(waits)
     }
 
-    /// Returns what a step waits for in this deployment, apart from importers: steps of its deletion that
-    /// go first, and registry resources that refer to it. None: it waits for something else, or for
-    /// nothing.
+    /// Returns the resources that a step waits for in this deployment, apart from importers: steps of its
+    /// deletion that go first, and registry resources that refer to it. None means that the step waits for
+    /// something else, or for nothing.
     async fn waited_for_here(
         &self,
         key: &ResourceKey,
@@ -273,7 +274,7 @@ impl Shared {
         Ok(all_named.then(|| before.chain(holders).collect()))
     }
 
-    /// Returns the registry's resources that refer to this one and must release it first.
+    /// Returns the registry's resources that refer to this one, and whose references must be removed first.
     pub(in crate::engine) async fn held_here(
         &self,
         key: &ResourceKey,
@@ -286,7 +287,7 @@ impl Shared {
         Ok(held.into_iter().next().unwrap_or_default())
     }
 
-    /// Returns a few of those that are not being deleted under the same root.
+    /// Returns a few of these referrers: those that are not being deleted under the same root.
     pub(in crate::engine) async fn held_by_what_stays(
         &self,
         key: &ResourceKey,
@@ -306,8 +307,8 @@ impl Shared {
         Ok(held)
     }
 
-    /// Whether the referrer goes only by itself: then the deletion of the resource it refers to is refused
-    /// (G2).
+    /// Whether the referrer is deleted only on a request of its own. If so, the deletion of the resource to
+    /// which it refers is refused (G2).
     fn blocks(&self, referrer: &Referrer) -> bool {
         let kind = self.kinds.get(&referrer.key.kind);
         kind.is_some_and(|kind| {
@@ -325,8 +326,8 @@ impl Shared {
         })
     }
 
-    /// Lists the fields of our own kinds whose references must be cleared before the resource that they
-    /// refer to goes.
+    /// Lists the fields of this deployment's own kinds whose references must be cleared before the resource
+    /// to which they refer is deleted.
     pub(in crate::engine) fn pointing_fields(&self) -> Arc<[(KindName, String)]> {
         let fields_of = |kind: &Kind| -> Vec<(KindName, String)> {
             let holding = kind.spec.references.iter();
@@ -342,7 +343,8 @@ impl Shared {
 }
 
 impl Deployments {
-    /// Returns how far the asker's ledger has been heard; waits a moment if that is not far enough.
+    /// Returns the sequence up to which the owner's notices were received. Waits a moment if that is not far
+    /// enough for the question.
     async fn view(&self, question: &Question) -> Result<i64, ControlError> {
         let deadline = tokio::time::Instant::now() + HEARD_WITHIN;
         let peer = Peer::from(&question.from);
@@ -373,7 +375,7 @@ impl Deployments {
     }
 }
 
-/// `blocked by contract c1 at d0-1, which this deletion will not remove`
+/// Returns the words for a blocker: `blocked by contract c1 at d0-1, which this deletion will not remove`.
 pub(in crate::engine) fn in_the_way(by: &Blocker) -> String {
     if let Some(name) = silent_deployment(by) {
         return format!(
@@ -392,7 +394,7 @@ pub(in crate::engine) fn in_the_way(by: &Blocker) -> String {
     )
 }
 
-/// Says in a few words why a held step does not go.
+/// Says in a few words why a blocked step does not go.
 fn blocked_reason(live: &LiveStep, by: Option<&Blocker>) -> String {
     let state = live.state.as_str();
     match (by, &live.error) {
@@ -406,7 +408,7 @@ fn is_held(live: &LiveStep) -> bool {
     matches!(live.state, StepState::Blocked | StepState::Stuck)
 }
 
-/// Whether other steps of its deletion go first.
+/// Whether other steps of the step's deletion go first.
 fn awaits_its_turn(live: &LiveStep) -> bool {
     match live.state {
         StepState::Waiting => true,
