@@ -1,4 +1,5 @@
-//! The port to clouds: it lists, reads and acts, driven by kinds. Each answer is classified once, here.
+//! The port to clouds: lists, reads and sends calls as the kinds describe. Each answer is classified once,
+//! here.
 //!
 //! **Architecture invariant:** no module above this one reads a status code. The meaning of an answer is an
 //! [`Outcome`] or a [`CloudFailure`], by the kind's own rules.
@@ -25,11 +26,11 @@ use crate::domain::query::ListFilter;
 /// Number of rows that one call of a list asks for (N14).
 pub const PAGE_ROWS: usize = 500;
 
-/// The providers whose kinds gone has; the first is that of a file that names none.
+/// The providers that gone has. A kinds file that names no provider belongs to the first.
 const PROVIDERS: &[&dyn Provider] = &[&OpenStackKinds];
 
-/// Loads the built-in kinds and the user's. A later file replaces a kind of the same name only if it says
-/// `override = true`.
+/// Loads the built-in kinds and the user's kinds. A later file replaces a kind of the same name only if it
+/// says `override = true`.
 pub fn load_kinds(more: &[Source]) -> Result<Kinds, KindsError> {
     let embedded = openstack::EMBEDDED.iter().map(|(file, text)| Source {
         file: (*file).to_owned(),
@@ -52,10 +53,10 @@ pub trait Cloud: Send + Sync {
     /// Returns the provider of a site's kinds; none for a deployment.
     fn provider(&self, site: &Site) -> Option<&'static str>;
 
-    /// Whether the configured login of a site differs from the one used last (I15). Reads files.
+    /// Whether the configured login of a site differs from the login that was used last (I15). Reads files.
     fn has_other_login(&self, site: &Site) -> bool;
 
-    /// Returns the identity under which the site is asked.
+    /// Returns the identity under which requests to the site are made.
     async fn identity(&self, site: &Site, freshness: Freshness) -> Result<SignedIn, CloudFailure>;
 
     /// Returns the URL of the service that a kind belongs to: part of a plan's hash.
@@ -64,16 +65,16 @@ pub trait Cloud: Send + Sync {
     /// Returns the services and extensions of the site, compared with the kinds that gone has.
     async fn offer(&self, site: &Site, kinds: &Kinds) -> Result<Offer, CloudFailure>;
 
-    /// Lists all rows of a listed kind, or those that the filter finds, as they arrive. Returns the identity
-    /// under which they were read; none if the cloud lacks the kind's extension and no call was made. Never a
-    /// part of a list, or an empty one, in place of an error.
+    /// Lists all rows of a listed kind, or the rows that the filter finds, as they arrive. Returns the
+    /// identity under which they were read; none if the cloud lacks the kind's extension and no call was
+    /// made. An error is never hidden by an incomplete or empty list.
     async fn list_by_page(
         &self,
         request: ListRows<'_>,
         listed: &mut (dyn FnMut(Listed) + Send),
     ) -> Result<Option<Identity>, CloudFailure>;
 
-    /// The same, all at once.
+    /// Lists the same rows as [`Cloud::list_by_page`], and returns all of them at once.
     async fn list(&self, request: ListRows<'_>) -> Result<Rows, CloudFailure> {
         let mut rows = Vec::new();
         let mut part = 0;
@@ -86,14 +87,15 @@ pub trait Cloud: Send + Sync {
         Ok(Rows { rows, identity })
     }
 
-    /// Reads one row of a listed kind by id; absent only by the kind's own not-found answer (I13a).
+    /// Reads one row of a listed kind by id. Only the kind's own not-found answer means that the row is
+    /// absent (I13a).
     async fn read(&self, site: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure>;
 
     /// Sends the call of a step.
     async fn act(&self, call: Call<'_>) -> Acted;
 
-    /// Returns the names of a cloud's projects, by id, as far as they are known; for people only. It never
-    /// fails and never takes long: a project that Keystone does not name keeps its id.
+    /// Returns the names of a cloud's projects, by id, as far as they are known, for people only. The call
+    /// never fails and never takes long. A project that Keystone does not name keeps its id.
     async fn project_names(
         &self,
         site: &Site,
@@ -107,18 +109,18 @@ pub trait Cloud: Send + Sync {
 pub enum NameLookup {
     /// Answered from memory; no call is made.
     Known,
-    /// Keystone is asked for the unknown ones: for all at once, and seldom (N14).
+    /// Keystone is asked for the unknown names: for all of them at once, and seldom (N14).
     Asked,
 }
 
 /// How fresh an identity must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// As of the login.
+    /// As of the last login.
     AtLogin,
-    /// As the cloud sees it now: a token that lives on may have lost roles (I13).
+    /// As the cloud describes the identity now: a token that is still valid may have lost roles (I13).
     Now,
-    /// By a new login, so that rights that came back are seen.
+    /// By a new login, which also shows rights that came back.
     ByLoggingIn,
 }
 
@@ -136,15 +138,15 @@ pub struct ListRows<'r> {
     pub kind: &'r Kind,
     pub filter: Option<&'r ListFilter>,
     pub fields: Fields,
-    /// Stop after this many rows; the answer is then not a complete list.
+    /// Stop after this number of rows. The answer is then not a complete list.
     pub rows_max: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fields {
-    /// All that the cloud shows, for people.
+    /// All fields that the cloud shows, for people.
     All,
-    /// The fields that planning needs, as the kind says.
+    /// The fields that planning needs, as the kind names them.
     Planning,
     Id,
 }
@@ -152,10 +154,10 @@ pub enum Fields {
 /// The parts of a list, as they are read.
 #[derive(Clone, Debug)]
 pub enum Listed {
-    /// A part of the list begins: a long filter takes several lists.
+    /// A part of the list begins. A filter with many values takes several lists.
     Part,
-    /// The current part is listed again, because its page marker was deleted: discard the part's rows so
-    /// far.
+    /// The current part is listed again, because its page marker was deleted. The part's rows so far must be
+    /// discarded.
     PartAgain,
     Rows(Vec<Value>),
 }
@@ -163,18 +165,19 @@ pub enum Listed {
 #[derive(Clone, Debug)]
 pub struct Rows {
     pub rows: Vec<Value>,
-    /// The identity under which they were read; none if the cloud lacks the kind's extension and no call was
-    /// made.
+    /// The identity under which the rows were read; none if the cloud lacks the kind's extension and no call
+    /// was made.
     pub identity: Option<Identity>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// None if it is absent.
+    /// None if the resource is absent.
     pub row: Option<Value>,
     pub identity: Option<Identity>,
-    /// False if the cloud lacks the kind's service or extension now, and no call was made. A plan may take it
-    /// that there are no such resources; it does not prove that one that was there is gone (I13).
+    /// False if the cloud now lacks the kind's service or extension, and no call was made. A plan may
+    /// conclude that there are no such resources. It does not prove that a resource which existed is gone
+    /// (I13).
     pub offered: bool,
 }
 
@@ -195,13 +198,13 @@ pub struct Acted {
     pub named: Vec<(KindName, String)>,
     /// One line for the timeline: `DELETE /v2.0/ports/… 409 PortInUse`.
     pub line: String,
-    /// The same for programs, whatever the outcome.
+    /// The answer for programs, whatever the outcome.
     pub answer: Answer,
 }
 
 impl Acted {
-    /// The outcome of a call that was not sent. Its answer is that of the login or the read before it, if
-    /// there was one.
+    /// Returns the outcome of a call that was not sent. Its answer is the answer to the login or the read
+    /// before it, if there was one.
     pub fn not_sent(failed: CloudFailure, line: String, at: DateTime<Utc>) -> Self {
         Self {
             answer: Answer {
@@ -221,9 +224,9 @@ impl Acted {
 pub struct CloudFailure {
     pub retry: Retry,
     pub class: ErrorClass,
-    /// Whether the cloud answered only that this login may not make the call.
+    /// Whether the cloud answered and only forbade this login to make the call.
     pub forbidden: bool,
-    /// For people and programs; never decided by.
+    /// The HTTP status, for people and programs. No decision depends on it.
     pub status: Option<u16>,
     pub kind: String,
     /// What was attempted, on what, and why it failed.
@@ -233,7 +236,8 @@ pub struct CloudFailure {
 }
 
 impl CloudFailure {
-    /// The failure of a call that the configuration or a kinds file makes impossible; nothing was sent.
+    /// Returns the failure of a call that the configuration or a kinds file makes impossible. Nothing was
+    /// sent.
     pub(super) fn configuration(message: String) -> Self {
         Self {
             retry: Retry::Never,

@@ -18,7 +18,7 @@ use crate::domain::text::escape;
 use crate::ledger::{Applied, Change, Cursor, Ledger, LedgerError, NativeBy, NativeFilter};
 use crate::system::clock::Clock;
 
-/// The registry of this deployment, which is its only site.
+/// The registry of this deployment. The deployment is its only site.
 pub struct Registry {
     home: Site,
     kinds: Arc<Kinds>,
@@ -192,7 +192,7 @@ impl Cloud for Registry {
         };
         match self.done(change).await {
             Ok(outcome) => {
-                // The statuses of the registry's HTTP interface.
+                // These are the statuses of the registry's HTTP interface.
                 let (status, came) = match &outcome {
                     Outcome::Accepted => (Some(204), "204".to_owned()),
                     Outcome::Absent => (Some(404), format!("404 {NOT_FOUND}")),
@@ -236,8 +236,8 @@ fn by(filter: &ListFilter, kind: &Kind, home: &Site) -> NativeBy {
     }
 }
 
-/// Returns the incarnation that was planned to go (I10). A missing one is an error: a guess could delete a
-/// re-created resource.
+/// Returns the incarnation that was planned for deletion (I10). A missing one is an error, because a guess
+/// could delete a re-created resource.
 fn incarnation(vars: &BTreeMap<String, String>) -> Result<u32, String> {
     let planned = vars.get(INCARNATION).ok_or("the step has no incarnation")?;
     let read = planned.parse();
@@ -249,7 +249,7 @@ fn incarnation(vars: &BTreeMap<String, String>) -> Result<u32, String> {
     })
 }
 
-/// The failure for a ledger that cannot be read just now: the step waits for it.
+/// Returns the failure for a ledger that cannot be read just now. The step waits for the ledger.
 fn unreadable(error: &LedgerError) -> CloudFailure {
     CloudFailure {
         retry: Retry::Unavailable,

@@ -1,4 +1,4 @@
-//! Several clouds as one: the cloud that has a site answers for it.
+//! Presents several clouds as one: the cloud that has a site answers for that site.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct CloudRouter {
 }
 
 impl CloudRouter {
-    /// If two clouds have the same site, it belongs to the first.
+    /// Routes to these clouds. If two of them have the same site, the first one gets it.
     pub fn new(clouds: Vec<Arc<dyn Cloud>>, clock: Clock) -> Self {
         let mut at = BTreeMap::new();
         for (nth, cloud) in clouds.iter().enumerate() {

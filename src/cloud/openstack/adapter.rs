@@ -1,4 +1,4 @@
-//! The OpenStack provider, driven by kinds: templates become calls, answers become outcomes.
+//! The OpenStack provider, driven by kinds: turns templates into calls, and answers into outcomes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
@@ -29,7 +29,7 @@ use crate::system::clock::Clock;
 /// Makes a new transport for a session that must log in again.
 pub type TransportFor = dyn Fn(&CloudConfig) -> Result<Arc<dyn Transport>, String> + Send + Sync;
 
-/// Reads a cloud's configuration again; none if it cannot be used now.
+/// Reads a cloud's configuration again. None if it cannot be used now.
 pub type ReadAnew = dyn Fn(&CloudConfig) -> Option<CloudConfig> + Send + Sync;
 
 /// The configured OpenStack clouds.
@@ -37,7 +37,7 @@ pub struct OpenStack {
     /// In the order of the configuration.
     sites: Vec<Site>,
     configured: HashMap<Site, CloudConfig>,
-    /// The clouds whose login was changed since they were read.
+    /// The clouds whose login has changed since they were read.
     changed: std::sync::Mutex<HashMap<Site, CloudConfig>>,
     read_anew: Option<Box<ReadAnew>>,
     connected: Mutex<HashMap<Site, Arc<Connection>>>,
@@ -49,7 +49,7 @@ pub struct OpenStack {
 
 struct Connection {
     session: Session,
-    /// By service; asked once.
+    /// The extensions of each service, which is asked once.
     extensions: std::sync::Mutex<HashMap<String, Arc<OnceCell<BTreeSet<String>>>>>,
 }
 
@@ -83,14 +83,14 @@ impl OpenStack {
         }
     }
 
-    /// Returns a site's configuration as it was read, or as it was changed since.
+    /// Returns a site's current configuration: as it was read, or as it was changed since.
     fn configured(&self, site: &Site) -> Option<CloudConfig> {
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         let found = changed.get(site).or_else(|| self.configured.get(site));
         found.cloned()
     }
 
-    /// Returns the cloud as it is configured now, if its login differs from the one before.
+    /// Returns the cloud as it is configured now, if its login has changed.
     fn other_login(&self, site: &Site) -> Option<CloudConfig> {
         let before = self.configured(site)?;
         let now = self.read_anew.as_ref()?(&before)?;
@@ -126,8 +126,9 @@ impl OpenStack {
         Ok(connection)
     }
 
-    /// Whether the site has the service and the extension that the kind needs; asked once. A login to which
-    /// the service shows nothing is an error: an empty list would look like an empty project (P9).
+    /// Whether the site has the service and the extension that the kind needs. The cloud is asked once. A
+    /// login to which the service shows nothing is an error, because an empty list would look like an empty
+    /// project (P9).
     async fn has(
         &self,
         site: &Site,
@@ -151,7 +152,7 @@ impl OpenStack {
         Ok(self.extensions(connection, kind).await?.contains(needed))
     }
 
-    /// Returns the extensions of the kind's service; asked once.
+    /// Returns the extensions of the kind's service, which is asked once.
     async fn extensions(
         &self,
         connection: &Connection,
@@ -226,7 +227,7 @@ impl OpenStack {
         Ok(identity)
     }
 
-    /// Lists the one row that the login is for, if the filter finds it.
+    /// Lists the one row that the login may see, if the filter finds it.
     async fn own(
         &self,
         request: &ListRows<'_>,

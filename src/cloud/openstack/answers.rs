@@ -14,7 +14,8 @@ use crate::domain::policy::{Outcome, Retry, taken_up};
 
 /// Maximum length of a message in the ledger, in bytes.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
-/// Number of ids that are taken from a refusal; the others show up when these are gone.
+/// Number of ids that are taken from a refusal. The other ids appear in later refusals, when these resources
+/// are gone.
 const NAMED_MAX: usize = 200;
 
 /// Returns the status and the identity of the kind's own not-found answer, in the service's own words (I13a);
@@ -34,8 +35,8 @@ pub(super) fn absent(
     known.then(|| (remote.status, remote.identity.as_deref().map(frozen)))
 }
 
-/// Returns the ids that a refusal names, with the kind that the matching rule says: all UUIDs but those of
-/// the call.
+/// Returns the ids that a refusal names, each with the kind that the matching rule says. These are all UUIDs
+/// in its message that are not part of the call.
 pub(super) fn named(error: &CallError, call: &Call<'_>) -> Vec<(KindName, String)> {
     let Some(remote) = error.remote() else {
         return Vec::new();
@@ -65,7 +66,7 @@ pub(super) fn named(error: &CallError, call: &Call<'_>) -> Vec<(KindName, String
         .collect()
 }
 
-/// The failure for a login without a project, to which a service's empty list says nothing.
+/// Returns the failure for a login without a project, for which a service's empty list means nothing.
 pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) -> CloudFailure {
     CloudFailure {
         retry: Retry::SitePaused,
@@ -83,7 +84,7 @@ pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) 
     }
 }
 
-/// The failure for a list that the service refuses, with the roles that it wants.
+/// Returns the failure for a list that the service refuses, with the roles that the service requires.
 pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> CloudFailure {
     let shown_to = calls_of(kind).map(|calls| calls.service.shown_to.as_str());
     let wants = match shown_to.unwrap_or_default() {
@@ -99,7 +100,7 @@ pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> Cloud
     }
 }
 
-/// The failure for a 2xx that does not contain what was requested.
+/// Returns the failure for a 2xx that does not contain what was requested.
 pub(super) fn unread(answer: super::Answer, message: String) -> CloudFailure {
     CloudFailure {
         retry: Retry::Scheduled,
@@ -113,8 +114,8 @@ pub(super) fn unread(answer: super::Answer, message: String) -> CloudFailure {
     }
 }
 
-/// Returns the outcome of a failed write. If the server died on it, or a proxy timed out, it may have taken
-/// effect (N13).
+/// Returns the outcome of a failed write. If the server died on it, or a proxy timed out, the write may have
+/// taken effect (N13).
 pub(super) fn write_outcome(error: &CallError, failed: CloudFailure, at: DateTime<Utc>) -> Outcome {
     let is_away = failed.class == ErrorClass::Unavailable;
     match failed.into_outcome(at) {
@@ -123,7 +124,7 @@ pub(super) fn write_outcome(error: &CallError, failed: CloudFailure, at: DateTim
     }
 }
 
-/// The failure for a login, or for a request to Keystone for our identity.
+/// Returns the failure for a login, or for a request to Keystone for the login's identity.
 pub(super) fn not_logged_in(site: &Site, error: &AuthError) -> CloudFailure {
     let answer = error.answer();
     let (retry, class) = match answer {
@@ -143,15 +144,15 @@ pub(super) fn not_logged_in(site: &Site, error: &AuthError) -> CloudFailure {
     }
 }
 
-/// Classifies a failed call: by the kind's rules if the service answered, by what is certain if it did not
-/// (N13).
+/// Classifies a failed call. If the service answered, the kind's rules decide. If it did not, only what is
+/// certain counts (N13).
 pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
     let (retry, class) = match &error.reason {
         _ if error.is_auth() => (Retry::SitePaused, ErrorClass::Auth),
         Reason::IdentityChanged => (Retry::SitePaused, ErrorClass::Auth),
         Reason::AccessRules { .. } => (Retry::Never, ErrorClass::Fatal),
         Reason::Refused(remote) if !remote.own => match remote.status {
-            // A proxy answered. Its 5xx means that the service is away; anything else is unclear.
+            // A proxy answered. Its 5xx means that the service is unavailable. Any other status is unclear.
             500.. => (Retry::Unavailable, ErrorClass::Unavailable),
             _ => (Retry::Scheduled, ErrorClass::Unavailable),
         },
@@ -172,12 +173,13 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
     };
     let remote = error.remote();
     let (retry, class) = match remote {
-        // A rate limiter of the service, or of a proxy before it; a login's too, whatever the message says.
+        // A rate limiter answered: the service's, a proxy's before it, or the login's. The message does not
+        // matter.
         Some(remote) if is_throttled(remote) => (Retry::Throttled, ErrorClass::Unavailable),
         _ => (retry, class),
     };
     let by_rules = matches!(error.reason, Reason::AccessRules { .. });
-    // The cloud's own words if it answered; else what was attempted and why it failed.
+    // The cloud's own words if it answered. Otherwise what was attempted, and why it failed.
     let message = match remote {
         Some(remote) if remote.own && class != ErrorClass::Auth && !by_rules => {
             remote.message.clone()
@@ -202,8 +204,8 @@ pub(super) fn failure(error: &CallError, kind: Option<&Kind>) -> CloudFailure {
     }
 }
 
-/// Whether an answer says that there were too many calls: 429; or, from older limiters, 413 with a time after
-/// which to come back (N16).
+/// Whether an answer says that there were too many calls. This is 429 or, from older limiters, 413 with a
+/// time after which to come back (N16).
 fn is_throttled(remote: &RemoteError) -> bool {
     remote.status == 429 || (remote.status == 413 && remote.retry_after.is_some())
 }

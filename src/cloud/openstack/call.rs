@@ -13,13 +13,13 @@ use super::keystone::AuthError;
 use super::remote::{RemoteError, shown};
 use super::transport::TransportError;
 
-/// A 2xx that the service itself wrote.
+/// A 2xx that the service itself sent.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// The body; null when there is none.
+    /// The body; null if there is none.
     pub json: Value,
     pub request_id: Option<String>,
     pub retry_after: Option<Duration>,
@@ -31,7 +31,7 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub method: Method,
-    /// Without user and password; service and path while the endpoint is not known.
+    /// The URL without user and password; service and path while the endpoint is unknown.
     pub url: String,
     /// `cloud/region`.
     pub site: String,
@@ -54,10 +54,10 @@ pub struct CallError {
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// The service, or something before it, answered with another status than 2xx.
+    /// The service, or a proxy before it, answered with another status than 2xx.
     #[error("{0}")]
     Refused(Box<RemoteError>),
-    /// 401, also with a new token.
+    /// The service answered 401, also with a new token.
     #[error("{0}; refused again after a new login")]
     Unauthorized(Box<RemoteError>),
     /// 401, though Keystone says that the token is good: an application credential's access rules do not
@@ -82,7 +82,7 @@ pub enum Reason {
     Catalog(Box<CatalogError>),
     #[error("{0}")]
     Transport(TransportError),
-    /// A 2xx that the service did not write, such as a proxy's or a portal's page.
+    /// A 2xx that the service did not send, such as a page of a proxy or a portal.
     #[error(
         "status {status}, but {problem}; the answer may come from a proxy{}",
         with_id(request_id)
@@ -92,7 +92,7 @@ pub enum Reason {
         problem: String,
         request_id: Option<String>,
     },
-    /// The JSON ends in the middle, although the connection says that it is whole.
+    /// The JSON ends in the middle, although the connection ended as if the body were complete.
     #[error("status {status}, but the body is cut off{}", with_id(request_id))]
     CutOff {
         status: u16,
@@ -109,7 +109,7 @@ pub enum Reason {
         shown(link)
     )]
     ForeignLink { link: String, path: String },
-    /// There are more pages, so page one is not the whole list.
+    /// There are more pages, so the first page is not the whole list.
     #[error(
         "the list has more pages, in a form that gone does not know: {said}; none of its rows are \
          used"
@@ -119,7 +119,7 @@ pub enum Reason {
     EndlessList { page: usize },
     #[error("the list does not end: {pages} pages were read")]
     TooManyPages { pages: usize },
-    /// Pages that were read under different identities do not add up to a list (rule I13).
+    /// Pages that were read under different identities do not form one list (rule I13).
     #[error("the user's project or roles changed while the list was read")]
     IdentityChanged,
 }
@@ -130,7 +130,8 @@ fn with_id(request_id: &Option<String>) -> String {
 }
 
 impl CallError {
-    /// Returns the answer of the service or a proxy, if there was one: status, type, message to classify by.
+    /// Returns the answer of the service or a proxy, if there was one, with the status, type and message by
+    /// which to classify it.
     #[must_use]
     pub fn remote(&self) -> Option<&RemoteError> {
         match &self.reason {
@@ -141,7 +142,7 @@ impl CallError {
         }
     }
 
-    /// Returns the HTTP status, if an answer had one that says something about the call.
+    /// Returns the HTTP status, if an answer had a status that says something about the call.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match &self.reason {
@@ -161,7 +162,7 @@ impl CallError {
         }
     }
 
-    /// Whether we are refused: the login, or the token again after a new login.
+    /// Whether the login was refused, or its token again after a new login.
     #[must_use]
     pub fn is_auth(&self) -> bool {
         match &self.reason {
@@ -181,12 +182,13 @@ impl CallError {
         }
     }
 
-    /// Whether a write may or may not have taken effect: observe before it is sent again.
+    /// Whether a write may or may not have taken effect, so that it must be observed before the call is
+    /// repeated.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
         match &self.reason {
             Reason::Transport(transport) => !transport.nothing_sent(),
-            // A worker died midway, or a proxy no longer waited for one.
+            // A worker died while it worked on the call, or a proxy no longer waited for the worker.
             Reason::Refused(remote) => matches!(remote.status, 500 | 502 | 504),
             Reason::NotTheService { .. } | Reason::CutOff { .. } => true,
             _ => false,
@@ -194,7 +196,7 @@ impl CallError {
     }
 }
 
-/// Parses the body as JSON, null when empty; an error when it is not what a service writes.
+/// Parses the body as JSON; an empty body is null. A body that no service writes is an error.
 pub(super) fn parse(
     status: u16,
     body: &[u8],

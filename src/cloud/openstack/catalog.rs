@@ -7,8 +7,8 @@ use url::Url;
 use super::config::{Interface, did_you_mean, nearest};
 use super::remote::shown;
 
-/// Official type, its other types in order of preference, and the project's name: those of
-/// os-service-types, for the services that own resources.
+/// The official type of each service that owns resources, its other types in order of preference, and its
+/// project's name, as in os-service-types.
 const SERVICE_TYPES: [(&str, &[&str], &str); 17] = [
     ("identity", &[], "keystone"),
     ("compute", &[], "nova"),
@@ -39,8 +39,8 @@ const SERVICE_TYPES: [(&str, &[&str], &str); 17] = [
 
 const IDENTITY: &str = "identity";
 
-/// Returns the official type of a service that is named by it, by another type, or by its project; `_` stands
-/// for `-`. An unknown name is returned as it is.
+/// Returns the official type of a service that is named by this type, by another type, or by its project's
+/// name. `_` may stand for `-`. An unknown name is returned unchanged.
 #[must_use]
 pub fn service_type(name: &str) -> String {
     let name = name.replace('_', "-");
@@ -65,7 +65,7 @@ pub struct Catalog {
     endpoints: Vec<Endpoint>,
 }
 
-/// Why there is no such endpoint, with those that there are.
+/// Why there is no such endpoint, with the endpoints that exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
     #[error("the catalog is empty: the login has no project; set project_name in clouds.yaml")]
@@ -146,10 +146,10 @@ impl Catalog {
         distinct(self.endpoints.iter().map(|e| &e.region))
     }
 
-    /// Returns the region that calls go to: `region` if the catalog has it, or its only one.
+    /// Returns the region to which calls go: `region` if the catalog has it, or the catalog's only region.
     ///
     /// # Errors
-    /// The catalog is empty, has no such region, or several and none is named.
+    /// The catalog is empty, has no such region, or has several while none is named.
     pub fn region(&self, region: Option<&str>) -> Result<String, CatalogError> {
         let known = self.regions();
         match (region, known.as_slice()) {
@@ -168,7 +168,7 @@ impl Catalog {
     /// Returns the URL of a service, as listed.
     ///
     /// # Errors
-    /// The service has no such endpoint; the error lists those that there are.
+    /// The service has no such endpoint. The error lists the endpoints that exist.
     pub fn endpoint(
         &self,
         service: &str,
@@ -186,7 +186,7 @@ impl Catalog {
         if official == IDENTITY && !here.iter().any(|e| e.service_type == IDENTITY) {
             here.extend(self.endpoints.iter().filter(|e| e.service_type == IDENTITY));
         }
-        // A cloud may list volumev2 and volumev3: the order of preference decides, not the list's.
+        // A cloud may list volumev2 and volumev3. The order of preference decides, not the catalog's order.
         let named = candidates(&official)
             .into_iter()
             .map(|name| here.iter().filter(move |e| e.service_type == name))

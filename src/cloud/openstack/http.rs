@@ -16,24 +16,25 @@ use super::config::{CloudConfig, ConfigError, Proxies, Proxy};
 use super::tls;
 use super::transport::{Transport, TransportError};
 
-/// Maximum size of an answer. A page of 500 ports is about 0.6 MB; this is 50,000 of them in one answer, from
-/// a server that ignores `limit`. More would be held three times (bytes, values, rows).
+/// Maximum size of an answer. A page of 500 ports has about 0.6 MB, so this is 50,000 ports in one answer,
+/// from a server that ignores `limit`. A larger answer would be held in memory three times (bytes, values,
+/// rows).
 const BODY_BYTES_MAX: usize = 64 << 20;
-/// Shorter than Apache's 5 s: a call on a connection that the server is closing has an unknown
-/// outcome.
+/// Shorter than Apache's 5 s, because the outcome of a call is unknown if the server closes its connection
+/// meanwhile.
 const IDLE_SECONDS_MAX: u64 = 4;
-/// Bytes that a streaming client reads at a time, and so the longest head of an answer. Connections that
-/// share a thread take turns after this many.
+/// Number of bytes that a streaming client reads at a time, and so the maximum length of an answer's head.
+/// Connections that share a thread take turns after this number.
 const STREAMED_BYTES_MAX: usize = 64 << 10;
-/// A host that does not answer a SYN in this time is down, whatever the deadline.
+/// A host that does not answer a SYN within this time is down, whatever the deadline.
 const CONNECT_SECONDS_MAX: u64 = 10;
 
 /// The message for a 407.
 const WANTS_A_LOGIN: &str = "it requires a user and a password, or rejected those that it was \
                              given (407)";
 
-/// HTTP/1.1 and HTTP/2 with kept connections, through the cloud's proxies. One per cloud: it holds the
-/// cloud's TLS settings.
+/// HTTP/1.1 and HTTP/2 with kept connections, through the cloud's proxies. Each cloud has a transport of its
+/// own, which holds the cloud's TLS settings.
 #[derive(Clone, Debug)]
 pub struct HttpTransport {
     client: reqwest::Client,
@@ -176,7 +177,7 @@ fn through(proxy: Proxy, proxies: Arc<Proxies>) -> reqwest::Proxy {
     }
 }
 
-/// Says why no status came.
+/// Says why no status was received.
 fn unsent(error: &reqwest::Error, proxy: Option<&Proxy>) -> TransportError {
     let reason = innermost(error);
     match proxy {
@@ -210,7 +211,7 @@ fn not_passed_on(proxy: &Proxy, reason: String) -> TransportError {
     }
 }
 
-/// Says why a proxy made no tunnel to the cloud, if that is what failed.
+/// Says why a proxy made no tunnel to the cloud, if that was the failure.
 fn no_tunnel(error: &reqwest::Error) -> Option<String> {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -228,7 +229,7 @@ fn no_tunnel(error: &reqwest::Error) -> Option<String> {
     None
 }
 
-/// Whether certificates caused the error, and not the network.
+/// Whether certificates, and not the network, caused the error.
 fn mistrust(error: &reqwest::Error) -> bool {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -240,7 +241,7 @@ fn mistrust(error: &reqwest::Error) -> bool {
                 _ => false,
             };
         }
-        // The source of an io::Error is the source of its content: the content itself would be skipped.
+        // The source of an io::Error is its content's source, so the content itself would be skipped.
         let content = error
             .downcast_ref::<std::io::Error>()
             .and_then(std::io::Error::get_ref);
@@ -252,7 +253,8 @@ fn mistrust(error: &reqwest::Error) -> bool {
     false
 }
 
-/// Whether the server refuses our certificate, or that we have none: the handshake did not end.
+/// Whether the server refuses gone's certificate, or refuses because there is none. The handshake did not
+/// end.
 fn is_about_certificates(alert: rustls::AlertDescription) -> bool {
     use rustls::AlertDescription as Alert;
     matches!(
@@ -268,7 +270,7 @@ fn is_about_certificates(alert: rustls::AlertDescription) -> bool {
     )
 }
 
-/// Returns the cause at the end of the chain: the outer ones only repeat the URL.
+/// Returns the cause at the end of the chain, because the outer causes only repeat the URL.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut innermost: &dyn std::error::Error = error;
     while let Some(cause) = innermost.source() {

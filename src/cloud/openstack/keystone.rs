@@ -1,4 +1,4 @@
-//! Logging in: Keystone v3's `POST /auth/tokens`.
+//! Logs in with Keystone v3's `POST /auth/tokens`.
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use super::identity::Identity;
 use super::remote::RemoteError;
 use super::transport::{Transport, TransportError, USER_AGENT};
 
-/// A token is renewed this long before it ends, so that it does not end while a call is under way …
+/// A token is renewed this long before it expires, so that it does not expire during a call …
 const MARGIN_SECONDS_MAX: i64 = 120;
-/// … but at least three quarters of a short-lived token are used.
+/// … but a token with a short lifetime is used for at least three quarters of it.
 const MARGIN_PART: i32 = 4;
 
 /// A token of someone else, as Keystone describes it now.
@@ -26,12 +26,12 @@ const MARGIN_PART: i32 = 4;
 pub struct Vouched {
     pub identity: Identity,
     pub expires_at: DateTime<Utc>,
-    /// Whether access rules of an application credential restrict it to some paths of some services.
+    /// Whether access rules of an application credential restrict the token to some paths of some services.
     pub restricted: bool,
     pub scope: TokenScope,
 }
 
-/// The scope of a token: its roles count there, and nowhere else (P13).
+/// The scope of a token. The token's roles count there, and nowhere else (P13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenScope {
     /// One project; [`Identity::domain`] is its domain.
@@ -40,7 +40,7 @@ pub enum TokenScope {
     Domain,
     /// The whole cloud.
     System,
-    /// Nothing yet.
+    /// The token has no scope yet.
     Unscoped,
 }
 
@@ -57,8 +57,8 @@ pub enum AuthError {
         cloud: String,
         found_in: String,
         answer: Arc<RemoteError>,
-        /// If set, this is the answer to an earlier login, which counts until then, or until the login is
-        /// changed (I15).
+        /// If set, this error is the answer to an earlier login. It counts until this time, or until the
+        /// login is changed (I15).
         again_at: Option<DateTime<Utc>>,
     },
     #[error("{url}: login failed: {source}")]
@@ -70,7 +70,7 @@ pub enum AuthError {
 }
 
 impl AuthError {
-    /// Returns the same error as the answer to a later login that was not sent.
+    /// Returns this error as the answer to a later login that was not sent.
     pub(super) fn held_until(self, at: DateTime<Utc>) -> Self {
         match self {
             Self::Rejected {
@@ -99,7 +99,7 @@ impl AuthError {
         }
     }
 
-    /// Whether Keystone refused, rather than not answered.
+    /// Whether Keystone answered and refused.
     #[must_use]
     pub fn rejected(&self) -> bool {
         let Self::Rejected { answer, .. } = self else {
@@ -109,16 +109,16 @@ impl AuthError {
     }
 }
 
-/// A token with what came with it. It lives in memory only.
+/// A token, with the data that came with it. It is kept in memory only.
 pub(super) struct Token {
-    /// Counts the logins of a session: tells an old token from a new one.
+    /// The number of this login within the session, which distinguishes an old token from a new one.
     pub(super) number: u64,
     pub(super) header: HeaderValue,
     pub(super) secret: SecretString,
     pub(super) identity: Arc<Identity>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) renew_at: DateTime<Utc>,
-    /// The name of the application credential that it is for, if that has access rules.
+    /// The name of the application credential that the token was issued for, if that has access rules.
     pub(super) restricted_by: Option<String>,
 }
 
@@ -176,7 +176,7 @@ pub(super) async fn login(
     Ok(wire.token.into_token(number, header, secret, now))
 }
 
-/// Asks Keystone to describe our token as of now: its roles may be fewer than when it was issued.
+/// Asks Keystone to describe the session's token now. Its roles may be fewer than when it was issued.
 pub(super) async fn check(
     cloud: &CloudConfig,
     transport: &dyn Transport,
@@ -193,7 +193,8 @@ pub(super) async fn check(
     }
 }
 
-/// Asks Keystone about a token that someone else shows; none if Keystone does not know it, or it has ended.
+/// Asks Keystone about a token that a client shows. None if Keystone does not know the token, or if it has
+/// expired.
 pub(super) async fn vouch(
     cloud: &CloudConfig,
     transport: &dyn Transport,
@@ -222,8 +223,8 @@ pub(super) async fn vouch(
     }
 }
 
-/// Requests Keystone's description of a token. It describes a token with access rules only to a client that
-/// declares by a header that it enforces them (`rules`).
+/// Requests Keystone's description of a token. Keystone describes a token with access rules only to a client
+/// that declares by a header that it enforces such rules (`rules`).
 async fn described(
     cloud: &CloudConfig,
     transport: &dyn Transport,
@@ -279,7 +280,7 @@ fn rejected(
     }
 }
 
-/// Whether a proxy refused the request: it answers 403 with a page of its own, not in Keystone's words.
+/// Whether a proxy refused the request. A proxy answers 403 with a page of its own, not in Keystone's words.
 fn is_of_a_proxy(answer: &RemoteError) -> bool {
     answer.status == 403 && !answer.own
 }
@@ -300,7 +301,8 @@ fn not_before(again_at: &Option<DateTime<Utc>>) -> String {
     })
 }
 
-/// Whether both log in at the same Keystone, as the same user, for the same scope, with the same secret.
+/// Whether both configurations log in at the same Keystone, as the same user, for the same scope, with the
+/// same secret.
 pub(super) fn logs_in_alike(one: &CloudConfig, other: &CloudConfig) -> bool {
     one.auth_url == other.auth_url && request_body(one).0 == request_body(other).0
 }
@@ -314,7 +316,7 @@ fn found_in(cloud: &CloudConfig) -> String {
     places.join(", ")
 }
 
-/// Returns the body, and the secret in it.
+/// Returns the body of the login, and the secret in it.
 fn request_body(cloud: &CloudConfig) -> (Value, SecretString) {
     let (identity, secret) = match &cloud.credentials {
         Credentials::Password {
@@ -412,7 +414,7 @@ struct WireApplicationCredential {
     access_rules: Vec<Value>,
 }
 
-/// A user or a project: both have a domain.
+/// A user or a project. Both have a domain.
 #[derive(Deserialize)]
 struct WireUser {
     id: String,
@@ -438,7 +440,8 @@ impl WireToken {
         secret: SecretString,
         now: DateTime<Utc>,
     ) -> Token {
-        // Counted from its lifetime, not from its end: our clock and the cloud's may differ.
+        // The expiry is computed from the token's lifetime, because this host's clock and the cloud's may
+        // differ.
         let lifetime = self.expires_at - self.issued_at.unwrap_or(now);
         let margin = TimeDelta::seconds(MARGIN_SECONDS_MAX).min(lifetime / MARGIN_PART);
         Token {

@@ -77,11 +77,11 @@ pub enum FilterValues {
     Listed,
 }
 
-/// What holds for all calls of a service: `[defaults.call]` of a file.
+/// The words that apply to all calls of a service: `[defaults.call]` of a file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceCalls {
-    /// Prepended to every path: `/v2.0`.
+    /// The prefix of every path: `/v2.0`.
     #[serde(default)]
     pub prefix: String,
     /// Other prefixes under which clients find the same resources.
@@ -95,16 +95,16 @@ pub struct ServiceCalls {
     /// How the service takes several values of a filter, if not as a list.
     #[serde(default)]
     pub values: FilterValues,
-    /// The filters whose values it takes as a list.
+    /// The filters whose values the service takes as a list.
     #[serde(default)]
     pub listed: Vec<String>,
-    /// Whether it shows nothing to a login without a project, or refuses it.
+    /// Whether the service shows nothing to a login without a project, or refuses such a login.
     #[serde(default)]
     pub needs_project: bool,
-    /// The roles to which it shows anything, in words; empty if it does so for any login.
+    /// The roles to which the service shows resources, in words. Empty if it shows them to any login.
     #[serde(default)]
     pub shown_to: String,
-    /// Rules for its answers, after the kind's own.
+    /// Rules for the service's answers, which come after the kind's own.
     #[serde(default, rename = "answer")]
     pub answers: Vec<AnswerRule>,
 }
@@ -120,28 +120,29 @@ fn all_methods() -> Vec<String> {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestCalls {
-    /// What holds for all calls of the service.
+    /// The words that apply to all calls of the service.
     #[serde(skip)]
     pub service: Arc<ServiceCalls>,
     pub list: Option<ListCall>,
     pub delete: Option<CallTemplate>,
-    /// The call for a row that holds several of these, where `delete` would take them all (N17). It does not
-    /// name the row, so the row is read just before, to check that it still holds the planned one (I10).
+    /// The call for a row that holds several resources of the kind, where `delete` would remove all of them
+    /// (N17). The call does not name the row, so the row is read just before, to check that it still holds
+    /// the planned resource (I10).
     pub delete_one: Option<CallTemplate>,
-    /// The call that must come before the delete, as `enable` of the kind says.
+    /// The call that must come before the delete, as the kind's `enable` says.
     pub enable: Option<CallTemplate>,
     /// The calls that create a resource under an id that may be used again (M6).
     #[serde(default)]
     pub created: Vec<Created>,
-    /// Error types that mean: this very resource does not exist (I13).
+    /// Error types that mean that this very resource does not exist (I13).
     #[serde(default)]
     pub not_found: Vec<String>,
-    /// The same for services whose errors have no type: whole messages, with `{variables}`.
+    /// For services whose errors have no type: whole messages with the same meaning, with `{variables}`.
     #[serde(default)]
     pub not_found_says: Vec<String>,
     /// The extension without which a cloud has no resources of the kind.
     pub requires_extension: Option<String>,
-    /// The kind's own rules; after loading, with those of the service and of every service.
+    /// The kind's own rules. After loading, the rules of the service and of every service follow them.
     #[serde(default, rename = "answer")]
     pub answers: Vec<AnswerRule>,
 }
@@ -152,13 +153,14 @@ pub struct ListCall {
     pub path: String,
     /// The key of the array in the answer.
     pub items: String,
-    /// The key of the object when one resource is read by `{path}/{id}`; none if the answer is the object.
+    /// The key of the object in the answer if one resource is read by `{path}/{id}`; none if the answer is
+    /// the object.
     pub item: Option<String>,
-    /// Filters without which a list leaves some rows out, and with which it shows only those: each is a list
-    /// of its own.
+    /// Sets of filters, each of which needs a list of its own. A list without such a filter leaves some rows
+    /// out, and a list with it shows only those rows.
     #[serde(default)]
     pub also: Vec<BTreeMap<String, String>>,
-    /// Filters that are sent with every list, since it leaves rows out without them.
+    /// Filters that are sent with every list, because a list without them leaves rows out.
     #[serde(default)]
     pub always: BTreeMap<String, String>,
 }
@@ -176,16 +178,16 @@ pub struct CallTemplate {
 #[serde(deny_unknown_fields)]
 pub struct Created {
     pub method: String,
-    /// The path, with variables for parts of the id.
+    /// The path, with variables for the parts of the id.
     pub path: String,
-    /// An array in the body, each of whose elements creates one.
+    /// An array in the body. Each of its elements creates a resource.
     pub each: Option<String>,
-    /// The parts of the id: a `{variable}` of the path, or a path in the body; in the element under
-    /// `each.`.
+    /// The parts of the id: a `{variable}` of the path, or a path in the body. A path within the element
+    /// begins with `each.`.
     pub id: Vec<String>,
 }
 
-/// A rule for answers. The first match wins; an absent key matches everything.
+/// A rule for answers. The first rule that matches wins. A key that is not set matches everything.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerRule {
@@ -199,10 +201,10 @@ pub struct AnswerRule {
     pub ids: Option<KindName>,
 }
 
-/// The rules for every service, after all others.
+/// The rules for every service, which come after all others.
 fn common_answers() -> impl Iterator<Item = AnswerRule> {
     use AnswerClass::{Auth, Blocked, Failed, Unavailable};
-    // A refusal that no rule knows by its type is still a refusal: something is in the way.
+    // A refusal whose type no rule knows is still a refusal: something blocks.
     let rules = [
         (429, Unavailable),
         (502, Unavailable),
@@ -262,7 +264,7 @@ impl Provider for OpenStackKinds {
     }
 }
 
-/// Returns the resource in an answer that shows one of this kind.
+/// Returns the resource in an answer that shows a single resource of this kind.
 pub fn item_in<'v>(kind: &Kind, answer: &'v mut Value) -> Option<&'v mut Value> {
     let calls: &RestCalls = kind.calls_of()?;
     match &calls.list.as_ref()?.item {
@@ -274,7 +276,7 @@ pub fn item_in<'v>(kind: &Kind, answer: &'v mut Value) -> Option<&'v mut Value> 
 /// Returns the calls of a kind of this provider.
 ///
 /// # Errors
-/// It is another provider's kind: nothing is sent.
+/// The kind belongs to another provider. Nothing is sent.
 pub(super) fn calls_of(kind: &Kind) -> Result<&RestCalls, CloudFailure> {
     kind.calls_of().ok_or_else(|| {
         CloudFailure::configuration(format!("the kind {} is not one of OpenStack's", kind.name))
@@ -381,7 +383,7 @@ impl KindCalls for RestCalls {
 }
 
 impl RestCalls {
-    /// Returns the first rule that an answer matches.
+    /// Returns the meaning of an answer by the first rule that matches.
     pub fn classify(&self, status: u16, error_type: &str, message: &str) -> Option<&AnswerRule> {
         self.answers.iter().find(|rule| {
             rule.status.is_none_or(|wanted| wanted == status)
@@ -457,8 +459,8 @@ impl CallTemplate {
 }
 
 impl Created {
-    /// Returns the ids under which a call creates resources, from the variables of its path and from what its
-    /// body, or its answer, says.
+    /// Returns the ids under which a call creates resources, from the variables of its path and from its body
+    /// or its answer.
     pub fn ids(&self, variables: &BTreeMap<String, String>, body: &Value) -> Vec<String> {
         let elements = match &self.each {
             Some(each) => values(body, &format!("{each}[]")),
@@ -505,7 +507,7 @@ fn validate_variables<'n>(
     }
 }
 
-/// Checks that it names every part of the kind's id.
+/// Checks that `created` names every part of the kind's id.
 fn validate_created(spec: &KindSpec, created: &Created) -> Result<(), String> {
     validate_method("call.created", &created.method)?;
     let listed = spec.list.as_ref().map(|list| list.id.len());

@@ -13,30 +13,30 @@ use super::paging::{Onward, marker, onward};
 use super::remote::RemoteError;
 use super::session::Session;
 
-/// 10 million rows at 500 a page; a server that sends more is not ending its list.
+/// 10 million rows at 500 a page. A server that sends more does not end its list.
 const PAGES_MAX: usize = 20_000;
-/// Maximum number of restarts of one list. Rows are deleted while we page, by us too; more restarts mean
-/// another fault.
+/// Maximum number of restarts of one list. Rows are deleted while gone reads pages, by gone too, but more
+/// restarts than this mean another fault.
 const RESTARTS_MAX: u32 = 5;
 
 /// The list to read.
 #[derive(Clone, Debug)]
 pub struct ListRequest<'a> {
     pub service: &'a str,
-    /// With its version, such as `/v2.0/ports`.
+    /// The path with its version, such as `/v2.0/ports`.
     pub path: &'a str,
     /// The key of the array in the answer, such as `ports`.
     pub items_key: &'a str,
     /// Filters and fields, not encoded.
     pub query: &'a [(String, String)],
-    /// Rows per page that are asked for; the server may give fewer.
+    /// Number of rows that a page should have. The server may give fewer.
     pub page_limit: usize,
-    /// The type of the 404 for a marker that has vanished (`PortNotFound`); without one, any 404
-    /// in the service's own words counts, but for an unknown path.
+    /// The type of the 404 for a marker that has vanished (`PortNotFound`). Without a type, any 404 in the
+    /// service's own words counts, except the one for an unknown path.
     pub not_found: Option<&'a str>,
-    /// Stop after this many rows.
+    /// Stop after this number of rows.
     pub rows_max: Option<usize>,
-    /// For each page.
+    /// The deadline of each page.
     pub deadline: Duration,
 }
 
@@ -46,9 +46,9 @@ pub struct Listing {
     pub items: Vec<Value>,
     /// Number of pages requested, including those before a restart.
     pub pages: usize,
-    /// Whether the list's end was reached; false if `rows_max` cut it.
+    /// Whether the end of the list was reached. False if `rows_max` ended it.
     pub complete: bool,
-    /// The identity under which it was read.
+    /// The identity under which the list was read.
     pub identity: Arc<Identity>,
 }
 
@@ -56,16 +56,17 @@ pub struct Listing {
 #[derive(Clone, Debug)]
 pub struct Page {
     pub items: Vec<Value>,
-    /// Whether the list begins here; it does so again if a marker vanished: drop what came before.
+    /// Whether the list begins with this page. It begins again if a marker vanished, and then all earlier
+    /// pages must be discarded.
     pub first: bool,
-    /// Whether no page comes after it.
+    /// Whether this is the last page.
     pub last: bool,
-    /// Whether the list's end was reached: false until then, and if `rows_max` cut it.
+    /// Whether the end of the list was reached. False before that, and if `rows_max` ended it.
     pub complete: bool,
     pub identity: Arc<Identity>,
 }
 
-/// A list being read: one page in memory at a time.
+/// A list that is being read, with one page in memory at a time.
 pub struct Pages<'a> {
     session: &'a Session,
     request: ListRequest<'a>,
@@ -73,7 +74,7 @@ pub struct Pages<'a> {
     /// The path of the next page; none before the first.
     next: Option<String>,
     done: bool,
-    /// The paths read since the last start, to notice a list that leads back.
+    /// The paths that were read since the last start, to notice a list that leads back.
     seen: HashSet<String>,
     identity: Option<Arc<Identity>>,
     restarts: u32,
@@ -83,7 +84,7 @@ pub struct Pages<'a> {
 }
 
 impl Session {
-    /// Reads a whole list. Never a part of one, or an empty one, in place of an error.
+    /// Reads a whole list. An error is never hidden by an incomplete or empty list.
     ///
     /// # Errors
     /// See [`Reason`].
@@ -134,7 +135,7 @@ impl Pages<'_> {
     /// Returns the next page; none after the last.
     ///
     /// # Errors
-    /// See [`Reason`]. After an error the list is of no use.
+    /// See [`Reason`]. After an error the list cannot be used.
     pub async fn next(&mut self) -> Result<Option<Page>, CallError> {
         if self.done {
             return Ok(None);
@@ -212,8 +213,8 @@ impl Pages<'_> {
         })
     }
 
-    /// Whether the row that the link names was deleted, so that the list must be read again. Neutron answers
-    /// 404 with the kind's type, Glance and Octavia 400.
+    /// Whether the row that the link names was deleted, so that the list must be read again. Neutron then
+    /// answers 404 with the kind's type, and Glance and Octavia answer 400.
     fn marker_vanished(&self, error: &CallError) -> bool {
         let (Some(path), Reason::Refused(remote)) = (&self.next, &error.reason) else {
             return false;
@@ -230,7 +231,7 @@ impl Pages<'_> {
         };
         let vanished = match (*status, self.request.not_found) {
             (404, Some(not_found)) => kind.as_deref() == Some(not_found),
-            // HTTPNotFound is Neutron's word for a path that it does not know.
+            // Neutron answers HTTPNotFound for a path that it does not know.
             (404, None) => kind.as_deref() != Some("HTTPNotFound"),
             (400, _) => {
                 let marker = marker(path);

@@ -1,5 +1,5 @@
-//! The OpenStack provider: a thin client (configuration as openstacksdk reads it, Keystone v3, calls and paging),
-//! and `adapter`, which makes calls of kinds and outcomes of answers.
+//! The OpenStack provider: a thin client (configuration as openstacksdk reads it, Keystone v3, calls and
+//! paging), and `adapter`, which turns kinds into calls and answers into outcomes.
 //!
 //! ```text
 //!  CloudsConfig ──cloud(name, region)──▶ CloudConfig ──┐
@@ -7,13 +7,13 @@
 //!  Transport (reqwest, or in process) ─────────────────┘       └──────list─────▶ Listing | CallError
 //! ```
 //!
-//! Absent on purpose: retries (the engine decides; only a 401 is answered by one login), caches on
-//! disk (a token lives in memory only), redirects (a DELETE must not become a GET), and any
-//! knowledge of kinds below `adapter`: an answer carries status, type and message, and the kinds file
-//! classifies.
+//! This client deliberately has no retries (the engine decides; only a 401 leads to one new login), no caches
+//! on disk (a token is kept in memory only) and no redirects (a DELETE must not become a GET). Below
+//! `adapter` nothing knows kinds: an answer carries status, type and message, and the kinds file classifies
+//! it.
 //!
-//! Every answer, also a refusal, names the [`Identity`] it was given to: a cloud also answers 404 to a login
-//! that has lost its rights (rule I13).
+//! Every answer, also a refusal, names the [`Identity`] to which it was given, because a cloud also answers
+//! 404 to a login that has lost its rights (rule I13).
 mod adapter;
 mod answers;
 mod call;

@@ -8,20 +8,21 @@ use super::call::Reason;
 
 /// The continuation of a list after a page.
 pub(super) enum Onward {
-    /// It was the last one.
+    /// The page was the last one.
     End,
-    /// The path and query of the next page, below our own endpoint.
+    /// The path and query of the next page, below the configured endpoint.
     At(String),
 }
 
 /// Returns the continuation after the page `body` of the list that began at `start`.
 ///
-/// Only the query of a link is used: services behind a proxy write links to hosts, schemes and paths that
-/// only they know, and the token goes to our own endpoint alone. Parameters that the link lacks are kept from
-/// the first request, so that no filter is lost on the way.
+/// Only the query of a link is used. Services behind a proxy write links to hosts, schemes and paths that
+/// only they know, and the token may only go to the configured endpoint. Parameters that the link lacks are
+/// kept from the first request, so that no filter is lost.
 ///
 /// # Errors
-/// The answer points to a next page in an unknown way: taking this page for the whole list would lose rows.
+/// The answer points to a next page in an unknown way. If this page were taken for the whole list, rows would
+/// be lost.
 pub(super) fn onward(
     body: &Value,
     headers: &HeaderMap,
@@ -64,7 +65,7 @@ pub(super) fn marker(path: &str) -> Option<String> {
 }
 
 /// Returns the link to the next page: `{key}_links` (Neutron, Octavia, Nova), `links.next` (Keystone), or
-/// `next` (Glance); each as text, or as an object with an `href`.
+/// `next` (Glance). Each is a text, or an object with an `href`.
 fn next_link(body: &Value, items_key: &str) -> Result<Option<String>, Reason> {
     for field in [&format!("{items_key}_links"), "links", "next"] {
         let link = match body.get(field) {
@@ -91,7 +92,7 @@ fn next_link(body: &Value, items_key: &str) -> Result<Option<String>, Reason> {
     Ok(None)
 }
 
-/// Returns a sign of more pages that is none of the forms that we follow.
+/// Returns a sign that there are more pages in a form that gone does not know.
 fn untold(body: &Value, headers: &HeaderMap, items_key: &str) -> Option<String> {
     const SIGNS: [&str; 5] = ["next", "continuation", "cursor", "more", "truncated"];
     const KNOWN: [&str; 2] = ["next", "links"];

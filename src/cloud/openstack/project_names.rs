@@ -24,9 +24,9 @@ use crate::cloud::NameLookup;
 const WAIT_MAX: Duration = Duration::from_secs(3);
 const KEPT: TimeDelta = TimeDelta::hours(1);
 const KEPT_FAILURE: TimeDelta = TimeDelta::minutes(10);
-/// Number of reads by id while an answer is cached: a login may see its own projects.
+/// Number of reads by id while an answer is cached. A login may read its own projects.
 const BY_ID_MAX: usize = 5;
-/// Keystone's own limit; a longer name must not be stored with every blocker.
+/// Keystone's own limit. A longer name must not be stored with every blocker.
 const NAME_CHARS_MAX: usize = 64;
 
 /// The known names, by the name of the cloud.
@@ -38,7 +38,7 @@ pub(super) struct ProjectNames {
 #[derive(Default)]
 struct Known {
     names: HashMap<String, String>,
-    /// None if Keystone was not asked yet.
+    /// None if Keystone has not been asked yet.
     good_until: Option<DateTime<Utc>>,
     /// Ids that were read one by one, whatever the answer was.
     by_id: HashSet<String>,
@@ -56,7 +56,7 @@ impl ProjectNames {
         let cloud = session.cloud().name.clone();
         let known = self.clouds.lock().await.entry(cloud).or_default().clone();
         let asked = async {
-            // The login has named its own project already.
+            // The login has already named its own project.
             let own = own_project(session).await;
             let is_own = |id: &String| own.as_ref().is_some_and(|(own, _)| own == id);
             let mut ids = ids.clone();
@@ -74,7 +74,8 @@ impl ProjectNames {
             found.extend(own);
             found
         };
-        // If this is dropped midway, the names so far are kept, and the next caller does not ask at once.
+        // If this future is dropped midway, the names that were found are kept, and the next caller does not
+        // ask at once.
         match timeout(WAIT_MAX, asked).await {
             Ok(found) => found,
             Err(_) => known
@@ -120,8 +121,8 @@ impl Known {
         }
     }
 
-    /// Lists the projects again. Without an answer in time, no project is read by id either, and the names
-    /// known before stay.
+    /// Lists the projects again. If no answer comes in time, the known names stay, and no project is read by
+    /// id.
     async fn list(&mut self, session: &Session, now: DateTime<Utc>) {
         self.good_until = Some(now + KEPT_FAILURE);
         self.by_id.clear();
@@ -142,7 +143,7 @@ impl Known {
     }
 }
 
-/// Whether Keystone answered, but refuses to tell.
+/// Whether Keystone answered, but refuses to list the projects.
 fn refused(error: &CallError) -> bool {
     let remote = error.remote();
     let by_rules = matches!(error.reason, Reason::AccessRules { .. });

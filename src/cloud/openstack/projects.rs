@@ -10,15 +10,17 @@ use super::list::ListRequest;
 use super::session::Session;
 
 const SERVICE: &str = "identity";
-/// At most ten calls to a Keystone that pages, and one to an older one, which lists everything at once.
+/// Ten calls at most to a Keystone that pages, and one call to an older Keystone, which lists everything at
+/// once.
 const PROJECTS_MAX: usize = 10_000;
 const PAGE_ROWS: usize = 1000;
 
 impl Session {
-    /// Returns the names of the projects that Keystone lists for us, by id; of more than 10,000 not all.
+    /// Returns the names, by id, of the projects that Keystone lists for this login. Of more than 10,000
+    /// projects, some are missing.
     ///
     /// # Errors
-    /// See [`Reason`](super::Reason); a login that is not an admin is refused with a 403.
+    /// See [`Reason`](super::Reason). A login that is not an admin is refused with a 403.
     pub async fn projects(&self, deadline: Duration) -> Result<HashMap<String, String>, CallError> {
         let request = ListRequest {
             service: SERVICE,
@@ -34,10 +36,10 @@ impl Session {
         Ok(listing.items.iter().filter_map(named).collect())
     }
 
-    /// Returns the name of one project, by its id as it stands in a path.
+    /// Returns the name of one project by its id, which must be encoded for a path.
     ///
     /// # Errors
-    /// See [`Reason`](super::Reason); a project that is not ours is refused, or not found.
+    /// See [`Reason`](super::Reason). A project of somebody else is refused, or not found.
     pub async fn project(&self, id: &str, deadline: Duration) -> Result<Option<String>, CallError> {
         let path = format!("/v3/projects/{id}");
         let answer = self

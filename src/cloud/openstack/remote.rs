@@ -12,30 +12,31 @@ use serde_json::Value;
 use super::identity::Identity;
 use crate::domain::text::is_hostile;
 
-/// Maximum number of bytes that are kept of a body: a proxy's page says nothing after its first lines.
+/// Maximum number of bytes that are kept of a body. A proxy's page says nothing useful after its first lines.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// Stands in place of a secret that was sent.
+/// Replaces a secret that was sent.
 const REDACTED: &str = "[redacted]";
 /// Maximum length of the part of a request id after `req-`.
 const UUID_CHARS: usize = 36;
-/// Maximum number of characters shown of a message; the field holds all of it.
+/// Maximum number of characters of a message that are shown. The field holds all of it.
 const SHOWN_CHARS_MAX: usize = 400;
 
-/// A status other than 2xx, with what can be classified: status, type and message.
+/// A status other than 2xx, with the values by which it is classified: status, type and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteError {
     pub status: u16,
     /// Neutron's `type`, Keystone's and Glance's `title`, Octavia's `faultcode`, Nova's key.
     pub kind: Option<String>,
-    /// Whole, since Neutron lists blocking ids in it; the body's text if the service did not write it.
+    /// The whole message, because Neutron lists blocking ids in it. The text of the body if the service did
+    /// not write it.
     pub message: String,
     /// Verbatim, at most 64 KB.
     pub body: String,
-    /// False for what the service did not write itself, such as a proxy's page.
+    /// False for an answer that the service did not write itself, such as a proxy's page.
     pub own: bool,
     pub request_id: Option<String>,
     pub retry_after: Option<Duration>,
-    /// Where a 3xx points to. It is not followed.
+    /// The target of a 3xx, which is not followed.
     pub location: Option<String>,
     /// The identity under which the call was made; none for a login.
     pub identity: Option<Arc<Identity>>,
@@ -50,7 +51,7 @@ impl RemoteError {
     ) -> Self {
         let text = scrub(&String::from_utf8_lossy(response.body()), secret);
         let parsed: Option<Value> = serde_json::from_str(&text).ok();
-        // JSON can spell the secret with escapes, so that it is found only after parsing.
+        // JSON can spell the secret with escapes, so it can only be found after parsing.
         let spelled = parsed.as_ref().map(Value::to_string).unwrap_or_default();
         let text = match scrub(&spelled, secret) == spelled {
             true => text,
@@ -113,11 +114,11 @@ fn said(body: &Value) -> Option<(Option<String>, String)> {
         return Some((text(body, "faultcode"), fault));
     }
     if let (Some(message), true) = (text(body, "message"), body.get("code").is_some()) {
-        // Glance writes line breaks of HTML into its JSON.
+        // Glance writes HTML line breaks into its JSON.
         let message = message.replace("<br />", " ");
         return Some((text(body, "title"), message.trim().to_owned()));
     }
-    // Octavia's own shape for a parent that is not there.
+    // Octavia's own shape for a parent that does not exist.
     if let (Some(said), true) = (text(body, "description"), body.get("code").is_some()) {
         return Some((text(body, "title"), said));
     }
@@ -133,7 +134,7 @@ fn said(body: &Value) -> Option<(Option<String>, String)> {
 }
 
 /// Returns the id under which the service has logged the request: `req-` and a UUID. It is stored and shown
-/// without further checks, so any other shape is dropped: a service could echo there whatever it was sent.
+/// without further checks, so any other shape is dropped: a service could return there whatever it was sent.
 pub(super) fn request_id(headers: &HeaderMap, secret: &SecretString) -> Option<String> {
     let said = header(headers, "x-openstack-request-id")
         .or_else(|| header(headers, "x-compute-request-id"))?;
@@ -146,7 +147,7 @@ pub(super) fn request_id(headers: &HeaderMap, secret: &SecretString) -> Option<S
     (is_id && (token.is_empty() || digits(uuid) != token)).then_some(said)
 }
 
-/// Reads seconds, or an HTTP date; a date that has passed is zero.
+/// Reads seconds, or an HTTP date. A date that has passed is zero.
 pub(super) fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let value = header(headers, "retry-after")?;
     if let Ok(seconds) = value.trim().parse() {
@@ -160,7 +161,7 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
     Some(headers.get(name)?.to_str().ok()?.to_owned())
 }
 
-/// Removes the secret: services echo what they refuse, such as a password that is too long.
+/// Removes the secret, because services quote what they refuse, such as a password that is too long.
 fn scrub(text: &str, secret: &SecretString) -> String {
     match secret.expose_secret() {
         "" => text.to_owned(),
@@ -175,7 +176,8 @@ fn cut(text: &str) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-/// Returns one line without characters that a terminal acts on or that hide: names in it come from strangers.
+/// Returns one line without characters that hide or that a terminal interprets, because strangers choose the
+/// names in it.
 pub(super) fn shown(text: &str) -> String {
     let line = text.chars().map(|c| if is_hostile(c) { ' ' } else { c });
     let mut line: String = line.take(SHOWN_CHARS_MAX).collect();

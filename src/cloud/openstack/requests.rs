@@ -12,7 +12,8 @@ use crate::domain::kinds::{Kind, ListSpec, NULL, fill};
 use crate::domain::model::Action;
 use crate::domain::query::ListFilter;
 
-/// Bytes of a URL for the values of a filter (about 140 ids); proxies allow about 8 KB of URL.
+/// Maximum number of bytes of a URL for the values of a filter (about 140 ids). Proxies allow about 8 KB for
+/// a URL.
 const FILTER_BYTES_MAX: usize = 6 * 1024;
 
 /// The characters that are escaped in a path segment: all but unreserved ones, so that an id is never a path.
@@ -26,7 +27,7 @@ pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 pub(super) struct Part {
     pub(super) path: String,
     pub(super) query: Vec<(String, String)>,
-    /// The variables with which its path was filled.
+    /// The variables with which the list's path was filled.
     pub(super) variables: BTreeMap<String, String>,
 }
 
@@ -52,7 +53,7 @@ pub(super) struct RestList<'k> {
 
 impl<'k> RestList<'k> {
     /// # Errors
-    /// The kind is another provider's, or is not listed.
+    /// The kind belongs to another provider, or is not listed.
     pub(super) fn of(kind: &'k Kind) -> Result<Self, CloudFailure> {
         let calls = calls_of(kind)?;
         match (&kind.spec.list, &calls.list) {
@@ -69,7 +70,7 @@ impl<'k> RestList<'k> {
         }
     }
 
-    /// Returns the lists that together ask for all values of a filter; without a filter, one that asks for
+    /// Returns the lists that together ask for all values of a filter. Without a filter, one list asks for
     /// everything.
     pub(super) fn parts(&self, filter: Option<&ListFilter>) -> Result<Vec<Part>, CloudFailure> {
         let plain = self.plain_parts(filter)?.into_iter();
@@ -130,7 +131,8 @@ impl<'k> RestList<'k> {
         Ok(format!("{}{path}", self.calls.service.prefix))
     }
 
-    /// Returns the path of one row: below the list, under its id or the last part of that.
+    /// Returns the path of one row: the list's path, followed by the row's id or the last part of a composite
+    /// id.
     pub(super) fn row_path(
         &self,
         variables: &BTreeMap<String, String>,
@@ -148,7 +150,7 @@ impl<'k> RestList<'k> {
     }
 }
 
-/// Quotes a value for Glance, which reads a list of values: an unquoted comma ends a value.
+/// Quotes a value for Glance, which reads a list of values: a comma outside quotes ends a value.
 fn quoted(value: &str) -> String {
     match value.contains([',', '"', '\\']) {
         true => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
@@ -156,7 +158,8 @@ fn quoted(value: &str) -> String {
     }
 }
 
-/// Splits the values into as many runs as the length of a URL requires; each brings `more` bytes with it.
+/// Splits the values into as many runs as the length of a URL requires. Each value needs `more` bytes in
+/// addition to its own.
 fn runs_of(values: &[String], more: usize) -> Vec<&[String]> {
     let mut runs = Vec::new();
     let mut start = 0;
@@ -194,7 +197,7 @@ pub(super) fn rendered(
 ) -> Result<(Method, String, Option<Value>), CloudFailure> {
     let calls = calls_of(call.kind)?;
     let name = &call.kind.name;
-    // No other call is sent instead: a kind without a call for the action is an error (P1).
+    // No other call is sent instead. A kind without a call for the action is an error (P1).
     let template: Option<&CallTemplate> = match call.action {
         Action::Enable => calls.enable.as_ref(),
         // A call that would take more than the planned resource is never sent (N17).

@@ -21,14 +21,14 @@ use super::keystone::{AuthError, Token, Vouched, check, login, vouch};
 use super::remote::{RemoteError, request_id, retry_after};
 use super::transport::{Transport, TransportError, USER_AGENT};
 
-/// The current time: the host's, or a simulation's.
+/// The current time, from the host or from a simulation.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
 /// The deadline of a login. Longer than a slow Keystone takes, since a failed login fails all that wait for
 /// it.
 const LOGIN_SECONDS_MAX: u64 = 30;
-/// A refused login is not repeated for this long, and after each further refusal for twice as long (I15): an
-/// account that is used with an old password every half minute gets locked.
+/// A refused login is not repeated for this long, and after each further refusal for twice as long (I15),
+/// because an account that is used with an old password every half minute gets locked.
 const REFUSED_PAUSE_FIRST: Duration = Duration::from_secs(30);
 const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
@@ -48,8 +48,8 @@ pub struct Session {
     transport: Arc<dyn Transport>,
     clock: Clock,
     login: Mutex<Login>,
-    /// Number of logins that have ended, well or not. A call that read a lower number shares the outcome of
-    /// the last one.
+    /// Number of logins that have ended, successful or not. A call that read a lower number shares the
+    /// outcome of the last one.
     ended: AtomicU64,
     refused: AtomicBool,
     /// Number of requests for the current identity so far.
@@ -57,7 +57,7 @@ pub struct Session {
     looked: Mutex<Observed>,
 }
 
-/// Keystone's last description of our token.
+/// Keystone's last description of the session's token.
 #[derive(Default)]
 struct Observed {
     /// Number of requests for the identity when Keystone was asked.
@@ -71,7 +71,7 @@ struct Login {
     failure: Option<AuthError>,
     /// Number of logins in a row that Keystone refused.
     refusals: u32,
-    /// Until when a refused login is not repeated.
+    /// The time before which a refused login is not repeated.
     not_before: Option<Instant>,
 }
 
@@ -88,7 +88,7 @@ impl Login {
         }
     }
 
-    /// Returns how long a refused login is still not repeated; none if it may be.
+    /// Returns for how long a refused login is still not repeated; none if it may be repeated.
     fn on_hold(&self) -> Option<Duration> {
         let left = self.not_before?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
@@ -141,12 +141,12 @@ impl Session {
         Ok(self.token(None).await?.identity.clone())
     }
 
-    /// Returns the identity under which calls are made, as Keystone describes it now: a token that lives on
-    /// may have lost roles since it was issued. Callers that wait share a request that is sent after all of
-    /// them asked; an error is not shared.
+    /// Returns the identity under which calls are made, as Keystone describes it now: a token that is still
+    /// valid may have lost roles since it was issued. Callers that wait share a request that is sent after
+    /// all of them asked. An error is not shared.
     ///
     /// # Errors
-    /// Keystone cannot be asked, or refuses us.
+    /// Keystone cannot be asked, or refuses the login.
     pub async fn identity_now(&self) -> Result<Arc<Identity>, AuthError> {
         let own = self.askers.fetch_add(1, Ordering::SeqCst) + 1;
         let mut looked = self.looked.lock().await;
@@ -171,17 +171,18 @@ impl Session {
         Ok(identity)
     }
 
-    /// Asks Keystone about a token that a client shows; none if Keystone does not know it, or it has ended.
+    /// Asks Keystone about a token that a client shows. None if Keystone does not know the token, or if it
+    /// has expired.
     ///
     /// # Errors
-    /// Keystone cannot be asked, or refuses us.
+    /// Keystone cannot be asked, or refuses the login.
     pub async fn vouch(&self, theirs: &SecretString) -> Result<Option<Vouched>, AuthError> {
         let token = self.token(None).await?;
         let deadline = Duration::from_secs(LOGIN_SECONDS_MAX);
         let now = (self.clock)();
         let asked = vouch(&self.cloud, &*self.transport, &token, theirs, now, deadline);
         match asked.await {
-            // Our own token is no longer good.
+            // The session's own token is no longer valid.
             Err(error) if error.rejected() => {
                 let token = self.token(Some(token.number)).await?;
                 vouch(&self.cloud, &*self.transport, &token, theirs, now, deadline).await
@@ -198,10 +199,10 @@ impl Session {
         Ok(self.token(None).await?.catalog.clone())
     }
 
-    /// Returns the URL of a service; region and interface are the configured ones unless given.
+    /// Returns the URL of a service. Region and interface are the configured ones unless they are given.
     ///
     /// # Errors
-    /// The login fails, or there is no such region, service or interface: the error lists those that exist.
+    /// The login fails, or there is no such region, service or interface. The error lists those that exist.
     pub async fn endpoint(
         &self,
         service: &str,
@@ -248,11 +249,11 @@ impl Session {
         Ok(here.map(|it| service_type(&it.service_type)).collect())
     }
 
-    /// Makes one call. `path_and_query` begins with the version, such as `/v2.0/ports?limit=1`; names and ids
-    /// in it are percent-encoded.
+    /// Makes one call. `path_and_query` begins with the version, such as `/v2.0/ports?limit=1`, and names and
+    /// ids in it are percent-encoded.
     ///
     /// # Errors
-    /// Anything but a 2xx with an empty or JSON body; see [`Reason`].
+    /// Anything but a 2xx with an empty or JSON body. See [`Reason`].
     pub async fn request(
         &self,
         service: &str,
@@ -370,8 +371,8 @@ impl Session {
         RemoteError::of(response, &token.secret, identity, (self.clock)())
     }
 
-    /// Whether Keystone says that our token is good now. If it does not answer, this is an error: a new login
-    /// would be refused as well, and pause the site as a wrong password does (I15).
+    /// Whether Keystone says that the session's token is valid now. If Keystone does not answer, this is an
+    /// error: a new login would be refused as well, and would pause the site as a wrong password does (I15).
     async fn is_good(&self, token: &Token, until: Instant) -> Result<bool, AuthError> {
         let now = (self.clock)();
         let left = until.saturating_duration_since(Instant::now());
@@ -382,10 +383,10 @@ impl Session {
         }
     }
 
-    /// Returns a token that is good now, and not the one numbered `stale`.
+    /// Returns a token that is valid now, and is not the token numbered `stale`.
     async fn token(&self, stale: Option<u64>) -> Result<Arc<Token>, AuthError> {
         let seen = self.ended.load(Ordering::Acquire);
-        // Held while logging in: a caller that waits here waits for that login.
+        // The lock is held during the login, so a caller that waits here waits for that login.
         let mut state = self.login.lock().await;
         let now = (self.clock)();
         if let Some(token) = &state.token
@@ -422,7 +423,7 @@ impl Session {
         }
     }
 
-    /// Whether the last login was refused: it is sent again only once it has changed, or after a pause (I15).
+    /// Whether the last login was refused. It is sent again only once it has changed, or after a pause (I15).
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Acquire)
@@ -463,7 +464,7 @@ impl Session {
     }
 }
 
-/// Returns the headers so that Debug shows no token (Keystone's answer to a token's check has one).
+/// Returns the headers in a form whose Debug shows no token. Keystone's answer to a token's check has one.
 fn without_tokens(headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
     if let Some(token) = headers.get_mut("x-subject-token") {

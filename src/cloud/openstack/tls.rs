@@ -1,5 +1,5 @@
-//! Which certificates are trusted, as `clouds.yaml` says: for our own calls and for those that a gate passes
-//! on.
+//! Decides which certificates are trusted, as `clouds.yaml` says, for gone's own calls and for those that a
+//! gate passes on.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use super::config::{CloudConfig, ConfigError, Origin, Tls};
 
-/// Makes the client's TLS settings for the cloud; the caller chooses which protocols are offered inside.
+/// Makes the client's TLS settings for the cloud. The caller chooses which protocols are offered over TLS.
 ///
 /// # Errors
 /// A certificate or key cannot be read, or is not PEM.
@@ -64,7 +64,7 @@ pub(super) fn client_config(cloud: &CloudConfig) -> Result<ClientConfig, ConfigE
         .map_err(|error| bad(cloud, "cert", format!("cannot be used: {error}")))
 }
 
-/// Makes a verifier that trusts the certificates of `cacert` and nothing else: servers whose certificate they
+/// Makes a verifier that trusts the certificates of `cacert` and no others: servers whose certificate they
 /// signed, and a server that shows one of them itself.
 fn named(
     cloud: &CloudConfig,
@@ -108,8 +108,8 @@ pub(super) fn bad(cloud: &CloudConfig, field: &str, problem: String) -> ConfigEr
     }
 }
 
-/// Trusts the certificates of `cacert`. Like OpenSSL, and so every other client of these clouds, it trusts
-/// one that is not an authority as a server's own certificate, for its names and its validity period.
+/// Trusts the certificates of `cacert`. Like OpenSSL, and so like every other client of these clouds, it
+/// accepts one that is not an authority as a server's own certificate, for its names and its validity period.
 #[derive(Debug)]
 struct Named {
     by_authority: Arc<WebPkiServerVerifier>,

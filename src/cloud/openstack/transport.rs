@@ -13,7 +13,7 @@ pub trait Transport: Send + Sync {
     /// Sends the request. Any status is an answer; redirects are not followed.
     ///
     /// # Errors
-    /// See [`TransportError`]; each tells whether the request may have had its effect.
+    /// See [`TransportError`]. Each error says whether the request may have had its effect.
     async fn send(
         &self,
         request: http::Request<Bytes>,
@@ -21,19 +21,19 @@ pub trait Transport: Send + Sync {
     ) -> Result<http::Response<Bytes>, TransportError>;
 }
 
-/// Why there is no answer, or not the whole of it.
+/// Why there is no answer, or only a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
     /// Nothing was sent.
     #[error("could not connect: {reason}")]
     Connect { reason: String },
-    /// Nothing was sent to the cloud: a proxy of the environment is away, or refuses us.
+    /// Nothing was sent to the cloud: a proxy of the environment is not reachable, or refuses the request.
     #[error(
         "the proxy {proxy} of the variable {variable} did not pass the request on: {reason}; nothing was \
          sent to the cloud. Check the proxy and {variable}; hosts in NO_PROXY are reached without it"
     )]
     Proxy {
-        /// Its URL, without user and password.
+        /// The proxy's URL, without user and password.
         proxy: String,
         variable: &'static str,
         reason: String,
@@ -53,7 +53,7 @@ pub enum TransportError {
     /// The request may have been carried out.
     #[error("connection lost before the answer; whether it was carried out is unknown: {reason}")]
     Lost { reason: String },
-    /// The status came, the body did not come whole.
+    /// The status was received, but not the whole body.
     #[error("the body of the answer (status {status}) was cut off: {reason}")]
     Truncated { status: u16, reason: String },
     #[error("the body of the answer (status {status}) is larger than {body_bytes_max} bytes")]
@@ -73,7 +73,8 @@ impl TransportError {
         )
     }
 
-    /// Whether the request may or may not have been carried out: observe before it is sent again.
+    /// Whether the request may or may not have been carried out, so that it must be observed before it is
+    /// repeated.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, Self::TimedOut { .. } | Self::Lost { .. })

@@ -24,7 +24,7 @@ pub enum ConfigError {
         line: u64,
         column: u64,
     },
-    /// A tag means something to another program only; its value must not be sent as a password.
+    /// A tag has a meaning for another program only, so its value must not be sent as a password.
     #[error(
         "{}: line {line}: {field} has a tag (!…), and tags are not read; write the value itself, in \
          quotes if it begins with !",
@@ -65,7 +65,7 @@ pub enum ConfigError {
         origin: Origin,
         cloud: String,
         field: String,
-        /// With the nearest valid value, if one is near.
+        /// What is wrong, with the nearest valid value if one is near.
         problem: String,
     },
     #[error(
@@ -98,7 +98,7 @@ pub enum ConfigError {
         origin: Origin,
         cloud: String,
         profile: String,
-        /// The predicate: where the profile was looked up, and the nearest known name.
+        /// The end of the sentence: where the profile was looked up, and the nearest known name.
         problem: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Finds and parses the files. No error quotes their text.
+//! Finds and parses the configuration files. No error quotes their text.
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -82,11 +82,11 @@ pub(super) struct Parsed {
     pub(super) broken: BTreeMap<String, ConfigError>,
 }
 
-/// Parses the clouds of one file, below `key`. A mistake in one of them does not affect the others: the file
-/// is read again without it.
+/// Parses the clouds of one file, below `key`. A mistake in one cloud does not affect the others: the file is
+/// read again without that cloud.
 ///
 /// # Errors
-/// It is not YAML, or the mistake is in no cloud.
+/// The text is not YAML, or the mistake is in no cloud.
 pub(super) fn parse(path: &Path, text: &str, key: &'static str) -> Result<Parsed, ConfigError> {
     let mut parsed = Parsed::default();
     // An empty file says nothing, and is not a mistake.
@@ -125,7 +125,7 @@ pub(super) fn parse(path: &Path, text: &str, key: &'static str) -> Result<Parsed
 struct Mistake {
     error: Box<serde_saphyr::Error>,
     at: String,
-    /// The cloud in which it is.
+    /// The cloud that contains the mistake.
     cloud: Option<String>,
 }
 
@@ -135,7 +135,7 @@ fn attempt(
     broken: &BTreeMap<String, ConfigError>,
 ) -> Result<BTreeMap<String, RawCloud>, Mistake> {
     let options = serde_saphyr::options! {
-        // Snippets would show the lines around a mistake, and so a password.
+        // Snippets would show the lines around a mistake, which may contain a password.
         with_snippet: false,
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
         // `!vault x` would be sent as the password "x".
@@ -162,7 +162,7 @@ fn attempt(
     })
 }
 
-/// Returns the text without the tag that is not supported, so that the rest can be read.
+/// Returns the text without the unsupported tag, so that the rest can be read.
 fn untagged(text: &str, error: &serde_saphyr::Error) -> Option<String> {
     let serde_saphyr::Error::UnsupportedTag { location, .. } = error.without_snippet() else {
         return None;
@@ -328,7 +328,7 @@ impl<'de> Deserialize<'de> for RawCloud {
                     let key = key.replace('-', "_");
                     match key.as_str() {
                         "auth" => {
-                            // Typed as text, so that 0123 and 1e5 stay as they are written.
+                            // The values are read as text, so that 0123 and 1e5 stay as they are written.
                             let auth: Option<BTreeMap<String, Option<String>>> =
                                 map.next_value()?;
                             for (name, value) in auth.unwrap_or_default() {

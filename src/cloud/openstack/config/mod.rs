@@ -13,11 +13,11 @@
 //! 5. A cloud with `profile: NAME` is laid over what `public-clouds` says about NAME in
 //!    `clouds-public.{yaml,yml,json}`, which is searched for as in 1, with `$OS_CLIENT_VENDOR_FILE`.
 //!
-//! Stricter than openstacksdk where its silence could choose another cloud than the one meant: a
-//! file that a variable names must exist, a broken file is an error, not skipped, and where
-//! `regions` and `region_name` are both given, `region_name` counts (openstacksdk takes the first
-//! of `regions`; a warning says so). Neither the profiles that openstacksdk ships nor those at a URL are
-//! read: a cloud that needs one fails with an error that says so.
+//! gone is stricter than openstacksdk where openstacksdk's silence could choose another cloud than the user
+//! meant. A file that a variable names must exist. A broken file is an error and is not skipped. Where
+//! `regions` and `region_name` are both given, `region_name` counts (openstacksdk takes the first of
+//! `regions`; a warning says so). gone reads neither the profiles that openstacksdk ships nor those at a URL:
+//! a cloud that needs one fails with an error that says so.
 mod error;
 mod file;
 mod profiles;
@@ -66,7 +66,7 @@ impl Environment {
         let variables: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
             .collect();
-        // A snap sees another HOME than the user's: openstacksdk looks in the real one.
+        // Inside a snap, HOME is not the user's home. openstacksdk looks in the real one.
         let home = ["SNAP_REAL_HOME", "HOME"]
             .iter()
             .find_map(|name| variables.get(*name))
@@ -117,12 +117,12 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Something that works, but that an admin should know (shown by `gone doctor`).
+/// Something that works, but that an admin should know about (shown by `gone doctor`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// A file with passwords that group or others may read.
     ReadableByOthers { path: PathBuf, mode: u32 },
-    /// A file that exists where one is searched for, but cannot be read: the next one is used.
+    /// A file that exists in one of the searched folders, but cannot be read. The next file is used.
     Unreadable { path: PathBuf },
     /// An unknown key that is close to a known one.
     UnknownField {
@@ -131,11 +131,11 @@ pub enum Warning {
         field: String,
         nearest: String,
     },
-    /// One cloud of a file cannot be read; the others can.
+    /// One cloud of a file cannot be read. The other clouds can.
     Broken { told: String },
     /// OS_* variables that configure a cloud although OS_CLOUD names none.
     VariablesUnused { names: Vec<String> },
-    /// A variable without effect, because of one of the cloud's own fields.
+    /// A variable without effect, because one of the cloud's own fields takes precedence.
     VariableOutdone {
         name: String,
         cloud: String,
@@ -198,7 +198,7 @@ impl fmt::Display for Warning {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudEntry {
     pub name: String,
-    /// Region names, in the order of the file; empty when none is configured.
+    /// Region names, in the order of the file; empty if none is configured.
     pub regions: Vec<String>,
     /// The files, or the environment, that describe it.
     pub found_in: Vec<Origin>,
@@ -227,11 +227,11 @@ impl fmt::Debug for CloudsConfig {
 }
 
 impl CloudsConfig {
-    /// Reads the files and variables. Having no file at all is not an error: there are no clouds then.
+    /// Reads the files and variables. It is not an error if there is no file: there are no clouds then.
     ///
     /// # Errors
-    /// A file named by a variable is missing; a file is not YAML, or not of the expected shape;
-    /// the environment's cloud has the name of one in the file.
+    /// A file that a variable names is missing; a file is not YAML, or has another shape than expected; or
+    /// the cloud of the environment has the name of a cloud in the file.
     pub fn load(environment: &Environment) -> Result<Self, ConfigError> {
         let mut warnings = Vec::new();
         let mut files = Vec::new();
@@ -330,8 +330,8 @@ impl CloudsConfig {
         })
     }
 
-    /// Returns the cloud that is meant when none is named: `OS_CLOUD`, else the environment's, else the only
-    /// one.
+    /// Returns the cloud that is used when the command names none: `OS_CLOUD`, else the environment's, else
+    /// the only one.
     #[must_use]
     pub fn default_cloud(&self) -> Option<&str> {
         self.default_cloud.as_deref()
@@ -349,11 +349,11 @@ impl CloudsConfig {
         &self.warnings
     }
 
-    /// Resolves one cloud for `region`; without one, for its `region_name` or first region.
+    /// Resolves one cloud for `region`. Without a region, the cloud's `region_name` or first region counts.
     ///
     /// # Errors
-    /// No such cloud or region, a missing or bad field: each with the file, the cloud, the field
-    /// and the nearest valid value.
+    /// There is no such cloud or region, or a field is missing or wrong. The error has the file, the cloud,
+    /// the field and the nearest valid value.
     pub fn cloud(&self, name: &str, region: Option<&str>) -> Result<CloudConfig, ConfigError> {
         if let Some(error) = self.broken.get(name) {
             return Err(error.clone());

@@ -7,7 +7,7 @@ use super::file::{self, Parsed};
 use super::raw::RawCloud;
 use super::{Environment, Warning};
 
-/// `cloud` is openstacksdk's old word for it.
+/// `cloud` is openstacksdk's old name for this key.
 const KEYS: [&str; 2] = ["profile", "cloud"];
 
 /// The profiles of this host, if it has a file of them.
@@ -17,13 +17,14 @@ struct Profiles {
     parsed: Parsed,
 }
 
-/// Lays each cloud over the profile that it names. Returns the clouds whose profile cannot be read, and why.
+/// Adds to each cloud the values of the profile that it names; the cloud's own values win. Returns the clouds
+/// whose profile cannot be read, and why.
 pub(super) fn lay_under(
     clouds: &mut BTreeMap<String, RawCloud>,
     environment: &Environment,
     warnings: &mut Vec<Warning>,
 ) -> Vec<(String, ConfigError)> {
-    // The file is read only if a cloud needs it: a broken one does not affect the other clouds.
+    // The file is read only if a cloud needs it, so a broken file does not affect the other clouds.
     let mut profiles = None;
     let mut without = Vec::new();
     for (name, cloud) in clouds {
@@ -90,7 +91,8 @@ impl Profiles {
 }
 
 impl RawCloud {
-    /// Lays this over a profile; its own origins still come first.
+    /// Adds the values of a profile that this cloud does not set itself. The cloud's own origins still come
+    /// first.
     fn lay_over(&mut self, mut profile: Self) {
         let places = std::mem::take(&mut profile.found_in);
         let own = std::mem::replace(self, profile);

@@ -18,7 +18,7 @@ pub struct Proxies {
 #[derive(Clone, Debug)]
 pub struct Proxy {
     pub variable: &'static str,
-    /// Without user and password.
+    /// The proxy's URL, without user and password.
     pub url: Url,
     /// `Basic …`, if the variable holds a user.
     pub authorization: Option<HeaderValue>,
@@ -50,7 +50,7 @@ impl Proxies {
         self.http.iter().chain(&self.https)
     }
 
-    /// Returns the proxy for a URL; none if it is reached directly.
+    /// Returns the proxy for a URL; none if the URL is reached directly.
     #[must_use]
     pub fn of_url(&self, url: &Url) -> Option<&Proxy> {
         let proxy = match url.scheme() {
@@ -64,7 +64,7 @@ impl Proxies {
 }
 
 impl Proxy {
-    /// Reads the proxy of a variable; none if the value is no URL of a proxy.
+    /// Reads the proxy of a variable; none if the value is not the URL of a proxy.
     fn of(variable: &'static str, value: &str) -> Option<Self> {
         let any = Uri::from_static("http://any.invalid/");
         let proxy = Matcher::builder().all(value).build().intercept(&any)?;
@@ -77,7 +77,7 @@ impl Proxy {
 }
 
 /// The hosts that are reached without a proxy: names, domains with their subdomains, addresses, networks,
-/// `*`; each at every port, or at the one that follows it.
+/// `*`. Each stands for every port, or for the port that follows it.
 #[derive(Debug)]
 struct NoProxy {
     everywhere: Hosts,
@@ -110,7 +110,7 @@ impl NoProxy {
     }
 }
 
-/// Returns host and port of an entry that has both. The colons of a bare IPv6 address begin no port.
+/// Returns host and port of an entry that has both. The colons of a bare IPv6 address do not begin a port.
 fn split_port(entry: &str) -> Option<(&str, u16)> {
     let (host, port) = entry.rsplit_once(':')?;
     let host = match host.strip_prefix('[') {
@@ -120,8 +120,8 @@ fn split_port(entry: &str) -> Option<(&str, u16)> {
     Some((host, port.parse().ok()?))
 }
 
-/// A matcher that sends everything but these hosts to a proxy: the only way to use hyper-util's matching of
-/// hosts.
+/// A matcher that sends everything except these hosts to a proxy, which is the only way to use hyper-util's
+/// matching of hosts.
 #[derive(Debug)]
 struct Hosts(Matcher);
 

@@ -1,4 +1,4 @@
-//! Clouds as written, from whatever source: laid over one another, and not interpreted yet.
+//! Clouds as they are written, from any source: merged with one another, and not interpreted yet.
 use std::collections::BTreeMap;
 
 use secrecy::{ExposeSecret as _, SecretString};
@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::error::nearest;
 use super::{Origin, Warning};
 
-/// Keys that say how to log in; they may stand in `auth` or beside it.
+/// Keys that say how to log in. A file may have them in `auth` or beside it.
 pub(super) const AUTH_FIELDS: &[&str] = &[
     "auth_url",
     "username",
@@ -55,7 +55,8 @@ const NESTED_FIELDS: &[&str] = &["auth", "regions"];
 
 const OVERRIDE: &str = "_endpoint_override";
 
-/// A value with its origin. All values are kept as secrets, since a password may also stand beside `auth`.
+/// A value with its origin. All values are kept as secrets, since a password may also be written beside
+/// `auth`.
 #[derive(Clone)]
 pub(super) struct Scalar {
     value: SecretString,
@@ -67,7 +68,7 @@ impl Scalar {
         self.value.clone()
     }
 
-    /// Returns the text; only for fields that hold no secret.
+    /// Returns the text. Use it only for fields that hold no secret.
     pub(super) fn text(&self) -> &str {
         self.value.expose_secret()
     }
@@ -85,7 +86,7 @@ pub(super) struct RawCloud {
 }
 
 impl RawCloud {
-    /// Lays `over` on this: its values win, one by one.
+    /// Merges `over` into this cloud. Each value of `over` wins.
     pub(super) fn overlay(&mut self, over: Self) {
         self.auth.extend(over.auth);
         self.fields.extend(over.fields);
@@ -98,8 +99,8 @@ impl RawCloud {
         self.unknown.extend(over.unknown);
     }
 
-    /// Replaces values of the files by those that variables choose. Returns the variables without effect: an
-    /// id in the files counts before a name, as for openstackclient.
+    /// Replaces values of the files by those that variables set. Returns the variables without effect: an id
+    /// in the files takes precedence over a name, as in openstackclient.
     pub(super) fn choose(&mut self, chosen: Vec<(String, String)>) -> Vec<(String, &'static str)> {
         const OUTDONE: [(&str, &str); 2] = [
             ("project_name", "project_id"),
@@ -140,8 +141,8 @@ impl RawCloud {
             .collect()
     }
 
-    /// Returns a warning for each unknown key that looks like a known one. Others belong to other clients,
-    /// and are no fault.
+    /// Returns a warning for each unknown key that looks like a known one. Other unknown keys belong to other
+    /// clients, and are not mistakes.
     pub(super) fn unknown_fields(&self, cloud: &str) -> Vec<Warning> {
         let known: Vec<&str> = [AUTH_FIELDS, CLOUD_FIELDS, NESTED_FIELDS].concat();
         self.unknown
@@ -149,7 +150,8 @@ impl RawCloud {
             .filter(|(field, _)| !field.ends_with("_api_version"))
             .filter_map(|(field, origin)| {
                 let nearest = nearest(field, &known)
-                    // Near in letters: other clients' keys share words with ours.
+                    // The keys must be near in letters, because other clients' keys share whole words with
+                    // gone's.
                     .filter(|n| strsim::damerau_levenshtein(n, field) <= 2)?;
                 Some(Warning::UnknownField {
                     origin: origin.clone(),
@@ -171,7 +173,7 @@ impl RawCloud {
         })
     }
 
-    /// Returns an unknown key that could be meant as `field`.
+    /// Returns an unknown key that could be a misspelling of `field`.
     pub(super) fn lookalike(&self, field: &str) -> Option<String> {
         let unknown: Vec<&str> = self.unknown.iter().map(|(name, _)| name.as_str()).collect();
         nearest(field, &unknown)
@@ -194,7 +196,7 @@ impl RawCloud {
         self
     }
 
-    /// Takes a known key's value, or notes an unknown key.
+    /// Takes the value of a known key, or records an unknown key.
     pub(super) fn insert(&mut self, key: &str, value: Option<String>, in_auth: bool) {
         let known = AUTH_FIELDS.contains(&key) || (!in_auth && is_cloud_field(key));
         if !known {
@@ -218,8 +220,8 @@ pub(super) fn is_cloud_field(key: &str) -> bool {
     CLOUD_FIELDS.contains(&key) || key.ends_with(OVERRIDE)
 }
 
-/// The keys that variables choose in the cloud that `OS_CLOUD` names, as for openstackclient. The user and
-/// the URL of the login are chosen by the file alone.
+/// The keys that variables may set in the cloud that `OS_CLOUD` names, as in openstackclient. Only the file
+/// sets the user and the URL of the login.
 const CHOSEN_BY_VARIABLES: &[&str] = &[
     "region_name",
     "interface",
@@ -232,7 +234,7 @@ const CHOSEN_BY_VARIABLES: &[&str] = &[
     "project_domain_name",
 ];
 
-/// Returns those of these keys that variables set, with their values.
+/// Returns the keys of [`CHOSEN_BY_VARIABLES`] that variables set, with their values.
 pub(super) fn beside(variables: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let chosen = CHOSEN_BY_VARIABLES.iter().filter_map(|key| {
         let value = variables.get(&variable(key))?;
@@ -246,7 +248,7 @@ pub(super) fn variable(key: &str) -> String {
     format!("OS_{}", key.to_uppercase())
 }
 
-/// Returns the cloud that the `OS_*` variables describe, if they name where to log in.
+/// Returns the cloud that the `OS_*` variables describe, if they say where to log in.
 pub(super) fn from_variables(variables: &BTreeMap<String, String>) -> Option<RawCloud> {
     const OTHERS: [&str; 3] = ["OS_TEST", "OS_STD", "OS_LOG"];
     variables.get("OS_AUTH_URL").filter(|url| !url.is_empty())?;
@@ -259,7 +261,7 @@ pub(super) fn from_variables(variables: &BTreeMap<String, String>) -> Option<Raw
             continue;
         }
         let key = key.to_lowercase();
-        // OS_CLOUD chooses a cloud; in a file `cloud` is an old word for `profile`.
+        // OS_CLOUD chooses a cloud, whereas in a file `cloud` is an old name for `profile`.
         if key != "cloud" && (AUTH_FIELDS.contains(&&*key) || is_cloud_field(&key)) {
             cloud.insert(&key, Some(value.clone()), false);
         }

@@ -1,4 +1,4 @@
-//! Resolves the configuration as written: one cloud in one region.
+//! Resolves the written configuration: one cloud in one region.
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use super::raw::{RawCloud, Scalar};
 #[derive(Clone, Debug)]
 pub struct CloudConfig {
     pub name: String,
-    /// The region; none when the configuration names none.
+    /// The region; none if the configuration names none.
     pub region: Option<String>,
-    /// The configured regions; empty when the catalog alone decides.
+    /// The configured regions; empty if the catalog alone decides.
     pub regions: Vec<String>,
     /// Keystone's URL, ending in `/v3`.
     pub auth_url: Url,
     pub credentials: Credentials,
     pub scope: Scope,
     pub interface: Interface,
-    /// The interfaces to use in turn where a service has no endpoint of the first.
+    /// The interfaces to try in turn if a service has no endpoint of the first.
     pub interfaces_else: Vec<Interface>,
     /// URL by service type, in openstacksdk's spelling with `_` (`load_balancer`).
     pub endpoint_overrides: BTreeMap<String, Url>,
@@ -75,7 +75,7 @@ pub enum Scope {
     },
     Domain(DomainRef),
     System,
-    /// As Keystone decides: an application credential's project, or the user's default one.
+    /// Keystone decides: the project of an application credential, or the user's default project.
     Unscoped,
 }
 
@@ -98,13 +98,13 @@ impl Interface {
     }
 }
 
-/// How the cloud's certificates are checked, and which certificate we show.
+/// How the cloud's certificates are checked, and which certificate gone shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     pub verify: bool,
-    /// PEM bundle; when given, only it is trusted.
+    /// A PEM bundle. If it is given, only its certificates are trusted.
     pub cacert: Option<PathBuf>,
-    /// Client certificate, PEM; holds the key too when `key` is none.
+    /// The client's certificate, PEM. It holds the key too if `key` is none.
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
 }
@@ -117,7 +117,7 @@ const AUTH_TYPES: [&str; 5] = [
     "v3token",
 ];
 
-/// Login types that only other clients support: they need more than a file can hold, or a Keystone version
+/// Login types that only other clients support. They need more than a file can hold, or a Keystone version
 /// that no longer exists.
 const ELSEWHERE: [&str; 22] = [
     "v3oidcpassword",
@@ -144,7 +144,7 @@ const ELSEWHERE: [&str; 22] = [
     "admin_token",
 ];
 
-/// Resolves `raw` for `region`, or for the region that it names itself.
+/// Resolves `raw` for `region`, or for the region that `raw` names itself.
 pub(super) fn resolve(
     name: &str,
     raw: &RawCloud,
@@ -199,8 +199,9 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Returns the first of `names` in `auth`, else beside it. For keys that say who and where it is the
-    /// other way round, as in openstacksdk (a region's `values` change the project like that).
+    /// Returns the first of `names` in `auth`, else the first beside `auth`. Keys that say who logs in and
+    /// for what are looked up beside `auth` first, as in openstacksdk (a region's `values` change the project
+    /// in this way).
     fn auth(&self, names: &[&str]) -> Option<&Scalar> {
         const BESIDE_FIRST: [&str; 5] = ["project", "tenant", "domain", "user_domain", "token"];
         let mut places = [&self.raw.auth, &self.raw.fields];
@@ -295,7 +296,7 @@ impl Fields<'_> {
 
     fn auth_type(&self) -> Result<&'static str, ConfigError> {
         let Some(scalar) = self.beside(&["auth_type", "auth_plugin"]) else {
-            // No type is given: the fields that are there tell.
+            // No type is given, so the existing fields decide.
             let has = |name: &str| self.auth(&[name]).is_some();
             return Ok(if has("application_credential_secret") {
                 "v3applicationcredential"
@@ -336,7 +337,7 @@ impl Fields<'_> {
         Ok(UserRef::Name { name, domain })
     }
 
-    /// Returns the domain by its own fields, else by those that hold for all.
+    /// Returns the domain by its own fields, else by the fields that apply to both user and project.
     fn domain(&self, id: &str, name: &str) -> Option<DomainRef> {
         for (id, name) in [
             (id, name),
@@ -359,7 +360,7 @@ impl Fields<'_> {
             Credentials::ApplicationCredentialId { .. }
                 | Credentials::ApplicationCredentialName { .. }
         ) {
-            // Keystone refuses any scope here: the credential has its own.
+            // Keystone refuses any scope here, because the credential has its own.
             return Ok(Scope::Unscoped);
         }
         if let Some(id) = self.auth_text(&["project_id", "tenant_id"]) {
@@ -389,7 +390,7 @@ impl Fields<'_> {
             return Ok(Vec::new());
         };
         let one = |name: &str| match name.trim_end_matches("URL") {
-            // publicURL and so on are the old names.
+            // The old names have the suffix, as in publicURL.
             "public" => Ok(Interface::Public),
             "internal" => Ok(Interface::Internal),
             "admin" => Ok(Interface::Admin),
@@ -440,7 +441,7 @@ impl Fields<'_> {
             Some(path).filter(|path| !path.as_os_str().is_empty())
         };
         let insecure = self.flag("insecure")?.unwrap_or(false);
-        // A path in `verify` is the CA bundle to verify by, as for openstacksdk.
+        // A path in `verify` names the CA bundle, as in openstacksdk.
         let by = path("verify").filter(|by| by.as_os_str().as_encoded_bytes().contains(&b'/'));
         let verify = match by {
             Some(_) => true,
