@@ -1,9 +1,9 @@
-//! The interface between front ends and the engine: four calls and no more.
+//! The interface between front ends and the engine, which has four calls.
 //!
-//! `submit` acknowledges a command when its intent is durable, not before. `query` pages through what
-//! the ledger and the clouds hold. `events` follows what happens, without gaps. `snapshot` is the
-//! bounded picture that a screen needs at once. The embedded engine and the one across a socket
-//! differ in one `Arc<dyn Control>`.
+//! `submit` acknowledges a command when its intent is durable, not before. `query` pages through the rows of
+//! the ledger and the listings of the clouds. `events` follows what happens, without gaps. `snapshot` is the
+//! bounded summary that a screen needs at once. An embedded engine and an engine across a socket differ in
+//! one `Arc<dyn Control>`.
 
 pub mod query;
 pub mod remote;
@@ -39,8 +39,8 @@ use crate::domain::peers::{Deployment, News, Watch};
 pub trait Control: Send + Sync {
     async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError>;
     async fn query(&self, query: Query) -> Result<Page, ControlError>;
-    /// Events after this sequence, at most 500, waiting up to `wait_ms` for the first. Older than
-    /// what is retained is [`ControlError::Expired`].
+    /// Returns the events after this sequence, at most 500, and waits up to `wait_ms` for the first. If the
+    /// sequence is older than the retained events, the error is [`ControlError::Expired`].
     async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError>;
     /// Returns the watch of snapshots. Slow readers skip versions and never hold up the engine.
     fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>>;
@@ -90,10 +90,10 @@ pub struct Envelope {
     pub actor: Actor,
     #[serde(default)]
     pub reason: String,
-    /// The same key within 24 h is the same request.
+    /// The idempotency key. The same key within 24 h means the same request.
     #[serde(default)]
     pub idempotency_key: Option<String>,
-    /// The deletion's plan is made again until this time while a cloud does not answer (N16). None: for
+    /// While a cloud does not answer, the deletion's plan is made again until this time (N16). None: for
     /// `[engine] read_patience`.
     #[serde(default)]
     pub deadline: Option<DateTime<Utc>>,
@@ -102,7 +102,7 @@ pub struct Envelope {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub enum Command {
-    /// Lists and plans; sends no write. The plan is kept 24 h under its hash.
+    /// Lists and plans; sends no write. The plan is kept for 24 h under its hash.
     Plan {
         targets: Vec<TargetSpec>,
         options: PlanOptions,
@@ -111,19 +111,19 @@ pub enum Command {
         targets: Vec<TargetSpec>,
         options: PlanOptions,
     },
-    /// Deletes resources as a gate has just read them with the caller's rights. In-process only: it crosses
-    /// no socket.
+    /// Deletes resources that a gate has just read with the caller's rights. In-process only: the command
+    /// crosses no socket.
     #[serde(skip)]
     DeleteSeen {
         resources: Vec<Resource>,
         options: PlanOptions,
     },
-    /// A resource that is being deleted was asked to be deleted again (T6). In-process only.
+    /// Deletes a resource again that is already being deleted (T6). In-process only.
     #[serde(skip)]
     RepeatDelete {
         deletion_id: String,
     },
-    /// A client has re-created these resources through a gate (M1). In-process only.
+    /// Records that a client has re-created these resources through a gate (M1). In-process only.
     #[serde(skip)]
     Revive {
         keys: Vec<ResourceKey>,
@@ -132,7 +132,8 @@ pub enum Command {
     DeletePlan {
         plan_hash: String,
     },
-    /// Deletes by a plan from a file, which is first saved and then run like a plan given by its hash.
+    /// Deletes by a plan from a file. The plan is first saved, and then run like a plan that is given by its
+    /// hash.
     DeletePlanFile {
         plan: Box<Plan>,
     },
@@ -142,7 +143,7 @@ pub enum Command {
     RetryStep {
         step_id: i64,
     },
-    /// Retries all steps that match and may be retried; with `dry_run` it only counts them.
+    /// Retries all steps that match and may be retried. With `dry_run` it only counts them.
     RetryMatching {
         filter: Box<RetryFilter>,
         #[serde(default)]
@@ -154,8 +155,8 @@ pub enum Command {
         deletion_id: String,
         accept: bool,
     },
-    /// Options that a repeated request sets for a deletion that runs already; `None` leaves an option as it
-    /// is.
+    /// Sets the options that a repeated request gives for a running deletion. `None` leaves an option
+    /// unchanged.
     SetOptions {
         deletion_id: String,
         drift: Option<DriftPolicy>,
@@ -170,8 +171,8 @@ pub enum Command {
     Resume {
         deletion_id: String,
     },
-    /// Moves the cursor up to which a channel has notified people (I7); none if it is not a channel any more.
-    /// In-process only: it crosses no socket.
+    /// Moves the cursor up to which a channel has notified people (I7). None removes the cursor of a channel
+    /// that no longer exists. In-process only: the command crosses no socket.
     #[serde(skip)]
     MoveNotificationCursor {
         channel: String,
@@ -181,15 +182,15 @@ pub enum Command {
     Purge {
         what: PurgeScope,
         rung: Rung,
-        /// The short id of the deletion, as it was typed.
+        /// The short id of the deletion, as the person typed it.
         confirm: String,
     },
     /// Releases the tombstone of a resource that still exists.
     Release {
         key: ResourceKey,
     },
-    /// Deletes events and ended deletions from before this time; none: as the configuration says. The receipt
-    /// is `Done` with the number of rows that were deleted.
+    /// Deletes events and ended deletions from before this time. None: as the settings say. The receipt is
+    /// `Done` with the number of deleted rows.
     Prune {
         before: Option<DateTime<Utc>>,
     },
@@ -200,34 +201,35 @@ pub enum Command {
     ResumeSite {
         site: Site,
     },
-    /// Creates a resource of our own kinds.
+    /// Creates a resource of one of this deployment's own kinds.
     Create {
         kind: String,
         body: serde_json::Value,
     },
-    /// Changes the fields that the body names; null removes a field.
+    /// Changes the fields that the body names. Null removes a field.
     Update {
         kind: String,
         id: String,
         body: serde_json::Value,
     },
-    /// A deployment that refers to ours watches what is being deleted here; the answer waits for notices as
-    /// long as the watch says. In-process only.
+    /// Watches for a deployment that refers to this one which resources are being deleted here. The answer
+    /// waits for notices as long as the watch says. In-process only.
     #[serde(skip)]
     Watch {
         watch: Watch,
     },
-    /// A deployment that refers to ours says that asking it again is worth it. In-process only.
+    /// Records that a deployment that refers to this one is worth asking again, as it says itself. In-process
+    /// only.
     #[serde(skip)]
     Hint {
         from: Deployment,
     },
-    /// Releases a deployment that referred to ours and is gone for good: its clearance is no longer needed
-    /// (G12).
+    /// Releases a deployment that referred to this one and is gone for good. Its clearance is no longer
+    /// needed (G12).
     ReleaseImporter {
         name: String,
     },
-    /// Shows another time of a replay; the snapshot says which. In-process only.
+    /// Shows another time of a replay. The snapshot says which time. In-process only.
     #[serde(skip)]
     Seek {
         to: Moment,
@@ -238,13 +240,13 @@ pub enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     At(DateTime<Utc>),
-    /// So many events forward or back; the events of one instant count as one.
+    /// This number of events forward, or back if negative. The events of one instant count as one.
     By(i64),
 }
 
 impl Command {
-    /// Whether calls that change a cloud may follow from the command. Pauses, notes and cancellations change
-    /// only the ledger.
+    /// Whether calls that change a cloud may follow from the command. Pauses, cancellations and similar
+    /// commands change only the ledger.
     pub fn wants_work(&self) -> bool {
         match self {
             Self::Delete { .. }
@@ -323,7 +325,7 @@ pub enum Receipt {
     /// The notices that a watch receives.
     #[serde(skip)]
     News(Box<News>),
-    /// The resource as it is stored now.
+    /// The resource in its stored form.
     Resource {
         row: serde_json::Value,
     },
@@ -337,7 +339,7 @@ macro_rules! receipts {
                 $(#[$doc])*
                 ///
                 /// # Errors
-                /// [`ControlError::Internal`] if it is the receipt of another command.
+                /// [`ControlError::Internal`] if this is the receipt of another command.
                 pub fn $method(self) -> Result<$type, ControlError> {
                     match self {
                         $pattern => Ok($value),
@@ -366,7 +368,8 @@ receipts! {
     into_purged: Self::Purged(purged) => purged, Purged;
 }
 
-/// The error for a reply to another question or command: the engine is of another version.
+/// Returns the error for a reply to another question or command, which means that the engine is of another
+/// version.
 pub(crate) fn unexpected_reply() -> ControlError {
     ControlError::Internal {
         message: "unexpected reply from the engine; its version may differ from this program's"
@@ -388,7 +391,7 @@ pub struct Purged {
     pub rung: Rung,
     /// Number of steps that were retried or abandoned.
     pub moved: u64,
-    /// With `unpin`: the deletion of the resource that blocks this one.
+    /// With `unpin`: the deletion of the edges that block the step.
     pub deletion_id: Option<String>,
     /// With `runbook`: the manual steps.
     pub runbook: Option<String>,
@@ -419,9 +422,9 @@ pub struct RetryFilter {
     /// Type of the last error, such as `NetworkInUse`.
     #[serde(rename = "type")]
     pub error_type: Option<String>,
-    /// In its state since before this time.
+    /// The step has been in its state since before this time.
     pub older_than: Option<DateTime<Utc>>,
-    /// Any of these causes; none: all.
+    /// The step has one of these causes. Empty: any cause.
     pub causes: Vec<Cause>,
 }
 
@@ -456,11 +459,11 @@ pub struct NotEligible {
 pub struct DeploymentStatus {
     pub service: String,
     pub region: String,
-    /// Unknown before the first contact.
+    /// None before the first contact.
     pub name: Option<String>,
-    /// The state of our watch; none if we do not refer to it.
+    /// The state of the watch on the deployment; none if nothing here refers to it.
     pub watch: Option<WatchStatus>,
-    /// Its state as an importer; none if it is not on record as one.
+    /// The deployment's state as an importer; none if it is not on record as one.
     pub importer: Option<ImporterStatus>,
 }
 
@@ -473,7 +476,7 @@ impl DeploymentStatus {
         }
     }
 
-    /// Why its watch fails, and why it could not be asked as an importer.
+    /// Returns why the watch fails, and why the deployment could not be asked as an importer.
     pub fn reasons(&self) -> Vec<&str> {
         let watch = self.watch.as_ref().map(|watch| watch.reason.as_str());
         let importer = self.importer.as_ref().map(|it| it.reason.as_str());
@@ -485,9 +488,9 @@ impl DeploymentStatus {
 /// The state of our watch on an owner deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WatchStatus {
-    /// The kinds of its service that ours refer to.
+    /// The kinds of the owner's service to which kinds of this deployment refer.
     pub kinds: Vec<KindName>,
-    /// Sequence number of the last change that we received.
+    /// Sequence number of the last change that was received from the owner.
     pub seq: i64,
     /// When the owner last answered, if it did since this engine started.
     pub heard_at: Option<DateTime<Utc>>,
@@ -500,19 +503,19 @@ pub struct WatchStatus {
 /// The state of an importer, whose clearances our deletions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ImporterStatus {
-    /// Our kinds that its kinds refer to.
+    /// The kinds of this deployment to which the importer's kinds refer.
     pub kinds: Vec<KindName>,
     /// Since when it is on record.
     pub since: Option<DateTime<Utc>>,
-    /// When it last watched, if it did since this engine started.
+    /// When the importer last watched, if it did since this engine started.
     pub seen_at: Option<DateTime<Utc>>,
-    /// Sequence number of the last change that it received.
+    /// Sequence number of the last change that the importer received.
     pub seq: i64,
-    /// How many tombstone changes it has not received yet.
+    /// Number of tombstone changes that the importer has not received yet.
     pub lag: i64,
-    /// Number of steps that wait for its clearance.
+    /// Number of steps that wait for the importer's clearance.
     pub awaited: u64,
-    /// Why the last question to it failed; empty if it did not.
+    /// Why the last question to the importer failed; empty if it did not.
     pub reason: String,
 }
 
@@ -529,7 +532,7 @@ pub struct SiteListing {
     pub site: Site,
     pub rows: Vec<Resource>,
     pub error: Option<String>,
-    /// Class of the error, where the cloud could not be listed.
+    /// Class of the error; none if the site could be listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ErrorClass>,
     pub at: DateTime<Utc>,
@@ -555,7 +558,7 @@ pub struct KindInfo {
     pub aliases: Vec<String>,
     /// Column heading and dotted path into the row.
     pub columns: Vec<(String, String)>,
-    /// Whether other resources may go with it; the plan screen then offers the cascade.
+    /// Whether other resources may be deleted with the kind's. If so, the plan screen offers the cascade.
     pub has_dependents: bool,
 }
 
@@ -564,7 +567,7 @@ pub struct KindInfo {
 pub struct SiteStatus {
     pub site: Site,
     pub state: SiteState,
-    /// Why it is not reachable, paused or not signed in.
+    /// Why the site is not reachable, is paused or is not signed in.
     pub reason: String,
     pub latency_ms: Option<u64>,
     /// Percentage of the last 100 calls of steps that were throttled, found the site unavailable, or had an
@@ -578,10 +581,10 @@ pub struct SiteStatus {
     pub concurrency_limit: usize,
     pub read_only: bool,
     pub as_user: String,
-    /// A deletion here needs a reason with a word that matches this pattern: `*`, `OPS-*`.
+    /// The pattern that a word of the reason for a deletion must match here: `*`, `OPS-*`.
     #[serde(default)]
     pub reason_wanted: Option<String>,
-    /// Set while a person has paused it; its state is then `paused`, whatever else holds.
+    /// Set while a person has paused the site. Its state is then `paused`, whatever else applies.
     #[serde(default)]
     pub paused_by: Option<SitePause>,
 }
@@ -589,12 +592,12 @@ pub struct SiteStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SiteState {
-    /// Not asked yet.
+    /// The site has not been asked yet.
     Unknown,
     Reachable,
     Unreachable,
-    /// Its rights were lost or refused, and nothing is sent until a new token restores them; or a person
-    /// paused it.
+    /// The site's rights were lost or refused, and nothing is sent until a new token restores them; or a
+    /// person paused the site.
     Paused,
 }
 
@@ -609,7 +612,7 @@ impl SiteState {
     }
 }
 
-/// The bounded picture of the engine.
+/// The bounded summary of the engine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Grows with each publication.
@@ -636,7 +639,7 @@ pub struct EngineStatus {
     pub epoch: i64,
     pub started_at: Option<DateTime<Utc>>,
     pub read_only: bool,
-    /// Why it takes no new work: disk full, a worker panicked, the ledger damaged.
+    /// Why the engine takes no new work: the disk is full, a worker panicked, or the ledger is damaged.
     pub fault: Option<String>,
     pub ledger: String,
 }
@@ -650,7 +653,7 @@ pub enum ControlError {
     Usage { message: String },
     #[error("{message}")]
     NotFound { message: String },
-    /// Several resources fit; they are listed.
+    /// Several resources fit the word; they are listed.
     #[error("{message}")]
     Ambiguous {
         message: String,
@@ -659,7 +662,7 @@ pub enum ControlError {
     /// A cloud refused the engine's credentials.
     #[error("{message}")]
     Auth { message: String },
-    /// The caller is not allowed to ask for this.
+    /// The caller lacks the scope for this.
     #[error("{message}")]
     Forbidden { message: String },
     #[error("{message}")]

@@ -1,7 +1,7 @@
-//! The questions to the engine: a request type for each, tied to the type of its answer.
+//! The questions to the engine. Each question has a request type, which is tied to the type of its answer.
 //!
-//! [`super::Control`] is a trait object, so it takes one enum, [`Query`], and answers with another, [`Page`];
-//! both also go over the socket. Front ends match on neither: they pass a request to `ask` and get its
+//! [`super::Control`] is a trait object, so it takes one enum, [`Query`], and answers with another, [`Page`].
+//! Both also go over the socket. Front ends match on neither: they pass a request to `ask` and get its
 //! answer. A new question is a struct with its fields and one line in the table below.
 
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use crate::domain::peers::{Answers, Question};
 pub trait Request: Into<Query> + Send {
     type Answer;
 
-    /// The answer as it goes over the socket.
+    /// Wraps the answer in the page in which it goes over the socket.
     fn page(answer: Self::Answer) -> Page;
 
-    /// The answer out of a page that this request was answered with.
+    /// Takes the answer to this request out of a page.
     ///
     /// # Errors
     /// [`ControlError::Internal`] if the page answers another request: the engine is of another version.
@@ -43,7 +43,7 @@ pub trait Request: Into<Query> + Send {
 pub trait Pages: Request<Answer = Paged<Self::Row>> + Clone {
     type Row;
 
-    /// The same request for the page that begins at this cursor.
+    /// Returns the same request for the page that begins at this cursor.
     #[must_use]
     fn at_cursor(self, cursor: String) -> Self;
 }
@@ -180,14 +180,14 @@ pub struct Steps {
     pub older_than: Option<DateTime<Utc>>,
     /// Only steps that need a person for exactly this cause.
     pub cause: Option<Cause>,
-    /// A search, in the syntax of [`crate::domain::filter`]; empty: all steps. One call looks through a bounded
-    /// number of steps: a page may be short, and have another one behind it.
+    /// A search, in the syntax of [`crate::domain::filter`]. Empty: all steps. One call looks through a
+    /// bounded number of steps, so a page may be short although another one follows.
     pub filter: String,
     pub cursor: Option<String>,
     pub limit: usize,
 }
 
-/// How many steps of a bounded stretch match, and where the next stretch begins.
+/// Counts the matching steps of a bounded stretch, and says where the next stretch begins.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepCount {
@@ -205,8 +205,8 @@ pub struct Counted {
     pub next: Option<String>,
 }
 
-/// The branches of a deletion's tree below each of these steps, at most 500. `None` stands for the top: the
-/// branches that go last.
+/// The branches of a deletion's tree below each of these steps, at most 500. `None` stands for the top level:
+/// the branches that go last.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outline {
     pub deletion_id: String,
@@ -224,7 +224,7 @@ pub struct BranchSteps {
     pub limit: usize,
 }
 
-/// Which steps of a deletion ran when, in so many columns of time (at most 1,000).
+/// When the steps of a deletion ran, in this number of columns of time (at most 1,000).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Chart {
     pub deletion_id: String,
@@ -235,8 +235,8 @@ pub struct Chart {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Upcoming {}
 
-/// Steps that need a person, grouped by cause; the largest group first. Only at these sites; none: at all
-/// sites.
+/// Steps that need a person, grouped by cause, with the largest group first. Only at these sites. Empty: at
+/// all sites.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Causes {
@@ -269,7 +269,7 @@ pub struct Tombstones {
 }
 
 impl Tombstones {
-    /// Asks for the tombstone of one resource.
+    /// Requests the tombstone of one resource.
     pub fn of(key: ResourceKey) -> Self {
         Self {
             site: Some(key.site),
@@ -281,22 +281,22 @@ impl Tombstones {
     }
 }
 
-/// A resource that is being deleted, as its cloud showed it when the deletion was asked for (T7). Not served
+/// A resource that is being deleted, as its cloud showed it when its deletion was requested (T7). Not served
 /// over the socket.
 #[derive(Clone, Debug)]
 pub struct ShownBefore {
     pub key: ResourceKey,
 }
 
-/// The tombstone of the resource that this part goes with, if the part has none of its own and the resource
-/// has copies at other sites (T20). Not served over the socket.
+/// The tombstone of the resource along with which this part is removed, if the part has no tombstone of its
+/// own and the resource has copies at other sites (T20). Not served over the socket.
 #[derive(Clone, Debug)]
 pub struct WholeOf {
     pub part: ResourceKey,
 }
 
-/// The tombstone of the original, being deleted or gone, of which a resource that is to be created at this
-/// site would be a copy by its name and project alone (T14). Not served over the socket.
+/// The tombstone of an original that is being deleted or is gone, if a new resource with this name and
+/// project at this site would be its copy by name alone (T14). Not served over the socket.
 #[derive(Clone, Debug)]
 pub struct Namesake {
     pub site: Site,
@@ -337,7 +337,8 @@ pub struct Resources {
     pub site: Option<Site>,
 }
 
-/// Resources that this deployment keeps itself: all of a kind, or those with these values in these fields.
+/// Resources that this deployment keeps itself: all resources of a kind, or those with these values in these
+/// fields.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Native {
     pub kind: String,
@@ -349,7 +350,7 @@ pub struct Native {
     pub limit: usize,
 }
 
-/// Why a resource does not go, or what would keep it (P2).
+/// Why a resource does not go, or what would block it (P2).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Explain {
     pub target: TargetSpec,
@@ -380,13 +381,13 @@ pub struct Gates {}
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Kinds {}
 
-/// Audit rows after this one.
+/// The audit rows after this one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Audit {
     pub after: i64,
 }
 
-/// How far a channel has notified people of what needs them (I7).
+/// The cursor up to which a channel has notified people (I7).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NotificationCursor {
     pub channel: String,

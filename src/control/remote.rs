@@ -1,7 +1,7 @@
 //! The engine across a unix socket: a [`Control`] for consoles and verbs that attach.
 //!
-//! A task follows the engine's snapshots. When the engine restarts, it connects again, with growing
-//! waits; meanwhile the last snapshot stays, with a fault that says since when.
+//! A task follows the engine's snapshots. When the engine restarts, the task connects again, with growing
+//! waits. Meanwhile the last snapshot stays, with a fault that says since when.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,24 +19,24 @@ use tokio::task::JoinHandle;
 use super::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event;
 
-/// Version of the protocol; it grows when the two sides would no longer understand each other.
+/// Version of the protocol. It grows when the two sides would no longer understand each other.
 pub const PROTOCOL: u32 = 2;
 /// How often the engine sends a sign of life while its snapshot does not change.
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// After three missed heartbeats the engine counts as hanging, and the client says so.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
-/// The engine answers these from memory.
+/// Deadline for requests that the engine answers from memory.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
-/// A fresh listing takes two calls to a cloud at their longest.
+/// Deadline for queries. A fresh listing takes two calls to a cloud, each at its time limit.
 const QUERY_DEADLINE: Duration = Duration::from_secs(120);
-/// Planning a site of 100,000 resources lists all of it.
+/// Deadline for commands. Planning a site of 100,000 resources lists all of it.
 const SUBMIT_DEADLINE: Duration = Duration::from_secs(600);
-/// Time allowed beyond the wait that was asked for.
+/// Time that is allowed in addition to the requested wait.
 const EVENTS_SLACK: Duration = Duration::from_secs(10);
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
-/// 250 rows with their blockers and errors weigh less than 2 MiB.
+/// Maximum size of a snapshot. 250 rows with their blockers and errors take less than 2 MiB.
 const SNAPSHOT_BYTES_MAX: usize = 32 << 20;
 
 /// The engine's greeting to a client that connects.
@@ -55,7 +55,7 @@ pub struct RemoteControl {
 }
 
 impl RemoteControl {
-    /// Attaches to the engine that serves this socket; returns with its snapshot in hand.
+    /// Attaches to the engine that serves this socket. Returns once its first snapshot has arrived.
     ///
     /// [`ControlError::Unreachable`] if nobody listens, [`ControlError::Usage`] if the engine speaks
     /// another protocol.
@@ -100,7 +100,7 @@ impl Control for RemoteControl {
     }
 }
 
-/// Publishes the snapshots that arrive; ends with the [`RemoteControl`].
+/// Publishes the snapshots that arrive. Ends with the [`RemoteControl`].
 async fn follow(engine: Engine, mut stream: SnapshotStream, sender: watch::Sender<Arc<Snapshot>>) {
     loop {
         let lost = loop {
@@ -134,7 +134,7 @@ async fn reconnect(
     }
 }
 
-/// Marks the last snapshot, which stays, as old.
+/// Marks the last snapshot, which stays, as outdated.
 fn publish_fault(sender: &watch::Sender<Arc<Snapshot>>, since: DateTime<Utc>, why: &str) {
     let since = since.format("%H:%M:%S UTC");
     let fault = format!("engine not reachable, since {since}: {why}");
@@ -219,7 +219,7 @@ impl Engine {
         }
         let status = response.status();
         let body = response.bytes().await.map_err(|error| self.lost(error))?;
-        // A problem document of the API itself does not parse as a `ControlError`.
+        // A problem document of the API itself cannot be parsed as a `ControlError`.
         Err(serde_json::from_slice(&body).unwrap_or_else(|_| self.refused(status, &body)))
     }
 
@@ -233,7 +233,8 @@ impl Engine {
         })
     }
 
-    /// The error for a refusal by the API itself: another user's process, too large, not understood.
+    /// Returns the error for a refusal by the API itself: another user's process, a request that is too
+    /// large, or one that it does not understand.
     fn refused(&self, status: reqwest::StatusCode, body: &[u8]) -> ControlError {
         let problem: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
         let detail = problem["detail"].as_str().unwrap_or("no reason given");
@@ -276,7 +277,7 @@ impl Engine {
     }
 }
 
-/// The host has no meaning on a unix socket.
+/// Returns a URL for the path. Its host has no meaning on a unix socket.
 fn url(path: &str) -> String {
     format!("http://gone/control/v1/{path}")
 }
@@ -285,12 +286,12 @@ fn url(path: &str) -> String {
 struct SnapshotStream {
     engine: Engine,
     response: Response,
-    /// The line that is still growing.
+    /// The line that is not complete yet.
     buffer: BytesMut,
 }
 
 impl SnapshotStream {
-    /// The next snapshot, or why there is none: the engine ended, or is silent.
+    /// Returns the next snapshot, or the reason why there is none: the engine ended, or is silent.
     async fn next(&mut self) -> Result<Snapshot, ControlError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {

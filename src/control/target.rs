@@ -120,7 +120,7 @@ fn decode(part: &str) -> Result<String, String> {
         .map_err(|_| format!("the % escapes in \"{part}\" are no UTF-8"))
 }
 
-/// Parses back to the same target, whatever clouds are known.
+/// Writes text that parses back to the same target, whatever clouds are known.
 impl fmt::Display for TargetSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         encode(f, &self.kind, &['/'])?;
@@ -150,7 +150,7 @@ impl fmt::Display for SiteSpec {
     }
 }
 
-/// Escapes `%`, control characters, and what would end the part.
+/// Escapes `%`, control characters, and the characters that would end the part.
 fn encode(f: &mut fmt::Formatter<'_>, part: &str, ends: &[char]) -> fmt::Result {
     for c in part.chars() {
         if c == '%' || c.is_control() || ends.contains(&c) {

@@ -1,4 +1,4 @@
-//! Counters of the requests that pass the gates: the gates count, front ends read.
+//! Counters of the requests that pass through the gates. The gates count, and front ends read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,7 @@ pub struct GateTraffic {
     pub hidden: u64,
     /// A resource was shown as being deleted.
     pub deleting: u64,
-    /// Refused by a guard, or because the client lacks the right.
+    /// A guard refused the request, or the client lacks the right.
     pub refused: u64,
     /// A deletion was accepted, or is under way.
     pub accepted: u64,
@@ -38,7 +38,7 @@ pub struct GateTraffic {
     pub failed: u64,
 }
 
-/// What a gate did with a request that it did not simply pass.
+/// What a gate did with a request that it did not simply pass on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
     Hidden,
@@ -51,7 +51,7 @@ pub enum Met {
 /// The counters of one gate.
 #[derive(Debug)]
 pub struct Counter {
-    /// Its `traffic` stays zero; the counters below hold the numbers.
+    /// The gate. Its `traffic` stays zero; the counters below hold the numbers.
     gate: GateStatus,
     requests: AtomicU64,
     met: [AtomicU64; 5],
