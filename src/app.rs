@@ -62,8 +62,8 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// Prints help and version to standard output. Prints what was not understood, with the nearest known word,
-/// to standard error, as JSON if JSON was asked for.
+/// Prints help and version to standard output. Prints a command line that was not understood, with the
+/// nearest known word, to standard error, as JSON if JSON was asked for.
 fn not_understood(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         // The reader may have left (`gone --help | head`).
@@ -155,21 +155,22 @@ pub struct Places {
     /// The private folder (0700) of the logs, and by default of the ledger.
     pub state: PathBuf,
     pub ledger: PathBuf,
-    /// Whether the ledger was named, so that only the engine of that ledger is used.
+    /// Whether the command line or the settings name the ledger. If so, only the engine of that ledger is
+    /// used.
     pub ledger_named: bool,
-    /// The socket that our own engine serves.
+    /// The socket that an engine of this process serves.
     pub serve: PathBuf,
-    /// The socket where a running engine is looked for.
+    /// The socket at which a running engine is looked for.
     pub reach: PathBuf,
     /// Possible paths of the key of a backup's audit seal: beside the usual ledgers.
     pub seal_keys: Vec<PathBuf>,
 }
 
 /// Returns the paths. The sandbox has its own ledger, socket and logs, and never uses the engine of a real
-/// cloud: `$GONE_SOCKET` and the settings' ledger do not apply to it.
+/// cloud. `$GONE_SOCKET` and the settings' ledger do not apply to it.
 ///
 /// # Errors
-/// There is no home, or the ledger is on a database server.
+/// There is no home folder, or the ledger is on a database server.
 pub fn places(
     global: &Global,
     settings: &Settings,
@@ -226,12 +227,13 @@ pub fn places(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineSource {
     Attach(PathBuf),
-    /// Start one in this process, for as long as the process lives.
+    /// Start an engine in this process, for as long as the process lives.
     Embed,
 }
 
-/// Chooses the engine: the one that owns the ledger, by the socket that its lock file names; else one that
-/// listens, unless another ledger was named; else our own. `owner` is `None` if no process holds the lock.
+/// Chooses the engine. The engine that owns the ledger comes first, by the socket that its lock file names.
+/// Next comes an engine that listens at the usual socket, unless another ledger was named. Otherwise this
+/// process starts an engine of its own. `owner` is `None` if no process holds the lock.
 pub fn way(
     places: &Places,
     owner: Option<Option<PathBuf>>,
@@ -246,8 +248,8 @@ pub fn way(
     }
 }
 
-/// Whether there is a socket to attach to. An untrusted socket counts: attaching to it then says why it is
-/// refused, whereas an engine of our own would only hide the problem.
+/// Whether there is a socket to attach to. An untrusted socket counts too, because attaching to it says why
+/// it is refused, whereas an engine of this process would only hide the problem.
 fn listens(socket: &Path) -> bool {
     match private::check_socket(socket) {
         Ok(()) => true,
@@ -265,7 +267,7 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
         verb,
     } = cli;
     if new_session {
-        // This fails only if the process already leads a session, which is as good.
+        // This fails only if the process already leads a session, and then nothing is needed.
         let _ = rustix::process::setsid();
     }
     let style = Style::of_process(around, &global);
@@ -288,7 +290,7 @@ fn run(cli: Cli, around: &Surroundings) -> Exit {
         Mode::Verb(Verb::Local(verb)) => verb.run(&process),
         Mode::Engine => {
             match new_session {
-                // Nobody reads its standard error any more.
+                // Nobody reads the engine's standard error any more.
                 true => log_to_file(&global, around)?,
                 false => log_to_stderr(&global, style, true)?,
             }
@@ -330,7 +332,7 @@ fn log_to_file(global: &Global, around: &Surroundings) -> Result<(), Failure> {
 }
 
 /// Reads the settings, and returns their file too. The console's keys are checked in every mode, so that a
-/// wrong one is found before somebody needs it.
+/// wrong key is found before somebody needs it.
 fn read_settings(
     global: &Global,
     around: &Surroundings,
@@ -400,7 +402,7 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
     Ok(exit)
 }
 
-/// Attaches to the engine at a socket. An engine that is starting or ending is given a moment.
+/// Attaches to the engine at a socket. Waits a moment for an engine that is starting or ending.
 async fn attach(socket: &Path) -> Result<Arc<dyn Control>, Failure> {
     let since = Instant::now();
     loop {
@@ -430,7 +432,7 @@ async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failur
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
     let mut told = ToldToEnd::listen()?;
-    // The engine stays when the terminal that started it goes away.
+    // The engine continues when the terminal that started it is closed.
     let mut hangup = signal(SignalKind::hangup())?;
     let mut embedded = tokio::select! {
         embedded = embedded::embed_to_stay(global, settings, &places, around) => embedded?,
@@ -476,7 +478,7 @@ impl ToldToEnd {
     }
 }
 
-/// Returns a token that the first ctrl-c cancels; the second one ends the process.
+/// Returns a token that the first ctrl-c cancels. The second ctrl-c ends the process.
 fn interrupt() -> CancellationToken {
     let token = CancellationToken::new();
     let interrupted = token.clone();
@@ -491,11 +493,11 @@ fn interrupt() -> CancellationToken {
     token
 }
 
-/// Returns a reader of one line, which discards input typed ahead: that answers another question.
+/// Returns a reader of one line, which discards input that was typed before the question appeared.
 fn read_line() -> ReadLine {
     Arc::new(|| {
         let stdin = io::stdin();
-        // Errors are ignored: without a terminal nothing was typed ahead.
+        // Errors are ignored, because without a terminal nothing was typed ahead.
         let _ = rustix::termios::tcflush(&stdin, rustix::termios::QueueSelector::IFlush);
         let mut line = String::new();
         stdin.lock().read_line(&mut line)?;

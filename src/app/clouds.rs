@@ -11,8 +11,8 @@ use crate::frontends::cli::args::Global;
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
 
-/// Returns the configured clouds that were chosen, one site for each region; an error in one does not hide
-/// the others. Without `--cloud` the choice is `default` (`$OS_CLOUD`), without that all clouds.
+/// Returns the configured clouds that were chosen, with one site for each region. An error in one cloud does
+/// not hide the others. Without `--cloud` the choice is `default` (`$OS_CLOUD`), and without that all clouds.
 pub(super) fn chosen_sites(
     clouds: &openstack::CloudsConfig,
     global: &Global,
@@ -42,14 +42,14 @@ pub(super) fn chosen_sites(
 
 /// A region that a target, a mapping or a gate names.
 pub(super) struct NamedSite {
-    /// The target, or the key of the setting.
+    /// The target that names the region, or the key of the setting.
     pub(super) by: String,
     pub(super) site: Site,
     pub(super) cloud: Result<openstack::CloudConfig, openstack::ConfigError>,
 }
 
-/// Returns the regions that are named but not served yet. They are served as well: a mapping works only if
-/// all of its regions are.
+/// Returns the regions that are named but not served yet, and which are then served too: a mapping works only
+/// if all of its regions are served.
 pub(super) fn named_sites(
     clouds: &openstack::CloudsConfig,
     global: &Global,
@@ -57,7 +57,7 @@ pub(super) fn named_sites(
     targets: &[String],
     served: &[(Site, openstack::CloudConfig)],
 ) -> Vec<NamedSite> {
-    // A practice cloud is served alone.
+    // A practice cloud is served without any other cloud.
     if global.sandbox.is_some() {
         return Vec::new();
     }
@@ -88,7 +88,7 @@ fn by_settings(settings: &Settings) -> Vec<(String, Site)> {
     named
 }
 
-/// The regions of `clouds.yaml` that targets name, such as `network/web@prod/RegionTwo`.
+/// Returns the regions of `clouds.yaml` that targets name, as in `network/web@prod/RegionTwo`.
 fn by_targets(clouds: &openstack::CloudsConfig, targets: &[String]) -> Vec<(String, Site)> {
     let mut named = Vec::new();
     for entry in clouds.clouds() {
@@ -121,11 +121,11 @@ fn read_anew(cloud: &openstack::CloudConfig) -> Option<openstack::CloudConfig> {
     clouds.cloud(&cloud.name, cloud.region.as_deref()).ok()
 }
 
-/// Variables from a console that handed over.
+/// The variables that a console handed over.
 static TAKEN_OVER: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 
-/// Returns the environment in which clouds are configured: this process's, with the variables that were
-/// handed over.
+/// Returns the environment in which clouds are configured: the variables of this process, and those that a
+/// console handed over.
 pub(super) fn environment() -> io::Result<openstack::Environment> {
     let mut environment = openstack::Environment::of_process()?;
     let taken_over = TAKEN_OVER.get().into_iter().flatten();
@@ -134,7 +134,7 @@ pub(super) fn environment() -> io::Result<openstack::Environment> {
     Ok(environment)
 }
 
-/// Returns the variables that are handed over: all that select a cloud or log in to it.
+/// Returns the variables that a console hands over: all that select a cloud or log in to it.
 #[cfg(feature = "console")]
 pub(super) fn variables() -> io::Result<BTreeMap<String, String>> {
     let mut variables = environment()?.variables;

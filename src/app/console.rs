@@ -24,8 +24,8 @@ use crate::system::config::{OnHangup, Settings, Surroundings};
 use crate::system::private;
 use crate::system::telemetry::{self, Verbosity};
 
-/// How long a console whose terminal hung up waits until the engine that it started has its own session: half
-/// of the two seconds within which the console must end.
+/// How long a console whose terminal hung up waits until the engine that it started has a session of its own:
+/// half of the two seconds within which the console must end.
 const AWAY_MAX: Duration = Duration::from_secs(1);
 const AWAY_AGAIN: Duration = Duration::from_millis(5);
 
@@ -54,7 +54,7 @@ pub(super) fn open(global: &Global, around: &Surroundings, style: Style) -> Resu
     runtime()?.block_on(run(global, around, style, settings, &places))
 }
 
-/// The console uses the screen, so logs go to a file.
+/// Sends the logs to a file, because the console uses the screen.
 fn log_to_file(global: &Global, places: &Places) -> std::io::Result<()> {
     private::folder(&places.state)?;
     let format = telemetry::format_for(global.log_format, true);
@@ -101,7 +101,7 @@ fn options(
         no_color: !style.colour,
         low_bandwidth: global.low_bandwidth,
         theme: settings.console.theme,
-        // Checked when the settings were read.
+        // The keys were checked when the settings were read.
         keys: Keymap::with(&settings.console.keys).unwrap_or_default(),
         accent: settings.console.accent.clone(),
         mouse: settings.console.mouse,
@@ -158,7 +158,7 @@ async fn run(
             Ok(console::Exit::HangUp) => on_hangup == OnHangup::Background,
             _ => false,
         };
-        // A practice cloud ends with its process, so nothing is left to continue with.
+        // A practice cloud ends with its process, so there is nothing to continue with.
         if goes_on && global.sandbox.is_none() {
             leave_running(global, places).await?;
         }
@@ -166,14 +166,16 @@ async fn run(
     ended.map(|_| Exit::Done).map_err(not_drawn)
 }
 
-/// Whether the scenario is the practice cloud, by any of its names: the tour refers to its resources.
+/// Whether the scenario is the practice cloud, under any of its names. The tour refers to the practice
+/// cloud's resources.
 fn is_practice(scenario: &str) -> bool {
     matches!(scenario, "" | "default" | DEFAULT_SCENARIO)
 }
 
 /// Starts the headless engine on the same ledger, detached from this terminal. The ledger's lock is released,
-/// so that engine takes over as after a crash. Secrets reach it by the configuration, those of `OS_*`
-/// variables by a pipe: an engine's environment and arguments can be read in `/proc` as long as it runs.
+/// so that engine takes over as after a crash. Secrets reach it through the configuration, and those in
+/// `OS_*` variables through a pipe, because an engine's environment and arguments can be read in `/proc` as
+/// long as it runs.
 async fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
@@ -214,8 +216,8 @@ async fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Waits until the engine leads its own session. If this process leads the terminal's session and ended
-/// before, the kernel would hang up on every process in it.
+/// Waits until the engine leads a session of its own. If this process leads the terminal's session and ended
+/// before that, the kernel would hang up on every process in the session.
 async fn away(mut child: Child) {
     let since = Instant::now();
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

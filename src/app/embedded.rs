@@ -29,7 +29,7 @@ use crate::system::clock::Clock;
 use crate::system::config::{DeploymentSettings, NotifySettings, Settings, Surroundings};
 use crate::system::{files, private};
 
-/// Connections that each gate may hold, however few files are allowed.
+/// Number of connections that each gate may hold, however few open files are allowed.
 const FEWEST: usize = 16;
 
 /// An engine that runs until [`Embedded::stop`], or until this process ends.
@@ -39,11 +39,11 @@ pub(super) struct Embedded {
     engine: JoinHandle<Result<(), LedgerError>>,
     api: ApiHandle,
     gates: Vec<GateHandle>,
-    /// None without peers, or if peers cannot reach an engine that runs for one verb.
+    /// None without peers, or if peers cannot reach the engine of a single verb.
     peers: Option<ListenHandle>,
-    /// None for one verb, which ends before an answer would come.
+    /// None for a verb, which ends before an answer would come.
     notifier: Option<Notifier>,
-    /// Other deployments of a practice scene.
+    /// The other deployments of a practice scenario.
     beside: Vec<SideEngine>,
     /// The practice cloud, which lives as long as its engine.
     sandbox: Option<ServerHandle>,
@@ -77,7 +77,7 @@ impl Embedded {
         };
         tokio::join!(self.api.stop(), told, closed, deaf);
         self.engine.abort();
-        // Aborted, so the result says nothing.
+        // The task was aborted, so its result says nothing.
         let _ = self.engine.await;
         self.ledger.close().await;
         for beside in self.beside {
@@ -92,13 +92,13 @@ struct Stay {
     notify: Option<NotifySettings>,
     /// Whether it is an error that peers cannot reach this engine.
     must_be_heard: bool,
-    /// Whether it runs deletions without being asked to.
+    /// Whether the engine runs deletions without being asked to.
     works: bool,
 }
 
-/// Starts an engine for one verb: it notifies nobody, opens no gate, and runs deletions only if the verb asks
+/// Starts an engine for one verb. It notifies nobody, opens no gate, and runs deletions only if the verb asks
 /// for that (P10). It also serves the regions that the verb's targets name. Peers can reach it, since a step
-/// may wait for a clearance of theirs; if they cannot, it goes as far as it can without them.
+/// may wait for a clearance of theirs. If they cannot, the engine does what it can without them.
 pub(super) async fn embed(
     global: &Global,
     settings: Settings,
@@ -120,7 +120,7 @@ pub(super) async fn embed(
 }
 
 /// Starts an engine that stays: it notifies people, opens gates and listens for peers. For a practice cloud
-/// it does none of this, unless the settings were given for it explicitly.
+/// it does none of these, unless the settings were given explicitly.
 pub(super) async fn embed_to_stay(
     global: &Global,
     settings: Settings,
@@ -151,8 +151,8 @@ fn is_practice(global: &Global) -> bool {
     global.sandbox.is_some() && global.config.is_none()
 }
 
-/// Removes the peers for a practice cloud: a practice ledger must not speak to real deployments in the name
-/// of this one.
+/// Removes the peers for a practice cloud, because the engine of a practice ledger must not speak to real
+/// deployments in this deployment's name.
 fn alone_for_practice(deployment: DeploymentSettings, global: &Global) -> DeploymentSettings {
     match is_practice(global) {
         true => DeploymentSettings {
@@ -287,16 +287,17 @@ async fn wire(
     })
 }
 
-/// Returns the number of open files when all listeners hold all their connections; each of a gate's has
-/// another one to the upstream.
+/// Returns the number of open files when all listeners hold all their connections. Each connection of a gate
+/// has another one to the upstream.
 pub(super) fn files_wanted(settings: &Settings) -> u64 {
     let gates = settings.gate.iter().map(|gate| gate.limits.connections);
     let gates = 2 * gates.sum::<usize>() as u64;
     gates + files::OTHER_FILES
 }
 
-/// Raises the limit of open files. If that is not enough for all gates, reduces the connections that each may
-/// hold: otherwise strangers who connect to one gate could use up the files of the ledger and of all others.
+/// Raises the limit of open files. If that is not enough for all gates, reduces the connections that each
+/// gate may hold. Otherwise strangers who connect to one gate could use up the open files that the ledger and
+/// all other listeners need.
 fn within_the_files(settings: Settings) -> Settings {
     let mut settings = settings;
     let all = files_wanted(&settings);
@@ -315,8 +316,8 @@ fn within_the_files(settings: Settings) -> Settings {
     settings
 }
 
-/// Creates the folders. Those of gone are private; a chosen folder for the ledger is only created if it is
-/// missing.
+/// Creates the folders. gone's own folders are private. A folder that the user chose for the ledger is only
+/// created if it is missing.
 fn prepare_folders(places: &Places) -> Result<(), Failure> {
     let failed = |folder: &Path, error: std::io::Error| {
         let tried = format!("make the folder {}", folder.display());
@@ -335,8 +336,8 @@ fn prepare_folders(places: &Places) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the chosen clouds. A wrongly configured one does not stop the others, unless it was named. A
-/// deployment with resources of its own may have no cloud.
+/// Returns the chosen clouds. A wrongly configured cloud does not stop the others, unless the command line
+/// named it. A deployment with resources of its own may have no cloud.
 fn clouds(
     global: &Global,
     places: &Places,
@@ -345,7 +346,7 @@ fn clouds(
 ) -> Result<Vec<(Site, openstack::CloudConfig)>, Failure> {
     let tried = "read the clouds' configuration";
     let environment = match global.sandbox {
-        // Only the practice cloud: neither a variable nor a file may add a real one.
+        // Only the practice cloud is served: neither a variable nor a file may add a real cloud.
         Some(_) => openstack::Environment {
             variables: [(
                 "OS_CLIENT_CONFIG_FILE".to_owned(),
@@ -373,7 +374,8 @@ fn clouds(
     let mut usable = Vec::new();
     let mut first_error = None;
     let default = match global.sandbox {
-        // The second cloud is the same one, as a member of another project sees it.
+        // The practice cloud's second entry in `clouds.yaml` is the same cloud, as a member of another
+        // project sees it.
         Some(_) => Some("sandbox"),
         None => configured.default_cloud(),
     };
@@ -446,7 +448,7 @@ fn kinds_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Loads the built-in kinds and these.
+/// Loads the built-in kinds and those of the given files.
 fn kinds_of(sources: Vec<Source>) -> Result<Kinds, Failure> {
     crate::cloud::load_kinds(&sources).map_err(|error| {
         let advice = "Correct the file, or move it away.";

@@ -1,4 +1,4 @@
-//! `gone doctor` and `gone check kinds`: gathers the facts.
+//! Gathers the facts for `gone doctor` and `gone check kinds`.
 
 use std::io;
 use std::path::Path;
@@ -177,7 +177,7 @@ async fn cloud_facts(
     Ok(())
 }
 
-/// Checks whether this version can read the ledger; None if there is no ledger. Writes nothing.
+/// Checks whether this version can read the ledger. None if there is no ledger. Writes nothing.
 fn readable(ledger: &Path) -> Option<Result<(), String>> {
     let opened = || SqliteLedger::open_reader(ledger).map(drop);
     ledger
@@ -185,8 +185,8 @@ fn readable(ledger: &Path) -> Option<Result<(), String>> {
         .then(|| opened().map_err(|error| error.to_string()))
 }
 
-/// Reads the state of the channels from the ledger, also while an engine runs. A ledger that cannot be read
-/// is reported elsewhere.
+/// Reads the state of the channels from the ledger, also while an engine runs. Another check reports a ledger
+/// that cannot be read.
 async fn notify_facts(settings: &Settings, ledger: &Path) -> Vec<doctor::NotifyFacts> {
     let ledger = SqliteLedger::open_reader(ledger).ok();
     let mut facts = Vec::new();

@@ -20,14 +20,14 @@ const TRIED: &str = "open the gates";
 /// The gates to open, each with a login of its own.
 pub(super) struct Gates {
     wanted: Vec<(GateSettings, Arc<Session>)>,
-    /// The tombstones that the ledger keeps in memory for them; None without a gate.
+    /// The tombstones that the ledger keeps in memory for the gates. None without a gate.
     pub(super) tombstones: Option<Arc<Tombstones>>,
     pub(super) counters: Arc<Counters>,
 }
 
 impl Gates {
     /// # Errors
-    /// The region of a gate is not served: only a practice cloud leaves one out.
+    /// The region of a gate is not served. Only a practice cloud leaves a region out.
     pub(super) fn of(
         settings: &[GateSettings],
         clouds: &[(Site, CloudConfig)],

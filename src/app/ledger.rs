@@ -15,7 +15,7 @@ pub(super) async fn open_ledger(
     places: &Places,
     tombstones: Option<Arc<Tombstones>>,
 ) -> Result<Arc<SqliteLedger>, Failure> {
-    // The practice cloud starts empty each time: a ledger of an earlier one would only mislead.
+    // The practice cloud starts empty each time, so an earlier practice ledger would only mislead.
     let anew = global.sandbox.is_some() && global.ledger.is_none();
     open(
         places.ledger.clone(),
@@ -26,7 +26,7 @@ pub(super) async fn open_ledger(
     .await
 }
 
-/// Opens a ledger of the practice cloud, which starts empty unless an engine holds it.
+/// Opens a ledger of the practice cloud. It starts empty, unless an engine holds it.
 pub(super) async fn open_anew(path: PathBuf) -> Result<Arc<SqliteLedger>, Failure> {
     open(path, None, true, Vec::new()).await
 }

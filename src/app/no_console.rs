@@ -21,13 +21,13 @@ pub(super) fn open(_: &Global, _: &Surroundings, _: Style) -> Result<Exit, Failu
     ))
 }
 
-/// Whether a replay opens the console: never, it lists the deletions.
+/// Whether a replay opens the console. In this build it never does, and lists the deletions instead.
 pub(super) fn fits(_: &Global) -> bool {
     false
 }
 
 /// # Errors
-/// Always, as [`open`].
+/// Always, like [`open`].
 pub(super) async fn replay(
     global: &Global,
     around: &Surroundings,

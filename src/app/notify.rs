@@ -1,4 +1,4 @@
-//! Notifying people: beside an engine that stays, and once as a test.
+//! Notifies people: continuously beside an engine that stays, and once as a test.
 
 use std::sync::Arc;
 

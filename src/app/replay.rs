@@ -1,4 +1,4 @@
-//! `gone replay`: a copy of a ledger, and a console or a list that shows its state at a time.
+//! `gone replay`: copies a ledger, and shows its state at a time in a console or as a list.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, BufWriter};
@@ -185,7 +185,7 @@ impl PrivateFolder {
 
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
-        // Whatever cannot be removed is still private.
+        // A file that cannot be removed is still private.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

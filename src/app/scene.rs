@@ -1,4 +1,5 @@
-//! Deployments of a practice scenario: engines beside the console's own, each with its ledger and its socket.
+//! The deployments of a practice scenario: engines beside the console's own engine, each with its ledger and
+//! its socket.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,9 +25,9 @@ use crate::sandbox::{Scenario, SceneDeployment, SceneResource};
 use crate::system::clock::Clock;
 use crate::system::config::{DeploymentSettings, Settings};
 
-/// Short, since users of the practice scenario wait for changes that only a poll finds.
+/// The heartbeat is short, since users of the practice scenario wait for changes that only a poll finds.
 const HEARTBEAT: Duration = Duration::from_secs(3);
-/// Wait for a watch: a resource may refer to one that it has not reported yet.
+/// How long a resource waits for a watch: it may refer to a resource that has not been reported yet.
 const HEARD_WITHIN: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(20);
 const TRIED: &str = "set the scene";
@@ -72,7 +73,7 @@ impl Scene {
         self.known_to(&self.own.service)
     }
 
-    /// Returns the console's engine's view of the other deployments.
+    /// Returns the other deployments as the console's engine calls them.
     pub(super) fn neighbours(&self) -> Neighbours {
         self.neighbours_of(&self.own)
     }
@@ -90,8 +91,8 @@ impl Scene {
         }
     }
 
-    /// Returns a service's own kinds and those that they import, directly or indirectly: no deployment knows
-    /// more of the others (G8).
+    /// Returns a service's own kinds and the kinds that they import, directly or indirectly. A deployment
+    /// knows no other kinds of other deployments (G8).
     fn known_to(&self, service: &str) -> Result<Vec<Source>, Failure> {
         let all = crate::cloud::read_kinds(self.kinds.values().cloned()).map_err(wrong)?;
         let mut wanted = vec![service.to_owned()];
@@ -242,7 +243,7 @@ impl SideEngine {
     pub(super) async fn stop(self) {
         self.api.stop().await;
         self.engine.abort();
-        // Aborted, so the result says nothing.
+        // The task was aborted, so its result says nothing.
         let _ = self.engine.await;
         self.ledger.close().await;
     }
@@ -274,7 +275,7 @@ impl Neighbourhood {
     }
 }
 
-/// The other deployments, as one of them sees them.
+/// The other deployments, as one deployment calls them.
 struct InProcessPeers {
     known: Vec<Peer>,
     neighbourhood: Arc<Neighbourhood>,

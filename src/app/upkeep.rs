@@ -238,7 +238,8 @@ fn verify(places: &Places, head: Option<&str>) -> Result<Result<(i64, String), S
     })
 }
 
-/// Seals the audit anew. Only this work writes, so it needs the ledger for itself.
+/// Writes a new seal for the audit. This command writes to the ledger itself, so no engine may hold the
+/// ledger.
 fn seal(
     places: &Places,
     around: &Surroundings,
