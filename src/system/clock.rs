@@ -1,4 +1,4 @@
-//! Time and randomness, both replaceable by a seed.
+//! Time and randomness. A simulation replaces both from a seed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 
-/// The time of day, and the dice. Cheap to clone; clones share both.
+/// The time of day and a random generator. A clock is cheap to clone, and clones share both.
 ///
-/// The host's clock may be set while the engine runs. Due times are kept as times of day, so a clock that is
-/// set back would stop everything until it has caught up, and one that is set forward would make everything
-/// due at once. This clock never goes back: it waits for a host that is behind at half speed, and catches up
-/// with one that is ahead at `SPEED_MAX` times the speed.
+/// The host's clock may be set while the engine runs. Due times are stored as times of day, so if the clock
+/// were set back, everything would stop until the clock had caught up, and if it were set forward, everything
+/// would be due at once. This clock therefore never goes back: it waits at half speed for a host's clock that
+/// is behind, and catches up with one that is ahead at `SPEED_MAX` times the speed.
 ///
-/// In a simulation the time follows tokio's (paused) clock from a fixed start, so that sleeping and
-/// the wall clock agree, and the dice are seeded.
+/// In a simulation the time follows tokio's (paused) clock from a fixed start, so that sleeping and the wall
+/// clock agree, and the random generator is seeded.
 #[derive(Clone, Debug)]
 pub struct Clock {
     time: Time,
@@ -24,9 +24,9 @@ pub struct Clock {
 /// The function that returns the host's time.
 type Host = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
-/// At this speed, it catches up within a minute with a host's clock that was set by an hour.
+/// At this speed, the clock catches up within a minute with a host's clock that was set forward by an hour.
 const SPEED_MAX: i32 = 60;
-/// The host's clock is followed at once if it differs by no more than this: that is how far it drifts.
+/// A difference from the host's clock up to this much is followed at once, because clocks drift by no more.
 const FOLLOWED: TimeDelta = TimeDelta::seconds(1);
 
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Time {
     }
 }
 
-/// Returns the time, by the host's clock and by how much time has passed since the last call.
+/// Returns the time, computed from the host's clock and from the duration since the last call.
 fn steady(last: DateTime<Utc>, passed: Duration, host: DateTime<Utc>) -> DateTime<Utc> {
     let passed = TimeDelta::from_std(passed).unwrap_or(TimeDelta::MAX);
     let Some(expected) = last.checked_add_signed(passed) else {
@@ -67,7 +67,7 @@ impl Clock {
         Self::following(Arc::new(Utc::now))
     }
 
-    /// Follows a host's clock.
+    /// Makes a clock that follows a host's clock.
     pub fn following(host: Host) -> Self {
         let last = Arc::new(Mutex::new((host(), Instant::now())));
         Self {
@@ -76,7 +76,7 @@ impl Clock {
         }
     }
 
-    /// Follows the clock of a tokio runtime, within which it must be called.
+    /// Makes a clock that follows the clock of a tokio runtime, within which it must be called.
     pub fn simulated(start: DateTime<Utc>, seed: u64) -> Self {
         Self {
             time: Time::Simulated(start, Instant::now()),
@@ -84,7 +84,7 @@ impl Clock {
         }
     }
 
-    /// Returns a clock that stands still at the time to which it is set.
+    /// Returns a clock that stands still at this time until it is set.
     pub fn standing(at: DateTime<Utc>) -> Self {
         Self {
             time: Time::Standing(Arc::new(Mutex::new(at))),

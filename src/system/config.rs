@@ -40,9 +40,9 @@ pub struct Settings {
     pub guard: GuardSettings,
     /// Reverse proxies that keep deleted things deleted for existing clients.
     pub gate: Vec<GateSettings>,
-    /// Which sites hold copies of another's resources.
+    /// The sites that hold copies of another site's resources.
     pub mapping: Vec<Mapping>,
-    /// None for an engine that keeps no resources of its own and knows no other deployment.
+    /// None for an engine that keeps no resources of its own and has no other deployments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deployment: Option<DeploymentSettings>,
     pub notify: NotifySettings,
@@ -66,7 +66,7 @@ pub struct LedgerSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineSettings {
-    /// Calls in flight per site at the start; it adapts from there.
+    /// Number of calls in flight per site at the start. The engine adapts it from there.
     pub concurrency: usize,
     /// Maximum number of calls in flight per site.
     pub concurrency_max: usize,
@@ -82,7 +82,7 @@ pub struct EngineSettings {
     /// Time between two sign-ins to a site that is paused or does not answer (N13).
     #[serde(with = "duration")]
     pub sign_in_every: Duration,
-    /// How long a read of a cloud that is throttled, unavailable or unanswered is repeated (N16).
+    /// For how long a read of a cloud is repeated that is throttled, unavailable or unanswered (N16).
     #[serde(with = "duration")]
     pub read_patience: Duration,
 }
@@ -90,7 +90,7 @@ pub struct EngineSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GcSettings {
-    /// Waits between attempts of a blocked step; the last one repeats (I3).
+    /// Waits between attempts of a blocked step. The last one repeats (I3).
     #[serde(with = "durations")]
     pub schedule: Vec<Duration>,
     /// Each wait is lengthened by up to this fraction, at random.
@@ -98,7 +98,7 @@ pub struct GcSettings {
     pub max_attempts: u32,
     /// How often a resource may come back before a person must look (T14).
     pub recreate_max: u32,
-    /// Maximum age of a step that waits: "not yet" uses no attempt, but is bounded by age (I6).
+    /// Maximum age of a step that waits. A "not yet" uses no attempt, but is bounded by this age (I6).
     #[serde(with = "duration")]
     pub pending_max: Duration,
     /// Overrides by kind.
@@ -119,16 +119,16 @@ pub struct GcKindSettings {
 #[serde(default, deny_unknown_fields)]
 pub struct GuardSettings {
     pub read_only: bool,
-    /// Clouds by name that are read-only.
+    /// Names of the clouds that are read-only.
     pub read_only_clouds: Vec<String>,
-    /// Clouds by name that ask for the reason of a deletion, and the pattern that a word of it must
-    /// match: `*`, `OPS-*`.
+    /// Names of the clouds that require a reason for each deletion, with the pattern that a word of the
+    /// reason must match: `*`, `OPS-*`.
     pub reason: BTreeMap<String, String>,
     /// Rules for the resources that no cascade may delete, unset or have removed (P4).
     pub protect: Vec<ProtectRule>,
 }
 
-/// Protects the resources that match all of the given fields; a rule without any is an error.
+/// Protects the resources that match all of the given fields. A rule without any field is an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProtectRule {
@@ -139,10 +139,10 @@ pub struct ProtectRule {
     pub name: Option<String>,
     /// Id of the project.
     pub project: Option<String>,
-    /// Younger than this: `1h`.
+    /// The resource is younger than this: `1h`.
     #[serde(with = "option_duration", skip_serializing_if = "Option::is_none")]
     pub younger_than: Option<Duration>,
-    /// Older than this: `365d`.
+    /// The resource is older than this: `365d`.
     #[serde(with = "option_duration", skip_serializing_if = "Option::is_none")]
     pub older_than: Option<Duration>,
 }
@@ -150,8 +150,8 @@ pub struct ProtectRule {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApiSettings {
-    /// Uids beside our own and root that the socket serves, each with its scope. In a list, each has
-    /// [`Scope::Operate`].
+    /// Uids, in addition to the engine's own and root, that the socket serves, each with its scope. In a
+    /// list, each uid has [`Scope::Operate`].
     #[serde(deserialize_with = "scopes_by_uid")]
     pub uids: BTreeMap<u32, Scope>,
 }
@@ -159,31 +159,31 @@ pub struct ApiSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConsoleSettings {
-    /// With `background` the console's process goes on without a terminal after a hang-up; with `stop`
-    /// it ends.
+    /// What happens after a hang-up: with `background` the console's process continues without a terminal,
+    /// with `stop` it ends.
     pub on_hangup: OnHangup,
     /// The console's choice among the terminal's 16 colours.
     pub theme: Theme,
-    /// Other keys for the console's actions, by the action's name; checked by the console.
+    /// Other keys for the console's actions, by the action's name. The console checks them.
     pub keys: BTreeMap<String, Vec<String>>,
     /// Accent colours of clouds, by name, so that a person recognizes a cloud at a glance.
     pub accent: BTreeMap<String, Accent>,
-    /// Whether the wheel moves the cursor and a click goes to its row. The terminal then selects text
-    /// with shift.
+    /// Whether the wheel moves the cursor and a click goes to the row under it. The terminal then selects
+    /// text only with shift.
     pub mouse: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Theme {
-    /// The plain colours: the terminal's own theme says how they look.
+    /// The plain colours, whose look the terminal's own theme decides.
     #[default]
     Terminal,
     /// Bright colours, for a dark background.
     Dark,
-    /// For a light background, on which yellow and cyan cannot be read.
+    /// Colours for a light background, on which yellow and cyan cannot be read.
     Light,
-    /// Bold and bright, and nothing dim.
+    /// Bold and bright colours, and nothing dim.
     HighContrast,
     /// No colours.
     Mono,

@@ -19,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// A chain of symbolic links that is longer than this counts as a cycle.
+/// A longer chain of symbolic links counts as a cycle.
 const LINKS_MAX: usize = 40;
 const STICKY: u32 = 0o1000;
 
@@ -92,7 +92,7 @@ impl Trusted {
         }
     }
 
-    /// Also trusts this account, for files that are known to be its own.
+    /// Also trusts this account, for files that are known to belong to it.
     #[must_use]
     pub fn and(self, uid: u32) -> Self {
         Self {
@@ -105,14 +105,14 @@ impl Trusted {
         uid == 0 || uid == self.us || self.also == Some(uid)
     }
 
-    /// Whether an account is trusted in a folder that everybody may write. The additional one is not:
-    /// anyone could claim to be it.
+    /// Whether an account is trusted in a folder that everybody may write. The additional account is not,
+    /// because anyone could claim to be it.
     fn is_where_all_write(self, uid: u32) -> bool {
         uid == 0 || uid == self.us
     }
 }
 
-/// The facts that decide about a folder, or about a file in it.
+/// The facts that decide whether a folder, or a file in it, is trusted.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
     uid: u32,
@@ -130,7 +130,8 @@ impl Facts {
     }
 
     /// Whether accounts other than its owner may put files there. A group with the owner's number has the
-    /// owner as its only member: that is how most distributions make accounts. Root's group has only root.
+    /// owner as its only member, because most distributions create accounts in this way. Root's group has
+    /// only root.
     fn others_write(self) -> bool {
         let group_is_private = self.gid == 0 || self.gid == self.uid;
         self.mode & 0o002 != 0 || (self.mode & 0o020 != 0 && !group_is_private)
@@ -173,8 +174,8 @@ fn judge(
     }
 }
 
-/// Checks every folder on the way to this path, and the file at its end if there is one. Symbolic links
-/// are followed, each judged like a file in its own folder.
+/// Checks every folder on the way to this path, and the file at its end if there is one. Symbolic links are
+/// followed, and each link is judged like a file in its own folder.
 ///
 /// # Errors
 /// [`Untrusted`] (as `PermissionDenied`), or an error if a folder on the way cannot be read.
@@ -192,7 +193,7 @@ pub fn check_way(path: &Path, trusted: Trusted) -> io::Result<()> {
         let next = here.join(&name);
         let found = match fs::symlink_metadata(&next) {
             Ok(found) => found,
-            // It does not exist yet: we must be able to make it there safely.
+            // The file does not exist yet. The folder must permit creating it safely.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let ours = Facts {
                     uid: trusted.us,
@@ -226,7 +227,7 @@ pub fn check_way(path: &Path, trusted: Trusted) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the names of a path, last first, without its root.
+/// Returns the names of a path, the last one first, without its root.
 fn names(path: &Path) -> Vec<OsString> {
     let mut names: Vec<OsString> = path
         .components()
@@ -244,8 +245,8 @@ fn names(path: &Path) -> Vec<OsString> {
 /// to an existing folder of this user.
 ///
 /// # Errors
-/// If it cannot be created, others could replace files in it, it belongs to someone else, or it is a symbolic
-/// link to a folder that others can enter (a folder elsewhere is not closed unasked).
+/// The folder cannot be created, others could replace files in it, it belongs to someone else, or it is a
+/// symbolic link to a folder that others can enter (a folder elsewhere is not closed unasked).
 pub fn folder(path: &Path) -> io::Result<()> {
     let trusted = Trusted::us();
     check_way(path, trusted)?;
@@ -270,21 +271,21 @@ pub fn folder(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
-/// Opens a file of ours for reading and writing, and makes it (0600) if there is none. Its content stays
-/// as it is.
+/// Opens a file of this account for reading and writing, and creates it (0600) if it does not exist. Its
+/// content stays unchanged.
 ///
 /// # Errors
-/// If it is a symbolic link, no regular file, or belongs to someone else.
+/// The file is a symbolic link, is not a regular file, or belongs to someone else.
 pub fn open_or_create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     ours(path, &mut options)
 }
 
-/// Opens a file of ours for appending, and makes it (0600) if there is none.
+/// Opens a file of this account for appending, and creates it (0600) if it does not exist.
 ///
 /// # Errors
-/// As [`open_or_create`].
+/// As for [`open_or_create`].
 pub fn append(path: &Path) -> io::Result<File> {
     ours(path, OpenOptions::new().append(true).create(true))
 }
@@ -307,21 +308,20 @@ fn ours(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a new file (0600), or refuses: an existing file, and the target of a link, stay as they are.
+/// Creates a new file (0600), or refuses. An existing file, and the target of a link, stay unchanged.
 ///
 /// # Errors
-/// If something exists there already, or the file cannot be made.
+/// The path exists already, or the file cannot be created.
 pub fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     options.custom_flags(careful()).open(path)
 }
 
-/// Writes this into a file (0600) in one step, in place of what was there: a link is replaced, never
-/// followed.
+/// Replaces a file (0600) with this content in one step. A link is replaced, never followed.
 ///
 /// # Errors
-/// If the folder cannot be written.
+/// The folder cannot be written.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     use std::io::Write as _;
     let mut beside = path.as_os_str().to_owned();
@@ -343,10 +343,10 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Opens a file for reading that belongs to root, to this account, or to another one that is trusted.
+/// Opens a file for reading that belongs to root, to this account, or to another trusted account.
 ///
 /// # Errors
-/// If it is a symbolic link, no regular file, or belongs to someone else.
+/// The file is a symbolic link, is not a regular file, or belongs to someone else.
 pub fn open(path: &Path, trusted: Trusted) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).custom_flags(careful()).open(path);
@@ -355,12 +355,12 @@ pub fn open(path: &Path, trusted: Trusted) -> io::Result<File> {
     Ok(file)
 }
 
-/// Checks that the engine at this socket was put there by root, by this account, or by an account to which
-/// root has given the folder (`/run/gone`). It does not matter which file names the socket: commands and
-/// their answers go to whoever listens.
+/// Checks that the engine at this socket was started by root, by this account, or by an account to which root
+/// has given the folder (`/run/gone`). The listener is checked, and not only the socket's file, because
+/// commands go to whoever listens.
 ///
 /// # Errors
-/// If nobody listens, or [`Untrusted`].
+/// Nobody listens, or [`Untrusted`].
 pub fn check_socket(socket: &Path) -> io::Result<()> {
     let path = || socket.to_owned();
     let found = fs::metadata(socket)?;
@@ -382,7 +382,8 @@ pub fn check_socket(socket: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the flags with which no link is followed, and a pipe that somebody put there does not block.
+/// Returns flags for opening a file so that no link is followed, and a pipe that somebody put there does not
+/// block.
 fn careful() -> i32 {
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
 }
@@ -399,7 +400,7 @@ fn check_file(path: &Path, found: &Metadata, trusted: Trusted) -> Result<(), Unt
     }
 }
 
-/// Says that a path is a link: the system's own words are "too many levels of symbolic links".
+/// Words the error for a path that is a link, since the system says "too many levels of symbolic links".
 fn said(path: &Path, error: io::Error) -> io::Error {
     match error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
         true => io::Error::new(
@@ -438,10 +439,11 @@ mod tests {
             ((0, 0o755), 0, true),
             ((US, 0o700), US, true),
             ((0, 0o755), US, true),
-            // A file of another account in a folder of ours, and a file of ours in a folder of another.
+            // A file of another account in a folder of this one, and a file of this account in a folder of
+            // another.
             ((0, 0o755), MALLORY, false),
             ((MALLORY, 0o755), US, false),
-            // Others may write there; with the sticky bit they may not replace what is ours.
+            // Others may write there. With the sticky bit they may not replace files of this account.
             ((0, 0o777), US, false),
             ((US, 0o775), US, false),
             ((0, 0o1777), US, true),

@@ -1,5 +1,5 @@
-//! Logs: to standard error, or under a console to a file; as text or JSON; never a secret, never a
-//! raw name from a cloud.
+//! Logs: to standard error, or to a file while a console uses the screen; as text or JSON; never with a
+//! secret or an unescaped name from a cloud.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,8 @@ use tracing_subscriber::fmt::{MakeWriter, format::FmtSpan};
 
 use super::private;
 
-/// A log file that has grown past this is put aside, once, when the next log starts.
+/// A log file that has grown past this size is renamed when the next log starts. Only one such old file is
+/// kept.
 const LOG_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -21,17 +22,17 @@ pub enum LogFormat {
     Json,
 }
 
-/// The verbosity that was asked for: the number of `-v`, and which program logs.
+/// The requested verbosity: the number of `-v`, and which program logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verbosity {
     pub times: u8,
-    /// Whether an engine logs: it reports what it does, a verb only what goes wrong.
+    /// Whether an engine logs. An engine reports what it does, a verb only what goes wrong.
     pub engine: bool,
 }
 
 impl Verbosity {
-    /// Returns the filter, in the syntax of `tracing_subscriber`: our own messages first, those of the
-    /// libraries from the third `-v` on.
+    /// Returns the filter, in the syntax of `tracing_subscriber`. The libraries' messages are shown from the
+    /// third `-v` on.
     pub fn directives(self) -> &'static str {
         match self.times.saturating_add(u8::from(self.engine)) {
             0 => "error,gone=warn",
@@ -43,7 +44,7 @@ impl Verbosity {
     }
 }
 
-/// Returns the format that was asked for; otherwise text for a person and JSON for a machine.
+/// Returns the requested format. By default this is text for a person and JSON for a machine.
 pub fn format_for(option: Option<LogFormat>, terminal: bool) -> LogFormat {
     option.unwrap_or(if terminal {
         LogFormat::Text
@@ -55,16 +56,16 @@ pub fn format_for(option: Option<LogFormat>, terminal: bool) -> LogFormat {
 /// Sends the logs of this process to standard error from now on.
 ///
 /// # Errors
-/// If logging was started before.
+/// Logging was started before.
 pub fn to_stderr(format: LogFormat, verbosity: Verbosity) -> io::Result<()> {
     start(subscriber(format, verbosity, io::stderr))
 }
 
-/// Appends the logs of this process to this file from now on: a console owns the screen, and an engine that
-/// it left behind has none.
+/// Appends the logs of this process to this file from now on, because a console owns the screen and an engine
+/// that it left running has none.
 ///
 /// # Errors
-/// If the file cannot be opened, or logging was started before.
+/// The file cannot be opened, or logging was started before.
 pub fn to_file(path: &Path, format: LogFormat, verbosity: Verbosity) -> io::Result<()> {
     let file = open_log(path)?;
     start(subscriber(format, verbosity, Mutex::new(file)))
@@ -74,7 +75,7 @@ fn start(subscriber: impl Subscriber + Send + Sync) -> io::Result<()> {
     tracing::subscriber::set_global_default(subscriber).map_err(io::Error::other)
 }
 
-/// Appends to the log, readable by its owner only (0600), after putting a large one aside.
+/// Opens the log for appending, readable by its owner only (0600), after renaming a large one.
 fn open_log(path: &Path) -> io::Result<File> {
     let full = std::fs::metadata(path).is_ok_and(|found| found.len() > LOG_FILE_BYTES_MAX);
     if full {

@@ -2,7 +2,7 @@
 
 use url::{Host, Url};
 
-/// Returns what is wrong with a URL. The text may contain a secret: it is not repeated.
+/// Returns what is wrong with a URL. The URL may contain a secret, so the text does not repeat it.
 pub(super) fn wrong_url(text: &str) -> Option<String> {
     if text.is_empty() {
         return Some("is missing; write url = \"https://HOST/PATH\"".to_owned());

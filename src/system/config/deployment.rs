@@ -17,19 +17,19 @@ use crate::domain::peers::{Deployment, wrong_deployment_name};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeploymentSettings {
-    /// The name by which others know it, and the site of the resources in its registry.
+    /// The name that other deployments use for this one, and the site of the resources in its registry.
     pub name: String,
     /// The service whose native kinds are kept here.
     pub service: String,
     #[serde(default)]
     pub region: String,
-    /// The address at which peers reach it. Port 0 takes a free one.
+    /// The address at which peers reach this deployment. Port 0 takes a free port.
     #[serde(default = "listen")]
     pub listen: SocketAddr,
     /// How long a watch waits for a notice, and how often an owner asks without a hint (G5).
     #[serde(default = "heartbeat", with = "duration")]
     pub heartbeat: Duration,
-    /// PEM: the certificate that it shows to callers, its own first in the chain.
+    /// PEM: the certificate chain that this deployment shows to callers, its own certificate first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_file: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,29 +41,29 @@ pub struct DeploymentSettings {
     pub peers: Vec<PeerSettings>,
 }
 
-/// Another deployment, which calls us and which we call.
+/// Another deployment. It calls this one, and this one calls it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeerSettings {
-    /// The URL before `/peer/v1`. Over https; http only to this machine.
+    /// The URL before `/peer/v1`: https, or http to this machine only.
     pub url: String,
     pub service: String,
     pub region: String,
-    /// The name that it must use, so that no other peer can take it before this one was heard. Without
-    /// it, the name that the peer gives itself counts, if no other has it.
+    /// The name that the peer must use, so that no other peer can take that name before this one makes its
+    /// first call. Without it, the name that the peer gives itself counts, if no other peer has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Regions of clouds of which it may speak, beside those that have its region's name: where it
-    /// manages such a cloud.
+    /// Regions of clouds that the peer manages, and that it may name in addition to those with its own
+    /// region's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<Site>,
-    /// The file's token is sent there as `Authorization: Bearer`, and must come from there.
+    /// The file's token is sent to the peer as `Authorization: Bearer`, and the peer must send the same one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
-    /// PEM: the authorities that must have signed its certificate; the system's if not set.
+    /// PEM: the authorities that must have signed the peer's certificate; the system's if not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// PEM: the certificate that we show there (mutual TLS).
+    /// PEM: the certificate that this deployment shows to the peer (mutual TLS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_file: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,7 +100,7 @@ impl DeploymentSettings {
         }
     }
 
-    /// Returns the deployment as others know it.
+    /// Returns the deployment as other deployments name it.
     pub fn deployment(&self) -> Deployment {
         Deployment {
             name: self.name.clone(),
@@ -111,7 +111,7 @@ impl DeploymentSettings {
 }
 
 impl PeerSettings {
-    /// Whether its traffic stays on this machine.
+    /// Whether the traffic to the peer stays on this machine.
     pub fn is_local(&self) -> bool {
         Url::parse(&self.url).is_ok_and(|url| url.host().is_some_and(|host| is_this_machine(&host)))
     }
@@ -232,7 +232,7 @@ fn half_identity(
     }
 }
 
-/// Finds a file with a secret that does not exist, or that others can read: its key, and what to do.
+/// Finds a file with a secret that does not exist, or that others can read. Returns its key, and what to do.
 pub(super) fn exposed_secret(deployment: &DeploymentSettings) -> Option<(String, String)> {
     let exposed_at = |key: String, file: &Option<PathBuf>| {
         let why = exposed(file.as_deref()?).err()?;

@@ -13,10 +13,10 @@ use crate::domain::model::Site;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GateSettings {
-    /// The address at which clients reach it. Port 0 takes a free one.
+    /// The address at which clients reach the gate. Port 0 takes a free port.
     pub listen: SocketAddr,
     pub upstream: Upstream,
-    /// The kind of clients whose requests come through it (T4).
+    /// The kind of clients whose requests come through the gate (T4).
     #[serde(default)]
     pub source: GateSource,
     /// A header by which a `user` gate recognizes requests of a local site.
@@ -28,8 +28,8 @@ pub struct GateSettings {
     /// Roles that may cascade into any resource.
     #[serde(default = "admin_roles")]
     pub admin_roles: Vec<String>,
-    /// Ids of domains whose projects' admins are admins here, beside the domain of the engine's own login
-    /// and the system's (P13).
+    /// Ids of domains whose projects' admins are admins at this gate. The domain of the engine's own login
+    /// and the system's admins always count (P13).
     #[serde(default)]
     pub admin_domains: Vec<String>,
     /// How long a plain DELETE of a resource with copies waits for its end.
@@ -39,22 +39,21 @@ pub struct GateSettings {
     pub limits: GateLimits,
 }
 
-/// Limits for what a gate takes from its clients, and for how long it waits for its upstream.
+/// Limits for the requests of a gate's clients, and for how long it waits for its upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GateLimits {
-    /// Maximum number of connections, half of them for one client address. When all are taken, the
-    /// connection that has waited longest for its client gives way to a new one. Each may have one to the
-    /// upstream.
+    /// Maximum number of connections, half of them for one client address. When all are taken, the connection
+    /// that has waited longest for its client gives way to a new one. Each connection may have another one to
+    /// the upstream.
     pub connections: usize,
-    /// Maximum size of a request's line and headers, in bytes: a scoped token alone is one or two
-    /// thousand.
+    /// Maximum size of a request's line and headers, in bytes. A scoped token alone has one or two thousand.
     pub head_bytes: usize,
-    /// A client's connection ends if for this long it sends no whole head, nothing more of a body or no
-    /// next request, or takes nothing of an answer.
+    /// A client's connection ends if for this long the client sends no complete head, nothing more of a body
+    /// or no next request, or takes nothing of an answer.
     #[serde(with = "duration")]
     pub head_timeout: Duration,
-    /// How long the upstream may take to begin an answer: an import or a large list takes minutes.
+    /// How long the upstream may take to begin an answer. An import or a large list takes minutes.
     #[serde(with = "duration")]
     pub answer_timeout: Duration,
 }
@@ -70,11 +69,11 @@ impl Default for GateLimits {
     }
 }
 
-/// The least that hyper reads at a time.
+/// The smallest amount that hyper reads at a time.
 const HEAD_BYTES_MIN: usize = 8 << 10;
 const HEAD_BYTES_MAX: usize = 1 << 20;
 
-/// The service behind a gate, as its cloud's catalog names it.
+/// The service that a gate protects, as its cloud's catalog names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Upstream {
@@ -99,7 +98,7 @@ pub enum GateSource {
     User,
     /// A site that copies what it reads.
     Local,
-    /// The services of the site itself, and others that must see all.
+    /// The services of the site itself, and other clients that must see everything.
     Central,
 }
 

@@ -14,10 +14,10 @@ use crate::domain::model::Site;
 use crate::domain::nesting::{TOO_DEEP, first_too_deep, line_of};
 use crate::domain::text::{did_you_mean, escape};
 
-/// Every key with its default and its meaning, as TOML; `--print-config` shows it.
+/// Every key with its default and its meaning, as TOML. `--print-config` shows it.
 pub const DEFAULTS: &str = include_str!("../../../assets/config.toml");
 
-/// Keys of later versions. Ignoring one would make a person believe that it works.
+/// Keys of later versions. If one were ignored, a person would believe that it works.
 const NOT_YET: [&str; 7] = [
     "api.listen",
     "api.gids",
@@ -32,9 +32,9 @@ const NOT_YET: [&str; 7] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
     pub file: PathBuf,
-    /// Counted from 1; none if the file could not be read.
+    /// The line, counted from 1; none if the file could not be read.
     pub line: Option<usize>,
-    /// Dotted path of the key; empty where the text is not TOML.
+    /// The dotted path of the key; empty if the text is not TOML.
     pub key: String,
     pub message: String,
 }
@@ -52,11 +52,11 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Returns the settings, and the file that gave them; without a file, the defaults.
+/// Returns the settings, and the file from which they were read. Without a file, returns the defaults.
 ///
 /// # Errors
-/// If the file that the option names cannot be read, its text is not valid ([`parse`]), or others
-/// can read a file with a secret that it names.
+/// The file that the option names cannot be read, its text is not valid ([`parse`]), or others can read a
+/// file with a secret that it names.
 pub fn load(
     option: Option<&Path>,
     around: &Surroundings,
@@ -87,11 +87,11 @@ pub fn load(
     }
 }
 
-/// Parses settings; every key that the text leaves out has its default.
+/// Parses settings. Every key that the text leaves out has its default.
 ///
 /// # Errors
-/// In this order: nested too deeply; no TOML; a key of a later version; an unknown key, with the
-/// nearest that is known; a value of the wrong shape; a value that makes no sense.
+/// The first of these: the text nests too deeply; it is not TOML; a key belongs to a later version; a key is
+/// unknown (the error has the nearest known key); a value has the wrong shape; a value makes no sense.
 pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
     let source = Source { text, file };
     if let Some(at) = first_too_deep(text) {
@@ -117,8 +117,8 @@ pub fn parse(text: &str, file: &Path) -> Result<Settings, ConfigError> {
     }
 }
 
-/// Returns the error of a setting that only the code which uses it can find, with the line of this
-/// file that sets it.
+/// Returns the error for a setting that only the code that uses it can check, with the line of this file that
+/// sets it.
 pub fn wrong(file: &Path, key: String, message: &str) -> ConfigError {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     at_key(&text, file, key, message)
@@ -146,7 +146,8 @@ impl Source<'_> {
         }
     }
 
-    /// serde names an unknown key and those that it knows in backticks, and only there.
+    /// Makes an error of serde's: serde puts an unknown key and the keys that it knows in backticks, and
+    /// nothing else.
     fn shape_error(&self, path: String, error: &toml::de::Error) -> ConfigError {
         let message = error.message();
         if message.starts_with("unknown variant") {
@@ -176,7 +177,7 @@ impl Source<'_> {
     }
 }
 
-/// Finds a dotted key; list elements are written as `[0]`.
+/// Finds a dotted key. Elements of lists are written as `[0]`.
 fn span_of(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     let path = path.replace('[', ".").replace(']', "");
     let mut parts = path.split('.');
@@ -205,7 +206,7 @@ fn exposed_secret(settings: &Settings) -> Option<(String, String)> {
     notify::exposed_secret(&settings.notify).or_else(|| deployment::exposed_secret(deployment?))
 }
 
-/// Finds the first value that has the right shape but makes no sense: its key, and why.
+/// Finds the first value that has the right shape but makes no sense. Returns its key, and why.
 fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
     let Settings {
         ledger, engine, gc, ..

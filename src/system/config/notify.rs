@@ -17,10 +17,10 @@ use crate::domain::duration::{HOUR, MINUTE};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotifySettings {
-    /// Everything that needs a person within this time goes into one message.
+    /// Everything that comes to need a person within this time goes into one message.
     #[serde(with = "duration")]
     pub gather: Duration,
-    /// How long the next message about a deletion waits after the last one.
+    /// How long after the last message about a deletion the next one may be sent.
     #[serde(with = "duration")]
     pub again: Duration,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +32,7 @@ pub struct NotifySettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebhookSettings {
-    /// Over https; http only to this machine.
+    /// The URL: https, or http to this machine only.
     pub url: String,
     /// The file's token is sent as `Authorization: Bearer`.
     pub token_file: Option<PathBuf>,
@@ -46,7 +46,7 @@ pub struct MailSettings {
     pub to: Vec<String>,
     /// Name or address of the SMTP server.
     pub server: String,
-    /// 587 with `starttls`, 465 with `tls`, 25 with `none` if not set.
+    /// The port. If not set: 587 with `starttls`, 465 with `tls`, 25 with `none`.
     pub port: Option<u16>,
     pub tls: MailTls,
     pub user: Option<String>,
@@ -56,7 +56,7 @@ pub struct MailSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MailTls {
-    /// Begins in the clear, and must be upgraded before anything else is sent.
+    /// The connection begins in the clear, and must be upgraded before anything else is sent.
     #[default]
     Starttls,
     /// TLS from the first byte.
@@ -87,8 +87,8 @@ impl MailSettings {
 }
 
 impl WebhookSettings {
-    /// Returns scheme, host and port: all that may be shown. The path of many chat systems' hooks
-    /// is their secret.
+    /// Returns scheme, host and port, the only parts that may be shown. The path of many chat systems'
+    /// webhooks is a secret.
     pub fn shown(&self) -> String {
         Url::parse(&self.url).map_or_else(
             |_| "an address that cannot be read".to_owned(),
@@ -96,13 +96,13 @@ impl WebhookSettings {
         )
     }
 
-    /// Whether its traffic stays on this machine.
+    /// Whether the traffic stays on this machine.
     pub fn is_local(&self) -> bool {
         Url::parse(&self.url).is_ok_and(|url| url.host().is_some_and(|host| is_this_machine(&host)))
     }
 }
 
-/// Finds the first value that makes no sense: its key, and what would.
+/// Finds the first value that makes no sense. Returns its key, and what would make sense.
 pub(super) fn first_nonsense(notify: &NotifySettings) -> Option<(String, String)> {
     if notify.again < notify.gather {
         return nonsense("notify.again", "must not be less than notify.gather");
@@ -168,8 +168,7 @@ fn wrong_address(text: &str) -> Option<String> {
     }
 }
 
-/// Finds a file with a secret that does not exist, or that others can read: its key, and what to
-/// do.
+/// Finds a file with a secret that does not exist, or that others can read. Returns its key, and what to do.
 pub(super) fn exposed_secret(notify: &NotifySettings) -> Option<(String, String)> {
     let webhook = notify.webhook.as_ref();
     let mail = notify.mail.as_ref();

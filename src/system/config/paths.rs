@@ -1,17 +1,17 @@
-//! The paths of the settings file, the state folder and the socket; and the person who asks.
+//! The paths of the settings file, the state folder and the socket; and the person who typed the command.
 //!
-//! The process's surroundings are read once, into [`Surroundings`]; everything else here is a
-//! function of it.
+//! The process's surroundings are read once, into [`Surroundings`]. Everything else here is a function of
+//! them.
 
 use std::path::{Path, PathBuf};
 
 use crate::domain::model::{Actor, Origin};
 
-/// The system service's socket, where systemd gives it a runtime folder.
+/// The system service's socket, if systemd gives the service a runtime folder.
 const SYSTEM_SOCKET: &str = "/run/gone/gone.sock";
 
-/// The surroundings of the process, as values. They hold no secret: `OS_*` variables are the
-/// cloud's business.
+/// The surroundings of the process, as values. They hold no secret: the cloud port reads the `OS_*` variables
+/// itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     pub home: Option<PathBuf>,
@@ -40,7 +40,7 @@ pub struct Surroundings {
 
 impl Surroundings {
     pub fn of_process() -> Self {
-        // The XDG rule: a relative path is to be ignored, and an empty variable is an unset one.
+        // The XDG rule: a relative path is ignored, and an empty variable counts as unset.
         let absolute = |name: &str| {
             std::env::var_os(name)
                 .map(PathBuf::from)
@@ -64,12 +64,12 @@ impl Surroundings {
         }
     }
 
-    /// `$XDG_CONFIG_HOME/gone`; none without a home.
+    /// Returns `$XDG_CONFIG_HOME/gone`; none without a home folder.
     pub fn config_folder(&self) -> Option<PathBuf> {
         self.folder(self.config_home.as_deref(), ".config")
     }
 
-    /// `$XDG_STATE_HOME/gone`; none without a home.
+    /// Returns `$XDG_STATE_HOME/gone`; none without a home folder.
     pub fn state_folder(&self) -> Option<PathBuf> {
         self.folder(self.state_home.as_deref(), ".local/state")
     }
@@ -83,16 +83,16 @@ impl Surroundings {
         Some(base.join("gone"))
     }
 
-    /// Returns the socket that an engine serves: the option, `$GONE_SOCKET`, the service's runtime
-    /// folder, or else the state folder.
+    /// Returns the socket that an engine serves: the option's, else `$GONE_SOCKET`, else the one in the
+    /// service's runtime folder, else the one in the state folder.
     pub fn socket_to_serve(&self, option: Option<&Path>) -> Option<PathBuf> {
         self.named_socket(option)
             .or_else(|| Some(self.runtime_folder.as_ref()?.join("gone.sock")))
             .or_else(|| Some(self.state_folder()?.join("gone.sock")))
     }
 
-    /// Returns the socket to which a client connects: as [`Self::socket_to_serve`], but the
-    /// service's only where `exists` finds one.
+    /// Returns the socket to which a client connects: as [`Self::socket_to_serve`], but the service's socket
+    /// only if `exists` finds one.
     pub fn socket_to_reach(
         &self,
         option: Option<&Path>,
@@ -108,7 +108,7 @@ impl Surroundings {
         option.map(Path::to_path_buf).or(self.socket.clone())
     }
 
-    /// Returns the person who types: the one behind `sudo`, with the address of their SSH
+    /// Returns the person who typed the command: the user behind `sudo`, with the address of their SSH
     /// connection (P6).
     pub fn actor(&self, origin: Origin) -> Actor {
         let user = self.sudo_user.as_deref().or(self.user.as_deref());

@@ -1,4 +1,4 @@
-//! Secrets in files: nobody but their owner may read them.
+//! Secrets in files that nobody but their owner may read.
 
 use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,8 +11,7 @@ use crate::system::private::{self, Trusted, check_way};
 pub(super) fn exposed(file: &Path) -> Result<(), String> {
     let shown = file.display();
     match std::fs::metadata(file) {
-        // A verb of another user attaches to the engine and sends nothing, so it need not read the
-        // secret.
+        // A verb of another user attaches to the engine and sends nothing, so it need not read the secret.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(format!("{shown} cannot be read: {error}")),
         Ok(found) if !found.is_file() => Err(format!("{shown} is not a file")),
@@ -25,8 +24,8 @@ pub(super) fn exposed(file: &Path) -> Result<(), String> {
     }
 }
 
-/// Reads exactly the file that was checked. Mounted secrets come by symbolic links: these are followed
-/// where nobody else could have put them.
+/// Reads exactly the file that was checked. Mounted secrets come as symbolic links, which are followed if
+/// nobody else could have put them there.
 fn read(file: &Path) -> io::Result<String> {
     check_way(file, Trusted::us())?;
     let found = std::fs::canonicalize(file)?;
@@ -35,10 +34,10 @@ fn read(file: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns the secret in a private file, without the end of its line.
+/// Returns the secret in a private file, without the line feed at its end.
 ///
 /// # Errors
-/// If the file cannot be read, others can read it, or it does not hold one line of text.
+/// The file cannot be read, others can read it, or it does not hold one line of text.
 pub fn secret_in(file: &Path) -> Result<SecretString, String> {
     exposed(file)?;
     let shown = file.display();

@@ -1,4 +1,4 @@
-//! Bodies that know whose turn it is.
+//! Bodies that report whether they wait for the client.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-/// Called with whether the next part of a body is awaited from its client.
+/// Called with whether the connection waits for the client's next part of a body.
 pub(super) type Turn = Box<dyn Fn(bool) + Send + Sync>;
 
-/// A body that comes in: a client's, or an upstream's.
+/// An incoming body, from a client or an upstream.
 pub struct Arriving {
     body: Incoming,
     turn: Option<Turn>,
-    /// Nothing has come yet of what was asked for.
+    /// Whether a part was requested and nothing of it has come yet.
     awaits: bool,
 }
 
@@ -37,7 +37,7 @@ impl Arriving {
     }
 }
 
-/// What no client sends: an upstream's answer.
+/// An upstream's answer, whose sender is not a client of the listener.
 impl From<Incoming> for Arriving {
     fn from(body: Incoming) -> Self {
         Self {
@@ -85,11 +85,11 @@ impl Drop for Arriving {
 /// Largest piece that is sent before other connections of the thread run.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Sends an answer's body in pieces, and drops what it holds once the body was sent or dropped.
+/// Sends an answer's body in pieces. Drops the values that it holds once the body was sent or dropped.
 #[derive(Debug)]
 pub struct Answering<B, H> {
     body: B,
-    /// What remains of the current part.
+    /// The rest of the current part.
     rest: Bytes,
     /// Whether other connections could run since the last piece.
     has_yielded: bool,

@@ -20,10 +20,10 @@ use super::Client;
 use super::body::{Answering, Arriving};
 use super::crowd::{Guest, Place};
 
-/// How often a silent HTTP/2 client is asked for a sign of life, and how long it has for that.
+/// How often a silent HTTP/2 client is pinged, and how long it has to answer.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// Number of requests at a time on one HTTP/2 connection.
+/// Maximum number of requests at a time on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 64;
 
 /// The protocol of a listener.
@@ -31,12 +31,12 @@ const STREAMS_MAX: u32 = 64;
 pub struct Http {
     /// Maximum size of a request's line and headers.
     pub head_bytes: usize,
-    /// Whether it speaks HTTP/2 too, beside HTTP/1.
+    /// Whether the listener speaks HTTP/2 in addition to HTTP/1.
     pub http2: bool,
 }
 
-/// Serves until the client ends the connection, it gives way to another, or `stop`; answers under way
-/// are then finished.
+/// Serves until the client ends the connection, the connection gives way to another one, or `stop`. Answers
+/// in progress are then finished.
 pub async fn serve<S, C, H, B>(
     stream: S,
     guest: &Guest<C>,
@@ -67,13 +67,13 @@ where
             let turn = Box::new(move |awaits| place.awaits_body(awaits));
             let request = request.map(|body| Arriving::of_client(body, turn));
             let mut response = service.call(request).await?;
-            // The extensions (a share of the memory) are held until the body was taken.
+            // The extensions (a share of the memory) are held until the client has taken the body.
             let kept = std::mem::take(response.extensions_mut());
             Ok::<_, H::Error>(response.map(|body| Answering::new(body, (held, kept))))
         }
     });
     let mut server = auto::Builder::new(TokioExecutor::new());
-    // The crowd limits the time for a head, from the first byte on.
+    // The crowd limits the time for a head, from its first byte on.
     server
         .http1()
         .timer(TokioTimer::new())

@@ -1,4 +1,5 @@
-//! The connections of one listener: how many each client may have, and which give way to newcomers.
+//! The connections of one listener: how many each client may have, and which ones give way to new
+//! connections.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,12 +17,12 @@ const RELIEVED: usize = 16;
 /// The limits of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Maximum number of connections, and of requests at work.
+    /// Maximum number of connections, and of requests that are being served.
     pub all: usize,
-    /// The same for one client.
+    /// The same maximum for a single client.
     pub each: usize,
-    /// How long a connection may wait for its client: for a whole head, the next part of a body, the next
-    /// request.
+    /// How long a connection may wait for its client: for a complete head, the next part of a body, or the
+    /// next request.
     pub wait: Duration,
 }
 
@@ -51,21 +52,21 @@ struct Counted {
 #[derive(Debug)]
 struct Member<C> {
     client: C,
-    /// Number of requests whose answer is our turn.
+    /// Number of requests whose answer the server owes.
     answering: usize,
-    /// Number of those for which the client has not sent the next part of the body.
+    /// Number of these requests for which the client has not sent the next part of the body.
     awaited: usize,
     /// Whether the client takes nothing of an answer.
     is_stalled: bool,
-    /// The time since when it is the client's turn.
+    /// Since when the connection has waited for its client; none while it waits for the server.
     waits_since: Option<Instant>,
-    /// Whether it has ever sent a whole head.
+    /// Whether the client has ever sent a complete head.
     has_asked: bool,
     end: CancellationToken,
 }
 
 impl<C> Member<C> {
-    /// Updates whose turn it is. Returns whether the client's turn begins now.
+    /// Updates whether the connection waits for its client. Returns whether that wait begins now.
     fn begins_to_wait(&mut self) -> bool {
         let waits = self.answering <= self.awaited || self.is_stalled;
         match (waits, self.waits_since) {
@@ -96,8 +97,9 @@ impl<C: Client> Crowd<C> {
         })
     }
 
-    /// Admits a connection of this client. If all places are taken, the longest waiting connection gives
-    /// way; if all are at work, this waits for one. None: the client's own are all at work.
+    /// Admits a connection of this client. If the listener is full, the connection that has waited longest
+    /// for its client gives way. If all connections are being served, this waits until one ends. None means
+    /// that all of the client's own connections are being served.
     pub(super) async fn admit(self: &Arc<Self>, client: C) -> Option<Guest<C>> {
         loop {
             let room = self.room.notified();
@@ -111,7 +113,7 @@ impl<C: Client> Crowd<C> {
         }
     }
 
-    /// Admits a connection if it can. None: there is no room now; `Some(None)`: there is none for this
+    /// Admits a connection if there is room. None: there is no room now. `Some(None)`: there is none for this
     /// client.
     fn try_admit(self: &Arc<Self>, client: C) -> Option<Option<Guest<C>>> {
         let mut members = self.lock();
@@ -155,13 +157,13 @@ impl<C: Client> Crowd<C> {
         }))
     }
 
-    /// Ends the longest waiting connections; returns how many.
+    /// Ends the connections that have waited longest, and returns their number.
     pub(super) fn relieve(&self) -> usize {
         self.end_some(|_| true)
     }
 
-    /// Ends the connections that have sent a part of a body and have waited longest for the next; returns
-    /// how many.
+    /// Ends the connections that have sent a part of a body and have waited longest for the next part, and
+    /// returns their number.
     pub fn relieve_of_bodies(&self) -> usize {
         self.end_some(|member| member.awaited > 0)
     }
@@ -179,8 +181,8 @@ impl<C: Client> Crowd<C> {
 }
 
 impl<C: Client> Members<C> {
-    /// Ends one waiting connection: first one that never asked, then one of the client with most
-    /// connections, then the longest waiting one. Returns whether there was one.
+    /// Ends one waiting connection. The first choice is one that never sent a request, then one of the client
+    /// with most connections, then the one that has waited longest. Returns whether there was one.
     fn end_longest_waiting(&mut self, may: impl Fn(&Member<C>) -> bool) -> bool {
         let clients = &self.clients;
         let waiting = self.by_number.iter().filter_map(|(number, member)| {
@@ -209,7 +211,8 @@ impl<C: Client> Members<C> {
     }
 }
 
-/// An admitted connection. Its place is given back when this and all that it gave out are dropped.
+/// An admitted connection. Its room is free again when this value and everything that it gave out are
+/// dropped.
 #[derive(Debug)]
 pub struct Guest<C: Client> {
     place: Arc<Place<C>>,
@@ -228,7 +231,8 @@ impl<C: Client> Guest<C> {
         self.place.clone()
     }
 
-    /// Returns when the connection must end: its client's time is over, or another needs its place.
+    /// Completes when the connection must end, because its client's time is over or another connection needs
+    /// its room.
     pub async fn gives_way(&self) {
         let wait = self.place.crowd.bounds.wait;
         loop {
@@ -260,15 +264,15 @@ impl<C: Client> Place<C> {
         }
     }
 
-    /// Records that a whole head has come, and waits until there is room for it. From then until the
-    /// result is dropped, the answer is our turn.
+    /// Records that a complete head has come, and waits until there is room for its request. From then until
+    /// the result is dropped, the server owes the answer.
     pub(super) async fn begin(self: Arc<Self>) -> Request<C> {
         self.change(|member| {
             member.has_asked = true;
             member.waits_since = member.waits_since.map(|_| Instant::now());
         });
-        // The client's own permit first, so that it fills no queue before the others. Neither semaphore is
-        // ever closed.
+        // The client's own permit comes first, so that it fills no queue before the others. Neither semaphore
+        // is ever closed.
         let own = self.own_requests.clone().acquire_owned().await;
         let all = self.crowd.requests.clone().acquire_owned().await;
         self.change(|member| member.answering += 1);
@@ -278,7 +282,7 @@ impl<C: Client> Place<C> {
         }
     }
 
-    /// Records whether the next part of a body is the client's turn.
+    /// Records whether the connection waits for the client's next part of a body.
     pub(super) fn awaits_body(&self, awaits: bool) {
         self.change(|member| match awaits {
             true => member.awaited += 1,

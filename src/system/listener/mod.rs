@@ -38,7 +38,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// A source of connections.
 pub trait Accept: Send {
     type Stream: Send;
-    /// The client by which connections are counted: an address, a uid.
+    /// The client by which connections are counted: an address or a uid.
     type Client: Client;
 
     /// Returns the next connection and its client.
@@ -56,13 +56,14 @@ impl Accept for TcpListener {
 
     async fn accept(&mut self) -> io::Result<(Self::Stream, IpAddr)> {
         let (stream, peer) = TcpListener::accept(self).await?;
-        // Small answers go at once; if that cannot be set, they come a little later.
+        // Small answers are sent at once. If the option cannot be set, they come a little later.
         let _ = stream.set_nodelay(true);
         Ok(((stream, peer), client_of(peer.ip())))
     }
 }
 
-/// Counts an IPv6 network of /64 as one client: a machine has many addresses in it.
+/// Returns the client of an address. An IPv6 network of /64 counts as one client, because a machine has many
+/// addresses in it.
 fn client_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -73,7 +74,7 @@ fn client_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Accepts until `stop`, and hands each connection on with its place in the crowd.
+/// Accepts connections until `stop`, and hands each one on as a guest of the crowd.
 pub async fn accept_each<A: Accept>(
     mut listener: A,
     crowd: Arc<Crowd<A::Client>>,
@@ -97,7 +98,7 @@ pub async fn accept_each<A: Accept>(
                 }
             }
             Err(error) => {
-                // Most likely out of file descriptors: connections that only wait give theirs back.
+                // Most likely no file descriptor is left. Connections that only wait give theirs back.
                 let gave_way = crowd.relieve();
                 tracing::warn!(%error, gave_way, "a connection was not accepted");
                 tokio::time::sleep(ACCEPT_AGAIN).await;
