@@ -1,4 +1,4 @@
-//! Authentication of callers: as which of the peers a caller may speak.
+//! Authenticates callers: decides as which of the peers a caller may speak.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -16,10 +16,11 @@ use super::tls::is_for_host;
 use super::token::Fingerprint;
 use crate::system::config::{PeerSettings, secret_in};
 
-/// How long a token that was read from its file may still be good: whoever replaces a leaked token waits no
-/// longer.
+/// How long a token that was read from its file may still be accepted. Whoever replaces a leaked token waits
+/// no longer than this.
 const READ_EVERY: Duration = Duration::from_secs(2);
-/// If no token fits, the files may have just changed. Strangers make us read them no more often than this.
+/// If no token fits, the files may have just changed, so they are read again. Strangers cannot cause this
+/// more often than once in this time.
 const READ_AGAIN: Duration = Duration::from_millis(500);
 
 /// The configured peers, and how each is recognised.
@@ -30,9 +31,9 @@ pub(super) struct Admission {
 
 struct Entry {
     peer: Peer,
-    /// None: the peer is recognised by its certificate.
+    /// None if the peer is recognised by its certificate.
     token_file: Option<PathBuf>,
-    /// The host of its URL, for which its certificate must be.
+    /// The host of the peer's URL. The peer's certificate must be for this host.
     host: String,
 }
 
@@ -56,8 +57,8 @@ impl Admission {
         }
     }
 
-    /// Returns the peers as which a caller with these credentials may speak: mostly one, or none. Known
-    /// before the body is read, so that strangers send none.
+    /// Returns the peers as which a caller with these credentials may speak: usually one, or none. This is
+    /// known before the body is read, so that strangers cannot send one.
     pub(super) async fn of_caller(
         &self,
         headers: &HeaderMap,
@@ -96,7 +97,8 @@ impl Admission {
             if tokens.read_at.is_some_and(|at| now - at < age) {
                 return false;
             }
-            // Others need not read them as well; but the first time, they have no tokens to compare with.
+            // Other callers need not read the files as well. The first time, however, there are no tokens to
+            // compare with.
             if tokens.read_at.is_some() {
                 tokens.read_at = Some(now);
             }

@@ -1,4 +1,4 @@
-//! The calls of `/peer/v1`, each passed on to the engine.
+//! The calls of `/peer/v1`. Each is passed on to the engine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ use crate::domain::text::escape;
 
 /// A question about a thousand resources whose ids and roots have 255 bytes each takes a tenth of this.
 const BODY_BYTES_MAX: usize = 8 << 20;
-/// A caller that has not sent its whole message by then has gone.
+/// A caller that has not sent its whole message within this time is considered gone.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// State that the calls share.
 pub(super) struct Calls {
     pub(super) control: Arc<dyn Control>,
     pub(super) admission: Admission,
-    /// Ends the watches, which would wait for longer than the shutdown may take.
+    /// Ends the watches, which would otherwise wait for longer than the shutdown may take.
     pub(super) stop: CancellationToken,
 }
 
@@ -41,11 +41,11 @@ pub(super) struct Calls {
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) address: SocketAddr,
-    /// Its own certificate, for which the configured authority vouches.
+    /// The caller's own certificate, which the configured authority has signed.
     pub(super) certificate: Option<CertificateDer<'static>>,
 }
 
-/// A message, which says who sends it.
+/// A message, which says which deployment sends it.
 trait Message: DeserializeOwned {
     fn sender(&self) -> &Deployment;
 }
@@ -68,7 +68,7 @@ impl Message for Hint {
     }
 }
 
-/// Each request has a [`Caller`] among its extensions.
+/// Returns the routes. Each request must have a [`Caller`] among its extensions.
 pub(super) fn router(calls: Arc<Calls>) -> Router {
     Router::new()
         .route("/peer/v1", get(protocol))
@@ -124,7 +124,8 @@ async fn wrong_method(request: Request) -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", asked)
 }
 
-/// Refusals carry the header too, so that a caller knows whose they are.
+/// Adds the protocol's header to a response, also to a refusal, so that a caller knows that a deployment
+/// answered.
 async fn with_protocol(mut response: Response) -> Response {
     response
         .headers_mut()
@@ -151,7 +152,7 @@ impl Calls {
         Ok(self.control.submit(envelope).await?)
     }
 
-    /// Reads the message of a caller who may speak for its sender.
+    /// Reads the message of a caller that may speak for the message's sender.
     async fn message<M: Message>(&self, request: Request) -> Result<M, Problem> {
         let (head, body) = request.into_parts();
         let spoken = head.headers.get(PROTOCOL_HEADER);
@@ -183,7 +184,8 @@ impl Calls {
 }
 
 async fn whole(body: Body) -> Result<Bytes, Problem> {
-    // One byte more than allowed: otherwise a body that is too large looks like one that was cut off.
+    // One byte more than the limit is read. Otherwise a body that is too large would look like one that was
+    // cut off.
     let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, BODY_BYTES_MAX + 1)).await;
     match read {
         Ok(Ok(bytes)) if bytes.len() <= BODY_BYTES_MAX => Ok(bytes),
@@ -208,7 +210,8 @@ async fn whole(body: Body) -> Result<Bytes, Problem> {
     }
 }
 
-/// Unknown fields are ignored: a later version of the same protocol may have added them.
+/// Parses a message. Unknown fields are ignored, because a later version of the same protocol may have added
+/// them.
 fn parsed<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, Problem> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let message = serde_path_to_error::deserialize(&mut reader).map_err(|error| {

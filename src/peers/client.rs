@@ -18,19 +18,20 @@ use crate::domain::peers::{Answers, Deployment, News, PeerScope, Question, Watch
 use crate::domain::text::escape;
 use crate::system::config::PeerSettings;
 
-/// A host that does not answer a SYN in this time is down.
+/// A host that does not answer a SYN within this time is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Shorter than a listener keeps an idle connection, and longer than an owner's poll of 30 s.
+/// Shorter than the time for which a listener keeps an idle connection, and longer than an owner's poll of 30
+/// s.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Characters that are shown of a peer's reason for a refusal.
+/// Number of characters of a peer's reason for a refusal that are shown.
 const DETAIL_CHARS_MAX: usize = 300;
-/// Bytes that are read of the answer to a refused call.
+/// Number of bytes that are read of the answer to a refused call.
 const PROBLEM_BYTES_MAX: usize = 64 << 10;
 
 /// Limits on the wait for an answer, and on its size.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Time for an answer, in addition to the time for which a watch waits for news.
+    /// Time for an answer, in addition to the time for which a watch waits for notices.
     pub answer: Duration,
     /// Size of one answer. A thousand resources, each with twenty referrers that wait in cycles, take a tenth
     /// of it.
@@ -53,14 +54,14 @@ pub struct HttpPeers {
 }
 
 struct Remote {
-    /// Without a trailing `/`.
+    /// The URL, without a trailing `/`.
     url: String,
     client: reqwest::Client,
     token: Option<Token>,
     scope: PeerScope,
 }
 
-/// Why a peer cannot be called as it is configured.
+/// Why a peer cannot be called with its settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     #[error("deployment.peers[{position}].{source}")]
@@ -70,7 +71,7 @@ pub enum SetupError {
 }
 
 impl HttpPeers {
-    /// Prepares the clients, and calls nobody yet.
+    /// Prepares the clients. Calls nobody yet.
     ///
     /// # Errors
     /// A certificate or key cannot be read or used.
@@ -92,7 +93,7 @@ impl HttpPeers {
         Ok(Self { remotes, limits })
     }
 
-    /// Checks, without a token, that the peer is there and speaks this protocol.
+    /// Checks, without a token, that the peer is reachable and speaks this protocol.
     ///
     /// # Errors
     /// What was attempted, and why it failed.
@@ -216,7 +217,7 @@ impl Clients {
 
 struct Call {
     method: Method,
-    /// Below `/peer/v1`.
+    /// The path below `/peer/v1`.
     path: &'static str,
     body: Vec<u8>,
     /// How long the peer was asked to wait.
@@ -244,7 +245,7 @@ struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
-    /// The token that was sent, which must not be shown if the peer repeats it.
+    /// The token that was sent. It must not be shown if the peer repeats it.
     token: Option<SecretString>,
 }
 
@@ -272,8 +273,8 @@ impl Remote {
             .map_err(|why| PeerFailure::new(format!("{}: {why}", self.tried(&call))))
     }
 
-    /// Sends the call; once more if the token was refused and its file now holds another one: it may have
-    /// been rolled.
+    /// Sends the call. Sends it once more if the token was refused and its file now holds another one,
+    /// because the token may have been replaced.
     async fn exchange(
         &self,
         call: &Call,
@@ -403,7 +404,7 @@ impl Answer {
         })
     }
 
-    /// The peer's reason for a refusal.
+    /// Returns the peer's reason for a refusal.
     fn detail(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Problem {
@@ -413,7 +414,7 @@ impl Answer {
         Some(self.shown(&problem.detail))
     }
 
-    /// Returns the text cut, safe to show, and without the token.
+    /// Returns the text shortened, safe to show, and without the token.
     fn shown(&self, text: &str) -> String {
         let text = match &self.token {
             Some(token) => text.replace(token.expose_secret(), "…"),
@@ -427,7 +428,7 @@ impl Answer {
     }
 }
 
-/// The innermost cause: the outer ones repeat the address.
+/// Returns the innermost cause, because the outer causes repeat the address.
 fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     if let Some(source) = error.source() {

@@ -27,8 +27,8 @@ const BOUNDS: Bounds = Bounds {
     all: 1_024,
     // The peers of one region may share an address.
     each: 512,
-    // Time without a request: longer than peers keep idle connections, so that no call meets a connection
-    // that is being closed; and longer than an owner's poll of 30 s.
+    // Time without a request. It is longer than peers keep idle connections, so that no call meets a
+    // connection that is being closed, and longer than an owner's poll of 30 s.
     wait: Duration::from_secs(75),
 };
 const HTTP: Http = Http {
@@ -67,15 +67,16 @@ pub struct ListenHandle {
 }
 
 impl ListenHandle {
-    /// The address on which it listens, with the actual port if any free one was asked for.
+    /// Returns the address on which the listener listens, with the actual port if any free port was asked
+    /// for.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes no more calls, and ends the watches; answers in progress have a moment.
+    /// Takes no more calls, and ends the watches. Answers in progress get a moment to finish.
     pub async fn stop(self) {
         self.stop.cancel();
-        // Whether the task ended or panicked, it serves no more.
+        // Whether the task ended or panicked, the listener serves no more.
         let _ = self.task.await;
     }
 }
@@ -83,8 +84,8 @@ impl ListenHandle {
 /// Binds and serves.
 ///
 /// # Errors
-/// The address is taken, a certificate or key cannot be used, or there is none for an address that other
-/// machines reach.
+/// The address is taken, a certificate or key cannot be used, or the address can be reached from other
+/// machines and there is no certificate.
 pub async fn listen(
     settings: &DeploymentSettings,
     control: Arc<dyn Control>,
@@ -125,7 +126,7 @@ pub async fn listen(
 #[derive(Clone)]
 struct Server {
     router: Router,
-    /// None: plain HTTP.
+    /// None means plain HTTP.
     tls: Option<TlsAcceptor>,
     stop: CancellationToken,
 }
@@ -199,7 +200,8 @@ type Shaken = (
     Option<rustls::pki_types::CertificateDer<'static>>,
 );
 
-/// Where client certificates are required, only callers that have shown one get through.
+/// Performs the TLS handshake. If client certificates are required, only callers that have shown one get
+/// further.
 async fn shaken(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<Shaken> {
     let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await??;
     let (_, session) = stream.get_ref();

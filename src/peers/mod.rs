@@ -1,8 +1,8 @@
 //! The port to other deployments, and their protocol over HTTP (`/peer/v1`).
 //!
-//! Three calls, all idempotent: an importer keeps a watch, by which it is notified of deletions; an owner
-//! asks which resources refer to its own; and an importer hints that asking again is worth it. A message that
-//! is lost, late, repeated or out of order costs time and nothing else: both sides ask for what they do not
+//! There are three calls, all idempotent: an importer keeps a watch, by which it is notified of deletions; an
+//! owner asks which resources refer to its own; and an importer hints that asking again is worth it. A
+//! message that is lost, late, repeated or out of order costs only time: both sides ask for what they do not
 //! know, and an answer counts only for the question that it repeats
 //! ([`Answers::check`](crate::domain::peers::Answers)).
 //!
@@ -78,13 +78,13 @@ struct Spoken {
     protocol: u32,
 }
 
-/// "Asking me again is worth it."
+/// A hint: "asking me again is worth it".
 #[derive(Debug, Serialize, Deserialize)]
 struct Hint {
     from: Deployment,
 }
 
-/// The address of another deployment; at most one deployment has it.
+/// The address of another deployment. No two deployments have the same one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Peer {
     pub service: String,
@@ -121,18 +121,19 @@ pub trait Peers: Send + Sync {
     /// Lists the configured peers, in a fixed order.
     fn known(&self) -> Vec<Peer>;
 
-    /// Returns what the settings allow a peer to call itself, and to speak of.
+    /// Returns the name that the settings allow a peer to use, and the resources that it may name.
     fn scope(&self, _peer: &Peer) -> PeerScope {
         PeerScope::default()
     }
 
-    /// Asks an owner for news; waits there for as long as the watch says.
+    /// Asks an owner for notices. The owner waits for as long as the watch says.
     async fn watch(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure>;
 
-    /// Asks an importer which of its resources refer to ours.
+    /// Asks an importer which of its resources refer to this deployment's.
     async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure>;
 
-    /// Tells an owner that asking again is worth it. If the hint is lost, the owner's poll finds out.
+    /// Hints to an owner that it is worth asking this deployment again. If the hint is lost, the owner's poll
+    /// finds out.
     async fn hint(&self, peer: &Peer, from: Deployment) -> Result<(), PeerFailure>;
 }
 

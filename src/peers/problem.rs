@@ -26,8 +26,8 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "invalid-request", detail)
     }
 
-    /// The same text whether the peer is unknown, its token wrong or its name another's, so that a stranger
-    /// learns nothing from it.
+    /// Refuses a stranger. The text is the same whether the peer is unknown, its token wrong or its name
+    /// another's, so that a stranger learns nothing from it.
     pub(super) fn stranger() -> Self {
         let detail = "unknown peer, or wrong token: name each peer by service and region in \
                       [deployment] peers, with the token_file that both sides share";
@@ -44,7 +44,7 @@ impl Problem {
     }
 }
 
-/// The same statuses as in the API.
+/// The statuses are those of the HTTP API.
 impl From<ControlError> for Problem {
     fn from(error: ControlError) -> Self {
         let (status, kind) = match &error {

@@ -1,4 +1,4 @@
-//! Trust between deployments, and the certificates that they show: PEM files, TLS 1.2 and 1.3.
+//! Certificates of deployments: which ones are trusted, and which ones are shown. PEM files, TLS 1.2 and 1.3.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::system::config::{DeploymentSettings, PeerSettings};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {why}")]
 pub struct TlsError {
-    /// Key below `deployment`, or below a peer, such as `key_file`.
+    /// The key below `deployment`, or below a peer, such as `key_file`.
     pub key: &'static str,
     pub why: String,
 }
 
-/// The certificate that the listener shows, and which callers it lets in. None: it speaks plain HTTP, on
-/// loopback.
+/// Returns the certificate that the listener shows, and the rule for the callers that it lets in. None means
+/// plain HTTP, on loopback.
 ///
 /// # Errors
 /// A file cannot be read, or holds no PEM certificate or key that can be used.
@@ -57,7 +57,7 @@ pub(super) fn server_config(
         .map_err(|error| unusable("certificate_file", certificate, &error))
 }
 
-/// The authorities that are trusted for this peer, and the certificate that is shown to it.
+/// Returns the authorities that are trusted for this peer, and the certificate that is shown to it.
 ///
 /// # Errors
 /// A file cannot be read, or holds no PEM certificate or key that can be used.
@@ -85,8 +85,8 @@ pub(super) fn client_config(peer: &PeerSettings) -> Result<ClientConfig, TlsErro
         .map_err(|error| unusable("certificate_file", certificate, &error))
 }
 
-/// Whether the certificate is for this host, which tells a caller from others for whom the same authority
-/// vouches.
+/// Whether the certificate is for this host. This distinguishes a caller from others with a certificate of
+/// the same authority.
 pub(super) fn is_for_host(certificate: &CertificateDer<'_>, host: &str) -> bool {
     let name = ServerName::try_from(host.trim_matches(['[', ']']));
     let certificate = ParsedCertificate::try_from(certificate);

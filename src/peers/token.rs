@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::system::config::secret_in;
 
-/// A token to send: kept in memory, and read again after a refusal.
+/// A token to send. It is kept in memory, and read again after a refusal.
 pub(super) struct Token {
     file: PathBuf,
     kept: Mutex<Option<SecretString>>,
@@ -32,10 +32,10 @@ impl Token {
         }
     }
 
-    /// Reads what the file holds now.
+    /// Reads the token that the file holds now.
     ///
     /// # Errors
-    /// As [`Token::current`]; the kept token stays.
+    /// As for [`Token::current`]. The kept token stays.
     pub(super) async fn renewed(&self) -> Result<SecretString, String> {
         let file = self.file.clone();
         let read = tokio::task::spawn_blocking(move || secret_in(&file));
@@ -49,7 +49,7 @@ impl Token {
     }
 }
 
-/// Hash of a token. Comparing two takes a time that says nothing about either.
+/// Hash of a token. The time of a comparison reveals nothing about either token.
 #[derive(Clone, Copy)]
 pub(super) struct Fingerprint([u8; 32]);
 
