@@ -1,7 +1,7 @@
 //! The program: all of it is in the library.
 
-/// Planning takes memory for a moment on whichever thread it runs, and glibc keeps it for that thread:
-/// it held 300 MB from there on, for 100,000 steps. This one gives it back (`tests/bench/engine.rs`).
+/// Planning takes memory for a moment on whichever thread it runs, and glibc keeps that memory for the
+/// thread: 300 MB for 100,000 steps. This allocator gives it back (`tests/bench/engine.rs`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
