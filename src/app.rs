@@ -180,7 +180,7 @@ pub fn places(
     let tried = "find the state folder";
     let Some(state) = around.state_folder() else {
         let advice = "Set HOME or XDG_STATE_HOME.";
-        return Err(Failure::usage(tried, "there is no home", advice));
+        return Err(Failure::usage(tried, "there is no home folder", advice));
     };
     let option = global.ledger.as_deref();
     if option
@@ -447,10 +447,10 @@ async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failur
         tokio::select! {
             failure = embedded.ended() => return Err(failure),
             () = told.recv() => break,
-            _ = hangup.recv() => tracing::info!("the terminal is gone; the engine stays"),
+            _ = hangup.recv() => tracing::info!("the terminal was closed; the engine continues"),
         }
     }
-    tracing::info!("told to end; what is under way goes on at the next start");
+    tracing::info!("ending on a signal; the next start continues what is in progress");
     embedded.stop().await;
     Ok(Exit::Done)
 }

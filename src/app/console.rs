@@ -44,7 +44,7 @@ pub(super) fn open(global: &Global, around: &Surroundings, style: Style) -> Resu
             "Use a verb (`gone --help` lists them), or `gone --engine` to run without one.";
         return Err(Failure::usage(
             "open the console",
-            "this is no terminal",
+            "this is not a terminal",
             advice,
         ));
     }
@@ -226,7 +226,7 @@ async fn away(mut child: Child) {
             return;
         }
         if let Ok(Some(status)) = child.try_wait() {
-            tracing::error!(%status, "the engine that should go on has ended");
+            tracing::error!(%status, "the engine that should continue the work has ended");
             return;
         }
         tokio::time::sleep(AWAY_AGAIN).await;

@@ -57,7 +57,7 @@ impl Embedded {
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
-        let advice = "What was accepted is in the ledger; start the engine again.";
+        let advice = "Accepted deletions are in the ledger; start the engine again.";
         Failure::new(Exit::Internal, "internal", "run the engine", why, advice)
     }
 

@@ -22,7 +22,7 @@ pub(super) async fn start(
         StartError::Secret { .. } => {
             let advice =
                 "Correct the file, or [notify] in the settings; `gone notify test` tries it.";
-            Failure::usage("tell people by [notify]", error.to_string(), advice)
+            Failure::usage("notify people as [notify] says", error.to_string(), advice)
         }
     })
 }

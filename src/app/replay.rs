@@ -141,7 +141,7 @@ fn from(
         return Ok(last);
     };
     let told = format!(
-        "It tells of {} to {}.",
+        "The ledger covers {} to {}.",
         first.format("%F %T"),
         last.format("%F %T UTC")
     );
@@ -150,7 +150,10 @@ fn from(
     match (first..=last).contains(&at) {
         true => Ok(at),
         false => {
-            let why = format!("{} is outside of the ledger", at.format("%F %T UTC"));
+            let why = format!(
+                "{} is outside of the time that the ledger covers",
+                at.format("%F %T UTC")
+            );
             Err(Failure::usage("read --from", why, told))
         }
     }

@@ -30,7 +30,7 @@ const HEARTBEAT: Duration = Duration::from_secs(3);
 /// How long a resource waits for a watch: it may refer to a resource that has not been reported yet.
 const HEARD_WITHIN: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(20);
-const TRIED: &str = "set the scene";
+const TRIED: &str = "start the deployments of the scenario";
 
 /// The deployments of a scenario.
 pub(super) struct Scene {

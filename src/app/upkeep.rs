@@ -134,8 +134,8 @@ fn found(process: &Process<'_>) -> Result<Places, Failure> {
     let settings = settings(process.global, process.around)?;
     let places = places(process.global, &settings, process.around, Path::exists)?;
     if !places.ledger.exists() {
-        let why = format!("there is none at {}", places.ledger.display());
-        let advice = "Name it with --ledger; an engine makes one when it starts.";
+        let why = format!("there is no ledger at {}", places.ledger.display());
+        let advice = "Name it with --ledger; an engine creates one when it starts.";
         return Err(Failure::usage("open the ledger", why, advice));
     }
     Ok(places)
@@ -227,12 +227,12 @@ fn verify(places: &Places, head: Option<&str>) -> Result<Result<(i64, String), S
     Ok(match row.first() {
         Some(row) if row.seq == length && row.hash == hash => Ok((found.length, found.to_string())),
         Some(row) if row.seq == length => Err(format!(
-            "row {length} is another than it was then: the audit was written anew, or this is not the \
-             same ledger"
+            "row {length} differs from that head: the audit was rewritten, or this is not the same \
+             ledger"
         )),
         _ => Err(format!(
-            "it has {} rows, and had {length} then: rows were removed, or an older copy of the ledger \
-             was given back",
+            "it has {} rows, fewer than the {length} of that head: rows were removed, or an older copy \
+             of the ledger was restored",
             found.length
         )),
     })
@@ -263,7 +263,7 @@ fn seal(
     sealed
         .map_err(|error| ledger_failure(&error))?
         .map_err(|broken| {
-            let advice = "Go on with a backup: a seal would not mend what is broken inside.";
+            let advice = "Continue with a backup: a new seal would not repair a broken audit.";
             Failure::new(
                 Exit::Internal,
                 "ledger",

@@ -67,7 +67,7 @@ impl Registry {
                     kind: IN_USE.to_owned(),
                     message: match other {
                         Some(Applied::Refused(why)) => why,
-                        _ => "the ledger gave no answer".to_owned(),
+                        _ => "the ledger did not answer".to_owned(),
                     },
                     request_id: String::new(),
                     at: self.clock.now(),

@@ -177,7 +177,7 @@ impl Engine {
         if hello.protocol != PROTOCOL {
             return Err(ControlError::Usage {
                 message: format!(
-                    "the engine (pid {}) is gone {}, which speaks protocol {}; this is gone {}, protocol {PROTOCOL}; use the same version",
+                    "the engine (pid {}) is gone version {} with protocol {}, but this program is version {} with protocol {PROTOCOL}; use the same version",
                     hello.pid,
                     hello.version,
                     hello.protocol,
@@ -252,7 +252,7 @@ impl Engine {
     fn lost(&self, error: reqwest::Error) -> ControlError {
         if error.is_timeout() {
             return self
-                .unreachable("no answer in time; a command may have been taken all the same");
+                .unreachable("no answer in time; the engine may still have accepted the command");
         }
         // reqwest's own text ends before the cause, which is what a person needs.
         let mut cause: &dyn std::error::Error = &error;
@@ -304,10 +304,10 @@ impl SnapshotStream {
                 });
             }
             if self.buffer.len() > SNAPSHOT_BYTES_MAX {
-                return Err(self.engine.unreachable("its snapshot has no end"));
+                return Err(self.engine.unreachable("its snapshot does not end"));
             }
             let chunk = tokio::time::timeout(SILENCE_MAX, self.response.chunk()).await;
-            match chunk.map_err(|_| self.engine.unreachable("it has become silent"))? {
+            match chunk.map_err(|_| self.engine.unreachable("it sends nothing any more"))? {
                 Ok(Some(bytes)) => self.buffer.extend_from_slice(&bytes),
                 Ok(None) => return Err(self.engine.unreachable("it has ended")),
                 Err(error) => return Err(self.engine.lost(error)),

@@ -117,7 +117,7 @@ fn decode(part: &str) -> Result<String, String> {
     percent_decode_str(part)
         .decode_utf8()
         .map(|text| text.into_owned())
-        .map_err(|_| format!("the % escapes in \"{part}\" are no UTF-8"))
+        .map_err(|_| format!("the % escapes in \"{part}\" are not UTF-8"))
 }
 
 /// Writes text that parses back to the same target, whatever clouds are known.

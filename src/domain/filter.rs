@@ -154,7 +154,7 @@ fn contains(text: &str, wanted: &str) -> bool {
     if !text.is_ascii() {
         return text.to_lowercase().contains(wanted);
     }
-    // An ASCII name is compared without a copy: there may be a million.
+    // An ASCII name is compared without a copy, because there may be a million names.
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
     wanted.is_empty()
         || text

@@ -236,7 +236,7 @@ fn offer(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Offer {
     let (does, leaves) = match rung {
         _ if why_not.is_some() => (Vec::new(), String::new()),
         Rung::Retry => (
-            vec![call_of(facts), "its attempts are counted anew".to_owned()],
+            vec![call_of(facts), "its attempts start from zero".to_owned()],
             String::new(),
         ),
         Rung::Unpin => {
@@ -281,7 +281,7 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
         return Some(format!("{} is read-only", step.resource.key.site));
     }
     if let Some(held) = step.last_error.as_ref().filter(|error| error.kind == HELD) {
-        return Some(format!("it {}: purge that one", held.message));
+        return Some(format!("it {}: purge that step instead", held.message));
     }
     if let Some(left) = step
         .last_error

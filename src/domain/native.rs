@@ -64,7 +64,7 @@ pub fn read(kind: &Kind, body: &Value) -> Result<(Option<String>, Map<String, Va
     let id = match fields.remove("id") {
         None | Some(Value::Null) => None,
         Some(Value::String(id)) => Some(valid_id(id)?),
-        Some(_) => return Err("\"id\" is a text".into()),
+        Some(_) => return Err("\"id\" must be a text".into()),
     };
     for (name, spec) in &declared(kind).fields {
         if spec.required && fields.get(name).is_none_or(Value::is_null) {
@@ -86,7 +86,7 @@ pub fn amend(
 ) -> Result<Map<String, Value>, String> {
     let changes = known_fields(kind, body)?;
     if changes.contains_key("id") {
-        return Err("\"id\" does not change".into());
+        return Err("\"id\" cannot be changed".into());
     }
     let mut fields = before.clone();
     fields.extend(changes);
@@ -183,7 +183,7 @@ fn declared(kind: &Kind) -> super::kinds::NativeSpec {
 
 fn known_fields(kind: &Kind, body: &Value) -> Result<Map<String, Value>, String> {
     let Value::Object(fields) = body else {
-        return Err(format!("{} is an object with fields", kind.name));
+        return Err(format!("{} must be an object with fields", kind.name));
     };
     let declared = declared(kind).fields;
     let common = ["id", "name", "project_id", "tags"];
@@ -213,14 +213,14 @@ fn known_fields(kind: &Kind, body: &Value) -> Result<Map<String, Value>, String>
         match value {
             Value::Null => {}
             value if several && !texts(value) => {
-                return Err(format!("\"{name}\" is a list of texts"));
+                return Err(format!("\"{name}\" must be a list of texts"));
             }
             value
                 if !several
                     && !value.is_string()
                     && (refers.is_some() || name == "name" || name == "project_id") =>
             {
-                return Err(format!("\"{name}\" is a text"));
+                return Err(format!("\"{name}\" must be a text"));
             }
             _ => {}
         }
@@ -234,7 +234,7 @@ fn valid_id(id: String) -> Result<String, String> {
     match !id.is_empty() && id.len() <= ID_MAX && id.chars().all(fits) {
         true => Ok(id),
         false => Err(format!(
-            "\"id\" is 1 to {ID_MAX} letters, digits, \".\", \"_\", \":\" or \"-\", not \"{}\"",
+            "\"id\" must be 1 to {ID_MAX} letters, digits, \".\", \"_\", \":\" or \"-\", not \"{}\"",
             escape(&id)
         )),
     }

@@ -46,7 +46,7 @@ pub fn wrong_deployment_name(name: &str) -> Option<String> {
     let is_well = !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(fits);
     (!is_well).then(|| {
         format!(
-            "the name of a deployment is 1 to {NAME_CHARS_MAX} letters, digits, \".\", \"_\" or \"-\""
+            "the name of a deployment must be 1 to {NAME_CHARS_MAX} letters, digits, \".\", \"_\" or \"-\""
         )
     })
 }

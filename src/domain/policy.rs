@@ -378,7 +378,7 @@ pub fn after_observation(
                 status: None,
                 kind: "StillPresent".into(),
                 message: format!(
-                    "the delete was accepted, but the resource is still there after {} s",
+                    "the delete was accepted, but the resource still exists after {} s",
                     schedule.verify_max.as_secs()
                 ),
                 request_id: String::new(),

@@ -436,7 +436,7 @@ impl Shared {
             Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
             Some(Applied::KeyReused(why)) => Err(ControlError::Usage { message: why }),
             _ => Err(ControlError::Internal {
-                message: "the ledger gave no answer to the command".into(),
+                message: "the ledger did not answer the command".into(),
             }),
         }
     }

@@ -42,9 +42,11 @@ impl Shared {
                 .await
             {
                 Ok(0) => {}
-                Ok(rows) => tracing::info!(rows, "removed the rows that are no longer kept"),
-                Err(error) => tracing::warn!(%error, "some rows that are no longer kept were not \
-                                                      removed; the next prune retries"),
+                Ok(rows) => tracing::info!(rows, "removed rows whose retention has ended"),
+                Err(error) => {
+                    tracing::warn!(%error, "some rows whose retention has ended were not \
+                                                      removed; the next prune retries")
+                }
             }
             Done::Pruned
         });

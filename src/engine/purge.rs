@@ -196,7 +196,7 @@ impl Shared {
             ));
         }
         if targets.is_empty() {
-            return Err("gone knows nothing that pins it and can be removed".to_owned());
+            return Err("gone knows no edge that blocks it and can be removed".to_owned());
         }
         let plan = self
             .planning
@@ -336,7 +336,7 @@ impl Shared {
             }
             (Rung::Unpin, None) => {
                 return Err(ControlError::Conflict {
-                    message: "nothing that pins it is known any more".into(),
+                    message: "no edge that blocks it is known any more".into(),
                 });
             }
         };

@@ -124,7 +124,10 @@ impl Shared {
         match home.filter(|home| kind.is_native() && kind.service == home.service) {
             Some(home) => Ok((kind, home)),
             None => Err(ControlError::NotFound {
-                message: format!("{} is not kept by this deployment", kind.name),
+                message: format!(
+                    "this deployment does not keep resources of the kind {}",
+                    kind.name
+                ),
             }),
         }
     }
@@ -178,7 +181,7 @@ impl Shared {
                 if to.site.cloud().is_none() {
                     return Err(ControlError::Usage {
                         message: format!(
-                            "{field}: a {} is at a region of a cloud: write ID@CLOUD/REGION",
+                            "{field}: a {} belongs to a region of a cloud: write ID@CLOUD/REGION",
                             to.kind
                         ),
                     });

@@ -233,7 +233,7 @@ fn scopes_by_uid<'de, D: Deserializer<'de>>(
             while let Some((uid, scope)) = table.next_entry::<String, Scope>()? {
                 let uid = uid.parse().map_err(|_| {
                     A::Error::custom(format!(
-                        "\"{uid}\" is not a uid: a number, as id -u tells it"
+                        "\"{uid}\" is not a uid; write a number, as `id -u` prints it"
                     ))
                 })?;
                 scopes.insert(uid, scope);

@@ -38,7 +38,7 @@ pub enum Untrusted {
     Writable { folder: PathBuf, mode: u32 },
     #[error("{path} is not a regular file")]
     NoFile { path: PathBuf },
-    #[error("{path} has another name elsewhere (a hard link), through which others may know it")]
+    #[error("{path} has another name elsewhere (a hard link), through which others may reach it")]
     Linked { path: PathBuf },
     #[error("{path} is not a socket")]
     NoSocket { path: PathBuf },

@@ -294,7 +294,7 @@ fn a_bad_field_is_told_with_file_cloud_field_and_the_nearest_valid_value() {
     );
     assert_eq!(
         told("{auth: {auth_url: 'http://h', username: u, pasword: geheim, user_domain_id: d}}"),
-        "cwd/clouds.yaml: cloud \"c\": auth.password is missing; the unknown key \"pasword\" is there instead"
+        "cwd/clouds.yaml: cloud \"c\": auth.password is missing; there is an unknown key \"pasword\""
     );
     assert_eq!(
         told("{auth: {auth_url: 'http://h', username: u, password: p}}"),

@@ -752,7 +752,7 @@ fn n01_a_refusal_says_by_name_and_id_what_is_in_the_way_and_what_would_help() {
     assert!(
         plan.refused[0]
             .reason
-            .ends_with("and this plan does not remove that")
+            .ends_with("and this plan does not remove it")
     );
 }
 

@@ -150,7 +150,7 @@ fn tell_of_nothing(telling: &Telling) {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("this is no terminal") && said.contains("gone --help"),
+        said.contains("this is not a terminal") && said.contains("gone --help"),
         "{said}"
     );
 

@@ -92,7 +92,7 @@ fn without_a_terminal_a_replay_lists_how_the_deletions_stood() {
         (["replay", &ledger, "--from", "25:00"], "write 03:12:07"),
         (
             ["replay", &ledger, "--from", "-30d"],
-            "is outside of the ledger",
+            "is outside of the time that the ledger covers",
         ),
     ] {
         let output = stage.gone(&arguments);

@@ -74,11 +74,12 @@ pub(super) fn unset_required(link: &Link<'_>) -> Finding {
     let field = link.field();
     let happens = match later {
         true => format!(
-            "Deleting {to} is accepted and never ends: {from} requires its {field}, so it is never \
-             unset."
+            "Deleting {to} is accepted and never ends: {from} requires its {field}, so the reference is \
+             never unset."
         ),
         false => format!(
-            "Deleting {to} is refused: {from} requires its {field}, so it is not unset, and blocks."
+            "Deleting {to} is refused: {from} requires its {field}, so the reference is not unset, and \
+             blocks."
         ),
     };
     let instead = match later {

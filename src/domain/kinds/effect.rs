@@ -84,7 +84,7 @@ impl Kinds {
             let shows = |shown: &Kind| shown.spec.references.iter().any(|it| it.to == kind.name);
             if !self.get(shown_by).is_some_and(shows) {
                 return Err(called(&format!(
-                    "shown_by: \"{shown_by}\" has no reference to this kind, by which it would show it"
+                    "shown_by: \"{shown_by}\" has no reference to this kind, so it cannot show the referrers"
                 )));
             }
         }

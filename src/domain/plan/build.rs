@@ -434,7 +434,7 @@ impl Planner<'_> {
             if cascades {
                 "; add the cascade to delete it too"
             } else {
-                ", and this plan does not remove that"
+                ", and this plan does not remove it"
             }
         );
         self.refusal(

@@ -213,14 +213,14 @@ impl Shared {
                 ..PlanOptions::default()
             },
             plan_hash: None,
-            reason: "what it points at is being deleted".to_owned(),
+            reason: "the resource to which it refers is being deleted".to_owned(),
             idempotency_key: None,
             deadline: None,
             audit: AuditEntry {
                 actor: actor.clone(),
                 action: "delete".to_owned(),
                 target: names.join(" "),
-                reason: "what it points at is being deleted".to_owned(),
+                reason: "the resource to which it refers is being deleted".to_owned(),
                 detail: json!({"root": root, "targets": targets.len()}),
             },
             cause: Some(root),

@@ -12,7 +12,7 @@ pub(super) fn wrong_url(text: &str) -> Option<String> {
     };
     if !url.username().is_empty() || url.password().is_some() {
         return Some(
-            "must hold no user and password; put a token into a file and name it as token_file"
+            "must not contain a user or a password; put a token into a file and name it as token_file"
                 .to_owned(),
         );
     }

@@ -170,7 +170,7 @@ fn wrong_peer(deployment: &DeploymentSettings, position: usize) -> Option<(&'sta
     if peer.url.contains(['?', '#']) {
         return Some((
             "url",
-            "must hold no \"?\" and \"#\": paths come after it".to_owned(),
+            "must not contain \"?\" or \"#\", because paths are appended to it".to_owned(),
         ));
     }
     for (key, value) in [("service", &peer.service), ("region", &peer.region)] {

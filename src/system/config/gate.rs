@@ -171,7 +171,7 @@ pub(super) fn first_nonsense(gates: &[GateSettings]) -> Option<(String, String)>
             return nonsense(&at("trust"), message);
         }
         if gate.trust.as_ref().is_some_and(|it| it.from.is_empty()) {
-            let message = "needs at least one network, as 10.0.0.0/8";
+            let message = "needs at least one network, such as 10.0.0.0/8";
             return nonsense(&at("trust.from"), message);
         }
         None

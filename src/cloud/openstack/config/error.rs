@@ -137,9 +137,9 @@ pub(in crate::cloud::openstack) fn did_you_mean(nearest: &Option<String>) -> Str
 }
 
 fn found_instead(found: &Option<String>) -> String {
-    found.as_ref().map_or_else(String::new, |f| {
-        format!("; the unknown key {f:?} is there instead")
-    })
+    found
+        .as_ref()
+        .map_or_else(String::new, |f| format!("; there is an unknown key {f:?}"))
 }
 
 pub(super) fn paths(paths: &[PathBuf]) -> String {

@@ -310,8 +310,9 @@ impl Fields<'_> {
         known.copied().ok_or_else(|| {
             let way_round = match scalar.text() {
                 known if ELSEWHERE.contains(&known) => {
-                    "; log in so once with openstackclient, make an application credential \
-                     (`openstack application credential create`), and write that into clouds.yaml"
+                    "; log in this way once with openstackclient, create an application \
+                     credential (`openstack application credential create`), and write it into \
+                     clouds.yaml"
                 }
                 _ => "",
             };
