@@ -15,29 +15,31 @@
 //!    resource holds nothing any more once the target of its `unset` reference is gone, as in the planner; a
 //!    native resource that is unset still holds what its other references block.
 //! 4. A deletion takes its root and, step by step, everything that cascades synchronously. It is *accepted*
-//!    if nothing else holds any of this synchronously, and an order of calls exists.
-//! 5. A *call* deletes a resource and whatever goes automatically with it. It succeeds if nothing else holds
-//!    any of these.
-//! 6. Once a deletion is accepted, every asynchronous referrer of a resource that goes is handled: it is
-//!    unset, or goes by a deletion of its own, which is never refused but waits for what holds it. Between
-//!    resources that already go, an asynchronous cascade holds nothing, so cycles of such cascades end (G13).
+//!    if nothing else holds any of these resources synchronously, and an order of calls exists.
+//! 5. A *call* deletes a resource and whatever is removed automatically with it. It succeeds if nothing else
+//!    holds any of these.
+//! 6. Once a deletion is accepted, every asynchronous referrer of a deleted resource is handled. It is unset,
+//!    or is deleted by a deletion of its own, which is never refused but waits for whatever holds the
+//!    referrer. Between resources that are already being deleted, an asynchronous cascade holds nothing, so
+//!    cycles of such cascades end (G13).
 //!
 //! | finding | there is an instance in which |
 //! |---|---|
 //! | stuck cascade | a deletion is accepted, and a resource that must go is held by one that does not go |
-//! | cycle | no call succeeds, whatever is deleted first: the resources hold each other |
-//! | unset of a required field | such a reference makes a deletion refused, or keeps an accepted one from ending |
-//! | not imported | a resource goes, and the service of a referrer that is not left dangling is not told |
+//! | cycle | no call succeeds, whatever is deleted first, because the resources hold each other |
+//! | unset of a required field | a deletion is refused because of such a reference, or is accepted and never ends |
+//! | not imported | a resource is deleted, and the service of a referrer that is not left dangling is not notified |
 //! | dangling | a deletion ends, and a reference leads to nothing (a note: it may be intended) |
 //!
-//! Walks over the kinds find them:
+//! Walks over the kinds find these problems:
 //!
-//! - A *stuck cascade* begins with an asynchronous cascade: by 4 and 5, everything else is refused before
-//!   anything is sent. From there, cascades of any sort lead to a kind that is the target of a synchronous
-//!   hold without a cascade. A resource that has this hold, and refers to nothing else, goes in no deletion.
-//! - A *cycle* is a closed walk over references that hold or are automatic, at least two of which hold: with
-//!   only one, everything goes in one call. Where no walk closes, a resource to which nothing refers can be
-//!   deleted.
+//! - A *stuck cascade* begins with an asynchronous cascade, because by 4 and 5 everything else is refused
+//!   before anything is sent. From there, cascades of any sort lead to a kind that is the target of a
+//!   reference that holds it synchronously and does not cascade. A resource with this reference, and no
+//!   other, is deleted by no deletion.
+//! - A *cycle* is a closed walk over references that hold or are automatic, at least two of which hold. With
+//!   only one that holds, one call deletes everything. Where no walk closes, a resource to which nothing
+//!   refers can be deleted.
 //!
 //! The check leaves out what depends on single resources and not on kinds (guards, protection, projects), and
 //! the option that releases floating IPs.

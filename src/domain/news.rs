@@ -2,12 +2,12 @@
 //! sent.
 //!
 //! 1. There is one event for each step that is stuck by itself, for each refused deletion, and for each
-//!    paused site. The ledger writes no second one until it has worked in between.
-//! 2. A refusal counts unless its requester still waits for it: a request from a console or the command line
-//!    that is younger than [`LOOKED_ON`].
-//! 3. A site that works again before the message goes out is left out.
-//! 4. Events within [`Pace::gather`] of the first make one message. More about the same deletion or site
-//!    waits until [`Pace::again`] has passed, unless a message goes out anyway: it takes everything.
+//!    paused site. The ledger writes another event for the same subject only after it has worked in between.
+//! 2. A refusal counts unless its requester still waits for the answer, which is assumed of a request from a
+//!    console or the command line that is younger than [`LOOKED_ON`].
+//! 3. A site that works again before the message is sent is left out.
+//! 4. Events within [`Pace::gather`] of the first make one message. More events about the same deletion or
+//!    site wait until [`Pace::again`] has passed. If a message is sent before that anyway, it contains them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

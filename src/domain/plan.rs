@@ -6,9 +6,11 @@
 //!
 //! A resource that refers to a resource in the plan has the first of these fates that applies:
 //!
-//! 1. *automatic*: the cloud removes it along with its target;
-//! 2. *step*: it goes first (the reference cascades, and a cascade was requested);
-//! 3. *unset*: it stays and loses its reference; the cloud clears it, or for a native kind a step does;
+//! 1. *automatic*: the cloud removes the resource along with its target;
+//! 2. *step*: a step deletes the resource before its target (the reference cascades, and a cascade was
+//!    requested);
+//! 3. *unset*: the resource stays and loses its reference, which the cloud clears, or a step for a native
+//!    kind;
 //! 4. *blocker*: the plan is refused (N15).
 //!
 //! An automatic or unset resource may block another one (a floating IP blocks a router's interface). The step

@@ -294,16 +294,17 @@ fn after_failure(
 /// Returns how much longer accepted deletes wait for more of their kind, so that one list observes many
 /// (N14).
 ///
-/// 1. Not at all when nothing else of their rank, or of a higher one, can be sent or is in flight at the
-///    site: the steps that wait for them are next, and the longest path goes first.
-/// 2. Not at all when they fill a list, at least twice as many steps of their deletion wait for an
-///    observation as are still to be sent, and those to be sent fill a list too. A list by scope shows what
-///    still exists, so it pays off once that is little; and each observation leaves at most a third, so that
-///    there are few of them. The last steps wait until one list finds them gone.
+/// 1. Not at all if nothing else of their rank, or of a higher one, can be sent or is in flight at the site.
+///    The steps that wait for them are next, and the longest path goes first.
+/// 2. Not at all if they fill a list, if at least twice as many steps of their deletion wait for an
+///    observation as are still to be sent, and if the steps to be sent fill a list too. A list by scope shows
+///    the resources that still exist, so it pays off once these are few. Each such observation leaves at most
+///    a third of the steps, so there are few observations. The last steps wait until one list shows that they
+///    are gone.
 /// 3. While calls are in flight and nothing is ready: `GATHER_MAX`, so that a call that hangs holds up
 ///    nothing (I12).
 /// 4. Otherwise `SEND_FIRST`, or half of the time that the deletion has taken so far if that is longer: the
-///    longer it takes, the fewer observations.
+///    longer the deletion takes, the fewer observations there are.
 pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
     let unsent = gathered.unsent;
     let worth_it = gathered.fills_a_list
@@ -324,14 +325,15 @@ pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
 /// Decides a step's next state after an observation.
 ///
 /// 1. Absent: gone.
-/// 2. Present after a call whose answer was lost: the call took no effect, and is sent again. If it was
-///    answered by an error that left this open, that error counts now.
-/// 3. Present after an accepted call: observed again, after twice the wait each time, until `verify_max`;
-///    then the acceptance counts as a refused attempt.
-/// 4. Still deleting: observed again, without using an attempt, until `pending_max`; then stuck (I6).
-/// 5. Failed: counts as a refused attempt.
+/// 2. Present after a call whose answer was lost: the call took no effect, and is sent again. If the answer
+///    was an error that left this open, that error counts now.
+/// 3. Present after an accepted call: the resource is observed again, after twice the wait each time, until
+///    `verify_max`. Then the acceptance counts as a refused attempt.
+/// 4. Still deleting: the resource is observed again, without using an attempt, until `pending_max`. Then the
+///    step is stuck (I6).
+/// 5. Failed: this counts as a refused attempt.
 /// 6. Anew: the delete is sent again at once, as long as attempts are left.
-/// 7. Unclear: observed again later, without using an attempt.
+/// 7. Unclear: the resource is observed again later, without using an attempt.
 pub fn after_observation(
     step: StepFacts<'_>,
     looked: Observed,

@@ -23,13 +23,13 @@ const ABSORBED_MAX: usize = 50;
 const BLOCKERS_MAX: usize = 50;
 
 impl Shared {
-    /// Adds the blockers to a refusal, and decides how to go on:
+    /// Adds the blockers to a refusal, and decides what happens next:
     ///
-    /// 1. a blocker was abandoned by a person (P3), who must decide again;
+    /// 1. a blocker was abandoned by a person (P3): that person must decide again;
     /// 2. all blockers are being deleted too: the step waits for them (I6);
-    /// 3. newcomers appeared after the plan that its cascade would take: drift, and a person decides, unless
-    ///    the deletion absorbs them (P1); a deletion without a cascade takes nothing more;
-    /// 4. otherwise the retry schedule applies, with the blockers named.
+    /// 3. newcomers appeared after the plan that its cascade would delete: this is drift, and a person
+    ///    decides, unless the deletion absorbs them (P1). A deletion without a cascade deletes nothing more;
+    /// 4. otherwise the retry schedule applies, and the blockers are named.
     pub(super) async fn diagnose(
         &self,
         step: &ClaimedStep,

@@ -1,16 +1,16 @@
 //! Finds how many calls a site may have in flight: as many as raise the throughput, and no more.
 //!
-//! 1. The limit starts at `concurrency` and is compared with twice as many, up to `concurrency_max`.
-//!    While these bring at least [`GAIN_MIN`] times as much a second, it doubles; otherwise the cloud is
-//!    full, and the lower limit stays.
-//! 2. The two limits take turns: a cloud's speed changes by itself within seconds, and a single
-//!    comparison would take that for a gain. A result far from the threshold is believed at once. The
-//!    time between answers is measured, not the duration of each call: the first calls into an empty
+//! 1. The limit starts at `concurrency` and is compared with twice as many calls, up to `concurrency_max`.
+//!    While twice as many bring at least [`GAIN_MIN`] times as many answers a second, the limit doubles.
+//!    Otherwise the cloud is full, and the lower limit stays.
+//! 2. The two limits take turns, because a cloud's speed changes by itself within seconds, and a single
+//!    comparison would take such a change for a gain. A result far from the threshold is believed at once.
+//!    The time between answers is measured, and not the duration of each call: the first calls into an empty
 //!    queue are answered soonest, and that speed does not last.
-//! 3. An overload (a 5xx, or a site that cannot be reached) halves it at once; it grows back by one for
-//!    each [`GROW_AFTER`] good answers.
-//! 4. A cloud changes: after [`COMPARE_AGAIN`] good answers the limit is compared again, starting with
-//!    half as many, though not with fewer than `concurrency`.
+//! 3. An overload (a 5xx, or a site that cannot be reached) halves the limit at once. The limit then grows
+//!    back by one for each [`GROW_AFTER`] good answers.
+//! 4. A cloud changes. After [`COMPARE_AGAIN`] good answers the limit is compared again, starting with half
+//!    as many calls, though not with fewer than `concurrency`.
 //!
 //! A turn counts if on average at least half of its limit was in use: three calls say nothing about
 //! sixteen. The average in flight is the total duration of the calls divided by the time that passed.

@@ -15,9 +15,9 @@
 //! and periodically. A restart after a crash is the same path as running: the engine first verifies the calls
 //! that were in flight. It keeps no graph in memory, only the steps that it has claimed.
 //!
-//! **Architecture invariant:** [`Engine::run`] owns every task; when its future is dropped, nothing
-//! of the engine goes on, as in a crash. A panic in a worker poisons the engine: it takes no new work
-//! and says so.
+//! **Architecture invariant:** [`Engine::run`] owns every task. When its future is dropped, no task of the
+//! engine continues, as in a crash. A panic in a worker poisons the engine, which then takes no new work and
+//! says so.
 
 mod audit;
 mod belongings;

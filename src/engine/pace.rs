@@ -5,8 +5,8 @@
 //! too few.
 //!
 //! 1. Nothing is paced until the first refusal. From then on calls are sent evenly, at the rate of good
-//!    answers until then, and the rate grows fast: there may have been few answers.
-//! 2. From the second refusal on the rate is known: it drops a little, or to the rate of good answers, and
+//!    answers until then, and the rate grows fast, because there may have been few answers.
+//! 2. From the second refusal on, the rate is known. It drops a little, or to the rate of good answers, and
 //!    grows slowly, so that few calls in a hundred are refused.
 //! 3. Refusals of calls that were already in flight at the first refusal count as the same refusal.
 //!

@@ -18,33 +18,34 @@
 //! Bodies are JSON. Unknown fields are ignored, so that a later version may add some; a missing field is an
 //! error. Requests have at most 8 MiB, answers 64 MiB.
 //!
-//! **Version.** Requests and answers, also refusals, carry `gone-protocol: 1`. An answer without it comes
-//! from a proxy or some other server, and means nothing. An incompatible protocol gets another path
-//! (`/peer/v2`), beside this one as long as there are deployments that know no other.
+//! **Version.** Requests and answers, also refusals, carry `gone-protocol: 1`. An answer without this header
+//! comes from a proxy or some other server, and does not count. An incompatible protocol gets another path
+//! (`/peer/v2`), in addition to this one as long as any deployment knows only this one.
 //!
-//! **Authentication.** Each message says in `from` which deployment sends it; its service and region select
-//! an entry of `[deployment] peers`. If that has a `token_file`, `Authorization: Bearer` must hold the same
-//! token: one secret for two deployments, in both directions. If it has none, the caller's certificate must
-//! be for the host of the entry's URL, and be issued by the authority in `client_ca_file`. With
-//! `client_ca_file`, no caller without such a certificate gets as far as a request.
+//! **Authentication.** Each message says in `from` which deployment sends it. The sender's service and region
+//! select an entry of `[deployment] peers`. If the entry has a `token_file`, `Authorization: Bearer` must
+//! hold the same token: one secret for two deployments, in both directions. If the entry has none, the
+//! caller's certificate must be for the host of the entry's URL, and be issued by the authority in
+//! `client_ca_file`. If there is a `client_ca_file`, a caller without such a certificate cannot send any
+//! request.
 //!
-//! **What a message may say** depends on its sender (P13). A peer has one name: the one in its entry in the
-//! settings, or else the one that it gives itself and that no other has. As an importer it keeps that name
-//! until an admin releases it. It speaks of, and asks about, its own resources only: those that it keeps
-//! (`@NAME`), and those of its service in regions of clouds that have the name of its own region or that its
-//! entry lists in `sites`. It answers with resources that it keeps. A message that says more is refused
-//! whole.
+//! **The permitted content of a message** depends on its sender (P13). A peer has one name: the name in its
+//! entry in the settings, or else the name that it gives itself and that no other peer has. As an importer it
+//! keeps that name until an admin releases it. Its notices and questions name only its own resources: those
+//! that it keeps (`@NAME`), and those of its service in regions of clouds that have the name of its own
+//! region or that its entry lists in `sites`. Its answers name only resources that it keeps. A message that
+//! names any other resource is refused as a whole.
 //!
 //! **Refusals** are RFC 9457 problem documents.
 //!
 //! | why | status |
 //! |---|---|
-//! | no `gone-protocol: 1`, or no JSON | 400 |
-//! | unknown peer, wrong token, or another's name: always the same text | 401 |
+//! | no `gone-protocol: 1`, or the body is not JSON | 400 |
+//! | unknown peer, wrong token, or the name of another peer: always the same text | 401 |
 //! | no such path, no such method | 404, 405 |
 //! | the body did not come within 10 s, or is too large | 408, 413 |
 //! | a field is missing or malformed (the answer says which), or the deployment cannot do that | 422 |
-//! | in conflict with what is on record (a name that another deployment has) | 409 |
+//! | a conflict with the record (a name that another deployment has) | 409 |
 //! | the engine failed, or is shutting down | 500, 503 |
 //!
 //! **Transport.** HTTP/1.1, over TLS except on loopback. Redirects are not followed.

@@ -6,19 +6,19 @@
 //! | `prefix` | of a service: prepended to every path |
 //! | `list` | the collection's path, the key of the array in its answer (`items`) and of one row read by id (`item`) |
 //! | `values`, `listed` | of a service: whether a filter may be repeated or takes a single value; the filters that take several values as a list |
-//! | `also` | filters without which a list leaves some rows out, and with which it shows only those: each is a list of its own |
-//! | `always` | filters that every list needs, since it leaves rows out without them |
+//! | `also` | sets of filters, each of which needs a list of its own: a list without such a filter leaves some rows out, and a list with it shows only those |
+//! | `always` | filters that every list needs, because a list without them leaves rows out |
 //! | `also_at` | of a service: other prefixes under which clients find the same resources |
-//! | `methods` | of a service: the closed list of what a gate forwards to it; anything else is 405 |
+//! | `methods` | of a service: the closed list of methods that a gate forwards to it; any other is answered 405 |
 //! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
-//! | `delete_one` | the call that takes one resource out of a row that holds several of the kind (N17) |
+//! | `delete_one` | the call that takes one resource out of a row that holds several of its kind (N17) |
 //! | `needs_project` | of a service: it shows nothing to a login without a project (for the system, for a domain) |
-//! | `shown_to` | of a service: the roles without which it refuses to show anything |
+//! | `shown_to` | of a service: the roles that a login needs to be shown anything |
 //! | `delete`, `enable` | call template: method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
 //! | `created` | the calls that create a resource under an id that may be used again (M6) |
 //! | `requires_extension` | the extension without which a cloud has no resources of the kind |
-//! | `not_found`, `not_found_says` | the error types, or the whole messages, which say that this very resource is not there (I13) |
+//! | `not_found`, `not_found_says` | the error types, or the whole messages, that say that this very resource does not exist (I13) |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Names of projects, for people: fetched from Keystone for a whole cloud at once, and cached.
 //!
-//! 1. There is one listing for a cloud, whichever of its regions asks; a login that may not list reads a few
+//! 1. There is one listing for a cloud, whichever of its regions asks. A login that may not list reads a few
 //!    projects by id.
-//! 2. An answer, also a refusal, is cached for an hour; a failure for ten minutes. So a deletion with
+//! 2. An answer, also a refusal, is cached for an hour, and a failure for ten minutes. So a deletion with
 //!    thousands of blockers costs one listing, or a few reads (N14).
-//! 3. One task asks while the others wait for it, each for `WAIT_MAX` at most: a name is worth no longer
-//!    delay.
+//! 3. One task asks Keystone while the others wait for it, each for `WAIT_MAX` at most, because a name is
+//!    worth no longer delay.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

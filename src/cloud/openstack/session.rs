@@ -34,15 +34,15 @@ const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// A session with a cloud. Put it in an `Arc` to share it between tasks.
 ///
-/// 1. The token is fetched when first needed, and renewed shortly before it ends.
-/// 2. On a 401 there is one new login, *one for all calls that wait*, and the call is sent once more; a
-///    second 401 is the answer. A refused login is shared too, and is the answer to later calls until a pause
-///    has passed that doubles up to an hour: a wrong password locks no account (I15). A new session, which
-///    people ask for, begins without a pause.
-/// 3. With an application credential that has access rules a 401 may mean that these do not allow the call.
-///    Keystone is asked whether the token is good; if so, there is no new login, and the answer is
+/// 1. The token is fetched when it is first needed, and renewed shortly before it expires.
+/// 2. On a 401 there is one new login, *shared by all calls that wait*, and the call is sent once more. A
+///    second 401 is the answer. A refused login is shared too. It is the answer to later calls until a pause
+///    has passed, which doubles up to an hour, so that a wrong password locks no account (I15). A new
+///    session, which people ask for, begins without a pause.
+/// 3. With an application credential that has access rules, a 401 may mean that these rules do not allow the
+///    call. Keystone is asked whether the token is valid. If it is, there is no new login, and the answer is
 ///    [`Reason::AccessRules`].
-/// 4. A deadline is for the whole call, logins included.
+/// 4. A deadline is for the whole call, including logins.
 pub struct Session {
     cloud: CloudConfig,
     transport: Arc<dyn Transport>,

@@ -1,5 +1,5 @@
 //! The port between kinds and providers. A kinds file has a `call` section for each kind, which only the
-//! kind's provider understands. Everything above the providers knows a call by what this trait says about it.
+//! kind's provider understands. All other rooms know a call only by what this trait says about it.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -10,8 +10,8 @@
 //! |---|---|
 //! | `admin_fields` | fields that rows show only to admins |
 //! | `ids` | how an id of the kind is spelled in a path: `plain` (the default) or `text` |
-//! | `provider` | of a file: whose kinds these are; the first that gone has, if it is not said |
-//! | `defaults` | of a file: what holds for all its kinds that do not say otherwise (`deleting`, `settles`, `call`) |
+//! | `provider` | of a file: the provider of its kinds; by default the first one that gone has |
+//! | `defaults` | of a file: `deleting`, `settles` and `call` for all its kinds that do not set their own |
 //! | `in_project` | the kind has the reference of `defaults.in_project` |
 //! | `deleting` | of a file or a kind: the fields that show readers that a resource is being deleted |
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
@@ -21,30 +21,30 @@
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
 //! | `join` | copies fields of a row of another kind, found by id |
 //! | `native` | a native kind: a deployment keeps its resources in its registry, with these fields |
-//! | `own_only` | of a list: a login that may not list is shown the one resource that it is for |
-//! | `by_project` | of a list: false if listing by project would change something |
-//! | `unknown` | a resource that its service does not know may still own others, and is found through those |
-//! | `shown_by` | of a reference: resources of this kind show a login that may not list the referrers whether there are any |
-//! | `imports` | of a service: other services to whose kinds its own kinds refer |
-//! | `asynchronous` | of a reference: handled after the target was accepted for deletion (G3) |
-//! | `within` | the cloud lists the kind only below its parent (an image's members); a row may leave the parent's id out |
-//! | `match` | the value `equals` one of the target, with or without a prefix; in addition, an address is `in_cidr` of the target |
+//! | `own_only` | of a list: a login that may not list sees exactly one resource, its own |
+//! | `by_project` | of a list: false if listing by project would change something in the cloud |
+//! | `unknown` | a resource that its service does not know may still own other resources, and is found through those |
+//! | `shown_by` | of a reference: a login that may not list the referrers learns from resources of this kind whether there are any |
+//! | `imports` | of a service: the other services to whose kinds its own kinds refer |
+//! | `asynchronous` | of a reference: it is handled after its target was accepted for deletion (G3) |
+//! | `within` | the cloud lists the kind only below its parent (an image's members); a row may leave out the parent's id |
+//! | `match` | the referrer's value `equals` a value of the target, with or without a prefix; in addition, an address is `in_cidr` of the target |
 //! | `find` | the server-side filter that finds the referrers of many targets at once |
 //! | `enable` | a call that must come before the delete while `when` holds; with `unless_role`, only for a login without that role |
-//! | `names` | fields by which a request refers to a resource, but a row does not |
-//! | `takes` | resources that go along with this one, after it |
+//! | `names` | fields by which the body of a request refers to a resource, although no row has them |
+//! | `takes` | resources that are deleted together with this one, after it |
 //! | `tagged` | the filter that finds resources with one of several tags: copies at other sites |
-//! | `scope` | the field by which one list observes all rows of a parent that goes |
-//! | `guard` | never deleted while `when` holds, `unless` a plan option is given. With `left_in`: it stays when a resource of that kind goes to which it belongs, `left_while` a condition on that holds; with `only_left`: it is deleted if it is a target itself |
-//! | `settles` | a delete that the cloud accepts and then works on: how a row shows that it goes on, or failed |
+//! | `scope` | the field by which one list observes all rows of a parent that is deleted |
+//! | `guard` | the resource is never deleted while `when` holds, `unless` a plan option is given. With `left_in`, the resource stays when its parent of that kind is deleted. `left_while` is a condition on that parent. With `only_left`, the resource is deleted if it is a target itself |
+//! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed |
 //! | `unpinned_by` | the edge whose removal ends a blocking reference, so that the referrer stays: for the purge ladder only, never in a plan |
 //! | `runbook` | the manual steps for one id, when no call helps |
-//! | `stays` | the resource stays, and only what belongs to it goes (a project); with the plan option that it `goes_with`, it goes too |
-//! | `incarnation` | the field that tells a resource from one re-created under the same id (I10) |
-//! | `override` | replaces the kind of this name that an earlier file defines; without it that is an error |
+//! | `stays` | the resource stays, and only what belongs to it is deleted (a project). With the plan option that `goes_with` names, the resource is deleted too |
+//! | `incarnation` | the field that distinguishes a resource from one that was re-created under the same id (I10) |
+//! | `override` | replaces the kind of this name that an earlier file defines; without it, a second definition is an error |
 //! | `owner` | the field that says what a resource serves; a change of it is drift |
-//! | `not_covered` | of a file: `resources` of its service, `extensions` and `services` that have no kinds, with what they hold; a project's plan names them (N19) |
-//! | `nothing_to_cover` | of a file: `extensions` and `services` that hold nothing of a project beyond the kinds |
+//! | `not_covered` | of a file: the `resources` of its service, `extensions` and `services` that have no kinds, with what they contain; a project's plan names them (N19) |
+//! | `nothing_to_cover` | of a file: `extensions` and `services` that contain nothing of a project beyond the kinds |
 //!
 //! Anything else becomes a new named operator here, with a table test, and never an expression language.
 

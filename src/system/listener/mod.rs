@@ -10,10 +10,10 @@
 //!                       HTTP:   limits of the protocol itself
 //! ```
 //!
-//! **A connection gives way while it is its client's turn**: the client has sent nothing, half a head or half
-//! a body, takes no answer, or asks for nothing. The connection that has waited longest ends when its time is
-//! over, and at once when the listener is full and a new one comes. A connection whose answer is the server's
-//! turn is never cut for another.
+//! **A connection gives way while it waits for its client**: the client has sent nothing, only a part of a
+//! head or of a body, takes nothing of an answer, or sends no next request. When a wait has lasted too long,
+//! its connection ends. When the listener is full and a new connection comes, the connection that has waited
+//! longest ends at once. A connection whose answer the server still owes is never ended for another one.
 
 mod body;
 mod connection;

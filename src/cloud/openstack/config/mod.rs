@@ -1,17 +1,18 @@
 //! The configured clouds and their logins: `clouds.yaml`, `secure.yaml` and `OS_*` variables, as openstacksdk
 //! reads them.
 //!
-//! 1. `clouds.{yaml,yml,json}` is the first that exists of: `$OS_CLIENT_CONFIG_FILE`, the current
-//!    folder, `$XDG_CONFIG_HOME/openstack`, `~/.config/openstack`, `/etc/openstack`. Likewise
-//!    `secure.*`, with `$OS_CLIENT_SECURE_FILE`; its values win.
-//! 2. `OS_*` variables make one more cloud, `envvars` (or `$OS_CLOUD_NAME`), if `OS_AUTH_URL` is
-//!    among them. In the cloud that `$OS_CLOUD` names they choose region, project, interface and
-//!    certificates, as for openstackclient; in others they change nothing.
+//! 1. `clouds.{yaml,yml,json}` is the first file that exists of: `$OS_CLIENT_CONFIG_FILE`, then in the
+//!    current folder, `$XDG_CONFIG_HOME/openstack`, `~/.config/openstack` and `/etc/openstack`. `secure.*` is
+//!    found in the same way, with `$OS_CLIENT_SECURE_FILE`, and its values win.
+//! 2. `OS_*` variables make one more cloud, `envvars` (or `$OS_CLOUD_NAME`), if `OS_AUTH_URL` is among them.
+//!    In the cloud that `$OS_CLOUD` names, they choose region, project, interface and certificates, as in
+//!    openstackclient. In other clouds they change nothing.
 //! 3. A region's `values` win over the cloud's.
-//! 4. `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY` are the proxies of all clouds; what `NO_PROXY` lists
-//!    (`host`, `.domain`, address, network, `*`, each also with `:port`) is reached directly.
-//! 5. A cloud with `profile: NAME` is laid over what `public-clouds` says about NAME in
-//!    `clouds-public.{yaml,yml,json}`, which is searched for as in 1, with `$OS_CLIENT_VENDOR_FILE`.
+//! 4. `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY` are the proxies of all clouds. The hosts that `NO_PROXY`
+//!    lists (`host`, `.domain`, address, network, `*`, each also with `:port`) are reached directly.
+//! 5. A cloud with `profile: NAME` takes the values that it does not set itself from the entry NAME of
+//!    `public-clouds` in `clouds-public.{yaml,yml,json}`, which is searched for as in 1, with
+//!    `$OS_CLIENT_VENDOR_FILE`.
 //!
 //! gone is stricter than openstacksdk where openstacksdk's silence could choose another cloud than the user
 //! meant. A file that a variable names must exist. A broken file is an error and is not skipped. Where
