@@ -54,7 +54,7 @@
 //! - *Observation*: the result of asking a cloud. *Witness*: a living resource that a list was also asked
 //!   for; its row proves that the list is complete, so that a missing row means absence.
 //! - *Permit*: the right to have one call in flight at a site.
-//! - *Stuck*: needs a person. *Rung*: one measure of the purge ladder that a person takes against it
+//! - *Stuck*: needs a person. *Rung*: one action of the purge ladder, which a person takes for a stuck step
 //!   (`retry`, `unpin`, `runbook`, `forget`). *Orphan*: a resource that an abandoned step (`forget`) left
 //!   behind.
 //! - *Importer*: a deployment whose resources refer to those of another one, the *owner*. *Clearance*: the
@@ -124,9 +124,13 @@
 //! # To add …, go to …
 //! Paths are below `src`, unless they begin with `assets` or `tests`.
 //!
-//! - **a kind**: one `[kind.NAME]` section in `assets/kinds/openstack/*.toml`. For a new service also its
-//!   file in `EMBEDDED` of `cloud/openstack/kinds.rs`; its service type in `cloud/openstack/catalog.rs`, if it is
-//!   missing; and the shape of its errors in `frontends/gate/refusal.rs`, if a gate serves it.
+//! - **a kind**: one `[kind.NAME]` section with its `call` in `assets/kinds/openstack/*.toml`, and a resource of it
+//!   in `tests/testbed/estate.rs`. For a new service also its file in `EMBEDDED` of
+//!   `cloud/openstack/kinds.rs`; its service type in `cloud/openstack/catalog.rs`, if it is missing; and the
+//!   shape of its errors in `frontends/gate/refusal.rs`, if a gate serves it.
+//! - **a provider**: its `Provider`, `KindCalls` and `Cloud` in a folder of `cloud`, its entry in `PROVIDERS` of
+//!   `cloud/mod.rs`, its files in `assets/kinds`, and its sites in `app/embedded.rs`. `tests/engine/toy` is a
+//!   whole provider, and `assets/docs/developers.md` explains it.
 //! - **an operator of the kinds file**: `domain/kinds/spec.rs`, and its line in the docs of
 //!   `domain/kinds/mod.rs`.
 //! - **a pane**: a file in `frontends/console/panes`, and in `panes/mod.rs` its `mod` and its line in the
@@ -157,13 +161,13 @@
 //! ## Planning and kinds
 //!
 //! **A cascade deletes a trunk's subports too, also those on other networks.** N3 (trunks are deleted with
-//! their subports) asks for it, and keeps the other networks. The plan lists each port before anything is
+//! their subports) requires this, and keeps the other networks. The plan lists each port before anything is
 //! sent. The trunk's `takes` in the kinds file causes this; without that line only the edge to the port is
 //! removed.
 //!
 //! **A project is a kind that stays.** A resource refers to its project as a port does to its network, so the
 //! planner handles scope, order, guards and refusals as for any target; only the project has no step and no
-//! tombstone. Revisit when: a scope is no resource of a cloud (a tag); it needs a term of its own.
+//! tombstone. Revisit when: a scope is not a resource of a cloud (a tag); such a scope needs a term of its own.
 //!
 //! **The original is deleted after its copies.** Readers learn from its tombstone that it is being deleted,
 //! so the tombstone must exist until the last copy is gone (T9: tombstone and resource end together; T12: a
@@ -191,8 +195,8 @@
 //! reads by id.
 //!
 //! **Observations are gathered (`look_wait` in [`domain::policy`]).** One list answers for 139 resources and
-//! a witness: its URL of 6 KB holds no more ids. So verifying costs about as many lists as planning (N14: one
-//! list per kind and filter, no query for each resource).
+//! a witness, because its URL of 6 KB holds no more ids. So verifying costs about as many lists as planning
+//! (N14: one list per kind and filter, no query for each resource).
 //! - While calls of equal or higher rank are in flight and nothing more is ready, accepted deletes wait for
 //!   each other for up to 10 s. A step's rank is the longest chain of steps that wait for it.
 //! - While the deletion has more to send, they wait at least 30 s, and longer in a long deletion: otherwise
@@ -208,13 +212,13 @@
 //! Octavia's filter takes one id a call, and load balancers settle at different times; one list answers for
 //! all of them (N14). Revisit when: a filter takes many ids; then the list with a witness works again.
 //!
-//! **The concurrency limit of a site starts at 8, and doubles only for a gain that is measured in turns.** A
-//! Neutron on two cores serves with 16 calls at a time between a tenth less and a quarter more than with 8,
-//! and varies as much within a minute. Revisit when: a cloud says how much it takes; then no search is
+//! **The concurrency limit of a site starts at 8, and doubles only for a gain that is measured in turns.** With
+//! 16 calls in flight, a Neutron on two cores answers between a tenth less and a quarter more calls a second
+//! than with 8, and its speed varies as much within a minute. Revisit when: a cloud says how much it takes; then no search is
 //! needed.
 //!
-//! **A hanging call lends its permit to another call.** Otherwise eight hanging calls would stop a site for
-//! the length of a time-out (I12: one hanging resource never holds up another). At most as many permits are
+//! **A hanging call lends its permit to another call.** Otherwise eight hanging calls would block a site until
+//! they time out (I12: one hanging resource never holds up another). At most as many permits are
 //! lent as the limit allows, so a cloud that slows down gets at most twice as many calls.
 //!
 //! **The sweep observes older tombstones more rarely.** A hold-down of a week over 100,000 tombstones would
@@ -223,14 +227,14 @@
 //!
 //! **Owner projects are named only where another project's resource blocks.** A blocker has its owner's id
 //! for programs and the name for people. The names come from one listing by Keystone per cloud and hour,
-//! outside of plans and their hashes. Revisit when: every list shows names; they need a cache of their own.
+//! outside of plans and their hashes. Revisit when: every list shows names; the names then need a cache of their own.
 //!
 //! **Stuck steps are grouped by the class, status and type of the last answer, not by its text.** The text
 //! names ids, so every step would have a cause of its own. Revisit when: a cloud gives the reason in the text
-//! alone; that needs patterns.
+//! alone; grouping then needs patterns.
 //!
-//! **A rung has no way of its own to a cloud.** `unpin` is a deletion of the blocking edges next to a retry,
-//! so its guards, write guard, calls, observations and crashes are those of any deletion (P3: the rungs of
+//! **A rung has no way of its own to a cloud.** `unpin` is a deletion of the blocking edges, followed by a
+//! retry, so its guards, write guard, calls, observations and crashes are those of any deletion (P3: the rungs of
 //! the ladder). Revisit when: a service has a call that resets or forces; it becomes a rung, as an action of
 //! a step.
 //!
@@ -304,17 +308,17 @@
 //! circles have more than 200 resources; they need a more compact form.
 //!
 //! **A deployment imports from itself.** The same code delivers, handles and waits for an asynchronous
-//! reference within one registry. It costs a watch that needs no network.
+//! reference within one registry. The cost is a watch that needs no network.
 //!
 //! **A peer is identified by a token that both sides hold, or by a certificate for its host.** The name in a
-//! message only selects the entry that must match, so no peer speaks for another. Revisit when: there are
+//! message only selects the entry of the settings that must match, so no peer speaks for another. Revisit when: there are
 //! more deployments than people want to share files between; they need an issuer of tokens.
 //!
 //! ## Console
 //!
 //! **Over a slow line, the painter decides what is written, not the panes.** It writes a frame by rows, as
 //! many as the line carries, the cursor's row first. Panes know nothing of this, except that their detail is
-//! short. Revisit when: a line is slow but answers quickly; larger parts would suit it.
+//! short. Revisit when: a line is slow but answers quickly; larger parts would suit such a line.
 //!
 //! ## Notifications
 //!
