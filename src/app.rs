@@ -160,7 +160,7 @@ pub struct Places {
     pub ledger_named: bool,
     /// The socket that an engine of this process serves.
     pub serve: PathBuf,
-    /// The socket at which a running engine is looked for.
+    /// The socket at which a client expects a running engine.
     pub reach: PathBuf,
     /// Possible paths of the key of a backup's audit seal: beside the usual ledgers.
     pub seal_keys: Vec<PathBuf>,

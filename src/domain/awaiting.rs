@@ -37,8 +37,7 @@ pub fn becomes(blocker: &Blocker) -> Option<&'static str> {
     })
 }
 
-/// A blocker in the tree of [`tree_of`]. It blocks the entry that it stands below; at depth 0 it blocks the
-/// step itself.
+/// A blocker in the tree of [`tree_of`]. It blocks the entry above it; at depth 0 it blocks the step itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NestedBlocker<'a> {
     pub depth: usize,

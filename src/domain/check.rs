@@ -131,11 +131,11 @@ pub struct Specimen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// A user requested its deletion.
+    /// A user requested the resource's deletion.
     Asked,
-    /// The deletion takes it along.
+    /// The deletion takes the resource along.
     Goes,
-    /// It must go, but is blocked for ever.
+    /// The resource must be deleted, but is blocked for ever.
     Held,
     Stays,
 }

@@ -208,7 +208,7 @@ fn test_of(word: &str) -> (Test, Option<String>) {
         Some(field) => (Test::Field(field, alternatives(wanted)), None),
         None => {
             let near = text::did_you_mean(field, FIELDS);
-            let hint = format!("there is no field \"{field}\"{near}; looked for as a text");
+            let hint = format!("there is no field \"{field}\"{near}; searched for as text");
             (plain(), Some(hint))
         }
     }

@@ -244,7 +244,7 @@ fn offer(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Offer {
             does.push(format!("then {}", call_of(facts)));
             (
                 does,
-                "the resources on both sides of what is removed stay".to_owned(),
+                "the resources on both sides of the removed edge stay".to_owned(),
             )
         }
         Rung::Runbook => (

@@ -551,7 +551,7 @@ pub struct FieldChange {
 pub enum RefusalRule {
     /// A resource that this plan does not remove refers to it (N15).
     InUse,
-    /// It belongs to another project than the target that led to it (P4).
+    /// The resource belongs to another project than the target that led to it (P4).
     OtherProject,
     /// A protection rule, or a guard that is always on (P4).
     Protected,
@@ -563,7 +563,7 @@ pub enum RefusalRule {
     Unreadable,
     /// The login is refused, or is not shown a resource that a plan must list.
     NotShown,
-    /// The cloud is no longer as the approved plan froze it; nothing was sent (P1).
+    /// The cloud differs from the approved plan; nothing was sent (P1).
     Drift,
 }
 
@@ -580,7 +580,7 @@ pub struct Blocker {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner_name: String,
     pub since: Option<DateTime<Utc>>,
-    /// Whether this deletion removes it too.
+    /// Whether the deletion of the blocked step removes the blocker too.
     pub in_plan: bool,
     /// The resource that it blocks, if that is not the step's own resource but a blocker in another
     /// deployment.

@@ -18,7 +18,7 @@ pub struct Native {
     pub incarnation: u32,
     /// `name`, `project_id`, `tags` and the fields of its kind, as the caller wrote them.
     pub fields: Map<String, Value>,
-    /// Whether it is being deleted.
+    /// Whether the resource is being deleted.
     pub deleting: bool,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,

@@ -39,7 +39,7 @@ const NAME_CHARS_MAX: usize = 100;
 /// Maximum length of an id, a deletion or a root in a message, in bytes.
 const TEXT_BYTES_MAX: usize = 1_024;
 
-/// Says why a text cannot be the name of a deployment; none if it can. The name stands after the `@` of a
+/// Says why a text cannot be the name of a deployment; none if it can. The name is used after the `@` of a
 /// target and in paths.
 pub fn wrong_deployment_name(name: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -129,8 +129,8 @@ pub struct Watch {
 pub struct News {
     pub from: Deployment,
     pub ledger: String,
-    /// The importer knows everything up to this sequence once it has applied `changes`. If it is lower than
-    /// the one in the request, the ledger was set back, and the importer starts from the beginning.
+    /// The importer knows everything up to this sequence once it has applied `changes`. If this is lower than
+    /// `after` in the request, the ledger was restored from a backup, and the importer starts from the beginning.
     pub seq: i64,
     pub changes: Vec<DeletionNotice>,
     /// Whether there are already more changes after `seq`.

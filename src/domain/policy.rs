@@ -27,7 +27,7 @@ pub enum Outcome {
 pub struct Failure {
     pub retry: Retry,
     pub error: StepError,
-    /// The blockers, as far as the answer and the ledger tell.
+    /// The blockers that the answer and the ledger name.
     pub blockers: Vec<Blocker>,
     /// How long the cloud asked callers to wait (`Retry-After`).
     pub retry_after: Option<Duration>,

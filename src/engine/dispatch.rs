@@ -158,7 +158,7 @@ impl Shared {
     }
 
     /// Judges an answer. An answer that a resource is absent is verified like an accepted delete, so that
-    /// absence counts only with the rights that the plan froze (I13). Three things need no verification: the
+    /// absence counts only with the rights that the plan froze (I13). Three cases need no verification: the
     /// deletion of a native resource, which the ledger's own transaction deleted, an enabled trunk, and an
     /// unset reference. Blockers of a refused step are diagnosed.
     async fn judge(&self, step: &ClaimedStep, acted: Acted) -> Outcome {

@@ -30,7 +30,7 @@ const MARGIN: f64 = 0.4;
 const TURNS: u32 = 8;
 /// Good answers after which a lowered limit grows by one.
 const GROW_AFTER: u32 = 16;
-/// Good answers after which a settled limit is compared again.
+/// Good answers after which a limit that was found is compared again.
 const COMPARE_AGAIN: u32 = 10_000;
 
 #[derive(Clone, Debug)]

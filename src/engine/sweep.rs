@@ -69,7 +69,7 @@ impl Sweep {
                 sweep.copies.sweep(since).await
             };
             if let Err(error) = swept.await {
-                tracing::warn!(%error, "the sweep was cut short; the next one starts anew");
+                tracing::warn!(%error, "the sweep was interrupted; the next sweep starts from the beginning");
             }
             Done::Swept
         });

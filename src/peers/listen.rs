@@ -76,7 +76,7 @@ impl ListenHandle {
     /// Takes no more calls, and ends the watches. Answers in progress get a moment to finish.
     pub async fn stop(self) {
         self.stop.cancel();
-        // Whether the task ended or panicked, the listener serves no more.
+        // Whether the task ended or panicked, the listener no longer serves.
         let _ = self.task.await;
     }
 }

@@ -89,7 +89,7 @@ pub enum AnswerClass {
     /// The login has lost its rights; the site is paused (N13).
     Auth,
     Fatal,
-    /// The resource is no longer what was planned.
+    /// The resource differs from the planned one.
     Drift,
 }
 

@@ -90,7 +90,7 @@ impl Kinds {
         }
         if reference.unpinned_by.is_some() && reference.on_delete != OnDelete::Block {
             return Err(called(
-                "\"unpinned_by\" requires on_delete = \"block\": no other reference pins its \
+                "\"unpinned_by\" requires on_delete = \"block\": no other reference blocks its \
                  target",
             ));
         }

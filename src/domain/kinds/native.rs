@@ -12,7 +12,7 @@ use crate::domain::text::did_you_mean;
 pub const NOT_FOUND: &str = "ResourceNotFound";
 /// The error type for a resource to which another one here refers.
 pub const IN_USE: &str = "ResourceInUse";
-/// The field that tells a re-created resource from the one before (I10, M1).
+/// The field that distinguishes a re-created resource from its predecessor (I10, M1).
 pub const INCARNATION: &str = "incarnation";
 /// The fields that every native resource has in addition to the fields of its kind.
 const COMMON: [&str; 8] = [

@@ -190,7 +190,7 @@ pub struct Settles {
     pub pending: Vec<String>,
     /// Values of the field when the delete has failed.
     pub failed: Vec<String>,
-    /// After how many minutes a person is told, by `warning`, that the delete takes long.
+    /// After how many minutes a person is warned, with the text of `warning`, that the delete takes long.
     pub minutes_warn: u64,
     pub warning: String,
     /// For how many minutes the delete may be in progress, if nothing else is configured (I6).
