@@ -191,7 +191,7 @@
 //!
 //! **Recovery treats an interrupted step as one whose answer was lost.** At the start of an engine, `running`
 //! becomes `verifying` with the error `outcome_unknown`, and an observation decides whether the call is sent
-//! again. A second code path for crashes would be the one that is never tried. Revisit when: a cloud has no
+//! again. A second code path for crashes would hardly ever run, and so would be wrong. Revisit when: a cloud has no
 //! reads by id.
 //!
 //! **Observations are gathered (`look_wait` in [`domain::policy`]).** One list answers for 139 resources and

@@ -6,9 +6,9 @@
 //! deletes. Owners and importers are equals, and a deployment may import its own kinds (an asynchronous
 //! reference within one registry).
 //!
-//! The sender bounds what a message may contain (P13). An owner may name resources that it keeps or that are
-//! in the clouds that it manages ([`PeerScope`]), and an importer its own resources that refer to those. A
-//! message that names any other resource is refused as a whole.
+//! The sender of a message determines what the message may contain (P13). An owner may name resources that it
+//! keeps or that are in the clouds that it manages ([`PeerScope`]), and an importer its own resources that
+//! refer to those. A message that names any other resource is refused as a whole.
 
 use std::collections::BTreeSet;
 

@@ -249,7 +249,7 @@ impl<'k> Planner<'k> {
         lookups
     }
 
-    /// Returns the number of resources known so far, with which the cost of the next answer grows.
+    /// Returns the number of resources known so far. The cost of the next answer grows with this number.
     pub fn size(&self) -> usize {
         self.seen.len()
     }

@@ -253,8 +253,8 @@ impl Shared {
 
     /// Makes earlier deletions of the same projects absorb newcomers too. Otherwise their steps would be
     /// stuck with the resources that were just approved (P11). A project stays, so no tombstone shows that a
-    /// request for it repeats a running one. So the request gets a deletion of its own, which leaves to the
-    /// earlier deletion the resources that that one deletes.
+    /// request for it repeats a running deletion. So the request gets a deletion of its own, which skips the
+    /// resources that the earlier deletion deletes.
     pub(super) async fn absorb_in_earlier(
         &self,
         envelope: &Envelope,

@@ -277,7 +277,8 @@ impl Shared {
             .collect()
     }
 
-    /// Lists the resources of a kind at each site. Resources that are being deleted are shown so (T7).
+    /// Lists the resources of a kind at each site. Resources that are being deleted are shown in that state
+    /// (T7).
     async fn list_resources(
         &self,
         request: query::Resources,

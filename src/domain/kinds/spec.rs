@@ -211,7 +211,7 @@ pub struct Runbook {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DerivedSpec {
-    /// The listed kind in whose rows it is found.
+    /// The listed kind in whose rows resources of the derived kind are found.
     pub from: KindName,
     #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
