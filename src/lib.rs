@@ -124,13 +124,13 @@
 //! # To add …, go to …
 //! Paths are below `src`, unless they begin with `assets` or `tests`.
 //!
-//! - **a kind**: one `[kind.NAME]` section with its `call` in `assets/kinds/openstack/*.toml`, and a resource of it
-//!   in `tests/testbed/estate.rs`. For a new service also its file in `EMBEDDED` of
+//! - **a kind**: one `[kind.NAME]` section with its `call` in `assets/kinds/openstack/*.toml`, and a resource
+//!   of it in `tests/testbed/estate.rs`. For a new service also its file in `EMBEDDED` of
 //!   `cloud/openstack/kinds.rs`; its service type in `cloud/openstack/catalog.rs`, if it is missing; and the
 //!   shape of its errors in `frontends/gate/refusal.rs`, if a gate serves it.
-//! - **a provider**: its `Provider`, `KindCalls` and `Cloud` in a folder of `cloud`, its entry in `PROVIDERS` of
-//!   `cloud/mod.rs`, its files in `assets/kinds`, and its sites in `app/embedded.rs`. `tests/engine/toy` is a
-//!   whole provider, and `assets/docs/developers.md` explains it.
+//! - **a provider**: its `Provider`, `KindCalls` and `Cloud` in a folder of `cloud`, its entry in `PROVIDERS`
+//!   of `cloud/mod.rs`, its files in `assets/kinds`, and its sites in `app/embedded.rs`. `tests/engine/toy`
+//!   is a whole provider, and `assets/docs/developers.md` explains it.
 //! - **an operator of the kinds file**: `domain/kinds/spec.rs`, and its line in the docs of
 //!   `domain/kinds/mod.rs`.
 //! - **a pane**: a file in `frontends/console/panes`, and in `panes/mod.rs` its `mod` and its line in the
@@ -167,7 +167,8 @@
 //!
 //! **A project is a kind that stays.** A resource refers to its project as a port does to its network, so the
 //! planner handles scope, order, guards and refusals as for any target; only the project has no step and no
-//! tombstone. Revisit when: a scope is not a resource of a cloud (a tag); such a scope needs a term of its own.
+//! tombstone. Revisit when: a scope is not a resource of a cloud (a tag); such a scope needs a term of its
+//! own.
 //!
 //! **The original is deleted after its copies.** Readers learn from its tombstone that it is being deleted,
 //! so the tombstone must exist until the last copy is gone (T9: tombstone and resource end together; T12: a
@@ -191,8 +192,8 @@
 //!
 //! **Recovery treats an interrupted step as one whose answer was lost.** At the start of an engine, `running`
 //! becomes `verifying` with the error `outcome_unknown`, and an observation decides whether the call is sent
-//! again. A second code path for crashes would hardly ever run, and so would be wrong. Revisit when: a cloud has no
-//! reads by id.
+//! again. A second code path for crashes would hardly ever run, and so would be wrong. Revisit when: a cloud
+//! has no reads by id.
 //!
 //! **Observations are gathered (`look_wait` in [`domain::policy`]).** One list answers for 139 resources and
 //! a witness, because its URL of 6 KB holds no more ids. So verifying costs about as many lists as planning
@@ -212,10 +213,10 @@
 //! Octavia's filter takes one id a call, and load balancers settle at different times; one list answers for
 //! all of them (N14). Revisit when: a filter takes many ids; then the list with a witness works again.
 //!
-//! **The concurrency limit of a site starts at 8, and doubles only for a gain that is measured in turns.** With
-//! 16 calls in flight, a Neutron on two cores answers between a tenth less and a quarter more calls a second
-//! than with 8, and its speed varies as much within a minute. Revisit when: a cloud says how much it takes; then no search is
-//! needed.
+//! **The concurrency limit of a site starts at 8, and doubles only for a gain that is measured in turns.**
+//! With 16 calls in flight, a Neutron on two cores answers between a tenth less and a quarter more calls a
+//! second than with 8, and its speed varies as much within a minute. Revisit when: a cloud says how much it
+//! takes; then no search is needed.
 //!
 //! **A hanging call lends its permit to another call.** Otherwise eight hanging calls would block a site until
 //! they time out (I12: one hanging resource never holds up another). At most as many permits are
@@ -227,16 +228,17 @@
 //!
 //! **Owner projects are named only where another project's resource blocks.** A blocker has its owner's id
 //! for programs and the name for people. The names come from one listing by Keystone per cloud and hour,
-//! outside of plans and their hashes. Revisit when: every list shows names; the names then need a cache of their own.
+//! outside of plans and their hashes. Revisit when: every list shows names; the names then need a cache of
+//! their own.
 //!
 //! **Stuck steps are grouped by the class, status and type of the last answer, not by its text.** The text
 //! names ids, so every step would have a cause of its own. Revisit when: a cloud gives the reason in the text
 //! alone; grouping then needs patterns.
 //!
 //! **A rung has no way of its own to a cloud.** `unpin` is a deletion of the blocking edges, followed by a
-//! retry, so its guards, write guard, calls, observations and crashes are those of any deletion (P3: the rungs of
-//! the ladder). Revisit when: a service has a call that resets or forces; it becomes a rung, as an action of
-//! a step.
+//! retry, so its guards, write guard, calls, observations and crashes are those of any deletion (P3: the
+//! rungs of the ladder). Revisit when: a service has a call that resets or forces; it becomes a rung, as an
+//! action of a step.
 //!
 //! **A replay is an engine that never runs, over a copy of a ledger that is set to a time.** So the same code
 //! answers for now and for then ([`engine::replay`]), and the console knows no other ledger. SQL derives the
@@ -311,8 +313,8 @@
 //! reference within one registry. The cost is a watch that needs no network.
 //!
 //! **A peer is identified by a token that both sides hold, or by a certificate for its host.** The name in a
-//! message only selects the entry of the settings that must match, so no peer speaks for another. Revisit when: there are
-//! more deployments than people want to share files between; they need an issuer of tokens.
+//! message only selects the entry of the settings that must match, so no peer speaks for another. Revisit
+//! when: there are more deployments than people want to share files between; they need an issuer of tokens.
 //!
 //! ## Console
 //!
@@ -326,9 +328,9 @@
 //! same, under the same id, even if more has happened since (I7: a person is notified once). Revisit when: a
 //! receiver takes a message in parts; it needs a cursor for each event.
 //!
-//! **A person is notified of a stuck step once, until a person retries it.** Notifying when a whole deletion
-//! is stuck could come days later. A repeated DELETE (T6) wakes the step for an attempt, and does not notify
-//! again. Revisit when: a rung can fail by itself; that should notify again.
+//! **A person is notified of a stuck step once, until a person retries it.** A notification only when a whole
+//! deletion is stuck could come days late. A repeated DELETE (T6) wakes the step for an attempt, and does not
+//! notify again. Revisit when: a rung can fail by itself; that should notify again.
 pub mod app;
 pub mod cloud;
 pub mod control;

@@ -460,7 +460,7 @@ fn clouds_file(places: &Places) -> std::path::PathBuf {
     places.state.join("clouds.yaml")
 }
 
-/// Loads a built-in scenario or a file.
+/// Loads a built-in scenario, or a scenario from a file.
 pub(super) fn scenario(name: &str) -> Result<Scenario, Failure> {
     let name = if name.is_empty() { "default" } else { name };
     Scenario::load(name).map_err(|error| {

@@ -130,7 +130,8 @@ pub struct News {
     pub from: Deployment,
     pub ledger: String,
     /// The importer knows everything up to this sequence once it has applied `changes`. If this is lower than
-    /// `after` in the request, the ledger was restored from a backup, and the importer starts from the beginning.
+    /// `after` in the request, the ledger was restored from a backup, and the importer starts from the
+    /// beginning.
     pub seq: i64,
     pub changes: Vec<DeletionNotice>,
     /// Whether there are already more changes after `seq`.

@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(limit.now(), 8);
     }
 
-    /// Counts those of a hundred swinging clouds whose limit in the end is one of these.
+    /// Counts the clouds, out of a hundred with swinging speed, whose final limit is accepted by `like`.
     fn clouds_with(workers: usize, answers: u32, like: impl Fn(usize) -> bool) -> usize {
         let ended = (0..100).map(|seed| {
             let mut limit = Limit::new(8, 64);

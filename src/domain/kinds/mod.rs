@@ -374,7 +374,7 @@ impl Kind {
         list.is_some_and(|list| list.within.is_some())
     }
 
-    /// Adds the parts of an id that only the path of the request names to a row, because a list below a
+    /// Adds to a row the parts of an id that only the path of the request names, because a list below a
     /// parent need not repeat the parent.
     pub fn complete(&self, row: &mut Value, path: &BTreeMap<String, String>) {
         let within = self.spec.list.iter().filter_map(|it| it.within.as_ref());
