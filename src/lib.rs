@@ -3,7 +3,7 @@
 //! gone plans the whole cascade of a deletion before it changes anything, and deletes exactly what a person
 //! approved. It keeps working through blockers, crashes and lost connections until every resource is
 //! confirmed gone, or says what needs a person and why. Afterwards it keeps the deleted resources deleted: it
-//! refuses re-creations at a reverse proxy, and deletes again what comes back around it.
+//! refuses re-creations at a reverse proxy, and deletes resources again that come back without passing it.
 //!
 //! # The picture
 //! ```text
@@ -319,8 +319,8 @@
 //! ## Console
 //!
 //! **Over a slow line, the painter decides what is written, not the panes.** It writes a frame by rows, as
-//! many as the line carries, the cursor's row first. Panes know nothing of this, except that their detail is
-//! short. Revisit when: a line is slow but answers quickly; larger parts would suit such a line.
+//! many as the line carries, the cursor's row first. Panes know nothing of this, except that they keep
+//! their detail lines short. Revisit when: a line is slow but answers quickly; larger parts would suit such a line.
 //!
 //! ## Notifications
 //!

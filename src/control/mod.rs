@@ -83,7 +83,7 @@ impl dyn Control + '_ {
     }
 }
 
-/// A command, and on whose behalf it is submitted.
+/// A command, with the person or engine on whose behalf it is submitted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Envelope {
     pub command: Command,

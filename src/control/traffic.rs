@@ -38,7 +38,7 @@ pub struct GateTraffic {
     pub failed: u64,
 }
 
-/// What a gate did with a request that it did not simply pass on.
+/// The way in which a gate treated a request that it did not simply pass on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
     Hidden,

@@ -904,7 +904,7 @@ pub struct Step {
     pub attempts: u32,
     pub max_attempts: u32,
     pub next_attempt_at: Option<DateTime<Utc>>,
-    /// Since when it has been blocked without a break.
+    /// Since when the step has been blocked without a break.
     pub blocked_since: Option<DateTime<Utc>>,
     pub blockers: Vec<Blocker>,
     pub last_error: Option<StepError>,
