@@ -82,7 +82,7 @@ pub struct EngineSettings {
     /// Time between two sign-ins to a site that is paused or does not answer (N13).
     #[serde(with = "duration")]
     pub sign_in_every: Duration,
-    /// For how long a read of a cloud is repeated that is throttled, unavailable or unanswered (N16).
+    /// How long gone repeats a read of a cloud that is throttled, unavailable or unanswered (N16).
     #[serde(with = "duration")]
     pub read_patience: Duration,
 }

@@ -53,7 +53,7 @@ pub struct KindSpec {
     pub takes: Vec<Takes>,
     #[serde(default, rename = "guard")]
     pub guards: Vec<GuardRule>,
-    /// Fields of a request's body that name a resource, beside the references: field → kinds (T17).
+    /// Fields of a request's body that name a resource, in addition to the references: field → kinds (T17).
     #[serde(default)]
     pub names: BTreeMap<String, Vec<KindName>>,
     /// For ids that may be used again (image and project): the field that differs for a re-created resource.
@@ -167,7 +167,7 @@ fn yes() -> bool {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NativeSpec {
-    /// The fields of a resource beside its id, `name`, `project_id` and `tags`.
+    /// The fields of a resource in addition to its id, `name`, `project_id` and `tags`.
     #[serde(default)]
     pub fields: BTreeMap<String, FieldSpec>,
 }
