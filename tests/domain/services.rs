@@ -210,7 +210,7 @@ fn a_project_is_all_that_it_has_in_all_services_but_for_itself_and_its_default_g
         plan.warnings,
         [
             "project leftovers (p1): the Keystone project stays",
-            "security group default (g0) is skipped: it is the project's default group: Neutron makes it anew at once; it stays"
+            "security group default (g0) is skipped: it is the project's default group: Neutron creates it again at once; it stays"
         ]
     );
 }
