@@ -152,6 +152,8 @@
 //!   `assets/config.toml`, and the module that uses it.
 //! - **an HTTP endpoint**: a handler in `frontends/api` with its `#[utoipa::path]`, and a line of `routes` in
 //!   `api/mod.rs`. The API's description follows from them and from the types.
+//! - **a service or a kind of the practice cloud**: its tables in `assets/sandbox`, its rules in a folder of
+//!   `sandbox`, and a line in `SERVICES` of `sandbox/region.rs` for a service.
 //! - **a rule**: a row in `assets/promises.md`, and a test whose name begins with its number (`t05_…` for
 //!   T5).
 //!

@@ -5,13 +5,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::faults::Rule;
-use super::glance::check_count;
 use super::keystone::{CredentialChange, TokenChange, UserChange};
 use super::neutron::{Seed, Seeded};
 use super::octavia::BalancerChange;
 use super::pace::Limits;
 use super::wire::{Answer, Call};
 use super::world::World;
+use super::{glance, octavia};
 
 /// The error is a text for the caller that names the field.
 type Result<T> = std::result::Result<T, String>;
@@ -109,26 +109,24 @@ impl World {
             .admin_of(project)
             .ok_or_else(|| format!("project: no project {project}"))?;
         let index = self.region_index(seed.region.as_deref())?;
-        check_count(seed.images)?;
+        seed.check()?;
         let members = self.keystone.other_projects(&caller.project);
         let region = self.regions.get_mut(index).ok_or("region: there is none")?;
-        let mut made = region.neutron.seed(seed, &caller, now)?;
-        let owner = &caller.project;
-        made.images = region
-            .glance
-            .seed(seed.images, seed.prefix(), owner, &members, now);
-        if let Some(subnet) = made.first_subnet() {
-            let neutron = &mut region.neutron;
-            let octavia = &mut region.octavia;
-            made.load_balancers = octavia.seed(seed, subnet, &caller, neutron, now)?;
-        }
-        Ok(made)
+        let (made, _) = region.transact(caller, now, |session| {
+            let mut made = seed.build(session)?;
+            made.images = glance::seed(session, seed, &members)?;
+            if let Some(subnet) = made.subnets.first() {
+                made.load_balancers = octavia::seed(session, seed, *subnet)?;
+            }
+            Ok(made)
+        });
+        made.map_err(|refusal| format!("the seed does not fit: {refusal}"))
     }
 
     fn direct(&mut self, change: &BalancerChange, now: DateTime<Utc>) -> Result<()> {
         let index = self.region_index(change.region.as_deref())?;
         let region = self.regions.get_mut(index).ok_or("region: there is none")?;
-        region.octavia.direct(change, now)
+        region.as_service(now, |session| change.apply(session))
     }
 
     pub(super) fn limit(&mut self, limits: Limits) -> Result<()> {

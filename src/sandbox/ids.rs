@@ -25,8 +25,8 @@ impl Ids {
 
     /// Returns a MAC address under Neutron's default prefix. Its 24 random bits may repeat on different
     /// networks of a large cloud, as they may in a real one.
-    pub(super) fn mac(&mut self) -> [u8; 6] {
+    pub(super) fn mac(&mut self) -> String {
         let [a, b, c, _] = self.random.u32(..).to_be_bytes();
-        [0xfa, 0x16, 0x3e, a, b, c]
+        format!("fa:16:3e:{a:02x}:{b:02x}:{c:02x}")
     }
 }

@@ -12,35 +12,19 @@ use super::faults::Rule;
 use super::keystone::PASSWORD;
 use super::neutron::Seed;
 use super::pace::Limits;
-use super::region::Service;
+use super::region::service;
 use super::world::World;
 
+macro_rules! built_in {
+    ($($name:literal)*) => {
+        [$(($name, include_str!(concat!("../../assets/scenarios/", $name, ".toml")))),*]
+    };
+}
+
 /// The scenarios that come with the program.
-const BUILT_IN: [(&str, &str); 8] = [
-    ("quiet", include_str!("../../assets/scenarios/quiet.toml")),
-    (
-        "morning",
-        include_str!("../../assets/scenarios/morning.toml"),
-    ),
-    ("outage", include_str!("../../assets/scenarios/outage.toml")),
-    ("giant", include_str!("../../assets/scenarios/giant.toml")),
-    (
-        "practice",
-        include_str!("../../assets/scenarios/practice.toml"),
-    ),
-    (
-        "resurrection",
-        include_str!("../../assets/scenarios/resurrection.toml"),
-    ),
-    (
-        "hostile",
-        include_str!("../../assets/scenarios/hostile.toml"),
-    ),
-    (
-        "deployments",
-        include_str!("../../assets/scenarios/deployments.toml"),
-    ),
-];
+const BUILT_IN: [(&str, &str); 8] = built_in! {
+    "quiet" "morning" "outage" "giant" "practice" "resurrection" "hostile" "deployments"
+};
 
 /// The scenario that is used when none is named.
 pub const DEFAULT_SCENARIO: &str = "practice";
@@ -127,8 +111,8 @@ struct ScriptedCall {
     #[serde(default = "admin", rename = "as")]
     user: String,
     /// `network`, `load-balancer` or `image`.
-    #[serde(default)]
-    service: Service,
+    #[serde(default = "network")]
+    service: String,
     #[serde(default = "post")]
     method: String,
     /// The path below the service's version: `/v2.0`, `/v2.0/lbaas`, `/v2`.
@@ -145,6 +129,10 @@ struct ScriptedCall {
 
 fn admin() -> String {
     "admin".to_owned()
+}
+
+fn network() -> String {
+    "network".to_owned()
 }
 
 fn post() -> String {
@@ -276,6 +264,8 @@ impl World {
             Some(region) => region.clone(),
             None => self.region_names().next().unwrap_or_default().to_owned(),
         };
+        let api = service(&call.service);
+        let api = api.ok_or_else(|| format!("service: there is no {}", call.service))?;
         let token = self.token_of(&call.user, now)?;
         let path = fill(&call.path, words)?;
         let body = fill_all(&call.body, words)?;
@@ -289,11 +279,7 @@ impl World {
                 Method::from_bytes(call.method.as_bytes())
                     .map_err(|error| format!("method: {error}"))?,
             )
-            .uri(format!(
-                "/{region}/{}{}{path}",
-                call.service.kind(),
-                call.service.root()
-            ))
+            .uri(format!("/{region}/{}{}{path}", api.kind, api.root()))
             .header("x-auth-token", token)
             .header(header::CONTENT_TYPE, "application/json")
             .body(bytes)

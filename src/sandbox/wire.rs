@@ -56,7 +56,6 @@ pub(super) enum Body {
     Empty,
     Json(Value),
     Html(String),
-    Text(String),
     /// A file.
     Octets(Bytes),
 }
@@ -113,7 +112,6 @@ impl Answer {
             Body::Empty => (None, Bytes::new()),
             Body::Json(value) => (Some("application/json"), Bytes::from(value.to_string())),
             Body::Html(page) => (Some("text/html; charset=UTF-8"), Bytes::from(page)),
-            Body::Text(text) => (Some("text/plain; charset=UTF-8"), Bytes::from(text)),
             Body::Octets(bytes) => (Some("application/octet-stream"), bytes),
         };
         let length = bytes.len();
@@ -172,33 +170,6 @@ impl Refusal {
             StatusCode::UNAUTHORIZED,
             "Unauthorized",
             "The request you have made requires authentication.",
-        )
-    }
-
-    /// Returns the refusal as Neutron's body. A 401 comes from keystonemiddleware and has Keystone's shape.
-    pub(super) fn neutron(self) -> Answer {
-        if self.status == StatusCode::UNAUTHORIZED {
-            return self.keystone();
-        }
-        Answer::json(
-            self.status,
-            json!({"NeutronError": {"type": self.kind, "message": self.message, "detail": ""}}),
-        )
-    }
-
-    /// Returns the refusal as Octavia's body, without a type. A 401 comes from keystonemiddleware.
-    pub(super) fn octavia(self) -> Answer {
-        if self.status == StatusCode::UNAUTHORIZED {
-            return self.keystone();
-        }
-        let code = if self.status.is_server_error() {
-            "Server"
-        } else {
-            "Client"
-        };
-        Answer::json(
-            self.status,
-            json!({"faultcode": code, "faultstring": self.message, "debuginfo": null}),
         )
     }
 

@@ -9,13 +9,12 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::api::Api;
 use super::faults::{Action, Faults, Subject};
-use super::glance::Glance;
 use super::ids::Ids;
 use super::keystone::{Caller, Keystone};
-use super::neutron::Neutron;
-use super::octavia::Octavia;
-use super::region::{Changes, Region, Service};
+use super::region::{Region, Settings, service};
+use super::store::Undo;
 use super::wire::{Answer, Call, Refusal, query_pairs};
 
 /// Number of calls that the log keeps: enough for two deletions of 100,000 ports. Older ones are dropped.
@@ -93,7 +92,7 @@ pub(super) struct LoggedCall {
 struct Revival {
     at: DateTime<Utc>,
     region: usize,
-    changes: Changes,
+    changes: Vec<Undo>,
     as_new: bool,
 }
 
@@ -119,15 +118,12 @@ impl World {
             .zip(&options.regions)
             .map(|(number, name)| {
                 let seed = options.seed.wrapping_add(number * 0x9e37_79b9);
-                let WorldOptions {
-                    keep_ids, page_max, ..
-                } = options;
-                Region::new(
-                    name,
-                    Neutron::new(seed, keep_ids, page_max),
-                    Octavia::new(seed ^ 0x6c62),
-                    Glance::new(seed ^ 0x696d, options.member_reuse),
-                )
+                let settings = Settings {
+                    keep_ids: options.keep_ids,
+                    page_max: options.page_max,
+                    member_reuse: options.member_reuse,
+                };
+                Region::new(name, seed, settings)
             })
             .collect();
         Self {
@@ -154,7 +150,7 @@ impl World {
 
     /// Answers one request that arrives at `now`.
     ///
-    /// 1. Whatever was to end or to be revived by `now` has done so.
+    /// 1. Pending changes that end by `now` have ended, and deleted resources that a fault revives by then exist.
     /// 2. The effect happens at `now`, whatever the delay: calls take effect in the order in which
     ///    this function is called.
     /// 3. The answer leaves `delay` later.
@@ -186,7 +182,8 @@ impl World {
         let name = region
             .and_then(|index| self.regions.get(index))
             .map(|region| region.name.as_str());
-        let action = self.faults.hit(&subject(&call, &path, name));
+        let api = place.map(|(_, api)| api);
+        let action = self.faults.hit(&subject(&call, &path, name, api));
         let answer = self.answer(&call, place, action.as_ref(), now);
         self.reply(&request, region, answer, action.as_ref(), now)
     }
@@ -196,27 +193,26 @@ impl World {
     }
 
     /// Returns the region's service that a path leads to (`None` for Keystone), and the rest of the path.
-    fn place<'p>(&self, path: &'p str) -> Option<(Option<(usize, Service)>, &'p str)> {
+    fn place<'p>(&self, path: &'p str) -> Option<(Option<(usize, &'static Api)>, &'p str)> {
         if path == "/" || path == "/v3" || path.starts_with("/v3/") {
             return Some((None, path));
         }
         let (region, rest) = path.strip_prefix('/')?.split_once('/')?;
         let index = self.regions.iter().position(|known| known.name == region)?;
         let end = rest.find('/').unwrap_or(rest.len());
-        let (service, below) = rest.split_at(end);
-        let known = Service::ALL.into_iter().find(|it| it.kind() == service)?;
-        Some((Some((index, known)), below))
+        let (kind, below) = rest.split_at(end);
+        Some((Some((index, service(kind)?)), below))
     }
 
     /// Returns the answer, with every effect of a fault except those on its delivery.
     fn answer(
         &mut self,
         call: &Call<'_>,
-        place: Option<(usize, Service)>,
+        place: Option<(usize, &'static Api)>,
         action: Option<&Action>,
         now: DateTime<Utc>,
     ) -> Answer {
-        let Some((index, service)) = place else {
+        let Some((index, api)) = place else {
             let refused = action.and_then(|action| action.refusal(Refusal::keystone));
             return match (refused, action) {
                 (Some(refused), _) => refused,
@@ -226,23 +222,23 @@ impl World {
             };
         };
         let caller = self.keystone.caller(call.header("x-auth-token"), now);
-        let caller = caller.filter(|_| self.keystone.is_allowed(service.kind(), call));
+        let caller = caller.filter(|_| self.keystone.is_allowed(api.kind, call));
         let Some(region) = self.regions.get_mut(index) else {
             return Answer::no_content();
         };
         let Some(action) = action else {
-            return region.handle(service, call, caller.as_ref(), now).answer;
+            return region.handle(api, call, caller, now).answer;
         };
-        if let Some(refused) = action.refusal(|refusal| service.refuse(refusal, call)) {
+        if let Some(refused) = action.refusal(|refusal| (api.refuse)(refusal, call)) {
             return refused;
         }
         if action.hang {
             return Answer::no_content();
         }
-        let outcome = region.handle(service, call, caller.as_ref(), now);
+        let outcome = region.handle(api, call, caller, now);
         let mut answer = action.apply_to(outcome.answer);
         if action.keep {
-            region.roll_back(outcome.changes);
+            region.store.roll_back(outcome.changes);
             // A resource that is in use is reported as deleted too: this cloud lies.
             if answer.status == http::StatusCode::CONFLICT {
                 answer = Answer::no_content();
@@ -396,76 +392,52 @@ fn call_of<'a>(request: &'a Request<Bytes>, base_url: &str, path: &str, below: &
 }
 
 /// Returns the kinds and ids that fault rules match.
-fn subject<'a>(call: &'a Call<'_>, path: &'a str, region: Option<&'a str>) -> Subject<'a> {
-    let segments: Vec<&str> = call
-        .segments()
-        .into_iter()
-        .filter(|part| !matches!(*part, "v2" | "v2.0" | "lbaas" | "v3" | "auth"))
-        .collect();
-    let mut kinds: Vec<String> = Vec::new();
-    let mut ids: Vec<String> = Vec::new();
-    match segments.as_slice() {
-        ["floatingips", ip, "port_forwardings", rest @ ..] => {
-            kinds.push("port_forwarding".to_owned());
-            ids.extend(rest.first().map(|id| (*id).to_owned()));
-            ids.push((*ip).to_owned());
-        }
-        ["local_ips", holder, within @ "port_associations", rest @ ..]
-        | ["routers", holder, within @ "conntrack_helpers", rest @ ..] => {
-            kinds.push((*within).to_owned());
-            ids.extend(rest.first().map(|id| (*id).to_owned()));
-            ids.push((*holder).to_owned());
-        }
-        ["metering", collection, rest @ ..] => {
-            kinds.push((*collection).to_owned());
-            ids.extend(rest.first().map(|id| (*id).to_owned()));
-        }
-        ["images", image, "members", rest @ ..] => {
-            kinds.push("image_member".to_owned());
-            ids.extend(rest.first().map(|id| (*id).to_owned()));
-            ids.extend(
-                call.json()
-                    .get("member")
-                    .and_then(Value::as_str)
-                    .map(str::to_owned),
-            );
-            ids.push((*image).to_owned());
-        }
-        ["pools", holder, within @ "members", rest @ ..]
-        | ["l7policies", holder, within @ "rules", rest @ ..] => {
-            kinds.push((*within).to_owned());
-            ids.extend(rest.first().map(|id| (*id).to_owned()));
-            ids.push((*holder).to_owned());
-        }
-        [collection, rest @ ..] => {
-            kinds.extend(
-                rest.get(1)
-                    .and_then(|action| edge(action))
-                    .map(str::to_owned),
-            );
-            kinds.push((*collection).to_owned());
-            ids.extend(rest.first().map(|id| (*id).to_owned()));
-        }
-        [] => {}
+fn subject<'a>(
+    call: &'a Call<'_>,
+    path: &'a str,
+    region: Option<&'a str>,
+    api: Option<&'static Api>,
+) -> Subject<'a> {
+    let segments = call.segments();
+    let below = api.and_then(|api| api.below(&segments));
+    let place = api.zip(below).and_then(|(api, path)| api.place(path));
+    let (mut kinds, mut ids): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    if let Some(place) = &place {
+        kinds.extend(place.rest.get(1).and_then(|action| edge(action)));
+        kinds.extend([place.kind.name, place.kind.plural]);
+        ids.extend(place.rest.first());
+        ids.extend(place.parent);
+    } else {
+        let mut words = segments
+            .iter()
+            .filter(|word| !matches!(**word, "v3" | "auth"));
+        kinds.extend(words.next());
+        ids.extend(words.next());
     }
-    // The ids of an edge's ends are in the body.
-    if kinds.len() > 1 {
-        gather_ids(&call.json(), &mut ids);
+    let mut ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
+    // The ids of an edge's ends are in the body, and so is the project of a new member.
+    let body = call.json();
+    if kinds.first().is_some_and(|kind| EDGES.contains(kind)) {
+        gather_ids(&body, &mut ids);
     }
+    ids.extend(body["member"].as_str().map(str::to_owned));
     Subject {
         region,
         method: call.method.as_str(),
         path,
-        kinds,
+        kinds: kinds.into_iter().map(str::to_owned).collect(),
         ids,
     }
 }
 
+/// Relations that calls change as if they were resources.
+const EDGES: [&str; 3] = ["router_interface", "static_route", "subport"];
+
 fn edge(action: &str) -> Option<&'static str> {
     Some(match action {
-        "add_router_interface" | "remove_router_interface" => "router_interface",
-        "add_extraroutes" | "remove_extraroutes" => "static_route",
-        "add_subports" | "remove_subports" => "subport",
+        "add_router_interface" | "remove_router_interface" => EDGES[0],
+        "add_extraroutes" | "remove_extraroutes" => EDGES[1],
+        "add_subports" | "remove_subports" => EDGES[2],
         _ => return None,
     })
 }

@@ -55,10 +55,15 @@ fn seeded_balancers_are_whole_and_active() {
         assert_eq!(shown["provisioning_status"], "ACTIVE");
         assert_eq!(shown["vip_network_id"], made["networks"][0]);
         assert_eq!(port_of(&mut cloud, id)["id"], shown["vip_port_id"]);
-        let tree = cloud.balancing("GET", &format!("/loadbalancers/{id}/status"), Value::Null);
-        let pool = &tree.body["statuses"]["loadbalancer"]["listeners"][0]["pools"][0];
+        let pool = shown["pools"][0]["id"].as_str().unwrap();
+        let pool = cloud.balancing("GET", &format!("/pools/{pool}"), Value::Null);
+        let pool = &pool.body["pool"];
         assert_eq!(pool["members"].as_array().unwrap().len(), 2);
-        assert_eq!(pool["health_monitor"]["provisioning_status"], "ACTIVE");
+        assert_eq!(pool["listeners"], shown["listeners"]);
+        let monitor = pool["healthmonitor_id"].as_str().unwrap();
+        let monitor = cloud.balancing("GET", &format!("/healthmonitors/{monitor}"), Value::Null);
+        let monitor = &monitor.body["healthmonitor"];
+        assert_eq!(monitor["provisioning_status"], "ACTIVE");
     }
 }
 

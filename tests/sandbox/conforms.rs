@@ -59,8 +59,8 @@ conforms! {
     networks owners gone router_in_use router_interfaces shared_interfaces automatic_addresses servers_ports external_networks port_forwardings trunks
     disabled_trunks security_groups pools_and_policies segments address_groups qos_policies local_ips conntrack_helpers ndp_proxies metering_labels permissions if_match revision_numbers
     list_pages list_filters markers bodies bulk tags attributes
-    images image_members image_member_again image_visibility image_deletion image_bodies image_schema image_patches
-    image_files image_tags image_lists image_filters image_sorting image_pages image_refusals image_paths
+    images image_members image_member_again image_visibility image_deletion
+    image_files image_tags image_lists image_filters image_sorting image_pages image_refusals
     balancers balancer_children balancer_deletions balancer_updates balancer_vips balancer_ports balancer_graphs balancer_lists balancer_filters balancer_permissions balancer_bodies balancer_child_bodies
 }
 

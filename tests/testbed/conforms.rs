@@ -160,9 +160,6 @@ conforms! {
     testbed_image_member_again image_member_again
     testbed_image_visibility image_visibility
     testbed_image_deletion image_deletion
-    testbed_image_bodies image_bodies
-    testbed_image_schema image_schema
-    testbed_image_patches image_patches
     testbed_image_files image_files
     testbed_image_tags image_tags
     testbed_image_lists image_lists
@@ -170,7 +167,6 @@ conforms! {
     testbed_image_sorting image_sorting
     testbed_image_pages image_pages
     testbed_image_refusals image_refusals
-    testbed_image_paths image_paths
     testbed_balancers balancers
     testbed_balancer_children balancer_children
     testbed_balancer_deletions balancer_deletions

@@ -1,193 +1,152 @@
-//! Members of shared images.
-use serde_json::{Value, json};
+//! Members of shared images: a project identifies one. Deleted members stay in the database.
+use serde_json::Value;
+use uuid::Uuid;
 
-use super::image::{Image, Member, Visibility, same};
-use super::refusal::{bad, forbidden, not_allowed, not_found, unauthorized_action};
-use super::session::{Session, body, no_body};
+use super::{bad, forbidden, json_body, not_found, problem};
+use crate::sandbox::api::Problem;
+use crate::sandbox::kind::Hooks;
+use crate::sandbox::row::Row;
+use crate::sandbox::session::{Session, View};
 use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 
 const ONLY_SHARED: &str = "Only shared images have members.";
 
-pub(super) fn members(
+pub(super) const MEMBER: Hooks = Hooks {
+    show: |_, member, name| (name == NUMBER).then(|| member.number.into()),
+    // Owners and admins see all members, a member sees itself.
+    visible: |view, member| {
+        owns_image(view, member) || *member.text("member_id") == *view.caller.project
+    },
+    writable: owns_image,
+    ..Hooks::NONE
+};
+
+/// Members are listed in the order in which they were first added.
+pub(super) const NUMBER: &str = "number";
+
+fn owns_image(view: &View<'_>, member: &Row) -> bool {
+    let image = member.id_of("image_id");
+    let image = image.and_then(|id| view.store.get("image", id));
+    image.is_some_and(|image| view.caller.owns(&image.project))
+}
+
+/// Handles what differs from the common methods: only shared images have members.
+pub(super) fn own(
     session: &mut Session<'_>,
     call: &Call<'_>,
-    image: &str,
+    id: &str,
     path: &[&str],
-) -> Result<Answer> {
-    match (call.method.as_str(), path) {
-        ("GET", []) => {
-            no_body(call)?;
-            list(session, image)
+) -> Option<Result<Answer>> {
+    let body = match (call.method.as_str(), path) {
+        ("POST", []) | ("PUT", [_]) => match json_body(call) {
+            Ok(body) => body,
+            Err(refusal) => return Some(Err(refusal)),
+        },
+        _ => Value::Null,
+    };
+    let Ok(image) = session.named("image", id) else {
+        return Some(Err(not_found(format!("Image {id} not found."))));
+    };
+    let is_shared = image.text("visibility") == "shared";
+    let verb = match (call.method.as_str(), path) {
+        ("GET", []) if !is_shared => {
+            let message = format!("Not allowed to list members for image {id}: {ONLY_SHARED}");
+            return Some(Err(forbidden(message)));
         }
-        ("POST", []) => add(session, call, image),
-        (_, []) => Ok(not_allowed(call, "GET, POST")),
-        ("GET", [project]) => {
-            no_body(call)?;
-            let image = looked_up(session, image)?;
-            if image.visibility != Visibility::Shared {
-                return Err(not_found(ONLY_SHARED));
-            }
-            let member = member(session, &image, project)?;
-            Ok(Answer::ok(image.member_view(&image.members[member])))
-        }
-        ("PUT", [project]) => set_status(session, call, image, project),
-        ("DELETE", [project]) => {
-            no_body(call)?;
-            remove(session, image, project)
-        }
-        (_, [_]) => Ok(not_allowed(call, "GET, PUT, DELETE")),
-        _ => Err(super::no_such_path()),
+        ("GET", _) if !is_shared => return Some(Err(not_found(ONLY_SHARED))),
+        ("POST", []) => "create",
+        ("PUT", [_]) => "update",
+        ("DELETE", [_]) => "delete",
+        _ => return None,
+    };
+    if !is_shared {
+        let message = format!("Not allowed to {verb} members for image {id}.");
+        return Some(Err(forbidden(message)));
+    }
+    match path {
+        [] => Some(add(session, &image, &body)),
+        [project] if verb == "update" => Some(set_status(session, &image, project, &body)),
+        _ => None,
     }
 }
 
-fn looked_up(session: &Session<'_>, id: &str) -> Result<Image> {
-    session
-        .find(id)
-        .ok_or_else(|| not_found(format!("Image {id} not found.")))
+/// Returns the id of a project's membership: one row for each image and project.
+fn id_of(image: Uuid, project: &str) -> Uuid {
+    Uuid::new_v5(&image, project.as_bytes())
 }
 
-/// Returns a shared image. The refusal of any other image names the attempted action.
-fn shared(session: &Session<'_>, id: &str, verb: &str) -> Result<Image> {
-    let image = looked_up(session, id)?;
-    if image.visibility != Visibility::Shared {
-        return Err(forbidden(format!(
-            "Not allowed to {verb} members for image {id}."
+/// Stores a member with a status. One that was deleted gets its old place.
+pub(super) fn put(session: &mut Session<'_>, image: Uuid, project: &str, status: &str) -> Row {
+    let id = id_of(image, project);
+    let number = session
+        .store()
+        .find("image_member", id)
+        .map(|row| row.number);
+    let mut row = session.new_row("image_member", project);
+    row.id = id;
+    row.number = number.unwrap_or(row.number);
+    row.set("member_id", project);
+    row.set("image_id", image.to_string());
+    row.set("status", status);
+    session.put(row.clone());
+    row
+}
+
+fn add(session: &mut Session<'_>, image: &Row, body: &Value) -> Result<Answer> {
+    let project = body["member"]
+        .as_str()
+        .filter(|project| !project.is_empty());
+    let project = project.ok_or_else(|| bad("Member to be added not specified"))?;
+    let store = session.store();
+    let is_there = store
+        .of("image_member", "image_id", image.id)
+        .any(|member| member.text("member_id") == project);
+    let was_there = store.find("image_member", id_of(image.id, project));
+    let is_refused = was_there.is_some() && !session.region.settings.member_reuse;
+    if !session.caller.writes() || !session.caller.owns(&image.project) {
+        return Err(problem(Problem::Forbidden(
+            "create",
+            session.kind("image_member"),
         )));
     }
-    Ok(image)
-}
-
-/// Whether the caller sees a member: owners and admins see all members, a member sees itself.
-fn sees(session: &Session<'_>, image: &Image, member: &Member) -> bool {
-    let caller = session.caller;
-    let own = same(&member.project, &caller.project);
-    !member.deleted && (own || caller.admin || image.owned_by(caller))
-}
-
-/// Returns the index of a member that exists and that the caller sees.
-fn member(session: &Session<'_>, image: &Image, project: &str) -> Result<usize> {
-    image
-        .members
-        .iter()
-        .position(|member| same(&member.project, project) && sees(session, image, member))
-        .ok_or_else(|| {
-            not_found(format!(
-                "{project} not found in the member list of the image {}.",
-                image.id
-            ))
-        })
-}
-
-fn list(session: &Session<'_>, id: &str) -> Result<Answer> {
-    let image = looked_up(session, id)?;
-    if image.visibility != Visibility::Shared {
-        return Err(forbidden(format!(
-            "Not allowed to list members for image {id}: {ONLY_SHARED}"
-        )));
+    if is_there || is_refused {
+        let message = format!("Member {project} is duplicated for image {}", image.id);
+        return Err(Refusal::conflict("", message));
     }
-    let shown: Value = image
-        .members
-        .iter()
-        .filter(|member| sees(session, &image, member))
-        .map(|member| image.member_view(member))
-        .collect();
-    Ok(Answer::ok(
-        json!({"members": shown, "schema": "/v2/schemas/members"}),
-    ))
-}
-
-/// Adds a member. A project has one membership row: adding a deleted member revives it.
-fn add(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer> {
-    let project = wanted_member(&body(call)?)?;
-    let mut image = shared(session, id, "create")?;
-    session.allow("add_member", &image)?;
-    let known = image
-        .members
-        .iter_mut()
-        .find(|member| same(&member.project, &project));
-    let member = Member {
-        project: project.clone(),
-        status: "pending",
-        created: session.now,
-        updated: session.now,
-        deleted: false,
-    };
-    match known {
-        Some(known) if known.deleted && session.glance.member_reuse => *known = member.clone(),
-        None => image.members.push(member.clone()),
-        Some(_) => {
-            return Err(Refusal::conflict(
-                "",
-                format!("Member {project} is duplicated for image {id}"),
-            ));
-        }
-    }
-    let shown = image.member_view(&member);
-    session.put(image);
-    Ok(Answer::ok(shown))
-}
-
-fn wanted_member(body: &Value) -> Result<String> {
-    let Some(body) = body.as_object() else {
-        return Err(bad(
-            "Expected a member in the form: {\"member\": \"image_id\"}",
-        ));
-    };
-    match body.get("member") {
-        None => Err(bad("Member to be added not specified")),
-        Some(Value::Null | Value::Bool(false)) => Err(bad("Member can't be empty")),
-        Some(Value::String(project)) if project.is_empty() => Err(bad("Member can't be empty")),
-        Some(Value::String(project)) => Ok(project.clone()),
-        Some(other) => Ok(other.to_string()),
-    }
+    let member = put(session, image.id, project, "pending");
+    Ok(Answer::ok(session.view().shown(&member, &[])))
 }
 
 /// Sets a member's status: the member accepts or rejects, the owner cannot do it for them.
 fn set_status(
     session: &mut Session<'_>,
-    call: &Call<'_>,
-    id: &str,
+    image: &Row,
     project: &str,
+    body: &Value,
 ) -> Result<Answer> {
-    let body = body(call)?;
-    let Some(body) = body.as_object() else {
-        return Err(bad(
-            "Expected a status in the form: {\"status\": \"status\"}",
-        ));
-    };
-    let Some(status) = body.get("status") else {
-        return Err(bad("Status not specified"));
-    };
-    let mut image = shared(session, id, "update")?;
-    let place = member(session, &image, project)?;
-    let caller = session.caller;
-    let invited = caller.writes() && !image.owned_by(caller);
-    if !invited && !caller.admin {
-        return Err(unauthorized_action("modify_member"));
+    let status = body["status"]
+        .as_str()
+        .ok_or_else(|| bad("Status not specified"))?;
+    let view = session.view();
+    let member = view
+        .store
+        .of("image_member", "image_id", image.id)
+        .find(|it| it.text("member_id") == project && view.sees(it))
+        .cloned();
+    let mut member =
+        member.ok_or_else(|| session.kind("image_member").missing_in(image.id, project))?;
+    let caller = &session.caller;
+    let is_invited = caller.writes() && *image.project != *caller.project;
+    if !is_invited && !caller.admin {
+        return Err(problem(Problem::Forbidden("update", member.kind)));
     }
-    let known = ["pending", "accepted", "rejected"];
-    let status = known.into_iter().find(|known| status == known);
-    let status = status.ok_or_else(|| {
-        bad("Incorrect request: Status must be \"pending\", \"accepted\" or \"rejected\".")
-    })?;
-    let now = session.now;
-    let member = &mut image.members[place];
-    member.status = status;
-    member.updated = now;
-    let shown = image.member_view(&image.members[place]);
-    session.put(image);
-    Ok(Answer::ok(shown))
-}
-
-/// Marks a member as deleted; its row stays.
-fn remove(session: &mut Session<'_>, id: &str, project: &str) -> Result<Answer> {
-    let mut image = shared(session, id, "delete")?;
-    let place = member(session, &image, project)?;
-    session.allow("delete_member", &image)?;
-    let now = session.now;
-    let member = &mut image.members[place];
-    member.deleted = true;
-    member.updated = now;
-    session.put(image);
-    Ok(Answer::no_content())
+    if !["pending", "accepted", "rejected"].contains(&status) {
+        return Err(bad(
+            "Incorrect request: Status must be \"pending\", \"accepted\" or \"rejected\".",
+        ));
+    }
+    member.set("status", status);
+    member.updated = Some(session.now);
+    session.put(member.clone());
+    Ok(Answer::ok(session.view().shown(&member, &[])))
 }

@@ -1,158 +1,187 @@
 //! Glance v2 of one region.
-//!
-//! Every call runs in a `Session`. `image` has the stored data and its view, `schema` the checks of a body,
-//! `refusal` the form of refusals; `create`, `patch`, `members`, `data` and `lists` handle the calls.
-use std::collections::BTreeMap;
-
-use chrono::{DateTime, Utc};
-use uuid::Uuid;
-
-mod create;
-mod data;
-mod fixed;
-mod image;
+mod images;
 mod lists;
 mod members;
-mod patch;
-mod properties;
-mod refusal;
-mod revival;
-mod schema;
-mod search;
-mod seed;
-mod session;
 
-use image::Image;
-pub(super) use refusal::page as refuse;
-use refusal::{forbidden, no_such_path, not_allowed, not_found};
-pub(super) use seed::check_count;
-use session::{Session, no_body};
+use std::sync::LazyLock;
 
-use super::Caller;
-use super::ids::Ids;
-use super::region::{self, Outcome};
-use super::wire::{Answer, Call, Refusal, Result};
+use http::StatusCode;
+use serde_json::{Value, json};
 
-/// One region's image service.
-pub(super) struct Glance {
-    /// All images, including deleted ones.
-    images: BTreeMap<Uuid, Image>,
-    ids: Ids,
-    member_reuse: bool,
-}
+pub(super) use images::seed;
 
-/// The changes that a call made, so that a fault can roll them back or revive what the call deleted. No call
-/// changes more than one image.
-#[derive(Default)]
-pub(super) struct Changes(Option<Change>);
+use super::api::{Api, Problem};
+use super::body::plain;
+use super::kind::{self, Hooks, Kind};
+use super::resource::refusal;
+use super::session::Session;
+use super::wire::{Answer, Body, Call, Refusal, Result, title};
 
-struct Change {
-    /// `None`: the image did not exist.
-    before: Option<Image>,
-    after: Image,
-}
+pub(super) static API: Api = Api {
+    kind: "image",
+    name: "glance",
+    roots: &["/v2"],
+    kinds: || &KINDS,
+    times: "%Y-%m-%dT%H:%M:%SZ",
+    folds: true,
+    hides: true,
+    open: versions,
+    own,
+    wanted: lists::wanted,
+    page: lists::page,
+    problem,
+    refuse,
+};
 
-impl Glance {
-    /// `member_reuse`: whether a deleted member can be added again. Otherwise Glance reports a duplicate, as
-    /// on databases whose unique key is image and member alone.
-    pub(super) fn new(seed: u64, member_reuse: bool) -> Self {
-        Self {
-            images: BTreeMap::new(),
-            ids: Ids::new(seed),
-            member_reuse,
-        }
-    }
+static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    let tables = include_str!("../../../assets/sandbox/image.toml");
+    kind::tables(tables, &API, hooks)
+});
 
-    /// `caller` is `None` for a missing or bad token.
-    pub(super) fn handle(
-        &mut self,
-        call: &Call<'_>,
-        caller: Option<&Caller>,
-        now: DateTime<Utc>,
-    ) -> Outcome {
-        if let Some(answer) = fixed::versions(call) {
-            return Outcome {
-                answer,
-                changes: region::Changes::default(),
-            };
-        }
-        let Some(caller) = caller else {
-            return Outcome {
-                answer: refuse(Refusal::unauthorized(), call),
-                changes: region::Changes::default(),
-            };
-        };
-        let mut session = Session::new(self, caller, now);
-        let answer = route(&mut session, call).unwrap_or_else(|refusal| refuse(refusal, call));
-        Outcome {
-            answer,
-            changes: region::Changes {
-                image: session.changes,
-                ..region::Changes::default()
-            },
-        }
+fn hooks(kind: &str) -> Hooks {
+    match kind {
+        "image" => images::IMAGE,
+        _ => members::MEMBER,
     }
 }
 
-fn route(session: &mut Session<'_>, call: &Call<'_>) -> Result<Answer> {
-    let segments = call.segments();
-    let ["v2", "images", path @ ..] = segments.as_slice() else {
-        return Err(no_such_path());
+fn bad(message: impl Into<String>) -> Refusal {
+    Refusal::bad_request("", message)
+}
+
+fn forbidden(message: impl Into<String>) -> Refusal {
+    refusal(403, "", message)
+}
+
+fn not_found(message: impl Into<String>) -> Refusal {
+    Refusal::not_found("", message)
+}
+
+fn problem(problem: Problem<'_>) -> Refusal {
+    match problem {
+        Problem::NoPage => not_found("The resource could not be found."),
+        Problem::NoMethod | Problem::NoId(_) => {
+            refusal(405, "", "The method is not allowed for this resource.")
+        }
+        Problem::NoBody(_) => bad("Body expected in request."),
+        Problem::Forbidden(verb, kind) => {
+            let action = match (verb, kind.name) {
+                ("create", "image") => "add_image",
+                ("update", "image") => "modify_image",
+                ("delete", "image") => "delete_image",
+                ("create", _) => "add_member",
+                ("update", _) => "modify_member",
+                ("delete", _) => "delete_member",
+                (action, _) => action,
+            };
+            let message = format!("You are not authorized to complete {action} action.");
+            forbidden(message)
+        }
+        Problem::Taken(_, id) => Refusal::conflict("", format!("Image ID {id} already exists!")),
+        Problem::NoBulk => bad("Unexpected body type."),
+        Problem::Unknown(_, names) => bad(format!("Unknown attributes: {names}")),
+        Problem::NotTaken(_, name, _) => forbidden(format!("Attribute '{name}' is read-only.")),
+        Problem::Required(name) => bad(format!("Attribute '{name}' is missing.")),
+        Problem::Invalid(name, value, _) => bad(format!(
+            "Provided object does not match schema 'image': '{}' is not valid for '{name}'",
+            plain(value)
+        )),
+        Problem::AdminOnly(_, name, _) => {
+            forbidden(format!("Attribute '{name}' is for admins only."))
+        }
+        Problem::OtherProject(_, owner) => {
+            let owner = plain(owner);
+            denied(&format!(
+                "You are not permitted to create images owned by '{owner}'"
+            ))
+        }
+    }
+}
+
+/// The separator between the common explanation of a refusal and the detail that Glance adds.
+const BREAK: &str = "<br /><br />";
+
+/// The answer of the authentication in front of Glance to any missing or invalid token.
+const UNAUTHORIZED: &str = "This server could not verify that you are authorized to access the \
+    document you requested. Either you supplied the wrong credentials (e.g., bad password), or your \
+    browser does not understand how to supply the credentials required.";
+
+/// Returns a 403 with the reason after the common explanation.
+fn denied(detail: &str) -> Refusal {
+    forbidden(format!(
+        "Access was denied to this resource.{BREAK}\n{detail}\n\n"
+    ))
+}
+
+/// Returns a refusal as JSON, or as HTML for a request that does not accept JSON.
+fn refuse(refusal: Refusal, call: &Call<'_>) -> Answer {
+    let status = refusal.status;
+    let title = title(status);
+    let code = format!("{} {title}", status.as_u16());
+    let message = match status {
+        StatusCode::UNAUTHORIZED => UNAUTHORIZED.to_owned(),
+        _ => refusal.message,
     };
-    // Glance's paths have no `/` at the end.
-    if call.url.ends_with('/') {
-        return Err(no_such_path());
+    let text = if message.contains(BREAK) {
+        message
+    } else {
+        format!("{message}{BREAK}\n\n\n")
+    };
+    let accept = call.header("accept").unwrap_or_default();
+    if accept.contains("application/json") {
+        let body = json!({"message": text, "code": code, "title": title});
+        return Answer::json(status, body);
     }
-    match (call.method.as_str(), path) {
-        ("GET", []) => lists::list(session, call),
-        ("POST", []) => create::create(session, call),
-        (_, []) => Ok(not_allowed(call, "GET, POST")),
-        ("GET", [id]) => {
-            no_body(call)?;
-            Ok(Answer::ok(session.named(id)?.view()))
-        }
-        ("PATCH", [id]) => patch::patch(session, call, id),
-        ("DELETE", [id]) => {
-            no_body(call)?;
-            delete(session, id)
-        }
-        (_, [_]) => Ok(not_allowed(call, "GET, PATCH, DELETE")),
-        ("GET", [id, "file"]) => {
-            no_body(call)?;
-            data::download(session, id)
-        }
-        ("PUT", [id, "file"]) => data::upload(session, call, id),
-        (_, [_, "file"]) => Ok(not_allowed(call, "GET, PUT")),
-        ("PUT" | "DELETE", [id, "tags", tag]) => {
-            no_body(call)?;
-            data::tag(session, call, id, tag)
-        }
-        (_, [_, "tags", _]) => Ok(not_allowed(call, "PUT, DELETE")),
-        ("POST", [id, "actions", action @ ("deactivate" | "reactivate")]) => {
-            no_body(call)?;
-            data::act(session, id, action)
-        }
-        (_, [_, "actions", "deactivate" | "reactivate"]) => Ok(not_allowed(call, "POST")),
-        (_, [id, "members", rest @ ..]) => members::members(session, call, id, rest),
-        _ => Err(no_such_path()),
+    let escape = |part: &str| {
+        part.replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+    };
+    let parts: Vec<String> = text.split(BREAK).map(escape).collect();
+    Answer {
+        status,
+        body: Body::Html(format!(
+            "<html>\n <head>\n  <title>{code}</title>\n </head>\n <body>\n  <h1>{code}</h1>\n  {}\n \
+             </body>\n</html>",
+            parts.join(BREAK)
+        )),
+        headers: Vec::new(),
     }
 }
 
-/// Deletes an image with its members.
-fn delete(session: &mut Session<'_>, id: &str) -> Result<Answer> {
-    let mut image = session
-        .find(id)
-        .ok_or_else(|| not_found(format!("Failed to find image {id} to delete")))?;
-    session.allow("delete_image", &image)?;
-    if image.protected {
-        return Err(forbidden(format!(
-            "Image {id} is protected and cannot be deleted."
-        )));
+const CURRENT: &str = "v2.17";
+
+/// Answers `GET /` with 300 (multiple choices) and `GET /versions` with 200; neither needs a token.
+fn versions(call: &Call<'_>) -> Option<Answer> {
+    let status = match (call.method.as_str(), call.segments().as_slice()) {
+        ("GET", []) => StatusCode::MULTIPLE_CHOICES,
+        ("GET", ["versions"]) => StatusCode::OK,
+        _ => return None,
+    };
+    let root = call.url.trim_end_matches('/').trim_end_matches("/versions");
+    let links = json!([{"rel": "self", "href": format!("{root}/v2/")}]);
+    let version = |id: &str, status: &str| json!({"id": id, "status": status, "links": links});
+    let listed = json!([version(CURRENT, "CURRENT"), version("v2.0", "SUPPORTED")]);
+    Some(Answer::json(status, json!({"versions": listed})))
+}
+
+fn own(
+    session: &mut Session<'_>,
+    call: &Call<'_>,
+    path: Option<&[&str]>,
+) -> Option<Result<Answer>> {
+    match path? {
+        ["images", id] => images::own(session, call, id),
+        ["images", id, "members", rest @ ..] => members::own(session, call, id, rest),
+        ["images", id, rest @ ..] => Some(images::below(session, call, id, rest)),
+        _ => None,
     }
-    image.deleted = true;
-    for member in &mut image.members {
-        member.deleted = true;
+}
+
+/// Returns the body of a call, which must be JSON.
+fn json_body(call: &Call<'_>) -> Result<Value> {
+    if call.body.is_empty() {
+        return Err(bad("Body expected in request."));
     }
-    session.save(image);
-    Ok(Answer::no_content())
+    serde_json::from_slice(call.body).map_err(|_| bad("Malformed JSON in request body."))
 }

@@ -113,7 +113,7 @@ pub(super) struct UserChange {
 pub(super) struct Keystone {
     ids: Ids,
     base_url: String,
-    regions: Vec<String>,
+
     lifetime: TimeDelta,
     projects: Vec<Project>,
     users: Vec<User>,
@@ -188,12 +188,10 @@ impl Keystone {
                 .collect(),
         };
         let mut services = vec![service("identity", "keystone", None)];
-        services
-            .extend(region::Service::ALL.map(|of| service(of.kind(), of.name(), Some(of.kind()))));
+        services.extend(region::SERVICES.map(|api| service(api.kind, api.name, Some(api.kind))));
         Self {
             ids,
             base_url: base_url.to_owned(),
-            regions: regions.to_vec(),
             lifetime,
             projects,
             users,

@@ -3,10 +3,10 @@ use chrono::{DateTime, Utc};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::projects::{self, Filters};
+use super::projects::passes;
 use super::{
-    CREDENTIAL_ID, CREDENTIAL_NAME, Keystone, Project, SUBJECT_TOKEN, Token, User, no_page,
-    not_found, unknown_token,
+    CREDENTIAL_ID, CREDENTIAL_NAME, Keystone, Project, SUBJECT_TOKEN, Token, no_page, not_found,
+    unknown_token,
 };
 use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 
@@ -50,15 +50,13 @@ impl Keystone {
                 )))
             }
             ["projects"] => {
-                let filters = Filters::of(call)?;
                 admin_only("list_projects")?;
-                let wanted = self.projects.iter().filter(|project| filters.fit(project));
-                let mut shown: Vec<Value> =
-                    wanted.map(|project| self.project_shown(project)).collect();
-                if filters.fit_domain() {
-                    shown.push(projects::domain_shown(&self.base_url));
-                }
-                Ok(Answer::ok(self.listed(call, "projects", shown.into())))
+                let wanted = self.projects.iter().filter(|project| passes(call, project));
+                Ok(Answer::ok(self.listed(
+                    call,
+                    "projects",
+                    self.projects_shown(wanted),
+                )))
             }
             ["projects", id] => {
                 let same = |project: &&Project| project.id.eq_ignore_ascii_case(id);
@@ -67,49 +65,8 @@ impl Keystone {
                 if !mine {
                     admin_only("get_project")?;
                 }
-                if *id == "default" {
-                    let domain = projects::domain_shown(&self.base_url);
-                    return Ok(Answer::ok(json!({"project": domain})));
-                }
                 let project = project.ok_or_else(|| not_found("project", id))?;
                 Ok(Answer::ok(json!({"project": self.project_shown(project)})))
-            }
-            ["users"] => {
-                admin_only("list_users")?;
-                let wanted: Value = self
-                    .users
-                    .iter()
-                    .filter(|user| call.param("name").is_none_or(|name| user.name == name))
-                    .map(|user| self.user_shown(user))
-                    .collect();
-                Ok(Answer::ok(self.listed(call, "users", wanted)))
-            }
-            ["users", id] => {
-                if user != *id {
-                    admin_only("get_user")?;
-                }
-                let user = self.users.iter().find(|user| user.id == *id);
-                let user = user.ok_or_else(|| not_found("user", id))?;
-                Ok(Answer::ok(json!({"user": self.user_shown(user)})))
-            }
-            ["regions"] => {
-                let regions = self.regions.iter().map(|region| self.region_shown(region));
-                Ok(Answer::ok(self.listed(call, "regions", regions.collect())))
-            }
-            ["regions", id] => {
-                let region = self.regions.iter().find(|region| region == id);
-                let region = region.ok_or_else(|| not_found("region", id))?;
-                Ok(Answer::ok(json!({"region": self.region_shown(region)})))
-            }
-            ["domains", "default"] => Ok(Answer::ok(json!({"domain": self.domain_shown()}))),
-            ["domains", id] => {
-                admin_only("get_domain")?;
-                Err(not_found("domain", id))
-            }
-            ["domains"] => {
-                admin_only("list_domains")?;
-                let domains = json!([self.domain_shown()]);
-                Ok(Answer::ok(self.listed(call, "domains", domains)))
             }
             _ => Err(no_page()),
         }
@@ -168,39 +125,6 @@ impl Keystone {
             "tags": [],
             "options": {},
             "links": {"self": format!("{}/v3/projects/{}", self.base_url, project.id)},
-        })
-    }
-
-    fn region_shown(&self, region: &str) -> Value {
-        json!({
-            "id": region,
-            "description": "",
-            "parent_region_id": null,
-            "links": {"self": format!("{}/v3/regions/{region}", self.base_url)},
-        })
-    }
-
-    fn domain_shown(&self) -> Value {
-        json!({
-            "id": "default",
-            "name": "Default",
-            "description": "The default domain",
-            "enabled": true,
-            "tags": [],
-            "options": {},
-            "links": {"self": format!("{}/v3/domains/default", self.base_url)},
-        })
-    }
-
-    fn user_shown(&self, user: &User) -> Value {
-        json!({
-            "id": user.id,
-            "name": user.name,
-            "domain_id": "default",
-            "enabled": user.enabled,
-            "password_expires_at": null,
-            "options": {},
-            "links": {"self": format!("{}/v3/users/{}", self.base_url, user.id)},
         })
     }
 

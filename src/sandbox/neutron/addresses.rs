@@ -2,102 +2,45 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use serde_json::Value;
+use ipnet::IpNet;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::kind::Row;
-use super::session::Session;
-use super::subnets::Subnet;
+use crate::sandbox::row::Row;
+use crate::sandbox::session::Session;
+use crate::sandbox::store::{Store, number_of};
 use crate::sandbox::wire::{Refusal, Result};
 
-impl Session<'_> {
-    /// Returns one free address for each IP version that the network has a subnet for.
-    pub(super) fn free_addresses(&self, network: Uuid) -> Result<Vec<(Uuid, IpAddr)>> {
-        let mut found: BTreeMap<u8, Option<(Uuid, IpAddr)>> = BTreeMap::new();
-        for id in self.store().indexes().subnets_by_network.of(&network) {
-            let Some(subnet) = self.store().get::<Subnet>(id) else {
-                continue;
-            };
-            let slot = found.entry(subnet.version()).or_default();
-            if slot.is_none() {
-                *slot = subnet.free_address(self.store()).map(|ip| (id, ip));
-            }
-        }
-        found
-            .into_values()
-            .map(|slot| slot.ok_or_else(|| no_more_addresses(network)))
-            .collect()
-    }
+/// A subnet and an address in it.
+pub(super) type Address = (Uuid, IpAddr);
 
-    /// Returns the addresses that a `fixed_ips` asks for. `own`: the port that may have them already.
-    pub(super) fn requested_addresses(
-        &self,
-        network: Uuid,
-        wanted: &[Value],
-        own: Option<Uuid>,
-    ) -> Result<Vec<(Uuid, IpAddr)>> {
-        let store = self.store();
-        let mut chosen: Vec<(Uuid, IpAddr)> = Vec::new();
-        for one in wanted {
-            let subnet = match one.get("subnet_id").and_then(Value::as_str) {
-                Some(text) => text
-                    .parse()
-                    .ok()
-                    .and_then(|id| store.get::<Subnet>(id))
-                    .filter(|subnet| subnet.network == network)
-                    .ok_or_else(|| Subnet::KIND.missing(text))?,
-                None => {
-                    let ip = one
-                        .get("ip_address")
-                        .and_then(Value::as_str)
-                        .and_then(|ip| ip.parse::<IpAddr>().ok());
-                    store
-                        .indexes()
-                        .subnets_by_network
-                        .of(&network)
-                        .filter_map(|id| store.get::<Subnet>(id))
-                        .find(|subnet| ip.is_some_and(|ip| subnet.cidr.contains(&ip)))
-                        .ok_or_else(|| {
-                            Refusal::bad_request(
-                                "InvalidIpForNetwork",
-                                "IP address is not a valid IP for any of the subnets on the specified network.",
-                            )
-                        })?
-                }
-            };
-            let id = subnet.meta.id;
-            let ip = match one.get("ip_address").and_then(Value::as_str) {
-                Some(text) => text
-                    .parse::<IpAddr>()
-                    .ok()
-                    .filter(|ip| subnet.cidr.contains(ip))
-                    .ok_or_else(|| {
-                        Refusal::bad_request(
-                            "InvalidIpForSubnet",
-                            format!(
-                                "IP address {text} is not a valid IP for the specified subnet."
-                            ),
-                        )
-                    })?,
-                None => subnet
-                    .free_address(store)
-                    .ok_or_else(|| no_more_addresses(network))?,
-            };
-            let holder = store
-                .indexes()
-                .addresses
-                .get(&id)
-                .and_then(|used| used.get(&ip));
-            if holder.is_some_and(|port| Some(*port) != own) {
-                return Err(Refusal::conflict(
-                    "IpAddressAlreadyAllocated",
-                    format!("IP address {ip} already allocated in subnet {id}"),
-                ));
-            }
-            chosen.push((id, ip));
-        }
-        Ok(chosen)
-    }
+/// Returns the addresses of a port.
+pub(super) fn addresses_of(port: &Row) -> impl Iterator<Item = Address> + '_ {
+    port.items("fixed_ips").iter().filter_map(|fixed| {
+        let subnet = fixed["subnet_id"].as_str()?.parse().ok()?;
+        let address = fixed["ip_address"].as_str()?.parse().ok()?;
+        Some((subnet, address))
+    })
+}
+
+/// Returns the value of `fixed_ips` for addresses.
+pub(super) fn fixed_ips(addresses: impl IntoIterator<Item = Address>) -> Value {
+    let addresses = addresses.into_iter();
+    addresses
+        .map(|(subnet, address)| json!({"subnet_id": subnet, "ip_address": address.to_string()}))
+        .collect()
+}
+
+pub(super) fn cidr_of(subnet: &Row) -> Option<IpNet> {
+    subnet.text("cidr").parse().ok()
+}
+
+pub(in crate::sandbox) fn is_inside(subnet: &Row, address: IpAddr) -> bool {
+    cidr_of(subnet).is_some_and(|cidr| cidr.contains(&address))
+}
+
+pub(super) fn overlap(one: IpNet, other: IpNet) -> bool {
+    one.contains(&other) || other.contains(&one)
 }
 
 pub(super) fn no_more_addresses(network: Uuid) -> Refusal {
@@ -105,4 +48,148 @@ pub(super) fn no_more_addresses(network: Uuid) -> Refusal {
         "IpAddressGenerationFailure",
         format!("No more IP addresses available on network {network}."),
     )
+}
+
+pub(super) fn already_allocated(subnet: Uuid, address: IpAddr) -> Refusal {
+    Refusal::conflict(
+        "IpAddressAlreadyAllocated",
+        format!("IP address {address} already allocated in subnet {subnet}"),
+    )
+}
+
+fn no_such_address(text: Option<&str>) -> Refusal {
+    let text = text.unwrap_or_default();
+    let message = format!("IP address {text} is not a valid IP for the specified subnet.");
+    Refusal::bad_request("InvalidIpForSubnet", message)
+}
+
+/// Returns the first and the last host address.
+fn edges(cidr: IpNet) -> (IpAddr, IpAddr) {
+    match cidr {
+        IpNet::V4(net) if net.prefix_len() < 31 => {
+            (step(cidr.network(), 1), step(cidr.broadcast(), -1))
+        }
+        _ => (
+            cidr.hosts().next().unwrap_or_else(|| cidr.network()),
+            cidr.broadcast(),
+        ),
+    }
+}
+
+fn step(address: IpAddr, by: i8) -> IpAddr {
+    match address {
+        IpAddr::V4(ip) => IpAddr::V4(u32::from(ip).wrapping_add_signed(by.into()).into()),
+        IpAddr::V6(ip) => IpAddr::V6(u128::from(ip).wrapping_add_signed(by.into()).into()),
+    }
+}
+
+/// Returns the allocation pools of a subnet: all hosts but the gateway.
+pub(super) fn ranges(subnet: &Row) -> Vec<(IpAddr, IpAddr)> {
+    let Some(cidr) = cidr_of(subnet) else {
+        return Vec::new();
+    };
+    let (first, last) = edges(cidr);
+    let gateway = subnet.text("gateway_ip").parse().ok();
+    let Some(gateway) = gateway.filter(|address| cidr.contains(address)) else {
+        return vec![(first, last)];
+    };
+    let mut ranges = Vec::new();
+    if gateway > first {
+        ranges.push((first, step(gateway, -1)));
+    }
+    if gateway < last {
+        ranges.push((step(gateway, 1), last));
+    }
+    ranges
+}
+
+/// Returns the next free address: the one after the highest in use, or else the lowest gap.
+pub(super) fn free_address(store: &Store, subnet: &Row) -> Option<IpAddr> {
+    let is_v4 = subnet.text("cidr").parse::<IpNet>().ok()?.addr().is_ipv4();
+    let address = |number: u128| match is_v4 {
+        true => u32::try_from(number)
+            .ok()
+            .map(|number| IpAddr::V4(number.into())),
+        false => Some(IpAddr::V6(number.into())),
+    };
+    let ranges = ranges(subnet);
+    let ranges = ranges
+        .iter()
+        .map(|(start, end)| (number_of(*start), number_of(*end)));
+    let Some(highest) = store.addresses(subnet.id).next_back() else {
+        return ranges.map(|(start, _)| start).next().and_then(address);
+    };
+    let next = highest.saturating_add(1);
+    if ranges
+        .clone()
+        .any(|(start, end)| start <= next && next <= end)
+    {
+        return address(next);
+    }
+    for (start, end) in ranges {
+        let mut free = start;
+        let used = store.addresses(subnet.id);
+        for used in used.skip_while(|used| *used < start) {
+            if used != free {
+                break;
+            }
+            free += 1;
+        }
+        if free <= end {
+            return address(free);
+        }
+    }
+    None
+}
+
+/// Returns one free address for each IP version that the network has a subnet for.
+pub(super) fn free_addresses(store: &Store, network: Uuid) -> Result<Vec<Address>> {
+    let mut found: BTreeMap<bool, Option<Address>> = BTreeMap::new();
+    for subnet in store.of("subnet", "network_id", network) {
+        let is_v6 = cidr_of(subnet).is_some_and(|cidr| cidr.addr().is_ipv6());
+        let slot = found.entry(is_v6).or_default();
+        if slot.is_none() {
+            *slot = free_address(store, subnet).map(|address| (subnet.id, address));
+        }
+    }
+    found
+        .into_values()
+        .map(|slot| slot.ok_or_else(|| no_more_addresses(network)))
+        .collect()
+}
+
+/// Returns the addresses that a `fixed_ips` asks for. `own`: the port that may have them already.
+pub(super) fn requested_addresses(
+    session: &Session<'_>,
+    network: Uuid,
+    wanted: &[Value],
+    own: Uuid,
+) -> Result<Vec<Address>> {
+    let store = session.store();
+    let mut chosen = Vec::new();
+    for one in wanted {
+        let text = one["ip_address"].as_str();
+        let address: Option<IpAddr> = text.and_then(|text| text.parse().ok());
+        let mut subnets = store.of("subnet", "network_id", network);
+        let subnet = match one["subnet_id"].as_str() {
+            Some(id) => subnets
+                .find(|subnet| subnet.id.to_string() == id)
+                .ok_or_else(|| session.missing("subnet", id))?,
+            None => subnets
+                .find(|subnet| address.is_some_and(|address| is_inside(subnet, address)))
+                .ok_or_else(|| no_such_address(text))?,
+        };
+        let address = match text {
+            Some(text) => address
+                .filter(|address| is_inside(subnet, *address))
+                .ok_or_else(|| no_such_address(Some(text)))?,
+            None => free_address(store, subnet).ok_or_else(|| no_more_addresses(network))?,
+        };
+        let holder = store.holder_of(subnet.id, address);
+        if holder.is_some_and(|port| port != own) {
+            return Err(already_allocated(subnet.id, address));
+        }
+        chosen.push((subnet.id, address));
+    }
+    Ok(chosen)
 }

@@ -1,292 +1,214 @@
-//! Floating IPs.
-use std::net::IpAddr;
-
-use serde_json::{Map, Value, json};
+//! Floating IPs, and the port forwardings that live below them.
+use serde_json::Value;
 use uuid::Uuid;
 
-use super::forwardings::Forwarding;
-use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset, stored};
-use super::networks::Network;
-use super::ports::{FLOATING_IP, Port};
-use super::revival::Renamed;
-use super::routers;
-use super::store::{Indexes, Store};
-use super::{Scope, Session, addresses, body, qos};
+use super::addresses::{Address, addresses_of, fixed_ips, free_addresses, no_more_addresses};
+use super::bad_request;
+use super::networks::EXTERNAL;
+use super::ports::{FLOATING_IP as OWNER, create_own};
+use super::routers::{self, ports_of};
+use crate::sandbox::kind::{Body, Hooks};
+use crate::sandbox::row::Row;
+use crate::sandbox::session::{Session, View};
+use crate::sandbox::store::Store;
 use crate::sandbox::wire::{Refusal, Result};
 
-#[derive(Clone, Debug)]
-pub(super) struct FloatingIp {
-    pub(super) meta: Meta,
-    pub(super) network: Uuid,
-    pub(super) address: IpAddr,
-    /// The hidden port on the external network that has the address.
-    pub(super) own_port: Uuid,
-    pub(super) port: Option<Uuid>,
-    fixed: Option<IpAddr>,
-    /// The router of the association.
-    via: Option<Uuid>,
-}
-
-static KIND: Kind = Kind {
-    singular: "floatingip",
-    plural: "floatingips",
-    not_found: "FloatingIPNotFound",
-    before: "Floating IP ",
-    after: " could not be found",
-    bulk: false,
-    first_revision: Some(0),
-    forgets_marker: true,
-    attributes: &[
-        Attribute::new("id", F | S, Unset::Absent),
-        Attribute::new("tenant_id", F | S | P, Unset::Absent),
-        Attribute::new("project_id", F | S | P, Unset::Absent),
-        Attribute::new("floating_ip_address", F | S | P, Unset::Absent),
-        Attribute::new("floating_network_id", F | S | P, Unset::Absent),
-        Attribute::new("subnet_id", P, Unset::Absent),
-        Attribute::new("router_id", F | S, Unset::Absent),
-        Attribute::new("port_id", F | P | U, Unset::Absent),
-        Attribute::new("fixed_ip_address", F | S | P | U, Unset::Absent),
-        Attribute::new("status", F | S, Unset::Text("DOWN")),
-        Attribute::new("description", F | P | U, Unset::Absent),
-        Attribute::new("qos_policy_id", P | U, Unset::Null),
-        Attribute::new("port_details", 0, Unset::Absent),
-        Attribute::new("dns_domain", P, Unset::Text("")),
-        Attribute::new("dns_name", P, Unset::Text("")),
-        Attribute::new("port_forwardings", 0, Unset::Absent),
-        Attribute::new("tags", F, Unset::Absent),
-        Attribute::new("created_at", 0, Unset::Absent),
-        Attribute::new("updated_at", 0, Unset::Absent),
-        Attribute::new("revision_number", F, Unset::Absent),
-    ],
-};
-
-impl Row for FloatingIp {
-    const KIND: &'static Kind = &KIND;
-
-    stored!(floating_ips, FloatingIp);
-
-    fn index(&self, indexes: &mut Indexes, present: bool) {
-        indexes
-            .floating_ips_by_network
-            .set(&self.network, self.meta.id, present);
-        if let Some(port) = self.port {
-            indexes
-                .floating_ips_by_port
-                .set(&port, self.meta.id, present);
-        }
-    }
-
-    fn attribute(&self, name: &str, scope: &Scope<'_>) -> Option<Value> {
-        Some(match name {
-            "floating_ip_address" => self.address.to_string().into(),
-            "floating_network_id" => self.network.to_string().into(),
-            "router_id" => self.router(scope.store).map(|id| id.to_string()).into(),
-            "port_id" => self.port.map(|id| id.to_string()).into(),
-            "fixed_ip_address" => self.fixed.map(|ip| ip.to_string()).into(),
-            "port_details" => match self.port.and_then(|id| scope.store.get::<Port>(id)) {
-                None => Value::Null,
-                Some(port) => json!({
-                    "name": port.meta.name,
-                    "network_id": port.network,
-                    "mac_address": port.attribute("mac_address", scope),
-                    "admin_state_up": port.admin_state_up,
-                    "status": "DOWN",
-                    "device_id": port.device_id,
-                    "device_owner": port.device_owner,
-                }),
-            },
-            "port_forwardings" => forwardings(scope.store, self.meta.id)
-                .map(|forwarding| {
-                    json!({
-                        "id": forwarding.meta.id,
-                        "protocol": forwarding.protocol,
-                        "internal_ip_address": forwarding.internal_ip.to_string(),
-                        "internal_port_id": forwarding.internal_port_id,
-                        "internal_port": forwarding.internal_port,
-                        "external_port": forwarding.external_port,
-                    })
-                })
-                .collect(),
-            _ => return None,
-        })
-    }
-
-    fn rename(&mut self, names: &Renamed) {
-        names.swap(&mut self.network);
-        names.swap(&mut self.own_port);
-    }
-
-    fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
-        qos::check(session, body)?;
-        let network = session.referred::<Network>(body, "floating_network_id")?;
-        if !network.external {
-            return Err(bad_floating_ip(&format!(
-                "Network {} is not a valid external network.",
-                network.meta.id
-            )));
-        }
-        let meta = session.meta::<Self>(body)?;
-        let id = meta.id;
-        let fixed_ips = session.free_addresses(network.meta.id)?;
-        let Some((_, address)) = fixed_ips.first().copied() else {
-            return Err(addresses::no_more_addresses(network.meta.id));
-        };
-        let port = Port {
-            network: network.meta.id,
-            mac: session.random_mac(),
-            admin_state_up: true,
-            device_id: id.to_string(),
-            device_owner: FLOATING_IP.to_owned(),
-            fixed_ips,
-            groups: Vec::new(),
-            meta: session.new_meta::<Port>("".into()),
-        };
-        let own_port = session.insert(port);
-        session.insert(Self {
-            meta,
-            network: network.meta.id,
-            address,
-            own_port,
-            port: None,
-            fixed: None,
-            via: None,
-        });
-        if body.get("port_id").is_some_and(|port| !port.is_null()) {
-            associate(session, id, body)?;
-        }
-        Ok(id)
-    }
-
-    fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
-        qos::check(session, body)?;
-        match body.get("port_id") {
-            None => Ok(()),
-            Some(Value::Null) => {
-                session.edit(id, Self::disassociate);
-                Ok(())
+pub(super) const FLOATING_IP: Hooks = Hooks {
+    create: create_floating_ip,
+    update: |session, mut ip, body| {
+        let id = ip.id;
+        let before = session.get("floating_ip", id).cloned();
+        disassociate(&mut ip);
+        for name in ["port_id", "fixed_ip_address", "router_id"] {
+            if let Some(value) = before.as_ref().and_then(|before| before.get(name)) {
+                ip.set(name, value.clone());
             }
-            Some(_) => associate(session, id, body),
         }
-    }
-
-    fn deletable(&self, session: &mut Session<'_>) -> Result<()> {
-        if forwardings(session.store(), self.meta.id).next().is_some() {
-            return Err(in_use_by_forwarding(self.meta.id));
+        session.put(ip);
+        match body.get("port_id") {
+            None => {}
+            Some(Value::Null) => session.edit("floating_ip", id, disassociate),
+            Some(_) => associate(session, id, body)?,
         }
         Ok(())
-    }
-
-    fn delete(session: &mut Session<'_>, id: Uuid) {
-        if let Some(ip) = session.take::<Self>(id) {
-            session.take::<Port>(ip.own_port);
+    },
+    removed: |session, ip| {
+        for port in ports_of(session.store(), ip.id, OWNER) {
+            session.remove("port", port);
         }
+    },
+    show: show_floating_ip,
+    ..Hooks::NONE
+};
+
+fn show_floating_ip(view: &View<'_>, ip: &Row, name: &str) -> Option<Value> {
+    Some(match name {
+        "router_id" => router_of(view.store, ip).map(|id| id.to_string()).into(),
+        "port_details" => {
+            let port = ip
+                .id_of("port_id")
+                .and_then(|id| view.store.get("port", id));
+            let fields = [
+                "name",
+                "network_id",
+                "mac_address",
+                "admin_state_up",
+                "status",
+                "device_id",
+                "device_owner",
+            ];
+            port.map(|port| view.shown(port, &fields)).into()
+        }
+        "port_forwardings" => {
+            let fields = [
+                "id",
+                "protocol",
+                "internal_ip_address",
+                "internal_port_id",
+                "internal_port",
+                "external_port",
+            ];
+            forwardings(view.store, ip.id)
+                .map(|forwarding| view.shown(forwarding, &fields))
+                .collect()
+        }
+        _ => return None,
+    })
+}
+
+fn forwardings(store: &Store, ip: Uuid) -> impl Iterator<Item = &Row> {
+    store.of("port_forwarding", "floatingip_id", ip)
+}
+
+/// Returns the router of the association, or of the forwardings.
+pub(super) fn router_of(store: &Store, ip: &Row) -> Option<Uuid> {
+    let of_forwarding = || forwardings(store, ip.id).next()?.id_of("router_id");
+    ip.id_of("router_id").or_else(of_forwarding)
+}
+
+/// Returns the internal addresses that it leads to.
+pub(super) fn inside_addresses<'s>(store: &'s Store, ip: &'s Row) -> impl Iterator<Item = &'s str> {
+    forwardings(store, ip.id)
+        .map(|forwarding| forwarding.text("internal_ip_address"))
+        .chain([ip.text("fixed_ip_address")])
+}
+
+pub(super) fn disassociate(ip: &mut Row) {
+    for name in ["port_id", "fixed_ip_address", "router_id"] {
+        ip.clear(name);
     }
 }
 
-impl FloatingIp {
-    pub(super) fn disassociate(&mut self) {
-        self.port = None;
-        self.fixed = None;
-        self.via = None;
+fn bad_floating_ip(message: impl std::fmt::Display) -> Refusal {
+    bad_request("floatingip", message)
+}
+
+fn create_floating_ip(session: &mut Session<'_>, mut ip: Row, body: &Body) -> Result<Uuid> {
+    let network = session.target("network", body, "floating_network_id")?;
+    if !network.flag(EXTERNAL) {
+        let id = network.id;
+        let message = format!("Network {id} is not a valid external network.");
+        return Err(bad_floating_ip(message));
     }
-
-    /// Returns the router of the association, or of the forwardings.
-    pub(super) fn router(&self, store: &Store) -> Option<Uuid> {
-        self.via.or_else(|| {
-            forwardings(store, self.meta.id)
-                .next()
-                .map(|forwarding| forwarding.router)
-        })
+    disassociate(&mut ip);
+    let id = ip.id;
+    let addresses = free_addresses(session.store(), network.id)?;
+    let Some((_, address)) = addresses.first() else {
+        return Err(no_more_addresses(network.id));
+    };
+    ip.set("floating_ip_address", address.to_string());
+    create_own(session, "", network.id, id, OWNER, fixed_ips(addresses));
+    session.put(ip);
+    if body.get("port_id").is_some_and(|port| !port.is_null()) {
+        associate(session, id, body)?;
     }
-
-    /// Returns the internal addresses that it leads to.
-    pub(super) fn inside_addresses(&self, store: &Store) -> Vec<IpAddr> {
-        forwardings(store, self.meta.id)
-            .map(|forwarding| forwarding.internal_ip)
-            .chain(self.fixed)
-            .collect()
-    }
+    Ok(id)
 }
 
-pub(super) fn forwardings(store: &Store, ip: Uuid) -> impl Iterator<Item = &Forwarding> {
-    store
-        .indexes()
-        .forwardings_by_floating_ip
-        .of(&ip)
-        .filter_map(|id| store.get::<Forwarding>(id))
+/// Returns the address of a port that a body wants, or its first one.
+fn wanted_address(port: &Row, body: &Body, name: &str) -> Option<Address> {
+    let wanted = body.get(name).and_then(Value::as_str);
+    let mut addresses = addresses_of(port);
+    addresses.find(|(_, address)| wanted.is_none_or(|wanted| address.to_string() == wanted))
 }
 
-fn bad_floating_ip(message: &str) -> Refusal {
-    Refusal::bad_request("BadRequest", format!("Bad floatingip request: {message}"))
-}
-
-fn in_use_by_forwarding(id: Uuid) -> Refusal {
-    Refusal::conflict(
-        "FipInUseByPortForwarding",
-        format!("Floating IP {id} in use by Port Forwarding resources."),
-    )
-}
-
-fn associate(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
-    let port = session.referred::<Port>(body, "port_id")?;
-    let ip = session.row::<FloatingIp>(id)?.clone();
-    let wanted = body::text(body, "fixed_ip_address")?;
-    let Some((subnet, fixed)) = port
-        .fixed_ips
-        .iter()
-        .find(|(_, fixed)| wanted.is_none_or(|wanted| fixed.to_string() == wanted))
-        .copied()
-    else {
-        return Err(bad_floating_ip(&format!(
+fn associate(session: &mut Session<'_>, id: Uuid, body: &Body) -> Result<()> {
+    let port = session.target("port", body, "port_id")?;
+    let ip = session.row("floating_ip", id)?;
+    let Some((subnet, fixed)) = wanted_address(&port, body, "fixed_ip_address") else {
+        return Err(bad_floating_ip(format!(
             "Cannot add floating IP to port {} that has no fixed IPv4 addresses.",
-            port.meta.id
+            port.id
         )));
     };
-    if forwardings(session.store(), id).next().is_some() {
-        return Err(in_use_by_forwarding(id));
-    }
-    let taken = session
-        .store()
-        .indexes()
-        .floating_ips_by_port
-        .of(&port.meta.id)
-        .filter_map(|other| session.store().get::<FloatingIp>(other))
-        .any(|other| {
-            other.meta.id != id && other.fixed == Some(fixed) && other.network == ip.network
-        });
-    if taken {
+    session.not_held(&ip)?;
+    let fixed = fixed.to_string();
+    let network = ip.text("floating_network_id");
+    let is_taken = |other: &Row| {
+        other.id != id
+            && other.text("fixed_ip_address") == fixed
+            && other.text("floating_network_id") == network
+    };
+    let store = session.store();
+    if store.of("floating_ip", "port_id", port.id).any(is_taken) {
         return Err(Refusal::conflict(
             "FloatingIPPortAlreadyAssociated",
             format!(
-                "Cannot associate floating IP {} ({}) with port {} using fixed IP {fixed}, as that \
-                 fixed IP already has a floating IP on external network {}.",
-                ip.address, ip.meta.id, port.meta.id, ip.network
+                "Cannot associate floating IP {} ({id}) with port {} using fixed IP {fixed}, as that \
+                 fixed IP already has a floating IP on external network {network}.",
+                ip.text("floating_ip_address"),
+                port.id
             ),
         ));
     }
-    let via = reach(session, &port, subnet, ip.network)?;
-    session.edit(id, |ip: &mut FloatingIp| {
-        ip.port = Some(port.meta.id);
-        ip.fixed = Some(fixed);
-        ip.via = Some(via);
+    let router = reach(session.store(), &port, subnet, network)?;
+    session.edit("floating_ip", id, |ip| {
+        ip.set("port_id", port.id.to_string());
+        ip.set("fixed_ip_address", fixed);
+        ip.set("router_id", router.to_string());
     });
     Ok(())
 }
 
-pub(super) fn reach(
-    session: &Session<'_>,
-    port: &Port,
-    subnet: Uuid,
-    external: Uuid,
-) -> Result<Uuid> {
-    routers::leading_to(session.store(), subnet, external).ok_or_else(|| {
+/// Returns the router that leads from a port's subnet to an external network.
+fn reach(store: &Store, port: &Row, subnet: Uuid, external: &str) -> Result<Uuid> {
+    let network = external.parse().unwrap_or_default();
+    routers::leading_to(store, subnet, network).ok_or_else(|| {
         Refusal::not_found(
             "ExternalGatewayForFloatingIPNotFound",
             format!(
                 "External network {external} is not reachable from subnet {subnet}.  Therefore, \
                  cannot associate Port {} with a Floating IP.",
-                port.meta.id
+                port.id
             ),
         )
     })
+}
+
+pub(super) const PORT_FORWARDING: Hooks = Hooks {
+    create: create_forwarding,
+    show: |_, forwarding, name| {
+        let port = name.strip_suffix("_range")?;
+        let port = forwarding.value(port);
+        Some(format!("{port}:{port}").into())
+    },
+    ..Hooks::NONE
+};
+
+fn create_forwarding(session: &mut Session<'_>, mut forwarding: Row, body: &Body) -> Result<Uuid> {
+    let port = session.target("port", body, "internal_port_id")?;
+    let floating = session.target("floating_ip", body, "floatingip_id")?;
+    let Some((subnet, address)) = wanted_address(&port, body, "internal_ip_address") else {
+        return Err(bad_request(
+            "port_forwarding",
+            "Requested internal IP address is not a fixed IP of the internal port.",
+        ));
+    };
+    let network = floating.text("floating_network_id");
+    let router = reach(session.store(), &port, subnet, network)?;
+    forwarding.set("router_id", router.to_string());
+    forwarding.set("internal_ip_address", address.to_string());
+    let made = session.put(forwarding);
+    session.bump("floating_ip", floating.id);
+    Ok(made)
 }

@@ -4,260 +4,214 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::floating_ips::FloatingIp;
-use super::kind::Row;
-use super::ndp_proxies::NdpProxy;
-use super::ports::{Port, ROUTER_INTERFACE};
-use super::routers::{Router, bad_router, connected};
-use super::session::Session;
-use super::store::Store;
-use super::subnets::{Subnet, overlap};
+use super::addresses::{addresses_of, already_allocated, cidr_of, fixed_ips, is_inside, overlap};
+use super::floating_ips;
+use super::ports::{self, ROUTER_INTERFACE, create_own};
+use super::routers::{bad_router, connected, ports_of};
+use super::subnets::lose_addresses;
+use crate::sandbox::row::Row;
+use crate::sandbox::session::Session;
+use crate::sandbox::store::Store;
 use crate::sandbox::wire::{Refusal, Result};
 
-pub(super) fn add(session: &mut Session<'_>, id: Uuid, body: &Value) -> Result<Value> {
-    let router = session.row::<Router>(id)?.clone();
-    let (port, subnet) = if let Some(text) = body.get("port_id").and_then(Value::as_str) {
-        adopt_port(session, &router, text)?
-    } else if let Some(text) = body.get("subnet_id").and_then(Value::as_str) {
-        let subnet = session.named::<Subnet>(text)?.clone();
-        free_of_router(session.store(), &router, &subnet)?;
-        let Some(gateway) = subnet.gateway else {
-            return Err(bad_router(
-                "Subnet for router interface must have a gateway IP",
-            ));
-        };
-        let used = session.store().indexes().addresses.get(&subnet.meta.id);
-        if used.is_some_and(|used| used.contains_key(&gateway)) {
-            return Err(Refusal::conflict(
-                "IpAddressAlreadyAllocated",
-                format!(
-                    "IP address {gateway} already allocated in subnet {}",
-                    subnet.meta.id
-                ),
-            ));
-        }
-        if let Some(port) = shared_port(session.store(), &router, &subnet) {
-            session.edit(port, |port: &mut Port| {
-                port.fixed_ips.push((subnet.meta.id, gateway));
-            });
-            session.bump::<Router>(id);
-            return Ok(interface(&router, port, &[&subnet]));
-        }
-        let port = Port {
-            network: subnet.network,
-            mac: session.random_mac(),
-            admin_state_up: true,
-            device_id: id.to_string(),
-            device_owner: ROUTER_INTERFACE.to_owned(),
-            fixed_ips: vec![(subnet.meta.id, gateway)],
-            groups: Vec::new(),
-            meta: session.new_meta::<Port>(router.meta.project.clone()),
-        };
-        (session.insert(port), subnet)
+pub(super) fn add(session: &mut Session<'_>, router: &Row, body: &Value) -> Result<Value> {
+    let (port, subnet) = if let Some(text) = body["port_id"].as_str() {
+        adopt_port(session, router, text)?
+    } else if let Some(text) = body["subnet_id"].as_str() {
+        let subnet = session.named("subnet", text)?;
+        (add_subnet(session, router, &subnet)?, subnet)
     } else {
         return Err(bad_router("Either subnet_id or port_id must be specified."));
     };
-    session.edit(id, |router: &mut Router| router.interfaces.push(port));
-    session.bump::<Router>(id);
-    Ok(interface(&router, port, &[&subnet]))
+    session.bump("router", router.id);
+    Ok(shown(router, port, &[&subnet]))
+}
+
+/// Gives a router an address in a subnet, and returns the port that has it.
+fn add_subnet(session: &mut Session<'_>, router: &Row, subnet: &Row) -> Result<Uuid> {
+    free_of_router(session.store(), router, subnet)?;
+    let gateway: Option<IpAddr> = subnet.text("gateway_ip").parse().ok();
+    let gateway =
+        gateway.ok_or_else(|| bad_router("Subnet for router interface must have a gateway IP"))?;
+    if session.store().holder_of(subnet.id, gateway).is_some() {
+        return Err(already_allocated(subnet.id, gateway));
+    }
+    let address = (subnet.id, gateway);
+    let network = subnet.id_of("network_id").unwrap_or_default();
+    if let Some(port) = shared_port(session.store(), router, network, gateway) {
+        session.edit("port", port, |port| {
+            let addresses: Vec<_> = addresses_of(port).chain([address]).collect();
+            port.set("fixed_ips", fixed_ips(addresses));
+        });
+        return Ok(port);
+    }
+    let addresses = fixed_ips([address]);
+    let project = &router.project;
+    Ok(create_own(
+        session,
+        project,
+        network,
+        router.id,
+        ROUTER_INTERFACE,
+        addresses,
+    ))
 }
 
 /// Returns the port that all IPv6 subnets of a network share on a router.
-fn shared_port(store: &Store, router: &Router, subnet: &Subnet) -> Option<Uuid> {
-    if subnet.version() == 4 {
-        return None;
-    }
-    let is_shared = |port: &&Port| {
-        port.network == subnet.network && port.fixed_ips.iter().any(|(_, ip)| ip.is_ipv6())
+fn shared_port(store: &Store, router: &Row, network: Uuid, gateway: IpAddr) -> Option<Uuid> {
+    let is_shared = |port: &Uuid| {
+        let port = store.get("port", *port);
+        port.is_some_and(|port| {
+            port.id_of("network_id") == Some(network)
+                && addresses_of(port).any(|(_, address)| address.is_ipv6())
+        })
     };
-    let ports = router.interfaces.iter();
-    let mut ports = ports.filter_map(|port| store.get::<Port>(*port));
-    ports.find(is_shared).map(|port| port.meta.id)
+    let ports = ports_of(store, router.id, ROUTER_INTERFACE);
+    ports
+        .into_iter()
+        .find(|port| gateway.is_ipv6() && is_shared(port))
 }
 
 /// Turns a port that the user created into an interface.
-fn adopt_port(session: &mut Session<'_>, router: &Router, text: &str) -> Result<(Uuid, Subnet)> {
-    let port = session.named::<Port>(text)?.clone();
-    let id = port.meta.id;
-    if !port.device_id.is_empty() {
-        return Err(port_in_use(&port));
+fn adopt_port(session: &mut Session<'_>, router: &Row, text: &str) -> Result<(Uuid, Row)> {
+    let port = session.named("port", text)?;
+    if !port.text("device_id").is_empty() {
+        return Err(ports::in_use(&port));
     }
-    let Some(subnet) = port
-        .fixed_ips
-        .first()
-        .and_then(|(subnet, _)| session.store().get::<Subnet>(*subnet))
-        .cloned()
-    else {
-        return Err(bad_router("Router port must have at least one fixed IP"));
-    };
+    let subnet = addresses_of(&port).next();
+    let subnet = subnet.and_then(|(subnet, _)| session.get("subnet", subnet).cloned());
+    let subnet = subnet.ok_or_else(|| bad_router("Router port must have at least one fixed IP"))?;
     free_of_router(session.store(), router, &subnet)?;
-    session.edit(id, |port: &mut Port| {
-        port.device_id = router.meta.id.to_string();
-        ROUTER_INTERFACE.clone_into(&mut port.device_owner);
+    session.edit("port", port.id, |port| {
+        port.set("device_id", router.id.to_string());
+        port.set("device_owner", ROUTER_INTERFACE);
     });
-    Ok((id, subnet))
+    Ok((port.id, subnet))
 }
 
-pub(super) fn port_in_use(port: &Port) -> Refusal {
-    Refusal::conflict(
-        "PortInUse",
-        format!(
-            "Unable to complete operation on port {} for network {}. Port already has an attached \
-             device {}.",
-            port.meta.id, port.network, port.device_id
-        ),
-    )
-}
-
-fn free_of_router(store: &Store, router: &Router, subnet: &Subnet) -> Result<()> {
-    for other in connected(store, router) {
-        if other.meta.id == subnet.meta.id {
-            return Err(bad_router(&format!(
+fn free_of_router(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
+    for other in connected(store, router.id) {
+        if other.id == subnet.id {
+            return Err(bad_router(format!(
                 "Router already has a port on subnet {}.",
-                subnet.meta.id
+                subnet.id
             )));
         }
-        if overlap(other.cidr, subnet.cidr) {
-            return Err(bad_router(&format!(
+        if cidr_of(other)
+            .zip(cidr_of(subnet))
+            .is_some_and(|(one, two)| overlap(one, two))
+        {
+            return Err(bad_router(format!(
                 "Cidr {} of subnet {} overlaps with cidr {} of subnet {}.",
-                subnet.cidr, subnet.meta.id, other.cidr, other.meta.id
+                subnet.text("cidr"),
+                subnet.id,
+                other.text("cidr"),
+                other.id
             )));
         }
     }
     Ok(())
 }
 
-pub(super) fn remove(session: &mut Session<'_>, id: Uuid, body: &Value) -> Result<Value> {
-    let router = session.row::<Router>(id)?.clone();
-    let port = if let Some(text) = body.get("port_id").and_then(Value::as_str) {
-        text.parse()
-            .ok()
-            .filter(|port| router.interfaces.contains(port))
-            .ok_or_else(|| {
-                Refusal::not_found(
-                    "RouterInterfaceNotFound",
-                    format!("Router {id} does not have an interface with id {text}"),
-                )
-            })?
-    } else if let Some(text) = body.get("subnet_id").and_then(Value::as_str) {
-        interface_on(session.store(), &router, text).ok_or_else(|| {
-            Refusal::not_found(
-                "RouterInterfaceNotFoundForSubnet",
-                format!("Router {id} has no interface on subnet {text}"),
-            )
-        })?
+/// A call that names the port removes the whole interface, even if it names a subnet too.
+pub(super) fn remove(session: &mut Session<'_>, router: &Row, body: &Value) -> Result<Value> {
+    let port = interface(session.store(), router, body)?;
+    let store = session.store();
+    let subnets: Vec<Row> = addresses_of(&port)
+        .filter_map(|(subnet, _)| store.get("subnet", subnet).cloned())
+        .collect();
+    let is_by_port = body["port_id"].is_string();
+    let wanted: Option<Uuid> = body["subnet_id"].as_str().and_then(|id| id.parse().ok());
+    let goes = |subnet: &&Row| is_by_port || wanted == Some(subnet.id);
+    let gone: Vec<&Row> = subnets.iter().filter(goes).collect();
+    for subnet in &gone {
+        unused_interface(store, router, subnet)?;
+    }
+    session.constrain(router)?;
+    if gone.len() < subnets.len() {
+        for subnet in &gone {
+            session.edit("port", port.id, |port| lose_addresses(port, subnet.id));
+        }
+    } else {
+        session.remove("port", port.id);
+    }
+    session.bump("router", router.id);
+    Ok(shown(router, port.id, &gone))
+}
+
+/// Returns the port that a call removes.
+fn interface(store: &Store, router: &Row, body: &Value) -> Result<Row> {
+    let ports = ports_of(store, router.id, ROUTER_INTERFACE);
+    let mut ports = ports.iter().filter_map(|port| store.get("port", *port));
+    let id = router.id;
+    let (found, error, message) = if let Some(text) = body["port_id"].as_str() {
+        (
+            ports.find(|port| port.id.to_string() == text),
+            "RouterInterfaceNotFound",
+            format!("Router {id} does not have an interface with id {text}"),
+        )
+    } else if let Some(text) = body["subnet_id"].as_str() {
+        (
+            ports.find(|port| addresses_of(port).any(|(on, _)| on.to_string() == text)),
+            "RouterInterfaceNotFoundForSubnet",
+            format!("Router {id} has no interface on subnet {text}"),
+        )
     } else {
         return Err(bad_router("Either subnet_id or port_id must be specified."));
     };
-    let store = session.store();
-    let on: Vec<Subnet> = store
-        .get::<Port>(port)
-        .into_iter()
-        .flat_map(|port| &port.fixed_ips)
-        .filter_map(|(subnet, _)| store.get::<Subnet>(*subnet).cloned())
-        .collect();
-    // A call that names the port removes the whole interface, even if it names a subnet too.
-    let wanted = body.get("subnet_id").and_then(Value::as_str);
-    let wanted: Option<Uuid> = wanted.and_then(|text| text.parse().ok());
-    let by_port = body.get("port_id").is_some_and(Value::is_string);
-    if by_port && wanted.is_some_and(|wanted| on.iter().all(|it| it.meta.id != wanted)) {
-        return Err(Refusal::bad_request(
-            "SubnetMismatchForPort",
-            format!(
-                "Subnet on port {port} does not match the requested subnet {}.",
-                wanted.unwrap_or_default()
-            ),
-        ));
-    }
-    let goes = |subnet: &&Subnet| by_port || wanted == Some(subnet.meta.id);
-    let gone: Vec<&Subnet> = on.iter().filter(goes).collect();
-    if gone.is_empty() {
-        return Err(bad_router("Router interface has no subnet."));
-    }
-    for subnet in &gone {
-        unused_interface(session.store(), &router, subnet)?;
-    }
-    session.constrain::<Router>(id)?;
-    if gone.len() < on.len() {
-        session.edit(port, |port: &mut Port| {
-            port.fixed_ips
-                .retain(|(subnet, _)| gone.iter().all(|it| it.meta.id != *subnet));
-        });
-        session.bump::<Router>(id);
-        return Ok(interface(&router, port, &gone));
-    }
-    Port::delete(session, port);
-    session.edit(id, |router: &mut Router| {
-        router.interfaces.retain(|other| *other != port);
-    });
-    session.bump::<Router>(id);
-    Ok(interface(&router, port, &gone))
-}
-
-fn interface_on(store: &Store, router: &Router, subnet: &str) -> Option<Uuid> {
-    let subnet: Uuid = subnet.parse().ok()?;
-    router.interfaces.iter().copied().find(|port| {
-        store
-            .get::<Port>(*port)
-            .is_some_and(|port| port.fixed_ips.iter().any(|(on, _)| *on == subnet))
-    })
+    let port = found.cloned();
+    port.ok_or_else(|| Refusal::not_found(error, message))
 }
 
 /// Checks that nothing needs the interface: floating IPs and forwardings first, then routes, as Neutron does.
-fn unused_interface(store: &Store, router: &Router, subnet: &Subnet) -> Result<()> {
-    let refused = |kind: &str, by: &str| {
+fn unused_interface(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
+    let refused = |error: &str, by: &str| {
         Err(Refusal::conflict(
-            kind,
+            error,
             format!(
                 "Router interface for subnet {} on router {} cannot be deleted, as it is required \
                  by one or more {by}.",
-                subnet.meta.id, router.meta.id
+                subnet.id, router.id
             ),
         ))
     };
-    let reached = store
-        .all::<FloatingIp>()
-        .values()
-        .filter(|ip| ip.router(store) == Some(router.meta.id))
-        .any(|ip| {
-            ip.inside_addresses(store)
-                .iter()
-                .any(|ip| subnet.cidr.contains(ip))
-        });
-    if reached {
+    let is_inside_text = |text: &str| text.parse().is_ok_and(|ip| is_inside(subnet, ip));
+    let mut ips = store
+        .all("floating_ip")
+        .filter(|ip| floating_ips::router_of(store, ip) == Some(router.id));
+    if ips.any(|ip| {
+        let mut inside = floating_ips::inside_addresses(store, ip);
+        inside.any(&is_inside_text)
+    }) {
         return refused("RouterInterfaceInUseByFloatingIP", "floating IPs");
     }
-    let routed = router
-        .routes
-        .iter()
-        .filter_map(|route| route.nexthop.parse::<IpAddr>().ok())
-        .any(|hop| subnet.cidr.contains(&hop));
-    if routed {
+    let mut hops = router.items("routes").iter();
+    if hops.any(|route| is_inside_text(route["nexthop"].as_str().unwrap_or_default())) {
         return refused("RouterInterfaceInUseByRoute", "routes");
     }
-    let mut proxies = store.all::<NdpProxy>().values();
-    if proxies.any(|it| it.router == router.meta.id && subnet.cidr.contains(&it.address)) {
+    let mut proxies = store.of("ndp_proxy", "router_id", router.id);
+    if proxies.any(|proxy| is_inside_text(proxy.text("ip_address"))) {
         return Err(Refusal::conflict(
             "RouterInterfaceInUseByNDPProxy",
             format!(
                 "Unable to remove subnet {} from router {}, There are one or more ndp proxies still \
                  in use on the subnet.",
-                subnet.meta.id, router.meta.id
+                subnet.id, router.id
             ),
         ));
     }
     Ok(())
 }
 
-fn interface(router: &Router, port: Uuid, subnets: &[&Subnet]) -> Value {
+fn shown(router: &Row, port: Uuid, subnets: &[&Row]) -> Value {
     let first = subnets.first();
-    let ids: Vec<Uuid> = subnets.iter().map(|subnet| subnet.meta.id).collect();
+    let ids: Vec<Uuid> = subnets.iter().map(|subnet| subnet.id).collect();
     json!({
-        "id": router.meta.id,
-        "project_id": *router.meta.project,
+        "id": router.id,
+        "project_id": *router.project,
         "port_id": port,
-        "network_id": first.map(|subnet| subnet.network),
-        "subnet_id": first.map(|subnet| subnet.meta.id),
+        "network_id": first.map(|subnet| subnet.value("network_id")),
+        "subnet_id": first.map(|subnet| subnet.id),
         "subnet_ids": ids,
     })
 }

@@ -1,387 +1,241 @@
-//! Routers: interfaces, gateway, extra routes.
-use std::net::IpAddr;
+//! Routers: gateway and extra routes.
 
-use ipnet::IpNet;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::floating_ips::FloatingIp;
-use super::kind::{A, Attribute, F, Kind, Meta, P, Row, S, U, Unset, W, stored};
-use super::ndp_proxies::NdpProxy;
-use super::networks::Network;
-use super::ports::{Port, ROUTER_GATEWAY, ROUTER_INTERFACE};
-use super::revival::Renamed;
-use super::store::Store;
-use super::subnets::Subnet;
-use super::{Scope, Session, addresses, body, conntrack, interfaces};
-use crate::sandbox::wire::{Refusal, Result};
+use super::addresses::{addresses_of, fixed_ips, free_addresses, no_more_addresses};
+use super::networks::EXTERNAL;
+use super::ports::{ROUTER_GATEWAY, ROUTER_INTERFACE, create_own};
+use super::{bad_request, floating_ips, interfaces, invalid};
+use crate::sandbox::kind::{Body, Hooks};
+use crate::sandbox::row::Row;
+use crate::sandbox::session::{Session, View};
+use crate::sandbox::store::Store;
+use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 
-#[derive(Clone, Debug)]
-pub(super) struct Router {
-    pub(super) meta: Meta,
-    pub(super) admin_state_up: bool,
-    pub(super) gateway: Option<Gateway>,
-    /// The ports that were attached with `add_router_interface`, oldest first.
-    pub(super) interfaces: Vec<Uuid>,
-    pub(super) routes: Vec<Route>,
-}
+const GATEWAY: &str = "external_gateway_info";
 
-#[derive(Clone, Debug)]
-pub(super) struct Gateway {
-    pub(super) network: Uuid,
-    pub(super) port: Uuid,
-    enable_snat: bool,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Route {
-    pub(super) destination: String,
-    pub(super) nexthop: String,
-}
-
-static KIND: Kind = Kind {
-    singular: "router",
-    plural: "routers",
-    not_found: "RouterNotFound",
-    before: "Router ",
-    after: " could not be found",
-    bulk: false,
-    first_revision: Some(1),
-    forgets_marker: false,
-    attributes: &[
-        Attribute::new("id", F | S, Unset::Absent),
-        Attribute::new("name", F | S | P | U, Unset::Absent),
-        Attribute::new("project_id", F | S | P, Unset::Absent),
-        Attribute::new("admin_state_up", F | S | P | U, Unset::Absent),
-        Attribute::new("status", S, Unset::Text("ACTIVE")),
-        Attribute::new("external_gateway_info", P | U, Unset::Absent),
-        Attribute::new("description", F | P | U, Unset::Absent),
-        Attribute::new("availability_zones", 0, Unset::List),
-        Attribute::new("distributed", P | U | A | W, Unset::Flag(false)),
-        Attribute::new("ha", P | U | A | W, Unset::Flag(false)),
-        Attribute::new("availability_zone_hints", S | P, Unset::List),
-        Attribute::new("routes", U, Unset::Absent),
-        Attribute::new("flavor_id", S | P, Unset::Null),
-        Attribute::new("conntrack_helpers", 0, Unset::Absent),
-        Attribute::new("enable_ndp_proxy", F | P | U, Unset::Flag(false)),
-        Attribute::new("tags", F, Unset::Absent),
-        Attribute::new("created_at", 0, Unset::Absent),
-        Attribute::new("updated_at", 0, Unset::Absent),
-        Attribute::new("revision_number", F, Unset::Absent),
-        Attribute::new("tenant_id", F | S | P, Unset::Absent),
-    ],
+pub(super) const ROUTER: Hooks = Hooks {
+    create: |session, mut router, body| {
+        router.clear(GATEWAY);
+        let id = session.put(router);
+        match body.get(GATEWAY) {
+            Some(info) => set_gateway(session, id, info).map(|()| id),
+            None => Ok(id),
+        }
+    },
+    update: update_router,
+    deletable: router_deletable,
+    removed: |session, router| {
+        for port in ports_of(session.store(), router.id, ROUTER_GATEWAY) {
+            session.remove("port", port);
+        }
+    },
+    show: show_router,
+    act,
+    ..Hooks::NONE
 };
 
-impl Row for Router {
-    const KIND: &'static Kind = &KIND;
+/// Returns the ports of a device that have a certain owner.
+pub(super) fn ports_of(store: &Store, device: Uuid, owner: &str) -> Vec<Uuid> {
+    let ports = store.of("port", "device_id", device);
+    let ports = ports.filter(|port| port.text("device_owner") == owner);
+    ports.map(|port| port.id).collect()
+}
 
-    stored!(routers, Router);
+fn show_router(view: &View<'_>, router: &Row, name: &str) -> Option<Value> {
+    Some(match name {
+        GATEWAY => {
+            let info = router.get(GATEWAY)?;
+            let ports = ports_of(view.store, router.id, ROUTER_GATEWAY);
+            let port = ports.first().and_then(|port| view.store.get("port", *port));
+            json!({
+                "network_id": info["network_id"],
+                "external_fixed_ips": port.map(|port| port.value("fixed_ips")),
+                "enable_snat": info["enable_snat"],
+            })
+        }
+        "conntrack_helpers" => {
+            let helpers = view.store.of("conntrack_helper", "router_id", router.id);
+            let fields = ["protocol", "port", "helper"];
+            helpers.map(|helper| view.shown(helper, &fields)).collect()
+        }
+        _ => return None,
+    })
+}
 
-    fn attribute(&self, name: &str, scope: &Scope<'_>) -> Option<Value> {
-        Some(match name {
-            "admin_state_up" => self.admin_state_up.into(),
-            "routes" => self
-                .routes
-                .iter()
-                .map(|route| json!({"destination": route.destination, "nexthop": route.nexthop}))
-                .collect(),
-            "conntrack_helpers" => conntrack::shown_in_router(scope.store, self.meta.id),
-            "external_gateway_info" => match &self.gateway {
-                None => Value::Null,
-                Some(gateway) => json!({
-                    "network_id": gateway.network,
-                    "external_fixed_ips": scope
-                        .store
-                        .get::<Port>(gateway.port)
-                        .and_then(|port| port.attribute("fixed_ips", scope)),
-                    "enable_snat": gateway.enable_snat,
-                }),
-            },
-            _ => return None,
-        })
+/// The gateway is changed by its own rules.
+fn update_router(session: &mut Session<'_>, mut router: Row, body: &Body) -> Result<()> {
+    let id = router.id;
+    let before = session.get("router", id).cloned();
+    match before.as_ref().and_then(|before| before.get(GATEWAY)) {
+        Some(info) => router.set(GATEWAY, info.clone()),
+        None => router.clear(GATEWAY),
     }
-
-    fn rename(&mut self, names: &Renamed) {
-        if let Some(gateway) = &mut self.gateway {
-            names.swap(&mut gateway.port);
-        }
-        for port in &mut self.interfaces {
-            names.swap(port);
-        }
+    session.put(router);
+    match body.get(GATEWAY) {
+        Some(info) => set_gateway(session, id, info),
+        None => Ok(()),
     }
+}
 
-    fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
-        let router = Self {
-            admin_state_up: body::flag(body, "admin_state_up")?.unwrap_or(true),
-            gateway: None,
-            interfaces: Vec::new(),
-            routes: Vec::new(),
-            meta: session.meta::<Self>(body)?,
-        };
-        let id = session.insert(router);
-        if let Some(info) = body.get("external_gateway_info") {
-            set_gateway(session, id, info)?;
-        }
-        Ok(id)
+fn router_deletable(session: &mut Session<'_>, router: &Row) -> Result<()> {
+    let ports = ports_of(session.store(), router.id, ROUTER_INTERFACE);
+    if ports.is_empty() {
+        return Ok(());
     }
-
-    fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
-        if let Some(info) = body.get("external_gateway_info") {
-            set_gateway(session, id, info)?;
-        }
-        if let Some(routes) = body.get("routes") {
-            let wanted = parse_routes(routes)?;
-            replace_routes(session, id, wanted)?;
-        }
-        let admin_state_up = body::flag(body, "admin_state_up")?;
-        session.edit(id, |router: &mut Self| {
-            router.admin_state_up = admin_state_up.unwrap_or(router.admin_state_up);
-        });
-        Ok(())
-    }
-
-    fn deletable(&self, _session: &mut Session<'_>) -> Result<()> {
-        if self.interfaces.is_empty() {
-            return Ok(());
-        }
-        let ports: Vec<String> = self.interfaces.iter().map(Uuid::to_string).collect();
-        Err(Refusal::conflict(
-            "RouterInUse",
-            format!(
-                "Router {} has ports still attached: {}",
-                self.meta.id,
-                ports.join(", ")
-            ),
-        ))
-    }
-
-    /// Deletes the router with its conntrack helpers and its gateway port.
-    fn delete(session: &mut Session<'_>, id: Uuid) {
-        let helpers = conntrack::helpers_of(session.store(), id);
-        for helper in helpers.map(|it| it.meta.id).collect::<Vec<_>>() {
-            session.take::<conntrack::ConntrackHelper>(helper);
-        }
-        if let Some(router) = session.take::<Self>(id)
-            && let Some(gateway) = router.gateway
-        {
-            Port::delete(session, gateway.port);
-        }
-    }
+    let ports: Vec<String> = ports.iter().map(Uuid::to_string).collect();
+    Err(Refusal::conflict(
+        "RouterInUse",
+        format!(
+            "Router {} has ports still attached: {}",
+            router.id,
+            ports.join(", ")
+        ),
+    ))
 }
 
 /// Handles `PUT /routers/{id}/{action}`.
-pub(super) fn act(
+fn act(
+    session: &mut Session<'_>,
+    call: &Call<'_>,
+    router: &Row,
+    path: &[&str],
+) -> Option<Result<Answer>> {
+    let [action] = path else {
+        return None;
+    };
+    if call.method != http::Method::PUT {
+        return None;
+    }
+    let body = call.json();
+    let result = session.may_change(router, "update");
+    let result = result.and_then(|()| apply(session, router.id, action, &body));
+    Some(result.map(Answer::ok))
+}
+
+/// Performs an action on a router, and returns its answer.
+pub(super) fn apply(
     session: &mut Session<'_>,
     id: Uuid,
     action: &str,
     body: &Value,
 ) -> Result<Value> {
+    let router = session.row("router", id)?;
+    let adds = action == "add_extraroutes";
     match action {
-        "add_router_interface" => interfaces::add(session, id, body),
-        "remove_router_interface" => interfaces::remove(session, id, body),
-        "add_extraroutes" | "remove_extraroutes" => {
-            let wanted = parse_routes(body.pointer("/router/routes").unwrap_or(&Value::Null))?;
-            let mut routes = session.row::<Router>(id)?.routes.clone();
-            let before = routes.clone();
-            if action == "add_extraroutes" {
-                for route in wanted {
-                    if !routes.contains(&route) {
-                        routes.push(route);
-                    }
-                }
-            } else {
-                routes.retain(|route| !wanted.contains(route));
-            }
-            if routes != before {
-                replace_routes(session, id, routes)?;
-                session.bump::<Router>(id);
-            }
-            Ok(json!({"router": session.shown::<Router>(id)}))
-        }
-        _ => Err(session.no_such_path()),
+        "add_router_interface" => return interfaces::add(session, &router, body),
+        "remove_router_interface" => return interfaces::remove(session, &router, body),
+        "add_extraroutes" | "remove_extraroutes" => {}
+        _ => return Err(super::no_page()),
     }
+    let wanted = body["router"]["routes"].as_array();
+    let wanted = wanted.ok_or_else(|| invalid("routes", "it is not a list of routes."))?;
+    let mut routes = router.items("routes").to_vec();
+    if adds {
+        routes.extend(
+            wanted
+                .iter()
+                .filter(|route| !router.items("routes").contains(route))
+                .cloned(),
+        );
+    } else {
+        routes.retain(|route| !wanted.contains(route));
+    }
+    if routes != router.items("routes") {
+        session.edit("router", id, |router| router.set("routes", routes));
+        session.bump("router", id);
+    }
+    let view = session.view();
+    let shown = view.store.get("router", id).map(|row| view.shown(row, &[]));
+    Ok(json!({"router": shown}))
 }
 
-pub(super) fn bad_router(message: &str) -> Refusal {
-    Refusal::bad_request("BadRequest", format!("Bad router request: {message}"))
+pub(super) fn bad_router(message: impl std::fmt::Display) -> Refusal {
+    bad_request("router", message)
 }
 
 /// Lists the subnets of a router's interfaces.
-pub(super) fn connected<'a>(
-    store: &'a Store,
-    router: &'a Router,
-) -> impl Iterator<Item = &'a Subnet> {
-    router
-        .interfaces
-        .iter()
-        .filter_map(|port| store.get::<Port>(*port))
-        .flat_map(|port| &port.fixed_ips)
-        .filter_map(|(subnet, _)| store.get::<Subnet>(*subnet))
+pub(super) fn connected(store: &Store, router: Uuid) -> Vec<&Row> {
+    let ports = ports_of(store, router, ROUTER_INTERFACE).into_iter();
+    let ports = ports.filter_map(|port| store.get("port", port));
+    ports
+        .flat_map(addresses_of)
+        .filter_map(|(subnet, _)| store.get("subnet", subnet))
+        .collect()
+}
+
+/// Returns the network of a router's gateway.
+fn gateway_network(router: &Row) -> Option<&str> {
+    router.get(GATEWAY)?["network_id"].as_str()
 }
 
 /// Returns the router that leads from a subnet to an external network, for a floating IP.
 pub(super) fn leading_to(store: &Store, subnet: Uuid, external: Uuid) -> Option<Uuid> {
-    super::subnets::users(store, subnet)
-        .filter_map(|port| store.get::<Port>(port))
-        .filter(|port| port.device_owner == ROUTER_INTERFACE)
-        .filter_map(|port| store.get::<Router>(port.device_id.parse().ok()?))
-        .find(|router| {
-            router
-                .gateway
-                .as_ref()
-                .is_some_and(|gateway| gateway.network == external)
-        })
-        .map(|router| router.meta.id)
+    let external = external.to_string();
+    store
+        .of("port", "fixed_ips", subnet)
+        .filter(|port| port.text("device_owner") == ROUTER_INTERFACE)
+        .filter_map(|port| store.get("router", port.id_of("device_id")?))
+        .find(|router| gateway_network(router) == Some(&external))
+        .map(|router| router.id)
 }
 
 fn set_gateway(session: &mut Session<'_>, id: Uuid, info: &Value) -> Result<()> {
-    let router = session.row::<Router>(id)?.clone();
-    let wanted = info.get("network_id").and_then(Value::as_str);
-    let same = router
-        .gateway
-        .as_ref()
-        .is_some_and(|gateway| Some(gateway.network.to_string().as_str()) == wanted);
-    if same || (wanted.is_none() && router.gateway.is_none()) {
+    let router = session.row("router", id)?;
+    let wanted = info["network_id"].as_str();
+    let known = gateway_network(&router);
+    if known == wanted {
         return Ok(());
     }
-    if let Some(gateway) = &router.gateway {
-        let used = session
-            .store()
-            .all::<FloatingIp>()
-            .values()
-            .any(|ip| ip.router(session.store()) == Some(id));
-        if used {
-            return Err(Refusal::conflict(
-                "RouterExternalGatewayInUseByFloatingIp",
-                format!(
-                    "Gateway cannot be updated for router {id}, since a gateway to external \
-                     network {} is required by one or more floating IPs.",
-                    gateway.network
-                ),
-            ));
+    if let Some(network) = known {
+        free_of_floating_ips(session.store(), id, network)?;
+        for port in ports_of(session.store(), id, ROUTER_GATEWAY) {
+            session.remove("port", port);
         }
-        let mut proxies = session.store().all::<NdpProxy>().values();
-        if proxies.any(|proxy| proxy.router == id) {
-            return Err(Refusal::conflict(
-                "RouterGatewayInUseByNDPProxy",
-                format!(
-                    "Unable to unset external gateway of router {id}, There are one or more ndp \
-                     proxies still in use on the router."
-                ),
-            ));
-        }
-        Port::delete(session, gateway.port);
-        session.edit(id, |router: &mut Router| router.gateway = None);
+        session.edit("router", id, |router| router.clear(GATEWAY));
     }
     let Some(wanted) = wanted else {
         return Ok(());
     };
-    let network = session.named::<Network>(wanted)?.clone();
-    if !network.external {
-        return Err(bad_router(&format!(
-            "Network {wanted} is not an external network."
-        )));
+    let network = session.named("network", wanted)?;
+    if !network.flag(EXTERNAL) {
+        let message = format!("Network {wanted} is not an external network.");
+        return Err(bad_router(message));
     }
-    let port = Port {
-        network: network.meta.id,
-        mac: session.random_mac(),
-        admin_state_up: true,
-        device_id: id.to_string(),
-        device_owner: ROUTER_GATEWAY.to_owned(),
-        fixed_ips: session.free_addresses(network.meta.id)?,
-        groups: Vec::new(),
-        meta: session.new_meta::<Port>("".into()),
-    };
-    if port.fixed_ips.is_empty() {
-        return Err(addresses::no_more_addresses(network.meta.id));
+    let addresses = free_addresses(session.store(), network.id)?;
+    if addresses.is_empty() {
+        return Err(no_more_addresses(network.id));
     }
-    let port = session.insert(port);
-    let gateway = Gateway {
-        network: network.meta.id,
-        port,
-        enable_snat: info
-            .get("enable_snat")
-            .and_then(Value::as_bool)
-            .unwrap_or(true),
-    };
-    session.edit(id, |router: &mut Router| router.gateway = Some(gateway));
-    session.bump::<Router>(id);
+    let addresses = fixed_ips(addresses);
+    create_own(session, "", network.id, id, ROUTER_GATEWAY, addresses);
+    let snat = info["enable_snat"].as_bool().unwrap_or(true);
+    let info = json!({"network_id": wanted, "enable_snat": snat});
+    session.edit("router", id, |router| router.set(GATEWAY, info));
+    session.bump("router", id);
     Ok(())
 }
 
-fn parse_routes(routes: &Value) -> Result<Vec<Route>> {
-    let bad = |wrong: &Value| {
-        body::invalid(
-            "routes",
-            &format!("Invalid data format for hostroute: '{wrong}'."),
-        )
-    };
-    let parse = |route: &Value| {
-        let text = |name: &str| route.get(name).and_then(Value::as_str);
-        let (Some(destination), Some(nexthop)) = (text("destination"), text("nexthop")) else {
-            return Err(bad(route));
-        };
-        if destination.parse::<IpNet>().is_err() {
-            return Err(body::invalid(
-                "routes",
-                &format!("'{destination}' is not a valid CIDR."),
-            ));
-        }
-        if nexthop.parse::<IpAddr>().is_err() {
-            return Err(body::invalid(
-                "routes",
-                &format!("'{nexthop}' is not a valid IP address."),
-            ));
-        }
-        Ok(Route {
-            destination: destination.to_owned(),
-            nexthop: nexthop.to_owned(),
-        })
-    };
-    routes
-        .as_array()
-        .ok_or_else(|| bad(routes))?
-        .iter()
-        .map(parse)
-        .collect()
-}
-
-fn replace_routes(session: &mut Session<'_>, id: Uuid, routes: Vec<Route>) -> Result<()> {
-    let router = session.row::<Router>(id)?;
-    let store = session.store();
-    let reachable = |route: &Route| {
-        let Ok(hop) = route.nexthop.parse::<IpAddr>() else {
-            return false;
-        };
-        let outside = router
-            .gateway
-            .as_ref()
-            .and_then(|gateway| store.get::<Port>(gateway.port))
-            .into_iter()
-            .flat_map(|port| &port.fixed_ips)
-            .filter_map(|(subnet, _)| store.get::<Subnet>(*subnet));
-        connected(store, router)
-            .chain(outside)
-            .any(|subnet| subnet.cidr.contains(&hop))
-    };
-    if !routes.iter().all(reachable) {
-        let list: Vec<String> = routes
-            .iter()
-            .map(|route| {
-                format!(
-                    "{{'destination': '{}', 'nexthop': '{}'}}",
-                    route.destination, route.nexthop
-                )
-            })
-            .collect();
-        return Err(Refusal::bad_request(
-            "InvalidRoutes",
+/// Refuses to take a gateway that floating IPs, or NDP proxies, need.
+fn free_of_floating_ips(store: &Store, router: Uuid, network: &str) -> Result<()> {
+    let mut ips = store.all("floating_ip");
+    if ips.any(|ip| floating_ips::router_of(store, ip) == Some(router)) {
+        return Err(Refusal::conflict(
+            "RouterExternalGatewayInUseByFloatingIp",
             format!(
-                "Invalid format for routes: [{}], the nexthop is not connected with router",
-                list.join(", ")
+                "Gateway cannot be updated for router {router}, since a gateway to external network \
+                 {network} is required by one or more floating IPs."
             ),
         ));
     }
-    session.edit(id, |router: &mut Router| router.routes = routes);
-    Ok(())
+    match store.of("ndp_proxy", "router_id", router).next() {
+        None => Ok(()),
+        Some(_) => Err(Refusal::conflict(
+            "RouterGatewayInUseByNDPProxy",
+            format!(
+                "Unable to unset external gateway of router {router}, There are one or more ndp \
+                 proxies still in use on the router."
+            ),
+        )),
+    }
 }

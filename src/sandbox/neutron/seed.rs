@@ -1,25 +1,17 @@
 //! Builds a topology at once, bypassing the API: 100,000 ports in seconds.
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::net::Ipv4Addr;
 
-use chrono::{DateTime, Utc};
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::body;
-use super::floating_ips::FloatingIp;
-use super::groups;
-use super::kind::Row;
-use super::networks::Network;
-use super::ports::Port;
-use super::routers::{self, Router};
-use super::subnets::Subnet;
-use super::trunks::{Subport, Trunk};
-use super::{Neutron, Session};
-use crate::sandbox::Caller;
-use crate::sandbox::wire::{Answer, Refusal, Result};
+use super::addresses::fixed_ips;
+use super::networks::EXTERNAL;
+use super::{bad, groups, routers};
+use crate::sandbox::row::Row;
+use crate::sandbox::session::Session;
+use crate::sandbox::wire::Result;
 
 /// Number of networks of one seed. Their subnets are /16 blocks of 10.0.0.0/8 (and 11, 12, …).
 const NETWORKS_MAX: u32 = 10_000;
@@ -27,6 +19,7 @@ const NETWORKS_MAX: u32 = 10_000;
 const PORTS_MAX: u32 = 60_000;
 /// Number of VIPs that fit into a /16 beside that many ports.
 const LOAD_BALANCERS_MAX: u32 = 5_000;
+const IMAGES_MAX: u32 = 100_000;
 /// Owners of the ports of a seeded network, in rotation.
 const OWNERS: [&str; 8] = [
     "compute:nova",
@@ -70,7 +63,7 @@ pub(in crate::sandbox) struct Seed {
 #[derive(Clone, Debug, Default, Serialize)]
 pub(in crate::sandbox) struct Seeded {
     networks: Vec<Uuid>,
-    subnets: Vec<Uuid>,
+    pub(in crate::sandbox) subnets: Vec<Uuid>,
     ports: Vec<Uuid>,
     routers: Vec<Uuid>,
     floating_ips: Vec<Uuid>,
@@ -87,164 +80,208 @@ impl Seed {
     pub(in crate::sandbox) fn prefix(&self) -> &str {
         self.name.as_deref().unwrap_or("seed")
     }
-}
 
-impl Seeded {
-    pub(in crate::sandbox) fn first_subnet(&self) -> Option<Uuid> {
-        self.subnets.first().copied()
-    }
-}
-
-impl Neutron {
-    /// Creates the resources of a seed. Network `i` has a subnet, a DHCP port, `ports_per_network` ports, and
-    /// an interface on router `i mod routers`. A router has a gateway to the network `external` and, if it
-    /// has an interface, an extra route. Trunk `i` has its parent port on network `i` and its subports on the
-    /// networks that follow.
-    pub(in crate::sandbox) fn seed(
-        &mut self,
-        seed: &Seed,
-        caller: &Caller,
-        now: DateTime<Utc>,
-    ) -> Result<Seeded, String> {
-        if seed.networks > NETWORKS_MAX {
-            return Err(format!("networks: at most {NETWORKS_MAX}"));
-        }
-        if seed.ports_per_network > PORTS_MAX {
-            return Err(format!("ports_per_network: at most {PORTS_MAX}"));
-        }
-        let needs = |wanted: u32, what: &str| {
-            if wanted > 0 && seed.networks == 0 {
-                return Err(format!("{what}: needs at least one network"));
+    /// Refuses a seed that cannot be, and names the field.
+    pub(in crate::sandbox) fn check(&self) -> Result<(), String> {
+        for (name, wanted, most) in [
+            ("networks", self.networks, NETWORKS_MAX),
+            ("ports_per_network", self.ports_per_network, PORTS_MAX),
+            ("load_balancers", self.load_balancers, LOAD_BALANCERS_MAX),
+            ("images", self.images, IMAGES_MAX),
+        ] {
+            if wanted > most {
+                return Err(format!("{name}: at most {most}"));
             }
-            Ok(())
-        };
-        needs(seed.trunks, "trunks")?;
-        needs(seed.servers, "servers")?;
-        needs(seed.load_balancers, "load_balancers")?;
-        if seed.load_balancers > LOAD_BALANCERS_MAX {
-            return Err(format!("load_balancers: at most {LOAD_BALANCERS_MAX}"));
         }
-        if seed.floating_ips > 0 && seed.routers == 0 {
+        for (name, wanted) in [
+            ("trunks", self.trunks),
+            ("servers", self.servers),
+            ("load_balancers", self.load_balancers),
+            ("floating_ips", self.floating_ips),
+        ] {
+            if wanted > 0 && self.networks == 0 {
+                return Err(format!("{name}: needs at least one network"));
+            }
+        }
+        if self.floating_ips > 0 && self.routers == 0 {
             return Err("floating_ips: needs at least one router".to_owned());
         }
-        needs(seed.floating_ips, "floating_ips")?;
-        let mut made = Seeded::default();
-        let outcome = self.transact(caller, now, |session| {
-            build(session, seed, &mut made)?;
-            Ok(Answer::no_content())
-        });
-        if outcome.answer.is_success() {
-            Ok(made)
-        } else {
-            Err(format!("the seed does not fit: {:?}", outcome.answer.body))
-        }
+        Ok(())
     }
-}
 
-fn build(session: &mut Session<'_>, seed: &Seed, made: &mut Seeded) -> Result<()> {
-    let project = session.caller().project.clone();
-    let prefix = seed.prefix();
-    let group = groups::ensure_default(session, &project);
-    let base = session.store().all::<Network>().len();
-    for number in 0..seed.networks {
-        network(
+    /// Creates the network service's resources. Network `i` has a subnet, a DHCP port, `ports_per_network`
+    /// ports, and an interface on router `i mod routers`. A router has a gateway to the network `external`
+    /// and, if it has an interface, an extra route. Trunk `i` has its parent port on network `i` and its
+    /// subports on the networks that follow.
+    pub(in crate::sandbox) fn build(&self, session: &mut Session<'_>) -> Result<Seeded> {
+        let project = session.caller.project.clone();
+        let group = groups::ensure_default(session, &project);
+        let slot = session.store().all("network").count();
+        let mut planter = Planter {
             session,
-            seed,
-            prefix,
-            base + number as usize,
-            number,
+            prefix: self.prefix(),
             group,
-            made,
-        )?;
-    }
-    if seed.routers > 0 {
-        let external = external_network(session)?;
-        made.external_network = Some(external);
-        for number in 0..seed.routers {
-            made.routers
-                .push(router(session, seed, prefix, number, external, made)?);
+            made: Seeded::default(),
+        };
+        for number in 0..self.networks {
+            planter.network(slot + number as usize, number, self.ports_per_network)?;
         }
+        if self.routers > 0 {
+            let external = planter.external_network()?;
+            planter.made.external_network = Some(external);
+            for number in 0..self.routers {
+                planter.router(number, self.routers, external)?;
+            }
+        }
+        for number in 0..self.trunks {
+            planter.trunk(number)?;
+        }
+        for number in 0..self.servers {
+            planter.port(number, &format!("instance-{number}"), OWNERS[0], true)?;
+        }
+        for number in 0..self.floating_ips {
+            let port = planter.port(number, &format!("server-{number}"), OWNERS[0], false)?;
+            let body =
+                json!({"floating_network_id": planter.made.external_network, "port_id": port});
+            let ip = planter.session.create("floating_ip", &body)?;
+            planter.made.floating_ips.push(ip);
+        }
+        Ok(planter.made)
     }
-    for number in 0..seed.trunks {
-        trunk(session, prefix, number, group, made)?;
-    }
-    for number in 0..seed.servers {
-        server(session, prefix, number, group, made)?;
-    }
-    for number in 0..seed.floating_ips {
-        floating_ip(session, prefix, number, group, made)?;
-    }
-    Ok(())
 }
 
-fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    }
-}
-
-/// Creates one network. `slot` selects the address block, so that seeds do not collide.
-fn network(
-    session: &mut Session<'_>,
-    seed: &Seed,
-    prefix: &str,
-    slot: usize,
-    number: u32,
+struct Planter<'p, 's> {
+    session: &'p mut Session<'s>,
+    prefix: &'p str,
     group: Uuid,
-    made: &mut Seeded,
-) -> Result<()> {
-    let id = Network::create(
-        session,
-        &object(json!({"name": format!("{prefix}-net-{number}")})),
-    )?;
-    let cidr = block(slot);
-    let subnet = Subnet::create(
-        session,
-        &object(json!({
-            "name": format!("{prefix}-subnet-{number}"),
-            "network_id": id,
+    made: Seeded,
+}
+
+impl Planter<'_, '_> {
+    fn name(&self, rest: &str) -> String {
+        format!("{}-{rest}", self.prefix)
+    }
+
+    /// Creates one network. `slot` selects the address block, so that seeds do not collide.
+    fn network(&mut self, slot: usize, number: u32, ports: u32) -> Result<()> {
+        let body = json!({"name": self.name(&format!("net-{number}"))});
+        let network = self.session.create("network", &body)?;
+        let cidr = block(slot);
+        let body = json!({
+            "name": self.name(&format!("subnet-{number}")),
+            "network_id": network,
             "ip_version": 4,
             "cidr": cidr.to_string(),
-        })),
-    )?;
-    let first = u32::from(cidr.network()) + 2;
-    let mut port = |host: u32, name: String, owner: &str| {
-        let device = if owner.is_empty() {
-            String::new()
-        } else {
-            session.neutron.ids.uuid().to_string()
+        });
+        let subnet = self.session.create("subnet", &body)?;
+        let first = u32::from(cidr.network()) + 2;
+        let mut port = |host: u32, name: String, owner: &str| {
+            let project = self.session.caller.project.clone();
+            let device = (!owner.is_empty()).then(|| self.session.region.ids.uuid());
+            let mut port = self.session.new_row("port", &project);
+            port.set("network_id", network.to_string());
+            port.set("mac_address", self.session.region.ids.mac());
+            let address = Ipv4Addr::from(first + host).into();
+            port.set("fixed_ips", fixed_ips([(subnet, address)]));
+            if !name.is_empty() {
+                port.set("name", name);
+            }
+            if let Some(device) = device {
+                port.set("device_owner", owner);
+                port.set("device_id", device.to_string());
+            }
+            if !owner.starts_with("network:") {
+                port.set("security_groups", json!([self.group]));
+            }
+            self.made.ports.push(self.session.put(port));
         };
-        let mut meta = session.new_meta::<Port>(session.caller.project.clone());
-        meta.name = name;
-        let groups = if owner.starts_with("network:") {
-            Vec::new()
-        } else {
-            vec![group]
-        };
-        let mac = session.random_mac();
-        session.insert(Port {
-            meta,
-            network: id,
-            mac,
-            admin_state_up: true,
-            device_id: device,
-            device_owner: owner.to_owned(),
-            fixed_ips: vec![(subnet, IpAddr::V4(Ipv4Addr::from(first + host)))],
-            groups,
-        })
-    };
-    made.ports.push(port(0, String::new(), "network:dhcp"));
-    for (host, owner) in (0..seed.ports_per_network).zip(OWNERS.iter().cycle()) {
-        made.ports.push(port(
-            host + 1,
-            format!("{prefix}-port-{number}-{host}"),
-            owner,
-        ));
+        port(0, String::new(), "network:dhcp");
+        for (host, owner) in (0..ports).zip(OWNERS.iter().cycle()) {
+            let name = format!("{}-port-{number}-{host}", self.prefix);
+            port(host + 1, name, owner);
+        }
+        self.made.networks.push(network);
+        self.made.subnets.push(subnet);
+        Ok(())
     }
-    made.networks.push(id);
-    made.subnets.push(subnet);
-    Ok(())
+
+    /// Returns the network `external`, which all seeds share: 172.24.0.0/14 has room for 262,000 floating IPs.
+    fn external_network(&mut self) -> Result<Uuid> {
+        let is_external =
+            |network: &&Row| network.flag(EXTERNAL) && network.text("name") == "external";
+        let known = self.session.store().all("network").find(is_external);
+        if let Some(id) = known.map(|network| network.id) {
+            return Ok(id);
+        }
+        let body = json!({"name": "external", EXTERNAL: true});
+        let id = self.session.create("network", &body)?;
+        let body = json!({
+            "name": "external",
+            "network_id": id,
+            "ip_version": 4,
+            "cidr": "172.24.0.0/14",
+            "enable_dhcp": false,
+        });
+        self.session.create("subnet", &body)?;
+        Ok(id)
+    }
+
+    fn router(&mut self, number: u32, routers: u32, external: Uuid) -> Result<()> {
+        let body = json!({
+            "name": self.name(&format!("router-{number}")),
+            "external_gateway_info": {"network_id": external},
+        });
+        let id = self.session.create("router", &body)?;
+        let mut first = None;
+        for index in (number as usize..self.made.subnets.len()).step_by(routers as usize) {
+            let subnet = pick(&self.made.subnets, index)?;
+            first = first.or(Some(subnet));
+            let body = json!({"subnet_id": subnet});
+            routers::apply(self.session, id, "add_router_interface", &body)?;
+        }
+        let subnet = first.and_then(|subnet| self.session.get("subnet", subnet));
+        if let Some(cidr) = subnet.and_then(|row| row.text("cidr").parse::<Ipv4Net>().ok()) {
+            let hop = Ipv4Addr::from(u32::from(cidr.broadcast()) - 1);
+            let target = format!("198.51.{}.0/24", number % 256);
+            let route = json!({"destination": target, "nexthop": hop.to_string()});
+            let body = json!({"router": {"routes": [route]}});
+            routers::apply(self.session, id, "add_extraroutes", &body)?;
+        }
+        self.made.routers.push(id);
+        Ok(())
+    }
+
+    /// Creates a port on one of the networks by the API's own rules.
+    fn port(&mut self, network: u32, name: &str, owner: &str, is_server: bool) -> Result<Uuid> {
+        let device = (!owner.is_empty()).then(|| self.session.region.ids.uuid());
+        let body = json!({
+            "name": self.name(name),
+            "network_id": pick(&self.made.networks, network as usize)?,
+            "device_owner": owner,
+            "device_id": device.map_or_else(String::new, |device| device.to_string()),
+            "security_groups": [self.group],
+        });
+        let port = self.session.create("port", &body)?;
+        self.made.ports.push(port);
+        self.made.servers.extend(device.filter(|_| is_server));
+        Ok(port)
+    }
+
+    fn trunk(&mut self, number: u32) -> Result<()> {
+        let parent = self.port(number, &format!("parent-{number}"), OWNERS[0], false)?;
+        let mut subports: Vec<Value> = Vec::new();
+        for sub in 0..SUBPORTS {
+            let name = format!("subport-{number}-{sub}");
+            let port = self.port(number + 1 + sub, &name, "", false)?;
+            subports.push(
+                json!({"port_id": port, "segmentation_type": "vlan", "segmentation_id": 100 + sub}),
+            );
+        }
+        let name = self.name(&format!("trunk-{number}"));
+        let body = json!({"name": name, "port_id": parent, "sub_ports": subports});
+        self.made.trunks.push(self.session.create("trunk", &body)?);
+        Ok(())
+    }
 }
 
 /// Returns the block of a slot: 10.0.0.0/16, 10.1.0.0/16, … 11.0.0.0/16 …
@@ -254,196 +291,8 @@ fn block(slot: usize) -> Ipv4Net {
     Ipv4Net::new_assert(address, 16)
 }
 
-/// Returns the network `external`, which all seeds share: 172.24.0.0/14 has room for 262,000 floating IPs.
-fn external_network(session: &mut Session<'_>) -> Result<Uuid> {
-    let known = session
-        .store()
-        .all::<Network>()
-        .values()
-        .find(|network| network.external && network.meta.name == "external")
-        .map(|network| network.meta.id);
-    if let Some(id) = known {
-        return Ok(id);
-    }
-    let id = Network::create(
-        session,
-        &object(json!({"name": "external", "router:external": true})),
-    )?;
-    Subnet::create(
-        session,
-        &object(json!({
-            "name": "external",
-            "network_id": id,
-            "ip_version": 4,
-            "cidr": "172.24.0.0/14",
-            "enable_dhcp": false,
-        })),
-    )?;
-    Ok(id)
-}
-
-fn router(
-    session: &mut Session<'_>,
-    seed: &Seed,
-    prefix: &str,
-    number: u32,
-    external: Uuid,
-    made: &Seeded,
-) -> Result<Uuid> {
-    let id = Router::create(
-        session,
-        &object(json!({
-            "name": format!("{prefix}-router-{number}"),
-            "external_gateway_info": {"network_id": external},
-        })),
-    )?;
-    let mine: Vec<Uuid> = (0u32..)
-        .zip(&made.subnets)
-        .filter(|(index, _)| index % seed.routers == number)
-        .map(|(_, subnet)| *subnet)
-        .collect();
-    for subnet in &mine {
-        routers::act(
-            session,
-            id,
-            "add_router_interface",
-            &json!({"subnet_id": subnet}),
-        )?;
-    }
-    if let Some(IpNet::V4(cidr)) = mine
-        .first()
-        .and_then(|subnet| session.store().get::<Subnet>(*subnet))
-        .map(|subnet| subnet.cidr)
-    {
-        let hop = Ipv4Addr::from(u32::from(cidr.broadcast()) - 1);
-        let route = json!({"destination": format!("198.51.{}.0/24", number % 256), "nexthop": hop.to_string()});
-        routers::act(
-            session,
-            id,
-            "add_extraroutes",
-            &json!({"router": {"routes": [route]}}),
-        )?;
-    }
-    Ok(id)
-}
-
-/// Creates a port by the API's own rules.
-fn extra_port(
-    session: &mut Session<'_>,
-    network: Uuid,
-    name: String,
-    owner: &str,
-    group: Uuid,
-) -> Result<Uuid> {
-    let device = if owner.is_empty() {
-        String::new()
-    } else {
-        session.neutron.ids.uuid().to_string()
-    };
-    Port::create(
-        session,
-        &object(json!({
-            "name": name,
-            "network_id": network,
-            "device_owner": owner,
-            "device_id": device,
-            "security_groups": [group],
-        })),
-    )
-}
-
-fn pick(list: &[Uuid], index: u32) -> Result<Uuid> {
-    index
-        .checked_rem(u32::try_from(list.len()).unwrap_or(0))
-        .and_then(|at| list.get(at as usize))
-        .copied()
-        .ok_or_else(|| body::missing("networks"))
-}
-
-fn trunk(
-    session: &mut Session<'_>,
-    prefix: &str,
-    number: u32,
-    group: Uuid,
-    made: &mut Seeded,
-) -> Result<()> {
-    let network = pick(&made.networks, number)?;
-    let parent = extra_port(
-        session,
-        network,
-        format!("{prefix}-parent-{number}"),
-        "compute:nova",
-        group,
-    )?;
-    let mut subports = Vec::new();
-    for sub in 0..SUBPORTS {
-        let network = pick(&made.networks, number + 1 + sub)?;
-        let port = extra_port(
-            session,
-            network,
-            format!("{prefix}-subport-{number}-{sub}"),
-            "",
-            group,
-        )?;
-        subports.push(Subport {
-            port,
-            segmentation_type: "vlan".to_owned(),
-            segmentation_id: u64::from(100 + sub),
-        });
-        made.ports.push(port);
-    }
-    made.ports.push(parent);
-    let project: Arc<str> = session.caller().project.clone();
-    let mut meta = session.new_meta::<Trunk>(project);
-    meta.name = format!("{prefix}-trunk-{number}");
-    made.trunks.push(session.insert(Trunk {
-        meta,
-        port: parent,
-        admin_state_up: true,
-        subports,
-    }));
-    Ok(())
-}
-
-fn floating_ip(
-    session: &mut Session<'_>,
-    prefix: &str,
-    number: u32,
-    group: Uuid,
-    made: &mut Seeded,
-) -> Result<()> {
-    let network = pick(&made.networks, number)?;
-    let Some(external) = made.external_network else {
-        return Err(Refusal::bad_request("BadRequest", "no external network"));
-    };
-    let port = extra_port(
-        session,
-        network,
-        format!("{prefix}-server-{number}"),
-        "compute:nova",
-        group,
-    )?;
-    made.ports.push(port);
-    let ip = FloatingIp::create(
-        session,
-        &object(json!({"floating_network_id": external, "port_id": port})),
-    )?;
-    made.floating_ips.push(ip);
-    Ok(())
-}
-
-fn server(
-    session: &mut Session<'_>,
-    prefix: &str,
-    number: u32,
-    group: Uuid,
-    made: &mut Seeded,
-) -> Result<()> {
-    let network = pick(&made.networks, number)?;
-    let name = format!("{prefix}-instance-{number}");
-    let port = extra_port(session, network, name, "compute:nova", group)?;
-    let device: Option<Uuid> = session.row::<Port>(port)?.device_id.parse().ok();
-    made.ports.push(port);
-    made.servers.extend(device);
-    Ok(())
+/// Returns an id of a list, as if it went on from its beginning.
+fn pick(list: &[Uuid], index: usize) -> Result<Uuid> {
+    let id = index.checked_rem(list.len()).and_then(|at| list.get(at));
+    id.copied().ok_or_else(|| bad("there is no network"))
 }

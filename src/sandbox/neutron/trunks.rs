@@ -1,257 +1,157 @@
 //! Trunks and their subports.
-
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::interfaces::port_in_use;
-use super::kind::{Attribute, F, Kind, Meta, P, Row, S, U, Unset, stored};
-use super::ports::Port;
-use super::store::Indexes;
-use super::{Scope, Session, body};
-use crate::sandbox::wire::{Refusal, Result};
+use super::ports;
+use crate::sandbox::kind::{Body, Hooks};
+use crate::sandbox::row::Row;
+use crate::sandbox::session::{Session, View};
+use crate::sandbox::store::Store;
+use crate::sandbox::wire::{Answer, Call, Refusal, Result};
 
-#[derive(Clone, Debug)]
-pub(super) struct Trunk {
-    pub(super) meta: Meta,
-    pub(super) port: Uuid,
-    pub(super) admin_state_up: bool,
-    pub(super) subports: Vec<Subport>,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Subport {
-    pub(super) port: Uuid,
-    pub(super) segmentation_type: String,
-    pub(super) segmentation_id: u64,
-}
-
-static KIND: Kind = Kind {
-    singular: "trunk",
-    plural: "trunks",
-    not_found: "TrunkNotFound",
-    before: "Trunk ",
-    after: " could not be found.",
-    bulk: false,
-    first_revision: Some(0),
-    forgets_marker: true,
-    attributes: &[
-        Attribute::new("admin_state_up", F | S | P | U, Unset::Absent),
-        Attribute::new("id", F | S, Unset::Absent),
-        Attribute::new("project_id", F | S | P, Unset::Absent),
-        Attribute::new("name", F | S | P | U, Unset::Absent),
-        Attribute::new("port_id", F | S | P, Unset::Absent),
-        Attribute::new("status", F | S, Unset::Text("DOWN")),
-        Attribute::new("sub_ports", P, Unset::Absent),
-        Attribute::new("revision_number", F, Unset::Absent),
-        Attribute::new("description", F | P | U, Unset::Absent),
-        Attribute::new("created_at", 0, Unset::Absent),
-        Attribute::new("updated_at", 0, Unset::Absent),
-        Attribute::new("tenant_id", F | S | P, Unset::Absent),
-        Attribute::new("tags", F, Unset::Absent),
-    ],
+pub(super) const TRUNK: Hooks = Hooks {
+    create: create_trunk,
+    // A disabled trunk cannot be deleted; one with subports can.
+    deletable: |_, trunk| is_enabled(trunk),
+    act,
+    ..Hooks::NONE
 };
 
-impl Row for Trunk {
-    const KIND: &'static Kind = &KIND;
-
-    stored!(trunks, Trunk);
-
-    fn index(&self, indexes: &mut Indexes, present: bool) {
-        indexes
-            .trunks_by_parent
-            .set(&self.port, self.meta.id, present);
-        for subport in &self.subports {
-            indexes
-                .trunks_by_subport
-                .set(&subport.port, self.meta.id, present);
-        }
-    }
-
-    fn attribute(&self, name: &str, _scope: &Scope<'_>) -> Option<Value> {
-        Some(match name {
-            "admin_state_up" => self.admin_state_up.into(),
-            "port_id" => self.port.to_string().into(),
-            "sub_ports" => self.subports_shown(),
-            _ => return None,
-        })
-    }
-
-    fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
-        let port = session.referred::<Port>(body, "port_id")?;
-        let indexes = session.store().indexes();
-        if indexes.trunks_by_parent.has(&port.meta.id)
-            || indexes.trunks_by_subport.has(&port.meta.id)
-        {
-            return Err(Refusal::conflict(
-                "ParentPortInUse",
-                format!(
-                    "Port {} is currently in use and is not eligible for use as a parent port.",
-                    port.meta.id
-                ),
-            ));
-        }
-        let trunk = Self {
-            port: port.meta.id,
-            admin_state_up: body::flag(body, "admin_state_up")?.unwrap_or(true),
-            subports: Vec::new(),
-            meta: session.meta::<Self>(body)?,
-        };
-        let id = session.insert(trunk);
-        if let Some(Value::Array(wanted)) = body.get("sub_ports") {
-            add(session, id, wanted)?;
-        }
-        Ok(id)
-    }
-
-    fn update(session: &mut Session<'_>, id: Uuid, body: &Map<String, Value>) -> Result<()> {
-        let admin_state_up = body::flag(body, "admin_state_up")?;
-        session.edit(id, |trunk: &mut Self| {
-            trunk.admin_state_up = admin_state_up.unwrap_or(trunk.admin_state_up);
-        });
-        Ok(())
-    }
-
-    /// A disabled trunk cannot be deleted; one with subports can.
-    fn deletable(&self, _session: &mut Session<'_>) -> Result<()> {
-        self.enabled()
-    }
-
-    fn delete(session: &mut Session<'_>, id: Uuid) {
-        session.take::<Self>(id);
-    }
+/// Whether a port is the parent or a subport of a trunk.
+fn is_in_trunk(store: &Store, port: Uuid) -> bool {
+    let attributes = ["port_id", "sub_ports"];
+    let mut trunks = attributes
+        .map(|name| store.of("trunk", name, port))
+        .into_iter();
+    trunks.any(|mut trunks| trunks.next().is_some())
 }
 
-impl Trunk {
-    fn subports_shown(&self) -> Value {
-        self.subports
-            .iter()
-            .map(|sub| {
-                json!({
-                    "port_id": sub.port,
-                    "segmentation_type": sub.segmentation_type,
-                    "segmentation_id": sub.segmentation_id,
-                })
+/// Shown only on the trunk's parent port; a subport shows nothing of its trunk.
+pub(super) fn details(view: &View<'_>, parent: &Row) -> Option<Value> {
+    let trunk = view.store.of("trunk", "port_id", parent.id).next()?;
+    let subports: Value = trunk
+        .items("sub_ports")
+        .iter()
+        .map(|sub| {
+            let port = sub["port_id"].as_str().and_then(|id| id.parse().ok());
+            let port = port.and_then(|id| view.store.get("port", id));
+            json!({
+                "segmentation_id": sub["segmentation_id"],
+                "segmentation_type": sub["segmentation_type"],
+                "port_id": sub["port_id"],
+                "mac_address": port.map(|port| port.value("mac_address")),
             })
-            .collect()
-    }
-
-    fn enabled(&self) -> Result<()> {
-        if self.admin_state_up {
-            return Ok(());
-        }
-        Err(Refusal::conflict(
-            "TrunkDisabled",
-            format!("Trunk {} is currently disabled.", self.meta.id),
-        ))
-    }
+        })
+        .collect();
+    Some(json!({"trunk_id": trunk.id, "sub_ports": subports}))
 }
 
-/// Answers `GET /trunks/{id}/get_subports`.
-pub(super) fn subports(session: &Session<'_>, id: Uuid) -> Result<Value> {
-    Ok(json!({"sub_ports": session.row::<Trunk>(id)?.subports_shown()}))
+fn create_trunk(session: &mut Session<'_>, mut trunk: Row, body: &Body) -> Result<Uuid> {
+    let port = trunk.id_of("port_id").unwrap_or_default();
+    if is_in_trunk(session.store(), port) {
+        return Err(Refusal::conflict(
+            "ParentPortInUse",
+            format!(
+                "Port {port} is currently in use and is not eligible for use as a parent port."
+            ),
+        ));
+    }
+    trunk.clear("sub_ports");
+    let id = session.put(trunk);
+    if let Some(Value::Array(wanted)) = body.get("sub_ports") {
+        add(session, id, wanted)?;
+    }
+    Ok(id)
 }
 
-/// Handles `PUT /trunks/{id}/add_subports` and `remove_subports`: answers the bare trunk. Neither raises the
-/// revision number.
-pub(super) fn act(
+fn is_enabled(trunk: &Row) -> Result<()> {
+    if trunk.flag("admin_state_up") {
+        return Ok(());
+    }
+    let message = format!("Trunk {} is currently disabled.", trunk.id);
+    Err(Refusal::conflict("TrunkDisabled", message))
+}
+
+/// Handles `GET /trunks/{id}/get_subports`, and `PUT …/add_subports` and `remove_subports`, which answer the
+/// bare trunk. Neither raises the revision number.
+fn act(
     session: &mut Session<'_>,
-    id: Uuid,
-    action: &str,
-    body: &Value,
-) -> Result<Value> {
-    let wanted = body.get("sub_ports").and_then(Value::as_array);
-    let Some(wanted) = wanted else {
-        return Err(session.internal_error());
-    };
-    match action {
-        // The subports are validated before the trunk's state.
-        "add_subports" => add(session, id, wanted)?,
-        "remove_subports" => {
-            session.row::<Trunk>(id)?.enabled()?;
-            remove(session, id, wanted)?;
+    call: &Call<'_>,
+    trunk: &Row,
+    path: &[&str],
+) -> Option<Result<Answer>> {
+    let body = call.json();
+    let wanted = body["sub_ports"].as_array().cloned().unwrap_or_default();
+    let result = match (call.method.as_str(), path) {
+        ("GET", ["get_subports"]) => {
+            let subports = json!({"sub_ports": trunk.value("sub_ports")});
+            return Some(Ok(Answer::ok(subports)));
         }
-        _ => return Err(session.no_such_path()),
-    }
-    Ok(session.shown::<Trunk>(id))
+        ("PUT", [action @ ("add_subports" | "remove_subports")]) => session
+            .may_change(trunk, "update")
+            .and_then(|()| match *action {
+                // The subports are checked before the trunk's state.
+                "add_subports" => add(session, trunk.id, &wanted),
+                _ => is_enabled(trunk).and_then(|()| remove(session, trunk, &wanted)),
+            }),
+        _ => return None,
+    };
+    Some(result.map(|()| {
+        let view = session.view();
+        let shown = view.store.get("trunk", trunk.id);
+        let shown = shown.map(|trunk| view.shown(trunk, &[]));
+        Answer::ok(shown.unwrap_or_default())
+    }))
 }
 
 fn add(session: &mut Session<'_>, id: Uuid, wanted: &[Value]) -> Result<()> {
-    let mut added: Vec<Subport> = Vec::new();
     for one in wanted {
-        let text = one
-            .get("port_id")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let (Some(kind), Some(number)) = (
-            one.get("segmentation_type").and_then(Value::as_str),
-            one.get("segmentation_id").and_then(Value::as_u64),
-        ) else {
+        let port = one["port_id"].as_str().unwrap_or_default();
+        if !one["segmentation_type"].is_string() || !one["segmentation_id"].is_u64() {
             return Err(Refusal::bad_request(
                 "InvalidInput",
                 format!(
-                    "Invalid input for operation: Invalid subport details '{{'port_id': '{text}'}}': missing \
-                     segmentation information. Must specify both segmentation_id and segmentation_type."
-                ),
-            ));
-        };
-        let port = session.named::<Port>(text)?;
-        let indexes = session.store().indexes();
-        if indexes.trunks_by_subport.has(&port.meta.id)
-            || indexes.trunks_by_parent.has(&port.meta.id)
-        {
-            return Err(Refusal::conflict(
-                "TrunkPortInUse",
-                format!("Port {text} is in use by another trunk."),
-            ));
-        }
-        if !port.device_id.is_empty() {
-            return Err(port_in_use(port));
-        }
-        added.push(Subport {
-            port: port.meta.id,
-            segmentation_type: kind.to_owned(),
-            segmentation_id: number,
-        });
-    }
-    let trunk = session.row::<Trunk>(id)?;
-    trunk.enabled()?;
-    let mut subports = trunk.subports.clone();
-    for sub in added {
-        let twice = subports.iter().any(|other| {
-            other.segmentation_id == sub.segmentation_id
-                && other.segmentation_type == sub.segmentation_type
-        });
-        if twice {
-            return Err(Refusal::conflict(
-                "DuplicateSubPort",
-                format!(
-                    "segmentation_type {} and segmentation_id {} already in use on trunk {id}.",
-                    sub.segmentation_type, sub.segmentation_id
+                    "Invalid input for operation: the subport {port} must have both segmentation_id \
+                     and segmentation_type."
                 ),
             ));
         }
-        subports.push(sub);
+        let port = session.named("port", port)?;
+        if is_in_trunk(session.store(), port.id) {
+            let message = format!("Port {} is in use by another trunk.", port.id);
+            return Err(Refusal::conflict("TrunkPortInUse", message));
+        }
+        if !port.text("device_id").is_empty() {
+            return Err(ports::in_use(&port));
+        }
     }
-    session.edit(id, |trunk: &mut Trunk| trunk.subports = subports);
+    let trunk = session.row("trunk", id)?;
+    is_enabled(&trunk)?;
+    let mut subports = trunk.items("sub_ports").to_vec();
+    for one in wanted {
+        subports.push(json!({
+            "port_id": one["port_id"],
+            "segmentation_type": one["segmentation_type"],
+            "segmentation_id": one["segmentation_id"],
+        }));
+    }
+    session.edit("trunk", id, |trunk| trunk.set("sub_ports", subports));
     Ok(())
 }
 
-fn remove(session: &mut Session<'_>, id: Uuid, wanted: &[Value]) -> Result<()> {
-    let mut subports = session.row::<Trunk>(id)?.subports.clone();
+fn remove(session: &mut Session<'_>, trunk: &Row, wanted: &[Value]) -> Result<()> {
+    let mut subports = trunk.items("sub_ports").to_vec();
     for one in wanted {
-        let text = one
-            .get("port_id")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
         let before = subports.len();
-        subports.retain(|sub| sub.port.to_string() != text);
+        subports.retain(|sub| sub["port_id"] != one["port_id"]);
         if subports.len() == before {
+            let port = one["port_id"].as_str().unwrap_or_default();
             return Err(Refusal::not_found(
                 "SubPortNotFound",
-                format!("SubPort {text} on trunk {id} could not be found."),
+                format!("SubPort {port} on trunk {} could not be found.", trunk.id),
             ));
         }
     }
-    session.edit(id, |trunk: &mut Trunk| trunk.subports = subports);
+    session.edit("trunk", trunk.id, |trunk| trunk.set("sub_ports", subports));
     Ok(())
 }

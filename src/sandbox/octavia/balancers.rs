@@ -1,370 +1,229 @@
 //! Load balancers: placement of their VIP, and the rules for changing and deleting them.
-use serde_json::{Map, Value};
+use std::net::IpAddr;
+
+use http::StatusCode;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::body::{bad, conflict, failed, invalid};
-use super::graph;
-use super::kind::Kind;
-use super::revival::Tree;
-use super::session::{Session, given_or};
-use super::store::{Item, Root, Status, Vip};
-use crate::sandbox::neutron::{VipPort, VipSubnet, WantedPort};
-use crate::sandbox::wire::{Refusal, Result};
+use super::pending::{self, BALANCER, STATUS, Status, begin};
+use super::{bad, children, conflict, invalid, whole};
+use crate::sandbox::kind::{Body, Hooks};
+use crate::sandbox::neutron::is_inside;
+use crate::sandbox::resource::refusal;
+use crate::sandbox::row::Row;
+use crate::sandbox::session::{Session, id_in};
+use crate::sandbox::store::Store;
+use crate::sandbox::wire::{Call, Refusal, Result};
 
-/// The only provider that is enabled.
-const PROVIDER: &str = "testbed";
-/// Free addresses that a subnet needs to be chosen: one for the VIP and one for an amphora.
-const FREE_MIN: u128 = 2;
+pub(super) const LOAD_BALANCER: Hooks = Hooks {
+    create,
+    update: |session, row, _| {
+        if !Status::Active.is_of(&row) {
+            return Err(wrong_state(&row));
+        }
+        let id = session.put(row);
+        begin(session, id, Status::PendingUpdate);
+        Ok(())
+    },
+    delete,
+    removed: |session, balancer| {
+        if let Some(port) = own_port(session.store(), balancer) {
+            session.remove("port", port);
+        }
+    },
+    settle: pending::settle,
+    show: children::show,
+    ..Hooks::NONE
+};
 
 /// The placement of a VIP, as far as it is known before its port is created.
 struct Place {
     network: Uuid,
     subnet: Uuid,
-    address: Option<String>,
-    port: Option<VipPort>,
-    more: Vec<(Uuid, Option<String>)>,
+    address: Value,
+    /// The user's port.
+    port: Option<Row>,
 }
 
-pub(super) fn create(session: &mut Session<'_>, body: &Map<String, Value>) -> Result<Uuid> {
-    let given = |name: &str| body.get(name).and_then(Value::as_str);
-    let project = given("project_id")
-        .or(given("tenant_id"))
-        .unwrap_or(&session.caller.project);
-    session.may_change(project)?;
+fn create(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<Uuid> {
     let place = place(session, body)?;
-    check_extras(session, body)?;
-    let mut item = session.new_item(Kind::LoadBalancer, project.into(), body);
-    if let Some(policy) = place.port.as_ref().and_then(VipPort::qos_policy)
-        && !body.contains_key("vip_qos_policy_id")
-    {
-        item.values
-            .insert("vip_qos_policy_id".to_owned(), policy.into());
-    }
-    let vip = vip(session, &item, place)?;
-    item.root = Some(Box::new(Root {
-        vip,
-        due: None,
-        next: None,
-        fails: false,
-    }));
-    let id = item.id;
-    session.octavia.store.put(item.clone());
-    graph::create(session, &item, body)?;
-    session.begin(id, Status::PendingCreate);
-    session.octavia.store.edit(id, |item| item.updated = None);
+    let more = row.items("additional_vips").to_vec();
+    let port = match place.port {
+        Some(port) => port,
+        None => create_port(session, &row, &place, &more)?,
+    };
+    let on = |subnet: &Value| {
+        let mut fixed = port.items("fixed_ips").iter();
+        let fixed = fixed.find(|fixed| fixed["subnet_id"] == *subnet);
+        fixed.map(|fixed| fixed["ip_address"].clone())
+    };
+    let more: Value = more
+        .iter()
+        .map(|vip| &vip["subnet_id"])
+        .map(|subnet| json!({"subnet_id": subnet, "ip_address": on(subnet), "port_id": port.id}))
+        .collect();
+    row.set("additional_vips", more);
+    row.set("vip_address", on(&place.subnet.to_string().into()));
+    row.set("vip_port_id", port.id.to_string());
+    row.set("vip_subnet_id", place.subnet.to_string());
+    row.set("vip_network_id", place.network.to_string());
+    let balancer = row.clone();
+    let id = session.put(row);
+    whole::create(session, &balancer, body)?;
+    begin(session, id, Status::PendingCreate);
+    session.edit(BALANCER, id, |row| row.updated = None);
     Ok(id)
 }
 
-pub(super) fn not_found(what: &str, id: &str) -> Refusal {
-    bad(format!("{what} {id} not found."))
-}
-
-fn id_in(body: &Map<String, Value>, name: &str) -> Option<Uuid> {
-    body.get(name)?.as_str()?.parse().ok()
+/// Returns the row of the network service that an attribute of a body names.
+fn named(session: &Session<'_>, kind: &str, body: &Body, name: &str) -> Result<Option<Row>> {
+    session.referred(kind, body, name).map_err(|_| {
+        let (first, rest) = kind.split_at(1);
+        let id = body[name].as_str().unwrap_or_default();
+        bad(format!("{}{rest} {id} not found.", first.to_uppercase()))
+    })
 }
 
 /// Places the VIP in the API's order: a port decides everything, else a network, else a subnet.
-fn place(session: &Session<'_>, body: &Map<String, Value>) -> Result<Place> {
-    let address = body.get("vip_address").and_then(Value::as_str);
-    let subnet = id_in(body, "vip_subnet_id");
-    let mut place = if let Some(port) = id_in(body, "vip_port_id") {
-        on_port(session, port, subnet, address)?
-    } else if let Some(network) = id_in(body, "vip_network_id") {
-        on_network(session, network, subnet, address)?
-    } else if let Some(subnet) = subnet {
-        Place {
-            network: subnet_named(session, subnet)?.network,
-            subnet,
-            address: address.map(str::to_owned),
-            port: None,
-            more: Vec::new(),
+fn place(session: &Session<'_>, body: &Body) -> Result<Place> {
+    let address = body.get("vip_address").cloned().unwrap_or_default();
+    let port = named(session, "port", body, "vip_port_id")?;
+    let network = named(session, "network", body, "vip_network_id")?;
+    let subnet = named(session, "subnet", body, "vip_subnet_id")?;
+    if let Some(port) = port {
+        return on_port(port, subnet.map(|subnet| subnet.id), &address);
+    }
+    let subnet = match (subnet, network) {
+        (Some(subnet), _) => subnet,
+        (None, Some(network)) => {
+            let wanted: Option<IpAddr> = address.as_str().and_then(|text| text.parse().ok());
+            let fits = |row: &&Row| wanted.is_none_or(|address| is_inside(row, address));
+            let subnets = session.store().of("subnet", "network_id", network.id);
+            let subnet = subnets
+                .filter(fits)
+                .min_by_key(|row| row.value("ip_version").as_u64());
+            subnet
+                .ok_or_else(|| invalid("Supplied network does not contain a subnet for the VIP."))?
+                .clone()
         }
-    } else {
-        return Err(invalid(
-            "VIP must contain one of: vip_port_id, vip_network_id, vip_subnet_id.",
-        ));
-    };
-    if let Some(policy) = id_in(body, "vip_qos_policy_id")
-        && !session.neutron.has_qos_policy(session.caller, policy)
-    {
-        return Err(not_found("qos_policy", &policy.to_string()));
-    }
-    place.more = more(session, &place, body)?;
-    Ok(place)
-}
-
-fn subnet_named(session: &Session<'_>, id: Uuid) -> Result<VipSubnet> {
-    let found = session.neutron.vip_subnet(session.caller, id);
-    found.ok_or_else(|| not_found("Subnet", &id.to_string()))
-}
-
-fn on_port(
-    session: &Session<'_>,
-    id: Uuid,
-    subnet: Option<Uuid>,
-    address: Option<&str>,
-) -> Result<Place> {
-    let found = session.neutron.vip_port(session.caller, id);
-    let port = found.ok_or_else(|| not_found("Port", &id.to_string()))?;
-    if !port.device().is_empty() {
-        let device = port.device();
-        return Err(invalid(&format!(
-            "Port {id} is already used by device {device} "
-        )));
-    }
-    let mut addresses = port.addresses();
-    let (subnet, address) = match (subnet, address) {
-        (Some(subnet), _) => {
-            subnet_named(session, subnet)?;
-            addresses.find(|(known, _)| *known == subnet).ok_or_else(|| {
-                invalid("No VIP address found on the specified VIP port within the specified subnet.")
-            })?
-        }
-        (None, Some(address)) => addresses
-            .find(|(_, known)| known == address)
-            .ok_or_else(|| invalid("Specified VIP address not found on the specified VIP port."))?,
-        (None, None) => match (addresses.next(), addresses.next()) {
-            (Some(only), None) => only,
-            _ => {
-                return Err(invalid(
-                    "VIP port's subnet could not be determined. Please specify either a VIP subnet \
-                     or address.",
-                ));
-            }
-        },
-    };
-    drop(addresses);
-    Ok(Place {
-        network: port.network(),
-        subnet,
-        address: Some(address),
-        port: Some(port),
-        more: Vec::new(),
-    })
-}
-
-fn on_network(
-    session: &Session<'_>,
-    network: Uuid,
-    subnet: Option<Uuid>,
-    address: Option<&str>,
-) -> Result<Place> {
-    let found = session.neutron.vip_network(session.caller, network);
-    let subnets = found.ok_or_else(|| not_found("Network", &network.to_string()))?;
-    let chosen = match (subnet, address) {
-        (Some(subnet), _) => subnets
-            .iter()
-            .find(|known| known.id == subnet)
-            .ok_or_else(|| not_found("Subnet", &subnet.to_string()))?,
-        (None, Some(address)) => subnets
-            .iter()
-            .find(|known| known.holds(address))
-            .ok_or_else(|| {
-                invalid("Supplied network does not contain a subnet for VIP address specified.")
-            })?,
-        (None, None) => roomy(&subnets)?,
-    };
-    Ok(Place {
-        network,
-        subnet: chosen.id,
-        address: address.map(str::to_owned),
-        port: None,
-        more: Vec::new(),
-    })
-}
-
-/// Returns the first subnet with enough free addresses, preferably of IP version 4.
-fn roomy(subnets: &[VipSubnet]) -> Result<&VipSubnet> {
-    if subnets.is_empty() {
-        return Err(invalid("Supplied network does not contain a subnet."));
-    }
-    let with_room = || subnets.iter().filter(|subnet| subnet.free >= FREE_MIN);
-    with_room()
-        .find(|subnet| subnet.is_version_4())
-        .or_else(|| with_room().next())
-        .ok_or_else(|| {
-            invalid("Subnet(s) in the supplied network do not contain enough available IPs.")
-        })
-}
-
-/// Returns the additional VIPs: in other subnets of the same network.
-fn more(
-    session: &Session<'_>,
-    place: &Place,
-    body: &Map<String, Value>,
-) -> Result<Vec<(Uuid, Option<String>)>> {
-    let mut more: Vec<(Uuid, Option<String>)> = Vec::new();
-    for wanted in body
-        .get("additional_vips")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
-        let text = |name: &str| wanted.get(name).and_then(Value::as_str);
-        let Some(subnet) = text("subnet_id").and_then(|id| id.parse().ok()) else {
-            continue;
-        };
-        if subnet == place.subnet || more.iter().any(|(known, _)| *known == subnet) {
+        (None, None) => {
             return Err(invalid(
-                "Duplicate VIP subnet(s) specified. Only one IP can be bound per subnet.",
+                "VIP must contain one of: vip_port_id, vip_network_id, vip_subnet_id.",
             ));
         }
-        more.push((subnet, text("ip_address").map(str::to_owned)));
-    }
-    for (id, _) in &more {
-        let subnet = session.neutron.vip_subnet(session.caller, *id);
-        let subnet = subnet.ok_or_else(|| invalid(&format!("Subnet {id} not found")))?;
-        if subnet.network != place.network {
-            return Err(invalid("All VIP subnets must belong to the same network."));
-        }
-    }
-    Ok(more)
-}
-
-/// Refuses a body that names a security group, flavor, zone or provider that does not exist.
-fn check_extras(session: &Session<'_>, body: &Map<String, Value>) -> Result<()> {
-    let groups = body.get("vip_sg_ids").and_then(Value::as_array);
-    for group in groups.into_iter().flatten().filter_map(Value::as_str) {
-        let known = group
-            .parse()
-            .is_ok_and(|id| session.neutron.has_group(session.caller, id));
-        if !known {
-            return Err(not_found("Security Group", group));
-        }
-    }
-    let given = |name: &str| body.get(name).and_then(Value::as_str);
-    if given("flavor_id").is_some() {
-        return Err(invalid("Invalid flavor_id."));
-    }
-    if given("availability_zone").is_some() {
-        return Err(invalid("Invalid availability zone."));
-    }
-    match given("provider") {
-        Some(provider) if provider != PROVIDER => {
-            Err(bad(format!("Provider '{provider}' is not enabled.")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Takes the user's port, or creates one. Of Neutron's refusal only the status is reported.
-fn vip(session: &mut Session<'_>, balancer: &Item, place: Place) -> Result<Vip> {
-    let owned = place.port.is_none();
-    let port = match place.port {
-        Some(port) => port,
-        None => {
-            let mut addresses = vec![(place.subnet, place.address)];
-            addresses.extend(place.more.iter().cloned());
-            let wanted = WantedPort {
-                balancer: balancer.id,
-                project: &balancer.project,
-                network: place.network,
-                addresses,
-                groups: balancer.value("vip_sg_ids"),
-            };
-            let made = session.neutron.make_vip_port(&wanted, session.now);
-            let (port, changes) = made.map_err(|status| refused(place.network, status))?;
-            session.network = changes;
-            port
-        }
     };
-    let on = |subnet: Uuid| {
-        port.addresses()
-            .find(|(known, _)| *known == subnet)
-            .map(|(_, address)| address)
-            .unwrap_or_default()
-    };
-    let more = place.more.iter();
-    Ok(Vip {
-        address: on(place.subnet),
-        port: port.id(),
-        subnet: place.subnet,
-        network: place.network,
-        more: more.map(|(subnet, _)| (*subnet, on(*subnet))).collect(),
-        owned,
+    Ok(Place {
+        network: subnet.id_of("network_id").unwrap_or_default(),
+        subnet: subnet.id,
+        address,
+        port: None,
     })
 }
 
-fn refused(network: Uuid, status: http::StatusCode) -> Refusal {
-    let exception = match status {
-        http::StatusCode::CONFLICT => "ConflictException",
-        _ => "BadRequestException",
+fn on_port(port: Row, subnet: Option<Uuid>, address: &Value) -> Result<Place> {
+    let device = port.text("device_id");
+    if !device.is_empty() {
+        let id = port.id;
+        let message = format!("Port {id} is already used by device {device} ");
+        return Err(invalid(message));
+    }
+    let fits = |fixed: &&Value| {
+        subnet.is_none_or(|subnet| fixed["subnet_id"] == subnet.to_string())
+            && (address.is_null() || fixed["ip_address"] == *address)
     };
-    let message = format!(
-        "Error creating neutron port on network {network} due to {exception}('{exception}: {}').",
-        status.as_u16()
-    );
-    if status == http::StatusCode::CONFLICT {
-        failed(message)
-    } else {
-        bad(message)
-    }
+    let fixed = port.items("fixed_ips").iter().find(fits).cloned();
+    let fixed = fixed
+        .ok_or_else(|| invalid("Specified VIP address not found on the specified VIP port."))?;
+    Ok(Place {
+        network: port.id_of("network_id").unwrap_or_default(),
+        subnet: fixed["subnet_id"]
+            .as_str()
+            .and_then(id_in)
+            .unwrap_or_default(),
+        address: fixed["ip_address"].clone(),
+        port: Some(port),
+    })
 }
 
-pub(super) fn update(
+/// Creates a balancer's port, which stays if the balancer is then refused, as in Octavia. Of Neutron's refusal
+/// only the status is reported.
+fn create_port(
     session: &mut Session<'_>,
-    balancer: &Item,
-    body: &Map<String, Value>,
-) -> Result<()> {
-    if let Some(policy) = id_in(body, "vip_qos_policy_id")
-        && !session.neutron.has_qos_policy(session.caller, policy)
-    {
-        return Err(not_found("qos_policy", &policy.to_string()));
-    }
-    if balancer.status != Status::Active {
-        return Err(wrong_state(balancer));
-    }
-    session.begin(balancer.id, Status::PendingUpdate);
-    set(session, balancer, body);
-    Ok(())
+    balancer: &Row,
+    place: &Place,
+    more: &[Value],
+) -> Result<Row> {
+    let mut addresses = vec![json!({"subnet_id": place.subnet, "ip_address": place.address})];
+    addresses.extend_from_slice(more);
+    let body = json!({
+        "project_id": &*balancer.project,
+        "name": format!("octavia-lb-{}", balancer.id),
+        "network_id": place.network,
+        "admin_state_up": false,
+        "device_id": device(balancer.id),
+        "device_owner": OWNER,
+        "fixed_ips": addresses,
+    });
+    let made = session.as_service(&balancer.project, |session| session.create("port", &body));
+    let id = made.map_err(|refusal| refused(place.network, refusal.status))?;
+    session.commit();
+    session.row("port", id)
 }
 
-/// Copies the attributes of a body into an item.
-pub(super) fn set(session: &mut Session<'_>, item: &Item, body: &Map<String, Value>) {
-    let form = item.kind.form();
-    session.edit(item.id, |item| {
-        for (name, value) in body {
-            let unset = form.attribute(name).and_then(|known| known.unset.value());
-            if let Some(unset) = unset {
-                item.values
-                    .insert(name.clone(), given_or(value, name, unset));
-            }
-        }
-    });
+const OWNER: &str = "Octavia";
+
+/// Returns the device of a balancer's port.
+fn device(balancer: Uuid) -> String {
+    format!("lb-{balancer}")
+}
+
+fn refused(network: Uuid, status: StatusCode) -> Refusal {
+    let (status, exception) = match status {
+        StatusCode::CONFLICT => (500, "ConflictException"),
+        _ => (400, "BadRequestException"),
+    };
+    let message = format!("Error creating neutron port on network {network} due to {exception}.");
+    refusal(status, "", message)
+}
+
+fn wrong_state(balancer: &Row) -> Refusal {
+    conflict(format!(
+        "Invalid state {} of loadbalancer resource {}",
+        balancer.text(STATUS),
+        balancer.id
+    ))
 }
 
 /// Deletes a balancer; one with children only on request (`cascade`). An ERROR one can be deleted, a pending
 /// one cannot.
-pub(super) fn delete(
-    session: &mut Session<'_>,
-    balancer: &Item,
-    cascade: Option<&str>,
-) -> Result<()> {
+fn delete(session: &mut Session<'_>, balancer: &Row, call: &Call<'_>) -> Result<()> {
     let id = balancer.id;
-    let cascade = cascade.is_some_and(|word| {
-        ["1", "t", "true", "on", "y", "yes"].contains(&word.trim().to_ascii_lowercase().as_str())
-    });
-    let store = session.store();
-    let has_children = !store.children(id, Kind::Listener).is_empty()
-        || !store.children(id, Kind::Pool).is_empty();
-    if has_children && !cascade {
-        return Err(invalid(&format!(
-            "Cannot delete Load Balancer {id} - it has children"
-        )));
+    let yes = ["1", "t", "true", "on", "y", "yes"];
+    let cascades = call
+        .param("cascade")
+        .is_some_and(|word| yes.contains(&word.to_ascii_lowercase().as_str()));
+    let tree = session.store().tree(balancer);
+    if tree.len() > 1 && !cascades {
+        let message = format!("Cannot delete Load Balancer {id} - it has children");
+        return Err(invalid(message));
     }
-    if !matches!(balancer.status, Status::Active | Status::Error) {
+    if !Status::Active.is_of(balancer) && !Status::Error.is_of(balancer) {
         return Err(wrong_state(balancer));
     }
-    let tree = Tree::of(session, balancer);
-    session.deleted.push(tree);
-    session.begin(id, Status::PendingDelete);
+    for (kind, id) in tree {
+        session.touch(kind, id);
+    }
+    if let Some(port) = own_port(session.store(), balancer) {
+        session.touch("port", port);
+    }
+    begin(session, id, Status::PendingDelete);
     Ok(())
 }
 
-fn wrong_state(balancer: &Item) -> Refusal {
-    conflict(format!(
-        "Invalid state {} of loadbalancer resource {}",
-        balancer.status.text(),
-        balancer.id
-    ))
+/// Returns the port that goes with a balancer, because it was not the user's.
+fn own_port(store: &Store, balancer: &Row) -> Option<Uuid> {
+    let port = store.get("port", balancer.id_of("vip_port_id")?)?;
+    let is_own =
+        port.text("device_owner") == OWNER && port.text("device_id") == device(balancer.id);
+    is_own.then_some(port.id)
 }

@@ -1,165 +1,268 @@
 //! Octavia v2 of one region.
 //!
-//! A balancer takes one change at a time: it is PENDING_* until `settle` completes the change, and refuses
-//! others meanwhile. Resources of all kinds are stored alike, as `Item`s that know their parent; the modules
-//! `balancers` and `children` have the rules of each kind. The port of a VIP is created and deleted in the
-//! region's network service, so its networks are "in use" by Neutron's own rules.
-use std::collections::BTreeMap;
-
-use chrono::{DateTime, Utc};
-use http::{Method, StatusCode};
-use serde_json::json;
-use uuid::Uuid;
-
-mod attributes;
+//! A balancer takes one change at a time: it is PENDING_* until the change ends, and refuses others meanwhile.
+//! The port of a VIP is created and deleted by Neutron's rules, so its networks are "in use" by them too.
 mod balancers;
-mod body;
 mod children;
-mod graph;
-mod kind;
-mod lists;
-mod policies;
-mod resource;
-mod revival;
+mod pending;
 mod seed;
-mod session;
-mod settling;
-mod store;
-mod versions;
-mod view;
+mod whole;
 
-use revival::Tree;
-use session::Session;
-pub(super) use settling::BalancerChange;
-use store::{Store, Undo};
-use versions::versions;
+use std::sync::LazyLock;
 
-use super::Caller;
-use super::ids::Ids;
-use super::neutron::{self, Neutron};
-use super::region::{self, Outcome};
+use http::{Method, StatusCode};
+use serde_json::{Map, Value, json};
+
+pub(super) use pending::BalancerChange;
+pub(super) use seed::seed;
+
+use super::api::{Api, Problem};
+use super::body::plain;
+use super::kind::{self, Hooks, Kind};
+use super::lists::{Page, Wanted, filters, sorts, values};
+use super::resource::refusal;
+use super::session::{Session, id_in};
 use super::wire::{Answer, Call, Refusal, Result};
 
-/// One region's load-balancer service.
-pub(super) struct Octavia {
-    store: Store,
-    ids: Ids,
-    /// Resources to revive as soon as they are gone, and whether under new ids.
-    returns: BTreeMap<Uuid, (Tree, bool)>,
-}
+pub(super) static API: Api = Api {
+    kind: "load-balancer",
+    name: "octavia",
+    roots: &["/v2.0/lbaas", "/v2/lbaas", "/v2.0", "/v2"],
+    kinds: || &KINDS,
+    times: "%Y-%m-%dT%H:%M:%S",
+    folds: true,
+    hides: false,
+    open,
+    own,
+    wanted,
+    page,
+    problem,
+    refuse,
+};
 
-/// The changes that a call made, so that a fault can roll them back or revive what the call deleted.
-#[derive(Default)]
-pub(super) struct Changes {
-    undone: Vec<Undo>,
-    deleted: Vec<Tree>,
-}
+static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    let tables = include_str!("../../../assets/sandbox/load-balancer.toml");
+    kind::tables(tables, &API, hooks)
+});
 
-impl Octavia {
-    pub(super) fn new(seed: u64) -> Self {
-        Self {
-            store: Store::default(),
-            ids: Ids::new(seed),
-            returns: BTreeMap::new(),
-        }
-    }
-
-    /// `caller` is `None` for a missing or bad token.
-    pub(super) fn handle(
-        &mut self,
-        call: &Call<'_>,
-        caller: Option<&Caller>,
-        neutron: &mut Neutron,
-        now: DateTime<Utc>,
-    ) -> Outcome {
-        let unchanged = |answer| Outcome {
-            answer,
-            changes: region::Changes::default(),
-        };
-        if call.segments().is_empty() {
-            return unchanged(versions(call));
-        }
-        let Some(caller) = caller else {
-            return unchanged(Refusal::unauthorized().octavia());
-        };
-        self.transact(caller, neutron, now, |session| route(session, call))
-    }
-
-    fn transact(
-        &mut self,
-        caller: &Caller,
-        neutron: &mut Neutron,
-        now: DateTime<Utc>,
-        work: impl FnOnce(&mut Session<'_>) -> Result<Answer>,
-    ) -> Outcome {
-        self.store.record();
-        let mut session = Session {
-            octavia: self,
-            neutron,
-            caller,
-            now,
-            network: neutron::Changes::default(),
-            deleted: Vec::new(),
-        };
-        let result = work(&mut session);
-        let Session {
-            network, deleted, ..
-        } = session;
-        let undone = self.store.recorded();
-        let (answer, load_balancer) = match result {
-            Ok(answer) => (answer, Changes { undone, deleted }),
-            // Whatever was created in the network service stays there, as in Octavia.
-            Err(refusal) => {
-                self.store.roll_back(undone);
-                (shaped(refusal), Changes::default())
-            }
-        };
-        Outcome {
-            answer,
-            changes: region::Changes {
-                network,
-                load_balancer,
-                ..region::Changes::default()
-            },
-        }
-    }
-
-    pub(super) fn roll_back(&mut self, changes: Changes) {
-        self.store.roll_back(changes.undone);
+fn hooks(kind: &str) -> Hooks {
+    match kind {
+        pending::BALANCER => balancers::LOAD_BALANCER,
+        _ => children::CHILD,
     }
 }
 
-/// Gives a refusal its shape: one from before the API's own functions has a title and becomes a page.
-fn shaped(refusal: Refusal) -> Answer {
-    if refusal.kind.is_empty() {
-        return refusal.octavia();
+fn bad(message: impl Into<String>) -> Refusal {
+    Refusal::bad_request("", message)
+}
+
+fn conflict(message: impl Into<String>) -> Refusal {
+    Refusal::conflict("", message)
+}
+
+fn invalid(detail: impl std::fmt::Display) -> Refusal {
+    bad(format!("Validation failure: {detail}"))
+}
+
+fn problem(problem: Problem<'_>) -> Refusal {
+    match problem {
+        Problem::NoPage => Refusal::not_found("Not Found", ""),
+        Problem::NoMethod => refusal(405, "Method Not Allowed", ""),
+        Problem::NoId(_) => bad("Missing argument: \"id\""),
+        Problem::NoBody(kind) => bad(format!("Missing argument: \"{}\"", kind.singular)),
+        Problem::Forbidden(..) | Problem::OtherProject(..) => refusal(
+            403,
+            "",
+            "Policy does not allow this request to be performed.",
+        ),
+        Problem::Taken(kind, id) => conflict(format!("{} {id} exists.", kind.singular)),
+        Problem::NoBulk => bad("Value not a valid object."),
+        Problem::Unknown(kind, names) | Problem::NotTaken(kind, names, _) => bad(format!(
+            "Unknown attribute for argument {}: {names}",
+            kind.singular
+        )),
+        Problem::Required(name) => bad(format!(
+            "Invalid input for field/attribute {name}. Value: 'None'. Mandatory field missing."
+        )),
+        Problem::Invalid(name, value, reason) => bad(format!(
+            "Invalid input for field/attribute {name}. Value: '{}'. {reason}",
+            plain(value)
+        )),
+        Problem::AdminOnly(_, name, _) => bad(format!("Only an admin may set {name}.")),
     }
-    Answer::json(
-        refusal.status,
-        json!({
-            "code": refusal.status.as_u16(),
-            "title": refusal.kind,
-            "description": refusal.message,
-        }),
-    )
 }
 
-fn no_page() -> Refusal {
-    Refusal::not_found("Not Found", "")
-}
-
-fn no_method() -> Refusal {
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed", "")
-}
-
-fn route(session: &mut Session<'_>, call: &Call<'_>) -> Result<Answer> {
-    let segments = call.segments();
-    let path = match segments.as_slice() {
-        ["v2.0" | "v2"] | ["v2.0" | "v2", "lbaas"] if call.method == Method::GET => {
-            return Ok(Answer::ok("v2".into()));
-        }
-        ["v2.0" | "v2", "lbaas", path @ ..] | ["v2.0" | "v2", path @ ..] => path,
-        _ => return Err(no_page()),
+/// Returns a refusal as Octavia's body, without a type. One with a title of several words comes from the layer
+/// before the API's own functions and has another shape; a 401 comes from keystonemiddleware.
+fn refuse(refusal: Refusal, _: &Call<'_>) -> Answer {
+    let status = refusal.status;
+    if status == StatusCode::UNAUTHORIZED {
+        return refusal.keystone();
+    }
+    let code = if status.is_server_error() {
+        "Server"
+    } else {
+        "Client"
     };
-    resource::route(session, call, path)
+    let Refusal { kind, message, .. } = refusal;
+    let body = match kind.as_str() {
+        title if title.contains(' ') => {
+            json!({"code": status.as_u16(), "title": title, "description": message})
+        }
+        _ => json!({"faultcode": code, "faultstring": message, "debuginfo": null}),
+    };
+    Answer::json(status, body)
+}
+
+/// The last of the minor versions of v2.
+const MINOR: u32 = 30;
+
+/// Answers `GET` of the endpoint, which needs no token.
+fn open(call: &Call<'_>) -> Option<Answer> {
+    if !call.segments().is_empty() {
+        return None;
+    }
+    let url = format!("{}/v2", call.url.trim_end_matches('/'));
+    let version = |minor: u32| {
+        let status = if minor == MINOR {
+            "CURRENT"
+        } else {
+            "SUPPORTED"
+        };
+        json!({
+            "id": format!("v2.{minor}"),
+            "status": status,
+            "updated": "2025-02-26T00:00:00Z",
+            "links": [{"href": url, "rel": "self"}],
+        })
+    };
+    let versions: Value = (0..=MINOR).map(version).collect();
+    Some(Answer::ok(json!({"versions": versions})))
+}
+
+fn own(
+    session: &mut Session<'_>,
+    call: &Call<'_>,
+    path: Option<&[&str]>,
+) -> Option<Result<Answer>> {
+    let path = path?;
+    if path.is_empty() && call.method == Method::GET {
+        return Some(Ok(Answer::ok("v2".into())));
+    }
+    // A parent in a path is looked up before the API's own functions, so its refusal has the shape of a page.
+    let place = API.place(path)?;
+    let (text, parent) = (place.parent?, place.kind.parent?);
+    let id = id_in(text);
+    if id.is_some_and(|id| session.get(parent.kind, id).is_some()) {
+        return None;
+    }
+    let title = match parent.kind {
+        "pool" => "Pool",
+        _ => "L7Policy",
+    };
+    let message = format!("{title} {text} not found.");
+    Some(Err(Refusal::not_found("Bad Request", message)))
+}
+
+/// The default and maximum page limit.
+const PAGE_MAX: usize = 1000;
+
+/// Parameters that are not filters.
+const CONTROLS: [&str; 7] = [
+    "limit",
+    "marker",
+    "page_reverse",
+    "fields",
+    "sort",
+    "sort_key",
+    "sort_dir",
+];
+
+/// Returns a refusal from the layer before the API's own functions.
+fn bad_page(message: String) -> Refusal {
+    refusal(400, "Bad Request", message)
+}
+
+fn wanted(session: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result<Wanted> {
+    let caller = &session.caller;
+    let project = call.param("project_id").unwrap_or(&caller.project);
+    if !caller.owns(project) {
+        return Err(problem(Problem::Forbidden("list", kind)));
+    }
+    let limit = limit(call)?;
+    let (mut filters, unknown) = filters(kind, call, &CONTROLS);
+    if !unknown.is_empty() {
+        return Err(bad("One or more arguments are either duplicate or invalid"));
+    }
+    // A second value makes the database compare with a list, which fails.
+    let is_repeated = |(name, values): &(String, Vec<String>)| {
+        values.len() > 1 && !super::lists::TAG_FILTERS.contains(&name.as_str())
+    };
+    if filters.iter().any(is_repeated) {
+        return Err(refusal(500, "", "A filter is given twice."));
+    }
+    for (name, _) in &mut filters {
+        if name == "load_balancer_id" {
+            "loadbalancer_id".clone_into(name);
+        }
+    }
+    let mut sorts = sorts(kind, call, "asc")
+        .map_err(|word| bad(format!("Supplied sort key '{word}' is not valid.")))?;
+    for key in ["created_at", "id"] {
+        sorts.push((key.to_owned(), true));
+    }
+    let marker = call.param("marker").map(|text| {
+        let known = id_in(text).filter(|id| session.store().find(kind.name, *id).is_some());
+        known.ok_or_else(|| bad(format!("Supplied pagination marker '{text}' is not valid.")))
+    });
+    Ok(Wanted {
+        filters,
+        fields: values(call, "fields"),
+        sorts,
+        limit,
+        marker: marker.transpose()?,
+        is_reverse: call.param("page_reverse") == Some("True"),
+        shows: None,
+    })
+}
+
+/// Returns the page limit; `None`: everything in one answer.
+fn limit(call: &Call<'_>) -> Result<Option<usize>> {
+    let text = match call.param("limit") {
+        None => return Ok(Some(PAGE_MAX)),
+        Some("infinite") => return Ok(None),
+        Some(text) => text,
+    };
+    let number: i64 = text
+        .parse()
+        .map_err(|_| bad_page(format!("Supplied pagination limit '{text}' is not valid.")))?;
+    let number = usize::try_from(number).unwrap_or(0);
+    Ok((number > 0).then_some(number.min(PAGE_MAX)))
+}
+
+/// Returns a list with its links. They carry the limit, the sort keys and the marker, but no filter, fields or
+/// directions. `next` is there whenever the page is full, `previous` whenever there was a marker.
+fn page(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
+    let mut query = match page.limit {
+        Some(limit) => format!("limit={limit}"),
+        None => "limit=None".to_owned(),
+    };
+    for key in ["sort", "sort_key"] {
+        if let Some(value) = call.param(key) {
+            query = format!("{query}&{key}={value}");
+        }
+    }
+    let link = |id| format!("{}?{query}&marker={id}", call.url);
+    let mut links = Vec::new();
+    if let Some(first) = page.first.filter(|_| call.param("marker").is_some()) {
+        let href = format!("{}&page_reverse=True", link(first));
+        links.push(json!({"rel": "previous", "href": href}));
+    }
+    if let Some(last) = page.last.filter(|_| page.is_full) {
+        links.push(json!({"rel": "next", "href": link(last)}));
+    }
+    let mut body = Map::new();
+    body.insert(kind.plural.to_owned(), page.items);
+    body.insert(format!("{}_links", kind.plural), links.into());
+    Value::Object(body)
 }

@@ -4,10 +4,8 @@
 //! A scene is a list of calls with what must come back. `$name` stands for the id of what an
 //! earlier step saved, `$name.path.to.value` for a value in it; also in expected texts.
 mod balancers;
-mod image_bodies;
 mod image_files;
 mod image_lists;
-mod image_patches;
 mod images;
 mod more_network;
 pub mod rows;

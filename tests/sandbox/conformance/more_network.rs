@@ -127,8 +127,6 @@ pub fn conntrack_helpers() -> Vec<Step> {
     const FTP: &str = r#"{"conntrack_helper": {"protocol": "tcp", "port": 21, "helper": "ftp"}}"#;
     vec![
         post("/routers", r#"{"router": {"name": "conformance"}}"#).save("r").shows("/router/conntrack_helpers", "[]"),
-        post("/routers/$r/conntrack_helpers", r#"{"conntrack_helper": {"protocol": "udp", "port": 69, "helper": "nosuch"}}"#).refuses(400, "ConntrackHelperNotAllowed", "Conntrack Helper nosuch is not allowed."),
-        post("/routers/$r/conntrack_helpers", r#"{"conntrack_helper": {"protocol": "tcp", "port": 69, "helper": "tftp"}}"#).refuses(400, "InvalidProtocolForHelper", "Conntrack Helper tftp does not support: tcp. Supported protocols are: udp"),
         post("/routers/$r/conntrack_helpers", r#"{"conntrack_helper": {"protocol": "udp", "helper": "tftp"}}"#).refuses(400, "HTTPBadRequest", "Failed to parse request. Required attribute 'port' not specified"),
         post("/routers/$gone/conntrack_helpers", FTP).refuses(404, "RouterNotFound", "Router $gone could not be found"),
         post("/routers/$r/conntrack_helpers", FTP).save("h").keys("/conntrack_helper", "helper id port protocol"),
@@ -166,7 +164,6 @@ pub fn ndp_proxies() -> Vec<Step> {
         post("/routers", r#"{"router": {"name": "conformance", "external_gateway_info": {"network_id": "$e"}}}"#).save("r"),
         post("/ndp_proxies", PROXY).refuses(409, "PortUnreachableRouter", "The port $p cannot reach the router $r by IPv6 subnet."),
         put("/routers/$r/add_router_interface", r#"{"subnet_id": "$s"}"#),
-        post("/ndp_proxies", PROXY).refuses(409, "RouterNDPProxyNotEnable", "The enable_ndp_proxy parameter of router $r must be set as True while create ndp proxy entry on it."),
         put("/routers/$r", r#"{"router": {"enable_ndp_proxy": true}}"#),
         post("/ndp_proxies", PROXY).save("x").keys("/ndp_proxy", "created_at description id ip_address name port_id project_id revision_number router_id tenant_id updated_at"),
         unfiltered("/ndp_proxies?id=$x", "['id'] is invalid attribute for filtering"),

@@ -165,10 +165,6 @@ pub const ROWS: &[(&str, &str)] = &[
     ),
     ("PUT file without formats", "upload without formats"),
     ("PUT file", "upload"),
-    (
-        "PUT file of another format than disk_format",
-        "upload of another format",
-    ),
     ("PUT file again", "upload again"),
     (
         "GET file of a deactivated image, as a member",

@@ -1,0 +1,213 @@
+//! The checks of a body that precede the rules of its kind.
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::api::Problem;
+use super::kind::{
+    ADMIN_SETS, Attribute, Body, Kind, PARENT, POST, PROJECT, PUT, REQUIRED, Shape, WITHIN,
+};
+use super::session::Session;
+use super::wire::{Refusal, Result};
+
+/// Returns the attributes of a body in the form in which they are stored.
+///
+/// Refuses an attribute that the kind does not have, one that POST or PUT does not take, a wrong type, another
+/// project than the caller's, one that only admins may set, and then one that POST needs and that is missing.
+pub(super) fn check(
+    session: &Session<'_>,
+    kind: &'static Kind,
+    body: &Body,
+    is_new: bool,
+) -> Result<Body> {
+    Check {
+        session,
+        kind,
+        is_new,
+        is_within: false,
+    }
+    .body(body)
+}
+
+struct Check<'a> {
+    session: &'a Session<'a>,
+    kind: &'static Kind,
+    /// Whether it is for POST.
+    is_new: bool,
+    /// Whether it is within the creation of a parent.
+    is_within: bool,
+}
+
+impl Check<'_> {
+    fn refuse(&self, problem: Problem<'_>) -> Refusal {
+        (self.kind.api.problem)(problem)
+    }
+
+    fn body(&self, body: &Body) -> Result<Body> {
+        let kind = self.kind;
+        let is_unknown = |name: &&str| kind.attribute(name).is_none() && !kind.is_open;
+        let unknown: Vec<&str> = body.keys().map(String::as_str).filter(is_unknown).collect();
+        if !unknown.is_empty() {
+            return Err(self.refuse(Problem::Unknown(kind, &unknown.join(", "))));
+        }
+        let mut checked = Body::new();
+        for (name, value) in body {
+            let value = match kind.attribute(name) {
+                Some(attribute) => self.attribute(attribute, value)?,
+                None => self.value(name, &Shape::Text(usize::MAX), value)?,
+            };
+            checked.insert(name.clone(), value);
+        }
+        let is_missing = |attribute: &&Attribute| {
+            attribute.is(REQUIRED)
+                && self.takes(attribute)
+                && checked.get(attribute.name).is_none_or(Value::is_null)
+        };
+        match kind.attributes.iter().find(is_missing) {
+            Some(attribute) if self.is_new => Err(self.refuse(Problem::Required(attribute.name))),
+            _ => Ok(checked),
+        }
+    }
+
+    fn takes(&self, attribute: &Attribute) -> bool {
+        let keeps_id = self.session.region.settings.keep_ids && attribute.name == "id";
+        if !self.is_new {
+            attribute.is(PUT)
+        } else if self.is_within {
+            (attribute.is(POST) && !attribute.is(PARENT) && !attribute.is(PROJECT))
+                || attribute.is(WITHIN)
+        } else {
+            attribute.is(POST) || keeps_id
+        }
+    }
+
+    fn attribute(&self, attribute: &Attribute, value: &Value) -> Result<Value> {
+        let (kind, name, caller) = (self.kind, attribute.name, &self.session.caller);
+        if !self.takes(attribute) {
+            return Err(self.refuse(Problem::NotTaken(kind, name, self.is_new)));
+        }
+        let checked = match value {
+            Value::Null => Value::Null,
+            value => self.value(name, &attribute.shape, value)?,
+        };
+        if attribute.is(PROJECT) && !caller.owns(value.as_str().unwrap_or_default()) {
+            return Err(self.refuse(Problem::OtherProject(name, value)));
+        }
+        let is_set = !value.is_null() && checked != Value::Bool(false);
+        if attribute.is(ADMIN_SETS) && !caller.admin && is_set {
+            return Err(self.refuse(Problem::AdminOnly(kind, name, self.is_new)));
+        }
+        Ok(checked)
+    }
+
+    fn value(&self, name: &str, shape: &Shape, value: &Value) -> Result<Value> {
+        let text = value.as_str();
+        let wrong = |reason: &str| Err(self.refuse(Problem::Invalid(name, value, reason)));
+        let not = |what: &str| wrong(&format!("'{}' is not a valid {what}.", plain(value)));
+        let fits = match shape {
+            Shape::Any | Shape::Shown => true,
+            Shape::Text(max) => match text {
+                None => return not("string"),
+                Some(text) if text.chars().count() > *max => {
+                    return wrong(&format!("'{text}' exceeds maximum length of {max}."));
+                }
+                Some(_) => true,
+            },
+            Shape::Texts => is_list(value, Value::is_string),
+            Shape::Flag => return flag(value).map_or_else(|| wrong(NO_FLAG), |it| Ok(it.into())),
+            Shape::Number(least, most) => {
+                let given = value.as_i64().or_else(|| text?.trim().parse().ok());
+                return match given.filter(|number| (least..=most).contains(&number)) {
+                    Some(number) => Ok(number.into()),
+                    None => wrong(&format!(
+                        "'{}' is not a number from {least} to {most}.",
+                        plain(value)
+                    )),
+                };
+            }
+            Shape::Choice(words) => text.is_some_and(|text| words.contains(&text)),
+            Shape::Id => match text.map(str::parse::<Uuid>) {
+                Some(Ok(id)) => return Ok(id.to_string().into()),
+                _ => return not("UUID"),
+            },
+            Shape::Ref(kind) => return self.reference(name, kind, value),
+            Shape::Address => text.is_some_and(|text| text.parse::<IpAddr>().is_ok()),
+            Shape::Prefixes => return self.prefixes(name, value),
+            Shape::Map => value.is_object(),
+            Shape::Child(kind) => return self.child(name, kind, value),
+            Shape::ChildOrName(kind) => match value.as_object() {
+                Some(only) if only.keys().all(|key| key == "name") => true,
+                _ => return self.child(name, kind, value),
+            },
+            Shape::Children(kind) => {
+                let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+                return items
+                    .iter()
+                    .map(|item| self.child(name, kind, item))
+                    .collect();
+            }
+        };
+        if fits {
+            Ok(value.clone())
+        } else {
+            not("value")
+        }
+    }
+
+    fn reference(&self, name: &str, kind: &str, value: &Value) -> Result<Value> {
+        let id = self.value(name, &Shape::Id, value)?;
+        self.session.named(kind, id.as_str().unwrap_or_default())?;
+        Ok(id)
+    }
+
+    fn prefixes(&self, name: &str, value: &Value) -> Result<Value> {
+        let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        for item in items {
+            if item
+                .as_str()
+                .is_none_or(|text| text.parse::<IpNet>().is_err())
+            {
+                let reason = format!("'{}' is not a valid IP subnet.", plain(item));
+                return Err(self.refuse(Problem::Invalid(name, item, &reason)));
+            }
+        }
+        Ok(items.to_vec().into())
+    }
+
+    fn child(&self, name: &str, kind: &str, value: &Value) -> Result<Value> {
+        let Some(body) = value.as_object() else {
+            return Err(self.refuse(Problem::Invalid(name, value, "it is not an object.")));
+        };
+        let inner = Check {
+            kind: self.session.kind(kind),
+            is_within: true,
+            ..*self
+        };
+        inner.body(body).map(Value::Object)
+    }
+}
+
+/// The reason to refuse a flag.
+pub(super) const NO_FLAG: &str = "it cannot be converted to boolean.";
+
+fn flag(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(flag) => Some(*flag),
+        Value::String(word) if word.eq_ignore_ascii_case("true") => Some(true),
+        Value::String(word) if word.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
+    }
+}
+
+fn is_list(value: &Value, fits: impl Fn(&Value) -> bool) -> bool {
+    value.as_array().is_some_and(|items| items.iter().all(fits))
+}
+
+/// Returns a value as messages show it.
+pub(super) fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}

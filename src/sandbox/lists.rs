@@ -1,0 +1,332 @@
+//! Lists of all services: filters, order and pages. Each service reads its own parameters.
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::kind::{Kind, SORTS};
+use super::row::Row;
+use super::session::{Session, View};
+use super::wire::{Call, Result};
+
+/// Filters by tags, where a kind has tags.
+pub(super) const TAG_FILTERS: [&str; 4] = ["tags", "tags-any", "not-tags", "not-tags-any"];
+
+/// A condition on a row.
+type Condition = Box<dyn Fn(&View<'_>, &Row) -> bool>;
+
+/// The parameters of a list.
+#[derive(Default)]
+pub(super) struct Wanted {
+    /// Attributes and their values, which are alternatives.
+    pub(super) filters: Vec<(String, Vec<String>)>,
+    /// The attributes to show; empty for all.
+    pub(super) fields: Vec<String>,
+    /// Attributes, and whether their order is ascending. Ties are broken by id.
+    pub(super) sorts: Vec<(String, bool)>,
+    /// `None`: everything in one answer.
+    pub(super) limit: Option<usize>,
+    /// The row after which the page starts.
+    pub(super) marker: Option<Uuid>,
+    /// Whether the page ends before the marker.
+    pub(super) is_reverse: bool,
+    /// The rows that the list has for the caller; by default those that the caller sees.
+    pub(super) shows: Option<Condition>,
+}
+
+/// The rows of a page, and what links need.
+pub(super) struct Page {
+    pub(super) items: Value,
+    pub(super) first: Option<Uuid>,
+    pub(super) last: Option<Uuid>,
+    pub(super) is_full: bool,
+    pub(super) limit: Option<usize>,
+    pub(super) is_reverse: bool,
+}
+
+impl Wanted {
+    pub(super) fn fields(&self) -> Vec<&str> {
+        self.fields.iter().map(String::as_str).collect()
+    }
+}
+
+/// Returns the values of a parameter.
+pub(super) fn values(call: &Call<'_>, name: &str) -> Vec<String> {
+    let pairs = call.query.iter();
+    pairs
+        .filter(|(key, value)| key == name && !value.is_empty())
+        .map(|(_, value)| value.clone())
+        .collect()
+}
+
+/// Reads the order of a list: `sort=name:asc,id`, or `sort_key=name&sort_dir=asc`, each with commas or given
+/// several times. Keys without a direction have the `usual` one. The error is a word that is neither.
+pub(super) fn sorts(
+    kind: &Kind,
+    call: &Call<'_>,
+    usual: &str,
+) -> std::result::Result<Vec<(String, bool)>, String> {
+    let all = |name: &str| -> Vec<String> {
+        let values = values(call, name);
+        let words = values.iter().flat_map(|value| value.split(','));
+        words.map(str::to_owned).collect()
+    };
+    let mut words = all("sort_dir").into_iter();
+    let keys = all("sort").into_iter().chain(all("sort_key"));
+    keys.map(|part| {
+        let word = words.next();
+        let word = word.as_deref().unwrap_or(usual);
+        let (key, word) = part.split_once(':').unwrap_or((&part, word));
+        if !kind
+            .attribute(key)
+            .is_some_and(|attribute| attribute.is(SORTS))
+        {
+            return Err(key.to_owned());
+        }
+        match word {
+            "asc" => Ok((key.to_owned(), true)),
+            "desc" => Ok((key.to_owned(), false)),
+            word => Err(word.to_owned()),
+        }
+    })
+    .collect()
+}
+
+/// Returns the parameters that are filters, and the names of those that the kind does not have. `controls` are
+/// no filters.
+pub(super) fn filters(
+    kind: &Kind,
+    call: &Call<'_>,
+    controls: &[&str],
+) -> (Vec<(String, Vec<String>)>, Vec<String>) {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    let mut unknown: Vec<String> = Vec::new();
+    for (key, value) in &call.query {
+        if controls.contains(&key.as_str()) {
+            continue;
+        }
+        let tags = if TAG_FILTERS.contains(&key.as_str()) {
+            "tags"
+        } else {
+            key
+        };
+        if !kind.has_filter(tags) {
+            if !unknown.contains(key) {
+                unknown.push(key.clone());
+            }
+            continue;
+        }
+        match found.iter_mut().find(|(name, _)| name == key) {
+            Some((_, values)) => values.push(value.clone()),
+            None => found.push((key.clone(), vec![value.clone()])),
+        }
+    }
+    (found, unknown)
+}
+
+/// Returns the body of `GET` on a collection, or on the children of a parent.
+pub(super) fn list(
+    session: &Session<'_>,
+    kind: &'static Kind,
+    parent: Option<Uuid>,
+    call: &Call<'_>,
+) -> Result<Value> {
+    let mut wanted = (kind.api.wanted)(session, kind, call)?;
+    if let (Some(id), Some(above)) = (parent, &kind.parent) {
+        let filter = (above.attribute.to_owned(), vec![id.to_string()]);
+        wanted.filters.insert(0, filter);
+    }
+    let view = session.view();
+    let rows = select(&view, kind, &wanted);
+    let fields = wanted.fields();
+    let page = Page {
+        items: rows.iter().map(|row| view.shown(row, &fields)).collect(),
+        first: rows.first().map(|row| row.id),
+        last: rows.last().map(|row| row.id),
+        is_full: wanted.limit.is_none_or(|limit| rows.len() >= limit),
+        limit: wanted.limit,
+        is_reverse: wanted.is_reverse,
+    };
+    Ok((kind.api.page)(kind, call, page))
+}
+
+fn select<'s>(view: &View<'s>, kind: &'static Kind, wanted: &Wanted) -> Vec<&'s Row> {
+    let limit = wanted.limit.unwrap_or(usize::MAX);
+    let marker = wanted.marker.and_then(|id| view.store.find(kind.name, id));
+    // The common case needs no sorting, and stops when the page is full.
+    if wanted.sorts.is_empty() && !wanted.is_reverse {
+        return matching(view, kind, wanted, marker.map(|row| row.id))
+            .take(limit)
+            .collect();
+    }
+    let keys = |row: &Row| -> Vec<Value> {
+        let attributes = wanted.sorts.iter().map(|(name, _)| kind.attribute(name));
+        attributes
+            .map(|attribute| view.value(row, attribute?).into())
+            .map(Option::unwrap_or_default)
+            .collect()
+    };
+    let compare = |one: &(Vec<Value>, &Row), other: &(Vec<Value>, &Row)| {
+        let mut order = Ordering::Equal;
+        for (number, (_, ascends)) in wanted.sorts.iter().enumerate() {
+            order = ordered(&one.0[number], &other.0[number], kind.api.folds);
+            order = if *ascends { order } else { order.reverse() };
+            if order != Ordering::Equal {
+                break;
+            }
+        }
+        let last_ascends = wanted.sorts.last().is_none_or(|(_, ascends)| *ascends);
+        order.then_with(|| match last_ascends {
+            true => one.1.id.cmp(&other.1.id),
+            false => other.1.id.cmp(&one.1.id),
+        })
+    };
+    let rows = matching(view, kind, wanted, None);
+    let mut rows: Vec<_> = rows.map(|row| (keys(row), row)).collect();
+    rows.sort_by(compare);
+    if wanted.is_reverse {
+        rows.reverse();
+    }
+    if let Some(marker) = marker {
+        let marker = (keys(marker), marker);
+        let after = match wanted.is_reverse {
+            true => Ordering::Less,
+            false => Ordering::Greater,
+        };
+        rows.retain(|row| compare(row, &marker) == after);
+    }
+    rows.truncate(limit);
+    if wanted.is_reverse {
+        rows.reverse();
+    }
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+/// Returns the rows that pass the filters, by ascending id, after an id.
+fn matching<'s, 'w>(
+    view: &'w View<'s>,
+    kind: &'static Kind,
+    wanted: &'w Wanted,
+    after: Option<Uuid>,
+) -> Box<dyn Iterator<Item = &'s Row> + 'w> {
+    let store = view.store;
+    let rows: Box<dyn Iterator<Item = &'s Row> + 'w> = match candidates(view, kind, wanted) {
+        Some(ids) => Box::new(
+            ids.into_iter()
+                .filter(move |id| after.is_none_or(|after| *id > after))
+                .filter_map(|id| store.get(kind.name, id)),
+        ),
+        None => Box::new(store.all_after(kind.name, after)),
+    };
+    Box::new(rows.filter(move |row| {
+        let shows = match &wanted.shows {
+            Some(shows) => shows(view, row),
+            None => view.sees(row),
+        };
+        let mut filters = wanted.filters.iter();
+        shows && filters.all(|(name, values)| passes(view, row, name, values))
+    }))
+}
+
+/// Returns a superset of the rows that pass, from an index; `None` to look at all.
+fn candidates(view: &View<'_>, kind: &'static Kind, wanted: &Wanted) -> Option<BTreeSet<Uuid>> {
+    wanted.filters.iter().find_map(|(name, values)| {
+        if name == "id" {
+            return Some(values.iter().filter_map(|id| id.parse().ok()).collect());
+        }
+        let is_indexed = kind.indexed.contains(&name.as_str());
+        // The parts of a list are indexed by their first id alone.
+        let keys = values.iter().map(|value| match name.as_str() {
+            "fixed_ips" => value.strip_prefix("subnet_id=").unwrap_or_default(),
+            _ => value,
+        });
+        if !is_indexed || keys.clone().any(str::is_empty) {
+            return None;
+        }
+        let rows = keys.flat_map(|key| view.store.of_text(kind.name, name, key));
+        Some(rows.map(|row| row.id).collect())
+    })
+}
+
+fn passes(view: &View<'_>, row: &Row, name: &str, values: &[String]) -> bool {
+    if TAG_FILTERS.contains(&name) {
+        return has_tags(row, name, values);
+    }
+    let value = match row.kind.attribute(name) {
+        Some(attribute) => view.value(row, attribute),
+        None => row.others().and_then(|others| others.get(name).cloned()),
+    };
+    let value = value.unwrap_or_default();
+    match &value {
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            items.iter().any(|item| has_parts(item, values))
+        }
+        value => values
+            .iter()
+            .any(|wanted| equals(value, wanted, row.kind.api.folds)),
+    }
+}
+
+/// Whether a row passes a tag filter. A repeated filter adds its tags.
+fn has_tags(row: &Row, name: &str, values: &[String]) -> bool {
+    let tags = row.items("tags");
+    let has = |tag: &str| tags.iter().any(|known| known == tag);
+    let mut wanted = values.iter().flat_map(|value| value.split(','));
+    match name {
+        "tags" => wanted.all(has),
+        "tags-any" => wanted.any(has),
+        "not-tags" => !wanted.all(has),
+        _ => !wanted.any(has),
+    }
+}
+
+fn equals(value: &Value, wanted: &str, folds: bool) -> bool {
+    match value {
+        Value::Null | Value::Object(_) => false,
+        Value::Bool(flag) => match wanted.to_ascii_lowercase().as_str() {
+            "true" | "1" => *flag,
+            "false" | "0" => !*flag,
+            _ => false,
+        },
+        Value::Number(number) => number.to_string() == wanted,
+        Value::String(text) if folds => text.eq_ignore_ascii_case(wanted),
+        Value::String(text) => text == wanted,
+        Value::Array(items) => items.iter().any(|item| equals(item, wanted, folds)),
+    }
+}
+
+/// Whether a part of a list passes conditions such as `subnet_id=X`: those of one name are alternatives, and
+/// all names must be met.
+fn has_parts(item: &Value, conditions: &[String]) -> bool {
+    let conditions: Vec<(&str, &str)> = conditions
+        .iter()
+        .filter_map(|condition| condition.split_once('='))
+        .collect();
+    let meets = |(name, wanted): &(&str, &str)| match name.strip_suffix("_substr") {
+        Some(name) => item[name].as_str().is_some_and(|is| is.contains(wanted)),
+        None => item[*name] == *wanted,
+    };
+    conditions.iter().all(|(name, _)| {
+        let mut alternatives = conditions.iter().filter(|(other, _)| other == name);
+        alternatives.any(meets)
+    })
+}
+
+fn ordered(one: &Value, other: &Value, folds: bool) -> Ordering {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one
+            .as_f64()
+            .partial_cmp(&other.as_f64())
+            .unwrap_or(Ordering::Equal),
+        (Value::String(one), Value::String(other)) if folds => {
+            one.to_lowercase().cmp(&other.to_lowercase())
+        }
+        (Value::String(one), Value::String(other)) => one.cmp(other),
+        (Value::Bool(one), Value::Bool(other)) => one.cmp(other),
+        (Value::Null, Value::Null) => Ordering::Equal,
+        (Value::Null, _) => Ordering::Less,
+        (_, Value::Null) => Ordering::Greater,
+        (one, other) => one.to_string().cmp(&other.to_string()),
+    }
+}

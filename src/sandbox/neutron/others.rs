@@ -1,0 +1,145 @@
+//! Kinds that few projects have: local IPs, conntrack helpers, NDP proxies, metering labels.
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::addresses::{addresses_of, fixed_ips, free_addresses, is_inside, no_more_addresses};
+use super::ports::{LOCAL_IP as OWNER, create_own};
+use super::routers::{connected, ports_of};
+use super::{bad_request, forbidden};
+use crate::sandbox::kind::{Body, Hooks};
+use crate::sandbox::row::Row;
+use crate::sandbox::session::{Session, View};
+use crate::sandbox::wire::{Refusal, Result};
+
+pub(super) const LOCAL_IP: Hooks = Hooks {
+    create: create_local_ip,
+    // The port that was created for it goes with it.
+    removed: |session, ip| {
+        for port in ports_of(session.store(), ip.id, OWNER) {
+            session.remove("port", port);
+        }
+    },
+    ..Hooks::NONE
+};
+
+fn create_local_ip(session: &mut Session<'_>, mut ip: Row, body: &Body) -> Result<Uuid> {
+    if let Some(text) = body.get("local_port_id").and_then(Value::as_str) {
+        let port = session.named("port", text);
+        let missing = |_| bad_request("local_ip", format!("Port {text} not found."));
+        let port = port.map_err(missing)?;
+        let network = port.id_of("network_id").unwrap_or_default();
+        let Some((_, address)) = addresses_of(&port).next() else {
+            return Err(no_more_addresses(network));
+        };
+        ip.set("network_id", network.to_string());
+        ip.set("local_ip_address", address.to_string());
+        return Ok(session.put(ip));
+    }
+    let network = ip.id_of("network_id").ok_or_else(|| {
+        Refusal::bad_request(
+            "LocalIPPortOrNetworkRequired",
+            "Either Port ID or Network ID must be specified for Local IP create.",
+        )
+    })?;
+    let addresses = free_addresses(session.store(), network)?;
+    let Some((_, address)) = addresses.first() else {
+        return Err(no_more_addresses(network));
+    };
+    ip.set("local_ip_address", address.to_string());
+    let addresses = fixed_ips(addresses);
+    let port = create_own(session, &ip.project, network, ip.id, OWNER, addresses);
+    ip.set("local_port_id", port.to_string());
+    Ok(session.put(ip))
+}
+
+/// Associations of a local IP with ports; a port identifies one, its own id is never shown.
+pub(super) const ASSOCIATION: Hooks = Hooks {
+    create: create_association,
+    show: |view, row, name| {
+        let ip = || view.store.get("local_ip", row.id_of("local_ip_id")?);
+        (name == "local_ip_address").then(|| Some(ip()?.value(name)))?
+    },
+    visible: |view, row| sees_parent(view, row, "local_ip", "local_ip_id"),
+    ..Hooks::NONE
+};
+
+/// Whether the caller sees the row that an attribute names.
+fn sees_parent(view: &View<'_>, row: &Row, kind: &str, attribute: &str) -> bool {
+    let parent = row.id_of(attribute).and_then(|id| view.store.get(kind, id));
+    parent.is_some_and(|parent| view.sees(parent))
+}
+
+fn create_association(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<Uuid> {
+    let port = session.target("port", body, "fixed_port_id")?;
+    let ip = row.id_of("local_ip_id");
+    let is_there = session
+        .store()
+        .of(row.kind.name, "fixed_port_id", port.id)
+        .any(|other| other.id_of("local_ip_id") == ip);
+    let address = addresses_of(&port).next();
+    let (false, Some((_, address))) = (is_there, address) else {
+        let message = format!("Port {} cannot be associated.", port.id);
+        return Err(Refusal::conflict("LocalIPAlreadyAssociated", message));
+    };
+    row.set("fixed_ip", address.to_string());
+    Ok(session.put(row))
+}
+
+pub(super) const CONNTRACK_HELPER: Hooks = Hooks {
+    create: create_helper,
+    visible: |view, row| sees_parent(view, row, "router", "router_id"),
+    ..Hooks::NONE
+};
+
+fn create_helper(session: &mut Session<'_>, row: Row, _: &Body) -> Result<Uuid> {
+    let router = row.id_of("router_id").unwrap_or_default();
+    let id = session.put(row);
+    session.bump("router", router);
+    Ok(id)
+}
+
+/// NDP proxies, which announce a port's IPv6 address on the external network of a router.
+pub(super) const NDP_PROXY: Hooks = Hooks {
+    create: create_proxy,
+    ..Hooks::NONE
+};
+
+fn create_proxy(session: &mut Session<'_>, mut proxy: Row, body: &Body) -> Result<Uuid> {
+    let port = session.target("port", body, "port_id")?;
+    let router = session.target("router", body, "router_id").ok();
+    let store = session.store();
+    let behind = router.as_ref().and_then(|router| {
+        let subnets = connected(store, router.id);
+        let is_reached = |address| subnets.iter().any(|subnet| is_inside(subnet, address));
+        let mut addresses = addresses_of(&port).map(|(_, address)| address);
+        addresses.find(|address| address.is_ipv6() && is_reached(*address))
+    });
+    let wanted = proxy.text("router_id");
+    let Some(address) = behind else {
+        let port = port.id;
+        let message = format!("The port {port} cannot reach the router {wanted} by IPv6 subnet.");
+        return Err(Refusal::conflict("PortUnreachableRouter", message));
+    };
+    proxy.set("ip_address", address.to_string());
+    Ok(session.put(proxy))
+}
+
+/// Metering labels. Only admins create and delete them and their rules.
+pub(super) const METERING_LABEL: Hooks = Hooks {
+    create: create_as_admin,
+    writable: |view, _| view.caller.admin,
+    ..Hooks::NONE
+};
+
+pub(super) const METERING_RULE: Hooks = Hooks {
+    create: create_as_admin,
+    visible: |view, _| view.caller.admin,
+    ..Hooks::NONE
+};
+
+fn create_as_admin(session: &mut Session<'_>, row: Row, _: &Body) -> Result<Uuid> {
+    if !session.caller.admin {
+        return Err(forbidden(&format!("create_{}", row.kind.singular)));
+    }
+    Ok(session.put(row))
+}

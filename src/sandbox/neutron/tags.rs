@@ -1,0 +1,52 @@
+//! `/{collection}/{id}/tags` and `/tags/{tag}`.
+use serde_json::{Value, json};
+
+use super::{invalid, no_page};
+use crate::sandbox::kind::Kind;
+use crate::sandbox::session::Session;
+use crate::sandbox::wire::{Answer, Call, Refusal, Result};
+
+pub(super) fn answer(
+    session: &mut Session<'_>,
+    call: &Call<'_>,
+    kind: &'static Kind,
+    id: &str,
+    path: &[&str],
+) -> Result<Answer> {
+    let row = session.named(kind.name, id)?;
+    let mut tags: Vec<Value> = row.items("tags").to_vec();
+    let place = |tags: &[Value], tag: &str| {
+        let place = tags.iter().position(|known| known == tag);
+        let message = format!("Tag {tag} could not be found.");
+        place.ok_or_else(|| Refusal::not_found("TagNotFound", message))
+    };
+    let answer = match (call.method.as_str(), path) {
+        ("GET", []) => return Ok(Answer::ok(json!({"tags": tags}))),
+        ("GET", [tag]) => return place(&tags, tag).map(|_| Answer::no_content()),
+        ("PUT", []) => {
+            let given = call.json()["tags"].as_array().cloned();
+            let given = given.filter(|tags| tags.iter().all(Value::is_string));
+            tags = given.ok_or_else(|| invalid("tags", "the list of tags is not valid."))?;
+            Answer::ok(json!({"tags": tags}))
+        }
+        ("PUT", [tag]) => {
+            tags.push((*tag).into());
+            Answer::created(Value::Null)
+        }
+        ("DELETE", []) => {
+            tags.clear();
+            Answer::no_content()
+        }
+        ("DELETE", [tag]) => {
+            tags.remove(place(&tags, tag)?);
+            Answer::no_content()
+        }
+        _ => return Err(no_page()),
+    };
+    session.may_change(&row, "update")?;
+    tags.sort_by_key(Value::to_string);
+    tags.dedup();
+    session.edit(kind.name, row.id, |row| row.set("tags", tags));
+    session.bump(kind.name, row.id);
+    Ok(answer)
+}

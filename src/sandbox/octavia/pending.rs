@@ -1,0 +1,214 @@
+//! Pending changes: what they involve, how they end, and the scenario's control over that.
+use chrono::TimeDelta;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::children::{listeners_of, parent_of};
+use super::conflict;
+use crate::sandbox::row::{Course, Row};
+use crate::sandbox::session::Session;
+use crate::sandbox::store::Store;
+use crate::sandbox::wire::{Refusal, Result};
+
+pub(super) const STATUS: &str = "provisioning_status";
+const WORKING: &str = "operating_status";
+pub(super) const BALANCER: &str = "load_balancer";
+
+/// Octavia's `provisioning_status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(super) enum Status {
+    Active,
+    Error,
+    PendingCreate,
+    PendingUpdate,
+    PendingDelete,
+}
+
+impl Status {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Active => "ACTIVE",
+            Self::Error => "ERROR",
+            Self::PendingCreate => "PENDING_CREATE",
+            Self::PendingUpdate => "PENDING_UPDATE",
+            Self::PendingDelete => "PENDING_DELETE",
+        }
+    }
+
+    fn is_pending(self) -> bool {
+        self.text().starts_with("PENDING_")
+    }
+
+    pub(super) fn is_of(self, row: &Row) -> bool {
+        row.text(STATUS) == self.text()
+    }
+
+    pub(super) fn give(self, row: &mut Row) {
+        row.set(STATUS, self.text());
+        row.is_leaving = self == Self::PendingDelete;
+    }
+}
+
+/// Gives a row a status.
+pub(super) fn set_status(session: &mut Session<'_>, kind: &str, id: Uuid, status: Status) {
+    let now = session.now;
+    session.edit(kind, id, |row| {
+        status.give(row);
+        row.updated = Some(now);
+    });
+}
+
+/// Makes a balancer pending until the change is done.
+pub(super) fn begin(session: &mut Session<'_>, balancer: Uuid, status: Status) {
+    set_status(session, BALANCER, balancer, status);
+    session.begin(BALANCER, balancer);
+}
+
+/// Returns the balancer that contains a row, also a deleted one.
+fn balancer_of<'s>(store: &'s Store, row: &'s Row) -> Option<&'s Row> {
+    let mut row = row;
+    while row.kind.name != BALANCER {
+        row = parent_of(store, row)?;
+    }
+    Some(row)
+}
+
+fn immutable(what: &str, id: Uuid) -> Refusal {
+    conflict(format!("{what} {id} is immutable and cannot be updated."))
+}
+
+/// Makes the balancer of a changed (or new) row pending, with everything else that the change involves: the
+/// listeners that use a pool, a member's or monitor's pool, a rule's policy, which must themselves be ACTIVE.
+/// Refused unless the balancer is ACTIVE: it takes one change at a time.
+pub(super) fn hold(session: &mut Session<'_>, row: &Row, is_new: bool) -> Result<()> {
+    let store = session.store();
+    let parent = parent_of(store, row).ok_or_else(|| row.kind.missing(row.id))?;
+    let mut touched = Vec::new();
+    match row.kind.name {
+        "listener" if !is_new => touched.push(("listener", row.id)),
+        "pool" => touched.extend(listeners_of(store, row)),
+        "l7policy" => touched.push(("listener", parent.id)),
+        "member" | "health_monitor" => {
+            is_settled(parent, "Pool")?;
+            touched.extend(listeners_of(store, parent));
+            touched.push(("pool", parent.id));
+        }
+        "l7rule" => {
+            is_settled(parent, "L7Policy")?;
+            touched.push(("l7policy", parent.id));
+            touched.extend(parent.id_of("listener_id").map(|id| ("listener", id)));
+        }
+        _ => {}
+    }
+    let balancer = balancer_of(store, parent).ok_or_else(|| row.kind.missing(row.id))?;
+    let id = balancer.id;
+    if balancer.is_deleted || !Status::Active.is_of(balancer) {
+        return Err(immutable("Load Balancer", id));
+    }
+    begin(session, id, Status::PendingUpdate);
+    for (kind, id) in touched {
+        set_status(session, kind, id, Status::PendingUpdate);
+    }
+    Ok(())
+}
+
+fn is_settled(row: &Row, title: &str) -> Result<()> {
+    match Status::Active.is_of(row) {
+        true => Ok(()),
+        false => Err(immutable(title, row.id)),
+    }
+}
+
+/// Ends the change of a balancer.
+pub(super) fn settle(session: &mut Session<'_>, balancer: &Row) {
+    let fails = balancer.fails;
+    if balancer.is_leaving && !fails {
+        session.remove(BALANCER, balancer.id);
+        return;
+    }
+    let now = session.now;
+    for (kind, id) in session.store().tree(balancer) {
+        let Some(row) = session.get(kind, id) else {
+            continue;
+        };
+        if row.is_leaving && !fails {
+            session.remove(kind, id);
+        } else if row.text(STATUS).starts_with("PENDING_") {
+            session.edit(kind, id, |row| {
+                let (status, working) = match fails {
+                    true => (Status::Error, "ERROR"),
+                    false => (Status::Active, "ONLINE"),
+                };
+                status.give(row);
+                row.set(WORKING, working);
+                row.updated = Some(now);
+                row.fails = false;
+            });
+        }
+    }
+}
+
+/// Listeners that used a pool as their default one then have none.
+pub(super) fn pool_removed(session: &mut Session<'_>, pool: &Row) {
+    let users = session.store().of("listener", "default_pool_id", pool.id);
+    let users: Vec<Uuid> = users.map(|listener| listener.id).collect();
+    for listener in users {
+        session.edit("listener", listener, |row| row.clear("default_pool_id"));
+    }
+}
+
+/// The body of `PUT /sandbox/v1/balancers`.
+///
+/// With `provisioning_status` the balancer takes that status at once; a PENDING one lasts for `for_s`
+/// seconds, or until the next such call if that is missing. Then it ends as usual, or in `ends_in`. Without
+/// `provisioning_status`, `for_s` and `ends_in` apply to the balancer's next change.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::sandbox) struct BalancerChange {
+    /// The first region when missing.
+    pub(in crate::sandbox) region: Option<String>,
+    id: Uuid,
+    provisioning_status: Option<Status>,
+    for_s: Option<u32>,
+    ends_in: Option<End>,
+}
+
+/// An unusual end of a change.
+#[derive(Clone, Copy, Debug, Deserialize)]
+enum End {
+    #[serde(rename = "ERROR")]
+    Error,
+}
+
+impl BalancerChange {
+    /// Gives a balancer another status, or sets the course of its next change.
+    pub(in crate::sandbox) fn apply(&self, session: &mut Session<'_>) -> Result<(), String> {
+        if session.get(BALANCER, self.id).is_none() {
+            return Err(format!("id: no load balancer {}", self.id));
+        }
+        let is_pending = self.provisioning_status.is_none_or(Status::is_pending);
+        if !is_pending && (self.for_s.is_some() || self.ends_in.is_some()) {
+            return Err("provisioning_status: only a PENDING one ends".to_owned());
+        }
+        if self.ends_in.is_some() && self.for_s.is_none() {
+            return Err("ends_in: needs for_s".to_owned());
+        }
+        let fails = self.ends_in.is_some();
+        let now = session.now;
+        session.edit(BALANCER, self.id, |row| match self.provisioning_status {
+            Some(status) => {
+                status.give(row);
+                let seconds = self.for_s.map(|seconds| TimeDelta::seconds(seconds.into()));
+                row.due = seconds.map(|seconds| now + seconds);
+                row.fails = fails;
+                row.next = None;
+            }
+            None => {
+                let seconds = self.for_s;
+                row.next = Some(Course { seconds, fails });
+            }
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! The methods that all kinds share: lists, GET, POST, PUT and DELETE.
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::api::{Api, Place, Problem};
+use super::body;
+use super::kind::{Body, Kind, Reference};
+use super::lists;
+use super::row::Row;
+use super::session::{Session, View};
+use super::wire::{Answer, Call, Refusal, Result};
+
+pub(super) fn route(
+    session: &mut Session<'_>,
+    api: &'static Api,
+    call: &Call<'_>,
+) -> Result<Answer> {
+    let segments = call.segments();
+    let below = api.below(&segments);
+    if let Some(result) = (api.own)(session, call, below) {
+        return result;
+    }
+    match below.and_then(|path| api.place(path)) {
+        Some(place) => answer(session, call, &place),
+        None => Err((api.problem)(Problem::NoPage)),
+    }
+}
+
+fn answer(session: &mut Session<'_>, call: &Call<'_>, place: &Place<'_>) -> Result<Answer> {
+    let kind = place.kind;
+    let refuse = |problem| Err((kind.api.problem)(problem));
+    let parent = match (place.parent, &kind.parent) {
+        (Some(text), Some(parent)) => Some((parent, parent_id(session, call, kind, text)?)),
+        _ => None,
+    };
+    match (call.method.as_str(), place.rest) {
+        ("GET", []) => lists::list(session, kind, parent.map(|(_, id)| id), call).map(Answer::ok),
+        ("POST", []) => create(session, call, kind, parent),
+        ("PUT" | "DELETE", []) => refuse(Problem::NoId(kind)),
+        ("GET", [id]) => {
+            let row = find(session, kind, parent, id)?;
+            let wanted = (kind.api.wanted)(session, kind, call)?;
+            let shown = session.view().shown(&row, &wanted.fields());
+            Ok(Answer::ok(wrapped(kind, shown)))
+        }
+        ("PUT", [id]) => update(session, call, kind, parent, id),
+        ("DELETE", [id]) => {
+            let row = find(session, kind, parent, id)?;
+            session.may_change(&row, "delete")?;
+            (kind.hooks.deletable)(session, &row)?;
+            session.constrain(&row)?;
+            (kind.hooks.delete)(session, &row, call)?;
+            Ok(Answer::no_content())
+        }
+        (_, [] | [_]) => refuse(Problem::NoMethod),
+        (_, [id, path @ ..]) => {
+            let row = find(session, kind, parent, id)?;
+            let result = (kind.hooks.act)(session, call, &row, path);
+            result.unwrap_or_else(|| refuse(Problem::NoPage))
+        }
+    }
+}
+
+/// A kind's parent, and its id.
+type Above = Option<(&'static Reference, Uuid)>;
+
+/// Returns the id of the parent in a path. One that does not exist has no children, if that is no reason to
+/// refuse.
+fn parent_id(session: &Session<'_>, call: &Call<'_>, kind: &Kind, text: &str) -> Result<Uuid> {
+    let found = session.named(kind.parent.map_or("", |parent| parent.kind), text);
+    match found {
+        Err(_) if kind.parent_may_be_gone && call.method != http::Method::POST => {
+            Ok(text.parse().unwrap_or_default())
+        }
+        found => found.map(|row| row.id),
+    }
+}
+
+/// Returns the row that a path names.
+fn find(session: &Session<'_>, kind: &'static Kind, above: Above, text: &str) -> Result<Row> {
+    let view = session.view();
+    match above {
+        None => session.named(kind.name, text),
+        Some((parent, id)) => view
+            .store
+            .of(kind.name, parent.attribute, id)
+            .find(|row| match kind.key {
+                "id" => row.id.to_string() == text,
+                key => row.text(key) == text,
+            })
+            .filter(|row| view.sees(row))
+            .cloned()
+            .ok_or_else(|| kind.missing_in(id, text)),
+    }
+}
+
+fn wrapped(kind: &Kind, shown: Value) -> Value {
+    match kind.is_bare {
+        true => shown,
+        false => json!({kind.singular: shown}),
+    }
+}
+
+/// Returns the resource in a body.
+fn inner<'b>(kind: &'static Kind, body: &'b Value) -> Result<&'b Value> {
+    let inner = match kind.is_bare {
+        true => body.as_object().map(|_| body),
+        false => body.get(kind.singular),
+    };
+    inner.ok_or_else(|| (kind.api.problem)(Problem::NoBody(kind)))
+}
+
+fn create(
+    session: &mut Session<'_>,
+    call: &Call<'_>,
+    kind: &'static Kind,
+    above: Above,
+) -> Result<Answer> {
+    let body = call.json();
+    if !session.caller.writes() {
+        return Err((kind.api.problem)(Problem::Forbidden("create", kind)));
+    }
+    let shown = |session: &Session<'_>, id| {
+        let view = View {
+            is_whole: kind.has_contents(),
+            ..session.view()
+        };
+        let row = view.store.get(kind.name, id);
+        row.map_or(Value::Null, |row| view.shown(row, &[]))
+    };
+    if let Some(items) = body.get(kind.plural).and_then(Value::as_array) {
+        if !kind.has_bulk {
+            return Err((kind.api.problem)(Problem::NoBulk));
+        }
+        let mut made = Vec::new();
+        for item in items {
+            let id = create_one(session, kind, above, item)?;
+            made.push(shown(session, id));
+        }
+        return Ok(Answer::created(json!({kind.plural: made})));
+    }
+    let id = create_one(session, kind, above, inner(kind, &body)?)?;
+    Ok(Answer::created(wrapped(kind, shown(session, id))))
+}
+
+fn create_one(
+    session: &mut Session<'_>,
+    kind: &'static Kind,
+    above: Above,
+    given: &Value,
+) -> Result<Uuid> {
+    let empty = Body::new();
+    let mut given = given.as_object().unwrap_or(&empty).clone();
+    if let Some((parent, id)) = above {
+        given.insert(parent.attribute.to_owned(), id.to_string().into());
+    }
+    let body = body::check(session, kind, &given, true)?;
+    session.create_in(kind, &body)
+}
+
+fn update(
+    session: &mut Session<'_>,
+    call: &Call<'_>,
+    kind: &'static Kind,
+    above: Above,
+    id: &str,
+) -> Result<Answer> {
+    let body = call.json();
+    // An invalid body is refused before the id is looked up; a missing one after it.
+    let empty = Body::new();
+    let given = body.get(kind.singular).and_then(Value::as_object);
+    let checked = body::check(session, kind, given.unwrap_or(&empty), false)?;
+    let mut row = find(session, kind, above, id)?;
+    session.may_change(&row, "update")?;
+    inner(kind, &body)?;
+    session.constrain(&row)?;
+    row.apply(&checked);
+    let id = row.id;
+    (kind.hooks.update)(session, row, &checked)?;
+    session.bump(kind.name, id);
+    let view = session.view();
+    let row = view.store.get(kind.name, id);
+    let shown = row.map_or(Value::Null, |row| view.shown(row, &[]));
+    Ok(Answer::ok(wrapped(kind, shown)))
+}
+
+/// Returns a refusal with a type of the service's own.
+pub(super) fn refusal(status: u16, error: &str, message: impl Into<String>) -> Refusal {
+    let status = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::BAD_REQUEST);
+    Refusal::new(status, error, message)
+}

@@ -1,0 +1,121 @@
+//! Revival of deleted rows, as if another system, a resync or an import had re-created them.
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::kind::REVIVED;
+use super::region::Region;
+use super::row::Row;
+use super::store::Undo;
+
+/// Old ids and their replacements.
+type Names = BTreeMap<Uuid, Uuid>;
+
+/// Length of a UUID's text.
+const ID: usize = 36;
+
+impl Region {
+    /// Revives the rows that a call deleted, with all attributes, under new ids if `as_new`. Rows that exist
+    /// stay, but get back what the call took out of them. Rows that are not gone yet are revived once they
+    /// are.
+    pub(super) fn revive(&mut self, mut changes: Vec<Undo>, as_new: bool) {
+        let leaves = |undo: &Undo| {
+            let row = self.store.get(undo.kind, undo.id);
+            undo.before.is_some() && row.is_some_and(|row| row.is_leaving)
+        };
+        if changes.iter().any(leaves) {
+            self.waiting.push((changes, as_new));
+            return;
+        }
+        changes.sort_by_key(|undo| self.store.rank(undo.kind));
+        let gone: BTreeSet<Uuid> = changes
+            .iter()
+            .filter(|undo| self.store.get(undo.kind, undo.id).is_none())
+            .map(|undo| undo.id)
+            .collect();
+        let mut names = Names::new();
+        if as_new {
+            names.extend(gone.iter().map(|id| (*id, self.ids.uuid())));
+        }
+        let revived: BTreeSet<Uuid> = gone.iter().chain(names.values()).copied().collect();
+        for Undo { kind, id, before } in changes {
+            // Without a row before it, the call created it: there is nothing to revive.
+            let Some(before) = before.filter(|row| !row.is_deleted) else {
+                continue;
+            };
+            let before = renamed(before, &names);
+            match self.store.get(kind, before.id) {
+                Some(row) if row.id == id => {
+                    let merged = merged(row, &before, &revived);
+                    self.store.put(merged);
+                }
+                Some(_) => {}
+                None if self.has_parent(&before) => self.store.put(before),
+                None => {}
+            }
+        }
+    }
+
+    /// Whether the row's parent exists.
+    fn has_parent(&self, row: &Row) -> bool {
+        row.kind.parent.is_none_or(|parent| {
+            row.id_of(parent.attribute)
+                .is_none_or(|id| self.store.get(parent.kind, id).is_some())
+        })
+    }
+}
+
+fn renamed(mut row: Row, names: &Names) -> Row {
+    if names.is_empty() {
+        return row;
+    }
+    if let Some(id) = names.get(&row.id) {
+        row.id = *id;
+    }
+    for (_, value) in row.values_mut() {
+        rename(value, names);
+    }
+    row
+}
+
+/// Replaces ids, also at the end of a text: `lb-{id}`.
+fn rename(value: &mut Value, names: &Names) {
+    match value {
+        Value::String(text) => {
+            let Some(start) = text.len().checked_sub(ID) else {
+                return;
+            };
+            let id = text.get(start..).and_then(|id| id.parse().ok());
+            if let Some(new) = id.and_then(|id: Uuid| names.get(&id)) {
+                text.replace_range(start.., &new.to_string());
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, names)),
+        Value::Object(map) => map.values_mut().for_each(|value| rename(value, names)),
+        _ => {}
+    }
+}
+
+/// Returns a row that exists with what the call took out of it: items of lists, and references to revived
+/// rows.
+fn merged(row: &Row, before: &Row, revived: &BTreeSet<Uuid>) -> Row {
+    let mut merged = row.clone();
+    let kept = row.kind.attributes.iter().filter(|it| it.is(REVIVED));
+    for name in kept.map(|attribute| attribute.name) {
+        match (before.get(name), merged.value(name)) {
+            (Some(Value::Array(were)), Value::Array(mut are)) => {
+                let lost = were.iter().filter(|item| !row.items(name).contains(item));
+                are.extend(lost.cloned());
+                merged.set(name, are);
+            }
+            (Some(Value::String(was)), Value::Null)
+                if was.parse().is_ok_and(|id| revived.contains(&id)) =>
+            {
+                merged.set(name, was.as_str());
+            }
+            _ => {}
+        }
+    }
+    merged
+}

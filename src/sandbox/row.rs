@@ -1,0 +1,162 @@
+//! One resource of any kind.
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::kind::{Body, Kind, PROJECT, Shape, WITHIN};
+
+/// The course of a row's next change, where a scenario wants an unusual one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Course {
+    /// Seconds that it stays pending; `None`: until the next control call.
+    pub(super) seconds: Option<u32>,
+    /// Whether it fails.
+    pub(super) fails: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) kind: &'static Kind,
+    pub(super) id: Uuid,
+    /// Rows are numbered in the order of their creation.
+    pub(super) number: u64,
+    /// Empty for the ports of gateways and floating IPs.
+    pub(super) project: Arc<str>,
+    pub(super) created: DateTime<Utc>,
+    pub(super) updated: Option<DateTime<Utc>>,
+    pub(super) revision: u64,
+    /// Whether it is deleted; only for kinds that keep deleted rows.
+    pub(super) is_deleted: bool,
+    /// The time at which its pending change ends; `None` for never, or not pending.
+    pub(super) due: Option<DateTime<Utc>>,
+    /// Whether it is being deleted: it goes when the pending change ends.
+    pub(super) is_leaving: bool,
+    /// Whether the pending change fails.
+    pub(super) fails: bool,
+    /// The course of its next change.
+    pub(super) next: Option<Course>,
+    /// An uploaded file.
+    pub(super) file: Option<Bytes>,
+    /// The attributes that were set.
+    values: Vec<(&'static str, Value)>,
+}
+
+impl Row {
+    pub(super) fn new(
+        kind: &'static Kind,
+        id: Uuid,
+        number: u64,
+        project: Arc<str>,
+        now: DateTime<Utc>,
+    ) -> Self {
+        Self {
+            kind,
+            id,
+            number,
+            project,
+            created: now,
+            updated: None,
+            revision: kind.first_revision.unwrap_or(0),
+            is_deleted: false,
+            due: None,
+            is_leaving: false,
+            fails: false,
+            next: None,
+            file: None,
+            values: Vec::new(),
+        }
+    }
+
+    /// Returns the value of an attribute that was set.
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.values
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value)
+    }
+
+    /// Returns the value of an attribute, or the value for nobody set it.
+    pub(super) fn value(&self, name: &str) -> Value {
+        let unset = || self.kind.attribute(name)?.unset.clone();
+        self.get(name).cloned().or_else(unset).unwrap_or_default()
+    }
+
+    pub(super) fn text(&self, name: &str) -> &str {
+        match (self.get(name), self.kind.attribute(name)) {
+            (Some(value), _) => value.as_str().unwrap_or_default(),
+            (None, Some(attribute)) => attribute
+                .unset
+                .as_ref()
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+            (None, None) => "",
+        }
+    }
+
+    pub(super) fn flag(&self, name: &str) -> bool {
+        self.value(name) == Value::Bool(true)
+    }
+
+    /// Returns the id that an attribute has.
+    pub(super) fn id_of(&self, name: &str) -> Option<Uuid> {
+        self.get(name)?.as_str()?.parse().ok()
+    }
+
+    /// Returns the items of a list.
+    pub(super) fn items(&self, name: &str) -> &[Value] {
+        self.get(name)
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the attributes that a kind with any attributes does not know.
+    pub(super) fn others(&self) -> Option<&Map<String, Value>> {
+        self.get("").and_then(Value::as_object)
+    }
+
+    pub(super) fn set(&mut self, name: &'static str, value: impl Into<Value>) {
+        let value = value.into();
+        match self.values.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, old)) => *old = value,
+            None => self.values.push((name, value)),
+        }
+    }
+
+    pub(super) fn clear(&mut self, name: &str) {
+        self.values.retain(|(known, _)| *known != name);
+    }
+
+    /// Sets the attributes of a checked body. A null clears one, unless nothing else says that it is unset.
+    pub(super) fn apply(&mut self, body: &Body) {
+        for (name, value) in body {
+            let Some(attribute) = self.kind.attribute(name) else {
+                self.apply_other(name, value);
+                continue;
+            };
+            if attribute.is(WITHIN) || attribute.is(PROJECT) || name == "id" {
+                continue;
+            }
+            if value.is_null() && attribute.unset.is_some() {
+                self.clear(name);
+            } else if !matches!(attribute.shape, Shape::Children(_)) {
+                self.set(attribute.name, value.clone());
+            }
+        }
+    }
+
+    fn apply_other(&mut self, name: &str, value: &Value) {
+        if self.kind.is_open {
+            let mut others = self.others().cloned().unwrap_or_default();
+            others.insert(name.to_owned(), value.clone());
+            self.set("", others);
+        }
+    }
+
+    /// Changes each value in place.
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut Value)> {
+        self.values.iter_mut().map(|(name, value)| (*name, value))
+    }
+}

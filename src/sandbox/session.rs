@@ -1,0 +1,322 @@
+//! The context of one call: its rights, what it sees, and its changes.
+use std::fmt::Display;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::api::Problem;
+use super::keystone::Caller;
+use super::kind::{ADMIN_SEES, Attribute, Body, HIDDEN, Kind};
+use super::region::Region;
+use super::row::Row;
+use super::store::{Store, Undo};
+use super::wire::{Refusal, Result};
+
+/// What a caller sees of a region.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) store: &'a Store,
+    pub(super) caller: &'a Caller,
+    /// Whether rows are shown with their contents instead of the ids of their contents.
+    pub(super) is_whole: bool,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn sees(&self, row: &Row) -> bool {
+        (row.kind.hooks.visible)(self, row)
+    }
+
+    /// Returns the value of an attribute; `None`: it is not shown.
+    pub(super) fn value(&self, row: &Row, attribute: &Attribute) -> Option<Value> {
+        if attribute.is(ADMIN_SEES) && !self.caller.admin {
+            return None;
+        }
+        let name = attribute.name;
+        if let Some(value) = (row.kind.hooks.show)(self, row, name) {
+            return Some(value);
+        }
+        let time = |at: DateTime<Utc>| at.format(row.kind.api.times).to_string();
+        Some(match name {
+            "id" => row.id.to_string().into(),
+            "project_id" | "tenant_id" => row.project.to_string().into(),
+            "created_at" => time(row.created).into(),
+            "updated_at" => row.updated.map(time).into(),
+            "revision_number" => row.revision.into(),
+            _ => match row.get(name) {
+                Some(value) => value.clone(),
+                None => return attribute.unset.clone(),
+            },
+        })
+    }
+
+    /// Returns the JSON view of a row, or only the wanted attributes; unknown ones are skipped.
+    pub(super) fn shown(&self, row: &Row, fields: &[&str]) -> Value {
+        let wants = |name: &str| fields.is_empty() || fields.contains(&name);
+        let mut shown = Map::new();
+        for (name, value) in row.others().into_iter().flatten() {
+            shown.insert(name.clone(), value.clone());
+        }
+        for attribute in &row.kind.attributes {
+            if !attribute.is(HIDDEN)
+                && wants(attribute.name)
+                && let Some(value) = self.value(row, attribute)
+            {
+                shown.insert(attribute.name.to_owned(), value);
+            }
+        }
+        Value::Object(shown)
+    }
+
+    /// Returns one attribute of the row that an id names.
+    pub(super) fn lookup(&self, kind: &str, id: Uuid, name: &str) -> Option<Value> {
+        let row = self.store.get(kind, id)?;
+        self.value(row, row.kind.attribute(name)?)
+    }
+}
+
+/// How long a row stays pending by default.
+const SETTLES_AFTER: TimeDelta = TimeDelta::seconds(1);
+
+pub(super) struct Session<'a> {
+    pub(super) region: &'a mut Region,
+    pub(super) caller: Caller,
+    pub(super) now: DateTime<Utc>,
+    /// The revision number that a changed row must have.
+    pub(super) if_match: Option<u64>,
+    /// Changes that are kept even when the call is refused.
+    pub(super) committed: Vec<Undo>,
+}
+
+impl Session<'_> {
+    pub(super) fn store(&self) -> &Store {
+        &self.region.store
+    }
+
+    pub(super) fn view(&self) -> View<'_> {
+        View {
+            store: &self.region.store,
+            caller: &self.caller,
+            is_whole: false,
+        }
+    }
+
+    /// Does something with the rights of a service in a project.
+    pub(super) fn as_service<T>(&mut self, project: &str, work: impl FnOnce(&mut Self) -> T) -> T {
+        let caller = std::mem::replace(&mut self.caller, Caller::admin_of(project));
+        let result = work(self);
+        self.caller = caller;
+        result
+    }
+
+    /// Keeps the changes so far even if the call is refused.
+    pub(super) fn commit(&mut self) {
+        self.committed.extend(self.region.store.recorded());
+        self.region.store.record();
+    }
+
+    pub(super) fn get(&self, kind: &str, id: Uuid) -> Option<&Row> {
+        self.store().get(kind, id)
+    }
+
+    /// Returns the kind with a name, which must be in one of the tables.
+    pub(super) fn kind(&self, kind: &str) -> &'static Kind {
+        self.region.kind(kind)
+    }
+
+    /// Returns the refusal of an id that no row of a kind has.
+    pub(super) fn missing(&self, kind: &str, id: impl Display) -> Refusal {
+        self.kind(kind).missing(id)
+    }
+
+    /// Returns a copy of a row that exists.
+    pub(super) fn row(&self, kind: &str, id: Uuid) -> Result<Row> {
+        let row = self.get(kind, id).cloned();
+        row.ok_or_else(|| self.missing(kind, id))
+    }
+
+    /// Returns a copy of the row that an id in a path or a body names, if the caller may see it.
+    pub(super) fn named(&self, kind: &str, text: &str) -> Result<Row> {
+        let kind = self.kind(kind);
+        let found = id_in(text).and_then(|id| self.get(kind.name, id));
+        let row = found.ok_or_else(|| kind.missing(text))?;
+        if self.view().sees(row) {
+            Ok(row.clone())
+        } else if kind.api.hides {
+            Err(kind.missing(text))
+        } else {
+            Err((kind.api.problem)(Problem::Forbidden("get", kind)))
+        }
+    }
+
+    /// Returns the row that an attribute of a body names; `None` if the attribute is missing or null.
+    pub(super) fn referred(&self, kind: &str, body: &Body, name: &str) -> Result<Option<Row>> {
+        let text = body.get(name).and_then(Value::as_str);
+        let row = text.map(|text| self.named(kind, text));
+        row.transpose()
+    }
+
+    /// Returns the row that an attribute of a body names, which must be there.
+    pub(super) fn target(&self, kind: &str, body: &Body, name: &str) -> Result<Row> {
+        let id = body.get(name).and_then(Value::as_str);
+        self.named(kind, id.unwrap_or("None"))
+    }
+
+    /// Refuses a change of a row that the caller sees but may not change.
+    pub(super) fn may_change(&self, row: &Row, verb: &'static str) -> Result<()> {
+        if self.caller.writes() && (row.kind.hooks.writable)(&self.view(), row) {
+            return Ok(());
+        }
+        Err((row.kind.api.problem)(Problem::Forbidden(verb, row.kind)))
+    }
+
+    /// Refuses when `If-Match` names another revision.
+    pub(super) fn constrain(&self, row: &Row) -> Result<()> {
+        match self.if_match {
+            Some(wanted) if wanted != row.revision && row.kind.first_revision.is_some() => {
+                Err(Refusal::new(
+                    http::StatusCode::PRECONDITION_FAILED,
+                    "RevisionNumberConstraintFailed",
+                    format!(
+                        "Constrained to {wanted}, but current revision is {}",
+                        row.revision
+                    ),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses to delete a row while another row names it.
+    pub(super) fn not_held(&self, row: &Row) -> Result<()> {
+        for holder in &row.kind.held_by {
+            let by = self.store().of(holder.by.kind, holder.by.attribute, row.id);
+            let by: Vec<String> = by.map(|row| row.id.to_string()).collect();
+            let Some(first) = by.first() else {
+                continue;
+            };
+            let (error, message) = holder.message;
+            let message = message
+                .replace("{id}", &row.id.to_string())
+                .replace("{by}", first)
+                .replace("{all}", &by.join(", "));
+            let status = http::StatusCode::from_u16(holder.status);
+            let status = status.unwrap_or(http::StatusCode::CONFLICT);
+            return Err(Refusal::new(status, error, message));
+        }
+        Ok(())
+    }
+
+    /// Inserts or replaces a row.
+    pub(super) fn put(&mut self, row: Row) -> Uuid {
+        let id = row.id;
+        self.region.store.put(row);
+        id
+    }
+
+    /// Changes a row, if it exists.
+    pub(super) fn edit(&mut self, kind: &str, id: Uuid, change: impl FnOnce(&mut Row)) {
+        if let Some(mut row) = self.store().find(kind, id).cloned() {
+            change(&mut row);
+            self.put(row);
+        }
+    }
+
+    /// Raises the revision number and sets the time of the last update.
+    pub(super) fn bump(&mut self, kind: &str, id: Uuid) {
+        let now = self.now;
+        self.edit(kind, id, |row| {
+            row.revision += 1;
+            row.updated = Some(now);
+        });
+    }
+
+    /// Records a row as it is, so that a revival finds it although the call does not change it.
+    pub(super) fn touch(&mut self, kind: &str, id: Uuid) {
+        self.edit(kind, id, |_| ());
+    }
+
+    /// Removes a row, the rows that it takes along, and what their hooks remove.
+    pub(super) fn remove(&mut self, kind: &str, id: Uuid) {
+        let Some(row) = self.get(kind, id).cloned() else {
+            return;
+        };
+        for taken in &row.kind.takes {
+            let children = self.store().of(taken.kind, taken.attribute, id);
+            let children: Vec<Uuid> = children.map(|row| row.id).collect();
+            for id in children {
+                self.remove(taken.kind, id);
+            }
+        }
+        if let Some(row) = self.region.store.take(kind, id) {
+            (row.kind.hooks.removed)(self, &row);
+        }
+    }
+
+    /// Returns a new row, which is not stored yet.
+    pub(super) fn new_row(&mut self, kind: &str, project: &str) -> Row {
+        let kind = self.kind(kind);
+        let project: Arc<str> = if *self.caller.project == *project {
+            self.caller.project.clone()
+        } else {
+            project.into()
+        };
+        let (id, number) = (self.region.ids.uuid(), self.next_number());
+        let mut row = Row::new(kind, id, number, project, self.now);
+        row.updated = kind.api.hides.then_some(self.now);
+        row
+    }
+
+    /// Creates a row by its kind's rules from a body that needs no check.
+    pub(super) fn create(&mut self, kind: &str, body: &Value) -> Result<Uuid> {
+        let empty = Body::new();
+        let body = body.as_object().unwrap_or(&empty);
+        self.create_in(self.kind(kind), body)
+    }
+
+    /// Creates a row from a checked body.
+    pub(super) fn create_in(&mut self, kind: &'static Kind, body: &Body) -> Result<Uuid> {
+        let given = ["project_id", "tenant_id", "owner"]
+            .iter()
+            .find_map(|name| body.get(*name)?.as_str());
+        let own = self.caller.project.clone();
+        let mut row = self.new_row(kind.name, given.unwrap_or(&own));
+        if let Some(id) = body.get("id").and_then(Value::as_str).and_then(id_in) {
+            if self.store().find(kind.name, id).is_some() {
+                return Err((kind.api.problem)(Problem::Taken(kind, id)));
+            }
+            row.id = id;
+        }
+        row.apply(body);
+        (kind.hooks.create)(self, row, body)
+    }
+
+    /// Returns a number that no row has.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.region.numbers += 1;
+        self.region.numbers
+    }
+
+    /// Makes a row pending, and sets the time at which that ends.
+    pub(super) fn begin(&mut self, kind: &str, id: Uuid) {
+        let now = self.now;
+        self.edit(kind, id, |row| {
+            let course = row.next.take();
+            row.fails = course.is_some_and(|course| course.fails);
+            row.due = match course {
+                None => Some(now + SETTLES_AFTER),
+                Some(course) => course
+                    .seconds
+                    .map(|seconds| now + TimeDelta::seconds(seconds.into())),
+            };
+        });
+    }
+}
+
+/// Parses an id. Only the form with dashes is one, although `Uuid` reads others.
+pub(super) fn id_in(text: &str) -> Option<Uuid> {
+    Some(text)
+        .filter(|text| text.len() == 36)
+        .and_then(|text| text.parse().ok())
+}

@@ -1,0 +1,305 @@
+//! The rows of a region, with their indexes and a journal to roll changes back.
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
+use std::ops::Bound::{Excluded, Included, Unbounded};
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::kind::Kind;
+use super::row::Row;
+
+/// Position among the indexed attributes, the key, its rank among equal keys, and the row.
+///
+/// A UUID is its own key; another text has a hash, so rows that are found by it must be compared again.
+type Entry = (usize, u128, u128, Uuid);
+
+struct Table {
+    kind: &'static Kind,
+    /// Position of the kind among those of the region: parents come before their children.
+    rank: usize,
+    rows: BTreeMap<Uuid, Row>,
+    index: BTreeSet<Entry>,
+}
+
+/// A row before a change; `None`: it did not exist.
+#[derive(Clone, Debug)]
+pub(super) struct Undo {
+    pub(super) kind: &'static str,
+    pub(super) id: Uuid,
+    pub(super) before: Option<Row>,
+}
+
+pub(super) struct Store {
+    tables: BTreeMap<&'static str, Table>,
+    /// Rows by the time at which their pending change ends.
+    due: BTreeSet<(DateTime<Utc>, &'static str, Uuid)>,
+    /// Set while changes may have to be rolled back.
+    journal: Option<Vec<Undo>>,
+}
+
+impl Store {
+    pub(super) fn new(kinds: impl Iterator<Item = &'static Kind>) -> Self {
+        let table = |(rank, kind): (usize, &'static Kind)| {
+            let (rows, index) = (BTreeMap::new(), BTreeSet::new());
+            let table = Table {
+                kind,
+                rank,
+                rows,
+                index,
+            };
+            (kind.name, table)
+        };
+        Self {
+            tables: kinds.enumerate().map(table).collect(),
+            due: BTreeSet::new(),
+            journal: None,
+        }
+    }
+
+    pub(super) fn kind(&self, kind: &str) -> Option<&'static Kind> {
+        self.tables.get(kind).map(|table| table.kind)
+    }
+
+    pub(super) fn rank(&self, kind: &str) -> usize {
+        self.tables.get(kind).map_or(usize::MAX, |table| table.rank)
+    }
+
+    /// Returns a row that exists: a deleted one does not.
+    pub(super) fn get(&self, kind: &str, id: Uuid) -> Option<&Row> {
+        self.find(kind, id).filter(|row| !row.is_deleted)
+    }
+
+    /// Returns a row that exists, or a deleted one that the kind keeps.
+    pub(super) fn find(&self, kind: &str, id: Uuid) -> Option<&Row> {
+        self.tables.get(kind)?.rows.get(&id)
+    }
+
+    /// Lists the rows of a kind, by ascending id, after an id.
+    pub(super) fn all_after(
+        &self,
+        kind: &str,
+        after: Option<Uuid>,
+    ) -> impl Iterator<Item = &Row> + use<'_> {
+        let start = after.map_or(Unbounded, Excluded);
+        let table = self.tables.get(kind).into_iter();
+        table
+            .flat_map(move |table| table.rows.range((start, Unbounded)))
+            .map(|(_, row)| row)
+            .filter(|row| !row.is_deleted)
+    }
+
+    pub(super) fn all(&self, kind: &str) -> impl Iterator<Item = &Row> + use<'_> {
+        self.all_after(kind, None)
+    }
+
+    /// Lists the rows of a kind whose indexed attribute has, or contains, an id; by rank and id.
+    pub(super) fn of(
+        &self,
+        kind: &str,
+        attribute: &str,
+        id: Uuid,
+    ) -> impl Iterator<Item = &Row> + use<'_> {
+        self.entries(kind, attribute, id.as_u128())
+            .map(|(row, _)| row)
+    }
+
+    /// Lists the rows whose indexed attribute may have a text: a superset.
+    pub(super) fn of_text(
+        &self,
+        kind: &str,
+        attribute: &str,
+        text: &str,
+    ) -> impl Iterator<Item = &Row> + use<'_> {
+        self.entries(kind, attribute, key(text)).map(|(row, _)| row)
+    }
+
+    /// Lists the rows of a key with their ranks.
+    fn entries(
+        &self,
+        kind: &str,
+        attribute: &str,
+        key: u128,
+    ) -> impl DoubleEndedIterator<Item = (&Row, u128)> + use<'_> {
+        let table = self.tables.get(kind);
+        let place = table.and_then(|table| place(table.kind, attribute));
+        table
+            .zip(place)
+            .into_iter()
+            .flat_map(move |(table, place)| {
+                let first = (place, key, 0, Uuid::nil());
+                let last = (place, key, u128::MAX, Uuid::max());
+                let range = table.index.range((Included(first), Included(last)));
+                range.filter_map(|(_, _, rank, id)| Some((table.rows.get(id)?, *rank)))
+            })
+    }
+
+    /// Lists the ports' addresses in a subnet, in ascending order.
+    pub(super) fn addresses(
+        &self,
+        subnet: Uuid,
+    ) -> impl DoubleEndedIterator<Item = u128> + use<'_> {
+        self.entries("port", "fixed_ips", subnet.as_u128())
+            .map(|(_, rank)| rank)
+    }
+
+    /// Returns the port that has an address.
+    pub(super) fn holder_of(&self, subnet: Uuid, address: IpAddr) -> Option<Uuid> {
+        let table = self.tables.get("port")?;
+        let place = place(table.kind, "fixed_ips")?;
+        let (subnet, rank) = (subnet.as_u128(), number_of(address));
+        let first = (place, subnet, rank, Uuid::nil());
+        let last = (place, subnet, rank, Uuid::max());
+        table.index.range(first..=last).map(|entry| entry.3).next()
+    }
+
+    /// Lists a row and everything that it takes along, parents before children.
+    pub(super) fn tree(&self, row: &Row) -> Vec<(&'static str, Uuid)> {
+        let mut found = vec![(row.kind.name, row.id)];
+        let mut next = 0;
+        while let Some((kind, id)) = found.get(next).copied() {
+            let takes = self.kind(kind).into_iter().flat_map(|kind| &kind.takes);
+            for taken in takes {
+                let children = self.of(taken.kind, taken.attribute, id);
+                found.extend(children.map(|row| (row.kind.name, row.id)));
+            }
+            next += 1;
+        }
+        found
+    }
+
+    /// Returns the row whose pending change ends first, if that time has come.
+    pub(super) fn first_due(
+        &self,
+        now: DateTime<Utc>,
+    ) -> Option<(DateTime<Utc>, &'static str, Uuid)> {
+        self.due.first().copied().filter(|(at, _, _)| *at <= now)
+    }
+
+    /// Inserts or replaces a row.
+    pub(super) fn put(&mut self, row: Row) {
+        self.forget(row.kind.name, row.id);
+        if let Some(at) = row.due {
+            self.due.insert((at, row.kind.name, row.id));
+        }
+        if let Some(table) = self.tables.get_mut(row.kind.name) {
+            if !row.is_deleted {
+                table.index.extend(entries_of(&row));
+            }
+            table.rows.insert(row.id, row);
+        }
+    }
+
+    /// Removes a row. Kinds that keep deleted rows mark it as deleted.
+    pub(super) fn take(&mut self, kind: &str, id: Uuid) -> Option<Row> {
+        let row = self.get(kind, id)?.clone();
+        if row.kind.keeps_deleted {
+            let mut kept = row.clone();
+            kept.is_deleted = true;
+            kept.due = None;
+            self.put(kept);
+        } else {
+            self.forget(kind, id);
+        }
+        Some(row)
+    }
+
+    /// Removes a row from its table and the indexes, and journals its previous state.
+    fn forget(&mut self, kind: &str, id: Uuid) {
+        let Some(table) = self.tables.get_mut(kind) else {
+            return;
+        };
+        let before = table.rows.remove(&id);
+        if let Some(row) = &before {
+            for entry in entries_of(row) {
+                table.index.remove(&entry);
+            }
+            if let Some(at) = row.due {
+                self.due.remove(&(at, table.kind.name, id));
+            }
+        }
+        if let Some(journal) = &mut self.journal {
+            let kind = table.kind.name;
+            journal.push(Undo { kind, id, before });
+        }
+    }
+
+    /// Starts a new journal of changes.
+    pub(super) fn record(&mut self) {
+        self.journal = Some(Vec::new());
+    }
+
+    /// Ends the journal and returns its changes, oldest first.
+    pub(super) fn recorded(&mut self) -> Vec<Undo> {
+        self.journal.take().unwrap_or_default()
+    }
+
+    /// Rolls changes back, newest first.
+    pub(super) fn roll_back(&mut self, changes: Vec<Undo>) {
+        for Undo { kind, id, before } in changes.into_iter().rev() {
+            match before {
+                Some(row) => self.put(row),
+                None => self.forget(kind, id),
+            }
+        }
+    }
+}
+
+fn place(kind: &Kind, attribute: &str) -> Option<usize> {
+    kind.indexed.iter().position(|known| *known == attribute)
+}
+
+/// Returns the key of a text.
+fn key(text: &str) -> u128 {
+    match text.parse::<Uuid>() {
+        Ok(id) => id.as_u128(),
+        Err(_) => {
+            let mut hasher = DefaultHasher::new();
+            text.hash(&mut hasher);
+            hasher.finish().into()
+        }
+    }
+}
+
+/// Returns an address as a number.
+pub(super) fn number_of(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u32::from(address).into(),
+        IpAddr::V6(address) => address.into(),
+    }
+}
+
+fn entries_of(row: &Row) -> impl Iterator<Item = Entry> + use<'_> {
+    let attributes = row.kind.indexed.iter().enumerate();
+    attributes
+        .filter_map(|(place, name)| Some((place, row.get(name)?)))
+        .flat_map(move |(place, value)| {
+            let items = match value {
+                Value::Array(items) => items.as_slice(),
+                single => std::slice::from_ref(single),
+            };
+            items.iter().filter_map(move |item| {
+                let (text, rank) = key_in(item)?;
+                (!text.is_empty()).then(|| (place, key(text), rank, row.id))
+            })
+        })
+}
+
+/// Returns the text by which an item is indexed, and its rank: a part of a list counts by its first id, and
+/// ranks by its address.
+fn key_in(item: &Value) -> Option<(&str, u128)> {
+    let Value::Object(part) = item else {
+        return Some((item.as_str()?, 0));
+    };
+    let text = part
+        .iter()
+        .find(|(name, value)| name.ends_with("_id") && value.is_string())
+        .and_then(|(_, value)| value.as_str())?;
+    let address = part.get("ip_address").and_then(Value::as_str);
+    let rank = address
+        .and_then(|address| address.parse().ok())
+        .map_or(0, number_of);
+    Some((text, rank))
+}
