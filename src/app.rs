@@ -17,8 +17,14 @@ mod gates;
 mod ledger;
 mod notify;
 mod peers;
+#[cfg(feature = "sandbox")]
+mod practice;
+#[cfg(not(feature = "sandbox"))]
+#[path = "app/no_practice.rs"]
 mod practice;
 mod replay;
+mod sandbox_server;
+#[cfg(feature = "sandbox")]
 mod scene;
 pub mod upkeep;
 
@@ -164,6 +170,13 @@ pub struct Places {
     pub reach: PathBuf,
     /// Possible paths of the key of a backup's audit seal: beside the usual ledgers.
     pub seal_keys: Vec<PathBuf>,
+}
+
+impl Places {
+    /// Returns the path of the practice cloud's `clouds.yaml`.
+    fn clouds_file(&self) -> PathBuf {
+        self.state.join("clouds.yaml")
+    }
 }
 
 /// Returns the paths. The sandbox has its own ledger, socket and logs, and never uses the engine of a real

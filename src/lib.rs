@@ -342,5 +342,6 @@ pub mod frontends;
 pub mod ledger;
 pub mod peers;
 pub mod present;
+#[cfg(feature = "sandbox")]
 pub mod sandbox;
 pub mod system;

@@ -10,7 +10,8 @@ use chrono::{DateTime, Utc};
 use rustix::process::Pid;
 
 use super::{
-    EngineSource, Places, attach, clouds, embedded, listens, places, runtime, settings, way,
+    EngineSource, Places, attach, clouds, embedded, listens, places, practice, runtime, settings,
+    way,
 };
 use crate::control::Control;
 use crate::domain::model::Origin;
@@ -19,7 +20,6 @@ use crate::frontends::cli::output::Style;
 use crate::frontends::cli::{Exit, Failure};
 use crate::frontends::console::{self, ConsoleOptions, EngineMode, Keymap, Replayed};
 use crate::ledger::sqlite::owner;
-use crate::sandbox::DEFAULT_SCENARIO;
 use crate::system::config::{OnHangup, Settings, Surroundings};
 use crate::system::private;
 use crate::system::telemetry::{self, Verbosity};
@@ -108,7 +108,7 @@ fn options(
         actor: around.actor(Origin::Console),
         start: None,
         engine,
-        tour: global.sandbox.as_deref().is_some_and(is_practice),
+        tour: global.sandbox.as_deref().is_some_and(practice::has_tour),
         replay: None,
     }
 }
@@ -164,12 +164,6 @@ async fn run(
         }
     }
     ended.map(|_| Exit::Done).map_err(not_drawn)
-}
-
-/// Whether the scenario is the practice cloud, under any of its names. The tour refers to the practice
-/// cloud's resources.
-fn is_practice(scenario: &str) -> bool {
-    matches!(scenario, "" | "default" | DEFAULT_SCENARIO)
 }
 
 /// Starts the headless engine on the same ledger, detached from this terminal. The ledger's lock is released,

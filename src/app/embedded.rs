@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use super::clouds::{NamedSite, chosen_sites, connect, environment, named_sites};
 use super::gates::Gates;
 use super::ledger::{ledger_failure, open_ledger};
-use super::scene::{Scene, SideEngine};
+use super::practice::{self, Scene, ServerHandle, SideEngine};
 use super::{Places, peers};
 use crate::cloud::openstack::{self, CloudsConfig};
 use crate::cloud::{Cloud, CloudRouter, Registry};
@@ -24,7 +24,6 @@ use crate::frontends::notify::Notifier;
 use crate::ledger::LedgerError;
 use crate::ledger::sqlite::SqliteLedger;
 use crate::peers::ListenHandle;
-use crate::sandbox::{self, Scenario, ServerHandle, WorldOptions};
 use crate::system::clock::Clock;
 use crate::system::config::{DeploymentSettings, NotifySettings, Settings, Surroundings};
 use crate::system::{files, private};
@@ -174,10 +173,14 @@ async fn wire(
     let settings = within_the_files(settings);
     prepare_folders(places)?;
     let clock = Clock::system();
-    let scenario = global.sandbox.as_deref().map(scenario).transpose()?;
+    let scenario = global
+        .sandbox
+        .as_deref()
+        .map(practice::scenario)
+        .transpose()?;
     let scene = scenario.as_ref().and_then(Scene::of);
     let sandbox = match scenario {
-        Some(scenario) => Some(start_sandbox(scenario, places).await?),
+        Some(scenario) => Some(practice::start(scenario, places).await?),
         None => None,
     };
     let settings = match &scene {
@@ -350,7 +353,7 @@ fn clouds(
         Some(_) => openstack::Environment {
             variables: [(
                 "OS_CLIENT_CONFIG_FILE".to_owned(),
-                clouds_file(places).display().to_string(),
+                places.clouds_file().display().to_string(),
             )]
             .into(),
             current_dir: places.state.clone(),
@@ -454,35 +457,4 @@ fn kinds_of(sources: Vec<Source>) -> Result<Kinds, Failure> {
         let advice = "Correct the file, or move it away.";
         Failure::usage("read the kinds", error.to_string(), advice)
     })
-}
-
-fn clouds_file(places: &Places) -> std::path::PathBuf {
-    places.state.join("clouds.yaml")
-}
-
-/// Loads a built-in scenario, or a scenario from a file.
-pub(super) fn scenario(name: &str) -> Result<Scenario, Failure> {
-    let name = if name.is_empty() { "default" } else { name };
-    Scenario::load(name).map_err(|error| {
-        let built_in: Vec<&str> = Scenario::built_in().collect();
-        let advice = format!("Built in: {}; or give a file.", built_in.join(", "));
-        Failure::usage("read the scenario", error.to_string(), advice)
-    })
-}
-
-/// Starts the practice cloud of a scenario on a free port of loopback.
-async fn start_sandbox(scenario: Scenario, places: &Places) -> Result<ServerHandle, Failure> {
-    let options = sandbox::ServeOptions {
-        listen: ([127, 0, 0, 1], 0).into(),
-        world: WorldOptions {
-            regions: scenario.regions.clone(),
-            ..WorldOptions::default()
-        },
-        scenario: Some(scenario),
-    };
-    let handle = sandbox::serve(options)
-        .await
-        .map_err(|error| Failure::usage("start the practice cloud", error.to_string(), ""))?;
-    handle.write_clouds_yaml(&clouds_file(places))?;
-    Ok(handle)
 }

@@ -1,62 +1,56 @@
-//! `gone sandbox`: serves the practice cloud alone, for any client.
+//! The practice mode: its scenario, and the practice cloud beside an engine or alone.
 
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
-use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use clap::{ArgAction, Args};
-
-use super::{LocalVerb, Process, ToldToEnd, embedded, log_to_stderr, runtime};
+use super::sandbox_server::Sandbox;
+use super::{Places, ToldToEnd};
 use crate::frontends::cli::output::Tolerant;
 use crate::frontends::cli::{Exit, Failure};
 use crate::sandbox::{self, WorldOptions};
+pub(super) use crate::sandbox::{Scenario, ServerHandle};
 
-const TRIED: &str = "serve the practice cloud";
+pub(super) use super::scene::{Scene, SideEngine};
 
-/// Serve the practice cloud, and nothing else
-#[derive(Clone, Debug, Args)]
-#[command(after_long_help = "\
-Prints one line of JSON when it is ready: its url, the clouds.yaml that it wrote, its regions.
-
-Examples:
-  gone sandbox --clouds-yaml clouds.yaml
-  gone sandbox --listen 127.0.0.1:5000 --regions RegionOne,RegionTwo --member-reuse off")]
-pub struct Sandbox {
-    /// Where it listens; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
-    pub listen: SocketAddr,
-    /// Names of its regions [default: the scenario's, or RegionOne]
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub regions: Vec<String>,
-    /// A file with its resources and faults
-    #[arg(long, value_name = "FILE")]
-    pub scenario: Option<PathBuf>,
-    /// Write a clouds.yaml for its clients here
-    #[arg(long, value_name = "OUT")]
-    pub clouds_yaml: Option<PathBuf>,
-    /// Keep the ids that clients give
-    #[arg(long)]
-    pub keep_ids: bool,
-    /// Whether its Glance revives the row of a deleted image member
-    #[arg(long, value_name = "on|off", default_value = "on", action = ArgAction::Set, value_parser = PossibleValuesParser::new(["on", "off"]).map(|word| word == "on"))]
-    pub member_reuse: bool,
+/// Loads a built-in scenario or a file.
+pub(super) fn scenario(name: &str) -> Result<Scenario, Failure> {
+    let name = if name.is_empty() { "default" } else { name };
+    Scenario::load(name).map_err(|error| {
+        let built_in: Vec<&str> = Scenario::built_in().collect();
+        let advice = format!("Built in: {}; or give a file.", built_in.join(", "));
+        Failure::usage("read the scenario", error.to_string(), advice)
+    })
 }
 
-impl LocalVerb for Sandbox {
-    fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
-        log_to_stderr(process.global, process.style, true)?;
-        runtime()?.block_on(serve(self))
-    }
+/// Whether a scenario is the one whose resources the tour refers to, by any of its names.
+#[cfg(feature = "console")]
+pub(super) fn has_tour(scenario: &str) -> bool {
+    matches!(scenario, "" | "default" | sandbox::DEFAULT_SCENARIO)
 }
 
-/// Serves it until a signal ends it.
-async fn serve(args: Sandbox) -> Result<Exit, Failure> {
-    let scenario = args
-        .scenario
-        .as_ref()
-        .map(|name| embedded::scenario(&name.to_string_lossy()));
-    let scenario = scenario.transpose()?;
+/// Starts the practice cloud of a scenario on a free port of loopback.
+pub(super) async fn start(scenario: Scenario, places: &Places) -> Result<ServerHandle, Failure> {
+    let options = sandbox::ServeOptions {
+        listen: ([127, 0, 0, 1], 0).into(),
+        world: WorldOptions {
+            regions: scenario.regions.clone(),
+            ..WorldOptions::default()
+        },
+        scenario: Some(scenario),
+    };
+    let handle = sandbox::serve(options)
+        .await
+        .map_err(|error| Failure::usage("start the practice cloud", error.to_string(), ""))?;
+    handle.write_clouds_yaml(&places.clouds_file())?;
+    Ok(handle)
+}
+
+/// Serves the practice cloud alone, for any client, until a signal ends it.
+pub(super) async fn serve(args: Sandbox) -> Result<Exit, Failure> {
+    let tried = "serve the practice cloud";
+    let scenario = match &args.scenario {
+        Some(name) => Some(scenario(&name.to_string_lossy())?),
+        None => None,
+    };
     let mut world = WorldOptions {
         keep_ids: args.keep_ids,
         member_reuse: args.member_reuse,
@@ -67,19 +61,20 @@ async fn serve(args: Sandbox) -> Result<Exit, Failure> {
         Some(scenario) => world.regions.clone_from(&scenario.regions),
         None => {}
     }
+    let listen = args.listen;
     let options = sandbox::ServeOptions {
-        listen: args.listen,
+        listen,
         world,
         scenario,
     };
     let mut told = ToldToEnd::listen()?;
     let handle = sandbox::serve(options)
         .await
-        .map_err(|error| Failure::usage(TRIED, error.to_string(), ""))?;
+        .map_err(|error| Failure::usage(tried, error.to_string(), ""))?;
     if let Some(path) = &args.clouds_yaml {
         handle.write_clouds_yaml(path).map_err(|error| {
             let message = format!("{}: {error}", path.display());
-            Failure::usage(TRIED, message, "Choose another file for --clouds-yaml.")
+            Failure::usage(tried, message, "Choose another file for --clouds-yaml.")
         })?;
     }
     let ready = handle.ready_line(args.clouds_yaml.as_deref());

@@ -1,0 +1,81 @@
+//! The practice mode's functions in a build without the practice cloud.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Places;
+use super::sandbox_server::Sandbox;
+use crate::control::Control;
+use crate::domain::kinds::Source;
+use crate::engine::Neighbours;
+use crate::frontends::cli::{Exit, Failure};
+use crate::system::config::DeploymentSettings;
+
+/// There is no scenario, so there is nothing else of the practice mode.
+pub(super) enum Scenario {}
+pub(super) enum Scene {}
+pub(super) enum SideEngine {}
+pub(super) enum ServerHandle {}
+
+fn failure() -> Failure {
+    let advice = "Build with the feature \"sandbox\".";
+    Failure::usage(
+        "start the practice cloud",
+        "this build has no practice mode",
+        advice,
+    )
+}
+
+/// # Errors
+/// Always: there is no practice cloud in this build.
+pub(super) fn scenario(_: &str) -> Result<Scenario, Failure> {
+    Err(failure())
+}
+
+pub(super) async fn start(scenario: Scenario, _: &Places) -> Result<ServerHandle, Failure> {
+    match scenario {}
+}
+
+/// # Errors
+/// Always, as [`scenario`].
+pub(super) async fn serve(_: Sandbox) -> Result<Exit, Failure> {
+    Err(failure())
+}
+
+/// Whether a scenario is the one with the tour: there is none.
+#[cfg(feature = "console")]
+pub(super) fn has_tour(_: &str) -> bool {
+    false
+}
+
+impl Scene {
+    pub(super) fn of(scenario: &Scenario) -> Option<Self> {
+        match *scenario {}
+    }
+
+    pub(super) fn settings(&self) -> DeploymentSettings {
+        match *self {}
+    }
+
+    pub(super) fn own_kinds(&self) -> Result<Vec<Source>, Failure> {
+        match *self {}
+    }
+
+    pub(super) fn neighbours(&self) -> Neighbours {
+        match *self {}
+    }
+
+    pub(super) async fn play(
+        self,
+        _: &Arc<dyn Control>,
+        _: &Path,
+    ) -> Result<Vec<SideEngine>, Failure> {
+        match self {}
+    }
+}
+
+impl SideEngine {
+    pub(super) async fn stop(self) {
+        match self {}
+    }
+}
