@@ -302,18 +302,20 @@ fn widths(sheet: &Sheet, rows: &[Vec<String>], screen: Option<usize>) -> Vec<Opt
             .unwrap_or_default();
         (column, whole, least)
     });
-    let mut kept: Vec<(usize, usize, usize)> = columns.collect();
+    let mut columns: Vec<(usize, usize, usize)> = columns.collect();
     let Some(screen) = screen.map(|screen| screen + GAP) else {
-        return kept.into_iter().map(|(_, whole, _)| Some(whole)).collect();
+        return columns.into_iter().map(|column| Some(column.1)).collect();
     };
-    let mut widths = vec![None; kept.len()];
-    // The heaviest come first; of equal ones the first.
-    kept.sort_by_key(|(column, ..)| std::cmp::Reverse(sheet.headings[*column].1));
-    let mut needed: usize = kept.iter().map(|(_, _, least)| least + GAP).sum();
-    while let Some((_, _, least)) = kept.pop_if(|_| needed > screen && widths.len() > 1) {
-        needed -= least + GAP;
-    }
-    for (column, whole, least) in kept {
+    let mut widths = vec![None; columns.len()];
+    // The heaviest come first; of equal ones the first. One is always kept.
+    columns.sort_by_key(|(column, ..)| std::cmp::Reverse(sheet.headings[*column].1));
+    let mut needed = 0;
+    columns.retain(|(_, _, least)| {
+        let fits = needed == 0 || needed + least + GAP <= screen;
+        needed += if fits { least + GAP } else { 0 };
+        fits
+    });
+    for (column, whole, least) in columns {
         let width = whole.min(least + screen.saturating_sub(needed));
         needed += width - least;
         widths[column] = Some(width);
