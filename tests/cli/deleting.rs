@@ -217,6 +217,24 @@ async fn p01_what_was_shown_and_typed_is_what_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn p01_what_is_approved_is_shown_whole_on_a_narrow_screen() {
+    let mut runner = Runner::new(World::new());
+    terminal(&mut runner);
+    runner.style.width = Some(40);
+    let ran = runner.run("delete network/web --cascade").await;
+    for step in plan().steps {
+        assert!(ran.err.contains(&step.resource_id), "{}", ran.err);
+    }
+    let looked = runner.run("plan network/web --cascade").await.out;
+    let table = looked
+        .lines()
+        .skip_while(|line| !line.starts_with("ACTION"));
+    assert!(table.clone().count() > 4, "{looked}");
+    let table = table.take_while(|line| !line.is_empty());
+    assert!(table.clone().all(|line| line.len() <= 40), "{looked}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_plan_is_not_asked_about() {
     let mut world = World::new();
     world.plan = Ok(Plan {

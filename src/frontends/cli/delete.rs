@@ -172,8 +172,8 @@ impl Delete {
 /// Shows the plan, and asks the person to type the target's name or short id; with several targets the
 /// plan's short id, since none of their names represents all.
 async fn confirm(session: &mut Session<'_>, plan: &Plan) -> Result<(), Failure> {
-    // The question goes to standard error: standard output carries the result.
-    write_plan(&mut session.err.formatted(Format::Table), plan)?;
+    // The question goes to standard error: standard output carries the result. What is approved is shown whole.
+    write_plan(&mut session.err.formatted(Format::Wide), plan)?;
     if !plan.refused.is_empty() {
         return Err(Failure::refused(
             "the plan is refused, see above",
