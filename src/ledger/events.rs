@@ -4,6 +4,8 @@
 //! ([`super::sqlite::rewind`]). Its words are for people alone, and nothing reads them: they may change, the
 //! fields may not.
 
+use std::fmt::Display;
+
 use serde_json::{Map, Value, json};
 
 use super::{StepChange, StuckAgain};
@@ -30,6 +32,16 @@ fn happened(kind: EventKind, words: impl Into<String>, fields: Value) -> Happene
     }
 }
 
+/// Something that happened to a deletion, whose short id begins the line.
+fn of_deletion(kind: EventKind, id: &str, words: impl Display, fields: Value) -> Happened {
+    happened(kind, format!("deletion {}{words}", short_id(id)), fields)
+}
+
+/// Something that happened to a step.
+fn of_step(words: impl Into<String>, fields: Value) -> Happened {
+    happened(EventKind::StepState, words, fields)
+}
+
 /// The fields of a resource, besides others.
 fn of(key: &ResourceKey, mut fields: Value) -> Value {
     fields["site"] = json!(key.site);
@@ -39,56 +51,41 @@ fn of(key: &ResourceKey, mut fields: Value) -> Value {
 }
 
 pub fn accepted(deletion: &str, targets: usize) -> Happened {
-    happened(
-        EventKind::DeletionAccepted,
-        format!("deletion {} accepted", short_id(deletion)),
-        json!({"state": DeletionState::Planning, "targets": targets}),
-    )
+    let fields = json!({"state": DeletionState::Planning, "targets": targets});
+    of_deletion(EventKind::DeletionAccepted, deletion, " accepted", fields)
 }
 
 /// A deletion was accepted that handles only what refers to the targets, which another deployment deletes.
 pub fn handles_referrers(deletion: &str, targets: usize, owner: &str) -> Happened {
-    let deletion_id = short_id(deletion);
-    Happened {
-        words: format!(
-            "deletion {deletion_id} handles the referrers of {targets} resources that {owner} deletes"
-        ),
-        ..accepted(deletion, targets)
-    }
+    let words = format!(" handles the referrers of {targets} resources that {owner} deletes");
+    let fields = json!({"state": DeletionState::Planning, "targets": targets});
+    of_deletion(EventKind::DeletionAccepted, deletion, words, fields)
 }
 
 pub fn planned(deletion: &str, steps: u64) -> Happened {
-    happened(
-        EventKind::DeletionPlanned,
-        format!("deletion {} planned: {steps} steps", short_id(deletion)),
-        json!({"steps": steps}),
-    )
+    let fields = json!({"steps": steps});
+    let words = format!(" planned: {steps} steps");
+    of_deletion(EventKind::DeletionPlanned, deletion, words, fields)
 }
 
 /// `why`: the first refusal. `note`: what the deletion itself says from now on.
 pub fn refused(deletion: &str, refusals: usize, why: &str, note: &str) -> Happened {
-    happened(
-        EventKind::DeletionRefused,
-        format!("deletion {} refused: {why}", short_id(deletion)),
-        json!({"state": DeletionState::Refused, "refusals": refusals, "note": note}),
-    )
+    let fields = json!({"state": DeletionState::Refused, "refusals": refusals, "note": note});
+    let words = format!(" refused: {why}");
+    of_deletion(EventKind::DeletionRefused, deletion, words, fields)
 }
 
 /// A deletion is planned again, because a cloud did not answer.
 pub fn delayed(deletion: &str, note: &str) -> Happened {
-    happened(
-        EventKind::DeletionState,
-        format!("deletion {} {note}", short_id(deletion)),
-        json!({"state": DeletionState::Planning}),
-    )
+    let fields = json!({"state": DeletionState::Planning});
+    let words = format!(" {note}");
+    of_deletion(EventKind::DeletionState, deletion, words, fields)
 }
 
 pub fn deletion_moved(deletion: &str, state: DeletionState) -> Happened {
-    happened(
-        EventKind::DeletionState,
-        format!("deletion {}: {}", short_id(deletion), state.as_str()),
-        json!({"state": state}),
-    )
+    let fields = json!({"state": state});
+    let words = format!(": {}", state.as_str());
+    of_deletion(EventKind::DeletionState, deletion, words, fields)
 }
 
 /// The outcome of a call or an observation. Only an outcome with an error says more, which a replay shows of a
@@ -135,62 +132,45 @@ pub fn repeated(owner: Option<i64>) -> Happened {
         fields["was_left_to"] = json!(owner);
     }
     let words = "sent again, because the steps that depend on it are retried";
-    happened(EventKind::StepState, words, fields)
+    of_step(words, fields)
 }
 
 /// A stuck step makes others stuck. It does not move itself: `held` says so.
 pub fn holds_others(held: u64) -> Happened {
-    happened(
-        EventKind::StepState,
-        format!("{held} steps wait for it, and are stuck too"),
-        json!({"state": StepState::Stuck, "held": held}),
-    )
+    let fields = json!({"state": StepState::Stuck, "held": held});
+    let words = format!("{held} steps wait for it, and are stuck too");
+    of_step(words, fields)
 }
 
 pub fn abandoned() -> Happened {
-    happened(
-        EventKind::StepState,
-        "abandoned: what still exists is left behind",
-        json!({"state": StepState::Purged}),
-    )
+    let fields = json!({"state": StepState::Purged});
+    of_step("abandoned: what still exists is left behind", fields)
 }
 
 /// The deletion `by`, to which the step was left, deleted the resource.
 pub fn owner_gone(by: &str) -> Happened {
-    happened(
-        EventKind::StepState,
-        format!("gone: deletion {by} deleted it"),
-        json!({"state": StepState::Gone}),
-    )
+    let fields = json!({"state": StepState::Gone});
+    of_step(format!("gone: deletion {by} deleted it"), fields)
 }
 
 /// The deletion `by`, to which the step is left, is no longer stuck.
 pub fn owner_continues(by: &str) -> Happened {
-    happened(
-        EventKind::StepState,
-        format!("deletion {by} continues to delete it"),
-        json!({"state": StepState::Waiting}),
-    )
+    let fields = json!({"state": StepState::Waiting});
+    of_step(format!("deletion {by} continues to delete it"), fields)
 }
 
 /// A step that is or was left is stuck in its own right. `taken_from`: the step from which it takes the
 /// resource over.
 pub fn left_step_stuck(error: &StepError, taken_from: Option<i64>) -> Happened {
     let fields = json!({"state": StepState::Stuck, "error": error});
-    happened(
-        EventKind::StepState,
-        &error.message,
-        taken_over(fields, taken_from),
-    )
+    of_step(&error.message, taken_over(fields, taken_from))
 }
 
 /// The deletion `by` no longer deletes the resource, so that of this step does.
 pub fn left_step_taken_over(by: &str, to: StepState, taken_from: i64) -> Happened {
-    happened(
-        EventKind::StepState,
-        format!("deletion {by} no longer deletes it: this deletion does"),
-        taken_over(json!({"state": to}), Some(taken_from)),
-    )
+    let fields = taken_over(json!({"state": to}), Some(taken_from));
+    let words = format!("deletion {by} no longer deletes it: this deletion does");
+    of_step(words, fields)
 }
 
 /// Marks the event since which the resource is this deletion's.
@@ -204,11 +184,8 @@ fn taken_over(mut fields: Value, from: Option<i64>) -> Value {
 
 /// Another deletion, `by`, has taken the resource over: the step is left to it now.
 pub fn left_step_passed_on(by: &str, was_left_to: i64) -> Happened {
-    happened(
-        EventKind::StepState,
-        format!("left to deletion {by}"),
-        json!({"was_left_to": was_left_to}),
-    )
+    let fields = json!({"was_left_to": was_left_to});
+    of_step(format!("left to deletion {by}"), fields)
 }
 
 /// A person must act on a stuck step (I7).
@@ -223,15 +200,8 @@ pub fn person_needed(
     let mut fields = of(key, json!({"state": StepState::Stuck}));
     fields["name"] = json!(name);
     fields["error"] = json!(error);
-    happened(
-        EventKind::NeedsPerson,
-        format!(
-            "deletion {}: {} {called} is stuck: {why}",
-            short_id(deletion),
-            key.kind
-        ),
-        fields,
-    )
+    let words = format!(": {} {called} is stuck: {why}", key.kind);
+    of_deletion(EventKind::NeedsPerson, deletion, words, fields)
 }
 
 /// A resource that was gone exists again, or a copy of it. With `stuck`, also returns why a person must decide
@@ -242,10 +212,8 @@ pub fn recreated(
     times: i64,
     stuck: Option<StuckAgain>,
 ) -> (Happened, Option<String>) {
-    let counted = format!(
-        "re-created {times} {}",
-        if times == 1 { "time" } else { "times" }
-    );
+    let plural = if times == 1 { "" } else { "s" };
+    let counted = format!("re-created {times} time{plural}");
     let words = match (copy, stuck) {
         (None, _) => format!("{counted}: {key} is there again"),
         (Some(copy), Some(StuckAgain::NameAlone)) => {
@@ -269,68 +237,51 @@ pub fn recreated(
 
 /// `of`: a deletion, or a step.
 pub fn rung_taken(of: &str, rung: &str, by: &str) -> Happened {
-    happened(
-        EventKind::Purge,
-        format!("purge of {of}: {rung}, by {by}"),
-        json!({"rung": rung}),
-    )
+    let fields = json!({"rung": rung});
+    let words = format!("purge of {of}: {rung}, by {by}");
+    happened(EventKind::Purge, words, fields)
 }
 
 pub fn tombstone_released(key: &ResourceKey, by: &str) -> Happened {
-    happened(
-        EventKind::Purge,
-        format!("tombstone of {key} released by {by}"),
-        of(key, json!({"phase": "released"})),
-    )
+    let fields = of(key, json!({"phase": "released"}));
+    let words = format!("tombstone of {key} released by {by}");
+    happened(EventKind::Purge, words, fields)
 }
 
 pub fn revived(key: &ResourceKey, by: &str, incarnation: i64) -> Happened {
-    happened(
-        EventKind::Revived,
-        format!("{key} was revived by {by}: incarnation {incarnation}"),
-        of(
-            key,
-            json!({"phase": "released", "incarnation": incarnation}),
-        ),
-    )
+    let words = format!("{key} was revived by {by}: incarnation {incarnation}");
+    let mut fields = of(key, json!({"phase": "released"}));
+    fields["incarnation"] = json!(incarnation);
+    happened(EventKind::Revived, words, fields)
 }
 
 pub fn site_paused(site: &Site, paused: bool, by: &str, reason: &str) -> Happened {
     let did = if paused { "paused" } else { "resumed" };
     let colon = if reason.is_empty() { "" } else { ": " };
-    happened(
-        EventKind::Site,
-        format!("{site} {did} by {by}{colon}{reason}"),
-        json!({"site": site, "paused": paused}),
-    )
+    let fields = json!({"site": site, "paused": paused});
+    let words = format!("{site} {did} by {by}{colon}{reason}");
+    happened(EventKind::Site, words, fields)
 }
 
 /// `answer`: `accepted` or `refused`. `note`: what stays, and why.
 pub fn drift_answered(deletion: &str, answer: &str, by: &str, note: Option<&str>) -> Happened {
     let deletion = short_id(deletion);
     let note = note.map_or_else(String::new, |note| format!(": {note}"));
-    happened(
-        EventKind::Drift,
-        format!("drift of deletion {deletion} {answer} by {by}{note}"),
-        json!({"answer": answer}),
-    )
+    let words = format!("drift of deletion {deletion} {answer} by {by}{note}");
+    let fields = json!({"answer": answer});
+    happened(EventKind::Drift, words, fields)
 }
 
 pub fn options_set(deletion: &str, options: &PlanOptions, by: &str) -> Happened {
-    happened(
-        EventKind::Drift,
-        format!("options of deletion {} set by {by}", short_id(deletion)),
-        json!({"options": options}),
-    )
+    let words = format!("options of deletion {} set by {by}", short_id(deletion));
+    let fields = json!({"options": options});
+    happened(EventKind::Drift, words, fields)
 }
 
 /// `what`: `created` or `updated`.
 pub fn registry_written(key: &ResourceKey, what: &str, by: &str) -> Happened {
-    happened(
-        EventKind::Registry,
-        format!("{key} {what} by {by}"),
-        of(key, json!({"what": what})),
-    )
+    let fields = of(key, json!({"what": what}));
+    happened(EventKind::Registry, format!("{key} {what} by {by}"), fields)
 }
 
 pub fn importer_recorded(importer: &Deployment) -> Happened {
@@ -339,27 +290,20 @@ pub fn importer_recorded(importer: &Deployment) -> Happened {
         service,
         region,
     } = importer;
-    happened(
-        EventKind::Deployment,
-        format!("deployment {name} ({service}/{region}) refers to what is here"),
-        json!({"deployment": name}),
-    )
+    let words = format!("deployment {name} ({service}/{region}) refers to what is here");
+    let fields = json!({"deployment": name});
+    happened(EventKind::Deployment, words, fields)
 }
 
 pub fn importer_released(name: &str, by: &str, steps: usize) -> Happened {
-    happened(
-        EventKind::Deployment,
-        format!(
-            "deployment {name} was released by {by}; steps that no longer wait for it: {steps}"
-        ),
-        json!({"deployment": name}),
-    )
+    let words = format!(
+        "deployment {name} was released by {by}; steps that no longer wait for it: {steps}"
+    );
+    happened(EventKind::Deployment, words, json!({"deployment": name}))
 }
 
 pub fn owner_replaced(name: &str) -> Happened {
-    happened(
-        EventKind::Deployment,
-        format!("the ledger of deployment {name} was replaced, or restored from a backup"),
-        json!({"deployment": name}),
-    )
+    let words = format!("the ledger of deployment {name} was replaced, or restored from a backup");
+    let fields = json!({"deployment": name});
+    happened(EventKind::Deployment, words, fields)
 }

@@ -7,9 +7,9 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
 use super::deletion_row::DeletionRow;
-use super::rows;
 use super::seal::{self, Head, Key};
 use super::sql::{Apply, Run, Sql, refuse};
+use super::{reads, rows};
 use crate::domain::model::{DeletionState, StepState};
 use crate::ledger::events::{self, Happened};
 use crate::ledger::tombstones::Changed;
@@ -85,11 +85,7 @@ impl<'c> Batch<'c> {
 
     /// Returns the number under which the tables know a deletion.
     pub(super) fn find(&self, deletion_id: &str) -> Sql<Option<i64>> {
-        self.first(
-            "SELECT num FROM deletions WHERE id = ?1",
-            [deletion_id],
-            |row| row.get(0),
-        )
+        reads::find(self.db, deletion_id)
     }
 
     /// Adds a deletion that this change just inserted to those that are counted.

@@ -240,7 +240,7 @@ impl Batch<'_> {
         match self.deletion(num)?.stops {
             true => self.first(
                 "SELECT id FROM steps WHERE state = 'stuck' AND deletion = ?1
-                         AND held_by IS NULL AND id <> ?2 LIMIT 1",
+                     AND held_by IS NULL AND id <> ?2 LIMIT 1",
                 [num, step],
                 |row| row.get(0),
             ),

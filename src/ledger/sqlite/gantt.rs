@@ -85,30 +85,28 @@ fn cells(
 /// The rows without their cells. SQLite takes the columns that are in no aggregate from the row with the
 /// maximum.
 fn groups(db: &Connection, num: i64) -> Sql<Vec<GanttRow>> {
-    let mut counted = db.prepare_cached(
+    db.all(
         "SELECT b.site, b.kind, b.action, count(*), sum(s.ended_at IS NOT NULL),
              s.id, s.name, s.resource, s.ended_at, max(coalesce(s.ended_at, 9e18))
          FROM branches b CROSS JOIN steps s INDEXED BY steps_by_branch ON s.branch = b.id
          WHERE b.deletion = ?1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
-    )?;
-    let mut found = counted.query([num])?;
-    let mut groups = Vec::new();
-    while let Some(row) = found.next()? {
-        groups.push(GanttRow {
-            site: rows::word(row, 0)?,
-            kind: rows::word(row, 1)?,
-            action: rows::word(row, 2)?,
-            steps: rows::number(row, 3)?,
-            ended: rows::number(row, 4)?,
-            cells: Vec::new(),
-            last: Last {
-                name: named(row, 6)?,
-                ended_at: rows::time_opt(row, 8)?,
-                waited_for: waited_for(db, row.get(5)?)?,
-            },
-        });
-    }
-    Ok(groups)
+        [num],
+        |row| {
+            Ok(GanttRow {
+                site: rows::word(row, 0)?,
+                kind: rows::word(row, 1)?,
+                action: rows::word(row, 2)?,
+                steps: rows::number(row, 3)?,
+                ended: rows::number(row, 4)?,
+                cells: Vec::new(),
+                last: Last {
+                    name: named(row, 6)?,
+                    ended_at: rows::time_opt(row, 8)?,
+                    waited_for: waited_for(db, row.get(5)?)?,
+                },
+            })
+        },
+    )
 }
 
 /// The dependency of a step that ended last, or one that has not ended.

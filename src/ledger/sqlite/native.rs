@@ -125,7 +125,7 @@ impl Batch<'_> {
         for to in pointed {
             let steps: Vec<i64> = self.all(
                 "SELECT id FROM steps WHERE resource = ?1 AND kind = ?2 AND site = ?3
-                         AND ended_at IS NULL AND state IN ('blocked', 'stuck')",
+                     AND ended_at IS NULL AND state IN ('blocked', 'stuck')",
                 params![to.id, to.kind.as_str(), to.site.to_string()],
                 |row| row.get(0),
             )?;
@@ -305,34 +305,27 @@ pub(super) fn list(
 ) -> Sql<Paged<Native>> {
     let NativeFilter { site, kind, by } = filter;
     let (condition, field, values) = match by {
-        NativeBy::All => ("?5 = ?6", "", Vec::new()),
+        NativeBy::All => ("?5 = ?6", "", String::new()),
         NativeBy::Ids(ids) => (
             "h.id IN (SELECT value FROM json_each(?5)) AND ?6 = ''",
             "",
-            ids.clone(),
-        ),
-        NativeBy::Field { field, values } if field == "name" => (
-            "h.name IN (SELECT value FROM json_each(?5)) AND ?6 <> ''",
-            field.as_str(),
-            values.clone(),
+            rows::json(ids)?,
         ),
         NativeBy::Field { field, values } => (
-            "h.fields ->> ('$.' || ?6) IN (SELECT value FROM json_each(?5))",
+            match field.as_str() {
+                "name" => "h.name IN (SELECT value FROM json_each(?5)) AND ?6 <> ''",
+                _ => "h.fields ->> ('$.' || ?6) IN (SELECT value FROM json_each(?5))",
+            },
             field.as_str(),
-            values.clone(),
+            rows::json(values)?,
         ),
-        NativeBy::PointsAt { field, .. } => (
+        NativeBy::PointsAt { field, to } => (
             "h.num IN (SELECT r.num FROM json_each(?5) j CROSS JOIN native_references r
                  ON r.id = j.value ->> 'id' AND r.kind = j.value ->> 'kind'
                      AND r.site = j.value ->> 'site' AND r.field = ?6)",
             field.as_str(),
-            Vec::new(),
+            rows::json(to)?,
         ),
-    };
-    let values = match by {
-        NativeBy::All => String::new(),
-        NativeBy::PointsAt { to, .. } => rows::json(to)?,
-        NativeBy::Ids(_) | NativeBy::Field { .. } => rows::json(&values)?,
     };
     let found = db.all(
         &format!(

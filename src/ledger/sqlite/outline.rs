@@ -173,15 +173,15 @@ fn counted(db: &Connection, branch: Branch) -> Sql<Option<BranchRead>> {
 }
 
 fn counts(db: &Connection, branch: i64) -> Sql<Counts> {
-    let mut counted = db.prepare_cached(
+    let counted: Vec<(StepState, u64)> = db.all(
         "SELECT state, count(*) FROM steps INDEXED BY steps_by_branch WHERE branch = ?1
          GROUP BY state",
+        [branch],
+        |row| Ok((rows::word(row, 0)?, rows::number(row, 1)?)),
     )?;
-    let mut found = counted.query([branch])?;
     let mut counts = Counts::default();
-    while let Some(row) = found.next()? {
-        let number: u64 = rows::number(row, 1)?;
-        *counts.of_mut(rows::word(row, 0)?) += number;
+    for (state, number) in counted {
+        *counts.of_mut(state) += number;
         counts.total += number;
     }
     Ok(counts)

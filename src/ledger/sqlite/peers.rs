@@ -58,7 +58,8 @@ impl Batch<'_> {
             )?;
             self.event(None, None, &events::importer_recorded(importer), now)?;
         }
-        let recorded = kinds_of(self.db, name)?;
+        let all = importer_kinds(self.db)?.into_iter();
+        let recorded: BTreeSet<KindName> = all.filter(|it| it.1 == *name).map(|it| it.0).collect();
         for kind in recorded.difference(kinds) {
             self.run(
                 "DELETE FROM importer_kinds WHERE kind = ?1 AND importer = ?2",
@@ -133,13 +134,8 @@ impl Batch<'_> {
     /// The importers of each kind, whose clearance a deletion of that kind waits for.
     pub(super) fn importers_by_kind(&self) -> Sql<BTreeMap<KindName, Vec<String>>> {
         let mut by_kind: BTreeMap<KindName, Vec<String>> = BTreeMap::new();
-        let mut all = self
-            .db
-            .prepare_cached("SELECT kind, importer FROM importer_kinds")?;
-        let mut found = all.query(())?;
-        while let Some(row) = found.next()? {
-            let kind = KindName::new(row.get_ref(0)?.as_str()?);
-            by_kind.entry(kind).or_default().push(row.get(1)?);
+        for (kind, importer) in importer_kinds(self.db)? {
+            by_kind.entry(kind).or_default().push(importer);
         }
         Ok(by_kind)
     }
@@ -233,7 +229,7 @@ impl Batch<'_> {
     fn held_by_error(&self, step: i64, error: &str) -> Sql<Option<(i64, StepState)>> {
         self.first(
             "SELECT deletion, state FROM steps WHERE id = ?1 AND state IN ('blocked', 'stuck')
-                     AND last_error ->> 'type' = ?2",
+                 AND last_error ->> 'type' = ?2",
             params![step, error],
             |row| Ok((row.get(0)?, rows::word(row, 1)?)),
         )
@@ -456,23 +452,18 @@ impl Batch<'_> {
     }
 }
 
-fn kinds_of(db: &Connection, importer: &str) -> Sql<BTreeSet<KindName>> {
-    let kinds = db.all(
-        "SELECT kind FROM importer_kinds WHERE importer = ?1",
-        [importer],
-        |row| Ok(KindName::new(row.get_ref(0)?.as_str()?)),
-    )?;
-    Ok(kinds.into_iter().collect())
+/// The kinds to which each importer refers.
+fn importer_kinds(db: &Connection) -> Sql<Vec<(KindName, String)>> {
+    db.all("SELECT kind, importer FROM importer_kinds", (), |row| {
+        Ok((KindName::new(row.get_ref(0)?.as_str()?), row.get(1)?))
+    })
 }
 
 /// The importers on record, with the number of steps that wait for the clearance of each.
 pub(super) fn importers(db: &Connection) -> Sql<Vec<Importer>> {
     let mut kinds: BTreeMap<String, BTreeSet<KindName>> = BTreeMap::new();
-    let mut all = db.prepare_cached("SELECT importer, kind FROM importer_kinds")?;
-    let mut found = all.query(())?;
-    while let Some(row) = found.next()? {
-        let kind = KindName::new(row.get_ref(1)?.as_str()?);
-        kinds.entry(row.get(0)?).or_default().insert(kind);
+    for (kind, importer) in importer_kinds(db)? {
+        kinds.entry(importer).or_default().insert(kind);
     }
     db.all(
         "SELECT name, service, region, since,

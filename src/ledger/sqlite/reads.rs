@@ -287,7 +287,7 @@ pub(super) fn events(
     let (oldest, newest) = db.one(
         // Events that were pruned had numbers, too.
         "SELECT coalesce((SELECT min(seq) FROM events), last + 1), last FROM (SELECT coalesce(
-                 (SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0) AS last)",
+             (SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0) AS last)",
         (),
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
@@ -376,22 +376,27 @@ pub(super) fn frozen(db: &Connection, deletion_id: &str, with_steps: bool) -> Sq
 }
 
 pub(super) fn progress(db: &Connection, deletion_id: &str) -> Sql<Vec<(Site, Counts)>> {
-    let mut counted = db.prepare_cached(
+    let counted: Vec<(Site, StepState, u64)> = db.all(
         "SELECT b.site, s.state, count(*) FROM branches b
          CROSS JOIN steps s INDEXED BY steps_by_branch ON s.branch = b.id
          WHERE b.deletion = (SELECT num FROM deletions WHERE id = ?1)
          GROUP BY b.site, s.state ORDER BY b.site",
+        [deletion_id],
+        |row| {
+            Ok((
+                rows::word(row, 0)?,
+                rows::word(row, 1)?,
+                rows::number(row, 2)?,
+            ))
+        },
     )?;
-    let mut rows = counted.query([deletion_id])?;
     let mut progress: Vec<(Site, Counts)> = Vec::new();
-    while let Some(row) = rows.next()? {
-        let site: Site = rows::word(row, 0)?;
-        let number: u64 = rows::number(row, 2)?;
+    for (site, state, number) in counted {
         if progress.last().is_none_or(|(last, _)| *last != site) {
             progress.push((site, Counts::default()));
         }
         if let Some((_, counts)) = progress.last_mut() {
-            *counts.of_mut(rows::word(row, 1)?) += number;
+            *counts.of_mut(state) += number;
             counts.total += number;
         }
     }
