@@ -148,6 +148,8 @@
 //!   `engine/purge.rs`, `Purged` in `control/mod.rs` if it returns something new, `purged_words` in
 //!   `present/sentences.rs`, and the help in `cli/purge.rs`.
 //! - **a message about a blocker**: `present/sentences.rs`.
+//! - **a move of a step or deletion**: a `Trigger` and its arm in `ledger/transitions`, and its row in
+//!   `tests/ledger/transitions.rs`. **An event**: a function in `ledger/events.rs`.
 //! - **a setting**: its field in `system/config.rs` or `system/config/*.rs`, its default in
 //!   `assets/config.toml`, and the module that uses it.
 //! - **an HTTP endpoint**: a handler in `frontends/api` with its `#[utoipa::path]`, and a line of `routes` in

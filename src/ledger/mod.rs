@@ -6,6 +6,9 @@
 //!
 //! **Architecture invariant:** readiness, counts, deletion states, tombstone phases, events and the
 //! audit are maintained inside the transaction that changes a step; nobody derives them afterwards.
+//!
+//! [`transitions`] alone knows which state follows which, and [`events`] alone what an event says; a store
+//! only loads and saves.
 
 pub mod audit;
 pub mod events;
