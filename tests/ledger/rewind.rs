@@ -249,7 +249,7 @@ impl Tale {
             37 => Change::Recreated {
                 key: key("port", &self.resource()),
                 copy: None,
-                // Of one that stops at a failure the rest is not held by what came back.
+                // Not if one stops at a failure: of what was in flight then, a replay only guesses.
                 stuck: (self.dice.bool() && one_number(&self.db, STOPPING) == 0)
                     .then_some(StuckAgain::TooOften),
                 now,

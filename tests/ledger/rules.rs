@@ -8,7 +8,7 @@ use gone::domain::news::Mark;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
     Applied, Capacity, Change, ClaimedStep, EventFilter, Fence, Ledger, NewEvent, ObservationsDue,
-    Selection, StepChange,
+    Selection, StepChange, StuckAgain,
 };
 
 use crate::support::*;
@@ -607,6 +607,33 @@ async fn n11_n12_what_two_failures_stopped_waits_for_the_one_that_is_left() {
     assert_eq!(held_by("c").await, Some(second));
     one(&ledger, again(second)).await;
     assert_eq!(state_of(&ledger, "one", "c").await, StepState::Ready);
+}
+
+#[tokio::test]
+async fn n11_a_resource_that_exists_again_stops_its_deletion_until_it_is_retried() {
+    let ledger = memory();
+    let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[1])]);
+    let mut stopping = wanted("one", vec![target("port", "a")], at(0));
+    stopping.options.on_failure = OnFailure::Stop;
+    let begin = vec![accept(stopping), start("one", &plan, at(0))];
+    ledger.commit(begin).await.unwrap();
+    let sent = claim(&ledger, 1).await;
+    one(&ledger, settle(outcome(&sent[0], StepState::Gone, at(2)))).await;
+    let back = Change::Recreated {
+        key: key("port", "a"),
+        copy: None,
+        stuck: Some(StuckAgain::TooOften),
+        now: at(3),
+    };
+    assert_eq!(one(&ledger, back).await, Applied::Done);
+    let all = states(&ledger, "one").await.into_iter();
+    assert!(all.map(|(_, state)| state).eq([StepState::Stuck; 3]));
+    assert!(claim(&ledger, 9).await.is_empty());
+    let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(4));
+    one(&ledger, again).await;
+    let all = states(&ledger, "one").await.into_iter();
+    let ready = [StepState::Ready, StepState::Ready, StepState::Waiting];
+    assert!(all.map(|(_, state)| state).eq(ready));
 }
 
 #[tokio::test]
