@@ -67,7 +67,7 @@ impl Control for ControlService {
     }
 
     fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
-        self.shared.snapshot.subscribe()
+        self.shared.publishing.follow()
     }
 }
 
@@ -219,9 +219,19 @@ impl Shared {
                 confirm,
             } => shared.purge(&envelope, &what, rung, &confirm).await,
             Command::Release { key } => shared.release(&envelope, key).await,
-            Command::Prune { before } => shared.prune_by_hand(&envelope, before).await,
-            Command::PauseSite { site } => shared.pause_site_by_hand(&envelope, site, true).await,
-            Command::ResumeSite { site } => shared.pause_site_by_hand(&envelope, site, false).await,
+            Command::Prune { before } => shared.pruning.prune_by_hand(&envelope, before).await,
+            Command::PauseSite { site } => {
+                shared
+                    .logins
+                    .pause_site_by_hand(&envelope, site, true)
+                    .await
+            }
+            Command::ResumeSite { site } => {
+                shared
+                    .logins
+                    .pause_site_by_hand(&envelope, site, false)
+                    .await
+            }
             Command::Watch { watch } => {
                 let news = shared.news_for(watch).await?;
                 Ok(Receipt::News(Box::new(news)))

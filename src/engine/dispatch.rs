@@ -91,7 +91,7 @@ impl Shared {
             ..
         }) = &outcome
         {
-            self.pause_site(&site, &error.message, None).await;
+            self.logins.pause_site(&site, &error.message, None).await;
         }
         let decision = after_call(
             facts(&step),

@@ -31,6 +31,7 @@ mod errors;
 mod explain;
 mod journal;
 mod limit;
+mod logins;
 mod observe;
 mod orphans;
 mod owner_names;
@@ -76,12 +77,15 @@ use crate::system::clock::Clock;
 use crate::system::config::Settings;
 use copies::CopySearch;
 use journal::{Journal, LEDGER_RETRY};
+use logins::Logins;
 use peers::Deployments;
 use planning::Planning;
+use prune::Pruning;
 use reads::Reads;
 use removal::Removal;
 use resolve::Resolver;
 use sites::Sites;
+use snapshot::Publishing;
 use sweep::Sweep;
 use sweep_copies::CopySweep;
 
@@ -128,10 +132,12 @@ pub(crate) struct Shared {
     resolver: Arc<Resolver>,
     planning: Arc<Planning>,
     sweep: Arc<Sweep>,
+    pruning: Arc<Pruning>,
+    publishing: Arc<Publishing>,
+    logins: Arc<Logins>,
     /// Whether the reconcilers work. Until then the engine only answers questions and makes plans (P10).
     works: AtomicBool,
     journal: Arc<Journal>,
-    snapshot: watch::Sender<Arc<Snapshot>>,
     /// The identities that plans froze, by deletion and site: read once for many observations.
     rights: Mutex<HashMap<String, BTreeMap<String, Identity>>>,
     /// The idempotency keys of requests that are being carried out.
@@ -239,6 +245,29 @@ impl Engine {
             every: parts.settings.engine.sweep,
             hold_down: parts.settings.ledger.hold_down,
         };
+        let pruning = Pruning {
+            clock: parts.clock.clone(),
+            journal: journal.clone(),
+            retention: parts.settings.ledger.retention,
+            hold_down: parts.settings.ledger.hold_down,
+            never_again: parts.kinds.never_again(),
+        };
+        let publishing = Publishing {
+            clock: parts.clock.clone(),
+            ledger: parts.ledger.clone(),
+            kinds: parts.kinds.clone(),
+            sites: sites.clone(),
+            journal: journal.clone(),
+            snapshot: watch::Sender::new(Arc::new(first)),
+        };
+        let logins = Logins {
+            clock: parts.clock.clone(),
+            cloud: parts.cloud.clone(),
+            ledger: parts.ledger.clone(),
+            sites: sites.clone(),
+            journal: journal.clone(),
+            every: parts.settings.engine.sign_in_every,
+        };
         Self {
             shared: Arc::new(Shared {
                 ledger: parts.ledger,
@@ -255,9 +284,11 @@ impl Engine {
                 resolver,
                 planning,
                 sweep: Arc::new(sweep),
+                pruning: Arc::new(pruning),
+                publishing: Arc::new(publishing),
+                logins: Arc::new(logins),
                 works: AtomicBool::new(true),
                 journal,
-                snapshot: watch::Sender::new(Arc::new(first)),
                 rights: Mutex::default(),
                 keys_in_use: Arc::default(),
             }),
@@ -331,8 +362,8 @@ impl Shared {
     /// Signs in to sites and shows them, and does nothing else until a command asks for work.
     async fn idle(self: &Arc<Self>, tasks: &mut JoinSet<Done>, under_way: &mut UnderWay) {
         while !self.works.load(Ordering::Relaxed) {
-            self.publish(tasks, under_way);
-            let sleep = self.sign_in(tasks, under_way).min(PERIOD_MAX);
+            self.publishing.start(tasks, under_way);
+            let sleep = self.logins.start(tasks, under_way).min(PERIOD_MAX);
             tokio::select! {
                 biased;
                 () = self.journal.woken() => {}
@@ -349,7 +380,7 @@ impl Shared {
         under_way: &mut UnderWay,
     ) -> Result<Duration, LedgerError> {
         let now = self.clock.now();
-        self.publish(tasks, under_way);
+        self.publishing.start(tasks, under_way);
         if self.journal.is_poisoned() {
             return Ok(PERIOD_MAX);
         }
@@ -361,8 +392,8 @@ impl Shared {
         self.dispatch(tasks).await?;
         let hold = self.verify(tasks, under_way).await?;
         let sweep = self.sweep.start(tasks, under_way);
-        let prune = self.prune(tasks, under_way);
-        let sites = self.sign_in(tasks, under_way);
+        let prune = self.pruning.start(tasks, under_way);
+        let sites = self.logins.start(tasks, under_way);
         self.react(tasks, under_way);
         let asked = self.ask_importers(tasks);
         self.hint_owners(tasks, under_way);

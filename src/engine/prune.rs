@@ -8,18 +8,29 @@ use tokio::task::JoinSet;
 
 use super::audit::audit;
 use super::errors::ledger_error;
-use super::{Done, Shared, UnderWay};
+use super::journal::Journal;
+use super::{Done, UnderWay};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::KindName;
 use crate::ledger::{Applied, AuditEntry, Change, LedgerError};
+use crate::system::clock::Clock;
 
 /// Time from the start to the first pruning, and between two prunings.
 const FIRST: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
-impl Shared {
+pub(super) struct Pruning {
+    pub(super) clock: Clock,
+    pub(super) journal: Arc<Journal>,
+    pub(super) retention: Duration,
+    pub(super) hold_down: Duration,
+    /// The kinds whose ids are never used again (M1).
+    pub(super) never_again: Arc<[KindName]>,
+}
+
+impl Pruning {
     /// Starts a pruning that is due. Returns the time until the next one.
-    pub(super) fn prune(
+    pub(super) fn start(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
         under_way: &mut UnderWay,
@@ -35,12 +46,9 @@ impl Shared {
         }
         under_way.next_prune = Some(now + EVERY);
         under_way.pruning = true;
-        let shared = self.clone();
+        let pruning = self.clone();
         tasks.spawn(async move {
-            match shared
-                .prune_before(now - shared.settings.ledger.retention, None)
-                .await
-            {
+            match pruning.prune_before(now - pruning.retention, None).await {
                 Ok(0) => {}
                 Ok(rows) => tracing::info!(rows, "removed rows whose retention has ended"),
                 Err(error) => {
@@ -59,7 +67,7 @@ impl Shared {
         before: Option<DateTime<Utc>>,
     ) -> Result<Receipt, ControlError> {
         let now = self.clock.now();
-        let before = before.unwrap_or(now - self.settings.ledger.retention);
+        let before = before.unwrap_or(now - self.retention);
         let mut audit = audit(envelope, "prune", "ledger");
         audit.detail = serde_json::json!({ "before": before });
         let moved = self.prune_before(before, Some(audit)).await;
@@ -76,15 +84,12 @@ impl Shared {
     ) -> Result<u64, LedgerError> {
         let now = self.clock.now();
         // Resources in hold-down are still swept.
-        let before = before.min(now - self.settings.ledger.hold_down);
-        let kinds = self.kinds.iter();
-        let never_again = kinds.filter(|kind| !kind.has_natural_key());
-        let never_again: Arc<[KindName]> = never_again.map(|kind| kind.name.clone()).collect();
+        let before = before.min(now - self.hold_down);
         let mut rows = 0;
         loop {
             let piece = Change::Prune {
                 before,
-                never_again: never_again.clone(),
+                never_again: self.never_again.clone(),
                 audit: audit.take(),
                 now,
             };

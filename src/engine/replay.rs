@@ -85,7 +85,11 @@ impl Replay {
         let sought = sought.await.unwrap_or(Err(LedgerError::Closed));
         let shared = self.shared();
         shared.clock.set(sought.map_err(ledger_error)?);
-        shared.publish_replayed().await.map_err(ledger_error)?;
+        shared
+            .publishing
+            .publish_replayed()
+            .await
+            .map_err(ledger_error)?;
         // Readers that follow events receive them anew.
         shared.journal.wake_followers();
         Ok(Receipt::Done { moved: 0 })
@@ -135,7 +139,7 @@ impl Control for Replay {
     }
 
     fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
-        self.shared().snapshot.subscribe()
+        self.shared().publishing.follow()
     }
 }
 

@@ -1,27 +1,21 @@
 //! The state that the engine keeps for each site: whether it may send calls, and how many.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::audit::audit;
-use super::errors::ledger_error;
 use super::limit::Limit;
 use super::observe::Witness;
 use super::pace::Pace;
-use super::{Done, Shared, UnderWay};
-use crate::cloud::{CloudFailure, Freshness};
-use crate::control::{ControlError, Envelope, Receipt, SiteState, SiteStatus};
-use crate::domain::model::{ErrorClass, EventKind, Identity, KindName, Site, SitePause};
+use crate::cloud::CloudFailure;
+use crate::control::{SiteState, SiteStatus};
+use crate::domain::model::{ErrorClass, Identity, KindName, Site, SitePause};
 use crate::domain::policy::Retry;
-use crate::domain::text::escape;
-use crate::ledger::{Capacity, Change, NewEvent};
+use crate::ledger::Capacity;
 use crate::system::config::Settings;
 
 /// Steps whose calls are answered within this time are claimed ahead, so that the next call follows at once,
@@ -40,21 +34,16 @@ const CLOSED_MAX: Duration = Duration::from_secs(60);
 const PERMIT_LOOKS: Duration = Duration::from_secs(1);
 /// Reads belong to no deletion, so taking back a deletion's calls does not affect them.
 const READS: &str = "";
-/// How often a refused login is checked for a change.
-const LOGIN_LOOKS: Duration = Duration::from_secs(5);
-/// The longest pause before a refused login is repeated (I15).
-const SIGN_IN_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
-
 pub(super) struct Sites {
     sites: Mutex<BTreeMap<Site, Runtime>>,
     /// The living resources that prove listings complete (I13b).
     witnesses: Mutex<HashMap<(Site, KindName), Witness>>,
     /// Whether to sign in only to sites about which something was asked (I15).
-    only_named: AtomicBool,
+    pub(super) only_named: AtomicBool,
 }
 
-struct Runtime {
-    status: SiteStatus,
+pub(super) struct Runtime {
+    pub(super) status: SiteStatus,
     limit: Limit,
     /// For each of the last calls, whether it had an answer that counts; the newest last.
     answered: VecDeque<bool>,
@@ -69,12 +58,12 @@ struct Runtime {
     /// The number of calls a second that the site takes.
     pace: Pace,
     /// The identity whose rights must be back before anything is sent again.
-    expected: Option<Identity>,
-    asked_at: Option<Instant>,
+    pub(super) expected: Option<Identity>,
+    pub(super) asked_at: Option<Instant>,
     /// Number of refused logins in a row.
-    refusals: u32,
+    pub(super) refusals: u32,
     /// When the refused login was last checked for a change.
-    login_looked_at: Option<Instant>,
+    pub(super) login_looked_at: Option<Instant>,
 }
 
 /// A call that waits for a permit. Dropping it takes the call back.
@@ -242,7 +231,7 @@ impl Sites {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Site, Runtime>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<Site, Runtime>> {
         self.sites.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -582,7 +571,7 @@ impl Sites {
     }
 
     /// Pauses a site. Returns whether the site was not paused before.
-    fn pause(&self, site: &Site, reason: &str, expected: Option<Identity>) -> bool {
+    pub(super) fn pause(&self, site: &Site, reason: &str, expected: Option<Identity>) -> bool {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {
             return false;
@@ -595,231 +584,4 @@ impl Sites {
         site.asked_at = Some(Instant::now());
         newly
     }
-}
-
-impl Shared {
-    /// Pauses a site. Nothing more is sent there until its rights are back (N13, I13).
-    pub(super) async fn pause_site(&self, site: &Site, reason: &str, expected: Option<Identity>) {
-        let now = self.clock.now();
-        if self.sites.pause(site, reason, expected) {
-            tracing::warn!(%site, reason, "site paused");
-            let message = format!("{site} paused: {reason}");
-            self.note_site(site, SiteState::Paused, message, now).await;
-        }
-    }
-
-    async fn note_site(&self, site: &Site, state: SiteState, message: String, now: DateTime<Utc>) {
-        let event = NewEvent {
-            deletion_id: None,
-            step_id: None,
-            kind: EventKind::Site,
-            message,
-            data: serde_json::json!({ "site": site, "state": state }),
-        };
-        if let Err(error) = self.journal.commit(vec![Change::Note { event, now }]).await {
-            tracing::warn!(%error, "an event was not written");
-        }
-    }
-
-    /// Signs in to sites that are new, paused or silent; says when the next one is due.
-    pub(super) fn sign_in(
-        self: &Arc<Self>,
-        tasks: &mut JoinSet<Done>,
-        under_way: &mut UnderWay,
-    ) -> Duration {
-        let every = self.settings.engine.sign_in_every;
-        let only_named = self.sites.only_named.load(Ordering::Relaxed);
-        let mut next = Duration::MAX;
-        let mut due = Vec::new();
-        let changed = self.logins_changed();
-        for (name, site) in self.sites.lock().iter_mut() {
-            let wait = match (site.status.state, site.asked_at) {
-                (SiteState::Reachable, _) => continue,
-                (SiteState::Unknown, None) if only_named => continue,
-                (_, None) => Duration::ZERO,
-                (_, Some(_)) if changed.contains(name) => {
-                    site.refusals = 0;
-                    Duration::ZERO
-                }
-                (_, Some(asked)) => {
-                    let pause = sign_in_pause(every, site.refusals);
-                    let wait = pause.saturating_sub(asked.elapsed());
-                    match site.refusals {
-                        0 => wait,
-                        _ => wait.min(LOGIN_LOOKS),
-                    }
-                }
-            };
-            if wait.is_zero() {
-                due.push(name.clone());
-            } else {
-                next = next.min(wait);
-            }
-        }
-        if due.is_empty() || under_way.signing_in {
-            return next;
-        }
-        under_way.signing_in = true;
-        let shared = self.clone();
-        tasks.spawn(async move {
-            let each = due.iter().map(|site| shared.sign_in_to(site));
-            futures_util::future::join_all(each).await;
-            Done::SignedIn
-        });
-        next
-    }
-
-    /// Returns the sites whose refused login has changed in its file or variable, checked at intervals (I15).
-    /// The files are read here, while nothing is locked.
-    fn logins_changed(&self) -> HashSet<Site> {
-        let mut refused = Vec::new();
-        for (name, site) in self.sites.lock().iter_mut() {
-            let looked = site.login_looked_at.map(|at| at.elapsed());
-            if site.refusals > 0 && looked.is_none_or(|passed| passed >= LOGIN_LOOKS) {
-                site.login_looked_at = Some(Instant::now());
-                refused.push(name.clone());
-            }
-        }
-        let changed = refused.into_iter();
-        changed
-            .filter(|site| self.cloud.has_other_login(site))
-            .collect()
-    }
-
-    async fn sign_in_to(&self, site: &Site) {
-        let paused = self
-            .sites
-            .lock()
-            .get(site)
-            .is_some_and(|site| site.status.state == SiteState::Paused);
-        let signed_in = self
-            .cloud
-            .identity(
-                site,
-                if paused {
-                    Freshness::ByLoggingIn
-                } else {
-                    Freshness::AtLogin
-                },
-            )
-            .await;
-        let now = self.clock.now();
-        let mut resumed = false;
-        let mut lost = None;
-        {
-            let mut sites = self.sites.lock();
-            let Some(runtime) = sites.get_mut(site) else {
-                return;
-            };
-            let before = runtime.status.state;
-            if (before == SiteState::Paused) != paused {
-                // The rights were lost or came back in the meantime, so this answer is older.
-                return;
-            }
-            runtime.asked_at = Some(Instant::now());
-            match signed_in {
-                Ok(signed_in) => {
-                    runtime.refusals = 0;
-                    runtime.status.as_user = signed_in.shown;
-                    let back = runtime
-                        .expected
-                        .as_ref()
-                        .is_none_or(|expected| *expected == signed_in.identity);
-                    if back {
-                        // This also applies to the first sign-in, because an earlier engine may have lost the
-                        // rights.
-                        resumed = paused || before == SiteState::Unknown;
-                        runtime.status.state = SiteState::Reachable;
-                        runtime.status.reason.clear();
-                        runtime.expected = None;
-                    }
-                }
-                Err(mut failure) => {
-                    if failure.class == ErrorClass::Auth {
-                        runtime.refusals = runtime.refusals.saturating_add(1);
-                        let pause =
-                            sign_in_pause(self.settings.engine.sign_in_every, runtime.refusals);
-                        failure.message.push_str(&next_sign_in(site, now, pause));
-                    }
-                    if !paused {
-                        runtime.status.state = match failure.class {
-                            ErrorClass::Auth => SiteState::Paused,
-                            _ => SiteState::Unreachable,
-                        };
-                        lost = (failure.class == ErrorClass::Auth)
-                            .then(|| format!("{site} paused: {}", failure.message));
-                    }
-                    runtime.status.reason = failure.message;
-                }
-            }
-        }
-        if resumed {
-            let message = format!("{site} resumed: the rights are back");
-            self.note_site(site, SiteState::Reachable, message, now)
-                .await;
-        }
-        if let Some(message) = lost {
-            self.note_site(site, SiteState::Paused, message, now).await;
-        }
-        self.journal.mark_dirty();
-        self.journal.wake_loop();
-    }
-
-    /// Pauses a site until a person resumes it, or resumes it.
-    pub(super) async fn pause_site_by_hand(
-        &self,
-        envelope: &Envelope,
-        site: Site,
-        paused: bool,
-    ) -> Result<Receipt, ControlError> {
-        if !self.cloud.sites().contains(&site) {
-            let known: Vec<String> = self.cloud.sites().iter().map(Site::to_string).collect();
-            return Err(ControlError::NotFound {
-                message: format!(
-                    "no site {}; configured: {}",
-                    escape(&site.to_string()),
-                    known.join(", ")
-                ),
-            });
-        }
-        let now = self.clock.now();
-        let action = if paused { "pause site" } else { "resume site" };
-        let receipt = self
-            .journal
-            .commit_command(Change::PauseSite {
-                site: site.clone(),
-                paused,
-                audit: audit(envelope, action, &site.to_string()),
-                now,
-            })
-            .await;
-        // Resuming a site also repeats its refused login, whoever paused the site.
-        let asked = !paused && self.sites.ask_again();
-        let receipt = match receipt {
-            Err(ControlError::Conflict { .. }) if asked => Receipt::Done { moved: 1 },
-            receipt => receipt?,
-        };
-        // The pauses are read from the ledger, because another command may have changed them meanwhile.
-        let pauses = self.ledger.site_pauses().await.map_err(ledger_error)?;
-        let pause = pauses.into_iter().find(|pause| pause.site == site);
-        self.sites.hold(&site, pause);
-        self.journal.mark_dirty();
-        self.journal.wake_loop();
-        Ok(receipt)
-    }
-}
-
-/// Says when a refused login is repeated.
-fn next_sign_in(site: &Site, now: DateTime<Utc>, pause: Duration) -> String {
-    let at = TimeDelta::from_std(pause)
-        .ok()
-        .and_then(|pause| now.checked_add_signed(pause));
-    let at = at.map_or_else(String::new, |at| format!(" at {} UTC,", at.format("%T")));
-    format!("; it is retried{at} as soon as it is changed, or with `gone resume {site}`")
-}
-
-/// Returns the pause between two sign-ins: each refusal doubles it, up to an hour (I15).
-fn sign_in_pause(every: Duration, refusals: u32) -> Duration {
-    let doubled = every.saturating_mul(1 << refusals.saturating_sub(1).min(16));
-    doubled.min(SIGN_IN_PAUSE_MAX.max(every))
 }

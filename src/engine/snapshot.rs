@@ -5,12 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{Done, Shared, UnderWay};
+use super::journal::Journal;
+use super::sites::Sites;
+use super::{Done, UnderWay};
 use crate::control::Snapshot;
 use crate::domain::attention;
-use crate::ledger::LedgerError;
+use crate::domain::kinds::Kinds;
+use crate::ledger::{Ledger, LedgerError};
+use crate::system::clock::Clock;
 
 /// Ten a second is more than a terminal over SSH can show.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
@@ -18,20 +23,35 @@ const PUBLISH_EVERY: Duration = Duration::from_millis(100);
 const ATTENTION_MAX: usize = 200;
 const RATE_WINDOW_SECONDS: f64 = 10.0;
 
-impl Shared {
-    pub(super) fn publish(self: &Arc<Self>, tasks: &mut JoinSet<Done>, under_way: &mut UnderWay) {
+/// Publishes the snapshot to consoles and other readers.
+pub(super) struct Publishing {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) kinds: Arc<Kinds>,
+    pub(super) sites: Arc<Sites>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) snapshot: watch::Sender<Arc<Snapshot>>,
+}
+
+impl Publishing {
+    /// Starts publishing if something changed.
+    pub(super) fn start(self: &Arc<Self>, tasks: &mut JoinSet<Done>, under_way: &mut UnderWay) {
         if under_way.publishing || !self.journal.take_dirty() {
             return;
         }
         under_way.publishing = true;
-        let shared = self.clone();
+        let publishing = self.clone();
         tasks.spawn(async move {
-            if let Err(error) = shared.publish_now().await {
+            if let Err(error) = publishing.publish_now().await {
                 tracing::warn!(%error, "no snapshot");
             }
             tokio::time::sleep(PUBLISH_EVERY).await;
             Done::Published
         });
+    }
+
+    pub(super) fn follow(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshot.subscribe()
     }
 
     async fn publish_now(&self) -> Result<(), LedgerError> {

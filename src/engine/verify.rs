@@ -162,7 +162,7 @@ impl Shared {
         if let Some(failure) = &seen.failure
             && failure.retry == Retry::SitePaused
         {
-            self.pause_site(site, &failure.message, None).await;
+            self.logins.pause_site(site, &failure.message, None).await;
         }
         let mut looked = Vec::with_capacity(steps.len());
         for step in steps {
@@ -255,7 +255,7 @@ impl Shared {
             None => Observed::Absent,
             Some(error) => {
                 if let (ErrorClass::Auth, Ok(expected)) = (error.class, self.expected(step).await) {
-                    self.pause_site(site, &error.message, expected).await;
+                    self.logins.pause_site(site, &error.message, expected).await;
                 }
                 Observed::Unclear(error)
             }

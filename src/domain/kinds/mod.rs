@@ -175,6 +175,12 @@ impl Kinds {
         })
     }
 
+    /// Returns the kinds whose ids are never used again, so that the records of their resources may go (M1).
+    pub fn never_again(&self) -> Arc<[KindName]> {
+        let kinds = self.kinds.values().filter(|kind| !kind.has_natural_key());
+        kinds.map(|kind| kind.name.clone()).collect()
+    }
+
     /// Returns the listed kind whose rows show this kind: the kind itself, or the kind from which it is
     /// derived.
     pub fn listed(&self, kind: &Kind) -> &Kind {

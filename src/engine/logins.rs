@@ -1,0 +1,263 @@
+//! Logins at the sites: signed in, lost, repeated (I13, I15, N13); and the pauses that a person sets.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::audit::audit;
+use super::errors::ledger_error;
+use super::journal::Journal;
+use super::sites::Sites;
+use super::{Done, UnderWay};
+use crate::cloud::{Cloud, Freshness};
+use crate::control::{ControlError, Envelope, Receipt, SiteState};
+use crate::domain::model::{ErrorClass, EventKind, Identity, Site};
+use crate::domain::text::escape;
+use crate::ledger::{Change, Ledger, NewEvent};
+use crate::system::clock::Clock;
+
+/// How often a refused login is checked for a change.
+const LOGIN_LOOKS: Duration = Duration::from_secs(5);
+/// A refused login is repeated at least this often (I15).
+const SIGN_IN_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// Signs in to the sites, and pauses those where the rights are lost.
+pub(super) struct Logins {
+    pub(super) clock: Clock,
+    pub(super) cloud: Arc<dyn Cloud>,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) sites: Arc<Sites>,
+    pub(super) journal: Arc<Journal>,
+    /// The pause between two sign-ins.
+    pub(super) every: Duration,
+}
+
+impl Logins {
+    /// Pauses a site: nothing more is sent there until its rights are back (N13, I13).
+    pub(super) async fn pause_site(&self, site: &Site, reason: &str, expected: Option<Identity>) {
+        let now = self.clock.now();
+        if self.sites.pause(site, reason, expected) {
+            tracing::warn!(%site, reason, "site paused");
+            let message = format!("{site} paused: {reason}");
+            self.note_site(site, SiteState::Paused, message, now).await;
+        }
+    }
+
+    async fn note_site(&self, site: &Site, state: SiteState, message: String, now: DateTime<Utc>) {
+        let event = NewEvent {
+            deletion_id: None,
+            step_id: None,
+            kind: EventKind::Site,
+            message,
+            data: serde_json::json!({ "site": site, "state": state }),
+        };
+        if let Err(error) = self.journal.commit(vec![Change::Note { event, now }]).await {
+            tracing::warn!(%error, "an event was not written");
+        }
+    }
+
+    /// Signs in to sites that are new, paused or silent; says when the next one is due.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<Done>,
+        under_way: &mut UnderWay,
+    ) -> Duration {
+        let every = self.every;
+        let only_named = self.sites.only_named.load(Ordering::Relaxed);
+        let mut next = Duration::MAX;
+        let mut due = Vec::new();
+        let changed = self.logins_changed();
+        for (name, site) in self.sites.lock().iter_mut() {
+            let wait = match (site.status.state, site.asked_at) {
+                (SiteState::Reachable, _) => continue,
+                (SiteState::Unknown, None) if only_named => continue,
+                (_, None) => Duration::ZERO,
+                (_, Some(_)) if changed.contains(name) => {
+                    site.refusals = 0;
+                    Duration::ZERO
+                }
+                (_, Some(asked)) => {
+                    let pause = sign_in_pause(every, site.refusals);
+                    let wait = pause.saturating_sub(asked.elapsed());
+                    match site.refusals {
+                        0 => wait,
+                        _ => wait.min(LOGIN_LOOKS),
+                    }
+                }
+            };
+            if wait.is_zero() {
+                due.push(name.clone());
+            } else {
+                next = next.min(wait);
+            }
+        }
+        if due.is_empty() || under_way.signing_in {
+            return next;
+        }
+        under_way.signing_in = true;
+        let logins = self.clone();
+        tasks.spawn(async move {
+            let each = due.iter().map(|site| logins.sign_in_to(site));
+            futures_util::future::join_all(each).await;
+            Done::SignedIn
+        });
+        next
+    }
+
+    /// Returns the sites whose refused login has changed where it was read from; checked at intervals (I15).
+    /// The files are read here, while nothing is locked.
+    fn logins_changed(&self) -> HashSet<Site> {
+        let mut refused = Vec::new();
+        for (name, site) in self.sites.lock().iter_mut() {
+            let looked = site.login_looked_at.map(|at| at.elapsed());
+            if site.refusals > 0 && looked.is_none_or(|passed| passed >= LOGIN_LOOKS) {
+                site.login_looked_at = Some(Instant::now());
+                refused.push(name.clone());
+            }
+        }
+        let changed = refused.into_iter();
+        changed
+            .filter(|site| self.cloud.has_other_login(site))
+            .collect()
+    }
+
+    async fn sign_in_to(&self, site: &Site) {
+        let paused = self
+            .sites
+            .lock()
+            .get(site)
+            .is_some_and(|site| site.status.state == SiteState::Paused);
+        let signed_in = self
+            .cloud
+            .identity(
+                site,
+                if paused {
+                    Freshness::ByLoggingIn
+                } else {
+                    Freshness::AtLogin
+                },
+            )
+            .await;
+        let now = self.clock.now();
+        let mut resumed = false;
+        let mut lost = None;
+        {
+            let mut sites = self.sites.lock();
+            let Some(runtime) = sites.get_mut(site) else {
+                return;
+            };
+            let before = runtime.status.state;
+            if (before == SiteState::Paused) != paused {
+                // The rights were lost or came back meanwhile: this answer is older.
+                return;
+            }
+            runtime.asked_at = Some(Instant::now());
+            match signed_in {
+                Ok(signed_in) => {
+                    runtime.refusals = 0;
+                    runtime.status.as_user = signed_in.shown;
+                    let back = runtime
+                        .expected
+                        .as_ref()
+                        .is_none_or(|expected| *expected == signed_in.identity);
+                    if back {
+                        // Also at the first sign-in: an earlier engine may have lost them.
+                        resumed = paused || before == SiteState::Unknown;
+                        runtime.status.state = SiteState::Reachable;
+                        runtime.status.reason.clear();
+                        runtime.expected = None;
+                    }
+                }
+                Err(mut failure) => {
+                    if failure.class == ErrorClass::Auth {
+                        runtime.refusals = runtime.refusals.saturating_add(1);
+                        let pause = sign_in_pause(self.every, runtime.refusals);
+                        failure.message.push_str(&next_sign_in(site, now, pause));
+                    }
+                    if !paused {
+                        runtime.status.state = match failure.class {
+                            ErrorClass::Auth => SiteState::Paused,
+                            _ => SiteState::Unreachable,
+                        };
+                        lost = (failure.class == ErrorClass::Auth)
+                            .then(|| format!("{site} paused: {}", failure.message));
+                    }
+                    runtime.status.reason = failure.message;
+                }
+            }
+        }
+        if resumed {
+            let message = format!("{site} resumed: the rights are back");
+            self.note_site(site, SiteState::Reachable, message, now)
+                .await;
+        }
+        if let Some(message) = lost {
+            self.note_site(site, SiteState::Paused, message, now).await;
+        }
+        self.journal.mark_dirty();
+        self.journal.wake_loop();
+    }
+
+    /// Pauses a site until a person resumes it, or resumes it.
+    pub(super) async fn pause_site_by_hand(
+        &self,
+        envelope: &Envelope,
+        site: Site,
+        paused: bool,
+    ) -> Result<Receipt, ControlError> {
+        if !self.cloud.sites().contains(&site) {
+            let known: Vec<String> = self.cloud.sites().iter().map(Site::to_string).collect();
+            return Err(ControlError::NotFound {
+                message: format!(
+                    "no site {}; configured: {}",
+                    escape(&site.to_string()),
+                    known.join(", ")
+                ),
+            });
+        }
+        let now = self.clock.now();
+        let action = if paused { "pause site" } else { "resume site" };
+        let receipt = self
+            .journal
+            .commit_command(Change::PauseSite {
+                site: site.clone(),
+                paused,
+                audit: audit(envelope, action, &site.to_string()),
+                now,
+            })
+            .await;
+        // Resuming a site also repeats its refused login, whoever paused the site.
+        let asked = !paused && self.sites.ask_again();
+        let receipt = match receipt {
+            Err(ControlError::Conflict { .. }) if asked => Receipt::Done { moved: 1 },
+            receipt => receipt?,
+        };
+        // Read from the ledger: another command may have come between.
+        let pauses = self.ledger.site_pauses().await.map_err(ledger_error)?;
+        let pause = pauses.into_iter().find(|pause| pause.site == site);
+        self.sites.hold(&site, pause);
+        self.journal.mark_dirty();
+        self.journal.wake_loop();
+        Ok(receipt)
+    }
+}
+
+/// Says when a refused login is repeated.
+fn next_sign_in(site: &Site, now: DateTime<Utc>, pause: Duration) -> String {
+    let at = TimeDelta::from_std(pause)
+        .ok()
+        .and_then(|pause| now.checked_add_signed(pause));
+    let at = at.map_or_else(String::new, |at| format!(" at {} UTC,", at.format("%T")));
+    format!("; it is retried{at} as soon as it is changed, or with `gone resume {site}`")
+}
+
+/// Returns the pause between two sign-ins: each refusal doubles it, up to an hour (I15).
+fn sign_in_pause(every: Duration, refusals: u32) -> Duration {
+    let doubled = every.saturating_mul(1 << refusals.saturating_sub(1).min(16));
+    doubled.min(SIGN_IN_PAUSE_MAX.max(every))
+}
