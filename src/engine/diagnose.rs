@@ -1,20 +1,24 @@
 //! Diagnoses a refused step: finds its blockers, and whether they are deleted by themselves (P2, I6).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::Shared;
+use super::journal::Journal;
 use super::owner_names::name_blockers;
-use super::reads::may_pass;
+use super::planning::Planning;
+use super::reads::{Reads, may_pass};
 use crate::cloud::CloudFailure;
+use crate::domain::drift::newcomers_line;
 use crate::domain::model::{
     Actor, Blocker, DriftPolicy, ErrorClass, KindName, Origin, Phase, Plan, PlanOptions, PlanStep,
     ResourceKey, Site, Target, Tombstone,
 };
 use crate::domain::policy::{Failure, Retry};
 use crate::domain::query::{ListFilter, Lookup};
-use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, LedgerError, NewDeletion};
+use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, Ledger, LedgerError, NewDeletion};
+use crate::system::clock::Clock;
 
 /// Number of newcomers that one step absorbs at a time. More newcomers come from a steady writer and not from
 /// a race, so a person decides.
@@ -22,8 +26,16 @@ const ABSORBED_MAX: usize = 50;
 /// Maximum number of blockers that are stored and shown with a step.
 const BLOCKERS_MAX: usize = 50;
 
-impl Shared {
-    /// Adds the blockers to a refusal, and decides what happens next:
+pub(super) struct Diagnosis {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) reads: Arc<Reads>,
+    pub(super) planning: Arc<Planning>,
+}
+
+impl Diagnosis {
+    /// Adds the blockers to a refusal, and decides how to go on:
     ///
     /// 1. a blocker was abandoned by a person (P3): that person must decide again;
     /// 2. all blockers are being deleted too: the step waits for them (I6);
@@ -76,7 +88,7 @@ impl Shared {
             })
             .take(BLOCKERS_MAX)
             .collect();
-        name_blockers(&*self.cloud, &mut blockers, &step.project_id).await;
+        name_blockers(&*self.reads.cloud, &mut blockers, &step.project_id).await;
         if forgotten {
             return Failure {
                 retry: Retry::Never,
@@ -192,6 +204,7 @@ impl Shared {
             Phase::Checking | Phase::Deleting => true,
             Phase::Gone if tombstone.gone_at >= Some(looked) => true,
             Phase::Gone => self
+                .reads
                 .kinds
                 .get(&tombstone.key.kind)
                 .is_some_and(|kind| kind.spec.list.is_some()),
@@ -297,7 +310,7 @@ impl Shared {
         };
         let mut named: BTreeMap<ResourceKey, Obstacle> =
             ids().map(|id| (key(id), Obstacle::default())).collect();
-        let Some(listed) = self.kinds.get(kind).filter(|k| k.spec.list.is_some()) else {
+        let Some(listed) = self.reads.kinds.get(kind).filter(|k| k.spec.list.is_some()) else {
             return named;
         };
         let lookup = Lookup {
@@ -314,7 +327,7 @@ impl Shared {
             .await
             .map_or_else(|_| Vec::new(), |found| found.0);
         for row in &rows {
-            for resource in self.kinds.resources_in(site, listed, row) {
+            for resource in self.reads.kinds.resources_in(site, listed, row) {
                 if let Some(obstacle) = named.get_mut(&resource.key) {
                     obstacle.name = resource.name;
                     obstacle.owner = resource.project_id;
@@ -322,6 +335,58 @@ impl Shared {
             }
         }
         named
+    }
+
+    /// Names the newcomers in the step's message, with owner and age, and says what to do (P11).
+    async fn tell_newcomers(
+        &self,
+        deletion_id: &str,
+        told: &str,
+        blockers: &mut [Blocker],
+        newcomers: &[&ResourceKey],
+    ) -> String {
+        let mut by_kind: BTreeMap<_, Vec<&ResourceKey>> = BTreeMap::new();
+        for key in newcomers.iter().copied() {
+            by_kind.entry((&key.site, &key.kind)).or_default().push(key);
+        }
+        for ((site, kind), keys) in by_kind {
+            let Some(listed) = self
+                .reads
+                .kinds
+                .get(kind)
+                .filter(|it| it.spec.list.is_some())
+            else {
+                continue;
+            };
+            let lookup = Lookup {
+                site: site.clone(),
+                kind: kind.clone(),
+                filter: Some(ListFilter {
+                    key: "id".into(),
+                    values: keys.iter().map(|key| key.id.clone()).collect(),
+                }),
+            };
+            // Their age only helps a person to decide: without it they are named all the same.
+            let Ok((rows, _)) = self.reads.look_up(&lookup).await else {
+                continue;
+            };
+            for resource in rows
+                .iter()
+                .flat_map(|row| self.reads.kinds.resources_in(site, listed, row))
+            {
+                let created = self.reads.kinds.created_at(&resource);
+                if let Some(blocker) = blockers.iter_mut().find(|it| it.key() == resource.key) {
+                    blocker.since = created.or(blocker.since);
+                }
+            }
+        }
+        // The newcomers, about which a person is asked, come first.
+        blockers.sort_by_key(|blocker| !newcomers.contains(&&blocker.key()));
+        let named: Vec<&Blocker> = blockers
+            .iter()
+            .filter(|blocker| newcomers.contains(&&blocker.key()))
+            .collect();
+        newcomers_line(deletion_id, &named, newcomers.len(), told)
     }
 }
 

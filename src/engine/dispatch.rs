@@ -6,13 +6,15 @@ use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::observe::{parent_id, shows};
+use super::outcomes::{facts, outcome_change};
 use super::peers::Deployments;
 use super::{Done, Shared};
 use crate::cloud::{Acted, Call};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Action, Answer, ErrorClass, StepError};
-use crate::domain::policy::{Decision, Failure, Outcome, Retry, StepFacts, after_call, not_sent};
-use crate::ledger::{Change, ClaimedStep, LedgerError, StepChange};
+use crate::domain::policy::{Failure, Outcome, Retry, after_call, not_sent};
+use crate::ledger::{ClaimedStep, LedgerError};
 
 impl Shared {
     /// Claims as many steps as the sites take; the claim is durable before any call is sent.
@@ -65,7 +67,13 @@ impl Shared {
         let decision = not_sent(facts(&step), step.blockers.clone());
         let message = "not sent: withdrawn before a permit was free".to_owned();
         self.journal
-            .commit_outcomes(vec![self.outcome_change(&step, decision, message, None)])
+            .commit_outcomes(vec![outcome_change(
+                &step,
+                decision,
+                message,
+                None,
+                self.clock.now(),
+            )])
             .await;
     }
 
@@ -97,15 +105,16 @@ impl Shared {
             facts(&step),
             outcome,
             self.clock.now(),
-            &self.schedule(&step.key.kind),
+            &self.schedules.of(&step.key.kind),
             self.clock.chance(),
         );
         self.journal
-            .commit_outcomes(vec![self.outcome_change(
+            .commit_outcomes(vec![outcome_change(
                 &step,
                 decision,
                 line,
                 Some(answer),
+                self.clock.now(),
             )])
             .await;
     }
@@ -113,14 +122,14 @@ impl Shared {
     async fn call(&self, kind: &Kind, step: &ClaimedStep) -> Acted {
         if step.action == Action::Detach && kind.takes_one(&step.vars) {
             let listed = self.kinds.listed(kind);
-            let parent = self.parent_id(step).unwrap_or_default();
+            let parent = parent_id(&self.kinds, step).unwrap_or_default();
             let site = &step.key.site;
             let read = self
                 .reads
                 .once(site, self.cloud.read(site, listed, parent))
                 .await;
             match read.map(|read| read.row) {
-                Ok(Some(row)) if self.shows(&step.key.site, listed, &row, step) => {}
+                Ok(Some(row)) if shows(&self.kinds, &step.key.site, listed, &row, step) => {}
                 Ok(_) => return made_anew(step),
                 Err(failed) => {
                     let line = format!("not sent: {}", failed.message);
@@ -174,40 +183,10 @@ impl Shared {
                 if failure.retry == Retry::Scheduled
                     && failure.error.class == ErrorClass::Blocked =>
             {
-                Outcome::Failed(self.diagnose(step, failure, &acted.named).await)
+                Outcome::Failed(self.diagnosis.diagnose(step, failure, &acted.named).await)
             }
             outcome => outcome,
         }
-    }
-
-    /// Returns the change that records a decision.
-    pub(super) fn outcome_change(
-        &self,
-        step: &ClaimedStep,
-        decision: Decision,
-        message: String,
-        answer: Option<Answer>,
-    ) -> Change {
-        Change::Step(Box::new(StepChange {
-            step_id: step.id,
-            fence: step.fence,
-            decision,
-            message,
-            answer,
-            now: self.clock.now(),
-        }))
-    }
-}
-
-pub(super) fn facts(step: &ClaimedStep) -> StepFacts<'_> {
-    StepFacts {
-        attempts: step.attempts,
-        max_attempts: step.max_attempts,
-        blocked_since: step.blocked_since,
-        last_error: step.last_error.as_ref(),
-        looks: step.looks,
-        own_attempt_at: step.own_attempt_at,
-        cancelled: step.cancelled,
     }
 }
 

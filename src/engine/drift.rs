@@ -11,12 +11,11 @@ use super::diagnose::before;
 use super::errors::{control_error, ledger_error};
 use crate::cloud::CloudFailure;
 use crate::control::{ControlError, Envelope, Receipt};
-use crate::domain::drift::{newcomers, newcomers_line, waits_for_an_answer, what_stays};
+use crate::domain::drift::{newcomers, waits_for_an_answer, what_stays};
 use crate::domain::model::{
-    Blocker, Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, ResourceKey, Step,
-    StepState, Target,
+    Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, ResourceKey, Step, StepState,
+    Target,
 };
-use crate::domain::query::{ListFilter, Lookup};
 use crate::ledger::{
     Change, Cursor, DeletionFilter, DriftAnswer, NewDeletion, NewDriftAnswer, NewOptions,
     StepFilter,
@@ -204,57 +203,10 @@ impl Shared {
         Ok(before(&plan, key).into_iter().map(|it| it.key()).collect())
     }
 
-    /// Names the newcomers in the step's message, with owner and age, and says what to do (P11).
-    pub(super) async fn tell_newcomers(
-        &self,
-        deletion_id: &str,
-        told: &str,
-        blockers: &mut [Blocker],
-        newcomers: &[&ResourceKey],
-    ) -> String {
-        let mut by_kind: BTreeMap<_, Vec<&ResourceKey>> = BTreeMap::new();
-        for key in newcomers.iter().copied() {
-            by_kind.entry((&key.site, &key.kind)).or_default().push(key);
-        }
-        for ((site, kind), keys) in by_kind {
-            let Some(listed) = self.kinds.get(kind).filter(|it| it.spec.list.is_some()) else {
-                continue;
-            };
-            let lookup = Lookup {
-                site: site.clone(),
-                kind: kind.clone(),
-                filter: Some(ListFilter {
-                    key: "id".into(),
-                    values: keys.iter().map(|key| key.id.clone()).collect(),
-                }),
-            };
-            // Their age only helps a person to decide: without it they are named all the same.
-            let Ok((rows, _)) = self.reads.look_up(&lookup).await else {
-                continue;
-            };
-            for resource in rows
-                .iter()
-                .flat_map(|row| self.kinds.resources_in(site, listed, row))
-            {
-                let created = self.kinds.created_at(&resource);
-                if let Some(blocker) = blockers.iter_mut().find(|it| it.key() == resource.key) {
-                    blocker.since = created.or(blocker.since);
-                }
-            }
-        }
-        // The newcomers, about which a person is asked, come first.
-        blockers.sort_by_key(|blocker| !newcomers.contains(&&blocker.key()));
-        let named: Vec<&Blocker> = blockers
-            .iter()
-            .filter(|blocker| newcomers.contains(&&blocker.key()))
-            .collect();
-        newcomers_line(deletion_id, &named, newcomers.len(), told)
-    }
-
-    /// Makes earlier deletions of the same projects absorb newcomers too. Otherwise their steps would be
-    /// stuck with the resources that were just approved (P11). A project stays, so no tombstone shows that a
-    /// request for it repeats a running deletion. So the request gets a deletion of its own, which skips the
-    /// resources that the earlier deletion deletes.
+    /// Lets earlier deletions of the same projects absorb newcomers too, or their steps would be stuck with
+    /// what was just approved (P11). A project stays, so no tombstone shows that a request for it repeats
+    /// one that is under way: it gets a deletion of its own, and leaves to the earlier one what that one
+    /// deletes.
     pub(super) async fn absorb_in_earlier(
         &self,
         envelope: &Envelope,

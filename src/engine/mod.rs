@@ -22,6 +22,7 @@
 mod audit;
 mod belongings;
 mod bulk;
+mod confirm;
 mod control_service;
 mod copies;
 mod diagnose;
@@ -34,6 +35,7 @@ mod limit;
 mod logins;
 mod observe;
 mod orphans;
+mod outcomes;
 mod owner_names;
 mod pace;
 mod peers;
@@ -49,15 +51,16 @@ mod removal;
 pub mod replay;
 mod requests;
 mod resolve;
+mod schedules;
 mod sites;
 mod snapshot;
 mod sweep;
 mod sweep_copies;
 mod verify;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -69,25 +72,29 @@ use crate::cloud::Cloud;
 use crate::control::traffic::Counters;
 use crate::control::{Control, EngineStatus, Snapshot};
 use crate::domain::kinds::Kinds;
-use crate::domain::model::{Identity, KindName, Site};
-use crate::domain::policy::Schedule;
+use crate::domain::model::{KindName, Site};
 use crate::ledger::tombstones::Tombstones;
 use crate::ledger::{Change, Ledger, LedgerError};
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
+use confirm::Confirming;
 use copies::CopySearch;
+use diagnose::Diagnosis;
 use journal::{Journal, LEDGER_RETRY};
 use logins::Logins;
+use observe::Observing;
 use peers::Deployments;
 use planning::Planning;
 use prune::Pruning;
 use reads::Reads;
 use removal::Removal;
 use resolve::Resolver;
+use schedules::Schedules;
 use sites::Sites;
 use snapshot::Publishing;
 use sweep::Sweep;
 use sweep_copies::CopySweep;
+use verify::Verifying;
 
 pub use peers::Neighbours;
 
@@ -135,11 +142,13 @@ pub(crate) struct Shared {
     pruning: Arc<Pruning>,
     publishing: Arc<Publishing>,
     logins: Arc<Logins>,
+    schedules: Arc<Schedules>,
+    confirming: Arc<Confirming>,
+    verifying: Arc<Verifying>,
+    diagnosis: Arc<Diagnosis>,
     /// Whether the reconcilers work. Until then the engine only answers questions and makes plans (P10).
     works: AtomicBool,
     journal: Arc<Journal>,
-    /// The identities that plans froze, by deletion and site: read once for many observations.
-    rights: Mutex<HashMap<String, BTreeMap<String, Identity>>>,
     /// The idempotency keys of requests that are being carried out.
     keys_in_use: Arc<requests::KeysInUse>,
 }
@@ -260,13 +269,45 @@ impl Engine {
             journal: journal.clone(),
             snapshot: watch::Sender::new(Arc::new(first)),
         };
-        let logins = Logins {
+        let logins = Arc::new(Logins {
             clock: parts.clock.clone(),
             cloud: parts.cloud.clone(),
             ledger: parts.ledger.clone(),
             sites: sites.clone(),
             journal: journal.clone(),
             every: parts.settings.engine.sign_in_every,
+        });
+        let schedules = Arc::new(Schedules {
+            kinds: parts.kinds.clone(),
+            gc: parts.settings.gc.clone(),
+            verify_max: parts.settings.engine.verify_timeout,
+        });
+        let confirming = Arc::new(Confirming {
+            clock: parts.clock.clone(),
+            ledger: parts.ledger.clone(),
+            reads: reads.clone(),
+            observing: Observing {
+                ledger: parts.ledger.clone(),
+                reads: reads.clone(),
+            },
+            logins: logins.clone(),
+            rights: Mutex::default(),
+        });
+        let verifying = Verifying {
+            clock: parts.clock.clone(),
+            ledger: parts.ledger.clone(),
+            kinds: parts.kinds.clone(),
+            sites: sites.clone(),
+            journal: journal.clone(),
+            schedules: schedules.clone(),
+            confirming: confirming.clone(),
+        };
+        let diagnosis = Diagnosis {
+            clock: parts.clock.clone(),
+            ledger: parts.ledger.clone(),
+            journal: journal.clone(),
+            reads: reads.clone(),
+            planning: planning.clone(),
         };
         Self {
             shared: Arc::new(Shared {
@@ -286,10 +327,13 @@ impl Engine {
                 sweep: Arc::new(sweep),
                 pruning: Arc::new(pruning),
                 publishing: Arc::new(publishing),
-                logins: Arc::new(logins),
+                logins,
+                schedules,
+                confirming,
+                verifying: Arc::new(verifying),
+                diagnosis: Arc::new(diagnosis),
                 works: AtomicBool::new(true),
                 journal,
-                rights: Mutex::default(),
                 keys_in_use: Arc::default(),
             }),
         }
@@ -390,7 +434,7 @@ impl Shared {
         }
         let plans = self.plan(tasks, under_way).await?;
         self.dispatch(tasks).await?;
-        let hold = self.verify(tasks, under_way).await?;
+        let hold = self.verifying.start(tasks, under_way).await?;
         let sweep = self.sweep.start(tasks, under_way);
         let prune = self.pruning.start(tasks, under_way);
         let sites = self.logins.start(tasks, under_way);
@@ -443,39 +487,6 @@ impl Shared {
                     "a worker panicked: {error}; restart gone to continue: nothing is lost"
                 ));
             }
-        }
-    }
-
-    fn rights(&self) -> MutexGuard<'_, HashMap<String, BTreeMap<String, Identity>>> {
-        self.rights.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the number of attempts after which a step of this kind is stuck.
-    fn max_attempts(&self, kind: &KindName) -> u32 {
-        let gc = &self.settings.gc;
-        let own = gc.kind.get(kind.as_str());
-        own.and_then(|own| own.max_attempts)
-            .unwrap_or(gc.max_attempts)
-    }
-
-    /// Returns the retry worker's settings for a kind.
-    fn schedule(&self, kind: &KindName) -> Schedule {
-        let gc = &self.settings.gc;
-        let own = gc.kind.get(kind.as_str());
-        let settles = self
-            .kinds
-            .get(kind)
-            .and_then(|kind| kind.spec.settles.as_ref());
-        let usual = settles.map_or(gc.pending_max, |it| {
-            Duration::from_secs(60 * it.minutes_max)
-        });
-        Schedule {
-            waits: own
-                .and_then(|own| own.schedule.clone())
-                .unwrap_or_else(|| gc.schedule.clone()),
-            jitter: gc.jitter,
-            pending_max: own.and_then(|own| own.pending_max).unwrap_or(usual),
-            verify_max: self.settings.engine.verify_timeout,
         }
     }
 }

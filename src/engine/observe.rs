@@ -8,24 +8,32 @@
 //! resources are observed, each is read by id, where the kind's own not-found answer is proof by itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::Value;
 
-use super::Shared;
+use super::reads::Reads;
+use super::sites::Witness;
 use crate::cloud::{CloudFailure, Fields, ListRows, PAGE_ROWS};
-use crate::domain::kinds::{Kind, lookup_one};
+use crate::domain::kinds::{Kind, Kinds, lookup_one};
 use crate::domain::model::{ErrorClass, Identity, ResourceKey, Site};
 use crate::domain::policy::{IDS_A_LIST_MAX, Retry};
 use crate::domain::query::ListFilter;
-use crate::ledger::ClaimedStep;
+use crate::ledger::{ClaimedStep, Ledger};
 
 /// Up to this number of resources are read one by one, which is cheaper than finding a witness.
 const READ_MAX: usize = 3;
 /// Number of rows among which a witness is chosen.
 const WITNESS_ROWS: usize = 50;
 
-impl Shared {
+/// Observes resources: lists them, and decides whether an absence is proven.
+pub(super) struct Observing {
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) reads: Arc<Reads>,
+}
+
+impl Observing {
     pub(super) async fn observe(
         &self,
         site: &Site,
@@ -35,7 +43,7 @@ impl Shared {
     ) -> Observation {
         let mut left: BTreeSet<String> = steps
             .iter()
-            .filter_map(|step| self.parent_id(step).map(str::to_owned))
+            .filter_map(|step| parent_id(&self.reads.kinds, step).map(str::to_owned))
             .collect();
         let project = project_of(steps);
         let mut seen = Observation::default();
@@ -122,12 +130,12 @@ impl Shared {
         let reads = ids.into_iter().map(|id| async move {
             let read = self
                 .reads
-                .once(site, self.cloud.read(site, kind, &id))
+                .once(site, self.reads.cloud.read(site, kind, &id))
                 .await;
             self.reads.site_answered(site, read.as_ref().err());
             (id, read)
         });
-        let at_once = self.sites.concurrency_limit(site);
+        let at_once = self.reads.sites.concurrency_limit(site);
         let reads: Vec<_> = stream::iter(reads).buffered(at_once).collect().await;
         seen.vouched_by_another_project = true;
         for (id, read) in reads {
@@ -185,7 +193,8 @@ impl Shared {
         let key = kind.spec.list.as_ref()?.scope.as_deref()?;
         let mut ids: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for step in steps {
-            if let (Some(value), Some(id)) = (step.vars.get(key), self.parent_id(step)) {
+            let id = parent_id(&self.reads.kinds, step);
+            if let (Some(value), Some(id)) = (step.vars.get(key), id) {
                 ids.entry(value).or_default().insert(id);
             }
         }
@@ -254,7 +263,7 @@ impl Shared {
             .collect();
         let vouched = present.contains_key(&witness.id);
         if !vouched {
-            self.sites.forget_witness(site, &kind.name);
+            self.reads.sites.forget_witness(site, &kind.name);
         }
         seen.vouched_by_another_project |= project != Some(witness.project_id.as_str());
         for id in ids {
@@ -282,7 +291,7 @@ impl Shared {
             fields: Fields::Planning,
             rows_max: None,
         };
-        let listing = self.reads.once(site, self.cloud.list(request)).await;
+        let listing = self.reads.once(site, self.reads.cloud.list(request)).await;
         self.reads.site_answered(site, listing.as_ref().err());
         match listing {
             Ok(listing) => {
@@ -305,7 +314,7 @@ impl Shared {
         ids: &BTreeSet<String>,
         project: Option<&str>,
     ) -> Result<Option<Witness>, CloudFailure> {
-        let kept = self.sites.witness(site, &kind.name);
+        let kept = self.reads.sites.witness(site, &kind.name);
         let fits = |witness: &Witness| {
             !ids.contains(&witness.id)
                 && project.is_none_or(|project| project == witness.project_id)
@@ -348,7 +357,9 @@ impl Shared {
             .find(|witness| !doomed.contains(&witness.id));
         let witness = lasting.or(candidates.last()).cloned();
         if let Some(witness) = &witness {
-            self.sites.keep_witness(site, &kind.name, witness.clone());
+            self.reads
+                .sites
+                .keep_witness(site, &kind.name, witness.clone());
         }
         Ok(witness)
     }
@@ -367,7 +378,10 @@ impl Shared {
             fields: Fields::Planning,
             rows_max: Some(WITNESS_ROWS.max(ids.len() + 1)),
         };
-        let listing = self.reads.once(site, self.cloud.list(request)).await?;
+        let listing = self
+            .reads
+            .once(site, self.reads.cloud.list(request))
+            .await?;
         let found = listing.rows.iter().filter_map(|row| {
             Some(Witness {
                 id: kind.id_of(row)?,
@@ -376,6 +390,27 @@ impl Shared {
         });
         Ok(found.filter(|witness| !ids.contains(&witness.id)).collect())
     }
+}
+
+/// Returns the id of the listed row that shows a step's resource.
+pub(super) fn parent_id<'s>(kinds: &Kinds, step: &'s ClaimedStep) -> Option<&'s str> {
+    let kind = kinds.get(&step.key.kind)?;
+    match kind.parent_variable() {
+        Some(variable) => step.vars.get(variable).map(String::as_str),
+        None => Some(&step.key.id),
+    }
+}
+
+/// Whether a row shows a step's resource: the row's own, or an edge in it.
+pub(super) fn shows(
+    kinds: &Kinds,
+    site: &Site,
+    kind: &Kind,
+    row: &Value,
+    step: &ClaimedStep,
+) -> bool {
+    let shown = kinds.resources_in(site, kind, row);
+    shown.iter().any(|found| found.key == step.key) && kind.same_incarnation(row, &step.vars)
 }
 
 /// The result of an observation.
@@ -397,15 +432,8 @@ struct Scopes<'s> {
     ids: BTreeMap<&'s str, BTreeSet<&'s str>>,
 }
 
-/// A living resource that proves a listing complete (I13b).
-#[derive(Clone, Debug)]
-pub(super) struct Witness {
-    pub(super) id: String,
-    pub(super) project_id: String,
-}
-
-/// Returns the failure for a service or extension that is missing now. A resource that existed when it was
-/// planned is not gone for that reason.
+/// A resource that existed when it was planned is not gone because its service or extension is missing
+/// now.
 fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
     CloudFailure {
         retry: Retry::Scheduled,

@@ -174,7 +174,7 @@ impl Shared {
             max_attempts: plan
                 .steps
                 .iter()
-                .map(|step| self.max_attempts(&step.kind))
+                .map(|step| self.schedules.max_attempts(&step.kind))
                 .collect(),
             plan: Arc::new(plan),
             now: self.clock.now(),

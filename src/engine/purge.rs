@@ -70,7 +70,7 @@ impl Shared {
                     "cascade".to_owned(),
                     deletion.options.cascade.to_string(),
                 )]),
-                pending_max: self.schedule(&step.resource.key.kind).pending_max,
+                pending_max: self.schedules.of(&step.resource.key.kind).pending_max,
                 guarded: guards.get(&step.resource.key).cloned(),
                 read_only: self.sites.read_only(&step.resource.key.site),
                 pins: match &pins {

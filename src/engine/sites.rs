@@ -9,7 +9,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::limit::Limit;
-use super::observe::Witness;
 use super::pace::Pace;
 use crate::cloud::CloudFailure;
 use crate::control::{SiteState, SiteStatus};
@@ -64,6 +63,13 @@ pub(super) struct Runtime {
     pub(super) refusals: u32,
     /// When the refused login was last checked for a change.
     pub(super) login_looked_at: Option<Instant>,
+}
+
+/// A living resource that proves a listing complete (I13b).
+#[derive(Clone, Debug)]
+pub(super) struct Witness {
+    pub(super) id: String,
+    pub(super) project_id: String,
 }
 
 /// A call that waits for a permit. Dropping it takes the call back.

@@ -22,8 +22,8 @@ use crate::domain::peers::{
 use crate::domain::policy::{Failure, Outcome, Retry, after_call};
 use crate::domain::text::escape;
 use crate::engine::audit::audit;
-use crate::engine::dispatch::facts;
 use crate::engine::errors::ledger_error;
+use crate::engine::outcomes::{facts, outcome_change};
 use crate::engine::{Done, Shared};
 use crate::ledger::{Applied, Change, ClaimedStep, LedgerError};
 use crate::peers::Peer;
@@ -297,11 +297,17 @@ impl Shared {
             facts(step),
             Outcome::Failed(failure),
             self.clock.now(),
-            &self.schedule(&step.key.kind),
+            &self.schedules.of(&step.key.kind),
             self.clock.chance(),
         );
         let line = format!("not sent: {message}");
-        Some(self.outcome_change(step, decision, line, Some(Answer::default())))
+        Some(outcome_change(
+            step,
+            decision,
+            line,
+            Some(Answer::default()),
+            self.clock.now(),
+        ))
     }
 
     /// Asks the importers whose clearances are needed: those that gave a hint or have something new to clear,

@@ -1,0 +1,268 @@
+//! Says of each resource what an observation shows, and confirms that it is gone only under the rights that the
+//! plan froze (I13). [`super::observe`] makes the lists.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, SubsecRound as _, Utc};
+use serde_json::Value;
+
+use super::logins::Logins;
+use super::observe::{Observation, Observing, parent_id, shows};
+use super::reads::Reads;
+use crate::cloud::Freshness;
+use crate::domain::kinds::{AsyncDelete, Kind};
+use crate::domain::model::{ErrorClass, Identity, Site, StepError};
+use crate::domain::policy::{Failure, Observed, Retry, taken_up};
+use crate::ledger::{ClaimedStep, Ledger, LedgerError};
+use crate::system::clock::Clock;
+
+/// Number of deletions whose frozen rights are kept in memory; more than run at once on any site we know.
+const RIGHTS_KEPT_MAX: usize = 256;
+
+/// The identities that a plan froze, by site.
+type Rights = BTreeMap<String, Identity>;
+
+pub(super) struct Confirming {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) reads: Arc<Reads>,
+    pub(super) observing: Observing,
+    pub(super) logins: Arc<Logins>,
+    /// The rights of each deletion, read once for many observations.
+    pub(super) rights: Mutex<HashMap<String, Rights>>,
+}
+
+impl Confirming {
+    /// Returns what is observed for each step, in order. `unsent` is how many more resources of their
+    /// deletions a list by scope may show.
+    pub(super) async fn look(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        steps: &[ClaimedStep],
+        unsent: u64,
+    ) -> Vec<Observed> {
+        let seen = self.observing.observe(site, kind, steps, unsent).await;
+        let seen = self.on_whose_rights(site, seen).await;
+        if let Some(failure) = &seen.failure
+            && failure.retry == Retry::SitePaused
+        {
+            self.logins.pause_site(site, &failure.message, None).await;
+        }
+        let mut looked = Vec::with_capacity(steps.len());
+        for step in steps {
+            let row = parent_id(&self.reads.kinds, step).and_then(|id| seen.rows.get(id));
+            looked.push(match (row, &seen.failure) {
+                (Some(Some(row)), _) if shows(&self.reads.kinds, site, kind, row, step) => {
+                    self.still_there(kind, row, step)
+                }
+                (Some(_), _) => self.absent(site, step, seen.identity.as_ref()).await,
+                (None, Some(failure)) => Observed::Unclear(failure.to_step_error(self.clock.now())),
+                (None, None) => Observed::Unclear(self.unclear(format!(
+                    "the list of {} at {site} did not return its witness",
+                    kind.name
+                ))),
+            });
+        }
+        looked
+    }
+
+    /// Interprets a row that still exists, or that still contains the edge. `listed` is the row's kind;
+    /// whether a delete settles, and how the row shows it, is up to the step's own kind.
+    fn still_there(&self, listed: &Kind, row: &Value, step: &ClaimedStep) -> Observed {
+        let kind = self.reads.kinds.get(&step.key.kind);
+        let Some((settling, status)) = kind.and_then(|kind| kind.settling(row)) else {
+            if let Some(failure) = kind.and_then(|kind| not_taken(kind, step)) {
+                return Observed::NotTaken(failure);
+            }
+            let anew = created_since_sent(listed, row, step);
+            return anew.map_or(Observed::Present, |created| {
+                Observed::Anew(self.recreated(created))
+            });
+        };
+        let words = match settling {
+            AsyncDelete::GoesOn => "is still",
+            AsyncDelete::Failed => "has become",
+        };
+        let error = StepError {
+            class: ErrorClass::Blocked,
+            status: None,
+            message: format!(
+                "the delete was accepted; the {} {words} {status}{}",
+                listed.name,
+                kind.map(|kind| self.slow(kind, step)).unwrap_or_default()
+            ),
+            kind: status,
+            request_id: String::new(),
+            at: self.clock.now(),
+        };
+        match settling {
+            AsyncDelete::GoesOn => Observed::StillDeleting(error),
+            AsyncDelete::Failed => Observed::Failed(error),
+        }
+    }
+
+    fn recreated(&self, created: DateTime<Utc>) -> StepError {
+        StepError {
+            class: ErrorClass::Blocked,
+            status: None,
+            kind: crate::domain::drift::RECREATED.to_owned(),
+            message: format!(
+                "the delete was accepted, and it was re-created at {}; find out who re-creates it",
+                created.format("%T")
+            ),
+            request_id: String::new(),
+            at: self.clock.now(),
+        }
+    }
+
+    /// Returns the note about a delete that the cloud works on for long.
+    fn slow(&self, kind: &Kind, step: &ClaimedStep) -> String {
+        let since = step.blocked_since.unwrap_or_else(|| self.clock.now());
+        let minutes = (self.clock.now() - since).num_minutes().unsigned_abs();
+        match &kind.spec.settles {
+            Some(settles) if minutes >= settles.minutes_warn => {
+                format!(", since {minutes} min; {}", settles.warning)
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Confirms an absence if it was observed with the rights that the plan froze.
+    async fn absent(&self, site: &Site, step: &ClaimedStep, now: Option<&Identity>) -> Observed {
+        match self.rights_lost(step, now).await {
+            None => Observed::Absent,
+            Some(error) => {
+                if let (ErrorClass::Auth, Ok(expected)) = (error.class, self.expected(step).await) {
+                    self.logins.pause_site(site, &error.message, expected).await;
+                }
+                Observed::Unclear(error)
+            }
+        }
+    }
+
+    /// Asks the cloud, after an observation, who we are now, unless a witness of the same project proves the
+    /// list: a login that loses rights sees less, without an error (I13).
+    async fn on_whose_rights(&self, site: &Site, mut seen: Observation) -> Observation {
+        if !seen.vouched_by_another_project || seen.rows.values().all(Option::is_some) {
+            return seen;
+        }
+        match self
+            .reads
+            .once(site, self.reads.cloud.identity(site, Freshness::Now))
+            .await
+        {
+            Ok(now) => seen.identity = Some(now.identity),
+            Err(failure) => {
+                seen.rows.retain(|_, row| row.is_some());
+                seen.failure = Some(failure);
+            }
+        }
+        seen
+    }
+
+    /// Returns the identity with which the plan saw the step's site.
+    async fn expected(&self, step: &ClaimedStep) -> Result<Option<Identity>, LedgerError> {
+        let site = step.key.site.to_string();
+        let known = self
+            .lock_rights()
+            .get(&step.deletion_id)
+            .map(|sites| sites.get(&site).cloned());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let sites = self.ledger.identities(&step.deletion_id).await?;
+        let expected = sites.get(&site).cloned();
+        let mut rights = self.lock_rights();
+        if rights.len() >= RIGHTS_KEPT_MAX {
+            rights.clear();
+        }
+        rights.insert(step.deletion_id.clone(), sites);
+        Ok(expected)
+    }
+
+    /// Returns an error if an absence was observed with other rights than those of the plan: a cloud answers
+    /// 404 to a login that has lost the right to see.
+    async fn rights_lost(&self, step: &ClaimedStep, now: Option<&Identity>) -> Option<StepError> {
+        let expected = match self.expected(step).await {
+            Ok(expected) => expected?,
+            // An identity that cannot be read must not pass for none.
+            Err(error) => {
+                return Some(self.unclear(format!(
+                    "{}: absent, but the plan's login cannot be read from the ledger: {error}",
+                    step.key
+                )));
+            }
+        };
+        if now == Some(&expected) {
+            return None;
+        }
+        let shown = |identity: &Identity| {
+            format!(
+                "user {} in project {} with roles {}",
+                identity.user_id,
+                identity.project_id,
+                identity.roles.join(", ")
+            )
+        };
+        let error = self.unclear(format!(
+            "{}: absent, but observed as {}, while the plan was made as {}",
+            step.key,
+            now.map_or_else(|| "nobody".to_owned(), shown),
+            shown(&expected)
+        ));
+        Some(StepError {
+            class: ErrorClass::Auth,
+            kind: "RightsLost".into(),
+            ..error
+        })
+    }
+
+    fn unclear(&self, message: String) -> StepError {
+        StepError {
+            class: ErrorClass::Unavailable,
+            status: None,
+            kind: "Unclear".into(),
+            message,
+            request_id: String::new(),
+            at: self.clock.now(),
+        }
+    }
+
+    fn lock_rights(&self) -> MutexGuard<'_, HashMap<String, Rights>> {
+        self.rights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the error with which the cloud answered a call that took no effect; none if no answer came, or the
+/// answer left no doubt.
+fn not_taken(kind: &Kind, step: &ClaimedStep) -> Option<Failure> {
+    let last = step.last_error.as_ref()?;
+    if last.status.is_none() || last.class != ErrorClass::OutcomeUnknown {
+        return None;
+    }
+    let meaning = kind.calls.meaning(last);
+    let (retry, class) = meaning.map_or((Retry::Unavailable, ErrorClass::Unavailable), taken_up);
+    let error = StepError {
+        class,
+        ..last.clone()
+    };
+    Some(Failure {
+        retry,
+        error,
+        blockers: Vec::new(),
+        retry_after: None,
+    })
+}
+
+/// Returns when the row's resource was created, if that was not before its delete was sent. Clouds tell it to
+/// the second; a cloud whose clock is slow shows it as older, and it is observed until `verify_max`.
+fn created_since_sent(listed: &Kind, row: &Value, step: &ClaimedStep) -> Option<DateTime<Utc>> {
+    let lost = |error: &StepError| error.class == ErrorClass::OutcomeUnknown;
+    if listed.name != step.key.kind || step.last_error.as_ref().is_some_and(lost) {
+        return None;
+    }
+    let created = listed.created_at(row);
+    created.filter(|created| *created >= step.since.trunc_subsecs(0))
+}

@@ -1,0 +1,44 @@
+//! What became of a step, as the change that records it.
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::model::Answer;
+use crate::domain::policy::{Decision, StepFacts};
+use crate::ledger::{Change, ClaimedStep, StepChange};
+
+/// Returns the parts of a step that decide what follows an answer or an observation.
+pub(super) fn facts(step: &ClaimedStep) -> StepFacts<'_> {
+    StepFacts {
+        attempts: step.attempts,
+        max_attempts: step.max_attempts,
+        blocked_since: step.blocked_since,
+        last_error: step.last_error.as_ref(),
+        looks: step.looks,
+        own_attempt_at: step.own_attempt_at,
+        cancelled: step.cancelled,
+    }
+}
+
+/// Returns the change that records a decision.
+pub(super) fn outcome_change(
+    step: &ClaimedStep,
+    decision: Decision,
+    message: String,
+    answer: Option<Answer>,
+    now: DateTime<Utc>,
+) -> Change {
+    Change::Step(Box::new(StepChange {
+        step_id: step.id,
+        fence: step.fence,
+        to: decision.to,
+        attempts: decision.attempts,
+        next_attempt_at: decision.next_attempt_at,
+        blocked_since: decision.blocked_since,
+        blockers: decision.blockers,
+        error: decision.error,
+        observed_again: decision.observed_again,
+        message,
+        answer,
+        now,
+    }))
+}
