@@ -19,6 +19,7 @@
 //! engine continues, as in a crash. A panic in a worker poisons the engine, which then takes no new work and
 //! says so.
 
+mod assemble;
 mod audit;
 mod belongings;
 mod bulk;
@@ -59,18 +60,17 @@ mod sweep_copies;
 mod verify;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::cloud::Cloud;
+use crate::control::Control;
 use crate::control::traffic::Counters;
-use crate::control::{Control, EngineStatus, Snapshot};
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{KindName, Site};
 use crate::ledger::tombstones::Tombstones;
@@ -82,18 +82,15 @@ use copies::CopySearch;
 use diagnose::Diagnosis;
 use journal::{Journal, LEDGER_RETRY};
 use logins::Logins;
-use observe::Observing;
 use peers::Deployments;
 use planning::Planning;
 use prune::Pruning;
 use reads::Reads;
-use removal::Removal;
 use resolve::Resolver;
 use schedules::Schedules;
 use sites::Sites;
 use snapshot::Publishing;
 use sweep::Sweep;
-use sweep_copies::CopySweep;
 use verify::Verifying;
 
 pub use peers::Neighbours;
@@ -194,148 +191,8 @@ struct UnderWay {
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
-        let status = EngineStatus {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            epoch: parts.epoch,
-            started_at: Some(parts.clock.now()),
-            read_only: parts.settings.guard.read_only,
-            fault: None,
-            ledger: parts.ledger_name,
-        };
-        let sites = Arc::new(Sites::new(parts.cloud.sites(), &parts.settings));
-        let first = Snapshot {
-            engine: status.clone(),
-            sites: sites.statuses(),
-            ..Snapshot::default()
-        };
-        let journal = Arc::new(Journal::new(parts.ledger.clone(), status));
-        let reads = Arc::new(Reads {
-            cloud: parts.cloud.clone(),
-            kinds: parts.kinds.clone(),
-            sites: sites.clone(),
-            journal: journal.clone(),
-            patience_max: parts.settings.engine.read_patience,
-        });
-        let copies = Arc::new(CopySearch {
-            ledger: parts.ledger.clone(),
-            reads: reads.clone(),
-            mapping: parts.settings.mapping.clone(),
-        });
-        let resolver = Arc::new(Resolver {
-            reads: reads.clone(),
-            copies: copies.clone(),
-        });
-        let planning = Arc::new(Planning {
-            clock: parts.clock.clone(),
-            reads: reads.clone(),
-            resolver: resolver.clone(),
-            copies: copies.clone(),
-            protect: parts.settings.guard.protect.clone(),
-        });
-        let removal = Arc::new(Removal {
-            clock: parts.clock.clone(),
-            journal: journal.clone(),
-            recreate_max: parts.settings.gc.recreate_max,
-        });
-        let sweep = Sweep {
-            clock: parts.clock.clone(),
-            ledger: parts.ledger.clone(),
-            reads: reads.clone(),
-            removal: removal.clone(),
-            copies: CopySweep {
-                clock: parts.clock.clone(),
-                ledger: parts.ledger.clone(),
-                journal: journal.clone(),
-                reads: reads.clone(),
-                copies: copies.clone(),
-                removal,
-            },
-            every: parts.settings.engine.sweep,
-            hold_down: parts.settings.ledger.hold_down,
-        };
-        let pruning = Pruning {
-            clock: parts.clock.clone(),
-            journal: journal.clone(),
-            retention: parts.settings.ledger.retention,
-            hold_down: parts.settings.ledger.hold_down,
-            never_again: parts.kinds.never_again(),
-        };
-        let publishing = Publishing {
-            clock: parts.clock.clone(),
-            ledger: parts.ledger.clone(),
-            kinds: parts.kinds.clone(),
-            sites: sites.clone(),
-            journal: journal.clone(),
-            snapshot: watch::Sender::new(Arc::new(first)),
-        };
-        let logins = Arc::new(Logins {
-            clock: parts.clock.clone(),
-            cloud: parts.cloud.clone(),
-            ledger: parts.ledger.clone(),
-            sites: sites.clone(),
-            journal: journal.clone(),
-            every: parts.settings.engine.sign_in_every,
-        });
-        let schedules = Arc::new(Schedules {
-            kinds: parts.kinds.clone(),
-            gc: parts.settings.gc.clone(),
-            verify_max: parts.settings.engine.verify_timeout,
-        });
-        let confirming = Arc::new(Confirming {
-            clock: parts.clock.clone(),
-            ledger: parts.ledger.clone(),
-            reads: reads.clone(),
-            observing: Observing {
-                ledger: parts.ledger.clone(),
-                reads: reads.clone(),
-            },
-            logins: logins.clone(),
-            rights: Mutex::default(),
-        });
-        let verifying = Verifying {
-            clock: parts.clock.clone(),
-            ledger: parts.ledger.clone(),
-            kinds: parts.kinds.clone(),
-            sites: sites.clone(),
-            journal: journal.clone(),
-            schedules: schedules.clone(),
-            confirming: confirming.clone(),
-        };
-        let diagnosis = Diagnosis {
-            clock: parts.clock.clone(),
-            ledger: parts.ledger.clone(),
-            journal: journal.clone(),
-            reads: reads.clone(),
-            planning: planning.clone(),
-        };
         Self {
-            shared: Arc::new(Shared {
-                ledger: parts.ledger,
-                cloud: parts.cloud,
-                kinds: parts.kinds,
-                clock: parts.clock,
-                settings: parts.settings,
-                tombstones: parts.tombstones,
-                gates: parts.gates,
-                deployments: parts.neighbours.map(Deployments::new),
-                sites,
-                reads,
-                copies,
-                resolver,
-                planning,
-                sweep: Arc::new(sweep),
-                pruning: Arc::new(pruning),
-                publishing: Arc::new(publishing),
-                logins,
-                schedules,
-                confirming,
-                verifying: Arc::new(verifying),
-                diagnosis: Arc::new(diagnosis),
-                works: AtomicBool::new(true),
-                journal,
-                keys_in_use: Arc::default(),
-            }),
+            shared: Arc::new(assemble::shared(parts)),
         }
     }
 
