@@ -187,6 +187,7 @@ fn pruning(parts: &Parts, journal: &Arc<Journal>) -> Pruning {
         journal: journal.clone(),
         retention: parts.settings.ledger.retention,
         hold_down: parts.settings.ledger.hold_down,
+        never_again: parts.kinds.never_again(),
     }
 }
 
