@@ -376,11 +376,7 @@ fn client(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, Failure> 
 }
 
 async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, Failure> {
-    let Process {
-        global,
-        around,
-        style,
-    } = *process;
+    let (global, around, style) = (process.global, process.around, process.style);
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
     let owner = owner(&places.ledger).map(|owner| owner.socket.map(PathBuf::from));

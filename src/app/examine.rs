@@ -67,11 +67,7 @@ impl LocalVerb for Check {
 }
 
 async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
-    let Process {
-        global,
-        around,
-        style,
-    } = *process;
+    let (global, around, style) = (process.global, process.around, process.style);
     let loaded = read_settings(global, around);
     let settings = loaded.as_ref().map(|(settings, _)| settings.clone());
     let settings = settings.unwrap_or_default();

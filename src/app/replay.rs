@@ -70,11 +70,7 @@ async fn replay(
     settings: Settings,
     args: &ReplayLedger,
 ) -> Result<Exit, Failure> {
-    let Process {
-        global,
-        around,
-        style,
-    } = *process;
+    let (global, around, style) = (process.global, process.around, process.style);
     // From here on every exit removes the copy.
     let mut told = ToldToEnd::listen()?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -108,11 +104,7 @@ async fn replay(
 async fn list(process: &Process<'_>, control: Arc<dyn Control>, at: DateTime<Utc>) -> Exit {
     let mut out = Tolerant(BufWriter::new(io::stdout().lock()));
     let mut err = Tolerant(io::stderr());
-    let Process {
-        global,
-        around,
-        style,
-    } = *process;
+    let (global, around, style) = (process.global, process.around, process.style);
     let session = Session {
         tried: String::new(),
         control,

@@ -161,10 +161,8 @@ impl Delete {
         let set = session.submit(command, reason, None, |_| Ok(())).await;
         set.map_err(|failure| {
             let id = short_id(deletion_id);
-            failure.trying(format!(
-                "{}, which deletion {id} does already",
-                session.tried
-            ))
+            let tried = &session.tried;
+            failure.trying(format!("{tried}, which deletion {id} does already"))
         })
     }
 }
@@ -197,10 +195,8 @@ async fn confirm(session: &mut Session<'_>, plan: &Plan) -> Result<(), Failure> 
         ),
     };
     words.retain(|word| !word.trim().is_empty());
-    let question = format!(
-        "To delete ({}), type {what}",
-        count(plan.steps.len(), "step")
-    );
+    let steps = count(plan.steps.len(), "step");
+    let question = format!("To delete ({steps}), type {what}");
     session.confirm(&question, &words, "sent").await
 }
 
@@ -232,16 +228,13 @@ fn print(
         out.list(columns::RESULTS, steps)?;
         out.say("")?;
     }
-    let known = if existing {
-        " (was deleting already)"
-    } else {
-        ""
+    let known = match existing {
+        true => " (was deleting already)",
+        false => "",
     };
     let (id, targets) = (short_id(&deletion.id), targets_in_full(&deletion.targets));
-    out.say(format!(
-        "Deletion {id} of {targets}{known}: {}",
-        state_words(deletion)
-    ))?;
+    let state = state_words(deletion);
+    out.say(format!("Deletion {id} of {targets}{known}: {state}"))?;
     if !deletion.note.is_empty() {
         out.say(&deletion.note)?;
     }
