@@ -4,9 +4,10 @@ use super::words::{count, duration, kind_words, resource_words, thousands, time}
 use crate::domain::attention::Cause;
 use crate::domain::awaiting::{becomes, deployment_of, silent_deployment};
 use crate::domain::ladder::Rung;
+use crate::domain::mapping::Mapped;
 use crate::domain::model::{
-    Blocker, Deletion, EventKind, RefusalRule, ResourceKey, Step, StepError, StepState, Target,
-    short_id,
+    Blocker, Counts, Deletion, EventKind, OnFailure, Plan, PlanOptions, RefusalRule, ResourceKey,
+    Step, StepError, StepState, Target, short_id,
 };
 
 /// Describes a blocker: `floating IP 203.0.113.9 (project demo, not in this plan)`.
@@ -220,4 +221,75 @@ pub fn attempts_words(step: &Step) -> String {
         (0, _) => "no failed attempt".to_owned(),
         (attempts, _) => format!("attempt {attempts} of {}", step.max_attempts),
     }
+}
+
+/// Tells in one line why a step does not go: the blocker if it is known, else the cloud's own words.
+pub fn step_reason(step: &Step) -> String {
+    if let Some(blocker) = step.blockers.first() {
+        let more = match step.blockers.len() {
+            1 => String::new(),
+            n => format!(" and {} more", n - 1),
+        };
+        return blocker_words(blocker) + &more;
+    }
+    step.last_error.as_ref().map_or_else(String::new, |error| {
+        let status = error.status.map(|s| format!("{s} ")).unwrap_or_default();
+        format!("{status}{} {}", error.kind, error.message)
+    })
+}
+
+/// Tells in one line why a deletion was refused.
+pub fn refusal_reason(deletion: &Deletion) -> String {
+    match deletion.refused.first() {
+        None => deletion.note.clone(),
+        Some(refusal) => match &refusal.blocker {
+            None => refusal.reason.clone(),
+            Some(blocker) => blocker_words(blocker),
+        },
+    }
+}
+
+/// The number of steps in each of these states, such as `880 waiting, 9,120 gone`.
+pub fn counts_words(counts: &Counts, states: [StepState; 9]) -> String {
+    let some = states.into_iter().filter(|state| counts.of(*state) > 0);
+    let words = some.map(|state| format!("{} {}", thousands(counts.of(state)), state.as_str()));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// `12 steps, 3 automatic, 1 unset, 0 refused, at most 14 calls`; and copies, if there are any.
+pub fn plan_words(plan: &Plan, between: &str) -> String {
+    let copies = plan.mapping.iter().flat_map(Mapped::copies).count();
+    let counts = [
+        count(plan.steps.len(), "step"),
+        format!("{} automatic", plan.automatic.len()),
+        format!("{} unset", plan.unset.len()),
+        format!("{} refused", plan.refused.len()),
+        format!("at most {}", count(plan.calls_estimate, "call")),
+        format!("{copies} copies at other sites"),
+    ];
+    counts[..if copies > 0 { 6 } else { 5 }].join(between)
+}
+
+/// The options of the plan in words; two options that extend the plan are named only if they are on.
+pub fn plan_options_words(options: &PlanOptions) -> Vec<&'static str> {
+    let stops = options.on_failure == OnFailure::Stop;
+    let choices = [
+        (options.cascade, "cascade on", "cascade off"),
+        (
+            options.release_floating_ips,
+            "floating IPs released",
+            "floating IPs kept",
+        ),
+        (stops, "on failure stop", "on failure go on with the rest"),
+        (
+            options.include_public,
+            "also what other projects may use",
+            "",
+        ),
+        (options.with_project, "also the Keystone project", ""),
+    ];
+    let choices = choices
+        .into_iter()
+        .map(|(is_on, on, off)| if is_on { on } else { off });
+    choices.filter(|choice| !choice.is_empty()).collect()
 }

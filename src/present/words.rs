@@ -1,6 +1,7 @@
 //! Words for kinds, names, numbers and durations.
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::Value;
 
 use crate::domain::model::{KindName, short_id};
 
@@ -67,6 +68,29 @@ pub fn duration(seconds: u64) -> String {
         60..3_600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
         3_600..86_400 => format!("{}h {:02}m", seconds / 3_600, seconds / 60 % 60),
         _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+/// Returns the value at a dotted path of a row, as text for a cell.
+pub fn at_path<'v>(row: &'v Value, path: &str) -> String {
+    let inner = |value: &'v Value, part: &str| match value {
+        Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+        value => value.get(part),
+    };
+    let value = path.split('.').try_fold(row, inner);
+    value.map(json_words).unwrap_or_default()
+}
+
+/// A JSON value for a person: no quotes around a text, commas between the items of a list.
+pub fn json_words(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(json_words).collect();
+            items.join(", ")
+        }
+        other => other.to_string(),
     }
 }
 

@@ -4,6 +4,7 @@
 use gone::control::{ControlError, Explanation, Page, Query};
 use gone::domain::gantt::Gantt;
 use gone::domain::model::{DeletionState, StepState};
+use gone::frontends::console::ConsoleOptions;
 
 use crate::fake::{self, Desk, World, deletion, step};
 
@@ -124,6 +125,22 @@ const CASES: &[Case] = &[
         )
     },
     Case {
+        before: ":stuck enter down",
+        opens: "b",
+        ..pane(
+            "blockers",
+            "blocker",
+            "Asking for the blockers",
+            "No blocker is known",
+        )
+    },
+    Case {
+        before: ":causes enter",
+        opens: "enter",
+        nothing: None,
+        ..pane("cause", "step", "Asking what does not go", "")
+    },
+    Case {
         before: ":stuck enter",
         opens: "F",
         nothing: None,
@@ -141,6 +158,11 @@ const CASES: &[Case] = &[
         loading: None,
         nothing: None,
         ..pane("details", "field", "", "")
+    },
+    Case {
+        loading: None,
+        nothing: None,
+        ..pane("tour", "station", "", "")
     },
     Case {
         opens: "?",
@@ -177,7 +199,11 @@ impl Case {
 
     /// The pane in this world; before it is opened, something may change.
     fn desk(&self, world: World, prepare: impl FnOnce(&mut Desk)) -> Desk {
-        let mut desk = Desk::new(world, (120, 40));
+        let options = ConsoleOptions {
+            tour: self.name == "tour",
+            ..fake::options()
+        };
+        let mut desk = Desk::with(world, (120, 40), options);
         desk.press(self.before);
         prepare(&mut desk);
         self.open(&mut desk);
@@ -190,6 +216,13 @@ fn says(case: &Case, desk: &Desk, words: &str) {
     assert!(
         text.contains(words),
         "{}: \"{words}\" is not said:\n{text}",
+        case.name
+    );
+    let mut braces = text.split('{').skip(1);
+    let is_name = |rest: &str| rest.starts_with(|c: char| c.is_ascii_lowercase());
+    assert!(
+        !braces.any(is_name),
+        "{}: an action without its key:\n{text}",
         case.name
     );
 }

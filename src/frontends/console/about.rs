@@ -3,12 +3,12 @@
 use chrono::{DateTime, Utc};
 
 use super::keys::Action;
-use super::look::{Cell, RenderContext, Tone, json_words};
+use super::look::{Cell, RenderContext, Tone, or_none};
 use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{Deletion, Event as LedgerEvent, Step, StepState, short_id};
-use crate::present::{attempts_words, blocker_words, count, pace_words, thousands};
+use crate::present::{attempts_words, blocker_words, count, counts_words, json_words, pace_words};
 
 /// Whether a deletion fits the filter. `words` describe its targets, any of whose kinds and sites may match.
 pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &str) -> bool {
@@ -28,15 +28,9 @@ pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &s
 /// Detail lines about a deletion: its note, refusals, counts and pace, and who asked for it.
 pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<Cell> {
     let counts = &deletion.counts;
-    let parts = crate::domain::model::StepState::ALL.map(|state| (state, counts.of(state)));
-    let words: Vec<String> = parts
-        .into_iter()
-        .filter(|(_, n)| *n > 0)
-        .map(|(state, n)| format!("{} {}", thousands(n), state.as_str()))
-        .collect();
     let mut lines = Vec::new();
     if !deletion.note.is_empty() {
-        lines.push(Cell::plain(deletion.note.clone()));
+        lines.push(Cell::plain(&deletion.note));
     }
     for refusal in deletion.refused.iter().take(2) {
         // The note may already give this reason.
@@ -50,18 +44,21 @@ pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<C
     if counts.total > 0 {
         let steps = count(counts.total, "step");
         let pace = pace_words(deletion).map(|pace| format!("{}{pace}", look.dot()));
-        let pace = pace.unwrap_or_default();
-        lines.push(Cell::plain(format!("{steps}: {}{pace}", words.join(", "))));
+        let (words, pace) = (
+            counts_words(counts, StepState::ALL),
+            pace.unwrap_or_default(),
+        );
+        lines.push(Cell::plain(format!("{steps}: {words}{pace}")));
     }
-    let mut asked = format!(
-        "asked for by {} at {}",
-        deletion.requested_by.name,
-        look.time(deletion.requested_at)
+    let (who, at) = (
+        &deletion.requested_by.name,
+        look.time(deletion.requested_at),
     );
-    if !deletion.reason.is_empty() {
-        asked.push_str(&format!(": {}", deletion.reason));
-    }
-    lines.push(Cell::dim(asked));
+    let reason = match deletion.reason.as_str() {
+        "" => String::new(),
+        reason => format!(": {reason}"),
+    };
+    lines.push(Cell::dim(format!("asked for by {who} at {at}{reason}")));
     lines
 }
 
@@ -103,30 +100,17 @@ fn held_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
         let text = format!("blocked by {}", blocker_words(blocker));
         lines.push(Cell::new(text, Tone::Warn));
     }
-    if step.blockers.len() > 3 {
-        lines.push(Cell::dim(format!(
-            "and {} more: b",
-            step.blockers.len() - 3
-        )));
+    if let Some(more @ 1..) = step.blockers.len().checked_sub(3) {
+        let key = look.key(Action::Blockers);
+        lines.push(Cell::dim(format!("and {more} more: {key}")));
     }
     if let Some(error) = &step.last_error {
         let status = error.status.map(|s| format!("{s} ")).unwrap_or_default();
-        lines.push(Cell::plain(format!(
-            "{status}{}: {}",
-            error.kind, error.message
-        )));
-        lines.push(Cell::dim(format!(
-            "{}{}request {}{}{}",
-            error.class.as_str(),
-            look.dot(),
-            if error.request_id.is_empty() {
-                look.none()
-            } else {
-                &error.request_id
-            },
-            look.dot(),
-            look.time(error.at)
-        )));
+        let answer = format!("{status}{}: {}", error.kind, error.message);
+        lines.push(Cell::plain(answer));
+        let request = format!("request {}", or_none(&error.request_id, look));
+        let facts = [error.class.as_str(), &request, &look.time(error.at)];
+        lines.push(Cell::dim(facts.join(look.dot())));
     }
     if step.recreated > 0 {
         let times = count(u64::from(step.recreated), "time");
@@ -136,24 +120,19 @@ fn held_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
 }
 
 fn next_line(step: &Step, look: &RenderContext) -> Option<Cell> {
+    let id = short_id(&step.deletion_id);
+    let drift = format!(
+        "{{accept_drift}} deletes the newcomers too; gone drift {id} --refuse leaves them and ends the deletion"
+    );
     let next = match step.state {
-        StepState::Stuck if waits_for_an_answer(step) => format!(
-            "{} deletes the newcomers too; gone drift {} --refuse leaves them and ends the deletion",
-            look.key(Action::AcceptDrift),
-            short_id(&step.deletion_id)
-        ),
-        StepState::Stuck => format!(
-            "{} tries again, once the reason is gone; {} shows what else can be done",
-            look.key(Action::Retry),
-            look.key(Action::Ladder)
-        ),
-        StepState::Blocked => format!(
-            "it is retried automatically; {} tries at once",
-            look.key(Action::Retry)
-        ),
+        StepState::Stuck if waits_for_an_answer(step) => drift.as_str(),
+        StepState::Stuck => {
+            "{retry} tries again, once the reason is gone; {ladder} shows what else can be done"
+        }
+        StepState::Blocked => "it is retried automatically; {retry} tries at once",
         _ => return None,
     };
-    Some(Cell::dim(next))
+    Some(Cell::dim(look.keys.spell(next)))
 }
 
 /// Detail lines about an event: its message, and the id of the request, if there was one.

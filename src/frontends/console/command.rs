@@ -32,12 +32,10 @@ pub(crate) fn place(word: &str, kinds: &[KindInfo]) -> Place {
         return Place::Kind(kind.clone());
     }
     let near = text::did_you_mean(word, words(kinds));
-    let hint = if kinds.is_empty() {
-        "; the kinds are not known yet".to_owned()
-    } else if near.is_empty() {
-        "; ? lists them".to_owned()
-    } else {
-        near
+    let hint = match near.as_str() {
+        _ if kinds.is_empty() => "; the kinds are not known yet",
+        "" => "; ? lists them",
+        near => near,
     };
     Place::Unknown(format!("there is no pane or kind \"{word}\"{hint}"))
 }

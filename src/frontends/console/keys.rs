@@ -4,7 +4,7 @@
 //! deletes: `D` asks for a plan, and `F` shows the purge ladder; starting a plan and taking a rung both
 //! need a typed confirmation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -12,7 +12,8 @@ use crate::domain::text;
 
 type Key = (KeyCode, KeyModifiers);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum Action {
     Up,
     Down,
@@ -274,12 +275,10 @@ impl Keymap {
     /// action that changes a cloud would be on a key that is easily pressed by mistake.
     pub fn with(changes: &BTreeMap<String, Vec<String>>) -> Result<Self, WrongKeys> {
         let mut map = Self::default();
-        let actions: BTreeSet<Action> = map.bindings.iter().map(|b| b.action).collect();
         for (name, keys) in changes {
-            let known = actions.iter().find(|action| action.name() == *name);
-            let Some(action) = known else {
-                let names: Vec<String> = actions.iter().map(|action| action.name()).collect();
-                let near = text::did_you_mean(name, names.iter().map(String::as_str));
+            let Ok(action) = name.parse::<Action>() else {
+                let names = map.bindings.iter().map(|b| b.action.name());
+                let near = text::did_you_mean(name, names);
                 return Err(WrongKeys::new(name, format!("no such action{near}")));
             };
             let keys = keys.iter().map(|text| {
@@ -296,19 +295,19 @@ impl Keymap {
             if keys.is_empty() && matches!(action, Action::Quit | Action::Help | Action::Back) {
                 return Err(WrongKeys::new(name, "needs at least one key"));
             }
-            let own = map.bindings.iter_mut().filter(|b| b.action == *action);
+            let own = map.bindings.iter_mut().filter(|b| b.action == action);
             own.for_each(|binding| binding.keys.clone_from(&keys));
         }
         match map.conflict() {
             Some((first, second, key)) => {
-                let is_changed = changes.contains_key(&first.action.name());
+                let is_changed = changes.contains_key(first.action.name());
                 let (changed, other) = match is_changed {
                     true => (first.action, second.action),
                     false => (second.action, first.action),
                 };
                 let (key, other, place) = (key_name(key), other.name(), first.scope.title());
                 let why = format!("{key} is also {other} {place}");
-                Err(WrongKeys::new(&changed.name(), why))
+                Err(WrongKeys::new(changed.name(), why))
             }
             None => Ok(map),
         }
@@ -373,33 +372,21 @@ impl Keymap {
 
     /// Replaces each name of an action in braces by its key: `{refresh} asks again.`
     pub(crate) fn spell(&self, text: &str) -> String {
-        let mut spelled = String::new();
-        let mut rest = text;
-        while let Some((before, (name, after))) = rest
-            .split_once('{')
-            .and_then(|(before, after)| Some((before, after.split_once('}')?)))
-        {
-            let named = self.bindings.iter().find(|b| b.action.name() == name);
-            let key = named.map_or_else(|| name.to_owned(), |b| self.key(b.action));
-            spelled.push_str(before);
-            spelled.push_str(&key);
-            rest = after;
+        let mut parts = text.split('{');
+        let mut spelled = parts.next().unwrap_or_default().to_owned();
+        for (name, rest) in parts.filter_map(|part| part.split_once('}')) {
+            let key = name.parse().map(|action| self.key(action));
+            spelled.push_str(&key.unwrap_or_else(|_| name.to_owned()));
+            spelled.push_str(rest);
         }
-        spelled + rest
+        spelled
     }
 }
 
 impl Action {
     /// Name of the action in the settings, such as `plan_deletion`.
-    pub(crate) fn name(self) -> String {
-        let mut name = String::new();
-        for letter in format!("{self:?}").chars() {
-            if letter.is_uppercase() && !name.is_empty() {
-                name.push('_');
-            }
-            name.extend(letter.to_lowercase());
-        }
-        name
+    pub(crate) fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Whether the action is available even in a modal pane.
@@ -434,60 +421,43 @@ fn is_slip((code, modifiers): Key) -> bool {
         || matches!(code, KeyCode::Delete | KeyCode::Backspace)
 }
 
+/// The names of keys that are no letters.
+#[rustfmt::skip]
+const NAMES: &[(&str, KeyCode)] = &[
+    ("space", KeyCode::Char(' ')), ("enter", KeyCode::Enter), ("esc", KeyCode::Esc), ("tab", KeyCode::Tab),
+    ("backspace", KeyCode::Backspace), ("delete", KeyCode::Delete), ("insert", KeyCode::Insert),
+    ("pgup", KeyCode::PageUp), ("pgdn", KeyCode::PageDown), ("home", KeyCode::Home), ("end", KeyCode::End),
+    ("up", KeyCode::Up), ("down", KeyCode::Down), ("left", KeyCode::Left), ("right", KeyCode::Right),
+];
+
 /// Parses a key as [`key_name`] writes it.
-fn parse_key(text: &str) -> Option<Key> {
+pub(crate) fn parse_key(text: &str) -> Option<Key> {
     if let Some(rest) = text.strip_prefix("ctrl-") {
         let (code, modifiers) = parse_key(rest)?;
         return Some((code, modifiers | KeyModifiers::CONTROL));
     }
-    let one = |c: char| (!c.is_control()).then_some(KeyCode::Char(c));
-    let code = match text {
-        "space" => KeyCode::Char(' '),
-        "enter" => KeyCode::Enter,
-        "esc" => KeyCode::Esc,
-        "backspace" => KeyCode::Backspace,
-        "delete" => KeyCode::Delete,
-        "insert" => KeyCode::Insert,
-        "tab" => KeyCode::Tab,
-        "pgup" => KeyCode::PageUp,
-        "pgdn" => KeyCode::PageDown,
-        "up" => KeyCode::Up,
-        "down" => KeyCode::Down,
-        "left" => KeyCode::Left,
-        "right" => KeyCode::Right,
-        "home" => KeyCode::Home,
-        "end" => KeyCode::End,
-        text => match text.chars().collect::<Vec<_>>()[..] {
-            [c] => one(c)?,
-            _ => KeyCode::F(
-                text.strip_prefix('f')?
-                    .parse()
-                    .ok()
-                    .filter(|n| (1..=12).contains(n))?,
-            ),
-        },
+    let named = NAMES.iter().find(|(name, _)| *name == text);
+    let letter = || match text.chars().collect::<Vec<_>>()[..] {
+        [c] if !c.is_control() => Some(KeyCode::Char(c)),
+        _ => None,
     };
-    Some((code, KeyModifiers::NONE))
+    let number = || text.strip_prefix('f')?.parse().ok();
+    let function = || number().filter(|n| (1..=12).contains(n)).map(KeyCode::F);
+    let code = named.map(|(_, code)| *code).or_else(letter);
+    Some((code.or_else(function)?, KeyModifiers::NONE))
 }
 
 /// Returns a key as the help writes it, such as `D`, `enter` or `ctrl-r`.
 pub(crate) fn key_name((code, modifiers): Key) -> String {
-    let name = match code {
-        KeyCode::Char(' ') => "space".to_owned(),
-        KeyCode::Char(c) => c.to_string(),
-        KeyCode::Enter => "enter".to_owned(),
-        KeyCode::Esc => "esc".to_owned(),
-        KeyCode::Backspace => "backspace".to_owned(),
-        KeyCode::Delete => "delete".to_owned(),
-        KeyCode::PageUp => "pgup".to_owned(),
-        KeyCode::PageDown => "pgdn".to_owned(),
-        KeyCode::F(n) => format!("f{n}"),
-        other => format!("{other:?}").to_lowercase(),
+    let named = NAMES.iter().find(|(_, named)| *named == code);
+    let name = match (named, code) {
+        (Some((name, _)), _) => (*name).to_owned(),
+        (None, KeyCode::Char(c)) => c.to_string(),
+        (None, other) => format!("{other}").to_lowercase(),
     };
-    if modifiers.contains(KeyModifiers::CONTROL) {
-        format!("ctrl-{name}")
-    } else {
-        name
+    match modifiers.contains(KeyModifiers::CONTROL) {
+        true => format!("ctrl-{name}"),
+        false => name,
     }
 }
 
@@ -545,33 +515,23 @@ mod tests {
     fn nothing_that_changes_a_cloud_is_on_a_control_key_delete_or_backspace() {
         for binding in Keymap::default().bindings() {
             let slips = binding.keys.iter().any(|key| is_slip(*key));
-            assert!(
-                !(binding.action.changes_a_cloud() && slips),
-                "{}",
-                binding.does
-            );
+            let changes = binding.action.changes_a_cloud();
+            assert!(!(changes && slips), "{}", binding.does);
         }
         for key in ["ctrl-x", "delete", "backspace"] {
             let refused = changed("plan_deletion", &[key]).err().unwrap_or_default();
-            assert!(
-                refused.contains("nothing that changes a cloud"),
-                "{refused}"
-            );
+            let why = "nothing that changes a cloud";
+            assert!(refused.contains(why), "{refused}");
         }
     }
 
     #[test]
     fn keys_are_changed_by_the_names_of_what_they_do() {
         let map = changed("retry", &["R", "f5"]).expect("a map");
-        assert_eq!(
-            map.action(Scope::Tree, false, press("R")),
-            Some(Action::Retry)
-        );
-        assert_eq!(
-            map.action(Scope::Inspect, false, press("f5")),
-            Some(Action::Retry)
-        );
-        assert_eq!(map.action(Scope::Tree, false, press("r")), None);
+        let action = |scope, key| map.action(scope, false, press(key));
+        assert_eq!(action(Scope::Tree, "R"), Some(Action::Retry));
+        assert_eq!(action(Scope::Inspect, "f5"), Some(Action::Retry));
+        assert_eq!(action(Scope::Tree, "r"), None);
         assert_eq!(map.key(Action::Retry), "R");
         let without = changed("copy", &[]).expect("a map");
         assert_eq!(without.action(Scope::Browse, false, press("y")), None);
@@ -586,35 +546,23 @@ mod tests {
         }
     }
 
+    /// Action, keys, and the reason why they are refused.
+    #[rustfmt::skip]
+    const WRONG: &[(&str, &[&str], &str)] = &[
+        ("rety", &["R"], "rety: no such action; did you mean \"retry\""),
+        ("retry", &["hyper-r"], "retry: \"hyper-r\" is not a key"),
+        ("retry", &["y"], "retry: y is also copy in :deletions"),
+        ("blockers", &["q"], "blockers: q is also quit on a plan"),
+        ("quit", &[], "quit: needs at least one key"),
+        ("filter", &[":"], "filter: : is also command_line everywhere"),
+        ("quit", &["D"], "quit: D is also plan_deletion in a list of resources"),
+        ("event_on", &["r"], "event_on: r is also retry in :deletions"),
+        ("latest", &["G"], "latest: G is also last in a replay"),
+    ];
+
     #[test]
     fn what_cannot_be_meant_is_refused_with_what_might_be() {
-        for (action, keys, told) in [
-            (
-                "rety",
-                &["R"][..],
-                "rety: no such action; did you mean \"retry\"",
-            ),
-            ("retry", &["hyper-r"], "retry: \"hyper-r\" is not a key"),
-            ("retry", &["y"], "retry: y is also copy in :deletions"),
-            ("blockers", &["q"], "blockers: q is also quit on a plan"),
-            ("quit", &[], "quit: needs at least one key"),
-            (
-                "filter",
-                &[":"],
-                "filter: : is also command_line everywhere",
-            ),
-            (
-                "quit",
-                &["D"],
-                "quit: D is also plan_deletion in a list of resources",
-            ),
-            (
-                "event_on",
-                &["r"],
-                "event_on: r is also retry in :deletions",
-            ),
-            ("latest", &["G"], "latest: G is also last in a replay"),
-        ] {
+        for (action, keys, told) in WRONG {
             let refused = changed(action, keys).err().unwrap_or_default();
             assert!(refused.contains(told), "{action} {keys:?}: {refused}");
         }
@@ -632,11 +580,8 @@ mod tests {
     #[test]
     fn shift_as_reported_by_some_terminals_does_not_hide_a_capital() {
         let pressed = KeyEvent::new(KeyCode::Char('D'), KeyModifiers::SHIFT);
-        let map = Keymap::default();
-        assert_eq!(
-            map.action(Scope::Browse, false, pressed),
-            Some(Action::PlanDeletion)
-        );
-        assert_eq!(map.action(Scope::Tree, false, pressed), None);
+        let action = |scope| Keymap::default().action(scope, false, pressed);
+        assert_eq!(action(Scope::Browse), Some(Action::PlanDeletion));
+        assert_eq!(action(Scope::Tree), None);
     }
 }

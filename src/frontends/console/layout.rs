@@ -1,6 +1,6 @@
 //! The layout of a screen: its areas, depending on its size.
 
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::Rect;
 
 use super::look::{Cell, RenderContext};
 use super::panes::kit::Pane;
@@ -74,18 +74,23 @@ pub(super) fn areas(area: Rect, head: usize, detail_rows: u16) -> Areas {
         _ => 0,
     };
     // On a small screen a message takes the place of the keys.
-    let keys = u16::from(area.height >= 14);
-    let head = u16::try_from(head).unwrap_or(u16::MAX);
-    let [header, title, head, table, detail, message, footer] = Layout::vertical([
-        Constraint::Length(header),
-        Constraint::Length(1),
-        Constraint::Length(head),
-        Constraint::Fill(1),
-        Constraint::Length(detail),
-        Constraint::Length(1),
-        Constraint::Length(keys),
-    ])
-    .areas(area);
+    let bottom = if area.height < 14 { 1 } else { 2 };
+    let mut rest = area;
+    // Ratatui's solver would take longer than all the rest of a frame.
+    let mut take = |height: u16| {
+        let height = height.min(rest.height);
+        let taken = Rect { height, ..rest };
+        rest.y += height;
+        rest.height -= height;
+        taken
+    };
+    let header = take(header);
+    let title = take(1);
+    let head = take(u16::try_from(head).unwrap_or(u16::MAX));
+    let used = header.height + title.height + head.height + detail + bottom;
+    let table = take(area.height.saturating_sub(used));
+    let detail = take(detail);
+    let message = take(1);
     Areas {
         header,
         title,
@@ -93,6 +98,6 @@ pub(super) fn areas(area: Rect, head: usize, detail_rows: u16) -> Areas {
         table,
         detail,
         message,
-        footer: if keys > 0 { footer } else { message },
+        footer: if bottom == 2 { take(1) } else { message },
     }
 }

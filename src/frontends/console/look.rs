@@ -3,7 +3,8 @@
 
 use chrono::{DateTime, Utc};
 use ratatui::style::{Color, Modifier, Style};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_truncate::UnicodeTruncateStr;
+use unicode_width::UnicodeWidthStr;
 
 use crate::domain::model::{Counts, DeletionState, StepState};
 use crate::domain::text;
@@ -63,6 +64,14 @@ impl Cell {
     pub(crate) fn dim(text: impl Into<String>) -> Self {
         Self::new(text, Tone::Dim)
     }
+}
+
+/// One message to the person at the console.
+#[derive(Clone, Debug)]
+pub(crate) struct Notice {
+    pub(crate) at: DateTime<Utc>,
+    pub(crate) tone: Tone,
+    pub(crate) text: String,
 }
 
 impl RenderContext<'_> {
@@ -188,12 +197,12 @@ impl RenderContext<'_> {
 
     /// The time of day (UTC), after month and day if it is not today.
     pub(crate) fn time(&self, at: DateTime<Utc>) -> String {
-        let format = if at.date_naive() == self.now.date_naive() {
-            "%H:%M:%S"
-        } else {
-            "%m-%d %H:%M"
-        };
-        at.format(format).to_string()
+        self.today_or(at, "%H:%M:%S", "%m-%d %H:%M")
+    }
+
+    fn today_or(&self, at: DateTime<Utc>, today: &str, other: &str) -> String {
+        let is_today = at.date_naive() == self.now.date_naive();
+        at.format(if is_today { today } else { other }).to_string()
     }
 
     pub(crate) fn maybe_time(&self, at: Option<DateTime<Utc>>) -> String {
@@ -202,15 +211,10 @@ impl RenderContext<'_> {
 
     /// As [`Self::time`], but narrow screens get no seconds, or month and day alone.
     pub(crate) fn brief(&self, at: DateTime<Utc>) -> String {
-        if self.width >= WIDE {
-            return self.time(at);
+        match self.width >= WIDE {
+            true => self.time(at),
+            false => self.today_or(at, "%H:%M", "%m-%d"),
         }
-        let format = if at.date_naive() == self.now.date_naive() {
-            "%H:%M"
-        } else {
-            "%m-%d"
-        };
-        at.format(format).to_string()
     }
 
     pub(crate) fn maybe_brief(&self, at: Option<DateTime<Utc>>) -> String {
@@ -230,20 +234,20 @@ impl RenderContext<'_> {
     pub(crate) fn bar(&self, counts: &Counts, width: usize) -> String {
         let columns = |part: u64| {
             let part = u128::from(part.min(counts.total)) * width as u128;
-            let columns = part.checked_div(u128::from(counts.total));
-            columns
-                .and_then(|columns| usize::try_from(columns).ok())
-                .unwrap_or(0)
+            let columns = part.checked_div(u128::from(counts.total)).unwrap_or(0);
+            usize::try_from(columns).unwrap_or(0)
         };
         let ended = columns(counts.ended());
         let accepted = columns(counts.accepted()) - ended;
         let rest = width - ended - accepted;
-        let parts = [
-            (self.pick("█", "#"), ended),
-            (self.pick("▓", "+"), accepted),
-            (self.pick("░", "."), rest),
+        let signs = [
+            self.pick("█", "#"),
+            self.pick("▓", "+"),
+            self.pick("░", "."),
         ];
-        parts.map(|(sign, columns)| sign.repeat(columns)).concat()
+        let columns = [ended, accepted, rest].into_iter();
+        let parts = signs.into_iter().zip(columns);
+        parts.map(|(sign, columns)| sign.repeat(columns)).collect()
     }
 
     /// Sparkline such as `▁▃▇█`: each value relative to the highest.
@@ -262,50 +266,28 @@ impl RenderContext<'_> {
     /// Escapes a text and cuts it to this width; a mark at its end shows that it was cut.
     pub(crate) fn fit(&self, text: &str, width: usize) -> String {
         // Only as much as could be shown is processed, however long a name is.
-        let mut chars = text.char_indices().skip(width * 4 + 8);
-        let cut = chars.next().map_or(text.len(), |(at, _)| at);
-        let safe = self.safe(text.get(..cut).unwrap_or_default());
-        if cut == text.len() && safe.width() <= width {
-            return safe;
+        let end = text.char_indices().nth(width * 4 + 8);
+        let end = end.map_or(text.len(), |(at, _)| at);
+        let safe = self.safe(text.get(..end).unwrap_or_default());
+        if width == 0 || (end == text.len() && safe.width() <= width) {
+            return if width == 0 { String::new() } else { safe };
         }
-        let mark = self.pick("…", "~");
-        let mut short = String::new();
-        let mut used = 0;
-        for c in safe.chars() {
-            let wide = c.width().unwrap_or(0);
-            if used + wide + 1 > width {
-                break;
-            }
-            used += wide;
-            short.push(c);
-        }
-        if width > 0 {
-            short.push_str(mark);
-        }
-        short
+        let (kept, _) = safe.unicode_truncate(width - 1);
+        format!("{kept}{}", self.pick("…", "~"))
     }
 
     /// As [`Self::fit`]; with `keep_end` the start is cut instead, because ids differ at their ends.
     pub(crate) fn fit_end(&self, text: &str, width: usize, keep_end: bool) -> String {
-        if !keep_end {
+        if !keep_end || width == 0 {
             return self.fit(text, width);
         }
         let start = text.char_indices().rev().nth(width * 4 + 8);
-        let safe = self.safe(
-            text.get(start.map_or(0, |(at, _)| at)..)
-                .unwrap_or_default(),
-        );
+        let end = text.get(start.map_or(0, |(at, _)| at)..);
+        let safe = self.safe(end.unwrap_or_default());
         if safe.width() <= width {
             return safe;
         }
-        let mut kept = safe.as_str();
-        while kept.width() + 1 > width && !kept.is_empty() {
-            let first = kept.chars().next().map_or(1, char::len_utf8);
-            kept = kept.get(first..).unwrap_or_default();
-        }
-        if width == 0 {
-            return String::new();
-        }
+        let (kept, _) = safe.unicode_truncate_start(width - 1);
         format!("{}{kept}", self.pick("…", "~"))
     }
 
@@ -338,38 +320,25 @@ impl RenderContext<'_> {
     /// Breaks a text at spaces into at most `rows` lines; a mark shows that the rest was cut.
     pub(crate) fn wrap(&self, text: &str, width: usize, rows: usize) -> Vec<String> {
         let safe = self.safe(text);
-        let mut lines = vec![String::new()];
-        let mut used = 0;
-        for word in safe.split_inclusive(' ') {
-            if used > 0 && used + word.trim_end().width() > width {
-                lines.push(String::new());
-                used = 0;
-            }
-            for c in word.chars() {
-                let wide = c.width().unwrap_or(0);
-                if used + wide > width {
-                    lines.push(String::new());
-                    used = 0;
-                }
-                if let Some(line) = lines.last_mut() {
-                    line.push(c);
-                }
-                used += wide;
-            }
-            if lines.len() > rows {
-                break;
-            }
+        let (mut rest, mut lines) = (safe.as_str(), Vec::new());
+        while lines.is_empty() || !rest.is_empty() && lines.len() <= rows {
+            // Two columns hold any character.
+            let (fits, _) = rest.unicode_truncate(width.max(2));
+            let (_, after) = rest.split_at(fits.len());
+            let cuts_word = !after.is_empty() && !after.starts_with(' ');
+            let (line, after) = match fits.rfind(' ') {
+                Some(at) if cuts_word => rest.split_at(at + 1),
+                _ => (fits, after),
+            };
+            lines.push(line.to_owned());
+            rest = after.trim_start();
         }
         if lines.len() > rows {
             lines.truncate(rows);
             if let Some(last) = lines.last_mut() {
-                *last = self.fit(&format!("{last}{}", " ".repeat(width)), width);
-                let kept = last.trim_end_matches([' ', '…', '~']).len();
-                last.truncate(kept);
-                while last.width() >= width.max(1) {
-                    last.pop();
-                }
-                last.push_str(self.pick("…", "~"));
+                let (kept, _) = last.unicode_truncate(width.max(1) - 1);
+                let kept = kept.trim_end_matches([' ', '…', '~']);
+                *last = format!("{kept}{}", self.pick("…", "~"));
             }
         }
         lines
@@ -379,42 +348,6 @@ impl RenderContext<'_> {
 /// Returns a text, or a placeholder if it is empty.
 pub(crate) fn or_none<'a>(text: &'a str, look: &RenderContext) -> &'a str {
     if text.is_empty() { look.none() } else { text }
-}
-
-/// Returns a pressed key as the help writes it, such as `ctrl-d`.
-pub(crate) fn key_hint(pressed: crossterm::event::KeyEvent) -> String {
-    super::keys::key_name((pressed.code, pressed.modifiers))
-}
-
-/// Returns the value at a dotted path of a row, as text for a cell.
-pub(crate) fn at_path(row: &serde_json::Value, path: &str) -> String {
-    let mut value = row;
-    for part in path.split('.') {
-        let inner = match value {
-            serde_json::Value::Array(items) => {
-                part.parse::<usize>().ok().and_then(|i| items.get(i))
-            }
-            value => value.get(part),
-        };
-        match inner {
-            Some(inner) => value = inner,
-            None => return String::new(),
-        }
-    }
-    json_words(value)
-}
-
-/// A JSON value for a person: no quotes around a text, commas between the items of a list.
-pub(crate) fn json_words(value: &serde_json::Value) -> String {
-    match value {
-        serde_json::Value::Null => String::new(),
-        serde_json::Value::String(text) => text.clone(),
-        serde_json::Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(json_words).collect();
-            items.join(", ")
-        }
-        other => other.to_string(),
-    }
 }
 
 #[cfg(test)]

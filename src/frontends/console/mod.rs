@@ -27,7 +27,6 @@ mod event;
 mod keys;
 mod layout;
 mod look;
-mod notice;
 mod panes;
 mod plain;
 mod prompt;
@@ -36,7 +35,6 @@ mod replay_cursor;
 mod replaying;
 mod runtime;
 mod state;
-mod subjects;
 mod terminal;
 mod update;
 

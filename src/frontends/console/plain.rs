@@ -15,7 +15,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::control::Control;
 
 use super::event::Event;
-use super::keys::Keymap;
+use super::keys::{self, Keymap};
+use super::look::Tone;
 use super::prompt::Prompt;
 use super::render::{news, render_lines};
 use super::runtime::{Asker, TICK};
@@ -115,9 +116,9 @@ impl Plain {
 
     /// Handles one typed line.
     fn typed(&mut self, line: &str, asker: &mut Asker) {
-        match read(line, self.state.prompt()) {
+        match read(line, self.state.prompt.as_ref()) {
             Ok(events) => events.into_iter().for_each(|event| self.take(event, asker)),
-            Err(complaint) => self.state.complain(complaint),
+            Err(complaint) => self.state.say(Tone::Warn, complaint),
         }
         self.owed = Some(Instant::now());
     }
@@ -205,38 +206,25 @@ fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
     if let Ok(row) = line.parse::<usize>() {
         return Ok(vec![Event::Row(row.saturating_sub(1))]);
     }
-    if let Some(rest) = line.strip_prefix("ctrl-")
-        && let [letter] = rest.chars().collect::<Vec<_>>()[..]
-    {
-        let code = KeyCode::Char(letter);
-        return Ok(vec![Event::Key(KeyEvent::new(code, KeyModifiers::CONTROL))]);
-    }
-    let code = match line {
+    let name = match line {
         "" => return Ok(Vec::new()),
-        "enter" | "open" => KeyCode::Enter,
-        "esc" | "back" => KeyCode::Esc,
-        "space" | "mark" => KeyCode::Char(' '),
-        "+" | "pgdn" => KeyCode::PageDown,
-        "-" | "pgup" => KeyCode::PageUp,
-        "up" => KeyCode::Up,
-        "down" => KeyCode::Down,
-        "left" => KeyCode::Left,
-        "right" => KeyCode::Right,
-        "home" => KeyCode::Home,
-        "end" => KeyCode::End,
-        "help" => KeyCode::Char('?'),
-        "quit" => KeyCode::Char('q'),
-        word => match word.chars().collect::<Vec<_>>()[..] {
-            [letter] => KeyCode::Char(letter),
-            _ => {
-                return Err(format!(
-                    "\"{word}\" is not a key; a key is one letter or its name, :{word} goes to a pane, \
-                     /{word} filters, ? lists the keys"
-                ));
-            }
-        },
+        "open" => "enter",
+        "back" => "esc",
+        "mark" => "space",
+        "+" => "pgdn",
+        "-" => "pgup",
+        "help" => "?",
+        "quit" => "q",
+        name => name,
     };
-    Ok(vec![press(code)])
+    match keys::parse_key(name) {
+        // Whoever types this wants to delete, and not to press a key.
+        None | Some((KeyCode::Delete, _)) => Err(format!(
+            "\"{name}\" is not a key; a key is one letter or its name, :{name} goes to a pane, \
+             /{name} filters, ? lists the keys"
+        )),
+        Some((code, modifiers)) => Ok(vec![Event::Key(KeyEvent::new(code, modifiers))]),
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{Event, KeyEvent};
+use tui_input::backend::crossterm::to_input_request;
 use tui_input::{Input, InputRequest};
 
 use crate::control::{Command, Snapshot};
@@ -38,7 +39,7 @@ pub(crate) struct Confirm {
     /// The sites that the command affects.
     pub(crate) sites: BTreeSet<Site>,
     /// Patterns that the reason must fit; each must match a word of it.
-    patterns: Vec<String>,
+    patterns: BTreeSet<String>,
     /// Whether the confirmation has been typed, so that the reason is asked for.
     is_met: bool,
     pub(crate) input: Input,
@@ -55,7 +56,7 @@ impl Confirm {
             ask,
             accepted,
             sites: BTreeSet::new(),
-            patterns: Vec::new(),
+            patterns: BTreeSet::new(),
             is_met: false,
             input: Input::default(),
             what,
@@ -78,11 +79,7 @@ impl Confirm {
         self.sites = sites.into_iter().cloned().collect();
         let known = snapshot.sites.iter();
         let known = known.filter(|known| self.sites.contains(&known.site));
-        self.patterns = known
-            .filter_map(|site| site.reason_wanted.clone())
-            .collect();
-        self.patterns.sort();
-        self.patterns.dedup();
+        self.patterns = known.filter_map(|it| it.reason_wanted.clone()).collect();
         self
     }
 
@@ -93,12 +90,9 @@ impl Confirm {
         }
         let certain = self.patterns.iter().filter(|pattern| *pattern != "*");
         let words: Vec<&str> = certain.map(String::as_str).collect();
-        match words.is_empty() {
-            true => "the reason".to_owned(),
-            false => format!(
-                "the reason, with a word like {}",
-                words.join(" and one like ")
-            ),
+        match words.join(" and one like ") {
+            words if words.is_empty() => "the reason".to_owned(),
+            words => format!("the reason, with a word like {words}"),
         }
     }
 
@@ -107,10 +101,7 @@ impl Confirm {
         let typed = self.input.value();
         let fits = match self.is_met {
             false => self.accepted.iter().any(|word| word == typed),
-            true => self
-                .patterns
-                .iter()
-                .all(|pattern| word_fits(typed, pattern)),
+            true => (self.patterns.iter()).all(|pattern| word_fits(typed, pattern)),
         };
         self.wrong = !fits;
         if fits && !self.is_met && !self.patterns.is_empty() {
@@ -132,25 +123,13 @@ impl Confirm {
 
 /// Applies a key to a line of text; returns false if the key means nothing there.
 pub(crate) fn edit(input: &mut Input, pressed: KeyEvent) -> bool {
-    let control = pressed.modifiers.contains(KeyModifiers::CONTROL);
-    let request = match (pressed.code, control) {
-        (KeyCode::Char('u'), true) => InputRequest::DeleteLine,
-        (KeyCode::Char('w'), true) => InputRequest::DeletePrevWord,
-        (KeyCode::Char('a'), true) | (KeyCode::Home, _) => InputRequest::GoToStart,
-        (KeyCode::Char('e'), true) | (KeyCode::End, _) => InputRequest::GoToEnd,
-        (KeyCode::Char(c), false) if !pressed.modifiers.contains(KeyModifiers::ALT) => {
-            if input.value().chars().count() >= INPUT_CHARS_MAX {
-                return true;
-            }
-            InputRequest::InsertChar(c)
-        }
-        (KeyCode::Backspace, _) => InputRequest::DeletePrevChar,
-        (KeyCode::Delete, _) => InputRequest::DeleteNextChar,
-        (KeyCode::Left, _) => InputRequest::GoToPrevChar,
-        (KeyCode::Right, _) => InputRequest::GoToNextChar,
-        _ => return false,
-    };
-    input.handle(request);
+    let request = to_input_request(&Event::Key(pressed));
+    let is_full = input.value().chars().count() >= INPUT_CHARS_MAX;
+    match request {
+        Some(InputRequest::InsertChar(_)) if is_full => {}
+        Some(request) => _ = input.handle(request),
+        None => return false,
+    }
     true
 }
 

@@ -22,7 +22,7 @@ use crate::domain::model::Actor;
 
 use super::event::{Effect, Event};
 use super::state::State;
-use super::terminal::{Part, Terminal, in_console};
+use super::terminal::{Terminal, in_console};
 use super::update::update;
 use super::{ConsoleOptions, Exit, render};
 
@@ -118,7 +118,7 @@ async fn run_on_terminal(
                 next_tick = Instant::now() + TICK;
                 Some(Event::Tick(Utc::now()))
             }
-            () = sleep_until(paint_at), if console.state.is_dirty() || !console.is_whole => None,
+            () = sleep_until(paint_at), if console.state.dirty || !console.is_whole => None,
         };
         if let Some(event) = event {
             console.take(event)?;
@@ -246,10 +246,7 @@ impl Console {
 
     /// Shortest time between the last frame and the next.
     fn pause(&self) -> Duration {
-        match self.is_whole {
-            true => self.frame,
-            false => FRAME,
-        }
+        if self.is_whole { self.frame } else { FRAME }
     }
 
     async fn paint_if_due(&mut self, keys: &mut EventStream) -> anyhow::Result<()> {
@@ -259,18 +256,16 @@ impl Console {
             return Ok(());
         }
         self.at_once = false;
-        let (columns, rows) = self.state.size();
-        let part = match self.state.is_guarded() {
-            true => Part::Whole,
-            false => Part::AsMuch,
-        };
+        let (columns, rows) = self.state.size;
+        // Keys apply to a guarded screen from then on.
+        let all = self.state.is_guarded();
         self.is_whole = in_console(|| {
             let mut frame = Buffer::empty(Rect::new(0, 0, columns, rows));
             let cursor = render::render(&self.state, &mut frame);
-            self.terminal.show(&frame, cursor, part)
+            self.terminal.show(&frame, cursor, all)
         })?;
         self.painted_at = Instant::now();
-        if self.state.is_guarded() {
+        if all {
             self.drop_typed_ahead(keys).await?;
         }
         Ok(())

@@ -12,8 +12,7 @@ use crate::system::config::Theme;
 use super::command::{self, Place};
 use super::event::Effect;
 use super::keys::Scope;
-use super::look::{RenderContext, Tone};
-use super::notice::Notice;
+use super::look::{Notice, RenderContext, Tone};
 use super::panes::kit::{Context, Pane, PaneRequest};
 use super::panes::{Around, Route, open};
 use super::prompt::Prompt;
@@ -188,11 +187,8 @@ impl State {
     pub(super) fn sample_rate(&mut self) {
         let last = self.rates.back();
         if last.is_none_or(|(at, _)| self.now - *at >= TimeDelta::seconds(1)) {
-            self.rates
-                .push_back((self.now, self.snapshot.rate_per_second));
-            if self.rates.len() > RATES_MAX {
-                self.rates.pop_front();
-            }
+            let rate = (self.now, self.snapshot.rate_per_second);
+            push_bounded(&mut self.rates, rate, RATES_MAX);
         }
     }
 
@@ -226,15 +222,6 @@ impl State {
         self.shown_at().unwrap_or(self.now)
     }
 
-    pub(super) fn prompt(&self) -> Option<&Prompt> {
-        self.prompt.as_ref()
-    }
-
-    /// Tells the person why typed input means nothing.
-    pub(super) fn complain(&mut self, why: String) {
-        self.say(Tone::Warn, why);
-    }
-
     /// Whether the console waits for an answer of the engine.
     pub(super) fn is_waiting(&self) -> bool {
         self.kinds_ticket.is_some()
@@ -252,14 +239,6 @@ impl State {
     /// Whether something visible may have changed since this was last asked.
     pub fn take_dirty(&mut self) -> bool {
         std::mem::take(&mut self.dirty)
-    }
-
-    pub(super) fn is_dirty(&self) -> bool {
-        self.dirty
-    }
-
-    pub(super) fn size(&self) -> (u16, u16) {
-        self.size
     }
 
     pub(super) fn look(&self) -> RenderContext<'_> {
@@ -290,17 +269,14 @@ impl State {
             text: text.into(),
         };
         self.message = Some(notice.clone());
-        self.notices.push_back(notice);
-        if self.notices.len() > NOTICES_MAX {
-            self.notices.pop_front();
-        }
+        push_bounded(&mut self.notices, notice, NOTICES_MAX);
         self.dirty = true;
     }
 
     /// Calls the pane on top, and then fulfils its requests.
     pub(super) fn with_top<T>(
         &mut self,
-        work: impl FnOnce(&mut dyn Pane, &mut Context<'_>) -> T,
+        work: impl FnOnce(&mut dyn Pane, &mut Context) -> T,
     ) -> Option<T> {
         let at = self.panes.len().checked_sub(1)?;
         self.with_pane(at, work)
@@ -310,7 +286,7 @@ impl State {
     /// left are called too: they still receive their answers.
     pub(super) fn with_any(
         &mut self,
-        mut work: impl FnMut(&mut dyn Pane, &mut Context<'_>) -> bool,
+        mut work: impl FnMut(&mut dyn Pane, &mut Context) -> bool,
     ) -> bool {
         let mut all = (0..self.panes.len() + self.left.len()).rev();
         all.any(|at| self.with_pane(at, &mut work) == Some(true))
@@ -319,7 +295,7 @@ impl State {
     fn with_pane<T>(
         &mut self,
         at: usize,
-        work: impl FnOnce(&mut dyn Pane, &mut Context<'_>) -> T,
+        work: impl FnOnce(&mut dyn Pane, &mut Context) -> T,
     ) -> Option<T> {
         let mut requests = Vec::new();
         let (told_at, replays) = (self.told_at(), self.replays());
@@ -406,10 +382,7 @@ impl State {
 
     pub(super) fn remember(&mut self, word: &str) {
         self.words.retain(|known| known != word);
-        self.words.push_back(word.to_owned());
-        if self.words.len() > WORDS_MAX {
-            self.words.pop_front();
-        }
+        push_bounded(&mut self.words, word.to_owned(), WORDS_MAX);
         self.words_back = 0;
     }
 
@@ -523,6 +496,14 @@ impl State {
             let recenter = self.options.low_bandwidth;
             pane.list_mut().settle(len, rows, recenter);
         }
+    }
+}
+
+/// Adds an item at the end; the first one goes if there are more than these.
+fn push_bounded<T>(items: &mut VecDeque<T>, item: T, max: usize) {
+    items.push_back(item);
+    if items.len() > max {
+        items.pop_front();
     }
 }
 

@@ -66,15 +66,6 @@ impl SlowLine {
     }
 }
 
-/// The part of a frame to write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// As much as the line carries.
-    AsMuch,
-    /// All of it, because keys apply to it from then on.
-    Whole,
-}
-
 impl Terminal {
     /// Enters raw mode, the alternate screen and bracketed paste; dropping the value undoes them.
     pub(crate) fn take(colour: bool, low_bandwidth: bool, mouse: bool) -> io::Result<Self> {
@@ -113,13 +104,14 @@ impl Terminal {
         self.shown = Buffer::empty(Rect::ZERO);
     }
 
-    /// Writes the cells that differ, together and as one synchronized update, or nothing if none does.
-    /// Returns false if some of the frame is left for the next call.
+    /// Writes the cells that differ, together and as one synchronized update, or nothing if none does. Over a
+    /// slow line it writes as much as the line carries, unless all of the frame is `wanted`. Returns false if
+    /// some of the frame is left for the next call.
     pub(crate) fn show(
         &mut self,
         frame: &Buffer,
         cursor: Option<Position>,
-        part: Part,
+        wanted: bool,
     ) -> io::Result<bool> {
         let mut out = Vec::new();
         let anew = self.shown.area != frame.area;
@@ -129,10 +121,8 @@ impl Terminal {
         }
         let mut is_whole = true;
         if let Some(slow) = &mut self.slow {
-            let room = match part {
-                Part::AsMuch => slow.refill(),
-                Part::Whole => f64::INFINITY,
-            };
+            let carried = slow.refill();
+            let room = if wanted { f64::INFINITY } else { carried };
             is_whole = trickle(&mut out, &mut self.shown, frame, cursor, self.colour, room);
         } else {
             paint(&mut out, self.shown.diff_iter(frame), self.colour);
@@ -141,35 +131,36 @@ impl Terminal {
         if out.is_empty() && cursor == self.cursor {
             return Ok(is_whole);
         }
+        let turns = anew || cursor.is_some() != self.cursor.is_some();
         match cursor {
             Some(at) => queue!(out, cursor::MoveTo(at.x, at.y))?,
-            None if self.cursor.is_some() || anew => queue!(out, cursor::Hide)?,
+            None if turns => queue!(out, cursor::Hide)?,
             None => {}
         }
-        if cursor.is_some() && (self.cursor.is_none() || anew) {
+        if cursor.is_some() && turns {
             queue!(out, cursor::Show)?;
         }
         self.cursor = cursor;
-        let mut stdout = io::stdout().lock();
         if let Some(slow) = &mut self.slow {
             slow.credit -= f64::from(u32::try_from(out.len()).unwrap_or(u32::MAX));
-            stdout.write_all(&out)?;
+            write_out(&out)?;
         } else {
-            stdout.write_all(b"\x1b[?2026h")?;
-            stdout.write_all(&out)?;
-            stdout.write_all(b"\x1b[?2026l")?;
+            write_out(&[b"\x1b[?2026h", out.as_slice(), b"\x1b[?2026l"].concat())?;
         }
-        stdout.flush()?;
         Ok(is_whole)
     }
 
     /// Copies to the clipboard of the person's terminal, also through SSH (OSC 52).
     pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
-        let mut stdout = io::stdout().lock();
-        write!(stdout, "\x1b]52;c;{encoded}\x07")?;
-        stdout.flush()
+        write_out(format!("\x1b]52;c;{encoded}\x07").as_bytes())
     }
+}
+
+fn write_out(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    stdout.flush()
 }
 
 impl Drop for Terminal {
@@ -199,9 +190,7 @@ fn enter() -> io::Result<()> {
     if MOUSE.load(Ordering::SeqCst) {
         out.extend_from_slice(MOUSE_ON);
     }
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(&out)?;
-    stdout.flush()
+    write_out(&out)
 }
 
 /// Restores the terminal. Errors are ignored, because the terminal may be gone.
@@ -220,9 +209,7 @@ fn leave() {
         LeaveAlternateScreen,
         cursor::Show
     );
-    let mut stdout = io::stdout().lock();
-    let _ = stdout.write_all(&out);
-    let _ = stdout.flush();
+    let _ = write_out(&out);
     let _ = terminal::disable_raw_mode();
 }
 
@@ -327,6 +314,14 @@ fn paint<'a>(
     }
 }
 
+/// The colours that the themes use, with the ends of their sequences.
+#[rustfmt::skip]
+const SLOTS: &[(Color, &str)] = &[
+    (Color::Red, ";31m"), (Color::Green, ";32m"), (Color::Yellow, ";33m"), (Color::Blue, ";34m"),
+    (Color::Magenta, ";35m"), (Color::Cyan, ";36m"), (Color::DarkGray, ";90m"), (Color::LightRed, ";91m"),
+    (Color::LightGreen, ";92m"), (Color::LightYellow, ";93m"), (Color::LightCyan, ";96m"),
+];
+
 /// Returns the sequence that sets a style, such as `ESC[0;1;31m`; without colours it names none.
 fn sgr(colour: Color, modifier: Modifier, coloured: bool) -> String {
     let mut sgr = "\x1b[0".to_owned();
@@ -339,24 +334,8 @@ fn sgr(colour: Color, modifier: Modifier, coloured: bool) -> String {
             sgr.push_str(code);
         }
     }
-    let slot = match colour {
-        Color::Red => ";31",
-        Color::Green => ";32",
-        Color::Yellow => ";33",
-        Color::Blue => ";34",
-        Color::Magenta => ";35",
-        Color::Cyan => ";36",
-        Color::DarkGray => ";90",
-        Color::LightRed => ";91",
-        Color::LightGreen => ";92",
-        Color::LightYellow => ";93",
-        Color::LightCyan => ";96",
-        _ => "",
-    };
-    if coloured {
-        sgr.push_str(slot);
-    }
-    sgr.push('m');
+    let slot = SLOTS.iter().find(|(known, _)| *known == colour && coloured);
+    sgr.push_str(slot.map_or("m", |(_, code)| code));
     sgr
 }
 

@@ -11,8 +11,8 @@ use crate::domain::filter::SearchQuery;
 use crate::domain::model::Event as LedgerEvent;
 
 use super::event::{Effect, Event};
-use super::keys::{Action, Scope};
-use super::look::{Tone, key_hint};
+use super::keys::{Action, Scope, key_name};
+use super::look::Tone;
 use super::panes::kit::{Arrived, Context, Pane};
 use super::prompt::{self, Prompt};
 use super::state::State;
@@ -71,10 +71,8 @@ fn handle(state: &mut State, event: Event) {
         }
         Event::EngineGone => {
             state.engine_gone = true;
-            state.say(
-                Tone::Bad,
-                "the engine has gone; this is the last that it said",
-            );
+            let gone = "the engine has gone; this is the last that it said";
+            state.say(Tone::Bad, gone);
         }
         Event::Answer {
             ticket,
@@ -161,14 +159,14 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
             });
         }
         Action::Help => state.go("help"),
-        Action::NotADelete => state.say(
-            Tone::Dim,
-            format!(
-                "{} deletes nothing here; {} on a row plans a deletion and asks",
-                key_hint(pressed),
-                state.options.keys.key(Action::PlanDeletion)
-            ),
-        ),
+        Action::NotADelete => {
+            let pressed = key_name((pressed.code, pressed.modifiers));
+            let plans = state.options.keys.key(Action::PlanDeletion);
+            let hint = format!(
+                "{pressed} deletes nothing here; {plans} on a row plans a deletion and asks"
+            );
+            state.say(Tone::Dim, hint);
+        }
         action if replaying::act(state, action) => {}
         action => move_or_act(state, action),
     }
@@ -262,7 +260,7 @@ fn show_fitting(
     pane: &mut dyn Pane,
     mut filter: SearchQuery,
     told: DateTime<Utc>,
-    context: &mut Context<'_>,
+    context: &mut Context,
 ) {
     filter.at(told);
     pane.list_mut().filter = filter;
@@ -395,10 +393,10 @@ fn paste(state: &mut State, text: &str) {
             confirm.wrong = false;
         }
         Some(Prompt::Quit) => {}
-        None => state.say(
-            Tone::Dim,
-            "pasted text does nothing here; / filters, : goes somewhere",
-        ),
+        None => {
+            let hint = "pasted text does nothing here; / filters, : goes somewhere";
+            state.say(Tone::Dim, hint);
+        }
     }
 }
 

@@ -2,19 +2,17 @@
 //! steps that are retried automatically.
 
 use super::kit::acts::{act_on_deletion, act_on_step, step_words};
-use super::kit::{Action, Batch, Cell, Context, Feed, ListPane, Load, PAGE_ROWS, Pane, Refresh};
-use super::kit::{Refreshed, RenderContext, Row, Rows, Scope, Table, Tone};
-use super::kit::{attempts, columns, fixed, flex, listed};
+use super::kit::*;
 use super::search::ROWS_MAX;
-use super::{Around, Opened, Route};
 use crate::control::{Snapshot, query};
 use crate::domain::attention::{self, Cause};
 use crate::domain::duration;
-use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::gantt::{DUE_WITHIN, Upcoming};
-use crate::domain::model::{Deletion, DeletionState, Paged, Site, Step, StepState};
+use crate::domain::model::{Deletion, DeletionState, Step, StepState};
 use crate::frontends::console::about::{deletion_lines, fits_deletion, step_lines};
-use crate::present::{blocker_words, cause_words, count, kind_words, target_words, thousands};
+use crate::present::{
+    cause_words, count, kind_words, refusal_reason, step_reason, target_words, thousands,
+};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum QueueKind {
@@ -40,68 +38,62 @@ enum QueueRow {
     Refused(Box<Deletion>),
 }
 
+impl From<Step> for QueueRow {
+    fn from(step: Step) -> Self {
+        Self::Step(Box::new(step))
+    }
+}
+
 pub(super) fn open_stuck(_: &Around<'_>) -> Opened {
-    let refused = Feed::of(|cursor| query::Deletions {
+    let mut pane = AttentionPane::new(QueueKind::Stuck, None);
+    pane.refused = Feed::paged(query::Deletions {
         states: vec![DeletionState::Refused],
-        cursor,
         limit: PAGE_ROWS,
         ..query::Deletions::default()
     });
-    Ok(pane(QueueKind::Stuck, None, refused, Feed::silent()))
+    Ok(pane.listed())
 }
 
 pub(super) fn open_retrying(_: &Around<'_>) -> Opened {
-    let upcoming = Feed::reading(|_| query::Upcoming {}, |it| Batch::from(vec![it]));
-    Ok(pane(QueueKind::Retrying, None, Feed::silent(), upcoming))
+    let mut pane = AttentionPane::new(QueueKind::Retrying, None);
+    pane.upcoming = Feed::reading(|_| query::Upcoming {}, |it| Batch::from(vec![it]));
+    Ok(pane.listed())
 }
 
 pub(super) fn of(cause: Cause) -> Box<dyn Pane> {
-    let (refused, upcoming) = (Feed::silent(), Feed::silent());
-    pane(QueueKind::Stuck, Some(cause), refused, upcoming)
-}
-
-fn pane(
-    which: QueueKind,
-    cause: Option<Cause>,
-    refused: Feed<Deletion>,
-    upcoming: Feed<Upcoming>,
-) -> Box<dyn Pane> {
-    let pane = AttentionPane {
-        which,
-        cause,
-        refused,
-        upcoming,
-        slow: Vec::new(),
-    };
-    let rows = Rows::new(pane.steps(""));
-    listed(pane, rows)
+    AttentionPane::new(QueueKind::Stuck, Some(cause)).listed()
 }
 
 impl AttentionPane {
+    fn new(which: QueueKind, cause: Option<Cause>) -> Self {
+        Self {
+            which,
+            cause,
+            refused: Feed::silent(),
+            upcoming: Feed::silent(),
+            slow: Vec::new(),
+        }
+    }
+
+    fn listed(self) -> Box<dyn Pane> {
+        let steps = self.steps("");
+        listed(self, Rows::new(steps))
+    }
+
     /// The queue's steps that fit the filter, for which the engine searches.
     fn steps(&self, filter: &str) -> Feed<QueueRow> {
+        let states = match self.which {
+            QueueKind::Stuck => attention::STEP_STATES.to_vec(),
+            QueueKind::Retrying => vec![StepState::Blocked],
+        };
         let steps = query::Steps {
-            states: match self.which {
-                QueueKind::Stuck => attention::STEP_STATES.to_vec(),
-                QueueKind::Retrying => vec![StepState::Blocked],
-            },
+            states,
             cause: self.cause.clone(),
             filter: filter.to_owned(),
             limit: PAGE_ROWS,
             ..query::Steps::default()
         };
-        let page = move |cursor| query::Steps {
-            cursor,
-            ..steps.clone()
-        };
-        let read = |Paged { rows, next }: Paged<Step>| {
-            let rows = rows.into_iter().map(|step| QueueRow::Step(Box::new(step)));
-            Batch::from(Paged {
-                rows: rows.collect(),
-                next,
-            })
-        };
-        Feed::reading(page, read).at_most(ROWS_MAX)
+        Feed::paged(steps).at_most(ROWS_MAX)
     }
 
     /// Whether refused deletions and slow steps are shown too.
@@ -124,10 +116,7 @@ impl Row for QueueRow {
     type Key = String;
 
     fn key(&self) -> String {
-        match self {
-            Self::Step(step) => step.id.to_string(),
-            Self::Refused(deletion) => deletion.id.clone(),
-        }
+        self.either(|step| step.id.to_string(), |it| it.id.clone())
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         match self {
@@ -152,60 +141,44 @@ impl Row for QueueRow {
 impl QueueRow {
     /// Stuck steps come before steps that are still retried.
     fn rank(&self) -> u8 {
-        match self {
-            Self::Step(step) => match step.state {
+        self.either(
+            |step| match step.state {
                 StepState::Stuck => 0,
                 StepState::Verifying => 2,
                 _ => 1,
             },
-            Self::Refused(_) => 3,
-        }
+            |_| 3,
+        )
     }
-    fn state(&self, look: &RenderContext) -> Cell {
+    fn either<T>(
+        &self,
+        of_step: impl FnOnce(&Step) -> T,
+        of_refused: impl FnOnce(&Deletion) -> T,
+    ) -> T {
         match self {
-            Self::Step(step) => look.step_state(step.state),
-            Self::Refused(deletion) => look.deletion_state(deletion.state),
+            Self::Step(step) => of_step(step),
+            Self::Refused(deletion) => of_refused(deletion),
         }
     }
-    fn words(&self) -> String {
-        match self {
-            Self::Step(step) => step_words(step),
-            Self::Refused(deletion) => target_words(deletion),
-        }
+}
+
+/// Shown instead of a time if only a person's retry leads to another attempt.
+const PERSON: &str = "a person";
+
+fn attempted(step: &Step) -> Cell {
+    Cell::plain(format!("{}/{}", step.attempts, step.max_attempts))
+}
+
+fn next(step: &Step, look: &RenderContext) -> String {
+    match step.state {
+        StepState::Stuck => PERSON.to_owned(),
+        _ => look.maybe_brief(step.next_attempt_at),
     }
-    fn reason(&self) -> String {
-        match self {
-            Self::Step(step) => step_reason(step),
-            Self::Refused(deletion) => deletion_reason(deletion),
-        }
-    }
-    fn since(&self, look: &RenderContext) -> String {
-        match self {
-            Self::Step(step) => look.maybe_brief(step.blocked_since),
-            Self::Refused(deletion) => look.brief(deletion.requested_at),
-        }
-    }
-    fn attempts(&self, look: &RenderContext) -> Cell {
-        match self {
-            Self::Step(step) => Cell::plain(format!("{}/{}", step.attempts, step.max_attempts)),
-            Self::Refused(_) => Cell::dim(look.none()),
-        }
-    }
-    fn next(&self, look: &RenderContext) -> String {
-        match self {
-            Self::Step(step) if step.state != StepState::Stuck => {
-                look.maybe_brief(step.next_attempt_at)
-            }
-            Self::Step(_) | Self::Refused(_) => "a person".to_owned(),
-        }
-    }
-    fn site(&self) -> String {
-        let site = match self {
-            Self::Step(step) => Some(&step.resource.key.site),
-            Self::Refused(deletion) => deletion.targets.first().map(|target| &target.key.site),
-        };
-        site.map(Site::to_string).unwrap_or_default()
-    }
+}
+
+fn first_site(deletion: &Deletion) -> String {
+    let first = deletion.targets.first();
+    first.map_or_else(String::new, |target| target.key.site.to_string())
 }
 
 /// The schedule of next attempts: bars over the time until they are due.
@@ -221,63 +194,27 @@ fn schedule_lines(upcoming: &Upcoming, look: &RenderContext) -> Vec<Cell> {
     }
     let width = usize::from(look.width.saturating_sub(2)) / upcoming.columns.len().max(1);
     let bars = look.spark(upcoming.columns.iter().map(|steps| *steps as f64));
-    let mut plot = String::new();
-    let mut axis = String::new();
+    // The gap separates one column from the next.
+    let drawn = width.saturating_sub(1).max(1);
+    let (mut plot, mut axis) = (String::new(), String::new());
     let ends = DUE_WITHIN.map(duration::rough).into_iter();
-    for ((bar, steps), end) in bars
-        .chars()
-        .zip(&upcoming.columns)
-        .zip(ends.chain(["later".to_owned()]))
-    {
+    let ends = ends.chain(["later".to_owned()]);
+    for ((bar, steps), end) in bars.chars().zip(&upcoming.columns).zip(ends) {
         let sign = if *steps == 0 { ' ' } else { bar };
-        // The gap separates one column from the next.
-        let drawn = width.saturating_sub(1).max(1);
-        plot.extend(std::iter::repeat_n(sign, drawn));
-        plot.push_str(&" ".repeat(width - drawn));
+        let bar = String::from(sign).repeat(drawn);
+        plot.push_str(&format!("{bar:<width$}"));
         axis.push_str(&format!("{end:<width$.width$}"));
     }
-    let next = upcoming
-        .next
-        .map(|next| format!("{}next at {}", look.dot(), look.time(next)));
-    let due = match upcoming.now {
-        0 => String::new(),
-        now => format!("{}{} now", look.dot(), thousands(now)),
-    };
+    let (total, at) = (count(total, "step"), look.time(upcoming.at));
+    let mut facts = vec![format!("{total} to be retried, as of {at}")];
+    facts.extend((upcoming.now > 0).then(|| format!("{} now", thousands(upcoming.now))));
+    let next = upcoming.next.map(|next| look.time(next));
+    facts.extend(next.map(|next| format!("next at {next}")));
     vec![
         Cell::new(plot.trim_end(), Tone::Warn),
         Cell::dim(axis.trim_end()),
-        Cell::plain(format!(
-            "{} to be retried, as of {}{due}{}",
-            count(total, "step"),
-            look.time(upcoming.at),
-            next.unwrap_or_default()
-        )),
+        Cell::plain(facts.join(look.dot())),
     ]
-}
-
-/// Tells in one line why a step does not go: the blocker if it is known, else the cloud's own words.
-fn step_reason(step: &Step) -> String {
-    if let Some(blocker) = step.blockers.first() {
-        let more = match step.blockers.len() {
-            1 => String::new(),
-            n => format!(" and {} more", n - 1),
-        };
-        return blocker_words(blocker) + &more;
-    }
-    step.last_error.as_ref().map_or_else(String::new, |error| {
-        let status = error.status.map(|s| format!("{s} ")).unwrap_or_default();
-        format!("{status}{} {}", error.kind, error.message)
-    })
-}
-
-fn deletion_reason(deletion: &Deletion) -> String {
-    match deletion.refused.first() {
-        None => deletion.note.clone(),
-        Some(refusal) => match &refusal.blocker {
-            None => refusal.reason.clone(),
-            Some(blocker) => blocker_words(blocker),
-        },
-    }
 }
 
 impl ListPane for AttentionPane {
@@ -316,13 +253,13 @@ impl ListPane for AttentionPane {
     fn table(&self, _rows: &Rows<QueueRow>, look: &RenderContext) -> Table<'_, QueueRow> {
         let brief = look.brief_width();
         columns! { row: QueueRow, look;
-            fixed("STATE", 9) => row.state(look),
-            flex("WHAT", 1) => Cell::plain(row.words()),
-            flex("BLOCKED BY", 1) => Cell::plain(row.reason()),
-            fixed("SINCE", brief).from(60) => Cell::dim(row.since(look)),
-            attempts(look).right().from(50) => row.attempts(look),
-            fixed("NEXT", brief.max(8)).from(60) => Cell::dim(row.next(look)),
-            fixed("SITE", 18).from(130) => Cell::dim(row.site()),
+            fixed("STATE", 9) => row.either(|it| look.step_state(it.state), |it| look.deletion_state(it.state)),
+            flex("WHAT", 1) => Cell::plain(row.either(step_words, target_words)),
+            flex("BLOCKED BY", 1) => Cell::plain(row.either(step_reason, refusal_reason)),
+            fixed("SINCE", brief).from(60) => Cell::dim(look.maybe_brief(row.either(|it| it.blocked_since, |it| Some(it.requested_at)))),
+            attempts(look).right().from(50) => row.either(attempted, |_| Cell::dim(look.none())),
+            fixed("NEXT", brief.max(8)).from(60) => Cell::dim(row.either(|it| next(it, look), |_| PERSON.to_owned())),
+            fixed("SITE", 18).from(130) => Cell::dim(row.either(|it| it.resource.key.site.to_string(), first_site)),
         }
     }
     fn lead(&self, _rows: &Rows<QueueRow>, look: &RenderContext) -> Vec<Cell> {
@@ -330,10 +267,7 @@ impl ListPane for AttentionPane {
         upcoming.map_or_else(Vec::new, |upcoming| schedule_lines(upcoming, look))
     }
     fn details(&self, row: &QueueRow, look: &RenderContext) -> Vec<Cell> {
-        match row {
-            QueueRow::Step(step) => step_lines(step, look),
-            QueueRow::Refused(deletion) => deletion_lines(deletion, look),
-        }
+        row.either(|step| step_lines(step, look), |it| deletion_lines(it, look))
     }
     fn load(&self, rows: &Rows<QueueRow>) -> Load {
         match rows.feed.load() {
@@ -343,17 +277,22 @@ impl ListPane for AttentionPane {
             load => load,
         }
     }
-    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
-        match (self.which, look.replays) {
-            (QueueKind::Stuck, true) => {
-                look.texts(&["Nothing was stuck then, and nothing had been refused."])
-            }
-            (QueueKind::Retrying, true) => look.texts(&["Nothing was blocked then."]),
-            (QueueKind::Stuck, false) => look.texts(Self::NOTHING),
-            (QueueKind::Retrying, false) => look.texts(&[
+    fn vacancy(&self, rows: &Rows<QueueRow>, look: &RenderContext) -> Vacancy {
+        let nothing: &[&str] = match (self.which, look.replays) {
+            (QueueKind::Stuck, true) => &["Nothing was stuck then, and nothing had been refused."],
+            (QueueKind::Retrying, true) => &["Nothing was blocked then."],
+            (QueueKind::Stuck, false) => Self::NOTHING,
+            (QueueKind::Retrying, false) => &[
                 "Nothing is blocked.",
                 "What a cloud refuses for now comes here, with its next attempt.",
-            ]),
+            ],
+        };
+        Vacancy {
+            load: self.load(rows),
+            noun: Self::NOUN.into(),
+            loading: look.texts(&[Self::LOADING]),
+            failed: look.texts(Self::FAILED),
+            nothing: look.texts(nothing),
         }
     }
     fn arrange(&self, rows: &Rows<QueueRow>, visible: &mut Vec<usize>) {
@@ -368,7 +307,7 @@ impl ListPane for AttentionPane {
     }
     fn answered(&mut self, rows: &mut Rows<QueueRow>) {
         let slow = self.slow.iter().cloned();
-        let slow = slow.map(|step| QueueRow::Step(Box::new(step)));
+        let slow = slow.map(QueueRow::from);
         let refused = self.refused.rows.iter().cloned();
         let refused = refused.map(|deletion| QueueRow::Refused(Box::new(deletion)));
         rows.others = slow.chain(refused).collect();
@@ -391,24 +330,16 @@ impl ListPane for AttentionPane {
         true
     }
     fn copied(&self, row: &QueueRow) -> String {
-        match row {
-            QueueRow::Step(step) => step.resource.key.id.clone(),
-            QueueRow::Refused(deletion) => deletion.id.clone(),
-        }
+        row.either(|step| step.resource.key.id.clone(), |it| it.id.clone())
     }
-    fn act_anywhere(
-        &mut self,
-        _rows: &mut Rows<QueueRow>,
-        action: Action,
-        context: &mut Context<'_>,
-    ) -> bool {
+    fn act_on(&mut self, _: &mut Rows<QueueRow>, action: Action, context: &mut Context) -> bool {
         let groups = action == Action::Group && self.shows_all();
         if groups {
             context.push(Route::Causes());
         }
         groups
     }
-    fn act(&mut self, row: &QueueRow, action: Action, context: &mut Context<'_>) {
+    fn act(&mut self, row: &QueueRow, action: Action, context: &mut Context) {
         match row {
             QueueRow::Step(step) => act_on_step(step, action, context),
             QueueRow::Refused(deletion) => act_on_deletion(deletion, action, context),

@@ -1,11 +1,74 @@
 //! The blockers of one resource, and their owners (P2).
 
-use super::kit::{Action, Batch, Cell, Context, Feed, ListPane, Pane, Refresh, RenderContext};
-use super::kit::{Row, Rows, Scope, Table, Tone, acts, columns, fixed, flex, listed};
+use chrono::{DateTime, Utc};
+
+use super::kit::*;
 use crate::control::query;
-use crate::domain::filter::SearchQuery;
+use crate::domain::awaiting;
 use crate::domain::ladder::PurgeScope;
-use crate::frontends::console::subjects::BlockerRow;
+use crate::domain::model::{Blocker, Refusal, Step, StepResource, Target};
+use crate::present::{blocker_words, resource_words, rule_words};
+
+/// One blocker.
+#[derive(Clone, Debug)]
+struct BlockerRow {
+    /// `blocked by floating IP 203.0.113.9 (project demo, not in this plan)`
+    text: String,
+    /// The resource that is blocked, in words.
+    resource: String,
+    /// Id of the blocker, or of the blocked resource if a rule refuses it.
+    id: String,
+    site: String,
+    since: Option<DateTime<Utc>>,
+    advice: String,
+}
+
+impl BlockerRow {
+    fn of_refusals(refused: &[Refusal]) -> Vec<Self> {
+        let row = |refusal: &Refusal| {
+            let Target { key, name } = &refusal.resource;
+            let words = resource_words(&key.kind, name, &key.id);
+            let advice = refusal.reason.clone();
+            match &refusal.blocker {
+                Some(blocker) => Self::new(blocker, words, advice),
+                None => Self {
+                    text: format!("{words} is {}", rule_words(refusal.rule)),
+                    resource: words,
+                    id: key.id.clone(),
+                    site: key.site.to_string(),
+                    since: None,
+                    advice,
+                },
+            }
+        };
+        refused.iter().map(row).collect()
+    }
+
+    fn of_step(step: &Step) -> Vec<Self> {
+        let StepResource { key, name } = &step.resource;
+        let words = resource_words(&key.kind, name, &key.id);
+        let elsewhere = awaiting::next_action(step);
+        let row = |blocker: &Blocker| {
+            let advice = elsewhere.as_deref().unwrap_or(match blocker.in_plan {
+                true => "This deletion removes it too; wait for it.",
+                false => "This deletion leaves it alone: its owner has to free it. Then try again.",
+            });
+            Self::new(blocker, words.clone(), advice.to_owned())
+        };
+        step.blockers.iter().map(row).collect()
+    }
+
+    fn new(blocker: &Blocker, resource: String, advice: String) -> Self {
+        Self {
+            text: format!("blocked by {}", blocker_words(blocker)),
+            resource,
+            id: blocker.id.clone(),
+            site: blocker.site.to_string(),
+            since: blocker.since,
+            advice,
+        }
+    }
+}
 
 struct BlockersPane {
     words: String,
@@ -29,7 +92,8 @@ pub(super) fn of(of: PurgeScope, words: String) -> Box<dyn Pane> {
     listed(BlockersPane { words, of }, Rows::new(feed))
 }
 
-pub(super) fn of_plan(known: Vec<BlockerRow>, words: String) -> Box<dyn Pane> {
+pub(super) fn of_plan(refused: &[Refusal], words: String) -> Box<dyn Pane> {
+    let known = BlockerRow::of_refusals(refused);
     listed(BlockersPane { words, of: None }, Rows::of(known))
 }
 
@@ -78,12 +142,7 @@ impl ListPane for BlockersPane {
     fn copied(&self, row: &BlockerRow) -> String {
         row.id.clone()
     }
-    fn act_anywhere(
-        &mut self,
-        _rows: &mut Rows<BlockerRow>,
-        action: Action,
-        context: &mut Context<'_>,
-    ) -> bool {
+    fn act_on(&mut self, _: &mut Rows<BlockerRow>, action: Action, context: &mut Context) -> bool {
         let of = self.of.as_ref();
         of.is_some_and(|of| acts::act(of, self.words.clone(), action, context))
     }

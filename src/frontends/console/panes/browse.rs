@@ -1,20 +1,16 @@
 //! Resources of one kind, at all sites.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
 use unicode_width::UnicodeWidthStr;
 
-use super::Route;
-use super::kit::{Action, Batch, Cell, Column, Context, Feed, ListPane, Pane, Refresh, Refreshed};
-use super::kit::{RenderContext, Row, Rows, Scope, Table, Tone, Width, fixed, listed, paired};
+use super::kit::acts::words_at;
+use super::kit::*;
 use crate::control::{KindInfo, SiteListing, Snapshot, query};
-use crate::domain::filter::{Facts, SearchQuery};
-use crate::domain::model::{Resource, ResourceKey, Site, short_id};
-use crate::frontends::console::look::{WIDE, at_path, or_none};
-use crate::frontends::console::subjects::Subject;
-use crate::present::{count, kind_words};
+use crate::domain::model::{Resource, ResourceKey, Site, Target, short_id};
+use crate::frontends::console::look::{WIDE, or_none};
+use crate::present::{at_path, count, kind_words};
 
 /// Shortest time between two listings, which cost calls to the clouds; resources that go cause a new one.
 const REFRESH_SECONDS_MIN: i64 = 5;
@@ -46,7 +42,7 @@ struct Listed {
 
 pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
     let (name, kind) = (kind.name.as_str().to_owned(), Arc::new(kind));
-    let ask = move |_| query::Resources {
+    let ask = move |_: At<'_, _>| query::Resources {
         kind: name.clone(),
         site: None,
     };
@@ -95,6 +91,13 @@ impl Listed {
         }
     }
 
+    fn target(&self) -> Target {
+        Target {
+            key: self.resource.key.clone(),
+            name: self.resource.name.clone(),
+        }
+    }
+
     fn cell(&self, path: &str, look: &RenderContext) -> Cell {
         let text = self.field(path);
         match is_id(path) && look.width < WIDE {
@@ -111,23 +114,22 @@ impl Row for Listed {
         self.resource.key.clone()
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
-        let Resource {
-            key,
-            name,
-            project_id,
-            ..
-        } = &self.resource;
+        let Resource { key, name, .. } = &self.resource;
         let cells = self.kind.columns.iter().map(|(_, path)| self.field(path));
         let cells: Vec<String> = cells.collect();
         let texts = [name.as_str(), &key.id].into_iter();
         let texts: Vec<&str> = texts.chain(cells.iter().map(String::as_str)).collect();
-        let state = ["status", "provisioning_status"].map(|path| self.field(path));
+        let [status, provisioning] = ["status", "provisioning_status"].map(|it| self.field(it));
         filter.fits(&Facts {
             texts: &texts,
-            state: state.iter().find(|it| !it.is_empty()).map_or("", |it| it),
+            state: if status.is_empty() {
+                &provisioning
+            } else {
+                &status
+            },
             kind: key.kind.as_str(),
             site: &key.site.to_string(),
-            project: project_id,
+            project: &self.resource.project_id,
             since: self.field("created_at").parse().ok(),
         })
     }
@@ -148,22 +150,17 @@ impl BrowsePane {
             true => 8,
             false => look.width / 2,
         };
-        let column = fixed(
-            format!("{}{sign}", heading.to_uppercase()),
-            wide.min(wide_max),
-        );
         // One column takes the width that is left: the name, or else the last.
         let columns = &self.kind.columns;
         let name = columns.iter().position(|(_, path)| path == "name");
-        let is_flexible = at == name.unwrap_or(columns.len() - 1);
+        let width = match at == name.unwrap_or(columns.len() - 1) {
+            true => Width::Flex(1),
+            false => Width::Fixed(wide.min(wide_max)),
+        };
         Column {
             tail: is_id(path),
-            width: if is_flexible {
-                Width::Flex(1)
-            } else {
-                column.width
-            },
-            ..column
+            width,
+            ..fixed(format!("{}{sign}", heading.to_uppercase()), 0)
         }
     }
 
@@ -175,7 +172,7 @@ impl BrowsePane {
         self.order = is_there.then_some(Order { column, backwards });
     }
 
-    fn plan(&self, rows: &Rows<Listed>, context: &mut Context<'_>) {
+    fn plan(&self, rows: &Rows<Listed>, context: &mut Context) {
         let marks = &rows.list.marks;
         let is_marked = |row: &&Listed| marks.contains(&row.resource.key.to_string());
         let chosen: Vec<&Listed> = match marks.is_empty() {
@@ -195,24 +192,16 @@ impl BrowsePane {
             let why = format!("{place} is read-only: nothing can be deleted");
             return context.say(Tone::Warn, why);
         }
-        let subjects = chosen.iter().map(|row| Subject::of(&row.resource));
-        context.push(Route::Plan(subjects.collect(), self.kind.has_dependents));
+        let targets = chosen.iter().map(|row| row.target());
+        context.push(Route::Plan(targets.collect(), self.kind.has_dependents));
     }
 }
 
 /// Sort key: numbers by size, then texts regardless of case.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    Number(i64),
-    Text(String),
-}
-
-impl Rank {
-    fn of(text: &str) -> Self {
-        match text.parse() {
-            Ok(number) => Self::Number(number),
-            Err(_) => Self::Text(text.to_lowercase()),
-        }
+fn rank(text: &str) -> (bool, i64, String) {
+    match text.parse() {
+        Ok(number) => (false, number, String::new()),
+        Err(_) => (true, 0, text.to_lowercase()),
     }
 }
 
@@ -251,21 +240,17 @@ impl ListPane for BrowsePane {
     fn word(&self) -> Option<&str> {
         Some(self.kind.name.as_str())
     }
-    fn noun(&self) -> Cow<'static, str> {
-        kind_words(&self.kind.name).into()
-    }
     fn heading(&self, rows: &Rows<Listed>, look: &RenderContext) -> String {
         let kind = kind_words(&self.kind.name);
         let total = rows.all().count();
-        let mut heading = match rows.feed.pace.loaded {
+        let heading = match rows.feed.pace.loaded {
             true => format!("{kind} {total}"),
             false => kind,
         };
-        let marked = rows.list.marks.len();
-        if marked > 0 {
-            heading.push_str(&format!("{}{marked} marked", look.dot()));
+        match rows.list.marks.len() {
+            0 => heading,
+            marked => format!("{heading}{}{marked} marked", look.dot()),
         }
-        heading
     }
     fn table(&self, _rows: &Rows<Listed>, look: &RenderContext) -> Table<'_, Listed> {
         let columns = self.kind.columns.iter().enumerate().map(|(at, (_, path))| {
@@ -281,7 +266,7 @@ impl ListPane for BrowsePane {
     fn details(&self, row: &Listed, look: &RenderContext) -> Vec<Cell> {
         let resource = &row.resource;
         let mut facts = vec![
-            Subject::of(resource).words(),
+            words_at(&row.target()),
             format!("project {}", or_none(&resource.project_id, look)),
         ];
         if !resource.tags.is_empty() {
@@ -292,27 +277,28 @@ impl ListPane for BrowsePane {
             Cell::dim(format!("id {}", resource.key.id)),
         ]
     }
-    fn loading(&self) -> String {
+    fn vacancy(&self, rows: &Rows<Listed>, look: &RenderContext) -> Vacancy {
         let kind = kind_words(&self.kind.name);
-        format!("Listing every {kind} at every site…")
-    }
-    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
-        let kind = kind_words(&self.kind.name);
-        match look.replays {
-            true => look.texts(&[
-                &*format!("A replay asks no cloud: it lists no {kind}."),
-                ":deletions and :stuck show what the ledger knew.",
-            ]),
-            false => look.texts(&[
-                &*format!("There is no {kind} that you may see here."),
-                "{refresh} asks again, {command_line} goes to another kind.",
-            ]),
-        }
-    }
-    fn failed(&self, look: &RenderContext) -> Vec<Cell> {
-        match look.replays {
-            true => self.nothing(look),
-            false => look.texts(Self::FAILED),
+        let nothing = match look.replays {
+            true => [
+                format!("A replay asks no cloud: it lists no {kind}."),
+                ":deletions and :stuck show what the ledger knew.".to_owned(),
+            ],
+            false => [
+                format!("There is no {kind} that you may see here."),
+                "{refresh} asks again, {command_line} goes to another kind.".to_owned(),
+            ],
+        };
+        let nothing = look.texts(&nothing);
+        Vacancy {
+            load: self.load(rows),
+            loading: vec![Cell::dim(format!("Listing every {kind} at every site…"))],
+            failed: match look.replays {
+                true => nothing.clone(),
+                false => look.texts(Self::FAILED),
+            },
+            nothing,
+            noun: kind.into(),
         }
     }
     fn mark(row: &Listed) -> Option<String> {
@@ -323,8 +309,7 @@ impl ListPane for BrowsePane {
             return;
         };
         let (_, path) = &self.kind.columns[column];
-        let rank = |at: &usize| rows.at(*at).map(|row| Rank::of(&row.field(path)));
-        visible.sort_by_cached_key(rank);
+        visible.sort_by_cached_key(|at| rows.at(*at).map(|row| rank(&row.field(path))));
         if backwards {
             visible.reverse();
         }
@@ -350,12 +335,7 @@ impl ListPane for BrowsePane {
     fn copied(&self, row: &Listed) -> String {
         row.resource.key.id.clone()
     }
-    fn act_anywhere(
-        &mut self,
-        rows: &mut Rows<Listed>,
-        action: Action,
-        context: &mut Context<'_>,
-    ) -> bool {
+    fn act_on(&mut self, rows: &mut Rows<Listed>, action: Action, context: &mut Context) -> bool {
         match action {
             Action::Sort => self.sort_by_next(),
             Action::SortBackwards => {
@@ -372,12 +352,12 @@ impl ListPane for BrowsePane {
         }
         true
     }
-    fn act(&mut self, row: &Listed, action: Action, context: &mut Context<'_>) {
+    fn act(&mut self, row: &Listed, action: Action, context: &mut Context) {
         let resource = &row.resource;
-        let subject = Subject::of(resource);
+        let words = || words_at(&row.target());
         match action {
             Action::Open => context.push(Route::Details(Box::new(resource.clone()))),
-            Action::Explain => context.push(Route::Explain(resource.key.clone(), subject.words())),
+            Action::Explain => context.push(Route::Explain(resource.key.clone(), words())),
             _ => {}
         }
     }

@@ -1,13 +1,10 @@
 //! `:causes`: the steps that need a person, grouped by cause. For the triage after an outage: a person marks
 //! causes, the engine counts their steps, and after a confirmation they are retried.
 
-use super::kit::{Action, Cell, Confirm, Context, Feed, ListPane, Pane, Refresh, RenderContext};
-use super::kit::{Refreshed, Row, Rows, Scope, Table, Tone, columns, fixed, flex, listed};
-use super::{Around, Opened, Route};
-use crate::control::{Command, ControlError, NotEligible, Receipt, Retried, RetryFilter};
+use super::kit::*;
+use crate::control::{Command, NotEligible, Receipt, Retried, RetryFilter};
 use crate::control::{query, unexpected_reply};
 use crate::domain::attention::{Cause, CauseGroup};
-use crate::domain::filter::{Facts, SearchQuery};
 use crate::present::{cause_words, count, kind_words, thousands};
 
 /// Maximum number of reasons that are named for steps that cannot be retried.
@@ -62,7 +59,7 @@ fn chosen(rows: &Rows<CauseGroup>) -> Vec<Cause> {
 }
 
 /// Asks whether to retry the steps that were counted, or says why none can be retried.
-fn confirm(causes: Vec<Cause>, counted: &Retried, context: &mut Context<'_>) {
+fn confirm(causes: Vec<Cause>, counted: &Retried, context: &mut Context) {
     let (n, others) = (counted.eligible, &counted.not_eligible);
     if n == 0 {
         let why = reasons(others).join("; ");
@@ -89,14 +86,11 @@ fn left(others: &[NotEligible]) -> String {
 fn reasons(others: &[NotEligible]) -> Vec<String> {
     let mut largest: Vec<_> = others.iter().collect();
     largest.sort_by_key(|it| std::cmp::Reverse(it.steps));
-    let words = largest.iter().take(REASONS_MAX);
-    let mut words: Vec<String> = words
-        .map(|it| format!("{} not: {}", thousands(it.steps), it.reason))
-        .collect();
-    if others.len() > REASONS_MAX {
-        words.push(format!("and {} more reasons", others.len() - REASONS_MAX));
-    }
-    words
+    let words = |it: &&NotEligible| format!("{} not: {}", thousands(it.steps), it.reason);
+    let named = largest.iter().take(REASONS_MAX).map(words);
+    let more = others.len().saturating_sub(REASONS_MAX);
+    let more = (more > 0).then(|| format!("and {more} more reasons"));
+    named.chain(more).collect()
 }
 
 fn again(causes: Vec<Cause>, dry_run: bool) -> Command {
@@ -145,10 +139,8 @@ impl ListPane for CausesPane {
     fn lead(&self, _rows: &Rows<CauseGroup>, _look: &RenderContext) -> Vec<Cell> {
         let counting = (self.counting.as_ref()).map(|_| "counting what can be retried…");
         let retrying = self.retrying.map(|_| "trying again…");
-        let under_way = counting.into_iter().chain(retrying);
-        under_way
-            .map(|words| Cell::new(words, Tone::Busy))
-            .collect()
+        let busy = |words| Cell::new(words, Tone::Busy);
+        counting.into_iter().chain(retrying).map(busy).collect()
     }
     fn details(&self, row: &CauseGroup, look: &RenderContext) -> Vec<Cell> {
         let since = look.time(row.since);
@@ -170,8 +162,8 @@ impl ListPane for CausesPane {
         &mut self,
         rows: &mut Rows<CauseGroup>,
         ticket: u64,
-        receipt: &Result<Receipt, ControlError>,
-        context: &mut Context<'_>,
+        reply: &Reply,
+        context: &mut Context,
     ) -> bool {
         let counted = self.counting.take_if(|(asked, _)| *asked == ticket);
         let is_retried = self.retrying.take_if(|asked| *asked == ticket).is_some();
@@ -182,7 +174,7 @@ impl ListPane for CausesPane {
             rows.list.marks.clear();
             rows.feed.invalidate();
         }
-        match (receipt, counted) {
+        match (reply, counted) {
             (Ok(Receipt::Bulk(bulk)), Some((_, causes))) => confirm(causes, bulk, context),
             (Ok(Receipt::Bulk(done)), None) => {
                 let (moved, left) = (thousands(done.moved), left(&done.not_eligible));
@@ -197,11 +189,11 @@ impl ListPane for CausesPane {
         self.retrying = Some(ticket);
         true
     }
-    fn act_anywhere(
+    fn act_on(
         &mut self,
         rows: &mut Rows<CauseGroup>,
         action: Action,
-        context: &mut Context<'_>,
+        context: &mut Context,
     ) -> bool {
         let causes = chosen(rows);
         let retries = action == Action::Retry && !causes.is_empty();
@@ -211,7 +203,7 @@ impl ListPane for CausesPane {
         }
         retries
     }
-    fn act(&mut self, row: &CauseGroup, action: Action, context: &mut Context<'_>) {
+    fn act(&mut self, row: &CauseGroup, action: Action, context: &mut Context) {
         if action == Action::Open {
             context.push(Route::Cause(row.cause.clone()));
         }

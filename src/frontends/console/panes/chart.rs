@@ -2,13 +2,13 @@
 
 use chrono::{DateTime, Utc};
 
-use super::kit::{Batch, Cell, Feed, ListPane, Pane, Refresh, RenderContext, Row, Rows, Scope};
-use super::kit::{Table, Tone, columns, fixed, listed};
+use super::kit::*;
 use crate::control::query;
-use crate::domain::filter::SearchQuery;
 use crate::domain::gantt::{Gantt, GanttRow, Mark};
 use crate::domain::model::{Action as Does, Deletion, KindName, Site, short_id};
-use crate::present::{duration, kind_words, target_words, thousands};
+use crate::present::{
+    chart_facts, chart_last_words, chart_words, duration, kind_words, target_words, thousands,
+};
 
 /// Number of columns to query, enough for the widest screen; a narrower one draws several as one.
 const COLUMNS: u16 = 400;
@@ -22,7 +22,7 @@ struct ChartPane {
 
 pub(super) fn of(deletion: &Deletion) -> Box<dyn Pane> {
     let id = deletion.id.clone();
-    let ask = move |_| query::Chart {
+    let ask = move |_: At<'_, _>| query::Chart {
         deletion_id: id.clone(),
         columns: COLUMNS.into(),
     };
@@ -68,8 +68,8 @@ impl ChartRow {
     }
     fn words(&self) -> String {
         match self.whole.names_site {
-            true => format!("{} {}", words(&self.row), self.row.site),
-            false => words(&self.row),
+            true => format!("{} {}", chart_words(&self.row), self.row.site),
+            false => chart_words(&self.row),
         }
     }
     fn ended(&self) -> String {
@@ -143,45 +143,6 @@ fn sign(mark: Mark, look: &RenderContext) -> &'static str {
     }
 }
 
-fn words(row: &GanttRow) -> String {
-    let kind = kind_words(&row.kind);
-    match row.action {
-        Does::Delete => kind,
-        other => format!("{} {kind}", other.as_str()),
-    }
-}
-
-/// The progress of a row, such as `port at prod/RegionOne: 12 of 600 ended`.
-fn facts(row: &GanttRow) -> String {
-    let (ended, steps) = (thousands(row.ended), thousands(row.steps));
-    format!("{} at {}: {ended} of {steps} ended", words(row), row.site)
-}
-
-/// Describes which of a row's steps ended last, and what it had waited for.
-fn last_words(row: &GanttRow, time: impl Fn(DateTime<Utc>) -> String) -> String {
-    let last = &row.last;
-    let name = &last.name;
-    let waited = last.waited_for.as_ref();
-    let other = waited.map(|it| format!("{} {}", kind_words(&it.kind), it.name));
-    match (last.ended_at, other, waited.and_then(|it| it.ended_at)) {
-        (Some(at), Some(other), Some(before)) => {
-            let seconds = (at - before).num_seconds().unsigned_abs();
-            let (at, took) = (time(at), duration(seconds));
-            format!("the last was {name} at {at}: {took} after {other}, for which it waited")
-        }
-        (Some(at), ..) => {
-            let at = time(at);
-            format!("the last was {name} at {at}; it waited for no other")
-        }
-        (None, Some(other), None) => format!("{name} has not ended: it waits for {other}"),
-        (None, Some(other), Some(before)) => {
-            let before = time(before);
-            format!("{name} has not ended; the last that it waited for, {other}, went at {before}")
-        }
-        (None, None, _) => format!("{name} has not ended; it waits for no other"),
-    }
-}
-
 impl ListPane for ChartPane {
     type Row = ChartRow;
     const SCOPE: Scope = Scope::Reading;
@@ -221,11 +182,15 @@ impl ListPane for ChartPane {
         vec![Cell::dim(legend.join("  "))]
     }
     fn details(&self, it: &ChartRow, look: &RenderContext) -> Vec<Cell> {
-        let last = last_words(&it.row, |at| look.time(at));
-        vec![Cell::plain(facts(&it.row)), Cell::plain(last)]
+        let last = chart_last_words(&it.row, |at| look.time(at));
+        vec![Cell::plain(chart_facts(&it.row)), Cell::plain(last)]
     }
     fn copied(&self, it: &ChartRow) -> String {
         let whole = |at: DateTime<Utc>| at.format("%Y-%m-%d %H:%M:%S UTC").to_string();
-        format!("{}; {}", facts(&it.row), last_words(&it.row, whole))
+        format!(
+            "{}; {}",
+            chart_facts(&it.row),
+            chart_last_words(&it.row, whole)
+        )
     }
 }

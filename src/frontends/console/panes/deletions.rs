@@ -1,11 +1,8 @@
 //! All deletions, with their progress.
 
 use super::kit::acts::act_on_deletion;
-use super::kit::{Action, Cell, Context, Feed, ListPane, PAGE_ROWS, Pane, Refresh, RenderContext};
-use super::kit::{Row, Rows, Scope, Table, columns, fixed, flex, listed};
-use super::{Around, Opened};
+use super::kit::*;
 use crate::control::{Snapshot, query};
-use crate::domain::filter::SearchQuery;
 use crate::domain::model::{Deletion, short_id};
 use crate::frontends::console::about::{deletion_lines, fits_deletion};
 use crate::present::{duration, progress_words, target_words};
@@ -13,8 +10,7 @@ use crate::present::{duration, progress_words, target_words};
 struct DeletionsPane;
 
 pub(super) fn pane() -> Box<dyn Pane> {
-    let feed = Feed::of(|cursor| query::Deletions {
-        cursor,
+    let feed = Feed::paged(query::Deletions {
         limit: PAGE_ROWS,
         ..query::Deletions::default()
     });
@@ -103,7 +99,7 @@ impl ListPane for DeletionsPane {
         }
         false
     }
-    fn act(&mut self, deletion: &Deletion, action: Action, context: &mut Context<'_>) {
+    fn act(&mut self, deletion: &Deletion, action: Action, context: &mut Context) {
         act_on_deletion(deletion, action, context);
     }
 }

@@ -2,12 +2,9 @@
 
 use chrono::{DateTime, Utc};
 
-use super::kit::{Cell, Feed, ListPane, Refresh, RenderContext, Row, Rows, Scope, Table, Tone};
-use super::kit::{columns, fixed, flex, listed};
-use super::{Around, Opened};
+use super::kit::*;
 use crate::control::{DeploymentStatus, ImporterStatus, WatchStatus, query};
 use crate::domain::duration::rough;
-use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::KindName;
 use crate::present::{count, kind_words, thousands};
 
@@ -142,17 +139,17 @@ fn awaited_line(row: &DeploymentStatus, look: &RenderContext) -> Cell {
     let Some(importer) = &row.importer else {
         return Cell::plain(known);
     };
-    let (waits, tone) = match importer.awaited {
-        0 => ("no step waits for its clearance".to_owned(), Tone::Plain),
-        1 => ("1 step waits for its clearance".to_owned(), Tone::Warn),
-        n => (
-            format!("{} wait for its clearance", count(n, "step")),
-            Tone::Warn,
-        ),
+    let waits = match importer.awaited {
+        0 => "no step waits".to_owned(),
+        1 => "1 step waits".to_owned(),
+        n => format!("{} wait", count(n, "step")),
     };
+    let is_idle = importer.awaited == 0;
+    let tone = if is_idle { Tone::Plain } else { Tone::Warn };
     let released = name.map(|name| format!("; if it is gone for good: gone release {name}"));
-    let released = released.unwrap_or_default();
-    Cell::new(format!("{known}{}{waits}{released}", look.dot()), tone)
+    let (dot, released) = (look.dot(), released.unwrap_or_default());
+    let text = format!("{known}{dot}{waits} for its clearance{released}");
+    Cell::new(text, tone)
 }
 
 impl ListPane for DeploymentsPane {

@@ -2,12 +2,9 @@
 
 use serde_json::Value;
 
-use super::kit::{Cell, ListPane, Pane, Refresh, RenderContext, Row, Rows, Scope, Table};
-use super::kit::{columns, fixed, flex, listed};
-use crate::domain::filter::SearchQuery;
+use super::kit::*;
 use crate::domain::model::Resource;
-use crate::frontends::console::look::json_words;
-use crate::present::resource_words;
+use crate::present::{json_words, resource_words};
 
 /// Depth below which a value takes one line.
 const DEPTH_MAX: usize = 4;

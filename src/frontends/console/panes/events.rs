@@ -2,14 +2,11 @@
 
 use chrono::{DateTime, Utc};
 
-use super::kit::{Batch, Cell, Feed, ListPane, Refresh, RenderContext, Row, Rows, Scope, Table};
-use super::kit::{Load, Tone, columns, fixed, flex, listed};
-use super::{Around, Opened};
+use super::kit::*;
 use crate::control::query;
-use crate::domain::filter::SearchQuery;
 use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};
 use crate::frontends::console::about::{datum, message_lines};
-use crate::frontends::console::notice::Notice;
+use crate::frontends::console::look::Notice;
 use crate::present::event_word;
 
 /// Maximum number of entries; older events are in the ledger, and a person scrolls no further.
@@ -39,15 +36,15 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
         rows.feed.rows = notices;
         return Ok(listed(EventsPane, rows));
     }
-    let ask = |until: i64| query::Timeline {
-        after: (until - REPLAYED_MAX).max(0),
+    let ask = |at: At<'_, Entry>| query::Timeline {
+        after: (at.last_event - REPLAYED_MAX).max(0),
         ..query::Timeline::default()
     };
     let read = move |events: Vec<LedgerEvent>| {
         let events = events.iter().map(Entry::of_event);
         Batch::from(sorted(notices.iter().cloned().chain(events).collect()))
     };
-    Ok(listed(EventsPane, Rows::new(Feed::until(ask, read))))
+    Ok(listed(EventsPane, Rows::new(Feed::reading(ask, read))))
 }
 
 /// Sorts by time; events of one moment keep their order.

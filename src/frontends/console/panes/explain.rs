@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use super::kit::{Batch, Cell, Feed, ListPane, Pane, Refresh, RenderContext, Row, Rows, Scope};
-use super::kit::{Table, Tone, columns, flex, listed};
-use crate::control::{Explanation, SiteSpec, TargetSpec, query};
-use crate::domain::filter::SearchQuery;
+use super::kit::acts::target_spec;
+use super::kit::*;
+use crate::control::{Explanation, query};
 use crate::domain::model::{Blocker, ResourceKey, Site};
 use crate::present::blocker_words;
 
@@ -37,12 +36,8 @@ struct ExplainPane {
 }
 
 pub(super) fn of(key: ResourceKey, words: String) -> Box<dyn Pane> {
-    let target = TargetSpec {
-        kind: key.kind.as_str().to_owned(),
-        id_or_name: key.id.clone(),
-        site: SiteSpec::Region(key.site.clone()),
-    };
-    let ask = move |_| query::Explain {
+    let target = target_spec(&key);
+    let ask = move |_: At<'_, _>| query::Explain {
         target: target.clone(),
     };
     let feed = Feed::reading(ask, |explanation| Batch::from(lines(&explanation)));

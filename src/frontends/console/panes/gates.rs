@@ -1,11 +1,8 @@
 //! The gates: how many requests of clients each of them passed on, changed or refused. They count
 //! independently of the engine.
 
-use super::kit::{Cell, Column, Feed, ListPane, Refresh, RenderContext, Row, Rows, Scope};
-use super::kit::{Table, Tone, columns, fixed, flex, listed};
-use super::{Around, Opened};
+use super::kit::*;
 use crate::control::{GateStatus, query};
-use crate::domain::filter::{Facts, SearchQuery};
 
 struct GatesPane;
 

@@ -1,67 +1,48 @@
 //! The keys in use, the words after `:`, and the meaning of the signs.
 
-use super::kit::{Action, columns, fixed, flex, listed};
-use super::kit::{Cell, ListPane, Refresh, RenderContext, Row, Rows, Scope, Table, Tone};
-use super::{Around, NAMED_PANES, Opened};
-use crate::domain::filter::SearchQuery;
+use super::NAMED_PANES;
+use super::kit::*;
 use crate::domain::model::{Counts, StepState};
 use crate::frontends::console::keys::key_names;
 
-/// A line of the help: a sign, and what it means or does.
+/// A line of the help: a sign, and what it means or does; without a sign it is a heading.
 struct Entry {
-    sign: Sign,
+    /// The keys, a word after `:`, the name of a state, or [`BAR`].
+    sign: String,
     does: String,
+    /// The action of the keys.
+    action: Option<Action>,
 }
 
-enum Sign {
-    /// No sign: the line is a heading.
-    Heading,
-    Keys(String, Action),
-    /// A word after `:`.
-    Word(String),
-    State(StepState),
-    /// The parts of a deletion's bar.
-    Bar,
-}
+/// Stands for the bar of a deletion.
+const BAR: &str = "bar";
 
 impl Entry {
-    fn heading(text: impl Into<String>) -> Self {
-        Self::new(Sign::Heading, text)
-    }
-    fn new(sign: Sign, does: impl Into<String>) -> Self {
-        let does = does.into();
-        Self { sign, does }
-    }
-    fn word(word: &str, does: impl Into<String>) -> Self {
-        Self::new(Sign::Word(format!(":{word}")), does)
-    }
-}
-
-impl Sign {
-    fn cell(&self, look: &RenderContext) -> Cell {
-        match self {
-            Self::Heading => Cell::default(),
-            Self::Keys(text, _) | Self::Word(text) => Cell::plain(text),
-            Self::State(state) => look.step_state(*state),
-            Self::Bar => {
-                let example = Counts {
-                    gone: 2,
-                    verifying: 2,
-                    total: 6,
-                    ..Counts::default()
-                };
-                Cell::plain(look.bar(&example, 6))
-            }
+    fn new(sign: impl Into<String>, does: impl Into<String>) -> Self {
+        Self {
+            sign: sign.into(),
+            does: does.into(),
+            action: None,
         }
     }
 
-    /// Text by which the sign is found and copied.
-    fn text(&self) -> &str {
-        match self {
-            Self::Heading => "",
-            Self::Keys(text, _) | Self::Word(text) => text,
-            Self::State(state) => state.as_str(),
-            Self::Bar => "bar",
+    fn sign(&self, look: &RenderContext) -> Cell {
+        let mut states = StepState::ALL.into_iter();
+        match states.find(|state| state.as_str() == self.sign) {
+            Some(state) => look.step_state(state),
+            None if self.sign == BAR => {
+                let mut example = Counts::default();
+                (example.gone, example.verifying, example.total) = (2, 2, 6);
+                Cell::plain(look.bar(&example, 6))
+            }
+            None => Cell::plain(&self.sign),
+        }
+    }
+
+    fn tone(&self) -> Tone {
+        match self.sign.as_str() {
+            "" => Tone::Strong,
+            _ => Tone::Plain,
         }
     }
 }
@@ -101,50 +82,46 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
             keys_of(binding.scope, around, &mut entries);
         }
     }
-    entries.push(Entry::heading("signs"));
+    entries.push(Entry::new("", "signs"));
     let states = StepState::ALL.into_iter();
-    entries.extend(states.map(|state| Entry::new(Sign::State(state), meaning(state))));
+    entries.extend(states.map(|state| Entry::new(state.as_str(), meaning(state))));
     let parts = "of a deletion: gone, accepted, still to be sent";
-    entries.push(Entry::new(Sign::Bar, parts));
+    entries.push(Entry::new(BAR, parts));
     Ok(listed(HelpPane, Rows::of(entries)))
 }
 
 fn keys_of(scope: Scope, around: &Around<'_>, entries: &mut Vec<Entry>) {
-    entries.push(Entry::heading(format!("keys {}", scope.title())));
+    entries.push(Entry::new("", format!("keys {}", scope.title())));
     let keys = around.keys.bindings().iter().filter(|b| b.scope == scope);
     let keys = keys.filter(|b| !around.replays || !b.action.changes_a_cloud());
-    entries.extend(keys.map(|b| Entry::new(Sign::Keys(key_names(b), b.action), b.does)));
+    entries.extend(keys.map(|b| Entry {
+        action: Some(b.action),
+        ..Entry::new(key_names(b), b.does)
+    }));
 }
 
 fn words(around: &Around<'_>, entries: &mut Vec<Entry>) {
-    entries.push(Entry::heading("after :"));
+    entries.push(Entry::new("", "after :"));
     if around.replays {
         let times = "to a time; or 2026-11-24T03:12:07Z, -10m, +1h";
-        entries.push(Entry::word("at 03:12:07", times));
+        entries.push(Entry::new(":at 03:12:07", times));
     }
+    let word = |word: &str, does: &str| Entry::new(format!(":{word}"), does);
     let panes = NAMED_PANES.iter();
-    entries.extend(panes.map(|pane| Entry::word(pane.word, pane.about)));
-    entries.push(Entry::word("quit", "leave the console"));
+    entries.extend(panes.map(|pane| word(pane.word, pane.about)));
+    entries.push(Entry::new(":quit", "leave the console"));
     let kinds = around.kinds.iter();
-    entries.extend(kinds.map(|kind| Entry::word(kind.name.as_str(), kind.aliases.join(", "))));
+    entries.extend(kinds.map(|kind| word(kind.name.as_str(), &kind.aliases.join(", "))));
 }
 
 impl Row for Entry {
     type Key = (String, String);
 
     fn key(&self) -> Self::Key {
-        (self.sign.text().to_owned(), self.does.clone())
+        (self.sign.clone(), self.does.clone())
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
-        let is_heading = matches!(self.sign, Sign::Heading);
-        !is_heading && filter.fits_texts(&[self.sign.text(), &self.does])
-    }
-}
-
-fn does(entry: &Entry) -> Cell {
-    match entry.sign {
-        Sign::Heading => Cell::new(&entry.does, Tone::Strong),
-        _ => Cell::plain(&entry.does),
+        !self.sign.is_empty() && filter.fits_texts(&[self.sign.as_str(), &self.does])
     }
 }
 
@@ -162,24 +139,19 @@ impl ListPane for HelpPane {
     }
     fn table(&self, _rows: &Rows<Entry>, _look: &RenderContext) -> Table<'_, Entry> {
         columns! { entry: Entry, look;
-            fixed("KEY", 18) => entry.sign.cell(look),
-            flex("WHAT IT DOES", 1) => does(entry),
+            fixed("KEY", 18) => entry.sign(look),
+            flex("WHAT IT DOES", 1) => Cell::new(&entry.does, entry.tone()),
         }
     }
-    fn details(&self, Entry { sign, does }: &Entry, look: &RenderContext) -> Vec<Cell> {
-        let (text, dot) = (sign.text(), look.dot());
-        vec![match sign {
-            Sign::Heading => {
-                Cell::dim("All times are UTC. What is shown as \\u{…} is a hidden character.")
-            }
-            Sign::Keys(_, action) => {
-                let name = action.name();
-                Cell::plain(format!("{text}  {does}{dot}\"{name}\" in [console] keys"))
-            }
-            _ => Cell::plain(format!("{text}  {does}")),
+    fn details(&self, Entry { sign, does, action }: &Entry, look: &RenderContext) -> Vec<Cell> {
+        let dot = look.dot();
+        let name = action.map(|action| format!("{dot}\"{}\" in [console] keys", action.name()));
+        vec![match sign.as_str() {
+            "" => Cell::dim("All times are UTC. What is shown as \\u{…} is a hidden character."),
+            sign => Cell::plain(format!("{sign}  {does}{}", name.unwrap_or_default())),
         }]
     }
     fn copied(&self, entry: &Entry) -> String {
-        entry.sign.text().to_owned()
+        entry.sign.clone()
     }
 }

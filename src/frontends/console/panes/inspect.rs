@@ -1,10 +1,8 @@
 //! One step, or one deletion: the facts, and its timeline of attempts (P2).
 
 use super::kit::acts::{act, act_on_step, step_words};
-use super::kit::{Action, Cell, Context, Feed, ListPane, Pane, Refresh, RenderContext, Row, Rows};
-use super::kit::{Refreshed, Scope, Table, Tone, columns, fixed, flex, listed};
+use super::kit::*;
 use crate::control::query;
-use crate::domain::filter::SearchQuery;
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, short_id};
 use crate::frontends::console::about::{datum, deletion_lines, message_lines, step_lines};
@@ -20,9 +18,9 @@ struct InspectPane {
 }
 
 pub(super) fn of_step(id: i64, deletion_id: String) -> Box<dyn Pane> {
-    let timeline = Feed::log(move |known| query::Timeline {
+    let timeline = Feed::of(move |at| query::Timeline {
         step_id: Some(id),
-        ..after(known)
+        ..after(at.known)
     });
     let pane = InspectPane {
         of: PurgeScope::Step(id),
@@ -30,14 +28,14 @@ pub(super) fn of_step(id: i64, deletion_id: String) -> Box<dyn Pane> {
         step: Feed::of(move |_| query::Step { id }),
         deletion: Feed::silent(),
     };
-    listed(pane, Rows::new(timeline))
+    listed(pane, Rows::new(timeline.continued()))
 }
 
 pub(super) fn of_deletion(deletion: Deletion) -> Box<dyn Pane> {
     let (id, deletion_id) = (deletion.id.clone(), deletion.id.clone());
-    let timeline = Feed::log(move |known| query::Timeline {
+    let timeline = Feed::of(move |at| query::Timeline {
         deletion_id: Some(deletion_id.clone()),
-        ..after(known)
+        ..after(at.known)
     });
     let mut pane = InspectPane {
         of: PurgeScope::Deletion(id.clone()),
@@ -46,7 +44,7 @@ pub(super) fn of_deletion(deletion: Deletion) -> Box<dyn Pane> {
         deletion: Feed::of(move |_| query::Deletion { id: id.clone() }),
     };
     pane.deletion.rows.push(deletion);
-    listed(pane, Rows::new(timeline))
+    listed(pane, Rows::new(timeline.continued()))
 }
 
 fn after(known: &[LedgerEvent]) -> query::Timeline {
@@ -132,7 +130,7 @@ impl ListPane for InspectPane {
     fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
         vec![&mut self.step, &mut self.deletion]
     }
-    fn opened(&mut self, rows: &mut Rows<LedgerEvent>, context: &Context<'_>) {
+    fn opened(&mut self, rows: &mut Rows<LedgerEvent>, context: &Context) {
         if context.replays {
             let last = context.snapshot.last_event;
             rows.feed.rows.retain(|event| event.seq <= last);
@@ -141,12 +139,7 @@ impl ListPane for InspectPane {
     fn copied(&self, event: &LedgerEvent) -> String {
         event.message.clone()
     }
-    fn act_anywhere(
-        &mut self,
-        _rows: &mut Rows<LedgerEvent>,
-        action: Action,
-        context: &mut Context<'_>,
-    ) -> bool {
+    fn act_on(&mut self, _: &mut Rows<LedgerEvent>, action: Action, context: &mut Context) -> bool {
         match (action, &self.of, self.step.rows.first()) {
             (Action::Copy, PurgeScope::Step(_), Some(step)) => {
                 context.copy(step.resource.key.id.clone());

@@ -3,12 +3,8 @@
 
 use std::sync::Arc;
 
-use super::kit::{Action, Batch, Cell, Confirm, Context, Feed, ListPane, Pane, Refresh};
-use super::kit::{
-    Refreshed, RenderContext, Row, Rows, Scope, Table, Tone, columns, fixed, flex, listed,
-};
-use crate::control::{Command, ControlError, Purged, Receipt, Snapshot, query, unexpected_reply};
-use crate::domain::filter::SearchQuery;
+use super::kit::*;
+use crate::control::{Command, Purged, Receipt, Snapshot, query, unexpected_reply};
 use crate::domain::ladder::{Ladder, Offer, PurgeScope};
 use crate::present::purged_words;
 
@@ -22,7 +18,7 @@ struct LadderPane {
 
 pub(super) fn of(of: PurgeScope, words: String) -> Box<dyn Pane> {
     let what = of.clone();
-    let ask = move |_| query::Ladder { what: what.clone() };
+    let ask = move |_: At<'_, _>| query::Ladder { what: what.clone() };
     let feed = Feed::reading(ask, |ladder| {
         let ladder = Arc::new(*ladder);
         let rungs = 0..ladder.offers.len();
@@ -55,25 +51,14 @@ impl Line {
         }
     }
 
-    fn rung(&self) -> Cell {
-        match self.offer() {
-            Some(Offer { why_not: None, .. }) => Cell::new(self.text(), Tone::Strong),
-            _ => Cell::dim(self.text()),
-        }
+    /// The reason why the rung is not offered, if it is not.
+    fn why_not(&self) -> Option<&String> {
+        self.offer()?.why_not.as_ref()
     }
 
-    fn offered(&self, look: &RenderContext) -> Cell {
-        match self.offer() {
-            Some(Offer { why_not: None, .. }) => look.good("yes"),
-            _ => Cell::dim("no"),
-        }
-    }
-
-    fn does(&self) -> Cell {
+    fn does(&self) -> String {
         let offer = self.offer();
-        let why_not = offer.and_then(|offer| offer.why_not.as_ref());
-        let does = || offer.map(|offer| offer.does.join("; "));
-        why_not.map_or_else(|| Cell::plain(does().unwrap_or_default()), Cell::dim)
+        offer.map_or_else(String::new, |offer| offer.does.join("; "))
     }
 }
 
@@ -138,9 +123,9 @@ impl ListPane for LadderPane {
             return columns! { line: Line, look; flex("BY HAND", 1) => Cell::plain(line.text()), };
         }
         columns! { line: Line, look;
-            fixed("RUNG", 7) => line.rung(),
-            fixed("OFFERED", 7) => line.offered(look),
-            flex("WHAT IT DOES, OR WHY NOT", 1) => line.does(),
+            fixed("RUNG", 7) => Cell::new(line.text(), line.why_not().map_or(Tone::Strong, |_| Tone::Dim)),
+            fixed("OFFERED", 7) => line.why_not().map_or_else(|| look.good("yes"), |_| Cell::dim("no")),
+            flex("WHAT IT DOES, OR WHY NOT", 1) => line.why_not().map_or_else(|| Cell::plain(line.does()), Cell::dim),
         }
     }
     fn details(&self, line: &Line, _look: &RenderContext) -> Vec<Cell> {
@@ -162,7 +147,7 @@ impl ListPane for LadderPane {
     fn is_modal(&self) -> bool {
         self.taking.is_some()
     }
-    fn opened(&mut self, rows: &mut Rows<Line>, _context: &Context<'_>) {
+    fn opened(&mut self, rows: &mut Rows<Line>, _context: &Context) {
         rows.feed.invalidate();
     }
     fn answered(&mut self, rows: &mut Rows<Line>) {
@@ -174,13 +159,13 @@ impl ListPane for LadderPane {
         &mut self,
         rows: &mut Rows<Line>,
         ticket: u64,
-        receipt: &Result<Receipt, ControlError>,
-        context: &mut Context<'_>,
+        reply: &Reply,
+        context: &mut Context,
     ) -> bool {
         if self.taking.take_if(|taking| *taking == ticket).is_none() {
             return false;
         }
-        match receipt {
+        match reply {
             Ok(Receipt::Purged(Purged {
                 runbook: Some(text),
                 ..
@@ -202,7 +187,7 @@ impl ListPane for LadderPane {
             None => line.text().trim().to_owned(),
         }
     }
-    fn act(&mut self, line: &Line, action: Action, context: &mut Context<'_>) {
+    fn act(&mut self, line: &Line, action: Action, context: &mut Context) {
         let (Action::Confirm, Line::Rung(ladder, at)) = (action, line) else {
             return;
         };

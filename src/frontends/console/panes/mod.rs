@@ -27,12 +27,11 @@ mod tree;
 use std::collections::VecDeque;
 
 use self::kit::{Keymap, Pane, Scope};
-use super::notice::Notice;
-use super::subjects::{BlockerRow, Subject};
+use super::look::Notice;
 use crate::control::{KindInfo, Snapshot};
 use crate::domain::attention::Cause;
 use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Deletion, Resource, ResourceKey};
+use crate::domain::model::{Deletion, Refusal, Resource, ResourceKey, Target};
 
 /// A new pane, or why there is none.
 pub(crate) type Opened = Result<Box<dyn Pane>, &'static str>;
@@ -99,8 +98,8 @@ panes! {
         Details(resource: Box<Resource>) => details::of(&resource);
         Explain(key: ResourceKey, words: String) => explain::of(key, words);
         Blockers(of: PurgeScope, words: String) => blockers::of(of, words);
-        PlanBlockers(known: Vec<BlockerRow>, words: String) => blockers::of_plan(known, words);
-        Plan(subjects: Vec<Subject>, cascade: bool) => plan::of(subjects, cascade);
+        PlanBlockers(refused: Vec<Refusal>, words: String) => blockers::of_plan(&refused, words);
+        Plan(targets: Vec<Target>, cascade: bool) => plan::of(targets, cascade);
         Tree(deletion_id: String) => tree::of(deletion_id);
         Chart(deletion: Box<Deletion>) => chart::of(&deletion);
         InspectDeletion(deletion: Box<Deletion>) => inspect::of_deletion(*deletion);

@@ -1,18 +1,17 @@
 //! `:orphans`, the resources that abandoned steps left behind, and whether each still exists.
 
-use super::kit::{Action, Cell, Context, Feed, ListPane, PAGE_ROWS, Refresh, RenderContext};
-use super::kit::{Row, Rows, Scope, Table, Tone, columns, fixed, flex, listed};
-use super::{Around, Opened, Route};
+use super::kit::*;
 use crate::control::query;
-use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{Orphan, Presence, short_id};
 use crate::present::{kind_words, name_or_id, resource_words};
 
 struct OrphansPane;
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
-    let limit = PAGE_ROWS;
-    let feed = Feed::of(move |cursor| query::Orphans { cursor, limit });
+    let feed = Feed::paged(query::Orphans {
+        cursor: None,
+        limit: PAGE_ROWS,
+    });
     Ok(listed(OrphansPane, Rows::new(feed)))
 }
 
@@ -83,7 +82,7 @@ impl ListPane for OrphansPane {
     fn copied(&self, row: &Orphan) -> String {
         row.resource.key.id.clone()
     }
-    fn act(&mut self, row: &Orphan, action: Action, context: &mut Context<'_>) {
+    fn act(&mut self, row: &Orphan, action: Action, context: &mut Context) {
         let key = &row.resource.key;
         let words = || resource_words(&key.kind, &row.resource.name, &key.id);
         match action {

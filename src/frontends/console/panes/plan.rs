@@ -4,21 +4,17 @@
 //! confirmation of the resource that was under the cursor when `D` was pressed. There is no way
 //! around the screen, and input typed before it was visible is discarded.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Route;
-use super::forest::{Forest, Node, Part};
-use super::kit::{Action, Arrived, Cell, Confirm, Context, List, Load, Pane, PaneRequest};
-use super::kit::{RenderContext, Scope, Shown, Table, Tone, columns, fixed, flex};
+use super::forest::{Forest, Part};
+use super::kit::acts::{target_spec, words_at};
+use super::kit::*;
 use crate::control::{Accepted, Command, ControlError, Receipt, Snapshot, unexpected_reply};
-use crate::domain::mapping::Mapped;
-use crate::domain::model::{OnFailure, Plan, PlanOptions, Refusal, Target, short_id};
+use crate::domain::model::{Plan, PlanOptions, Refusal, Target, short_id};
 use crate::domain::text;
 use crate::frontends::console::look::or_none;
-use crate::frontends::console::subjects::{BlockerRow, Subject};
-use crate::present::{blocker_words, count, resource_words, rule_words};
+use crate::present::{blocker_words, plan_options_words, plan_words};
 
 enum Stage {
     Planning(u64),
@@ -28,20 +24,20 @@ enum Stage {
 }
 
 struct PlanPane {
-    subjects: Vec<Subject>,
+    targets: Vec<Target>,
     options: PlanOptions,
     stage: Stage,
     list: List,
     forest: Forest,
 }
 
-pub(super) fn of(subjects: Vec<Subject>, cascade: bool) -> Box<dyn Pane> {
+pub(super) fn of(targets: Vec<Target>, cascade: bool) -> Box<dyn Pane> {
     let options = PlanOptions {
         cascade,
         ..PlanOptions::default()
     };
     Box::new(PlanPane {
-        subjects,
+        targets,
         options,
         stage: Stage::Planning(0),
         list: List::default(),
@@ -50,9 +46,9 @@ pub(super) fn of(subjects: Vec<Subject>, cascade: bool) -> Box<dyn Pane> {
 }
 
 impl PlanPane {
-    fn ask(&mut self, context: &mut Context<'_>) {
+    fn ask(&mut self, context: &mut Context) {
         let ticket = context.submit(Command::Plan {
-            targets: self.subjects.iter().map(Subject::target).collect(),
+            targets: self.targets.iter().map(|it| target_spec(&it.key)).collect(),
             options: self.options,
         });
         self.stage = Stage::Planning(ticket);
@@ -66,11 +62,7 @@ impl PlanPane {
         }
     }
 
-    fn refused(&self) -> &[Refusal] {
-        self.plan().map_or(&[], |plan| &plan.refused)
-    }
-
-    fn show(&mut self, plan: Arc<Plan>, context: &mut Context<'_>) {
+    fn show(&mut self, plan: Arc<Plan>, context: &mut Context) {
         self.forest = Forest::of(&plan);
         self.forest.filter(&self.list.filter);
         self.list.cursor = 0;
@@ -78,47 +70,43 @@ impl PlanPane {
         context.requests.push(PaneRequest::Guard);
     }
 
-    fn subject_words(&self) -> String {
-        match self.subjects.as_slice() {
-            [one] => one.words(),
+    fn target_words(&self) -> String {
+        match self.targets.as_slice() {
+            [one] => words_at(one),
             many => format!("{} marked resources", many.len()),
         }
     }
 
     /// Asks the person to type the name or short id of the one resource, or how many resources there are.
     fn confirm(&self, plan: &Plan, snapshot: &Snapshot) -> Confirm {
-        let mut accepted = Vec::new();
-        let ask = match self.subjects.as_slice() {
-            [one] => {
-                let short = short_id(&one.key.id).to_owned();
+        let (ask, accepted) = match self.targets.as_slice() {
+            [Target { key, name }] => {
+                let short = short_id(&key.id).to_owned();
                 // A name that cannot be typed as it is shown is not asked for.
-                let typable = !one.name.is_empty() && text::escape(&one.name) == one.name;
-                let ask = if typable {
-                    accepted.push(one.name.clone());
-                    format!("the name \"{}\" or the short id {short}", one.name)
-                } else {
-                    format!("the short id {short}")
-                };
-                accepted.push(short);
-                ask
+                match !name.is_empty() && text::escape(name) == *name {
+                    true => (
+                        format!("the name \"{name}\" or the short id {short}"),
+                        vec![name.clone(), short],
+                    ),
+                    false => (format!("the short id {short}"), vec![short]),
+                }
             }
             many => {
-                accepted.push(many.len().to_string());
-                format!("how many resources were marked: {}", many.len())
+                let n = many.len().to_string();
+                (format!("how many resources were marked: {n}"), vec![n])
             }
         };
-        let command = Command::DeletePlan {
-            plan_hash: plan.hash.clone(),
-        };
+        let plan_hash = plan.hash.clone();
+        let command = Command::DeletePlan { plan_hash };
         let confirm = Confirm::new(ask, accepted, "delete".to_owned(), command);
         let confirm = confirm.saying(vec![
-            format!("Delete {}", self.subject_words()),
-            counts(plan, ", "),
+            format!("Delete {}", self.target_words()),
+            plan_words(plan, ", "),
         ]);
         confirm.at(plan.steps.iter().map(|step| &step.site), snapshot)
     }
 
-    fn act_ready(&mut self, plan: &Arc<Plan>, action: Action, context: &mut Context<'_>) {
+    fn act_ready(&mut self, plan: &Arc<Plan>, action: Action, context: &mut Context) {
         match action {
             Action::Confirm if !plan.refused.is_empty() => {
                 let refused = "refused: what stands in the way must go first; {blockers} shows it, \
@@ -135,21 +123,15 @@ impl PlanPane {
             Action::ToggleProject => self.ask_with(|it| &mut it.with_project, context),
             Action::Refresh => self.ask(context),
             Action::Unfold | Action::Fold => self.fold(action),
-            Action::Blockers => match BlockerRow::of_refusals(&plan.refused) {
-                known if known.is_empty() => {
-                    context.say(Tone::Dim, "nothing stands in the way of this plan");
-                }
-                known => context.push(Route::PlanBlockers(known, self.subject_words())),
-            },
+            Action::Blockers if plan.refused.is_empty() => {
+                context.say(Tone::Dim, "nothing stands in the way of this plan");
+            }
+            Action::Blockers => {
+                let refused = plan.refused.clone();
+                context.push(Route::PlanBlockers(refused, self.target_words()));
+            }
             Action::Copy => {
-                let row = self.list.cursor.checked_sub(self.refusal_rows());
-                let node = row.and_then(|row| self.forest.node(row));
-                let refused = || {
-                    plan.refused
-                        .get(self.list.cursor)
-                        .map(|it| &it.resource.key.id)
-                };
-                if let Some(id) = node.map(|node| &node.resource_id).or_else(refused) {
+                if let Some(id) = self.forest.id(self.list.cursor) {
                     context.copy(id.clone());
                 }
             }
@@ -158,120 +140,22 @@ impl PlanPane {
     }
 
     /// Plans again with this option turned over.
-    fn ask_with(&mut self, option: fn(&mut PlanOptions) -> &mut bool, context: &mut Context<'_>) {
+    fn ask_with(&mut self, option: fn(&mut PlanOptions) -> &mut bool, context: &mut Context) {
         let option = option(&mut self.options);
         *option = !*option;
         self.ask(context);
     }
 
-    fn refusal_rows(&self) -> usize {
-        self.refused().len()
-    }
-
     fn fold(&mut self, action: Action) {
-        let above = self.refusal_rows();
-        let Some(row) = self.list.cursor.checked_sub(above) else {
-            return;
-        };
-        let held = if action == Action::Unfold {
-            let key = self.forest.key(row);
-            self.forest.unfold(row).then_some(key).flatten()
-        } else {
-            self.forest.fold(row)
+        let row = self.list.cursor;
+        let key = self.forest.key(row);
+        let held = match action {
+            Action::Unfold => key.filter(|_| self.forest.unfold(row)),
+            _ => self.forest.fold(row),
         };
         if let Some(held) = held {
             self.forest.layout();
-            self.list.cursor = above + self.forest.row_of(held).unwrap_or_default();
-        }
-    }
-}
-
-/// `12 steps, 3 automatic, 1 unset, 0 refused, at most 14 calls`; and copies, if there are any.
-fn counts(plan: &Plan, between: &str) -> String {
-    let copies = plan.mapping.iter().flat_map(Mapped::copies).count();
-    let copies = (copies > 0).then(|| format!("{copies} copies at other sites"));
-    let mut counts = vec![
-        count(plan.steps.len(), "step"),
-        format!("{} automatic", plan.automatic.len()),
-        format!("{} unset", plan.unset.len()),
-        format!("{} refused", plan.refused.len()),
-        format!("at most {}", count(plan.calls_estimate, "call")),
-    ];
-    counts.extend(copies);
-    counts.join(between)
-}
-
-/// The options of the plan in words; two options that extend the plan are named only if they are on.
-fn choices(options: &PlanOptions) -> Vec<&'static str> {
-    let mut choices = vec![
-        match options.cascade {
-            true => "cascade on",
-            false => "cascade off",
-        },
-        match options.release_floating_ips {
-            true => "floating IPs released",
-            false => "floating IPs kept",
-        },
-        match options.on_failure {
-            OnFailure::Stop => "on failure stop",
-            OnFailure::Continue => "on failure go on with the rest",
-        },
-    ];
-    if options.include_public {
-        choices.push("also what other projects may use");
-    }
-    if options.with_project {
-        choices.push("also the Keystone project");
-    }
-    choices
-}
-
-/// A row of the plan: what refuses comes before the tree.
-struct PlanRow<'p> {
-    pane: &'p PlanPane,
-    row: usize,
-}
-
-impl PlanRow<'_> {
-    fn refusal(&self) -> Option<&Refusal> {
-        self.pane.refused().get(self.row)
-    }
-    /// The row of the tree.
-    fn tree_row(&self) -> usize {
-        self.row.saturating_sub(self.pane.refusal_rows())
-    }
-    fn node(&self) -> Option<&Node> {
-        self.pane.forest.node(self.tree_row())
-    }
-    fn order(&self) -> String {
-        let wave = self.pane.forest.wave(self.tree_row());
-        let wave = wave.filter(|_| self.refusal().is_none());
-        wave.map_or_else(String::new, |wave| wave.to_string())
-    }
-    fn label(&self, look: &RenderContext) -> Cell {
-        match self.refusal() {
-            Some(Refusal { resource, .. }) => {
-                let Target { key, name } = resource;
-                look.bad(resource_words(&key.kind, name, &key.id))
-            }
-            None => self.pane.forest.label(self.tree_row(), look),
-        }
-    }
-    fn does(&self) -> Cell {
-        match self.refusal() {
-            Some(_) => Cell::new("refused", Tone::Bad),
-            None => Cell::plain(self.pane.forest.does(self.tree_row())),
-        }
-    }
-    fn id(&self) -> &str {
-        let id = self.refusal().map(|refusal| &refusal.resource.key.id);
-        let id = id.or_else(|| self.node().map(|node| &node.resource_id));
-        id.map_or("", |id| short_id(id))
-    }
-    fn why(&self) -> Cell {
-        match self.refusal() {
-            Some(refusal) => Cell::plain(rule_words(refusal.rule)),
-            None => Cell::dim(self.node().map_or("", |node| node.why.as_str())),
+            self.list.cursor = self.forest.row_of(held).unwrap_or_default();
         }
     }
 }
@@ -281,7 +165,7 @@ impl Pane for PlanPane {
         Scope::Plan
     }
     fn title(&self, _look: &RenderContext) -> String {
-        format!("plan: delete {}", self.subject_words())
+        format!("plan: delete {}", self.target_words())
     }
     fn list(&self) -> &List {
         &self.list
@@ -290,7 +174,7 @@ impl Pane for PlanPane {
         &mut self.list
     }
     fn len(&self) -> usize {
-        self.refusal_rows() + self.forest.len()
+        self.forest.len()
     }
     fn is_busy(&self) -> bool {
         matches!(self.stage, Stage::Planning(_) | Stage::Starting(..))
@@ -300,15 +184,15 @@ impl Pane for PlanPane {
     }
 
     fn shown(&self, rows: Range<usize>, look: &RenderContext) -> Shown {
-        let rows: Vec<PlanRow> = rows.map(|row| PlanRow { pane: self, row }).collect();
-        let table: Table<PlanRow> = columns! { it: PlanRow, look;
-            fixed("ORDER", 5).right().from(50) => Cell::dim(it.order()),
-            flex("WHAT", 3) => it.label(look),
-            fixed("DOES", 9) => it.does(),
-            fixed("ID", 8).from(50) => Cell::dim(it.id()),
-            flex("WHY", 2).from(60) => it.why(),
+        let forest = &self.forest;
+        let table = columns! { row: usize, look;
+            fixed("ORDER", 5).right().from(50) => Cell::dim(forest.order(*row)),
+            flex("WHAT", 3) => forest.label(*row, look),
+            fixed("DOES", 9) => forest.does(*row),
+            fixed("ID", 8).from(50) => Cell::dim(forest.short_id(*row)),
+            flex("WHY", 2).from(60) => forest.why(*row),
         };
-        table.shown(rows.iter(), look)
+        table.shown(rows.collect::<Vec<_>>().iter(), look)
     }
 
     fn head(&self, look: &RenderContext) -> Vec<Cell> {
@@ -320,23 +204,22 @@ impl Pane for PlanPane {
         let Some(plan) = self.plan() else {
             return Vec::new();
         };
-        let counts = counts(plan, look.dot());
+        let counts = plan_words(plan, look.dot());
         let mut lines = vec![match plan.refused.is_empty() {
             true => Cell::new(format!("{} {counts}", look.pick("▶", ">")), Tone::Strong),
             false => look.bad(format!("must not start: {counts}")),
         }];
-        lines.push(Cell::dim(choices(&plan.options).join(look.dot())));
+        lines.push(Cell::dim(
+            plan_options_words(&plan.options).join(look.dot()),
+        ));
         let warnings = plan.warnings.iter();
         lines.extend(warnings.map(|w| Cell::new(format!("! {w}"), Tone::Warn)));
         lines
     }
 
     fn detail(&self, look: &RenderContext) -> Vec<Cell> {
-        let row = PlanRow {
-            pane: self,
-            row: self.list.cursor,
-        };
-        if let Some(refusal) = row.refusal() {
+        let row = self.list.cursor;
+        if let Some(refusal) = self.forest.refusal(row) {
             let mut lines = vec![Cell::new(&refusal.reason, Tone::Bad)];
             if let Some(blocker) = &refusal.blocker {
                 let words = blocker_words(blocker);
@@ -345,7 +228,7 @@ impl Pane for PlanPane {
             }
             return lines;
         }
-        let Some(node) = row.node() else {
+        let Some(node) = self.forest.node(row) else {
             return Vec::new();
         };
         let note = match node.part {
@@ -365,57 +248,46 @@ impl Pane for PlanPane {
     fn detail_rows(&self) -> u16 {
         3
     }
-    fn load(&self) -> Load {
-        match &self.stage {
-            Stage::Planning(_) => Load::Asking,
-            Stage::Failed(..) => Load::Failed,
-            Stage::Ready(_) | Stage::Starting(..) => Load::Answered,
+    fn vacancy(&self, look: &RenderContext) -> Vacancy {
+        Vacancy {
+            load: match &self.stage {
+                Stage::Planning(_) => Load::Asking,
+                Stage::Failed(..) => Load::Failed,
+                Stage::Ready(_) | Stage::Starting(..) => Load::Answered,
+            },
+            noun: "step".into(),
+            loading: look.texts(&[
+                &*format!("Planning to delete {}.", self.target_words()),
+                "Everything that hangs on it is listed; nothing is sent that changes anything.",
+                "{back} drops the plan.",
+            ]),
+            failed: look.texts(&["Nothing was sent. {refresh} plans again, {back} goes back."]),
+            nothing: look.texts(&["There is nothing to delete: it is gone already."]),
         }
-    }
-    fn noun(&self) -> Cow<'static, str> {
-        "step".into()
-    }
-    fn loading(&self, look: &RenderContext) -> Vec<Cell> {
-        look.texts(&[
-            &*format!("Planning to delete {}.", self.subject_words()),
-            "Everything that hangs on it is listed; nothing is sent that changes anything.",
-            "{back} drops the plan.",
-        ])
-    }
-    fn failed(&self, look: &RenderContext) -> Vec<Cell> {
-        look.texts(&["Nothing was sent. {refresh} plans again, {back} goes back."])
-    }
-    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
-        look.texts(&["There is nothing to delete: it is gone already."])
     }
 
     fn filter_changed(&mut self) {
         self.forest.filter(&self.list.filter);
     }
 
-    fn open(&mut self, context: &mut Context<'_>) {
+    fn open(&mut self, context: &mut Context) {
         if matches!(self.stage, Stage::Planning(0)) {
             self.ask(context);
         }
     }
 
-    fn wake(&mut self, _moved: bool, _context: &mut Context<'_>) {}
-    fn answer(&mut self, _arrived: &mut Arrived, _context: &mut Context<'_>) -> bool {
+    fn wake(&mut self, _moved: bool, _context: &mut Context) {}
+    fn answer(&mut self, _arrived: &mut Arrived, _context: &mut Context) -> bool {
         false
     }
 
-    fn receipt(
-        &mut self,
-        ticket: u64,
-        receipt: &Result<Receipt, ControlError>,
-        context: &mut Context<'_>,
-    ) -> bool {
+    fn receipt(&mut self, ticket: u64, reply: &Reply, context: &mut Context) -> bool {
         match &self.stage {
             Stage::Planning(own) if *own == ticket => {}
             Stage::Starting(_, own) if *own == ticket => {}
             _ => return false,
         }
-        match receipt {
+        match reply {
             Ok(Receipt::Planned { plan }) => self.show(plan.clone(), context),
             Ok(Receipt::Accepted(Accepted {
                 deletion_id,
@@ -436,12 +308,12 @@ impl Pane for PlanPane {
             Err(error) => {
                 let details = match error {
                     ControlError::Drifted { changes, .. } => changes.clone(),
-                    ControlError::Refused { refused, .. } => refused
-                        .iter()
-                        .map(|r| format!("{}: {}", r.resource.key, r.reason))
-                        .collect(),
+                    ControlError::Refused { refused, .. } => {
+                        let words = |it: &Refusal| format!("{}: {}", it.resource.key, it.reason);
+                        refused.iter().map(words).collect()
+                    }
                     ControlError::Ambiguous { candidates, .. } => {
-                        candidates.iter().map(|c| c.key.to_string()).collect()
+                        candidates.iter().map(|it| it.key.to_string()).collect()
                     }
                     _ => Vec::new(),
                 };
@@ -452,7 +324,7 @@ impl Pane for PlanPane {
         true
     }
 
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+    fn act(&mut self, action: Action, context: &mut Context) {
         match &self.stage {
             Stage::Ready(plan) => {
                 let plan = plan.clone();

@@ -1,6 +1,6 @@
 //! A search for steps of a deletion in the whole ledger; the engine searches a part of it for each query.
 
-use super::kit::{Arrived, Context, Feed, Load, PAGE_ROWS, Refreshed};
+use super::kit::*;
 use crate::control::query;
 use crate::control::query::Counted;
 use crate::domain::model::Step;
@@ -28,14 +28,10 @@ impl Search {
             limit: PAGE_ROWS,
             ..query::Steps::default()
         };
-        let page = move |cursor| query::Steps {
-            cursor,
-            ..steps.clone()
-        };
         Self {
             deletion_id: deletion_id.to_owned(),
             filter: filter.to_owned(),
-            feed: Feed::of(page).at_most(ROWS_MAX),
+            feed: Feed::paged(steps).at_most(ROWS_MAX),
             counted: 0,
             counting: None,
             uncounted: true,
@@ -76,7 +72,7 @@ impl Search {
         }
     }
 
-    fn count(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
+    fn count(&mut self, cursor: Option<String>, context: &mut Context) {
         self.counting = Some(context.ask(query::StepCount {
             deletion_id: Some(self.deletion_id.clone()),
             filter: self.filter.clone(),
@@ -92,7 +88,7 @@ impl Refreshed for Search {
         self.uncounted = true;
     }
     /// Sends the queries that are due: first for rows, then for their number, if there are more.
-    fn ask(&mut self, context: &mut Context<'_>) {
+    fn ask(&mut self, context: &mut Context) {
         self.feed.ask(context);
         let is_read = self.feed.pace.loaded && !self.feed.is_waiting() && self.counting.is_none();
         if is_read && std::mem::take(&mut self.uncounted) && self.feed.has_more() {
@@ -100,7 +96,7 @@ impl Refreshed for Search {
             self.count(None, context);
         }
     }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
         if !self.feed.answer(arrived, context) {
             match arrived.take::<query::StepCount>(&mut self.counting) {
                 None => return false,

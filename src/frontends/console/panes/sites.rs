@@ -1,10 +1,7 @@
 //! The sites that the engine works with.
 
-use super::kit::{Action, Cell, Context, ListPane, PaneRequest, Refresh, RenderContext, Row, Rows};
-use super::kit::{Feed, Scope, Table, Tone, columns, fixed, flex, listed};
-use super::{Around, Opened};
+use super::kit::*;
 use crate::control::{Command, SiteState, SiteStatus, Snapshot};
-use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::Site;
 
 struct SitesPane;
@@ -130,7 +127,7 @@ impl ListPane for SitesPane {
     fn copied(&self, site: &SiteStatus) -> String {
         site.site.to_string()
     }
-    fn act(&mut self, site: &SiteStatus, action: Action, context: &mut Context<'_>) {
+    fn act(&mut self, site: &SiteStatus, action: Action, context: &mut Context) {
         if action == Action::Pause {
             context.requests.push(pause(site));
         }

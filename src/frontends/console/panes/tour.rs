@@ -1,10 +1,7 @@
 //! A tour of the practice cloud: what to try, how, and what is done already.
 
-use super::kit::{Cell, Feed, ListPane, PAGE_ROWS, Refresh, RenderContext, Row, Rows};
-use super::kit::{Refreshed, Scope, Table, Tone, columns, fixed, flex, listed};
-use super::{Around, Opened};
+use super::kit::*;
 use crate::control::query;
-use crate::domain::filter::SearchQuery;
 use crate::domain::model::{Deletion, DeletionState};
 
 /// One thing to try. It is done once a deletion of this network of the practice cloud fulfils `done`.
@@ -91,8 +88,7 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
     if !around.practices {
         return Err("the tour is through the practice cloud: gone --sandbox");
     }
-    let deletions = Feed::of(|cursor| query::Deletions {
-        cursor,
+    let deletions = Feed::paged(query::Deletions {
         limit: PAGE_ROWS,
         ..query::Deletions::default()
     });

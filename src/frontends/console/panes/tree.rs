@@ -1,15 +1,10 @@
 //! One deletion as a tree of its steps, which shows their progress.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
-use super::Route;
-use super::forest::{Forest, Live, Node, Part, RowKey};
+use super::forest::{Forest, Node, Part, RowKey};
 use super::kit::acts::{act, act_on_deletion};
-use super::kit::{Action, Arrived, Cell, Context, Feed, List, Load, Pace, Pane, PaneRequest};
-use super::kit::{
-    Refreshed, RenderContext, Scope, Shown, Table, Tone, attempts, columns, fixed, flex,
-};
+use super::kit::*;
 use super::search::Search;
 use crate::control::{ControlError, query};
 use crate::domain::awaiting::silent_deployment;
@@ -17,7 +12,6 @@ use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{
     Blocker, Counts, Deletion, Event as LedgerEvent, Step, StepState, short_id,
 };
-use crate::domain::outline::Outline;
 use crate::frontends::console::about::deletion_lines;
 use crate::present::{blocker_words, count, pace_words, progress_words, target_words};
 
@@ -69,7 +63,7 @@ impl TreePane {
     }
 
     /// Queries what is shown but not loaded or out of date.
-    fn ask(&mut self, context: &mut Context<'_>) {
+    fn ask(&mut self, context: &mut Context) {
         self.deletion.ask(context);
         if let Some(search) = &mut self.search {
             search.reach(self.list.cursor);
@@ -99,7 +93,7 @@ impl TreePane {
         cursor.saturating_sub(NEAR)..cursor + NEAR
     }
 
-    fn ask_below(&mut self, context: &mut Context<'_>) {
+    fn ask_below(&mut self, context: &mut Context) {
         if self.asked_below.is_some() {
             return;
         }
@@ -162,7 +156,7 @@ impl TreePane {
         }
     }
 
-    fn unfold(&mut self, context: &mut Context<'_>) -> bool {
+    fn unfold(&mut self, context: &mut Context) -> bool {
         let row = self.list.cursor;
         let held = self.forest.key(row);
         let unfolds = self.forest.unfold(row);
@@ -182,7 +176,7 @@ impl TreePane {
     }
 
     /// Shows the step's timeline, or opens or folds the line.
-    fn open_row(&mut self, context: &mut Context<'_>) {
+    fn open_row(&mut self, context: &mut Context) {
         match self.forest.step(self.list.cursor) {
             Some(node) if node.part == Part::Step => {
                 context.push(Route::InspectStep(node.id, self.id.clone()));
@@ -200,7 +194,7 @@ impl TreePane {
         }
     }
 
-    fn took_deletion(&mut self, known: Option<Counts>, context: &Context<'_>) {
+    fn took_deletion(&mut self, known: Option<Counts>, context: &Context) {
         let now = self.deletion().map(|deletion| deletion.counts);
         if known.is_some() && now.is_some() && known != now {
             self.invalidate();
@@ -214,104 +208,46 @@ impl TreePane {
         }
     }
 
-    fn took_outline(
+    /// Takes branches, or steps of a branch: `take` changes the tree, and returns false if the steps have changed
+    /// state since they were counted. After an error the rows stay, and are queried again when the engine makes
+    /// progress.
+    fn took<T>(
         &mut self,
-        asked: &[Option<i64>],
-        answer: Result<Outline, ControlError>,
-        is_refresh: bool,
-        context: &mut Context<'_>,
+        answer: Result<T, ControlError>,
+        take: impl FnOnce(&mut Forest, T) -> bool,
+        context: &mut Context,
     ) {
         match answer {
-            Ok(outline) => {
+            Ok(answer) => {
                 let held = self.forest.key(self.list.cursor);
-                self.forest.learn(asked, outline);
-                self.relayout(held);
-                if is_refresh {
-                    self.below.arrived(context.now);
-                }
-            }
-            Err(error) => self.failed(error.to_string()),
-        }
-        self.ask(context);
-    }
-
-    /// Records an error. The rows stay, and are queried again when the engine makes progress.
-    fn failed(&mut self, error: String) {
-        self.left_below.clear();
-        self.below.fail(error);
-    }
-
-    fn took_members(
-        &mut self,
-        (branch, from): (i64, usize),
-        answer: Result<Vec<Step>, ControlError>,
-        context: &mut Context<'_>,
-    ) {
-        match answer {
-            Ok(rows) => {
-                let held = self.forest.key(self.list.cursor);
-                let nodes = rows.iter().map(Node::live).collect();
-                if !self.forest.load(branch, from..from + STEPS_AT_ONCE, nodes) {
-                    // The steps have changed state since they were counted.
+                if !take(&mut self.forest, answer) {
                     self.below.invalidate();
                 }
                 self.relayout(held);
-                self.ask(context);
             }
-            Err(error) => self.failed(error.to_string()),
+            Err(error) => {
+                self.left_below.clear();
+                self.below.fail(error.to_string());
+            }
         }
+        self.ask(context);
     }
 }
 
 /// Detail lines about a blocker at another deployment.
 fn elsewhere_lines(by: &Blocker) -> Vec<Cell> {
-    let advice = match silent_deployment(by) {
-        Some(name) => {
-            format!("See why it says nothing. If it is gone for good: gone release {name}")
-        }
-        None if by.in_plan => {
-            "It goes as part of the same, and what it holds goes after it.".to_owned()
-        }
-        None => "Delete or free it there: what it holds then goes by itself.".to_owned(),
+    let release = silent_deployment(by).map(|name| {
+        format!("See why it says nothing. If it is gone for good: gone release {name}")
+    });
+    let advice = match by.in_plan {
+        true => "It goes as part of the same, and what it holds goes after it.",
+        false => "Delete or free it there: what it holds then goes by itself.",
     };
     vec![
         Cell::plain(blocker_words(by)),
         Cell::dim(format!("id {} at {}", by.id, by.site)),
-        Cell::dim(advice),
+        Cell::dim(release.unwrap_or_else(|| advice.to_owned())),
     ]
-}
-
-/// A row of the tree.
-struct TreeRow<'t> {
-    forest: &'t Forest,
-    row: usize,
-}
-
-impl TreeRow<'_> {
-    fn node(&self) -> Option<&Node> {
-        self.forest.node(self.row)
-    }
-    fn live(&self) -> Option<&Live> {
-        self.node()?.live.as_ref()
-    }
-    fn id(&self) -> &str {
-        let elsewhere = || self.forest.elsewhere(self.row).map(|by| &by.id);
-        let id = self.node().map(|node| &node.resource_id).or_else(elsewhere);
-        id.map_or("", |id| short_id(id))
-    }
-    fn attempts(&self) -> String {
-        let live = self.live().filter(|live| live.attempts > 0);
-        live.map_or_else(String::new, |live| {
-            format!("{}/{}", live.attempts, live.max_attempts)
-        })
-    }
-    fn next(&self, look: &RenderContext) -> String {
-        let next = self.live().and_then(|live| live.next_attempt_at);
-        next.map_or_else(String::new, |at| look.time(at))
-    }
-    fn why(&self) -> &str {
-        self.node().map_or("", |node| &node.why)
-    }
 }
 
 impl Pane for TreePane {
@@ -320,10 +256,10 @@ impl Pane for TreePane {
     }
     fn title(&self, _look: &RenderContext) -> String {
         let short = short_id(&self.id);
-        self.deletion().map_or_else(
-            || format!("deletion {short}"),
-            |d| format!("deletion {short}: {}", target_words(d)),
-        )
+        match self.deletion() {
+            Some(deletion) => format!("deletion {short}: {}", target_words(deletion)),
+            None => format!("deletion {short}"),
+        }
     }
     fn list(&self) -> &List {
         &self.list
@@ -349,17 +285,16 @@ impl Pane for TreePane {
 
     fn shown(&self, rows: Range<usize>, look: &RenderContext) -> Shown {
         let forest = &self.forest;
-        let rows: Vec<TreeRow> = rows.map(|row| TreeRow { forest, row }).collect();
-        let table: Table<TreeRow> = columns! { it: TreeRow, look;
-            flex("WHAT", 3) => it.forest.label(it.row, look),
-            fixed("STATE", 14) => it.forest.states(it.row, look),
-            fixed("DOES", 9).from(60) => Cell::plain(it.forest.does(it.row)),
-            fixed("ID", 8).from(70) => Cell::dim(it.id()),
-            attempts(look).right().from(60) => Cell::plain(it.attempts()),
-            fixed("NEXT (UTC)", 11).from(90) => Cell::dim(it.next(look)),
-            flex("WHY", 2).from(110) => Cell::dim(it.why()),
+        let table = columns! { row: usize, look;
+            flex("WHAT", 3) => forest.label(*row, look),
+            fixed("STATE", 14) => forest.states(*row, look),
+            fixed("DOES", 9).from(60) => forest.does(*row),
+            fixed("ID", 8).from(70) => Cell::dim(forest.short_id(*row)),
+            attempts(look).right().from(60) => Cell::plain(forest.attempts(*row)),
+            fixed("NEXT (UTC)", 11).from(90) => Cell::dim(forest.next_attempt(*row, look)),
+            flex("WHY", 2).from(110) => forest.why(*row),
         };
-        table.shown(rows.iter(), look)
+        table.shown(rows.collect::<Vec<_>>().iter(), look)
     }
 
     fn head(&self, look: &RenderContext) -> Vec<Cell> {
@@ -367,15 +302,11 @@ impl Pane for TreePane {
         if let Some(deletion) = self.deletion() {
             let state = look.deletion_state(deletion.state);
             let bar = look.bar(&deletion.counts, usize::from(look.width / 4));
-            let mut text = format!("{} {bar} {}", state.text, progress_words(deletion));
-            if let Some(pace) = pace_words(deletion) {
-                text.push_str(look.dot());
-                text.push_str(&pace);
-            }
-            lines.push(Cell::new(text, state.tone));
-            if !deletion.note.is_empty() {
-                lines.push(Cell::plain(deletion.note.clone()));
-            }
+            let progress = format!("{} {bar} {}", state.text, progress_words(deletion));
+            let facts: Vec<String> = [progress].into_iter().chain(pace_words(deletion)).collect();
+            lines.push(Cell::new(facts.join(look.dot()), state.tone));
+            let note = Some(&deletion.note).filter(|note| !note.is_empty());
+            lines.extend(note.map(Cell::plain));
         }
         if let Some(search) = &self.search {
             let all = self.deletion().map_or(0, |d| d.counts.total);
@@ -394,21 +325,16 @@ impl Pane for TreePane {
         }
         let Some(node) = self.forest.node(row) else {
             return match (self.forest.fold_words(row), self.deletion()) {
-                (Some(words), _) => {
-                    let opens = format!("{} opens the line", look.key(Action::Open));
-                    vec![Cell::plain(words), Cell::dim(opens)]
-                }
+                (Some(words), _) => look.texts(&[words.as_str(), "{open} opens the line"]),
                 (None, Some(deletion)) => deletion_lines(deletion, look),
                 (None, None) => Vec::new(),
             };
         };
-        let mut facts = format!("{} {}", node.does(), node.words());
-        if !node.why.is_empty() {
-            facts.push_str(look.dot());
-            facts.push_str(&node.why);
-        }
+        let does = format!("{} {}", node.does(), node.words());
+        let why = Some(&node.why).filter(|why| !why.is_empty()).cloned();
+        let facts: Vec<String> = [does].into_iter().chain(why).collect();
         let mut lines = vec![
-            Cell::plain(facts),
+            Cell::plain(facts.join(look.dot())),
             Cell::dim(format!("id {} at {}", node.resource_id, node.site)),
         ];
         if let Some(live) = &node.live {
@@ -426,33 +352,26 @@ impl Pane for TreePane {
     fn detail_rows(&self) -> u16 {
         4
     }
-    fn load(&self) -> Load {
-        match &self.search {
-            Some(search) => search.load(),
-            None => self.below.load(),
+    fn vacancy(&self, look: &RenderContext) -> Vacancy {
+        let search = self.search.as_ref();
+        let nothing: &[&str] = match (look.replays, self.deletion()) {
+            (true, Some(_)) => &["It had no steps by then: they come with its plan."],
+            (true, None) => &["It had not been asked for by then."],
+            (false, _) => &[
+                "This deletion has no steps yet.",
+                "While it is planned, its steps come here by themselves.",
+            ],
+        };
+        Vacancy {
+            load: search.map_or_else(|| self.below.load(), Search::load),
+            noun: "step".into(),
+            loading: vec![Cell::dim(match search {
+                Some(_) => "Looking through the steps…",
+                None => "Reading the steps…",
+            })],
+            failed: look.texts(FAILED),
+            nothing: look.texts(nothing),
         }
-    }
-    fn noun(&self) -> Cow<'static, str> {
-        "step".into()
-    }
-    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::dim(match self.search {
-            Some(_) => "Looking through the steps…",
-            None => "Reading the steps…",
-        })]
-    }
-    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
-        if look.replays {
-            let told = match self.deletion() {
-                Some(_) => "It had no steps by then: they come with its plan.",
-                None => "It had not been asked for by then.",
-            };
-            return look.texts(&[told]);
-        }
-        look.texts(&[
-            "This deletion has no steps yet.",
-            "While it is planned, its steps come here by themselves.",
-        ])
     }
 
     fn filter_changed(&mut self) {
@@ -466,7 +385,7 @@ impl Pane for TreePane {
         }
     }
 
-    fn open(&mut self, context: &mut Context<'_>) {
+    fn open(&mut self, context: &mut Context) {
         self.since = context.snapshot.last_event;
         self.invalidate();
         self.deletion.invalidate();
@@ -479,7 +398,7 @@ impl Pane for TreePane {
         self.ask(context);
     }
 
-    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
+    fn wake(&mut self, moved: bool, context: &mut Context) {
         if moved {
             let new = context.snapshot.deletions.iter().find(|d| d.id == self.id);
             match (new, self.deletion.rows.first_mut()) {
@@ -501,7 +420,7 @@ impl Pane for TreePane {
         self.ask(context);
     }
 
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
         let asked_frozen = self.frozen;
         if let Some(plan) = arrived.take::<query::FrozenPlan>(&mut self.frozen) {
             // Without the plan the tree lacks only resources without steps; there may be a plan later.
@@ -522,16 +441,26 @@ impl Pane for TreePane {
             && let is_refresh = arrived.is_to(self.below.ticket)
             && let Some(answer) = arrived.take::<query::Outline>(&mut Some(ticket))
         {
-            self.took_outline(&asked, answer, is_refresh, context);
+            if is_refresh && answer.is_ok() {
+                self.below.arrived(context.now);
+            }
+            let learn = |forest: &mut Forest, outline| {
+                forest.learn(&asked, outline);
+                true
+            };
+            self.took(answer, learn, context);
             return true;
         }
-        let members = self
-            .asked_members
-            .take_if(|(it, ..)| arrived.is_to(Some(*it)));
-        if let Some((ticket, branch, from)) = members
+        let members = self.asked_members;
+        if let Some((ticket, branch, from)) = members.filter(|(it, ..)| arrived.is_to(Some(*it)))
             && let Some(answer) = arrived.take::<query::BranchSteps>(&mut Some(ticket))
         {
-            self.took_members((branch, from), answer, context);
+            self.asked_members = None;
+            let load = |forest: &mut Forest, rows: Vec<Step>| {
+                let nodes = rows.iter().map(Node::live).collect();
+                forest.load(branch, from..from + STEPS_AT_ONCE, nodes)
+            };
+            self.took(answer, load, context);
             return true;
         }
         let search = self.search.as_mut();
@@ -547,10 +476,9 @@ impl Pane for TreePane {
     fn followed(&mut self, events: &[LedgerEvent]) {
         let mut moved = false;
         for event in events.iter().filter(|event| event.seq > self.since) {
-            let state = event.data.get("state").and_then(|s| s.as_str());
-            let state = StepState::ALL
-                .into_iter()
-                .find(|s| Some(s.as_str()) == state);
+            let name = event.data.get("state").and_then(|name| name.as_str());
+            let mut states = StepState::ALL.into_iter();
+            let state = states.find(|state| Some(state.as_str()) == name);
             if let (Some(step), Some(state)) = (event.step_id, state) {
                 moved |= self.forest.patch(step, state);
                 // Only the engine knows the counts of folded lines.
@@ -563,7 +491,7 @@ impl Pane for TreePane {
         }
     }
 
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
+    fn act(&mut self, action: Action, context: &mut Context) {
         let row = self.list.cursor;
         let node = self.forest.step(row);
         let of_step = node.filter(|node| match action {
@@ -582,9 +510,7 @@ impl Pane for TreePane {
                 self.ask(context);
             }
             (Action::Copy, ..) => {
-                let node = self.forest.node(row).map(|node| &node.resource_id);
-                let id = node.or_else(|| self.forest.elsewhere(row).map(|by| &by.id));
-                context.copy(id.unwrap_or(&self.id).clone());
+                context.copy(self.forest.id(row).unwrap_or(&self.id).clone());
             }
             (Action::Explain, ..) => {
                 let explain = |node: &Node| Route::Explain(node.key(), node.words());

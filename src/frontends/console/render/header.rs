@@ -2,8 +2,10 @@
 
 use chrono::{DateTime, Utc};
 use ratatui::layout::Rect;
+use ratatui::style::Modifier;
+use unicode_width::UnicodeWidthStr as _;
 
-use crate::control::SiteState;
+use crate::control::{SiteState, SiteStatus};
 use crate::domain::model::{Site, StepState};
 
 use super::super::look::{Cell, RenderContext, Tone};
@@ -15,22 +17,19 @@ use super::Canvas;
 use crate::present::thousands;
 use crate::system::config::Accent;
 
-pub(super) fn draw(state: &State, canvas: &mut Canvas<'_>, area: Rect) {
+pub(super) fn draw(state: &State, canvas: &mut Canvas, area: Rect) {
     let look = canvas.look;
     if let (Some(replay), Some(at)) = (&state.options.replay, state.shown_at()) {
         return draw_replay(state, canvas, area, replay, at);
     }
-    match area.height {
-        1 => line(canvas, area.y, counts(state, &look)),
-        2 => {
-            engine(state, canvas, area.y);
-            line(canvas, area.y + 1, counts(state, &look));
-        }
-        _ => {
-            engine(state, canvas, area.y);
-            line(canvas, area.y + 1, counts(state, &look));
-            line(canvas, area.y + 2, sites(state, &look));
-        }
+    let mut y = area.y;
+    if area.height > 1 {
+        engine(state, canvas, y);
+        y += 1;
+    }
+    line(canvas, y, counts(state, &look));
+    if area.height > 2 {
+        line(canvas, y + 1, sites(state, &look));
     }
 }
 
@@ -38,23 +37,15 @@ pub(super) fn draw(state: &State, canvas: &mut Canvas<'_>, area: Rect) {
 /// the present; then the position of that time in the replay.
 fn draw_replay(
     state: &State,
-    canvas: &mut Canvas<'_>,
+    canvas: &mut Canvas,
     area: Rect,
     replay: &Replayed,
     at: DateTime<Utc>,
 ) {
     let look = canvas.look;
-    let loud = |canvas: &mut Canvas<'_>, text: &str| {
-        let width = u16::try_from(text.len()).unwrap_or(u16::MAX) + 2;
-        canvas.put(
-            1,
-            area.y,
-            width,
-            &format!(" {text} "),
-            look.style(Tone::Warn),
-        );
-        canvas.reverse(Rect::new(1, area.y, width.min(area.width - 1), 1));
-        width + 2
+    let loud = |canvas: &mut Canvas, text: &str| {
+        let style = look.style(Tone::Warn).add_modifier(Modifier::REVERSED);
+        canvas.put(1, area.y, area.width - 1, &format!(" {text} "), style) + 1
     };
     let mut facts = counts(state, &look);
     if area.height == 1 {
@@ -98,30 +89,22 @@ fn bar(replay: &Replayed, at: DateTime<Utc>, look: &RenderContext, width: usize)
     let room = width.saturating_sub(1);
     let before = i64::try_from(room).unwrap_or(0).saturating_mul(passed) / all;
     let before = usize::try_from(before).unwrap_or(0);
-    let (passed, mark, left) = (
-        look.pick("━", "="),
-        look.pick("●", "O"),
-        look.pick("─", "-"),
-    );
-    format!(
-        "{}{mark}{}",
-        passed.repeat(before),
-        left.repeat(room - before)
-    )
+    let passed = look.pick("━", "=").repeat(before);
+    let left = look.pick("─", "-").repeat(room - before);
+    format!("{passed}{}{left}", look.pick("●", "O"))
 }
 
 /// Draws facts side by side. A fact without room is left out whole: half a number misleads.
-fn line(canvas: &mut Canvas<'_>, y: u16, facts: Vec<Cell>) {
+fn line(canvas: &mut Canvas, y: u16, facts: Vec<Cell>) {
     line_from(canvas, 1, y, facts);
 }
 
-fn line_from(canvas: &mut Canvas<'_>, from: u16, y: u16, facts: Vec<Cell>) {
+fn line_from(canvas: &mut Canvas, from: u16, y: u16, facts: Vec<Cell>) {
     let look = canvas.look;
     let mut x = from;
     for fact in facts {
-        let wide = unicode_width::UnicodeWidthStr::width(&*look.safe(&fact.text));
         let room = look.width.saturating_sub(x + 1);
-        if x > 1 && wide > usize::from(room) {
+        if x > 1 && width(&fact, &look) > usize::from(room) {
             canvas.own(x, y, look.pick("…", "~"), look.style(Tone::Dim));
             return;
         }
@@ -129,7 +112,11 @@ fn line_from(canvas: &mut Canvas<'_>, from: u16, y: u16, facts: Vec<Cell>) {
     }
 }
 
-fn engine(state: &State, canvas: &mut Canvas<'_>, y: u16) {
+fn width(cell: &Cell, look: &RenderContext) -> usize {
+    look.safe(&cell.text).width()
+}
+
+fn engine(state: &State, canvas: &mut Canvas, y: u16) {
     let look = canvas.look;
     let engine = &state.snapshot.engine;
     let mut end = canvas.put(1, y, look.width - 1, "gone", look.style(Tone::Strong)) + 2;
@@ -141,14 +128,9 @@ fn engine(state: &State, canvas: &mut Canvas<'_>, y: u16) {
     if engine.read_only {
         right.insert(0, Cell::new("READ-ONLY", Tone::Warn));
     }
-    let wide: usize = right
-        .iter()
-        .map(|cell| unicode_width::UnicodeWidthStr::width(&*look.safe(&cell.text)) + 2)
-        .sum();
-    let wide = u16::try_from(wide)
-        .unwrap_or(look.width)
-        .min(look.width / 2);
-    let mut x = look.width - wide;
+    let wide: usize = right.iter().map(|cell| width(cell, &look) + 2).sum();
+    let wide = u16::try_from(wide).unwrap_or(look.width);
+    let mut x = look.width - wide.min(look.width / 2);
     let room = x.saturating_sub(end + 1);
     let words = engine_words(state, &look);
     canvas.put(end, y, room, &words.text, look.style(words.tone));
@@ -161,15 +143,11 @@ fn engine(state: &State, canvas: &mut Canvas<'_>, y: u16) {
 /// Tells in which process the engine runs, and whether it works.
 pub(super) fn engine_words(state: &State, look: &RenderContext) -> Cell {
     let engine = &state.snapshot.engine;
-    let glyph = look.pick("✖", "x");
-    if state.engine_gone {
-        Cell::new(format!("{glyph} the engine has gone"), Tone::Bad)
-    } else if let Some(fault) = &engine.fault {
-        Cell::new(format!("{glyph} takes no new work: {fault}"), Tone::Bad)
-    } else if state.options.engine == EngineMode::Embedded {
-        Cell::dim("engine in this console")
-    } else {
-        Cell::dim(format!("attached to engine {}", engine.pid))
+    match (&engine.fault, state.options.engine) {
+        _ if state.engine_gone => look.bad("the engine has gone"),
+        (Some(fault), _) => look.bad(format!("takes no new work: {fault}")),
+        (None, EngineMode::Embedded) => Cell::dim("engine in this console"),
+        (None, EngineMode::Attached) => Cell::dim(format!("attached to engine {}", engine.pid)),
     }
 }
 
@@ -202,29 +180,24 @@ pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
     let snapshot = &state.snapshot;
     let steps = &snapshot.steps;
     let of = |state: &str| snapshot.deletions_by_state.get(state).copied().unwrap_or(0);
-    let mut facts = Vec::new();
-    if look.width < 60 && snapshot.engine.read_only && !look.replays {
-        facts.push(Cell::new("READ-ONLY", Tone::Warn));
-    }
-    let mut fact = |glyph: &str, n: u64, word: &str, tone: Tone| {
-        if n > 0 {
-            facts.push(Cell::new(format!("{glyph} {} {word}", thousands(n)), tone));
-        }
-    };
-    let (stuck, bad) = look.step_glyph(StepState::Stuck);
-    fact(stuck, steps.stuck, "stuck", bad);
-    fact(stuck, of("refused"), "refused", bad);
-    let (blocked, warn) = look.step_glyph(StepState::Blocked);
-    fact(blocked, of("awaiting_approval"), "to approve", warn);
-    fact(blocked, steps.blocked, "blocked", warn);
-    let (running, busy) = look.step_glyph(StepState::Running);
-    fact(running, steps.running, "running", busy);
-    let (verifying, busy) = look.step_glyph(StepState::Verifying);
-    fact(verifying, steps.verifying, "verifying", busy);
-    let (waiting, dim) = look.step_glyph(StepState::Waiting);
-    fact(waiting, steps.waiting + steps.ready, "waiting", dim);
-    let (gone, good) = look.step_glyph(StepState::Gone);
-    fact(gone, steps.gone, "gone", good);
+    let read_only = look.width < 60 && snapshot.engine.read_only && !look.replays;
+    let read_only = read_only.then(|| Cell::new("READ-ONLY", Tone::Warn));
+    let counts = [
+        (StepState::Stuck, steps.stuck, "stuck"),
+        (StepState::Stuck, of("refused"), "refused"),
+        (StepState::Blocked, of("awaiting_approval"), "to approve"),
+        (StepState::Blocked, steps.blocked, "blocked"),
+        (StepState::Running, steps.running, "running"),
+        (StepState::Verifying, steps.verifying, "verifying"),
+        (StepState::Waiting, steps.waiting + steps.ready, "waiting"),
+        (StepState::Gone, steps.gone, "gone"),
+    ];
+    let counts = counts.into_iter().filter(|(_, n, _)| *n > 0);
+    let counts = counts.map(|(like, n, word)| {
+        let (glyph, tone) = look.step_glyph(like);
+        Cell::new(format!("{glyph} {} {word}", thousands(n)), tone)
+    });
+    let mut facts: Vec<Cell> = read_only.into_iter().chain(counts).collect();
     if snapshot.rate_per_second >= 0.05 {
         let mut rate = format!("{:.1}/s", snapshot.rate_per_second);
         if state.rates.len() > 1 && !look.sparing {
@@ -253,19 +226,15 @@ pub(super) fn sites(state: &State, look: &RenderContext) -> Vec<Cell> {
             "no cloud is configured; gone doctor says what was found",
         )];
     }
-    let answer = sites
-        .iter()
-        .filter(|s| s.state == SiteState::Reachable)
-        .count();
-    let tone = if answer == sites.len() {
+    let answer = sites.iter().filter(|it| it.state == SiteState::Reachable);
+    let (answer, all) = (answer.count(), sites.len());
+    let tone = if answer == all {
         Tone::Good
     } else {
         Tone::Warn
     };
-    let mut facts = vec![Cell::new(
-        format!("{answer} of {} sites reachable", sites.len()),
-        tone,
-    )];
+    let reachable = format!("{answer} of {all} sites reachable");
+    let mut facts = vec![Cell::new(reachable, tone)];
     let mut sorted: Vec<_> = sites.iter().collect();
     sorted.sort_by_key(|site| match site.state {
         SiteState::Unreachable => 0,
@@ -273,31 +242,30 @@ pub(super) fn sites(state: &State, look: &RenderContext) -> Vec<Cell> {
         SiteState::Unknown => 2,
         SiteState::Reachable => 3,
     });
-    facts.extend(sorted.into_iter().map(|site| {
-        let shown = site_state(site, look);
-        let glyph = shown.text.split(' ').next().unwrap_or_default();
-        let read_only = if site.read_only { " read-only" } else { "" };
-        let errors = site.error_percent.filter(|percent| *percent > 0);
-        let is_wide = look.width >= CALLS_FROM;
-        let mut rest = match (site.state, site.latency_ms) {
-            // If there is room for only one of latency and errors, it shows the errors.
-            (SiteState::Reachable, Some(ms)) if is_wide || errors.is_none() => format!(" {ms} ms"),
-            (SiteState::Reachable, Some(_)) => String::new(),
-            (SiteState::Reachable, None) => String::new(),
-            (SiteState::Unreachable, _) => " unreachable".to_owned(),
-            (SiteState::Paused, _) => " paused".to_owned(),
-            (SiteState::Unknown, _) => " not asked yet".to_owned(),
-        };
-        if site.state == SiteState::Reachable && is_wide {
-            rest.push_str(&format!(" {} at a time", site.concurrency_limit));
-        }
-        if let Some(percent) = errors {
-            rest.push_str(&format!(" {percent}% errors"));
-        }
-        Cell::new(
-            format!("{glyph} {}{rest}{read_only}", site.site),
-            shown.tone,
-        )
-    }));
+    facts.extend(sorted.into_iter().map(|site| site_fact(site, look)));
     facts
+}
+
+/// A site with its latency, calls and errors, such as `✓ prod/RegionOne 34 ms 16 at a time`.
+fn site_fact(site: &SiteStatus, look: &RenderContext) -> Cell {
+    let shown = site_state(site, look);
+    let (glyph, word) = shown.text.split_once(' ').unwrap_or_default();
+    let is_reachable = site.state == SiteState::Reachable;
+    let is_wide = look.width >= CALLS_FROM;
+    let errors = site.error_percent.filter(|percent| *percent > 0);
+    // If there is room for only one of latency and errors, it shows the errors.
+    let latency = site.latency_ms.filter(|_| is_wide || errors.is_none());
+    let calls = is_reachable && is_wide;
+    let facts = [
+        Some(site.site.to_string()),
+        (!is_reachable).then(|| word.to_owned()),
+        latency
+            .filter(|_| is_reachable)
+            .map(|ms| format!("{ms} ms")),
+        calls.then(|| format!("{} at a time", site.concurrency_limit)),
+        errors.map(|percent| format!("{percent}% errors")),
+        site.read_only.then(|| "read-only".to_owned()),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    Cell::new(format!("{glyph} {}", facts.join(" ")), shown.tone)
 }

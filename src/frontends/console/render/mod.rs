@@ -50,7 +50,7 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
     draw_bottom(state, canvas, &areas)
 }
 
-fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
+fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let look = canvas.look;
     canvas.rule(area);
     let title = format!(" {} ", pane.title(&look));
@@ -72,7 +72,7 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rec
     }
 }
 
-fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
+fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     if area.height < 2 {
         return;
     }
@@ -95,7 +95,7 @@ fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
 }
 
 /// Draws the keys of this pane as far as there is room; the keys for help and quit always.
-fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
+fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let look = canvas.look;
     let offered = look.keys.offered(pane.scope(), look.replays);
     // A modal pane accepts only the keys that leave it.
@@ -139,7 +139,7 @@ fn hint(state: &State, typed: &str) -> String {
 }
 
 /// Draws the message or the prompt; returns the cursor's position in the prompt.
-fn draw_bottom(state: &State, canvas: &mut Canvas<'_>, areas: &Areas) -> Option<Position> {
+fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Areas) -> Option<Position> {
     let look = canvas.look;
     let area = areas.message;
     match &state.prompt {

@@ -25,7 +25,7 @@ const ASCII: border::Set<'_> = border::Set {
     horizontal_bottom: "-",
 };
 
-pub(super) fn too_small(state: &State, canvas: &mut Canvas<'_>) {
+pub(super) fn too_small(state: &State, canvas: &mut Canvas) {
     let area = canvas.buffer.area;
     let look = canvas.look;
     let text = if matches!(state.prompt, Some(Prompt::Quit)) {
@@ -45,11 +45,7 @@ pub(super) fn too_small(state: &State, canvas: &mut Canvas<'_>) {
 }
 
 /// Draws the typed confirmation; returns the cursor's position once keys have an effect.
-pub(super) fn confirm(
-    state: &State,
-    confirm: &Confirm,
-    canvas: &mut Canvas<'_>,
-) -> Option<Position> {
+pub(super) fn confirm(state: &State, confirm: &Confirm, canvas: &mut Canvas) -> Option<Position> {
     let mut lines: Vec<Cell> = confirm.lines.iter().map(Cell::plain).collect();
     if let Some(first) = lines.first_mut() {
         first.tone = Tone::Strong;
@@ -77,7 +73,7 @@ pub(super) fn confirm(
     (!state.is_guarded()).then(|| canvas.input(">", &confirm.input, line))
 }
 
-pub(super) fn quit(state: &State, canvas: &mut Canvas<'_>) {
+pub(super) fn quit(state: &State, canvas: &mut Canvas) {
     let live = count(state.snapshot.steps.live(), "step");
     let lines = [
         Cell::new(
@@ -92,7 +88,7 @@ pub(super) fn quit(state: &State, canvas: &mut Canvas<'_>) {
 }
 
 /// Draws a box with these lines and `more` rows below them; returns the area inside it.
-fn frame(canvas: &mut Canvas<'_>, title: &str, lines: &[Cell], more: u16) -> Rect {
+fn frame(canvas: &mut Canvas, title: &str, lines: &[Cell], more: u16) -> Rect {
     let (look, screen) = (canvas.look, canvas.buffer.area);
     let width = screen.width.saturating_sub(2).min(WIDTH_MAX);
     let rows_max = screen.height.saturating_sub(2 + more);

@@ -18,12 +18,9 @@ pub fn render_lines(state: &State) -> Vec<String> {
         lines.push(text.trim_end().to_owned());
     };
     if let Some(message) = &state.message {
-        let sign = if message.tone == Tone::Bad {
-            "!! "
-        } else {
-            "! "
-        };
-        say(&format!("{sign}{}", message.text));
+        let is_bad = message.tone == Tone::Bad;
+        let sign = if is_bad { "!!" } else { "!" };
+        say(&format!("{sign} {}", message.text));
     }
     match &state.prompt {
         Some(Prompt::Confirm(confirm)) => confirm_lines(confirm).iter().for_each(|line| say(line)),
@@ -40,11 +37,9 @@ pub fn render_lines(state: &State) -> Vec<String> {
         // The person types whole lines, so these prompts are answered at once and never shown.
         Some(Prompt::Command(_) | Prompt::Filter { .. }) | None => {
             header_lines(state, &look).iter().for_each(|line| say(line));
-            if let Some(pane) = state.top() {
-                pane_lines(state, pane, &look)
-                    .iter()
-                    .for_each(|line| say(line));
-            }
+            let pane = state.top();
+            let lines = pane.map(|pane| pane_lines(state, pane, &look));
+            lines.iter().flatten().for_each(|line| say(line));
         }
     }
     lines
@@ -112,11 +107,8 @@ fn pane_lines(state: &State, pane: &dyn Pane, look: &RenderContext) -> Vec<Strin
     let mut lines = vec![title];
     lines.extend(pane.head(look).into_iter().map(|cell| cell.text));
     if pane.len() == 0 {
-        lines.extend(
-            emptiness::lines(pane, look)
-                .into_iter()
-                .map(|cell| cell.text),
-        );
+        let empty = emptiness::lines(pane, look).into_iter();
+        lines.extend(empty.map(|cell| cell.text));
     }
     let last = (list.top + state.table_rows()).min(pane.len());
     let Shown { columns, rows } = pane.shown(list.top..last, look);
@@ -142,16 +134,15 @@ fn row_line(
     (columns, cells): (&[Column], &[Cell]),
     look: &RenderContext,
 ) -> String {
-    let said = columns
-        .iter()
-        .zip(cells)
-        .filter(|(column, cell)| column.from_width <= look.width && !cell.text.trim().is_empty());
-    let said: Vec<String> = said
-        .map(|(column, cell)| {
-            let heading = column.heading.to_lowercase();
-            format!("{heading} {}", cell.text.trim())
-        })
-        .collect();
+    let is_said = |(column, cell): &(&Column, &Cell)| {
+        column.from_width <= look.width && !cell.text.trim().is_empty()
+    };
+    let said = columns.iter().zip(cells).filter(is_said);
+    let said = said.map(|(column, cell)| {
+        let heading = column.heading.to_lowercase();
+        format!("{heading} {}", cell.text.trim())
+    });
+    let said: Vec<String> = said.collect();
     let cursor = if row == pane.list().cursor { ">" } else { "" };
     let mark = if pane.is_marked(row) { " marked" } else { "" };
     format!("{cursor}{}{mark}. {}", row + 1, said.join(", "))

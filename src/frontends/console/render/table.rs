@@ -12,7 +12,7 @@ const GUTTER: u16 = 3;
 const FLEX_MIN: u16 = 10;
 const FIXED_MIN: u16 = 8;
 
-pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
+pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let look = canvas.look;
     if pane.len() == 0 {
         draw_empty(pane, canvas, area);
@@ -54,7 +54,7 @@ fn gap(width: u16) -> u16 {
 }
 
 fn draw_row(
-    canvas: &mut Canvas<'_>,
+    canvas: &mut Canvas,
     y: u16,
     columns: &[Column],
     widths: &[u16],
@@ -128,7 +128,7 @@ fn widths(columns: &[Column], room: u16, gap: u16) -> Vec<u16> {
 }
 
 /// Draws a pane without rows: what would be here, and how it gets here.
-fn draw_empty(pane: &dyn Pane, canvas: &mut Canvas<'_>, area: Rect) {
+fn draw_empty(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let lines = emptiness::lines(pane, &canvas.look);
     let lines = canvas
         .look

@@ -13,10 +13,10 @@ use std::ops::Range;
 
 use crate::domain::attention;
 use crate::domain::filter::{Facts, SearchQuery};
-use crate::domain::model::{Blocker, Counts, Plan, PlanStep, StepState};
+use crate::domain::model::{Blocker, Counts, Plan, PlanStep, Refusal, StepState};
 use crate::domain::outline::{self, Branch, FOLD_FROM, Outline};
 
-pub(crate) use node::{Live, Node, Part};
+pub(crate) use node::{Node, Part};
 use spans::Span;
 
 /// Identifies a row while rows come and go.
@@ -29,6 +29,8 @@ pub(crate) enum RowKey {
     Section(Part),
     /// A blocker at another deployment: the blocked step, and the index among its blockers.
     Elsewhere(i64, usize),
+    /// One of the plan's refusals.
+    Refused(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,8 @@ enum What {
     Elsewhere(i64, usize, usize),
     /// The steps that a filter found.
     Found,
+    /// The plan's refusals.
+    Refused,
 }
 
 /// A branch, and those of its steps that are loaded.
@@ -103,6 +107,8 @@ pub(crate) struct Forest {
     /// The branches below a step; for `None` the roots.
     below: HashMap<Option<i64>, Vec<i64>>,
     sections: Vec<(Part, Vec<i64>)>,
+    /// What refuses the plan; it is shown above the tree.
+    refused: Vec<Refusal>,
     /// Groups that a person opened.
     opened: HashSet<i64>,
     /// Steps that a person opened or closed.
@@ -120,7 +126,10 @@ pub(crate) struct Forest {
 impl Forest {
     /// Returns the whole tree of a plan.
     pub(crate) fn of(plan: &Plan) -> Self {
-        let mut forest = Self::default();
+        let mut forest = Self {
+            refused: plan.refused.clone(),
+            ..Self::default()
+        };
         forest.below.insert(None, Vec::new());
         forest.add_planned(&plan.steps, Part::Step);
         forest.add_sections(&plan.automatic, &plan.unset);
@@ -311,6 +320,7 @@ impl Forest {
                 let node = self.found.as_ref()?.get(offset)?;
                 RowKey::Node(node.id, node.part)
             }
+            What::Refused => RowKey::Refused(offset),
         })
     }
 
@@ -343,6 +353,7 @@ impl Forest {
                 let at = nodes.position(|node| (node.id, node.part) == (id, part))?;
                 Some(span.row + at)
             }
+            (What::Refused, RowKey::Refused(at)) => Some(span.row + at),
             _ => None,
         })
     }
@@ -352,8 +363,14 @@ impl Forest {
         match span.what {
             What::Run(branch, from) => self.known(branch)?.node(from + offset),
             What::Found => self.found.as_ref()?.get(offset),
-            What::Group(_) | What::Section(_) | What::Elsewhere(..) => None,
+            What::Group(_) | What::Section(_) | What::Elsewhere(..) | What::Refused => None,
         }
+    }
+
+    pub(crate) fn refusal(&self, row: usize) -> Option<&Refusal> {
+        let (span, offset) = self.span(row)?;
+        let refused = self.refused.get(offset);
+        refused.filter(|_| matches!(span.what, What::Refused))
     }
 
     /// Returns the row's step, or the step that the row's blocker blocks.
@@ -371,15 +388,6 @@ impl Forest {
         };
         let all = self.known(branch)?.node(index)?.elsewhere();
         all.get(nth).map(|(_, by)| by)
-    }
-
-    pub(crate) fn wave(&self, row: usize) -> Option<u32> {
-        let (span, _) = self.span(row)?;
-        let wave = match span.what {
-            What::Group(branch) => self.known(branch)?.wave,
-            _ => self.node(row)?.wave,
-        };
-        (wave > 0).then_some(wave)
     }
 
     /// Opens a folded line, or the rows below a step; returns false if there was nothing to open.
@@ -408,7 +416,7 @@ impl Forest {
                 self.turned.insert(id, true);
                 !was_open
             }
-            What::Section(_) | What::Elsewhere(..) | What::Found => false,
+            What::Section(_) | What::Elsewhere(..) | What::Found | What::Refused => false,
         }
     }
 
@@ -426,8 +434,9 @@ impl Forest {
                 let node = known.node(from + offset);
                 let node = node.filter(|node| known.opens(node));
                 if let Some(id) = node.map(|node| node.id)
-                    && self.close(id, is_group)
+                    && self.is_open(id, is_group)
                 {
+                    self.turned.insert(id, false);
                     return Some(RowKey::Node(id, Part::Step));
                 }
             }
@@ -437,25 +446,12 @@ impl Forest {
         let above = above.filter(|span| span.row < row && span.depth < depth);
         let above = above.map(|span| span.end() - 1).next()?;
         let key = self.key(above)?;
-        match key {
-            RowKey::Group(branch) => {
-                self.opened.remove(&branch);
-            }
-            RowKey::Node(id, Part::Step) => {
-                self.turned.insert(id, false);
-            }
-            _ => {}
-        }
-        Some(key)
-    }
-
-    /// Closes a step; returns false if it was not open.
-    fn close(&mut self, id: i64, in_group: bool) -> bool {
-        let was_open = self.is_open(id, in_group);
-        if was_open {
+        if let RowKey::Group(branch) = key {
+            self.opened.remove(&branch);
+        } else if let RowKey::Node(id, Part::Step) = key {
             self.turned.insert(id, false);
         }
-        was_open
+        Some(key)
     }
 
     /// Whether the rows below a step are shown: among few steps once they are known, among many only after a
@@ -467,25 +463,19 @@ impl Forest {
 
     /// Takes a step's new state from an event; returns false if the step is not loaded.
     pub(crate) fn patch(&mut self, step: i64, state: StepState) -> bool {
+        let known = self.branches.values_mut();
+        let known = known.flat_map(|known| known.nodes.iter_mut().chain(known.places.values_mut()));
+        let nodes = known.chain(self.found.iter_mut().flatten());
         let mut patched = false;
-        for known in self.branches.values_mut() {
-            let places = known.places.values_mut();
-            for node in known.nodes.iter_mut().chain(places) {
-                let live = node.live.as_mut().filter(|_| node.id == step);
-                if let Some(live) = live {
-                    live.state = state;
-                    if !attention::STEP_STATES.contains(&state) {
-                        live.elsewhere.clear();
-                    }
-                    patched = true;
-                }
+        for live in nodes
+            .filter(|node| node.id == step)
+            .filter_map(|node| node.live.as_mut())
+        {
+            live.state = state;
+            if !attention::STEP_STATES.contains(&state) {
+                live.elsewhere.clear();
             }
-        }
-        for node in self.found.iter_mut().flatten() {
-            if let Some(live) = node.live.as_mut().filter(|_| node.id == step) {
-                live.state = state;
-                patched = true;
-            }
+            patched = true;
         }
         patched
     }

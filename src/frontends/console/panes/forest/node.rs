@@ -19,6 +19,16 @@ pub(crate) enum Part {
     Unset,
 }
 
+impl Part {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Step => "",
+            Self::Automatic => "automatic",
+            Self::Unset => "unset",
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) id: i64,
@@ -108,9 +118,8 @@ impl Node {
     /// The action on the resource, in a word.
     pub(crate) fn does(&self) -> &'static str {
         match self.part {
-            Part::Automatic => "automatic",
-            Part::Unset => "unset",
             Part::Step => self.action.as_str(),
+            part => part.word(),
         }
     }
 

@@ -50,6 +50,7 @@ impl Forest {
         self.spans.clear();
         self.unknown.clear();
         self.len = 0;
+        self.push(What::Refused, self.refused.len(), 0, true, 0);
         if let Some(found) = &self.found {
             let len = found.len();
             self.push(What::Found, len, 0, true, 0);
@@ -88,13 +89,8 @@ impl Forest {
                 continue;
             };
             let Some(from) = next.from else {
-                self.push(
-                    What::Group(next.branch),
-                    1,
-                    next.depth,
-                    next.closes,
-                    next.bars,
-                );
+                let what = What::Group(next.branch);
+                self.push(what, 1, next.depth, next.closes, next.bars);
                 if self.opened.contains(&next.branch) {
                     todo.push(Todo {
                         from: Some(0),
@@ -110,14 +106,8 @@ impl Forest {
             let opens = self.next_open(next.branch, from);
             let end = opens.map_or(total, |(index, _)| index + 1);
             let closes = next.closes && end == total;
-            let what = What::Run(next.branch, from);
-            self.push(
-                what,
-                end.saturating_sub(from),
-                next.depth,
-                closes,
-                next.bars,
-            );
+            let (what, len) = (What::Run(next.branch, from), end.saturating_sub(from));
+            self.push(what, len, next.depth, closes, next.bars);
             if let Some((_, id)) = opens {
                 if end < total {
                     todo.push(Todo {
@@ -146,10 +136,7 @@ impl Forest {
         bars: u64,
         is_last: bool,
     ) {
-        let node = self
-            .branches
-            .get(&branch)
-            .and_then(|known| known.node(index));
+        let node = self.known(branch).and_then(|known| known.node(index));
         let depths = node.into_iter().flat_map(Node::elsewhere);
         let depths: Vec<usize> = depths.map(|(depth, _)| *depth).collect();
         // The bars of the rows at each depth.
@@ -171,25 +158,18 @@ impl Forest {
 
     /// Returns the tasks for these branches, the first branch last.
     fn siblings(&self, branches: &[i64], depth: u8, bars: u64) -> Vec<Todo> {
-        let mut todo: Vec<Todo> = branches
-            .iter()
-            .rev()
-            .map(|id| {
-                let known = self.branches.get(id);
-                let is_group = known.is_some_and(Known::is_group);
-                Todo {
-                    branch: *id,
-                    from: (!is_group).then_some(0),
-                    depth,
-                    closes: false,
-                    bars,
-                }
-            })
-            .collect();
-        if let Some(last) = todo.first_mut() {
-            last.closes = true;
-        }
-        todo
+        let last = branches.last();
+        let todo = branches.iter().rev().map(|id| {
+            let is_group = self.known(*id).is_some_and(Known::is_group);
+            Todo {
+                branch: *id,
+                from: (!is_group).then_some(0),
+                depth,
+                closes: last == Some(id),
+                bars,
+            }
+        });
+        todo.collect()
     }
 
     /// Returns the branch's next step, from this index on, that is open, or that opens by itself once its

@@ -1,12 +1,12 @@
 //! The words in the rows of the tree.
 
 use crate::domain::awaiting::silent_deployment;
-use crate::domain::model::{Counts, Site, StepState};
+use crate::domain::model::{Counts, Site, StepState, Target, short_id};
 use crate::domain::outline::BY_URGENCY;
 
 use super::super::kit::{Cell, RenderContext, Tone};
-use super::{Forest, Node, Part, Span, What};
-use crate::present::{kind_words, resource_words, thousands};
+use super::{Forest, Known, Node, Part, Span, What};
+use crate::present::{counts_words, kind_words, resource_words, rule_words, thousands};
 
 /// Deeper rows are not indented further.
 const INDENT_MAX: u8 = 12;
@@ -18,33 +18,27 @@ impl Forest {
             return Cell::default();
         };
         let mut text = guides(span, offset + 1 == span.len, look);
+        let (closed, open) = (look.pick("▸ ", "> "), look.pick("▾ ", "v "));
         match span.what {
             What::Run(..) | What::Found => {
                 let Some(node) = self.node(row) else {
-                    text.push_str(look.pick("…", "..."));
-                    return Cell::dim(text);
+                    return Cell::dim(text + look.pick("…", "..."));
                 };
                 if self.is_folded(row, node) {
-                    text.push_str(look.pick("▸ ", "> "));
+                    text.push_str(closed);
                 }
                 text.push_str(&node.words());
-                self.push_site(&node.site, &mut text);
-                Cell::plain(text)
+                Cell::plain(text + &self.at_site(&node.site))
             }
             What::Group(branch) => {
-                let Some(known) = self.known(branch) else {
+                let Some(Known { branch, .. }) = self.known(branch) else {
                     return Cell::default();
                 };
-                text.push_str(if self.opened.contains(&branch) {
-                    look.pick("▾ ", "v ")
-                } else {
-                    look.pick("▸ ", "> ")
-                });
-                text.push_str(&kind_words(&known.branch.kind));
-                text.push_str(look.pick(" ×", " x"));
-                text.push_str(&thousands(known.branch.counts.total));
-                self.push_site(&known.branch.site, &mut text);
-                Cell::new(text, Tone::Strong)
+                let is_open = self.opened.contains(&branch.id);
+                text.push_str(if is_open { open } else { closed });
+                let (kind, times) = (kind_words(&branch.kind), look.pick(" ×", " x"));
+                let (total, site) = (thousands(branch.counts.total), self.at_site(&branch.site));
+                Cell::new(format!("{text}{kind}{times}{total}{site}"), Tone::Strong)
             }
             What::Elsewhere(..) => self.elsewhere(row).map_or_else(Cell::default, |by| {
                 text.push_str(&resource_words(&by.kind, &by.name, &by.id));
@@ -61,42 +55,85 @@ impl Forest {
                 },
                 Tone::Strong,
             ),
+            What::Refused => self.refusal(row).map_or_else(Cell::default, |refusal| {
+                let Target { key, name } = &refusal.resource;
+                look.bad(resource_words(&key.kind, name, &key.id))
+            }),
         }
     }
 
     /// Whether the step has rows below it that are not shown.
     fn is_folded(&self, row: usize, node: &Node) -> bool {
-        let Some((span, _)) = self.span(row) else {
-            return false;
-        };
-        let What::Run(branch, _) = span.what else {
+        let Some(What::Run(branch, _)) = self.span(row).map(|(span, _)| span.what) else {
             return false;
         };
         let known = self.known(branch).filter(|known| known.opens(node));
         known.is_some_and(|known| !self.is_open(node.id, known.is_group()))
     }
 
-    fn push_site(&self, site: &Site, text: &mut String) {
-        if self.many_sites {
-            text.push_str(&format!(" @{site}"));
+    fn at_site(&self, site: &Site) -> String {
+        match self.many_sites {
+            true => format!(" @{site}"),
+            false => String::new(),
         }
     }
 
+    /// The order in which the row goes; 1 goes first.
+    pub(crate) fn order(&self, row: usize) -> String {
+        let wave = self.span(row).and_then(|(span, _)| match span.what {
+            What::Group(branch) => Some(self.known(branch)?.wave),
+            _ => Some(self.node(row)?.wave),
+        });
+        let wave = wave.filter(|wave| *wave > 0);
+        wave.map_or_else(String::new, |wave| wave.to_string())
+    }
+
     /// The action on the row's resources, in a word.
-    pub(crate) fn does(&self, row: usize) -> &'static str {
-        if let Some(node) = self.node(row) {
-            return node.does();
-        }
-        match self.span(row).map(|(span, _)| span.what) {
+    pub(crate) fn does(&self, row: usize) -> Cell {
+        Cell::plain(match self.span(row).map(|(span, _)| span.what) {
+            Some(What::Refused) => return Cell::new("refused", Tone::Bad),
             Some(What::Run(branch, _) | What::Group(branch)) => {
                 self.known(branch).map_or("", |known| match known.part {
                     Part::Step => known.branch.action.as_str(),
-                    Part::Automatic => "automatic",
-                    Part::Unset => "unset",
+                    part => part.word(),
                 })
             }
-            _ => "",
+            _ => self.node(row).map_or("", Node::does),
+        })
+    }
+
+    /// The id of the row's resource, or of its blocker at another deployment.
+    pub(crate) fn id(&self, row: usize) -> Option<&String> {
+        let refused = || Some(&self.refusal(row)?.resource.key.id);
+        let elsewhere = || Some(&self.elsewhere(row)?.id);
+        let node = self.node(row).map(|node| &node.resource_id);
+        node.or_else(elsewhere).or_else(refused)
+    }
+
+    pub(crate) fn short_id(&self, row: usize) -> &str {
+        self.id(row).map_or("", |id| short_id(id))
+    }
+
+    /// The reason why the row is part of the plan, or is refused.
+    pub(crate) fn why(&self, row: usize) -> Cell {
+        match self.refusal(row) {
+            Some(refusal) => Cell::plain(rule_words(refusal.rule)),
+            None => Cell::dim(self.node(row).map_or("", |node| &node.why)),
         }
+    }
+
+    /// The attempts of a step, of so many.
+    pub(crate) fn attempts(&self, row: usize) -> String {
+        match self.node(row).and_then(|node| node.live.as_ref()) {
+            Some(live) if live.attempts > 0 => format!("{}/{}", live.attempts, live.max_attempts),
+            _ => String::new(),
+        }
+    }
+
+    pub(crate) fn next_attempt(&self, row: usize, look: &RenderContext) -> String {
+        let live = self.node(row).and_then(|node| node.live.as_ref());
+        let next = live.and_then(|live| live.next_attempt_at);
+        next.map_or_else(String::new, |at| look.time(at))
     }
 
     /// The state of a step or a blocker, or the most important counts of a folded line.
@@ -139,10 +176,7 @@ impl Forest {
 
     /// The counts of a folded line, such as `880 waiting, 9,120 gone`.
     pub(crate) fn fold_words(&self, row: usize) -> Option<String> {
-        let counts = self.counts(row)?;
-        let some = BY_URGENCY.into_iter().filter(|state| counts.of(*state) > 0);
-        let words = some.map(|state| format!("{} {}", thousands(counts.of(state)), state.as_str()));
-        Some(words.collect::<Vec<_>>().join(", "))
+        Some(counts_words(self.counts(row)?, BY_URGENCY))
     }
 
     /// The counts of a folded line.
@@ -157,17 +191,17 @@ impl Forest {
 fn guides(span: &Span, is_last: bool, look: &RenderContext) -> String {
     let mut text = String::new();
     for level in 1..span.depth.min(INDENT_MAX) {
-        text.push_str(if span.bars >> level & 1 == 1 {
+        let continues = span.bars >> level & 1 == 1;
+        text.push_str(if continues {
             look.pick("│ ", "| ")
         } else {
             "  "
         });
     }
     if span.depth > 0 {
-        text.push_str(if span.closes && is_last {
-            look.pick("└ ", "` ")
-        } else {
-            look.pick("├ ", "|-")
+        text.push_str(match span.closes && is_last {
+            true => look.pick("└ ", "` "),
+            false => look.pick("├ ", "|-"),
         });
     }
     text

@@ -1,11 +1,15 @@
 //! The keys that act on a step or a deletion, in whatever pane it is shown.
 
-use super::{Action, Confirm, Context, PaneRequest, drift};
-use crate::control::Command;
+use super::{Action, Confirm, Context, PaneRequest, Tone};
+use crate::control::{Command, SiteSpec, Snapshot, TargetSpec};
+use crate::domain::drift::{called, newcomers, waits_for_an_answer};
 use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Deletion, DeletionState, Step, short_id};
+use crate::domain::model::{Deletion, DeletionState, ResourceKey, Step, Target, short_id};
 use crate::frontends::console::panes::Route;
-use crate::present::{resource_words, target_words};
+use crate::present::{count, resource_words, target_words};
+
+/// Maximum number of newcomers that the confirmation names; the others are counted.
+const NAMED_MAX: usize = 8;
 
 pub(crate) fn step_words(step: &Step) -> String {
     resource_words(
@@ -15,14 +19,27 @@ pub(crate) fn step_words(step: &Step) -> String {
     )
 }
 
+/// `network web at prod/RegionOne`
+pub(crate) fn words_at(Target { key, name }: &Target) -> String {
+    format!(
+        "{} at {}",
+        resource_words(&key.kind, name, &key.id),
+        key.site
+    )
+}
+
+/// The resource as commands and queries name it.
+pub(crate) fn target_spec(key: &ResourceKey) -> TargetSpec {
+    TargetSpec {
+        kind: key.kind.as_str().to_owned(),
+        id_or_name: key.id.clone(),
+        site: SiteSpec::Region(key.site.clone()),
+    }
+}
+
 /// Shows the blockers or the purge ladder of a step or a deletion, or retries it; returns false if the action
 /// is another one.
-pub(crate) fn act(
-    of: &PurgeScope,
-    words: String,
-    action: Action,
-    context: &mut Context<'_>,
-) -> bool {
+pub(crate) fn act(of: &PurgeScope, words: String, action: Action, context: &mut Context) -> bool {
     match action {
         Action::Blockers => context.push(Route::Blockers(of.clone(), words)),
         Action::Ladder => context.push(Route::Ladder(of.clone(), words)),
@@ -39,19 +56,19 @@ pub(crate) fn act(
     true
 }
 
-pub(crate) fn act_on_step(step: &Step, action: Action, context: &mut Context<'_>) {
+pub(crate) fn act_on_step(step: &Step, action: Action, context: &mut Context) {
     let words = step_words(step);
     match action {
         Action::Open => context.push(Route::InspectStep(step.id, step.deletion_id.clone())),
         Action::Explain => context.push(Route::Explain(step.resource.key.clone(), words)),
-        Action::AcceptDrift => drift::ask(step, context),
+        Action::AcceptDrift => ask_about_drift(step, context),
         action => {
             act(&PurgeScope::Step(step.id), words, action, context);
         }
     }
 }
 
-pub(crate) fn act_on_deletion(deletion: &Deletion, action: Action, context: &mut Context<'_>) {
+pub(crate) fn act_on_deletion(deletion: &Deletion, action: Action, context: &mut Context) {
     let boxed = || Box::new(deletion.clone());
     match action {
         // A refused deletion has no steps; the pane shows why it was refused.
@@ -92,4 +109,47 @@ fn cancel(deletion: &Deletion) -> Confirm {
         format!("Cancel the deletion of {what} ({})", short_id(&deletion.id)),
         "What was sent already runs to its end; what was not is released and stays.".to_owned(),
     ])
+}
+
+/// Asks whether to delete the newcomers (P11) that a step is stuck with, or says why there is no question.
+fn ask_about_drift(step: &Step, context: &mut Context) {
+    match confirmation(step, context.snapshot) {
+        Some(confirm) => context.confirm(confirm),
+        None => context.say(
+            Tone::Warn,
+            "only what is stuck with drift can be accepted: resources that appeared after the plan",
+        ),
+    }
+}
+
+fn confirmation(step: &Step, snapshot: &Snapshot) -> Option<Confirm> {
+    if !waits_for_an_answer(step) {
+        return None;
+    }
+    let id = short_id(&step.deletion_id);
+    let newcomers: Vec<_> = newcomers(step).collect();
+    let mut lines = vec![format!(
+        "{} appeared after the plan:",
+        count(newcomers.len(), "resource")
+    )];
+    lines.extend(newcomers.iter().take(NAMED_MAX).map(|it| called(it)));
+    let more = newcomers.len().saturating_sub(NAMED_MAX);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines.push("To accept deletes them too, in your name and under the same guards.".to_owned());
+    lines.push(format!(
+        "To leave them and end the deletion: gone drift {id} --refuse"
+    ));
+    let confirm = Confirm::new(
+        format!("the short id of the deletion, {id}"),
+        vec![id.to_owned()],
+        format!("acceptance of the newcomers of deletion {id}"),
+        Command::Drift {
+            deletion_id: step.deletion_id.clone(),
+            accept: true,
+        },
+    );
+    let site = &step.resource.key.site;
+    Some(confirm.saying(lines).at(std::iter::once(site), snapshot))
 }

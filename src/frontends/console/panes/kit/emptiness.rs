@@ -1,6 +1,8 @@
 //! The text in place of rows. It is decided here for all panes, so that no pane takes a failed query, or a
 //! search that matches nothing, for "there is nothing".
 
+use std::borrow::Cow;
+
 use super::{Cell, Pane, RenderContext};
 
 /// The state of the query that fills a pane's rows.
@@ -15,19 +17,38 @@ pub(crate) enum Load {
     Empty,
 }
 
+/// What a pane may say in place of rows.
+pub(crate) struct Vacancy {
+    pub(crate) load: Load,
+    /// The word for a row.
+    pub(crate) noun: Cow<'static, str>,
+    pub(crate) loading: Vec<Cell>,
+    pub(crate) failed: Vec<Cell>,
+    /// What would be here, and how it gets here.
+    pub(crate) nothing: Vec<Cell>,
+}
+
+/// Lines after a query failed.
+pub(crate) const FAILED: &[&str] = &[
+    "It could not be read; the reason is above.",
+    "{refresh} asks again.",
+];
+
 /// The lines that are shown in place of rows.
 pub(crate) fn lines(pane: &dyn Pane, look: &RenderContext) -> Vec<Cell> {
-    let filter = &pane.list().filter;
-    match pane.load() {
-        Load::Asking => pane.loading(look),
-        Load::Failed => pane.failed(look),
+    let (vacancy, filter) = (pane.vacancy(look), &pane.list().filter);
+    match vacancy.load {
+        Load::Asking => vacancy.loading,
+        Load::Failed => vacancy.failed,
         // There may be rows; the filter hides all of them.
-        Load::Answered if !filter.is_empty() => {
-            let none = format!("No {} matches \"{}\".", pane.noun(), filter.text());
-            let mut lines = vec![Cell::plain(none)];
-            lines.extend(look.texts(&["", "{back} shows all again."]).pop());
-            lines
-        }
-        Load::Answered | Load::Empty => pane.nothing(look),
+        Load::Answered if !filter.is_empty() => vec![
+            Cell::plain(format!(
+                "No {} matches \"{}\".",
+                vacancy.noun,
+                filter.text()
+            )),
+            Cell::dim(look.keys.spell("{back} shows all again.")),
+        ],
+        Load::Answered | Load::Empty => vacancy.nothing,
     }
 }

@@ -3,8 +3,8 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Context;
-use super::arrived::Arrived;
 use super::emptiness::Load;
+use crate::control::query::Pages;
 use crate::control::{ControlError, Page, Query, Request};
 use crate::domain::model::Paged;
 
@@ -13,8 +13,17 @@ pub(crate) const PAGE_ROWS: usize = 500;
 /// Shortest time between two refreshes: a person could not follow faster changes.
 const PAUSE_MS: i64 = 1_000;
 
-type Ask<T> = Box<dyn Fn(&[T], Option<String>, &Context<'_>) -> Query + Send>;
+type Ask<T> = Box<dyn Fn(At<'_, T>) -> Query + Send>;
 type Read<T> = Box<dyn Fn(Page) -> Result<Batch<T>, ControlError> + Send>;
+
+/// The place in a list for which a query is created.
+pub(crate) struct At<'a, T> {
+    /// Cursor of the page; `None` for the first.
+    pub(crate) cursor: Option<String>,
+    pub(crate) known: &'a [T],
+    /// Sequence number of the last event that the snapshot knows.
+    pub(crate) last_event: i64,
+}
 
 /// The rows of one answer.
 pub(crate) struct Batch<T> {
@@ -27,20 +36,17 @@ pub(crate) struct Batch<T> {
 
 impl<T> From<Vec<T>> for Batch<T> {
     fn from(rows: Vec<T>) -> Self {
-        Paged { rows, next: None }.into()
+        Self {
+            rows,
+            next: None,
+            errors: Vec::new(),
+        }
     }
 }
 
 impl<T> From<Box<T>> for Batch<T> {
     fn from(row: Box<T>) -> Self {
         vec![*row].into()
-    }
-}
-
-impl<T> From<Paged<T>> for Batch<T> {
-    fn from(Paged { rows, next }: Paged<T>) -> Self {
-        let errors = Vec::new();
-        Self { rows, next, errors }
     }
 }
 
@@ -63,56 +69,49 @@ pub(crate) struct Feed<T> {
 }
 
 impl<T: 'static> Feed<T> {
-    /// Returns a feed whose query is created for the page at a cursor.
-    pub(crate) fn of<R: Request>(ask: impl Fn(Option<String>) -> R + Send + 'static) -> Self
+    /// Returns a feed whose query is created for a place in it.
+    pub(crate) fn of<R: Request>(ask: impl Fn(At<'_, T>) -> R + Send + 'static) -> Self
     where
         Batch<T>: From<R::Answer>,
     {
         Self::reading(ask, |answer| answer.into())
     }
 
-    /// As [`Self::of`]; `read` makes rows of the answer.
-    pub(crate) fn reading<R: Request>(
-        ask: impl Fn(Option<String>) -> R + Send + 'static,
-        read: impl Fn(R::Answer) -> Batch<T> + Send + 'static,
-    ) -> Self {
-        let read = move |page| R::answer(page).map(&read);
-        Self::asking(move |_, cursor, _| ask(cursor), read)
+    /// Returns a feed of a list that the engine serves in pages.
+    pub(crate) fn paged<R: Pages + 'static>(first: R) -> Self
+    where
+        T: From<R::Row>,
+    {
+        let ask = move |at: At<'_, T>| match at.cursor {
+            Some(cursor) => first.clone().at_cursor(cursor),
+            None => first.clone(),
+        };
+        Self::reading(ask, |Paged { rows, next }| Batch {
+            rows: rows.into_iter().map(T::from).collect(),
+            next,
+            errors: Vec::new(),
+        })
     }
 
-    fn asking<R: Request>(
-        ask: impl Fn(&[T], Option<String>, &Context<'_>) -> R + Send + 'static,
-        read: impl Fn(Page) -> Result<Batch<T>, ControlError> + Send + 'static,
+    /// As [`Self::of`]; `read` makes rows of the answer.
+    pub(crate) fn reading<R: Request>(
+        ask: impl Fn(At<'_, T>) -> R + Send + 'static,
+        read: impl Fn(R::Answer) -> Batch<T> + Send + 'static,
     ) -> Self {
-        let ask: Ask<T> = Box::new(move |rows, cursor, context| ask(rows, cursor, context).into());
+        let ask: Ask<T> = Box::new(move |at| ask(at).into());
+        let read: Read<T> = Box::new(move |page| R::answer(page).map(&read));
         Self {
-            query: Some((ask, Box::new(read))),
+            query: Some((ask, read)),
             pace: Pace::new(),
             ..Self::silent()
         }
     }
 
-    /// As [`Self::reading`], of the events until the last one that the snapshot knows.
-    pub(crate) fn until<R: Request>(
-        ask: impl Fn(i64) -> R + Send + 'static,
-        read: impl Fn(R::Answer) -> Batch<T> + Send + 'static,
-    ) -> Self {
-        let read = move |page| R::answer(page).map(&read);
-        Self::asking(move |_, _, context| ask(context.snapshot.last_event), read)
-    }
-
-    /// Returns a feed of rows that only become more; its query is created for those after the known rows.
-    pub(crate) fn log<R: Request<Answer = Vec<T>>>(
-        ask: impl Fn(&[T]) -> R + Send + 'static,
-    ) -> Self {
-        let read = |page: Page| {
-            let rows = R::answer(page)?;
-            let next = (rows.len() >= PAGE_ROWS).then(String::new);
-            Ok(Paged { rows, next }.into())
-        };
+    /// Makes it a feed whose answers continue the rows. A full answer has another one behind it.
+    pub(crate) fn continued(self) -> Self {
         Self {
             continues: true,
-            ..Self::asking(move |rows, _, _| ask(rows), read)
+            ..self
         }
     }
 
@@ -175,34 +174,36 @@ impl<T: 'static> Feed<T> {
     }
 
     /// Sends the query now, however short ago the last one was sent.
-    pub(crate) fn ask_at_once(&mut self, context: &mut Context<'_>) {
+    pub(crate) fn ask_at_once(&mut self, context: &mut Context) {
         if self.pace.ticket.is_none() {
             self.ask_page(None, context);
         }
     }
 
-    fn ask_page(&mut self, cursor: Option<String>, context: &mut Context<'_>) {
+    fn ask_page(&mut self, cursor: Option<String>, context: &mut Context) {
         let Some((ask, _)) = &self.query else { return };
         let is_first = cursor.is_none();
-        let query = ask(&self.rows, cursor, context);
-        let ticket = context.ask(query);
+        let ticket = context.ask(ask(At {
+            cursor,
+            known: &self.rows,
+            last_event: context.snapshot.last_event,
+        }));
         match is_first {
             true => self.pace.asked(ticket, context.now),
             false => self.pace.ticket = Some(ticket),
         }
     }
 
-    fn take(&mut self, batch: Batch<T>, context: &mut Context<'_>) {
+    fn take(&mut self, batch: Batch<T>, context: &mut Context) {
         // The first load shows each page as it arrives.
         let shows_pages = self.continues || !self.pace.loaded;
         let collected = match shows_pages {
             true => &mut self.rows,
             false => &mut self.fresh,
         };
+        let is_full = self.continues && batch.rows.len() >= PAGE_ROWS;
         collected.extend(batch.rows);
-        let lacks_rows = self.continues || collected.len() < self.wanted;
-        if lacks_rows && batch.next.is_some() {
-            self.pace.loaded |= self.continues;
+        if !self.continues && collected.len() < self.wanted && batch.next.is_some() {
             return self.ask_page(batch.next, context);
         }
         if !shows_pages {
@@ -211,6 +212,9 @@ impl<T: 'static> Feed<T> {
         self.next = batch.next;
         self.pace.arrived(context.now);
         self.pace.errors = batch.errors;
+        if is_full {
+            self.ask_at_once(context);
+        }
     }
 
     /// Records an error. The earlier rows stay; the engine's next progress leads to another query.
@@ -251,7 +255,7 @@ impl Pace {
 
     /// Whether the query must be sent now. A refresh waits a second, or four times as long as the last one
     /// took; in a replay it never waits, because a replay changes only when the person moves it.
-    pub(crate) fn is_due(&self, context: &Context<'_>) -> bool {
+    pub(crate) fn is_due(&self, context: &Context) -> bool {
         let (now, pause) = (context.now, self.pause.max(self.took * 4));
         let rested = self.asked_at.is_none_or(|at| now - at >= pause || now < at);
         self.ticket.is_none() && self.stale && (rested || context.replays)
@@ -295,10 +299,10 @@ impl Pace {
 pub(crate) trait Refreshed {
     fn invalidate(&mut self);
     /// Sends the query if it is due.
-    fn ask(&mut self, context: &mut Context<'_>);
+    fn ask(&mut self, context: &mut Context);
     /// Takes the answer; returns false if it belongs to another query. After an error the earlier rows stay,
     /// except in a replay, where they would belong to another time.
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool;
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool;
     fn is_waiting(&self) -> bool;
     fn errors(&self) -> &[String];
 }
@@ -307,13 +311,13 @@ impl<T: 'static> Refreshed for Feed<T> {
     fn invalidate(&mut self) {
         self.pace.stale = self.query.is_some();
     }
-    fn ask(&mut self, context: &mut Context<'_>) {
+    fn ask(&mut self, context: &mut Context) {
         if self.pace.is_due(context) {
             self.fresh.clear();
             self.ask_at_once(context);
         }
     }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
         let Some((_, read)) = &self.query else {
             return false;
         };
@@ -336,5 +340,38 @@ impl<T: 'static> Refreshed for Feed<T> {
     }
     fn errors(&self) -> &[String] {
         &self.pace.errors
+    }
+}
+
+/// An answer that its pane takes. The pane recognizes it by its ticket, the number of the query.
+pub(crate) struct Arrived {
+    ticket: u64,
+    answer: Option<Result<Page, ControlError>>,
+}
+
+impl Arrived {
+    pub(crate) fn new(ticket: u64, answer: Result<Page, ControlError>) -> Self {
+        Self {
+            ticket,
+            answer: Some(answer),
+        }
+    }
+
+    pub(crate) fn is_to(&self, asked: Option<u64>) -> bool {
+        asked == Some(self.ticket)
+    }
+
+    /// Takes the answer if its ticket is the one in `asked`, and clears `asked`.
+    pub(crate) fn page(&mut self, asked: &mut Option<u64>) -> Option<Result<Page, ControlError>> {
+        asked.take_if(|asked| *asked == self.ticket)?;
+        self.answer.take()
+    }
+
+    /// As [`Self::page`], for a request of type `R`.
+    pub(crate) fn take<R: Request>(
+        &mut self,
+        asked: &mut Option<u64>,
+    ) -> Option<Result<R::Answer, ControlError>> {
+        Some(self.page(asked)?.and_then(R::answer))
     }
 }

@@ -1,17 +1,9 @@
 //! Everything that panes with one list of rows have in common. Such a pane defines its columns, its texts,
 //! and what its keys do; the query of its rows is in their feed.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
-use super::arrived::Arrived;
-use super::emptiness::Load;
-use super::feed::Refreshed;
-use super::list::List;
-use super::rows::{Row, Rows};
-use super::{Action, Cell, Context, FAILED, Pane, RenderContext, Scope, Shown, Table};
-use crate::control::{ControlError, Receipt, Snapshot};
-use crate::domain::model::Event as LedgerEvent;
+use super::*;
 
 /// The occasions at which a pane queries its rows again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,14 +46,9 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     /// The text that [`Action::Copy`] copies; an empty one is not copied.
     fn copied(&self, row: &Self::Row) -> String;
     /// Performs an action on the row under the cursor.
-    fn act(&mut self, _row: &Self::Row, _action: Action, _context: &mut Context<'_>) {}
-    /// Performs an action that needs no row, or many; returns false for any other action.
-    fn act_anywhere(
-        &mut self,
-        _rows: &mut Rows<Self::Row>,
-        _action: Action,
-        _context: &mut Context<'_>,
-    ) -> bool {
+    fn act(&mut self, _row: &Self::Row, _action: Action, _context: &mut Context) {}
+    /// Performs an action that needs no row, or many rows; returns false for any other action.
+    fn act_on(&mut self, _: &mut Rows<Self::Row>, _: Action, _: &mut Context) -> bool {
         false
     }
 
@@ -77,23 +64,20 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     fn lead(&self, _rows: &Rows<Self::Row>, _look: &RenderContext) -> Vec<Cell> {
         Vec::new()
     }
-    fn noun(&self) -> Cow<'static, str> {
-        Self::NOUN.into()
-    }
-    fn loading(&self) -> String {
-        Self::LOADING.to_owned()
-    }
-    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
-        match look.replays && !Self::NOTHING_THEN.is_empty() {
-            true => look.texts(&[Self::NOTHING_THEN]),
-            false => look.texts(Self::NOTHING),
-        }
-    }
-    fn failed(&self, look: &RenderContext) -> Vec<Cell> {
-        look.texts(Self::FAILED)
-    }
     fn load(&self, rows: &Rows<Self::Row>) -> Load {
         rows.feed.load()
+    }
+    fn vacancy(&self, rows: &Rows<Self::Row>, look: &RenderContext) -> Vacancy {
+        Vacancy {
+            load: self.load(rows),
+            noun: Self::NOUN.into(),
+            loading: vec![Cell::dim(Self::LOADING)],
+            failed: look.texts(Self::FAILED),
+            nothing: match look.replays && !Self::NOTHING_THEN.is_empty() {
+                true => look.texts(&[Self::NOTHING_THEN]),
+                false => look.texts(Self::NOTHING),
+            },
+        }
     }
     /// Whether a command of this pane is under way.
     fn is_working(&self) -> bool {
@@ -115,10 +99,10 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
         Vec::new()
     }
-    /// Called after an answer, and after the filter has changed, before the rows are filtered.
+    /// Called after an answer, before the rows are filtered.
     fn answered(&mut self, _rows: &mut Rows<Self::Row>) {}
     /// Called when the pane is opened or on top again, before it queries its rows.
-    fn opened(&mut self, _rows: &mut Rows<Self::Row>, _context: &Context<'_>) {}
+    fn opened(&mut self, _rows: &mut Rows<Self::Row>, _context: &Context) {}
     /// Updates the rows from the snapshot, which is newer; returns true if rows have come or gone. `moved`
     /// tells whether the engine has made progress.
     fn update(&mut self, _rows: &mut Rows<Self::Row>, _snapshot: &Snapshot, _moved: bool) -> bool {
@@ -131,8 +115,8 @@ pub(crate) trait ListPane: Send + Sized + 'static {
         &mut self,
         _rows: &mut Rows<Self::Row>,
         _ticket: u64,
-        _receipt: &Result<Receipt, ControlError>,
-        _context: &mut Context<'_>,
+        _reply: &Reply,
+        _context: &mut Context,
     ) -> bool {
         false
     }
@@ -175,7 +159,7 @@ impl<P: ListPane> Listed<P> {
         others.for_each(|other| other.invalidate());
     }
 
-    fn ask(&mut self, context: &mut Context<'_>) {
+    fn ask(&mut self, context: &mut Context) {
         if self.rows.list.cursor + 1 >= self.rows.len() {
             self.rows.feed.more();
         }
@@ -184,7 +168,7 @@ impl<P: ListPane> Listed<P> {
         others.for_each(|other| other.ask(context));
     }
 
-    fn update(&mut self, moved: bool, context: &Context<'_>) {
+    fn update(&mut self, moved: bool, context: &Context) {
         let held = self.held();
         if self.pane.update(&mut self.rows, context.snapshot, moved) {
             self.refilter(held);
@@ -256,20 +240,8 @@ impl<P: ListPane> Pane for Listed<P> {
     fn detail_rows(&self) -> u16 {
         P::DETAIL_ROWS
     }
-    fn load(&self) -> Load {
-        self.pane.load(&self.rows)
-    }
-    fn noun(&self) -> Cow<'static, str> {
-        self.pane.noun()
-    }
-    fn loading(&self, _look: &RenderContext) -> Vec<Cell> {
-        vec![Cell::dim(self.pane.loading())]
-    }
-    fn failed(&self, look: &RenderContext) -> Vec<Cell> {
-        self.pane.failed(look)
-    }
-    fn nothing(&self, look: &RenderContext) -> Vec<Cell> {
-        self.pane.nothing(look)
+    fn vacancy(&self, look: &RenderContext) -> Vacancy {
+        self.pane.vacancy(&self.rows, look)
     }
     fn is_busy(&self) -> bool {
         let others = || self.pane.others().iter().any(|other| other.is_waiting());
@@ -289,7 +261,7 @@ impl<P: ListPane> Pane for Listed<P> {
         self.pane.filter_changed(&mut self.rows);
         self.refilter(held);
     }
-    fn open(&mut self, context: &mut Context<'_>) {
+    fn open(&mut self, context: &mut Context) {
         let has_answer = self.rows.feed.pace.loaded && !context.replays;
         if P::REFRESH != Refresh::Demand || !has_answer {
             self.invalidate();
@@ -298,14 +270,14 @@ impl<P: ListPane> Pane for Listed<P> {
         self.update(true, context);
         self.ask(context);
     }
-    fn wake(&mut self, moved: bool, context: &mut Context<'_>) {
+    fn wake(&mut self, moved: bool, context: &mut Context) {
         if P::REFRESH == Refresh::Clock || (moved && P::REFRESH == Refresh::EachMove) {
             self.invalidate();
         }
         self.update(moved, context);
         self.ask(context);
     }
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool {
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
         let held = self.held();
         let mut others = self.pane.others_mut().into_iter();
         let is_ours = self.rows.feed.answer(arrived, context)
@@ -319,14 +291,9 @@ impl<P: ListPane> Pane for Listed<P> {
         self.refilter(held.filter(|_| self.rows.list.cursor == cursor));
         true
     }
-    fn receipt(
-        &mut self,
-        ticket: u64,
-        receipt: &Result<Receipt, ControlError>,
-        context: &mut Context<'_>,
-    ) -> bool {
+    fn receipt(&mut self, ticket: u64, reply: &Reply, context: &mut Context) -> bool {
         let rows = &mut self.rows;
-        let taken = self.pane.receipt(rows, ticket, receipt, context);
+        let taken = self.pane.receipt(rows, ticket, reply, context);
         if taken {
             self.refilter(None);
             self.ask(context);
@@ -340,16 +307,18 @@ impl<P: ListPane> Pane for Listed<P> {
         P::FOLLOWS
     }
     fn followed(&mut self, events: &[LedgerEvent]) {
-        self.pane.followed(&mut self.rows, events);
-        self.refilter(None);
+        if P::FOLLOWS {
+            self.pane.followed(&mut self.rows, events);
+            self.refilter(None);
+        }
     }
     fn lost(&mut self, error: &str) {
         if P::FOLLOWS {
             self.rows.feed.fail(error.to_owned());
         }
     }
-    fn act(&mut self, action: Action, context: &mut Context<'_>) {
-        if self.pane.act_anywhere(&mut self.rows, action, context) {
+    fn act(&mut self, action: Action, context: &mut Context) {
+        if self.pane.act_on(&mut self.rows, action, context) {
             let held = self.held();
             return self.refilter(held);
         }

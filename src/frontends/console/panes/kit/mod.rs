@@ -3,16 +3,12 @@
 //! draws them all alike. Most panes are a [`ListPane`]; plans and trees, whose rows fold, are a [`Pane`].
 
 pub(crate) mod acts;
-pub(crate) mod arrived;
 mod columns;
-mod drift;
 pub(crate) mod emptiness;
 mod feed;
-pub(crate) mod list;
 mod list_pane;
 mod rows;
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,17 +18,19 @@ use super::super::event::Effect;
 pub(crate) use super::super::keys::{Action, Keymap, Scope};
 pub(crate) use super::super::look::{Cell, RenderContext, Tone};
 pub(crate) use super::super::prompt::Confirm;
-use super::Route;
-pub(crate) use arrived::Arrived;
+pub(crate) use super::{Around, Opened, Route};
+pub(crate) use crate::domain::filter::{Facts, SearchQuery};
 pub(crate) use columns::{Column, Shown, Table, Width, attempts, columns, fixed, flex, paired};
-pub(crate) use emptiness::Load;
-pub(crate) use feed::{Batch, Feed, PAGE_ROWS, Pace, Refreshed};
-pub(crate) use list::List;
+pub(crate) use emptiness::{FAILED, Load, Vacancy};
+pub(crate) use feed::{Arrived, At, Batch, Feed, PAGE_ROWS, Pace, Refreshed};
 pub(crate) use list_pane::{ListPane, Refresh, listed};
-pub(crate) use rows::{Row, Rows};
+pub(crate) use rows::{List, Row, Rows};
 
 use crate::control::{Command, ControlError, Query, Receipt, Snapshot};
 use crate::domain::model::Event as LedgerEvent;
+
+/// The engine's answer to a command.
+pub(crate) type Reply = Result<Receipt, ControlError>;
 
 /// Everything that a pane may read and request while it handles an event.
 pub(crate) struct Context<'a> {
@@ -98,12 +96,6 @@ impl Context<'_> {
     }
 }
 
-/// Lines in place of rows after the query failed.
-const FAILED: &[&str] = &[
-    "It could not be read; the reason is above.",
-    "{refresh} asks again.",
-];
-
 pub(crate) trait Pane: Send {
     fn scope(&self) -> Scope;
     /// The word after `:` that opens this pane, if one does.
@@ -126,17 +118,8 @@ pub(crate) trait Pane: Send {
     fn detail(&self, look: &RenderContext) -> Vec<Cell>;
     /// Number of rows that the detail usually takes.
     fn detail_rows(&self) -> u16;
-    /// The state of the query that fills the rows.
-    fn load(&self) -> Load;
-    /// The word for one of its rows.
-    fn noun(&self) -> Cow<'static, str>;
-    /// Lines in place of rows until the first answer.
-    fn loading(&self, look: &RenderContext) -> Vec<Cell>;
-    fn failed(&self, look: &RenderContext) -> Vec<Cell> {
-        look.texts(FAILED)
-    }
-    /// Lines in place of rows if there are none: what would be here, and how it gets here.
-    fn nothing(&self, look: &RenderContext) -> Vec<Cell>;
+    /// What it says in place of rows; called only if there are none.
+    fn vacancy(&self, look: &RenderContext) -> Vacancy;
     /// Whether something is under way that will be shown, so that the loop ticks.
     fn is_busy(&self) -> bool;
     /// Whether its content changes without the engine, so that it is woken as time passes.
@@ -150,18 +133,13 @@ pub(crate) trait Pane: Send {
     /// Applies a new filter; [`Self::wake`] is called next.
     fn filter_changed(&mut self);
     /// Called when the pane is opened, or is on top again.
-    fn open(&mut self, context: &mut Context<'_>);
+    fn open(&mut self, context: &mut Context);
     /// Called when the engine has made progress (`moved`), or time has passed.
-    fn wake(&mut self, moved: bool, context: &mut Context<'_>);
+    fn wake(&mut self, moved: bool, context: &mut Context);
     /// Takes an answer; returns false if it belongs to another query.
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) -> bool;
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool;
     /// Takes the receipt of a command; returns false if it belongs to another command.
-    fn receipt(
-        &mut self,
-        _ticket: u64,
-        _receipt: &Result<Receipt, ControlError>,
-        _context: &mut Context<'_>,
-    ) -> bool {
+    fn receipt(&mut self, _ticket: u64, _reply: &Reply, _context: &mut Context) -> bool {
         false
     }
     /// Whether the pane shows events, which are followed while it is on top.
@@ -171,7 +149,7 @@ pub(crate) trait Pane: Send {
     fn followed(&mut self, _events: &[LedgerEvent]) {}
     /// Called when the events could not be read.
     fn lost(&mut self, _error: &str) {}
-    fn act(&mut self, action: Action, context: &mut Context<'_>);
+    fn act(&mut self, action: Action, context: &mut Context);
     /// Called when this pane's question was confirmed and its command sent with this ticket; returns true
     /// if the pane takes the receipt itself.
     fn confirmed(&mut self, _ticket: u64) -> bool {
