@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::confirm::Confirming;
 use super::copies::CopySearch;
 use super::diagnose::Diagnosis;
+use super::guards::Guards;
 use super::journal::Journal;
 use super::logins::Logins;
 use super::observe::Observing;
@@ -71,6 +72,7 @@ pub(super) fn shared(parts: Parts) -> Shared {
         publishing: Arc::new(publishing(&parts, &reads, first)),
         verifying: Arc::new(verifying(&parts, &reads, &schedules, &confirming)),
         diagnosis: Arc::new(diagnosis(&parts, &reads, &planning)),
+        guards: Arc::new(guards(&parts, &reads, &resolver)),
         ledger: parts.ledger,
         cloud: parts.cloud,
         kinds: parts.kinds,
@@ -154,6 +156,17 @@ fn diagnosis(parts: &Parts, reads: &Arc<Reads>, planning: &Arc<Planning>) -> Dia
         journal: reads.journal.clone(),
         reads: reads.clone(),
         planning: planning.clone(),
+    }
+}
+
+fn guards(parts: &Parts, reads: &Reads, resolver: &Arc<Resolver>) -> Guards {
+    Guards {
+        clock: parts.clock.clone(),
+        kinds: parts.kinds.clone(),
+        sites: reads.sites.clone(),
+        journal: reads.journal.clone(),
+        resolver: resolver.clone(),
+        protect: parts.settings.guard.protect.clone(),
     }
 }
 

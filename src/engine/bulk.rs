@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::audit::audit;
 use super::errors::ledger_error;
+use super::records::deletion;
 use super::{PAGE_MAX, Shared};
 use crate::control::{ControlError, Envelope, NotEligible, Receipt, Retried, RetryFilter};
 use crate::domain::attention;
@@ -23,7 +24,7 @@ impl Shared {
         filter: &RetryFilter,
         dry_run: bool,
     ) -> Result<Receipt, ControlError> {
-        self.writable(&[])?;
+        self.guards.writable(&[])?;
         let mut eligible = Vec::new();
         let mut others: BTreeMap<String, u64> = BTreeMap::new();
         let wanted = self.step_filter(filter).await?;
@@ -80,7 +81,7 @@ impl Shared {
 
     async fn step_filter(&self, filter: &RetryFilter) -> Result<StepFilter, ControlError> {
         let deletion_id = match &filter.deletion_id {
-            Some(id) => Some(self.deletion(id).await?.id),
+            Some(id) => Some(deletion(&*self.ledger, id).await?.id),
             None => None,
         };
         Ok(StepFilter {
@@ -114,7 +115,7 @@ impl Shared {
             held.then(|| "waits for another step that is stuck".to_owned())
         };
         let asked = steps.iter().filter(|step| without_asking(step).is_none());
-        let guards = self.guarding(asked).await;
+        let guards = self.guards.guarding(asked).await;
         let reason =
             |step: &Step| without_asking(step).or_else(|| guards.get(&step.resource.key).cloned());
         steps.iter().map(|step| (step, reason(step))).collect()

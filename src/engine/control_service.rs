@@ -9,17 +9,16 @@ use tokio::sync::watch;
 
 use super::audit::audit;
 use super::errors::{control_error, ledger_error};
+use super::records::{deletion, saved_plan};
 use super::{PAGE_MAX, Shared, requests};
 use crate::control::{
     Accepted, Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot,
 };
 use crate::domain::mapping::Mapped;
 use crate::domain::model::{
-    Deletion, DeletionState, DriftPolicy, Event, Origin, Plan, PlanOptions, Refusal, RefusalRule,
-    Resource, ResourceKey, Target,
+    DeletionState, DriftPolicy, Event, Plan, PlanOptions, Resource, ResourceKey, Target,
 };
 use crate::domain::plan::plan_hash;
-use crate::domain::text::word_fits;
 use crate::ledger::{Applied, Change, EventFilter, NewDeletion, RetryBy, Selection};
 
 pub(super) struct ControlService {
@@ -117,7 +116,7 @@ impl Shared {
             Command::Create { kind, body } => shared.create(&envelope, &kind, &body).await,
             Command::Update { kind, id, body } => shared.update(&envelope, &kind, &id, &body).await,
             Command::DeletePlan { plan_hash } => {
-                let plan = shared.saved_plan(&plan_hash).await?;
+                let plan = saved_plan(&*shared.ledger, &plan_hash, shared.clock.now()).await?;
                 shared.accept(&envelope, Wanted::by(&plan)).await
             }
             Command::DeletePlanFile { plan } => {
@@ -143,8 +142,8 @@ impl Shared {
                 shared.accept(&envelope, Wanted::by(&plan)).await
             }
             Command::Retry { deletion_id } => {
-                let deletion = shared.deletion(&deletion_id).await?;
-                shared.writable(&deletion.targets)?;
+                let deletion = deletion(&*shared.ledger, &deletion_id).await?;
+                shared.guards.writable(&deletion.targets)?;
                 let audit = audit(&envelope, "retry", &deletion.id);
                 shared.sites.ask_again();
                 shared
@@ -162,7 +161,7 @@ impl Shared {
                 let step = step.ok_or_else(|| ControlError::NotFound {
                     message: format!("no step {step_id}"),
                 })?;
-                shared.writable(&[Target {
+                shared.guards.writable(&[Target {
                     key: step.resource.key.clone(),
                     name: step.resource.name,
                 }])?;
@@ -195,7 +194,7 @@ impl Shared {
                     .await
             }
             Command::Cancel { deletion_id } => {
-                let deletion = shared.deletion(&deletion_id).await?;
+                let deletion = deletion(&*shared.ledger, &deletion_id).await?;
                 let cancel = Change::Cancel {
                     deletion_id: deletion.id.clone(),
                     audit: audit(&envelope, "cancel", &deletion.id),
@@ -247,83 +246,6 @@ impl Shared {
         }
     }
 
-    /// Refuses targets at read-only sites, whoever asks (P5), and refuses everything while no new work is
-    /// taken.
-    pub(super) fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
-        if let Some(fault) = &self.journal.status().fault {
-            return Err(ControlError::Internal {
-                message: format!("the engine accepts no new work: {fault}"),
-            });
-        }
-        let refused: Vec<Refusal> = targets
-            .iter()
-            .filter(|target| self.sites.read_only(&target.key.site))
-            .map(|target| Refusal {
-                resource: target.clone(),
-                rule: RefusalRule::Protected,
-                reason: format!("{} is read-only", target.key.site),
-                blocker: None,
-                changes: Vec::new(),
-            })
-            .collect();
-        match refused.first() {
-            None => Ok(()),
-            Some(first) => Err(ControlError::Refused {
-                message: format!(
-                    "{}: nothing was sent; see [guard] read_only in the configuration, or \
-                     --read-only",
-                    first.reason
-                ),
-                refused,
-            }),
-        }
-    }
-
-    /// Refuses a deletion without the reason that the settings require for a target's cloud. Clients of a
-    /// gate have no way to give a reason, and the engine's own deletions name their cause.
-    pub(super) fn reasoned(
-        &self,
-        envelope: &Envelope,
-        targets: &[Target],
-    ) -> Result<(), ControlError> {
-        if matches!(
-            envelope.actor.origin,
-            Origin::Gate | Origin::Peer | Origin::Engine
-        ) {
-            return Ok(());
-        }
-        let refused: Vec<Refusal> = targets
-            .iter()
-            .filter_map(|target| {
-                let pattern = self.sites.reason_wanted(&target.key.site)?;
-                (!word_fits(&envelope.reason, &pattern)).then(|| Refusal {
-                    resource: target.clone(),
-                    rule: RefusalRule::Protected,
-                    reason: match pattern.as_str() {
-                        "*" => format!("{} requires a reason", target.key.site),
-                        pattern => format!(
-                            "{} requires a reason with a word like {pattern}",
-                            target.key.site
-                        ),
-                    },
-                    blocker: None,
-                    changes: Vec::new(),
-                })
-            })
-            .collect();
-        match refused.first() {
-            None => Ok(()),
-            Some(first) => Err(ControlError::Refused {
-                message: format!(
-                    "{} (see [guard] reason in the configuration): nothing was sent; give one with \
-                     --reason",
-                    first.reason
-                ),
-                refused,
-            }),
-        }
-    }
-
     async fn delete(
         &self,
         envelope: &Envelope,
@@ -348,7 +270,7 @@ impl Shared {
         envelope: &Envelope,
         deletion_id: String,
     ) -> Result<Receipt, ControlError> {
-        let state = self.deletion(&deletion_id).await?.state;
+        let state = deletion(&*self.ledger, &deletion_id).await?.state;
         if matches!(state, DeletionState::Running | DeletionState::Stuck) {
             let wake = Change::Retry {
                 by: RetryBy::Repeat,
@@ -397,8 +319,8 @@ impl Shared {
             name: String::new(),
         });
         let touched: Vec<Target> = targets.iter().cloned().chain(copied).collect();
-        self.writable(&touched)?;
-        self.reasoned(envelope, &touched)?;
+        self.guards.writable(&touched)?;
+        self.guards.reasoned(envelope, &touched)?;
         let names: Vec<String> = targets
             .iter()
             .map(|target| target.key.to_string())
@@ -457,7 +379,7 @@ impl Shared {
         id: &str,
         paused: bool,
     ) -> Result<Receipt, ControlError> {
-        let deletion = self.deletion(id).await?;
+        let deletion = deletion(&*self.ledger, id).await?;
         let audit = audit(
             envelope,
             if paused { "pause" } else { "resume" },
@@ -474,25 +396,6 @@ impl Shared {
             self.sites.take_back(&deletion.id);
         }
         Ok(receipt)
-    }
-
-    pub(super) async fn saved_plan(&self, hash: &str) -> Result<Arc<Plan>, ControlError> {
-        let plan = self
-            .ledger
-            .plan(hash, self.clock.now())
-            .await
-            .map_err(ledger_error)?;
-        plan.ok_or_else(|| ControlError::Expired {
-            message: format!("no plan {hash} is kept (they are kept 24 h); plan again"),
-            oldest: 0,
-        })
-    }
-
-    pub(super) async fn deletion(&self, id: &str) -> Result<Deletion, ControlError> {
-        let found = self.ledger.deletion(id).await.map_err(ledger_error)?;
-        found.ok_or_else(|| ControlError::NotFound {
-            message: format!("no deletion {id}; gone list deletions shows them"),
-        })
     }
 }
 

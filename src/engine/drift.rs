@@ -9,6 +9,7 @@ use super::Shared;
 use super::audit::audit;
 use super::diagnose::before;
 use super::errors::{control_error, ledger_error};
+use super::records::deletion;
 use crate::cloud::CloudFailure;
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::drift::{newcomers, waits_for_an_answer, what_stays};
@@ -42,7 +43,7 @@ impl Shared {
         deletion_id: &str,
         accept: bool,
     ) -> Result<Receipt, ControlError> {
-        let deletion = self.deletion(deletion_id).await?;
+        let deletion = deletion(&*self.ledger, deletion_id).await?;
         let stuck = self.stuck_with_drift(&deletion).await?;
         if stuck.is_empty() {
             return Err(ControlError::Conflict {
@@ -148,8 +149,8 @@ impl Shared {
             .collect();
         let own: Vec<Target> = stuck.iter().map(target_of).collect();
         let touched: Vec<Target> = targets.iter().cloned().chain(own).collect();
-        self.writable(&touched)?;
-        self.reasoned(envelope, &touched)?;
+        self.guards.writable(&touched)?;
+        self.guards.reasoned(envelope, &touched)?;
         if targets.is_empty() {
             // The newcomers are gone, or another deletion has them, so only a retry remains to be done.
             return Ok(DriftAnswer::Accept { newcomers: None });
@@ -268,8 +269,8 @@ impl Shared {
         drift: Option<DriftPolicy>,
         on_failure: Option<OnFailure>,
     ) -> Result<Receipt, ControlError> {
-        let deletion = self.deletion(deletion_id).await?;
-        self.writable(&deletion.targets)?;
+        let deletion = deletion(&*self.ledger, deletion_id).await?;
+        self.guards.writable(&deletion.targets)?;
         let absorbs = drift == Some(DriftPolicy::Absorb);
         let stuck = match absorbs {
             true => self.stuck_with_drift(&deletion).await?,

@@ -11,9 +11,14 @@
 //!            └─ sites      paused sites signed in again; snapshot published
 //! ```
 //!
-//! Each reconciler takes its input from the ledger and the clock alone, is idempotent, and runs when woken
-//! and periodically. A restart after a crash is the same path as running: the engine first verifies the calls
-//! that were in flight. It keeps no graph in memory, only the steps that it has claimed.
+//! Most reconcilers are structs with just the parts that they use (`assemble.rs` connects them), so a file
+//! imports only what stands below it: the journal (writes and wake-ups), the sites (permits), the reads, and on
+//! these the search for copies, the resolver, planning, observing and the diagnosis. What still belongs to
+//! `Shared` may use all of them.
+//!
+//! Each takes its input from the ledger and the clock alone, is idempotent, and runs when woken and
+//! periodically. Restart after a crash is the same path as running: the engine first verifies what was in
+//! flight. It keeps no graph in memory, only the steps that it has claimed.
 //!
 //! **Architecture invariant:** [`Engine::run`] owns every task. When its future is dropped, no task of the
 //! engine continues, as in a crash. A panic in a worker poisons the engine, which then takes no new work and
@@ -31,6 +36,7 @@ mod dispatch;
 mod drift;
 mod errors;
 mod explain;
+mod guards;
 mod journal;
 mod limit;
 mod logins;
@@ -47,6 +53,7 @@ mod prune;
 mod purge;
 mod queries;
 mod reads;
+mod records;
 mod registry;
 mod removal;
 pub mod replay;
@@ -80,6 +87,7 @@ use crate::system::config::Settings;
 use confirm::Confirming;
 use copies::CopySearch;
 use diagnose::Diagnosis;
+use guards::Guards;
 use journal::{Journal, LEDGER_RETRY};
 use logins::Logins;
 use peers::Deployments;
@@ -139,6 +147,7 @@ pub(crate) struct Shared {
     pruning: Arc<Pruning>,
     publishing: Arc<Publishing>,
     logins: Arc<Logins>,
+    guards: Arc<Guards>,
     schedules: Arc<Schedules>,
     confirming: Arc<Confirming>,
     verifying: Arc<Verifying>,

@@ -107,7 +107,7 @@ impl Shared {
                 ),
             });
         }
-        self.reasoned(
+        self.guards.reasoned(
             envelope,
             &[Target {
                 key: key.clone(),

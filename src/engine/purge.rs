@@ -4,20 +4,19 @@
 //! block the step, planned behind its own write guard and under the same guards, while the step waits.
 //! `runbook` and `forget` send nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::audit::audit;
 use super::errors::ledger_error;
 use super::protection::protected;
-use super::resolve::By;
+use super::records::deletion;
 use super::{PAGE_MAX, Shared};
 use crate::control::{ControlError, Envelope, Purged, Receipt};
 use crate::domain::ladder::{self, Facts, Ladder, PurgeScope, Rung};
 use crate::domain::mapping::Mapped;
 use crate::domain::model::{
-    Action, Blocker, Deletion, KindName, Plan, PlanOptions, ResourceKey, Site, Step, StepState,
-    Target,
+    Action, Blocker, Deletion, KindName, Plan, PlanOptions, ResourceKey, Step, StepState, Target,
 };
 use crate::domain::query::{ListFilter, Lookup};
 use crate::domain::text::escape;
@@ -38,13 +37,16 @@ pub(super) struct Found {
 impl Shared {
     pub(super) async fn ladder(&self, what: &PurgeScope) -> Result<Found, ControlError> {
         let (deletion, only) = match what {
-            PurgeScope::Deletion(id) => (self.deletion(id).await?, None),
+            PurgeScope::Deletion(id) => (deletion(&*self.ledger, id).await?, None),
             PurgeScope::Step(id) => {
                 let step = self.ledger.step(*id).await.map_err(ledger_error)?;
                 let step = step.ok_or_else(|| ControlError::NotFound {
                     message: format!("no step {id}"),
                 })?;
-                (self.deletion(&step.deletion_id).await?, Some(step))
+                (
+                    deletion(&*self.ledger, &step.deletion_id).await?,
+                    Some(step),
+                )
             }
         };
         let steps = self.not_going(&deletion.id).await?;
@@ -53,7 +55,7 @@ impl Shared {
             Some(step) => vec![step],
             None => self.roots(&deletion, &steps).await?,
         };
-        let guards = self.guarding(&roots).await;
+        let guards = self.guards.guarding(&roots).await;
         let (pins, why_no_pins) = match roots.as_slice() {
             [one] => match self.pins(one).await {
                 Ok(plan) => (Some(plan), String::new()),
@@ -123,49 +125,8 @@ impl Shared {
         Ok(page.map_err(ledger_error)?.rows)
     }
 
-    /// Returns why these resources must not be deleted: the rules that protect them in their current state
-    /// (P4), by one listing for each site and kind. A resource that cannot be read counts as protected.
-    pub(super) async fn guarding(
-        &self,
-        steps: impl IntoIterator<Item = &Step>,
-    ) -> BTreeMap<ResourceKey, String> {
-        let rules = &self.settings.guard.protect;
-        let mut wanted: BTreeMap<(&Site, &KindName), BTreeSet<&str>> = BTreeMap::new();
-        for step in steps.into_iter().filter(|_| !rules.is_empty()) {
-            let key = &step.resource.key;
-            let ids = wanted.entry((&key.site, &key.kind)).or_default();
-            ids.insert(&key.id);
-        }
-        let now = self.clock.now();
-        let mut guarding = BTreeMap::new();
-        for ((site, name), ids) in wanted {
-            let Some(kind) = self.kinds.get(name) else {
-                continue;
-            };
-            match self.resolver.find(site, kind, &ids, By::Id).await {
-                Ok(found) => guarding.extend(found.into_iter().filter_map(|resource| {
-                    let rule = protected(&self.kinds, rules, &resource, now)?;
-                    Some((resource.key, format!("it is protected: {rule}")))
-                })),
-                Err(failure) => guarding.extend(ids.iter().map(|id| {
-                    let key = ResourceKey {
-                        site: site.clone(),
-                        kind: name.clone(),
-                        id: (*id).to_owned(),
-                    };
-                    let message = escape(&failure.message).into_owned();
-                    (
-                        key,
-                        format!("gone cannot tell whether it is protected: {message}"),
-                    )
-                })),
-            }
-        }
-        guarding
-    }
-
-    /// Returns the plan that removes the edges by which other resources block a step, or the reason why there
-    /// is none.
+    /// Returns the plan that removes the edges by which other resources hold a step, or why there is
+    /// none.
     async fn pins(&self, step: &Step) -> Result<Plan, String> {
         let outside: Vec<&Blocker> = step
             .blockers
@@ -294,8 +255,8 @@ impl Shared {
             });
         }
         let targets: Vec<Target> = found.roots.iter().map(target_of).collect();
-        self.writable(&targets)?;
-        self.reasoned(envelope, &targets)?;
+        self.guards.writable(&targets)?;
+        self.guards.reasoned(envelope, &targets)?;
         let offer = ladder.offer(rung);
         if let Some(why) = offer.and_then(|offer| offer.why_not.as_ref()) {
             return Err(ControlError::Conflict {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::belongings::tally;
 use super::errors::ledger_error;
+use super::records::{deletion, saved_plan};
 use super::{PAGE_MAX, Shared};
 use crate::cloud::{CloudFailure, Fields, ListRows};
 use crate::control::query::{self, Counted};
@@ -81,7 +82,7 @@ impl Shared {
     }
 
     async fn get_deletion(&self, request: query::Deletion) -> Result<Box<Deletion>, ControlError> {
-        self.deletion(&request.id).await.map(Box::new)
+        deletion(&*self.ledger, &request.id).await.map(Box::new)
     }
 
     async fn progress(&self, request: query::Progress) -> Result<Vec<SiteProgress>, ControlError> {
@@ -201,11 +202,11 @@ impl Shared {
     }
 
     async fn get_plan(&self, request: query::Plan) -> Result<Arc<Plan>, ControlError> {
-        self.saved_plan(&request.hash).await
+        saved_plan(&*self.ledger, &request.hash, self.clock.now()).await
     }
 
     async fn frozen_plan(&self, request: query::FrozenPlan) -> Result<Arc<Plan>, ControlError> {
-        let deletion = self.deletion(&request.deletion_id).await?;
+        let deletion = deletion(&*self.ledger, &request.deletion_id).await?;
         let plan = self
             .ledger
             .frozen(&deletion.id, !request.without_steps)
@@ -255,7 +256,7 @@ impl Shared {
 
     /// Returns the full id of a deletion, from its full or short id.
     async fn full_id(&self, id: &str) -> Result<String, ControlError> {
-        Ok(self.deletion(id).await?.id)
+        Ok(deletion(&*self.ledger, id).await?.id)
     }
 
     async fn full_id_if_any(&self, id: Option<String>) -> Result<Option<String>, ControlError> {

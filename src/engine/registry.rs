@@ -28,7 +28,7 @@ impl Shared {
             kind: kind.name.clone(),
             id: id.unwrap_or_else(|| self.clock.new_id()),
         };
-        self.writable(&[named(&key)])?;
+        self.guards.writable(&[named(&key)])?;
         let references = native::references(kind, &fields, &home.site);
         self.are_there(&references).await?;
         let change = Change::Add(Box::new(NewNative {
@@ -56,7 +56,7 @@ impl Shared {
             kind: kind.name.clone(),
             id: id.to_owned(),
         };
-        self.writable(&[named(&key)])?;
+        self.guards.writable(&[named(&key)])?;
         let before = self.own(kind, &key).await?;
         let fields = native::amend(kind, &before.fields, body)
             .map_err(|message| ControlError::Usage { message })?;

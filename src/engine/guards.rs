@@ -1,0 +1,146 @@
+//! What keeps a command from being carried out: read-only sites, a missing reason, protected resources (P4, P5).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::journal::Journal;
+use super::protection::protected;
+use super::resolve::{By, Resolver};
+use super::sites::Sites;
+use crate::control::{ControlError, Envelope};
+use crate::domain::kinds::Kinds;
+use crate::domain::model::{
+    KindName, Origin, Refusal, RefusalRule, ResourceKey, Site, Step, Target,
+};
+use crate::domain::text::{escape, word_fits};
+use crate::system::clock::Clock;
+use crate::system::config::ProtectRule;
+
+pub(super) struct Guards {
+    pub(super) clock: Clock,
+    pub(super) kinds: Arc<Kinds>,
+    pub(super) sites: Arc<Sites>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) resolver: Arc<Resolver>,
+    pub(super) protect: Vec<ProtectRule>,
+}
+
+impl Guards {
+    /// Refuses targets at read-only sites, whoever asks (P5), and everything while no new work is taken.
+    pub(super) fn writable(&self, targets: &[Target]) -> Result<(), ControlError> {
+        if let Some(fault) = &self.journal.status().fault {
+            return Err(ControlError::Internal {
+                message: format!("the engine accepts no new work: {fault}"),
+            });
+        }
+        let refused: Vec<Refusal> = targets
+            .iter()
+            .filter(|target| self.sites.read_only(&target.key.site))
+            .map(|target| Refusal {
+                resource: target.clone(),
+                rule: RefusalRule::Protected,
+                reason: format!("{} is read-only", target.key.site),
+                blocker: None,
+                changes: Vec::new(),
+            })
+            .collect();
+        match refused.first() {
+            None => Ok(()),
+            Some(first) => Err(ControlError::Refused {
+                message: format!(
+                    "{}: nothing was sent; see [guard] read_only in the configuration, or \
+                     --read-only",
+                    first.reason
+                ),
+                refused,
+            }),
+        }
+    }
+
+    /// Refuses a deletion without the reason that the configuration of a target's cloud asks for. Clients
+    /// of a gate have no way to give one, and the engine's own deletions name their cause.
+    pub(super) fn reasoned(
+        &self,
+        envelope: &Envelope,
+        targets: &[Target],
+    ) -> Result<(), ControlError> {
+        if matches!(
+            envelope.actor.origin,
+            Origin::Gate | Origin::Peer | Origin::Engine
+        ) {
+            return Ok(());
+        }
+        let refused: Vec<Refusal> = targets
+            .iter()
+            .filter_map(|target| {
+                let pattern = self.sites.reason_wanted(&target.key.site)?;
+                (!word_fits(&envelope.reason, &pattern)).then(|| Refusal {
+                    resource: target.clone(),
+                    rule: RefusalRule::Protected,
+                    reason: match pattern.as_str() {
+                        "*" => format!("{} requires a reason", target.key.site),
+                        pattern => format!(
+                            "{} requires a reason with a word like {pattern}",
+                            target.key.site
+                        ),
+                    },
+                    blocker: None,
+                    changes: Vec::new(),
+                })
+            })
+            .collect();
+        match refused.first() {
+            None => Ok(()),
+            Some(first) => Err(ControlError::Refused {
+                message: format!(
+                    "{} (see [guard] reason in the configuration): nothing was sent; give one with \
+                     --reason",
+                    first.reason
+                ),
+                refused,
+            }),
+        }
+    }
+
+    /// Returns why these resources must not be deleted: the rules that protect them as they are now
+    /// (P4), by one listing for each site and kind. A resource that cannot be read counts as
+    /// protected.
+    pub(super) async fn guarding(
+        &self,
+        steps: impl IntoIterator<Item = &Step>,
+    ) -> BTreeMap<ResourceKey, String> {
+        let rules = &self.protect;
+        let mut wanted: BTreeMap<(&Site, &KindName), BTreeSet<&str>> = BTreeMap::new();
+        for step in steps.into_iter().filter(|_| !rules.is_empty()) {
+            let key = &step.resource.key;
+            let ids = wanted.entry((&key.site, &key.kind)).or_default();
+            ids.insert(&key.id);
+        }
+        let now = self.clock.now();
+        let mut guarding = BTreeMap::new();
+        for ((site, name), ids) in wanted {
+            let Some(kind) = self.kinds.get(name) else {
+                continue;
+            };
+            match self.resolver.find(site, kind, &ids, By::Id).await {
+                Ok(found) => guarding.extend(found.into_iter().filter_map(|resource| {
+                    let rule = protected(&self.kinds, rules, &resource, now)?;
+                    Some((resource.key, format!("it is protected: {rule}")))
+                })),
+                Err(failure) => guarding.extend(ids.iter().map(|id| {
+                    let key = ResourceKey {
+                        site: site.clone(),
+                        kind: name.clone(),
+                        id: (*id).to_owned(),
+                    };
+                    let message = escape(&failure.message).into_owned();
+                    (
+                        key,
+                        format!("gone cannot tell whether it is protected: {message}"),
+                    )
+                })),
+            }
+        }
+        guarding
+    }
+}

@@ -1,0 +1,31 @@
+//! Records that a command or a query names: found, or the error that a front end shows.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::errors::ledger_error;
+use crate::control::ControlError;
+use crate::domain::model::{Deletion, Plan};
+use crate::ledger::Ledger;
+
+/// Returns a plan that was made within the last 24 h.
+pub(super) async fn saved_plan(
+    ledger: &dyn Ledger,
+    hash: &str,
+    now: DateTime<Utc>,
+) -> Result<Arc<Plan>, ControlError> {
+    let plan = ledger.plan(hash, now).await.map_err(ledger_error)?;
+    plan.ok_or_else(|| ControlError::Expired {
+        message: format!("no plan {hash} is kept (they are kept 24 h); plan again"),
+        oldest: 0,
+    })
+}
+
+/// Returns a deletion by its id or short id.
+pub(super) async fn deletion(ledger: &dyn Ledger, id: &str) -> Result<Deletion, ControlError> {
+    let found = ledger.deletion(id).await.map_err(ledger_error)?;
+    found.ok_or_else(|| ControlError::NotFound {
+        message: format!("no deletion {id}; gone list deletions shows them"),
+    })
+}
