@@ -27,6 +27,7 @@ pub(super) async fn open_ledger(
 }
 
 /// Opens a ledger of the practice cloud. It starts empty, unless an engine holds it.
+#[cfg(feature = "sandbox")]
 pub(super) async fn open_anew(path: PathBuf) -> Result<Arc<SqliteLedger>, Failure> {
     open(path, None, true, Vec::new()).await
 }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 use super::kind::Kind;
 use super::lists::{Page, Wanted};
 use super::session::Session;
-use super::wire::{Answer, Call, Refusal, Result};
+use super::wire::{Answer, Call, Handled, Refusal, Result};
 use serde_json::Value;
 
 /// A reason to refuse a call that all services have. Each service puts it into its own words.
@@ -54,7 +54,7 @@ pub(super) struct Api {
     pub(super) open: fn(&Call<'_>) -> Option<Answer>,
     /// Handles what is no method of a kind, or differs from the common one. The path is that below the root;
     /// `None` if there is none.
-    pub(super) own: fn(&mut Session<'_>, &Call<'_>, Option<&[&str]>) -> Option<Result<Answer>>,
+    pub(super) own: fn(&mut Session<'_>, &Call<'_>, Option<&[&str]>) -> Handled,
     /// Reads the parameters of a list.
     pub(super) wanted: fn(&Session<'_>, &'static Kind, &Call<'_>) -> Result<Wanted>,
     /// Returns the body of a list.

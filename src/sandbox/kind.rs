@@ -24,7 +24,7 @@ use uuid::Uuid;
 use super::api::Api;
 use super::row::Row;
 use super::session::{Session, View};
-use super::wire::{Answer, Call, Refusal, Result};
+use super::wire::{Call, Handled, Refusal, Result};
 
 /// Attributes by name, as a body has them.
 pub(super) type Body = Map<String, Value>;
@@ -162,7 +162,7 @@ pub(super) struct Hooks {
     /// Whether a caller that sees a row and is no mere reader may change it.
     pub(super) writable: fn(&View<'_>, &Row) -> bool,
     /// Handles a call below a row: `path` is the rest. `None` if there is no such path.
-    pub(super) act: fn(&mut Session<'_>, &Call<'_>, &Row, path: &[&str]) -> Option<Result<Answer>>,
+    pub(super) act: fn(&mut Session<'_>, &Call<'_>, &Row, path: &[&str]) -> Handled,
 }
 
 impl Hooks {

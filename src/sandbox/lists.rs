@@ -14,7 +14,7 @@ use super::wire::{Call, Result};
 pub(super) const TAG_FILTERS: [&str; 4] = ["tags", "tags-any", "not-tags", "not-tags-any"];
 
 /// A condition on a row.
-type Condition = Box<dyn Fn(&View<'_>, &Row) -> bool>;
+pub(super) type Condition = Box<dyn Fn(&View<'_>, &Row) -> bool>;
 
 /// The parameters of a list.
 #[derive(Default)]
@@ -98,12 +98,12 @@ pub(super) fn sorts(
 pub(super) fn filters(
     kind: &Kind,
     call: &Call<'_>,
-    controls: &[&str],
+    controls: &str,
 ) -> (Vec<(String, Vec<String>)>, Vec<String>) {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     let mut unknown: Vec<String> = Vec::new();
     for (key, value) in &call.query {
-        if controls.contains(&key.as_str()) {
+        if controls.split(' ').any(|control| control == key) {
             continue;
         }
         let tags = if TAG_FILTERS.contains(&key.as_str()) {
@@ -163,7 +163,7 @@ fn select<'s>(view: &View<'s>, kind: &'static Kind, wanted: &Wanted) -> Vec<&'s 
     let keys = |row: &Row| -> Vec<Value> {
         let attributes = wanted.sorts.iter().map(|(name, _)| kind.attribute(name));
         attributes
-            .map(|attribute| view.value(row, attribute?).into())
+            .map(|attribute| view.value(row, attribute?))
             .map(Option::unwrap_or_default)
             .collect()
     };

@@ -178,10 +178,7 @@ fn update(
     let id = row.id;
     (kind.hooks.update)(session, row, &checked)?;
     session.bump(kind.name, id);
-    let view = session.view();
-    let row = view.store.get(kind.name, id);
-    let shown = row.map_or(Value::Null, |row| view.shown(row, &[]));
-    Ok(Answer::ok(wrapped(kind, shown)))
+    Ok(Answer::ok(wrapped(kind, session.shown(kind.name, id))))
 }
 
 /// Returns a refusal with a type of the service's own.

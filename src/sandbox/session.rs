@@ -69,6 +69,11 @@ impl<'a> View<'a> {
         Value::Object(shown)
     }
 
+    /// Returns the attributes of a row that are named in a text.
+    pub(super) fn part(&self, row: &Row, names: &str) -> Value {
+        self.shown(row, &names.split(' ').collect::<Vec<_>>())
+    }
+
     /// Returns one attribute of the row that an id names.
     pub(super) fn lookup(&self, kind: &str, id: Uuid, name: &str) -> Option<Value> {
         let row = self.store.get(kind, id)?;
@@ -100,6 +105,12 @@ impl Session<'_> {
             caller: &self.caller,
             is_whole: false,
         }
+    }
+
+    /// Returns the JSON view of a row after a call has changed it.
+    pub(super) fn shown(&self, kind: &str, id: Uuid) -> Value {
+        let row = self.get(kind, id);
+        row.map_or(Value::Null, |row| self.view().shown(row, &[]))
     }
 
     /// Does something with the rights of a service in a project.

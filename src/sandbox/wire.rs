@@ -142,6 +142,9 @@ pub(super) struct Refusal {
 
 pub(super) type Result<T, E = Refusal> = std::result::Result<T, E>;
 
+/// An answer of a rule that handles some calls; `None` for the others.
+pub(super) type Handled = Option<Result<Answer>>;
+
 impl Refusal {
     pub(super) fn new(status: StatusCode, kind: &str, message: impl Into<String>) -> Self {
         Self {

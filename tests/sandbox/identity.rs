@@ -369,6 +369,26 @@ fn one_project_is_shown_to_its_own_and_to_admins() {
 }
 
 #[test]
+fn domains_are_listed_to_admins_and_regions_to_all() {
+    let mut cloud = Cloud::new();
+    let admin = cloud.log_in("admin", "secret").unwrap();
+    let demo = cloud.log_in("demo", "secret").unwrap();
+    for (path, to_admin, to_demo) in [
+        ("/v3/domains", 200, 403),
+        ("/v3/domains/default", 200, 200),
+        ("/v3/domains/nosuch", 404, 403),
+        ("/v3/regions", 200, 200),
+        ("/v3/regions/RegionTwo", 200, 200),
+        ("/v3/regions/nosuch", 404, 404),
+    ] {
+        for (token, status) in [(&admin, to_admin), (&demo, to_demo)] {
+            let got = cloud.send(Method::GET, path, Some(token), None, &[]);
+            assert_eq!(got.status, status, "{path}: {got:?}");
+        }
+    }
+}
+
+#[test]
 fn every_answer_has_a_request_id_of_its_own() {
     let mut cloud = Cloud::new();
     let ids: Vec<String> = (0..3)

@@ -11,7 +11,7 @@ use crate::sandbox::neutron::Seed;
 use crate::sandbox::resource::refusal;
 use crate::sandbox::row::Row;
 use crate::sandbox::session::{Session, View};
-use crate::sandbox::wire::{self, Answer, Call, Refusal, Result};
+use crate::sandbox::wire::{self, Answer, Call, Handled, Refusal, Result};
 
 const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 const OCTETS: &str = "application/octet-stream";
@@ -80,7 +80,7 @@ fn check_visibility(session: &Session<'_>, image: &Row, wanted: Option<&Value>) 
 }
 
 /// Handles what differs from the common methods of a resource.
-pub(super) fn own(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Option<Result<Answer>> {
+pub(super) fn own(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Handled {
     match call.method.as_str() {
         "PATCH" => Some(patch(session, call, id)),
         "PUT" => Some(Err(problem(Problem::NoMethod))),
@@ -115,12 +115,7 @@ fn patch(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer>
     }
     let id = image.id;
     save(session, image);
-    let view = session.view();
-    let shown = view
-        .store
-        .get("image", id)
-        .map(|image| view.shown(image, &[]));
-    Ok(Answer::ok(shown.unwrap_or_default()))
+    Ok(Answer::ok(session.shown("image", id)))
 }
 
 fn apply(session: &Session<'_>, image: &mut Row, change: &Value) -> Result<()> {

@@ -5,11 +5,9 @@ use uuid::Uuid;
 use super::bad;
 use super::images::{VISIBILITIES, member_status};
 use super::members::NUMBER;
-
 use crate::sandbox::kind::Kind;
-use crate::sandbox::lists::{Page, Wanted, sorts};
-use crate::sandbox::row::Row;
-use crate::sandbox::session::{Session, View};
+use crate::sandbox::lists::{Condition, Page, Wanted, sorts};
+use crate::sandbox::session::Session;
 use crate::sandbox::wire::{Call, Result};
 
 /// Default and maximum number of images per page.
@@ -17,17 +15,8 @@ const PAGE: usize = 25;
 const PAGE_MAX: usize = 1000;
 
 /// Parameters that are not filters.
-const CONTROLS: [&str; 9] = [
-    "limit",
-    "marker",
-    "member_status",
-    "visibility",
-    "os_hidden",
-    "tag",
-    "sort",
-    "sort_key",
-    "sort_dir",
-];
+const CONTROLS: &str =
+    "limit marker member_status visibility os_hidden tag sort sort_key sort_dir deleted";
 const MEMBER_STATUSES: [&str; 4] = ["pending", "accepted", "rejected", "all"];
 /// Filters that take several values.
 const WORDS: [&str; 5] = ["name", "id", "status", "container_format", "disk_format"];
@@ -77,7 +66,7 @@ fn last_values<'c>(call: &'c Call<'_>) -> Vec<(&'c str, &'c str)> {
 fn filters(call: &Call<'_>) -> Result<Vec<(String, Vec<String>)>> {
     let pairs = last_values(call).into_iter();
     pairs
-        .filter(|(key, _)| !CONTROLS.contains(key) && *key != "deleted")
+        .filter(|(key, _)| !CONTROLS.split(' ').any(|control| control == *key))
         .map(|(key, value)| {
             let values = match value.split_once(':').filter(|_| WORDS.contains(&key)) {
                 None => vec![value.to_owned()],
@@ -117,7 +106,7 @@ fn marker(session: &Session<'_>, call: &Call<'_>) -> Result<Option<Uuid>> {
 
 /// Returns the condition on an image to be in the caller's list. Others' community images are shown only on
 /// request, and hidden images only in a list of hidden images.
-fn shows(call: &Call<'_>) -> Result<Box<dyn Fn(&View<'_>, &Row) -> bool>> {
+fn shows(call: &Call<'_>) -> Result<Condition> {
     let owned = |name: &str| call.param(name).map(str::to_owned);
     let visibility = owned("visibility");
     let known = |word: &String| word == "all" || VISIBILITIES.contains(&word.as_str());

@@ -7,7 +7,7 @@ use crate::sandbox::api::Problem;
 use crate::sandbox::kind::Hooks;
 use crate::sandbox::row::Row;
 use crate::sandbox::session::{Session, View};
-use crate::sandbox::wire::{Answer, Call, Refusal, Result};
+use crate::sandbox::wire::{Answer, Call, Handled, Refusal, Result};
 
 const ONLY_SHARED: &str = "Only shared images have members.";
 
@@ -31,12 +31,7 @@ fn owns_image(view: &View<'_>, member: &Row) -> bool {
 }
 
 /// Handles what differs from the common methods: only shared images have members.
-pub(super) fn own(
-    session: &mut Session<'_>,
-    call: &Call<'_>,
-    id: &str,
-    path: &[&str],
-) -> Option<Result<Answer>> {
+pub(super) fn own(session: &mut Session<'_>, call: &Call<'_>, id: &str, path: &[&str]) -> Handled {
     let body = match (call.method.as_str(), path) {
         ("POST", []) | ("PUT", [_]) => match json_body(call) {
             Ok(body) => body,

@@ -15,7 +15,7 @@ use super::body::plain;
 use super::kind::{self, Hooks, Kind};
 use super::resource::refusal;
 use super::session::Session;
-use super::wire::{Answer, Body, Call, Refusal, Result, title};
+use super::wire::{Answer, Body, Call, Handled, Refusal, Result, title};
 
 pub(super) static API: Api = Api {
     kind: "image",
@@ -165,11 +165,7 @@ fn versions(call: &Call<'_>) -> Option<Answer> {
     Some(Answer::json(status, json!({"versions": listed})))
 }
 
-fn own(
-    session: &mut Session<'_>,
-    call: &Call<'_>,
-    path: Option<&[&str]>,
-) -> Option<Result<Answer>> {
+fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
     match path? {
         ["images", id] => images::own(session, call, id),
         ["images", id, "members", rest @ ..] => members::own(session, call, id, rest),

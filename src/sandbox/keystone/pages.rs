@@ -68,7 +68,57 @@ impl Keystone {
                 let project = project.ok_or_else(|| not_found("project", id))?;
                 Ok(Answer::ok(json!({"project": self.project_shown(project)})))
             }
+            [name @ ("users" | "regions" | "domains")] => {
+                if *name != "regions" {
+                    admin_only(&format!("list_{name}"))?;
+                }
+                let mut items = self.others(name);
+                items.retain(|item| call.param("name").is_none_or(|name| item["name"] == *name));
+                Ok(Answer::ok(self.listed(call, name, items.into())))
+            }
+            [name @ ("users" | "regions" | "domains"), id] => {
+                let singular = name.trim_end_matches('s');
+                let item = self.others(name).into_iter().find(|it| it["id"] == **id);
+                if *name != "regions" && user != *id && *id != "default" {
+                    admin_only(&format!("get_{singular}"))?;
+                }
+                let item = item.ok_or_else(|| not_found(singular, id))?;
+                Ok(Answer::ok(json!({singular: item})))
+            }
             _ => Err(no_page()),
+        }
+    }
+
+    /// Returns the items of a collection that clients look names up in.
+    fn others(&self, collection: &str) -> Vec<Value> {
+        let shown = |id: &str, name: &str, enabled: bool| {
+            let link = format!("{}/v3/{collection}/{id}", self.base_url);
+            let links = json!({"self": link});
+            match collection {
+                "regions" => {
+                    json!({"id": id, "description": "", "parent_region_id": null, "links": links})
+                }
+                "users" => {
+                    json!({"id": id, "name": name, "domain_id": "default", "enabled": enabled, "options": {}, "links": links})
+                }
+                _ => {
+                    json!({"id": id, "name": name, "description": "", "enabled": enabled, "tags": [], "options": {}, "links": links})
+                }
+            }
+        };
+        match collection {
+            "users" => {
+                let users = self.users.iter();
+                users
+                    .map(|user| shown(&user.id, &user.name, user.enabled))
+                    .collect()
+            }
+            "regions" => {
+                let endpoints = self.services.iter().take(1).flat_map(|it| &it.endpoints);
+                let public = endpoints.filter(|(_, interface, _)| *interface == "public");
+                public.map(|(region, ..)| shown(region, "", true)).collect()
+            }
+            _ => vec![shown("default", "Default", true)],
         }
     }
 

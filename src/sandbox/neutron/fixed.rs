@@ -2,34 +2,10 @@
 use serde_json::{Value, json};
 
 use super::no_page;
-use crate::sandbox::wire::{Answer, Call, Refusal, Result};
+use crate::sandbox::wire::{Answer, Call, Handled, Refusal};
 
 /// The extensions of this release of Neutron.
-const EXTENSIONS: &str = "
-aap-reject-multicast address-group address-scope router-admin-state-down-before-update agent
-agent-resources-synced agent_sort_key allowed-address-pairs auto-allocated-topology availability_zone
-availability_zone_filter default-subnetpools dhcp_agent_scheduler dns-integration dvr empty-string-filtering
-expose-l3-conntrack-helper expose-port-forwarding-in-fip external-net extra_dhcp_opt extraroute
-extraroute-atomic filter-validation floating-ip-port-forwarding-description
-floating-ip-port-forwarding-detail floating-ip-port-forwarding-port-ranges fip-port-details flavors
-floating-ip-port-forwarding floatingip-pools floating-ip-router-writable ip_allocation
-ip-substring-filtering l2_adjacency router l3-conntrack-helper ext-gw-mode l3-ha l3-ext-ndp-proxy l3-flavors
-l3-ndp-proxy l3-port-ip-change-not-allowed l3_agent_scheduler local_ip metering
-metering_source_and_destination_fields multi-provider net-mtu net-mtu-writable network_availability_zone
-network_ha network-ip-availability network-ip-availability-details pagination port-device-profile
-port-mac-override port-mac-address-regenerate port-numa-affinity-policy port-numa-affinity-policy-socket
-port-resource-request port-resource-request-groups binding binding-extended port-security project-id
-provider qos qos-bw-limit-direction qos-bw-minimum-ingress qos-default qos-fip qos-gateway-ip
-qos-port-network-policy qos-pps-minimum qos-pps-minimum-rule-alias qos-pps qos-rule-type-details
-qos-rule-type-filter qos-rules-alias quota-check-limit quota-check-limit-default quotas quota_details
-rbac-policies rbac-address-group rbac-address-scope rbac-security-groups rbac-subnetpool revision-if-match
-standard-attr-revisions router_availability_zone security-groups-default-rules
-security-groups-default-statefulness security-groups-normalized-cidr port-security-groups-filtering
-security-groups-remote-address-group security-groups-rules-belongs-to-default-sg
-security-groups-shared-filtering security-group segment segments-peer-subnet-host-routes service-type
-sorting standard-attr-segment standard-attr-description stateful-security-group subnet-external-network
-subnet_onboard subnet-segmentid-writable subnet-service-types subnet_allocation subnetpool-prefix-ops
-tag-creation standard-attr-tag standard-attr-timestamp trunk trunk-details";
+const EXTENSIONS: &str = include_str!("../../../assets/sandbox/extensions.txt");
 
 /// Collections that exist but stay empty here: path, and the type and the message of a 404.
 const EMPTY: [(&str, &str, &str); 2] = [
@@ -58,7 +34,7 @@ pub(super) fn versions(call: &Call<'_>) -> Option<Answer> {
 }
 
 /// Answers a path that leads to no kind.
-pub(super) fn answer(call: &Call<'_>, path: &[&str]) -> Option<Result<Answer>> {
+pub(super) fn answer(call: &Call<'_>, path: &[&str]) -> Handled {
     let is_get = call.method == http::Method::GET;
     match path {
         [] => Some(Ok(Answer::ok(json!({"resources": []})))),

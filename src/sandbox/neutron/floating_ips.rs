@@ -41,6 +41,12 @@ pub(super) const FLOATING_IP: Hooks = Hooks {
     ..Hooks::NONE
 };
 
+/// What a floating IP shows of its port, and of its forwardings.
+const PORT_DETAILS: &str =
+    "name network_id mac_address admin_state_up status device_id device_owner";
+const FORWARDING: &str =
+    "id protocol internal_ip_address internal_port_id internal_port external_port";
+
 fn show_floating_ip(view: &View<'_>, ip: &Row, name: &str) -> Option<Value> {
     Some(match name {
         "router_id" => router_of(view.store, ip).map(|id| id.to_string()).into(),
@@ -48,29 +54,11 @@ fn show_floating_ip(view: &View<'_>, ip: &Row, name: &str) -> Option<Value> {
             let port = ip
                 .id_of("port_id")
                 .and_then(|id| view.store.get("port", id));
-            let fields = [
-                "name",
-                "network_id",
-                "mac_address",
-                "admin_state_up",
-                "status",
-                "device_id",
-                "device_owner",
-            ];
-            port.map(|port| view.shown(port, &fields)).into()
+            port.map(|port| view.part(port, PORT_DETAILS)).into()
         }
         "port_forwardings" => {
-            let fields = [
-                "id",
-                "protocol",
-                "internal_ip_address",
-                "internal_port_id",
-                "internal_port",
-                "external_port",
-            ];
-            forwardings(view.store, ip.id)
-                .map(|forwarding| view.shown(forwarding, &fields))
-                .collect()
+            let forwardings = forwardings(view.store, ip.id);
+            forwardings.map(|row| view.part(row, FORWARDING)).collect()
         }
         _ => return None,
     })

@@ -141,20 +141,12 @@ fn create_rule(session: &mut Session<'_>, rule: Row, _: &Body) -> Result<Uuid> {
 
 /// Returns another rule with the same content.
 fn twin(store: &Store, rule: &Row) -> Option<Uuid> {
-    let content = [
-        "direction",
-        "ethertype",
-        "remote_group_id",
-        "remote_address_group_id",
-        "protocol",
-        "port_range_min",
-        "port_range_max",
-        "remote_ip_prefix",
-    ];
+    const CONTENT: &str = "direction ethertype remote_group_id remote_address_group_id protocol \
+                           port_range_min port_range_max remote_ip_prefix";
     let mut others = store.of("security_group_rule", "security_group_id", group_of(rule));
     let is_same = |other: &&Row| {
-        let mut content = content.iter();
-        content.all(|name| rule.value(name) == other.value(name))
+        let mut names = CONTENT.split(' ');
+        names.all(|name| rule.value(name) == other.value(name))
     };
     others.find(is_same).map(|other| other.id)
 }

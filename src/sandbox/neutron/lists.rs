@@ -10,21 +10,14 @@ use crate::sandbox::session::Session;
 use crate::sandbox::wire::{Call, Result};
 
 /// Parameters that are not filters.
-const CONTROLS: [&str; 6] = [
-    "limit",
-    "marker",
-    "page_reverse",
-    "fields",
-    "sort_key",
-    "sort_dir",
-];
+const CONTROLS: &str = "limit marker page_reverse fields sort_key sort_dir";
 
 pub(super) fn wanted(
     session: &Session<'_>,
     kind: &'static Kind,
     call: &Call<'_>,
 ) -> Result<Wanted> {
-    let (filters, unknown) = filters(kind, call, &CONTROLS);
+    let (filters, unknown) = filters(kind, call, CONTROLS);
     if !unknown.is_empty() {
         let message = format!(
             "['{}'] is invalid attribute for filtering",

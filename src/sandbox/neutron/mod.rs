@@ -27,7 +27,7 @@ use super::body::{NO_FLAG, plain};
 use super::kind::{self, Hooks, Kind};
 use super::resource::refusal;
 use super::session::Session;
-use super::wire::{Answer, Call, Refusal, Result};
+use super::wire::{Answer, Call, Handled, Refusal, Result};
 
 pub(super) static API: Api = Api {
     kind: "network",
@@ -159,11 +159,7 @@ fn refuse(refusal: Refusal, _: &Call<'_>) -> Answer {
     Answer::json(status, json!({"NeutronError": error}))
 }
 
-fn own(
-    session: &mut Session<'_>,
-    call: &Call<'_>,
-    path: Option<&[&str]>,
-) -> Option<Result<Answer>> {
+fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
     match if_match(call) {
         Ok(revision) => session.if_match = revision,
         Err(refusal) => return Some(Err(refusal)),

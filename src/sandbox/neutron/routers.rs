@@ -11,7 +11,7 @@ use crate::sandbox::kind::{Body, Hooks};
 use crate::sandbox::row::Row;
 use crate::sandbox::session::{Session, View};
 use crate::sandbox::store::Store;
-use crate::sandbox::wire::{Answer, Call, Refusal, Result};
+use crate::sandbox::wire::{Answer, Call, Handled, Refusal, Result};
 
 const GATEWAY: &str = "external_gateway_info";
 
@@ -57,8 +57,8 @@ fn show_router(view: &View<'_>, router: &Row, name: &str) -> Option<Value> {
         }
         "conntrack_helpers" => {
             let helpers = view.store.of("conntrack_helper", "router_id", router.id);
-            let fields = ["protocol", "port", "helper"];
-            helpers.map(|helper| view.shown(helper, &fields)).collect()
+            let fields = "protocol port helper";
+            helpers.map(|helper| view.part(helper, fields)).collect()
         }
         _ => return None,
     })
@@ -96,12 +96,7 @@ fn router_deletable(session: &mut Session<'_>, router: &Row) -> Result<()> {
 }
 
 /// Handles `PUT /routers/{id}/{action}`.
-fn act(
-    session: &mut Session<'_>,
-    call: &Call<'_>,
-    router: &Row,
-    path: &[&str],
-) -> Option<Result<Answer>> {
+fn act(session: &mut Session<'_>, call: &Call<'_>, router: &Row, path: &[&str]) -> Handled {
     let [action] = path else {
         return None;
     };
@@ -146,9 +141,7 @@ pub(super) fn apply(
         session.edit("router", id, |router| router.set("routes", routes));
         session.bump("router", id);
     }
-    let view = session.view();
-    let shown = view.store.get("router", id).map(|row| view.shown(row, &[]));
-    Ok(json!({"router": shown}))
+    Ok(json!({"router": session.shown("router", id)}))
 }
 
 pub(super) fn bad_router(message: impl std::fmt::Display) -> Refusal {

@@ -7,7 +7,7 @@ use crate::sandbox::kind::{Body, Hooks};
 use crate::sandbox::row::Row;
 use crate::sandbox::session::{Session, View};
 use crate::sandbox::store::Store;
-use crate::sandbox::wire::{Answer, Call, Refusal, Result};
+use crate::sandbox::wire::{Answer, Call, Handled, Refusal, Result};
 
 pub(super) const TRUNK: Hooks = Hooks {
     create: create_trunk,
@@ -74,12 +74,7 @@ fn is_enabled(trunk: &Row) -> Result<()> {
 
 /// Handles `GET /trunks/{id}/get_subports`, and `PUT …/add_subports` and `remove_subports`, which answer the
 /// bare trunk. Neither raises the revision number.
-fn act(
-    session: &mut Session<'_>,
-    call: &Call<'_>,
-    trunk: &Row,
-    path: &[&str],
-) -> Option<Result<Answer>> {
+fn act(session: &mut Session<'_>, call: &Call<'_>, trunk: &Row, path: &[&str]) -> Handled {
     let body = call.json();
     let wanted = body["sub_ports"].as_array().cloned().unwrap_or_default();
     let result = match (call.method.as_str(), path) {
@@ -96,12 +91,7 @@ fn act(
             }),
         _ => return None,
     };
-    Some(result.map(|()| {
-        let view = session.view();
-        let shown = view.store.get("trunk", trunk.id);
-        let shown = shown.map(|trunk| view.shown(trunk, &[]));
-        Answer::ok(shown.unwrap_or_default())
-    }))
+    Some(result.map(|()| Answer::ok(session.shown("trunk", trunk.id))))
 }
 
 fn add(session: &mut Session<'_>, id: Uuid, wanted: &[Value]) -> Result<()> {

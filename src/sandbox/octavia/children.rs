@@ -95,11 +95,8 @@ pub(super) fn show(view: &View<'_>, row: &Row, name: &str) -> Option<Value> {
 /// Creates a resource by a call of its own.
 fn create(session: &mut Session<'_>, mut row: Row, _: &Body) -> Result<Uuid> {
     let listener = row.id_of("listener_id").filter(|_| row.kind.name == "pool");
-    if let Some(id) = listener {
-        let listener = session.row("listener", id)?;
-        if listener.id_of("default_pool_id").is_some() {
-            return Err(conflict("This listener already has a default pool"));
-        }
+    let listener = listener.map(|id| session.row("listener", id)).transpose()?;
+    if let Some(listener) = &listener {
         row.clear("listener_id");
         row.set("loadbalancer_id", listener.value("loadbalancer_id"));
     }
@@ -114,14 +111,18 @@ fn create(session: &mut Session<'_>, mut row: Row, _: &Body) -> Result<Uuid> {
         });
     };
     session.may_change(&parent, "create")?;
+    let has_pool = |listener: &Row| listener.id_of("default_pool_id").is_some();
+    if listener.as_ref().is_some_and(has_pool) {
+        return Err(conflict("This listener already has a default pool"));
+    }
     if row.kind.name == "health_monitor" && has_monitor(session.store(), &parent) {
         return Err(conflict("This pool already has a health monitor"));
     }
     hold(session, &row, true)?;
     let id = add(session, row, &parent);
     if let Some(listener) = listener {
-        set_status(session, "listener", listener, Status::PendingUpdate);
-        session.edit("listener", listener, |listener| {
+        set_status(session, "listener", listener.id, Status::PendingUpdate);
+        session.edit("listener", listener.id, |listener| {
             listener.set("default_pool_id", id.to_string());
         });
     }
@@ -137,6 +138,10 @@ pub(super) fn add(session: &mut Session<'_>, mut row: Row, parent: &Row) -> Uuid
     row.project = parent.project.clone();
     if let Some(above) = row.kind.parent {
         row.set(above.attribute, parent.id.to_string());
+    }
+    if row.kind.name == "l7policy" && row.get("position").is_none() {
+        let others = children(session.store(), parent, "l7policy").len();
+        row.set("position", others + 1);
     }
     session.put(row)
 }

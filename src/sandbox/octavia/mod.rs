@@ -22,7 +22,7 @@ use super::kind::{self, Hooks, Kind};
 use super::lists::{Page, Wanted, filters, sorts, values};
 use super::resource::refusal;
 use super::session::{Session, id_in};
-use super::wire::{Answer, Call, Refusal, Result};
+use super::wire::{Answer, Call, Handled, Refusal, Result};
 
 pub(super) static API: Api = Api {
     kind: "load-balancer",
@@ -140,11 +140,7 @@ fn open(call: &Call<'_>) -> Option<Answer> {
     Some(Answer::ok(json!({"versions": versions})))
 }
 
-fn own(
-    session: &mut Session<'_>,
-    call: &Call<'_>,
-    path: Option<&[&str]>,
-) -> Option<Result<Answer>> {
+fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
     let path = path?;
     if path.is_empty() && call.method == Method::GET {
         return Some(Ok(Answer::ok("v2".into())));
@@ -168,15 +164,7 @@ fn own(
 const PAGE_MAX: usize = 1000;
 
 /// Parameters that are not filters.
-const CONTROLS: [&str; 7] = [
-    "limit",
-    "marker",
-    "page_reverse",
-    "fields",
-    "sort",
-    "sort_key",
-    "sort_dir",
-];
+const CONTROLS: &str = "limit marker page_reverse fields sort sort_key sort_dir";
 
 /// Returns a refusal from the layer before the API's own functions.
 fn bad_page(message: String) -> Refusal {
@@ -190,7 +178,7 @@ fn wanted(session: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result
         return Err(problem(Problem::Forbidden("list", kind)));
     }
     let limit = limit(call)?;
-    let (mut filters, unknown) = filters(kind, call, &CONTROLS);
+    let (mut filters, unknown) = filters(kind, call, CONTROLS);
     if !unknown.is_empty() {
         return Err(bad("One or more arguments are either duplicate or invalid"));
     }
