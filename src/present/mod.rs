@@ -7,9 +7,10 @@ mod words;
 
 pub use chart::{chart_facts, chart_last_words, chart_words};
 pub use sentences::{
-    answer_words, attempts_words, blocker_words, blocker_words_in_full, cause_words, counts_words,
-    event_word, pace_words, plan_options_words, plan_words, progress_words, purged_words,
-    refusal_reason, rule_words, step_reason, target_in_full, target_words,
+    answer_words, attempts_words, blocked_by_words, blocker_words, blocker_words_in_full,
+    cause_words, counts_words, event_word, pace_words, plan_options_words, plan_words,
+    progress_words, purged_words, refusal_reason, rule_words, state_words, step_reason,
+    target_in_full, target_words, targets_in_full,
 };
 pub use words::{
     at_path, count, duration, json_words, kind_words, name_or_id, resource_words, thousands, time,
