@@ -73,7 +73,7 @@ fn what_is_no_target_is_refused_and_quoted() {
         ("network/w@prod/", "names no region"),
         ("network/100% pure", "%25"),
         ("network/a%2", "%25"),
-        ("network/%FF", "no UTF-8"),
+        ("network/%FF", "not UTF-8"),
     ] {
         let error = TargetSpec::parse(text, CLOUDS).unwrap_err();
         assert!(error.contains(says), "{text}: {error}");

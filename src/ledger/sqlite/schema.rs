@@ -5,7 +5,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::outline;
 
 /// The version that this program writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 18;
+pub(super) const KNOWN: i64 = 19;
 
 /// Migrations, each from the version of its position to the next. Never edited once released: a change is one
 /// more entry.
