@@ -23,7 +23,7 @@ mod practice;
 #[path = "app/no_practice.rs"]
 mod practice;
 mod replay;
-mod sandbox_server;
+mod sandbox_args;
 #[cfg(feature = "sandbox")]
 mod scene;
 pub mod upkeep;

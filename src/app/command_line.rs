@@ -11,7 +11,7 @@ use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subc
 use clap_complete::Shell;
 use clap_mangen::Man as Page;
 
-use super::{LocalVerb, Process, examine, notify, replay, sandbox_server, upkeep};
+use super::{LocalVerb, Process, examine, notify, replay, sandbox_args, upkeep};
 use crate::domain::text::did_you_mean;
 use crate::frontends::cli::args::Global;
 use crate::frontends::cli::{EngineVerb, Exit, Failure};
@@ -96,7 +96,7 @@ local_verbs! {
     Audit: upkeep::Audit,
     Replay: replay::ReplayLedger,
     Notify: notify::Notify,
-    Sandbox: sandbox_server::Sandbox,
+    Sandbox: sandbox_args::Sandbox,
     Completions: Completions,
     Man: Man,
 }

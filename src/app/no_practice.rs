@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Places;
-use super::sandbox_server::Sandbox;
+use super::sandbox_args::Sandbox;
+use super::{LocalVerb, Places, Process};
 use crate::control::Control;
 use crate::domain::kinds::Source;
 use crate::engine::Neighbours;
@@ -36,10 +36,10 @@ pub(super) async fn start(scenario: Scenario, _: &Places) -> Result<ServerHandle
     match scenario {}
 }
 
-/// # Errors
-/// Always, as [`scenario`].
-pub(super) async fn serve(_: Sandbox) -> Result<Exit, Failure> {
-    Err(failure())
+impl LocalVerb for Sandbox {
+    fn run(self, _: &Process<'_>) -> Result<Exit, Failure> {
+        Err(failure())
+    }
 }
 
 /// Whether a scenario is the one with the tour: there is none.

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write as _};
 
-use super::sandbox_server::Sandbox;
-use super::{Places, ToldToEnd};
+use super::sandbox_args::Sandbox;
+use super::{LocalVerb, Places, Process, ToldToEnd, log_to_stderr, runtime};
 use crate::frontends::cli::output::Tolerant;
 use crate::frontends::cli::{Exit, Failure};
 use crate::sandbox::{self, WorldOptions};
@@ -44,8 +44,15 @@ pub(super) async fn start(scenario: Scenario, places: &Places) -> Result<ServerH
     Ok(handle)
 }
 
+impl LocalVerb for Sandbox {
+    fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
+        log_to_stderr(process.global, process.style, true)?;
+        runtime()?.block_on(serve(self))
+    }
+}
+
 /// Serves the practice cloud alone, for any client, until a signal ends it.
-pub(super) async fn serve(args: Sandbox) -> Result<Exit, Failure> {
+async fn serve(args: Sandbox) -> Result<Exit, Failure> {
     let tried = "serve the practice cloud";
     let scenario = match &args.scenario {
         Some(name) => Some(scenario(&name.to_string_lossy())?),

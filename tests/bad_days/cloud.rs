@@ -257,8 +257,7 @@ fn i07_a_yes_that_always_keeps_is_stuck_and_says_so() {
     // Three attempts of a second and a half, none of which waits for something else to happen.
     assert!(since.elapsed() < Duration::from_secs(20));
     assert!(
-        ran.out
-            .contains("accepted, but the resource is still there"),
+        ran.out.contains("accepted, but the resource still exists"),
         "{}",
         ran.out
     );

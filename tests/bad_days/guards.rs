@@ -172,6 +172,6 @@ fn without_a_terminal_and_without_yes_nothing_is_deleted() {
     stage
         .gone("")
         .ends_with(2)
-        .says(&["no terminal", "--engine"]);
+        .says(&["not a terminal", "--engine"]);
     assert!(stage.writes().is_empty());
 }

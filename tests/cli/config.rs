@@ -409,7 +409,7 @@ fn g01_peers_are_checked_to_the_field() {
             "n.example/?a=b",
             "peers[0].url",
             Some(6),
-            "paths come after",
+            "paths are appended",
         ),
         (
             "'network'",

@@ -516,7 +516,7 @@ fn a_type_of_login_of_other_clients_is_told_with_the_way_round() {
         let told = place.cloud_error();
         assert!(
             told.contains(&format!("{kind:?} is not supported"))
-                && told.contains("make an application credential"),
+                && told.contains("create an application credential"),
             "{told}"
         );
     }

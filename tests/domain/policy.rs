@@ -302,7 +302,7 @@ fn i13_what_was_accepted_and_stays_is_a_refused_attempt_in_the_end() {
                 "{waited:?}"
             );
             assert_eq!(decision.attempts, 1);
-            assert!(decision.error.unwrap().message.contains("still there"));
+            assert!(decision.error.unwrap().message.contains("still exists"));
             return;
         }
         assert!(decision.observed_again);

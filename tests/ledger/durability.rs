@@ -152,7 +152,7 @@ async fn a_ledger_of_the_first_version_is_brought_up_and_goes_on() {
     let version: i64 = db
         .query_row("PRAGMA user_version", (), |row| row.get(0))
         .unwrap();
-    assert_eq!(version, 18);
+    assert_eq!(version, 19);
     for rule in upkeep::check(&folder.ledger(), &[]).unwrap() {
         assert_eq!(rule.broken, 0, "{rule:?}");
     }

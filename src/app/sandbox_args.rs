@@ -1,13 +1,10 @@
-//! `gone sandbox`: serves the practice cloud alone, for any client.
+//! The arguments of `gone sandbox`, in every build.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{ArgAction, Args};
-
-use super::{LocalVerb, Process, log_to_stderr, practice, runtime};
-use crate::frontends::cli::{Exit, Failure};
 
 /// Serve the practice cloud, and nothing else
 #[derive(Clone, Debug, Args)]
@@ -36,11 +33,4 @@ pub struct Sandbox {
     /// Whether its Glance revives the row of a deleted image member
     #[arg(long, value_name = "on|off", default_value = "on", action = ArgAction::Set, value_parser = PossibleValuesParser::new(["on", "off"]).map(|word| word == "on"))]
     pub member_reuse: bool,
-}
-
-impl LocalVerb for Sandbox {
-    fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
-        log_to_stderr(process.global, process.style, true)?;
-        runtime()?.block_on(practice::serve(self))
-    }
 }
