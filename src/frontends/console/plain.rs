@@ -54,9 +54,7 @@ pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> an
         if let Some(exit) = console.exit.take() {
             return Ok(exit);
         }
-        if console.say_if_due()? {
-            // Lines that were typed before a guarded screen was printed were meant for another screen.
-            discard_typed_ahead(&mut lines);
+        if console.say_if_due(&mut lines)? {
             console.take(Event::GuardPainted, &mut asker);
         }
         let tick_at = Instant::now() + TICK;
@@ -82,6 +80,9 @@ pub async fn run_plain(control: Arc<dyn Control>, options: ConsoleOptions) -> an
         console.take(event, &mut asker);
     }
 }
+
+/// The typed lines that were not handled yet.
+type Typed = mpsc::UnboundedReceiver<String>;
 
 struct Plain {
     state: State,
@@ -125,7 +126,7 @@ impl Plain {
 
     /// Prints the screen that the person waits for once it is complete, or news that came meanwhile. Returns
     /// true if the printed screen guards a deletion.
-    fn say_if_due(&mut self) -> std::io::Result<bool> {
+    fn say_if_due(&mut self, typed: &mut Typed) -> std::io::Result<bool> {
         let news = news(&self.state);
         let is_whole = !self.state.is_waiting();
         let is_due = match self.owed {
@@ -133,6 +134,12 @@ impl Plain {
             // A plan that was completed only after an incomplete screen was printed.
             None => is_whole && self.state.is_guarded(),
         };
+        let guards = is_due && self.state.is_guarded();
+        if guards {
+            // Lines that were typed before this screen were meant for another one. They are discarded before it is
+            // printed: whoever has read it may answer at once.
+            discard_typed_ahead(typed);
+        }
         let mut out = std::io::stdout().lock();
         if is_due {
             for line in render_lines(&self.state) {
@@ -148,12 +155,12 @@ impl Plain {
             self.told = news;
         }
         out.flush()?;
-        Ok(is_due && self.state.is_guarded())
+        Ok(guards)
     }
 }
 
 /// Returns a channel of the typed lines; it closes when standard input ends.
-fn lines() -> std::io::Result<mpsc::UnboundedReceiver<String>> {
+fn lines() -> std::io::Result<Typed> {
     let (sender, lines) = mpsc::unbounded_channel();
     // The read has its own thread, so that a read that never returns does not delay the end of the process.
     let read = move || {
@@ -169,7 +176,7 @@ fn lines() -> std::io::Result<mpsc::UnboundedReceiver<String>> {
     Ok(lines)
 }
 
-fn discard_typed_ahead(lines: &mut mpsc::UnboundedReceiver<String>) {
+fn discard_typed_ahead(lines: &mut Typed) {
     while lines.try_recv().is_ok() {}
     // Errors are ignored, because standard input may be no terminal.
     let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
