@@ -85,14 +85,23 @@ pub struct Named {
 }
 
 impl Named {
-    /// Returns its key at a site, where ids are kept in lower case.
+    /// Returns its key at a site, as the service spells it: UUIDs in lower case, and all else as received.
     pub(super) fn at(&self, site: &Site) -> ResourceKey {
         ResourceKey {
             site: site.clone(),
             kind: self.kind.clone(),
-            id: self.id.to_lowercase(),
+            id: spelled(&self.id),
         }
     }
+}
+
+/// Returns an id with its UUIDs in lower case, also those that are parts of it (`ROUTER,2001:DB8::/64,…`).
+fn spelled(id: &str) -> String {
+    let part = |part: &str| match uuid::Uuid::try_parse(part) {
+        Ok(_) => part.to_lowercase(),
+        Err(_) => part.to_owned(),
+    };
+    id.split(',').map(part).collect::<Vec<_>>().join(",")
 }
 
 impl From<ResourceKey> for Named {
@@ -446,4 +455,19 @@ fn segments(path: &str) -> Result<Vec<PathPart>, Ambiguous> {
         });
     }
     Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spelled;
+
+    #[test]
+    fn m01_only_the_uuids_of_an_id_are_spelled_in_lower_case() {
+        let router = "0A9A2A1E-7F2E-4F53-8D55-0E1C6F8F7A01";
+        let route = spelled(&format!("{router},2001:DB8::/64,Next"));
+        assert_eq!(
+            route,
+            "0a9a2a1e-7f2e-4f53-8d55-0e1c6f8f7a01,2001:DB8::/64,Next"
+        );
+    }
 }

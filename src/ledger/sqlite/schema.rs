@@ -468,7 +468,7 @@ ALTER TABLE foreign_going ADD COLUMN gone_at INTEGER;
 /// `answer`: the answer, as JSON, to a request that asked for no deletion; its `deletion` is empty.
 const ANSWERS: &str = "ALTER TABLE idempotency ADD COLUMN answer TEXT;";
 /// Ids are what their cloud's provider says they are: two that differ only in case may be two resources. Older
-/// ledgers knew OpenStack alone, whose UUIDs are in lower case, also as the first part of an id (`IMAGE,PROJECT`).
+/// ledgers knew OpenStack alone, whose UUIDs are in lower case, also as parts of an id (`IMAGE,PROJECT`).
 const EXACT_IDS: &str = "
 CREATE TABLE exact(
     record_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -488,7 +488,7 @@ CREATE TABLE exact(
 INSERT INTO sqlite_sequence(name, seq)
     SELECT 'exact', seq FROM sqlite_sequence WHERE name = 'tombstones';
 INSERT INTO exact SELECT record_id, site, kind,
-    iif(lower(id) GLOB '????????-????-????-????-????????????*', lower(id), id),
+    iif(length(id) >= 36 AND id NOT GLOB '*[^0-9A-Fa-f,-]*', lower(id), id),
     phase, deleted_at, gone_at, incarnation, recreated, deletion, copies_at FROM tombstones;
 DROP TABLE tombstones;
 ALTER TABLE exact RENAME TO tombstones;
@@ -519,7 +519,7 @@ CREATE TABLE exact(
     UNIQUE(id, kind, site)
 ) STRICT;
 INSERT INTO exact SELECT num, owner, site, kind,
-    iif(lower(id) GLOB '????????-????-????-????-????????????*', lower(id), id),
+    iif(length(id) >= 36 AND id NOT GLOB '*[^0-9A-Fa-f,-]*', lower(id), id),
     phase, incarnation, deletion, root, handled_by, gone_at FROM foreign_going;
 DROP TABLE foreign_going;
 ALTER TABLE exact RENAME TO foreign_going;
