@@ -78,7 +78,7 @@ pub enum FilterValues {
 }
 
 /// The words that apply to all calls of a service: `[defaults.call]` of a file.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceCalls {
     /// The prefix of every path: `/v2.0`.
@@ -107,6 +107,22 @@ pub struct ServiceCalls {
     /// Rules for the service's answers, which come after the kind's own.
     #[serde(default, rename = "answer")]
     pub answers: Vec<AnswerRule>,
+}
+
+impl Default for ServiceCalls {
+    fn default() -> Self {
+        Self {
+            prefix: String::new(),
+            also_at: Vec::new(),
+            uploads: None,
+            methods: all_methods(),
+            values: FilterValues::default(),
+            listed: Vec::new(),
+            needs_project: false,
+            shown_to: String::new(),
+            answers: Vec::new(),
+        }
+    }
 }
 
 /// The methods of a service whose file lists none.

@@ -113,12 +113,18 @@ impl Kinds {
         Ok(())
     }
 
-    /// Rejects an alias that another kind already has, because the typed word would be ambiguous.
+    /// Rejects an alias that another kind of the same provider, or a native kind, already has, because the
+    /// typed word would be ambiguous. The site decides between providers.
     fn validate_aliases(&self, kind: &Kind) -> Result<(), String> {
         for alias in &kind.spec.aliases {
-            let mut others = self.iter().filter(|other| other.name != kind.name);
+            let is_elsewhere = |other: &Kind| match (other.provider, kind.provider) {
+                (Some(other), Some(own)) => other != own,
+                (None, _) | (_, None) => false,
+            };
+            let others = self.iter().filter(|other| other.name != kind.name);
+            let mut others = others.filter(|other| !is_elsewhere(other));
             if let Some(other) = others
-                .find(|other| other.name.as_str() == alias || other.spec.aliases.contains(alias))
+                .find(|other| other.short_name() == alias || other.spec.aliases.contains(alias))
             {
                 return Err(format!(
                     "aliases: \"{alias}\" is a name of the kind \"{}\" already",

@@ -86,6 +86,17 @@ impl Kinds {
                         message: format!("kind \"{name}\": {message}"),
                     })?;
                 let of_provider = calls.remove(&name);
+                if of_provider.is_none() && spec.native.is_none() {
+                    return Err(KindsError {
+                        file: source.file,
+                        line,
+                        message: format!(
+                            "kind \"{name}\": has no \"call\", which says how {} deletes it",
+                            provider.name()
+                        ),
+                    });
+                }
+                let of_provider = of_provider.filter(|_| spec.native.is_none());
                 let name = qualified(name);
                 if is_other {
                     spec.kinds_mut()

@@ -4,12 +4,13 @@
 mod adapter;
 mod cloud;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gone::cloud::OpenStackKinds;
 use gone::cloud::openstack::EMBEDDED;
-use gone::control::TargetSpec;
+use gone::control::{Command, TargetSpec};
 use gone::domain::kinds::{Kinds, Source};
 use gone::domain::model::{DeletionState, Site, Step, StepState};
 use serde_json::json;
@@ -169,6 +170,30 @@ fn what_comes_back_is_seen_by_the_sweep() {
 }
 
 #[test]
+fn records_are_let_go_after_the_hold_down_though_ids_are_no_uuids() {
+    paused(async {
+        let (mut bench, _) = bench();
+        bench.settings.ledger.hold_down = Duration::from_secs(60 * 60);
+        bench
+            .run(async |client| {
+                let id = client.delete_each(vec![target("subnet/net-A")]).await;
+                client.gone(&id).await;
+                tokio::time::sleep(bench.settings.ledger.hold_down * 2).await;
+                // The newest deletion is kept, so that its numbers are not given again.
+                let newest = client.delete_each(vec![target("subnet/net-a")]).await;
+                client.gone(&newest).await;
+                let before = Some(bench.clock.now());
+                client.submit(Command::Prune { before }).await.unwrap();
+            })
+            .await
+            .unwrap();
+        let kept = bench.ledger_state().await.tombstones;
+        let kept: BTreeSet<&str> = kept.iter().map(|it| it.key.id.as_str()).collect();
+        assert_eq!(kept, BTreeSet::from(["m-net-a1", "m-net-a2", "net-a"]));
+    });
+}
+
+#[test]
 fn a_name_that_two_providers_have_means_that_of_the_site() {
     paused(async {
         let (bench, _) = bench();
@@ -220,6 +245,9 @@ fn a_kinds_file_names_its_provider_and_its_words() {
         message.contains("unknown kind \"toy.network\""),
         "{message}"
     );
+    // An alias may be another provider's, and a kind may not lack its calls.
+    let shared = KINDS.replacen("[kind.vpc]\n", "[kind.vpc]\naliases = [\"net\"]\n", 1);
+    assert!(kinds(&shared).is_ok());
     let other = "service = \"yard\"\n[kind.vpc]\ncall.list = \"ListVpcs\"\n";
     assert!(kinds(other).is_err());
 }
