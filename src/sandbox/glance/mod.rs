@@ -41,7 +41,8 @@ static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
 fn hooks(kind: &str) -> Hooks {
     match kind {
         "image" => images::IMAGE,
-        _ => members::MEMBER,
+        "image_member" => members::MEMBER,
+        _ => Hooks::NONE,
     }
 }
 
