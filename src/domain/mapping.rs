@@ -8,10 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::kinds::Kind;
-use super::model::{Resource, Site};
+use super::model::{CopiedBy, Resource, Site};
 use super::query::ListFilter;
-
-pub use super::model::{CopiedBy, Local, Mapped};
 
 /// The prefix of a copy's tag; the original's id follows.
 pub const COPY_TAG: &str = "gone:copy-of=";

@@ -39,8 +39,7 @@ use listed_rows::{ListedRow, Texts};
 use super::kinds::{
     Find, Join, Kind, Kinds, Match, OnDelete, Reference, Takes, refer_to, referred,
 };
-use super::mapping::Mapped;
-use super::model::{Identity, KindName, PlanOptions, Resource, ResourceKey, Site};
+use super::model::{Identity, KindName, Mapped, PlanOptions, Resource, ResourceKey, Site};
 use super::query::{ListFilter, Lookup};
 
 /// Returns the rule that keeps every cascade from a resource (P4), if there is one. The caller decides this,

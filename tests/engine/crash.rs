@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::harness::*;
-use gone::domain::mapping::{CopiedBy, Mapping};
-use gone::domain::model::{DeletionState, Phase, Plan, StepState};
+use gone::domain::mapping::Mapping;
+use gone::domain::model::{CopiedBy, DeletionState, Phase, Plan, StepState};
 use gone::ledger::audit::{GENESIS, verify};
 use gone::ledger::{Cursor, Ledger, StepFilter};
 use serde_json::json;

@@ -6,8 +6,7 @@ use std::io::{self, Write};
 use super::args::Format;
 use super::order::dependencies_first;
 use super::output::{Printer, Sheet, Style, columns};
-use crate::domain::mapping::{CopiedBy, Mapped};
-use crate::domain::model::{Plan, PlanStep, Refusal, short_id};
+use crate::domain::model::{CopiedBy, Mapped, Plan, PlanStep, Refusal, short_id};
 use crate::present::{blocker_words_in_full, count, target_in_full};
 
 /// Maximum number of refusals in text: the first tell enough, and a network may have 10,000 ports.

@@ -58,8 +58,8 @@ use crate::cloud::openstack::{ConfigError, Session, StreamingClient, root_of, st
 use crate::control::Control;
 use crate::control::traffic::{Counter, Counters};
 use crate::domain::kinds::{Kind, Kinds};
-use crate::domain::mapping::{CopiedBy, Mapping};
-use crate::domain::model::{KindName, Phase, Site};
+use crate::domain::mapping::Mapping;
+use crate::domain::model::{CopiedBy, KindName, Phase, Site};
 use crate::ledger::tombstones::Tombstones;
 use crate::system::clock::Clock;
 use crate::system::config::{GateSettings, GateSource};
