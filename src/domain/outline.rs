@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{Action, Counts, KindName, PlanStep, Site, Step, StepState};
 
-/// From this number on, equal siblings are folded into one line.
+/// The number of equal siblings from which they are folded into one line.
 pub const FOLD_FROM: u64 = 6;
 
 /// The order of a branch's steps: those that need a person first, those that have ended last. Steps in one

@@ -1,4 +1,4 @@
-//! What to list: a kind at a site, and the rows that are wanted of it.
+//! Requests for rows: a kind at a site, and a filter by which its rows are found.
 
 use super::model::{KindName, Site};
 

@@ -14,9 +14,8 @@ use super::{PAGE_MAX, Shared, requests};
 use crate::control::{
     Accepted, Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot,
 };
-use crate::domain::mapping::Mapped;
 use crate::domain::model::{
-    DeletionState, DriftPolicy, Event, Plan, PlanOptions, Resource, ResourceKey, Target,
+    DeletionState, DriftPolicy, Event, Mapped, Plan, PlanOptions, Resource, ResourceKey, Target,
 };
 use crate::domain::plan::plan_hash;
 use crate::ledger::{Applied, Change, EventFilter, NewDeletion, RetryBy, Selection};

@@ -8,8 +8,10 @@ use super::reads::Reads;
 use crate::cloud::{CloudFailure, NameLookup};
 use crate::control::{ControlError, query};
 use crate::domain::kinds::Kind;
-use crate::domain::mapping::{CopiedBy, Local, Mapped, Mapping};
-use crate::domain::model::{KindName, Resource, ResourceKey, Site, Tombstone};
+use crate::domain::mapping::Mapping;
+use crate::domain::model::{
+    CopiedBy, KindName, Local, Mapped, Resource, ResourceKey, Site, Tombstone,
+};
 use crate::domain::query::Lookup;
 use crate::ledger::{Ledger, OriginalName};
 

@@ -14,9 +14,9 @@ use super::records::deletion;
 use super::{PAGE_MAX, Shared};
 use crate::control::{ControlError, Envelope, Purged, Receipt};
 use crate::domain::ladder::{self, Facts, Ladder, PurgeScope, Rung};
-use crate::domain::mapping::Mapped;
 use crate::domain::model::{
-    Action, Blocker, Deletion, KindName, Plan, PlanOptions, ResourceKey, Step, StepState, Target,
+    Action, Blocker, Deletion, KindName, Mapped, Plan, PlanOptions, ResourceKey, Step, StepState,
+    Target,
 };
 use crate::domain::query::{ListFilter, Lookup};
 use crate::domain::text::escape;

@@ -245,7 +245,7 @@ impl Sites {
         self.lock().values().map(Runtime::shown).collect()
     }
 
-    /// From now on, signs in to a site only when something is asked about it.
+    /// Signs in to a site only when something is asked about it, from now on.
     pub(super) fn sign_in_to_named_only(&self) {
         self.only_named.store(true, Ordering::Relaxed);
     }

@@ -4,10 +4,9 @@ use super::words::{count, duration, kind_words, resource_words, thousands, time}
 use crate::domain::attention::Cause;
 use crate::domain::awaiting::{becomes, deployment_of, silent_deployment};
 use crate::domain::ladder::Rung;
-use crate::domain::mapping::Mapped;
 use crate::domain::model::{
-    Blocker, Counts, Deletion, EventKind, OnFailure, Plan, PlanOptions, RefusalRule, ResourceKey,
-    Step, StepError, StepState, Target, short_id,
+    Blocker, Counts, Deletion, EventKind, Mapped, OnFailure, Plan, PlanOptions, RefusalRule,
+    ResourceKey, Step, StepError, StepState, Target, short_id,
 };
 
 /// Describes a blocker: `floating IP 203.0.113.9 (project demo, not in this plan)`.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::harness::*;
 use gone::control::ControlError;
-use gone::domain::mapping::{CopiedBy, Mapping};
+use gone::domain::mapping::Mapping;
 use gone::domain::model::{
-    DeletionState, EventKind, Phase, Plan, RefusalRule, Step, StepState, Tombstone,
+    CopiedBy, DeletionState, EventKind, Phase, Plan, RefusalRule, Step, StepState, Tombstone,
 };
 use gone::sandbox::WorldOptions;
 use serde_json::{Value, json};

@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use super::harness::*;
 use super::invariants::{after_crash, check};
-use gone::domain::mapping::{CopiedBy, Mapping};
-use gone::domain::model::{Deletion, DeletionState, OnFailure, Plan, PlanOptions, Step, StepState};
+use gone::domain::mapping::Mapping;
+use gone::domain::model::{
+    CopiedBy, Deletion, DeletionState, OnFailure, Plan, PlanOptions, Step, StepState,
+};
 use serde_json::{Value, json};
 
 /// Retries by a person before the faults are over for sure, and after.

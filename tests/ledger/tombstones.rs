@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use gone::domain::mapping::{CopiedBy, Local, Mapped};
 use gone::domain::model::{
-    Action, DeletionState, KindName, Origin, Phase, Refusal, RefusalRule, Site, StepState,
+    Action, CopiedBy, DeletionState, KindName, Local, Mapped, Origin, Phase, Refusal, RefusalRule,
+    Site, StepState,
 };
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::tombstones::Tombstones;

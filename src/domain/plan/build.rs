@@ -10,10 +10,10 @@ use super::listed_rows::{ListedRow, Texts};
 use super::{Fate, Frozen, Link, PlanNode, Planner, taken_keys};
 use crate::domain::canonical::{self, Canonical};
 use crate::domain::kinds::{EnableSpec, GuardRule, Kind, OnDelete};
-use crate::domain::mapping::{CopiedBy, Mapped, original_of};
+use crate::domain::mapping::original_of;
 use crate::domain::model::{
-    Action, Blocker, Compared, Identity, Left, Plan, PlanStep, Refusal, RefusalRule, ResourceKey,
-    Target,
+    Action, Blocker, Compared, CopiedBy, Identity, Left, Mapped, Plan, PlanStep, Refusal,
+    RefusalRule, ResourceKey, Target,
 };
 use crate::domain::native::unset_vars;
 use crate::domain::text::escape;

@@ -1,7 +1,7 @@
 //! The description of the API, as OpenAPI 3.1: made from the handlers and the types that they take and answer.
 //!
-//! What holds for every operation is said here once: any may answer with a problem, and any that changes
-//! something takes an `Idempotency-Key`.
+//! Describes once what is true of every operation: it may answer with a problem, and if it changes something, it
+//! takes an `Idempotency-Key`.
 
 use std::sync::LazyLock;
 

@@ -78,7 +78,7 @@ pub struct State {
     pub(super) dirty: bool,
     /// The time that a replay shows and moves to.
     pub(super) replay_cursor: ReplayCursor,
-    /// What the loop has to do after this event.
+    /// The effects that the loop must carry out after this event.
     pub(super) effects: Vec<Effect>,
 }
 

@@ -65,7 +65,7 @@ pub enum ConfigError {
         origin: Origin,
         cloud: String,
         field: String,
-        /// What is wrong, with the nearest valid value if one is near.
+        /// The problem, with the nearest valid value if there is one.
         problem: String,
     },
     #[error(

@@ -107,7 +107,7 @@ pub(crate) struct Forest {
     /// The branches below a step; for `None` the roots.
     below: HashMap<Option<i64>, Vec<i64>>,
     sections: Vec<(Part, Vec<i64>)>,
-    /// What refuses the plan; it is shown above the tree.
+    /// The refusals of the plan, which are shown above the tree.
     refused: Vec<Refusal>,
     /// Groups that a person opened.
     opened: HashSet<i64>,

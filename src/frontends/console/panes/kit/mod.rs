@@ -118,7 +118,7 @@ pub(crate) trait Pane: Send {
     fn detail(&self, look: &RenderContext) -> Vec<Cell>;
     /// Number of rows that the detail usually takes.
     fn detail_rows(&self) -> u16;
-    /// What it says in place of rows; called only if there are none.
+    /// Returns the text that stands in place of rows; called only if there are none.
     fn vacancy(&self, look: &RenderContext) -> Vacancy;
     /// Whether something is under way that will be shown, so that the loop ticks.
     fn is_busy(&self) -> bool;
