@@ -17,4 +17,7 @@ mod routes;
 mod samples;
 mod socket;
 mod target;
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/mod.rs"]
+mod testkit;
 mod whole;

@@ -9,11 +9,13 @@ use chrono::{DateTime, TimeZone, Utc};
 use gone::control::*;
 use gone::domain::attention::{Cause, CauseGroup};
 use gone::domain::gantt::{Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
-use gone::domain::ladder::{Ladder, Offer, PurgeScope, Rung};
+use gone::domain::ladder::{Ladder, PurgeScope, Rung};
 use gone::domain::model::*;
 use gone::domain::news::{Mark, NotificationCursor};
 use gone::domain::outline::{Branch, BranchRead, Outline, Place};
 use serde_json::json;
+
+use crate::testkit;
 
 pub fn noon() -> DateTime<Utc> {
     Utc.with_ymd_and_hms(2026, 1, 2, 12, 0, 0).unwrap()
@@ -24,11 +26,7 @@ pub fn site() -> Site {
 }
 
 pub fn key(kind: &str, id: &str) -> ResourceKey {
-    ResourceKey {
-        site: site(),
-        kind: KindName::new(kind),
-        id: id.to_owned(),
-    }
+    testkit::key(site(), kind, id)
 }
 
 pub fn wanted(kind: &str, id: &str) -> Target {
@@ -39,23 +37,15 @@ pub fn wanted(kind: &str, id: &str) -> Target {
 }
 
 pub fn actor() -> Actor {
-    Actor {
-        name: "alice".into(),
-        origin: Origin::Console,
-    }
+    testkit::actor("alice", Origin::Console)
 }
 
 pub fn blocker() -> Blocker {
     Blocker {
-        kind: KindName::new("port"),
-        id: "p9".into(),
-        name: "\u{1b}[31mhostile".into(),
-        site: site(),
         owner: "other".into(),
         owner_name: "demo".into(),
         since: Some(noon()),
-        in_plan: false,
-        holds: None,
+        ..Blocker::of(&key("port", "p9"), "\u{1b}[31mhostile")
     }
 }
 
@@ -71,13 +61,8 @@ pub fn refusal(rule: RefusalRule) -> Refusal {
 
 pub fn deletion(id: &str) -> Deletion {
     Deletion {
-        id: id.into(),
         targets: vec![wanted("network", "n1")],
-        state: DeletionState::Running,
-        requested_by: actor(),
-        requested_at: noon(),
         reason: "ticket 7".into(),
-        cause: None,
         options: PlanOptions {
             cascade: true,
             ..PlanOptions::default()
@@ -90,41 +75,28 @@ pub fn deletion(id: &str) -> Deletion {
             ..Counts::default()
         },
         eta_seconds: Some(30),
-        finished_at: None,
-        refused: Vec::new(),
-        note: String::new(),
         deadline: Some(noon()),
+        ..testkit::deletion(id, actor(), DeletionState::Running, noon())
     }
 }
 
 pub fn step(id: i64, kind: &str, depends_on: &[i64], state: StepState) -> Step {
+    let message = "There are one or more ports still in use";
+    let mut step = testkit::step(id, "d1", key(kind, &format!("{kind}-{id}")), state);
+    step.resource.name = format!("name-{id}");
     Step {
-        id,
-        deletion_id: "d1".into(),
-        resource: StepResource {
-            key: key(kind, &format!("{kind}-{id}")),
-            name: format!("name-{id}"),
-        },
-        action: Action::Delete,
-        state,
         depends_on: depends_on.to_vec(),
         attempts: 2,
-        max_attempts: 8,
         next_attempt_at: Some(noon()),
-        blocked_since: None,
         blockers: vec![blocker()],
         last_error: Some(StepError {
-            class: ErrorClass::Blocked,
             status: Some(409),
-            kind: "NetworkInUse".into(),
-            message: "There are one or more ports still in use".into(),
             request_id: "req-1".into(),
-            at: noon(),
+            ..testkit::error(ErrorClass::Blocked, "NetworkInUse", message, noon())
         }),
-        held_by: None,
-        recreated: 0,
         project_id: "proj".into(),
         why: "target".into(),
+        ..step
     }
 }
 
@@ -155,26 +127,21 @@ pub fn event(seq: i64) -> Event {
 
 pub fn plan_step(id: u32, kind: &str, depends_on: &[u32], action: Action) -> PlanStep {
     PlanStep {
-        id,
-        site: site(),
-        kind: KindName::new(kind),
-        resource_id: format!("{kind}-{id}"),
-        name: String::new(),
         project_id: "proj".into(),
         action,
-        depends_on: depends_on.to_vec(),
-        automatic: false,
-        why: "port on network web".into(),
         fingerprint: "f".into(),
-        compared: Default::default(),
         vars: Arc::new(BTreeMap::from([("router_id".into(), "r1".into())])),
+        ..testkit::plan_step(id, key(kind, &format!("{kind}-{id}")), depends_on)
     }
 }
 
 pub fn plan() -> Plan {
+    let steps = vec![
+        plan_step(0, "network", &[1], Action::Delete),
+        plan_step(1, "port", &[], Action::Delete),
+    ];
     Plan {
         hash: "abc".into(),
-        targets: vec![wanted("network", "n1")],
         options: PlanOptions {
             cascade: true,
             ..PlanOptions::default()
@@ -188,22 +155,17 @@ pub fn plan() -> Plan {
                 roles: vec!["admin".into()],
             },
         )]),
-        steps: vec![
-            plan_step(0, "network", &[1], Action::Delete),
-            plan_step(1, "port", &[], Action::Delete),
-        ],
         automatic: vec![plan_step(2, "port", &[], Action::Delete)],
         unset: vec![plan_step(3, "floatingip", &[], Action::Unset)],
-        kept: Vec::new(),
         left: vec![gone::domain::model::Left {
             resource: wanted("network", "n2"),
             project_id: "p1".into(),
             reason: "it is shared".into(),
         }],
-        mapping: Vec::new(),
         refused: vec![refusal(RefusalRule::InUse)],
         warnings: vec!["trunk t1 is enabled first".into()],
         calls_estimate: 2,
+        ..testkit::plan(vec![wanted("network", "n1")], steps)
     }
 }
 
@@ -252,12 +214,7 @@ pub fn ladder() -> Ladder {
         step_id: Some(7),
         subject: "port p1".into(),
         confirm: "d1".into(),
-        offers: vec![Offer {
-            rung: Rung::Forget,
-            why_not: None,
-            does: vec!["sends nothing".into()],
-            leaves: "p1".into(),
-        }],
+        offers: vec![testkit::offer(Rung::Forget, None, &["sends nothing"], "p1")],
     }
 }
 

@@ -19,6 +19,9 @@
 mod fake;
 #[path = "../ledger/support.rs"]
 mod support;
+#[allow(dead_code)]
+#[path = "../testkit/mod.rs"]
+mod testkit;
 
 use std::path::Path;
 use std::process::Command;

@@ -9,23 +9,20 @@
 
 #[path = "support/bare.rs"]
 mod bare;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../testkit/mod.rs"]
+mod testkit;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use gone::domain::model::{
-    Action, Actor, ErrorClass, KindName, Origin, Plan, PlanOptions, PlanStep, ResourceKey, Site,
-    StepError, StepState, Target,
-};
+use gone::domain::model::{ErrorClass, Origin, Plan, PlanStep, Site, StepError, StepState, Target};
 use gone::domain::policy::Decision;
 use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::{Job, Options, SqliteLedger, Store};
-use gone::ledger::{
-    Applied, AuditEntry, Capacity, Change, ClaimedStep, Ledger, NewDeletion, StepChange,
-};
+use gone::ledger::{Applied, Capacity, Change, ClaimedStep, Ledger, StepChange};
 
 const BATCH: usize = 1024;
 /// Committers that wait for each other's company, as an engine's workers do.
@@ -100,27 +97,17 @@ fn plan(steps: usize, seed: u64) -> Arc<Plan> {
     let mut ports = Vec::new();
     for id in 0..u32::try_from(steps).unwrap() {
         let is_network = ports.len() == PORTS_PER_NETWORK;
+        let (kind, after) = match is_network {
+            true => ("network", std::mem::take(&mut ports)),
+            false => ("port", Vec::new()),
+        };
+        let uuid = uuid::Builder::from_random_bytes(dice.u128(..).to_be_bytes()).into_uuid();
         planned.push(PlanStep {
-            id,
-            site: site(),
-            kind: KindName::new(if is_network { "network" } else { "port" }),
-            resource_id: uuid::Builder::from_random_bytes(dice.u128(..).to_be_bytes())
-                .into_uuid()
-                .to_string(),
             name: format!("name-{id}"),
             project_id: "8c2a7d4be07f4c2fa5a5bd9e0f5b5d11".into(),
-            action: Action::Delete,
-            depends_on: if is_network {
-                std::mem::take(&mut ports)
-            } else {
-                Vec::new()
-            },
-            automatic: false,
-            why: "port on network web".into(),
             fingerprint: "0d5c7f1b2a3e4d5c6b7a8990a1b2c3d4e5f60718293a4b5c6d7e8f9001122334"
                 .to_owned(),
-            compared: Default::default(),
-            vars: Arc::default(),
+            ..testkit::plan_step(id, testkit::key(site(), kind, &uuid.to_string()), &after)
         });
         if !is_network {
             ports.push(id);
@@ -128,55 +115,18 @@ fn plan(steps: usize, seed: u64) -> Arc<Plan> {
     }
     Arc::new(Plan {
         hash: format!("hash-{seed}"),
-        targets: Vec::new(),
-        options: PlanOptions::default(),
-        endpoints: BTreeMap::new(),
-        identities: BTreeMap::new(),
-        steps: planned,
-        automatic: Vec::new(),
-        unset: Vec::new(),
-        kept: Vec::new(),
-        left: Vec::new(),
-        mapping: Vec::new(),
-        refused: Vec::new(),
-        warnings: Vec::new(),
-        calls_estimate: 0,
+        ..testkit::plan(Vec::new(), planned)
     })
 }
 
 fn accept(id: &str) -> Change {
-    let actor = Actor {
-        name: "bench".to_owned(),
-        origin: Origin::Cli,
+    let target = Target {
+        key: testkit::key(site(), "project", id),
+        name: String::new(),
     };
-    Change::Accept(Box::new(NewDeletion {
-        id: id.to_owned(),
-        targets: vec![Target {
-            key: ResourceKey {
-                site: site(),
-                kind: KindName::new("project"),
-                id: id.to_owned(),
-            },
-            name: String::new(),
-        }],
-        copies: Vec::new(),
-        shown: Vec::new(),
-        options: PlanOptions::default(),
-        plan_hash: None,
-        actor: actor.clone(),
-        reason: String::new(),
-        cause: None,
-        idempotency_key: None,
-        deadline: None,
-        audit: AuditEntry {
-            actor,
-            action: "delete".to_owned(),
-            target: id.to_owned(),
-            reason: String::new(),
-            detail: serde_json::Value::Null,
-        },
-        now: now(),
-    }))
+    let by = testkit::actor("bench", Origin::Cli);
+    let wanted = testkit::new_deletion(id.to_owned(), by, vec![target], now());
+    Change::Accept(Box::new(wanted))
 }
 
 /// Accepts and starts one deletion; how long the start took.
@@ -205,12 +155,9 @@ fn end(step: &ClaimedStep, to: StepState) -> Change {
             blocked_since: None,
             blockers: Vec::new(),
             error: (to == StepState::Stuck).then(|| StepError {
-                class: ErrorClass::Fatal,
                 status: Some(403),
-                kind: "Forbidden".to_owned(),
-                message: "no".to_owned(),
                 request_id: "req-1".to_owned(),
-                at: now(),
+                ..testkit::error(ErrorClass::Fatal, "Forbidden", "no", now())
             }),
             observed_again: false,
         },

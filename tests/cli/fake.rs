@@ -16,13 +16,15 @@ use gone::control::{
     Snapshot, WatchStatus, query,
 };
 use gone::domain::attention::CauseGroup;
-use gone::domain::ladder::{Ladder, Offer, Rung};
+use gone::domain::ladder::{Ladder, Rung};
 use gone::domain::model::*;
 use gone::frontends::cli::output::{Printer, Style};
 use gone::frontends::cli::{self, Exit, Session};
 use gone::system::clock::Clock;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+use crate::testkit::{self, offer};
 
 pub fn start() -> DateTime<Utc> {
     Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap()
@@ -354,10 +356,7 @@ pub fn deployments() -> Vec<DeploymentStatus> {
 pub fn paused_by_hand() -> SitePause {
     SitePause {
         site: Site::region("prod", "one"),
-        by: Actor {
-            name: "ada".into(),
-            origin: Origin::Cli,
-        },
+        by: testkit::actor("ada", Origin::Cli),
         reason: "upgrade".into(),
         at: start(),
     }
@@ -365,12 +364,6 @@ pub fn paused_by_hand() -> SitePause {
 
 /// A dead balancer's: what is offered once the cloud's own limit has passed.
 pub fn ladder() -> Ladder {
-    let offer = |rung, why_not: Option<&str>, does: &[&str], leaves: &str| Offer {
-        rung,
-        why_not: why_not.map(str::to_owned),
-        does: does.iter().map(|it| (*it).to_owned()).collect(),
-        leaves: leaves.to_owned(),
-    };
     Ladder {
         sites: vec![Site::region("prod", "RegionOne")],
         deletion_id: DELETION.to_owned(),
@@ -402,11 +395,7 @@ pub fn ladder() -> Ladder {
 }
 
 pub fn key(kind: &str, id: &str) -> ResourceKey {
-    ResourceKey {
-        site: Site::region("prod", "one"),
-        kind: KindName::new(kind),
-        id: id.into(),
-    }
+    testkit::key(Site::region("prod", "one"), kind, id)
 }
 
 pub fn target(kind: &str, id: &str, name: &str) -> Target {
@@ -418,19 +407,10 @@ pub fn target(kind: &str, id: &str, name: &str) -> Target {
 
 pub fn plan_step(id: u32, kind: &str, name: &str, depends_on: &[u32]) -> PlanStep {
     PlanStep {
-        id,
-        site: Site::region("prod", "one"),
-        kind: KindName::new(kind),
-        resource_id: format!("{kind}-{id}"),
         name: name.into(),
-        project_id: "demo".into(),
-        action: Action::Delete,
-        depends_on: depends_on.to_vec(),
-        automatic: false,
         why: format!("{kind} on network web").into(),
         fingerprint: "f".into(),
-        vars: Default::default(),
-        compared: Default::default(),
+        ..testkit::plan_step(id, key(kind, &format!("{kind}-{id}")), depends_on)
     }
 }
 
@@ -440,29 +420,23 @@ pub fn plan() -> Plan {
     dhcp.automatic = true;
     let mut floating = plan_step(5, "floatingip", "203.0.113.9", &[]);
     floating.action = Action::Unset;
+    let targets = vec![target("network", "network-3-4fdb1c2d", "web")];
+    let steps = vec![
+        plan_step(0, "network", "web", &[1, 2, 3]),
+        plan_step(1, "subnet", "web-v4", &[2, 3]),
+        plan_step(2, "port", "vm-1", &[]),
+        plan_step(3, "port", "=cmd|' /C calc'!A0", &[]),
+    ];
     let mut plan = Plan {
-        hash: String::new(),
-        targets: vec![target("network", "network-3-4fdb1c2d", "web")],
         options: PlanOptions {
             cascade: true,
             ..PlanOptions::default()
         },
-        endpoints: Default::default(),
-        identities: Default::default(),
-        steps: vec![
-            plan_step(0, "network", "web", &[1, 2, 3]),
-            plan_step(1, "subnet", "web-v4", &[2, 3]),
-            plan_step(2, "port", "vm-1", &[]),
-            plan_step(3, "port", "=cmd|' /C calc'!A0", &[]),
-        ],
         automatic: vec![dhcp],
         unset: vec![floating],
-        kept: Vec::new(),
-        left: Vec::new(),
-        mapping: Vec::new(),
-        refused: Vec::new(),
         warnings: vec!["trunk t1 is disabled and will be enabled first".into()],
         calls_estimate: 9,
+        ..testkit::plan(targets, steps)
     };
     plan.hash = gone::domain::plan::plan_hash(&plan);
     plan
@@ -470,15 +444,10 @@ pub fn plan() -> Plan {
 
 pub fn blocker() -> Blocker {
     Blocker {
-        kind: KindName::new("floatingip"),
-        id: "fip-1".into(),
-        name: "203.0.113.9".into(),
-        site: Site::region("prod", "one"),
         owner: "ca9eacfc65d3".into(),
         owner_name: "demo".into(),
         since: Some(start()),
-        in_plan: false,
-        holds: None,
+        ..Blocker::of(&key("floatingip", "fip-1"), "203.0.113.9")
     }
 }
 
@@ -493,64 +462,35 @@ pub fn refusal() -> Refusal {
 }
 
 pub fn deletion(state: DeletionState) -> Deletion {
+    let by = testkit::actor("ada", Origin::Cli);
     Deletion {
-        id: DELETION.into(),
         targets: vec![target("network", "network-3-4fdb1c2d", "web")],
-        state,
-        requested_by: Actor {
-            name: "ada".into(),
-            origin: Origin::Cli,
-        },
-        requested_at: start(),
         reason: "ticket 4711".into(),
-        cause: None,
-        options: PlanOptions::default(),
-        plan_hash: None,
         counts: Counts {
             running: u64::from(state == DeletionState::Running),
             gone: 1,
             total: 2,
             ..Counts::default()
         },
-        eta_seconds: None,
-        finished_at: None,
-        refused: Vec::new(),
-        note: String::new(),
-        deadline: None,
+        ..testkit::deletion(DELETION, by, state, start())
     }
 }
 
 pub fn step(id: i64, kind: &str, state: StepState, depends_on: &[i64]) -> Step {
+    let mut step = testkit::step(id, DELETION, key(kind, &format!("{kind}-{id}")), state);
+    step.resource.name = format!("{kind}{id}");
     Step {
-        id,
-        deletion_id: DELETION.into(),
-        resource: StepResource {
-            key: key(kind, &format!("{kind}-{id}")),
-            name: format!("{kind}{id}"),
-        },
-        action: Action::Delete,
-        state,
         depends_on: depends_on.to_vec(),
         attempts: 2,
-        max_attempts: 8,
-        next_attempt_at: None,
-        blocked_since: None,
-        blockers: Vec::new(),
-        last_error: None,
-        held_by: None,
-        recreated: 0,
         project_id: "demo".into(),
-        why: String::new(),
+        ..step
     }
 }
 
 pub fn error(class: ErrorClass) -> StepError {
     StepError {
-        class,
         status: Some(409),
-        kind: "PortInUse".into(),
-        message: "port is in use".into(),
         request_id: "req-1".into(),
-        at: start(),
+        ..testkit::error(class, "PortInUse", "port is in use", start())
     }
 }

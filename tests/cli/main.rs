@@ -16,3 +16,6 @@ mod looking;
 mod modes;
 mod purging;
 mod telemetry;
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/mod.rs"]
+mod testkit;

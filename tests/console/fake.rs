@@ -14,7 +14,7 @@ use gone::control::{
 use gone::domain::attention::{Cause, CauseGroup};
 use gone::domain::filter::{Facts, SearchQuery};
 use gone::domain::gantt::{DUE_WITHIN, Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
-use gone::domain::ladder::{Ladder, Offer, Rung};
+use gone::domain::ladder::{Ladder, Rung};
 use gone::domain::model::{
     Action, Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event as LedgerEvent,
     EventKind, KindName, OnFailure, Origin, Orphan, Paged, Plan, PlanOptions, PlanStep, Presence,
@@ -30,6 +30,8 @@ use gone::frontends::console::{
 };
 use serde_json::{Value, json};
 
+use crate::testkit::{self, offer};
+
 pub fn now() -> DateTime<Utc> {
     Utc.with_ymd_and_hms(2025, 11, 21, 9, 30, 0).unwrap()
 }
@@ -43,11 +45,7 @@ pub fn site(region: &str) -> Site {
 }
 
 pub fn key(kind: &str, id: &str) -> ResourceKey {
-    ResourceKey {
-        site: site("RegionOne"),
-        kind: KindName::new(kind),
-        id: id.to_owned(),
-    }
+    testkit::key(site("RegionOne"), kind, id)
 }
 
 /// A UUID whose end says which one it is.
@@ -71,19 +69,9 @@ pub fn resource(kind: &str, n: u32, name: &str) -> Resource {
 
 pub fn plan_step(id: u32, kind: &str, name: &str, depends_on: &[u32]) -> PlanStep {
     PlanStep {
-        id,
-        site: site("RegionOne"),
-        kind: KindName::new(kind),
-        resource_id: self::id(100 + id),
         name: name.to_owned(),
-        project_id: "demo".into(),
-        action: Action::Delete,
-        depends_on: depends_on.to_vec(),
-        automatic: false,
         why: format!("{kind} on network web").into(),
-        fingerprint: String::new(),
-        vars: Arc::default(),
-        compared: Default::default(),
+        ..testkit::plan_step(id, key(kind, &self::id(100 + id)), depends_on)
     }
 }
 
@@ -106,37 +94,25 @@ pub fn plan(targets: Vec<Target>, ports: u32) -> Plan {
     floating.action = Action::Unset;
     Plan {
         hash: "c0ffee".repeat(10) + "abcd",
-        targets,
         options: PlanOptions {
             cascade: true,
             on_failure: OnFailure::Continue,
             ..PlanOptions::default()
         },
-        endpoints: BTreeMap::new(),
-        identities: BTreeMap::new(),
         calls_estimate: u64::from(ports) + 9,
-        steps,
         automatic: vec![dhcp],
         unset: vec![floating],
-        kept: Vec::new(),
-        left: Vec::new(),
-        mapping: Vec::new(),
-        refused: Vec::new(),
         warnings: vec!["trunk tr-1 is disabled and is enabled first".to_owned()],
+        ..testkit::plan(targets, steps)
     }
 }
 
 pub fn blocker() -> Blocker {
     Blocker {
-        kind: KindName::new("floating_ip"),
-        id: id(0xb10c),
-        name: "203.0.113.9".to_owned(),
-        site: site("RegionOne"),
         owner: "ca9eacfc65d3".to_owned(),
         owner_name: "demo".to_owned(),
         since: Some(ago(90)),
-        in_plan: false,
-        holds: None,
+        ..Blocker::of(&key("floating_ip", &id(0xb10c)), "203.0.113.9")
     }
 }
 
@@ -172,60 +148,39 @@ pub fn deletion(n: u32, state: DeletionState, gone: u64, total: u64) -> Deletion
         DeletionState::Stuck => counts.stuck = rest,
         _ => counts.waiting = rest,
     }
+    let id = format!("0198f2aa-0000-7000-8000-{n:012x}");
+    let by = testkit::actor("alice", Origin::Console);
     Deletion {
-        id: format!("0198f2aa-0000-7000-8000-{n:012x}"),
         targets: vec![target("network", n, &format!("web-{n}"))],
-        state,
-        requested_by: Actor {
-            name: "alice".to_owned(),
-            origin: Origin::Console,
-        },
-        requested_at: ago(i64::from(n) * 7),
         reason: "decommissioned".to_owned(),
-        cause: None,
-        options: PlanOptions::default(),
-        plan_hash: None,
         counts,
         eta_seconds: (state == DeletionState::Running).then_some(185),
-        finished_at: None,
-        refused: Vec::new(),
-        note: String::new(),
-        deadline: None,
+        ..testkit::deletion(&id, by, state, ago(i64::from(n) * 7))
     }
 }
 
 pub fn step(n: i64, kind: &str, name: &str, state: StepState, depends_on: &[i64]) -> Step {
+    let deletion = deletion(1, DeletionState::Running, 0, 1).id;
+    let key = key(kind, &id(u32::try_from(n).unwrap() + 500));
+    let mut step = testkit::step(n, &deletion, key, state);
+    name.clone_into(&mut step.resource.name);
     Step {
-        id: n,
-        deletion_id: deletion(1, DeletionState::Running, 0, 1).id,
-        resource: StepResource {
-            key: key(kind, &id(u32::try_from(n).unwrap() + 500)),
-            name: name.to_owned(),
-        },
-        action: Action::Delete,
-        state,
         depends_on: depends_on.to_vec(),
         attempts: u32::from(state == StepState::Stuck) * 8 + u32::from(state == StepState::Blocked),
-        max_attempts: 8,
         next_attempt_at: (state == StepState::Blocked).then(|| now() + TimeDelta::minutes(5)),
         blocked_since: matches!(state, StepState::Blocked | StepState::Stuck).then(|| ago(1500)),
-        blockers: Vec::new(),
-        last_error: None,
-        held_by: None,
-        recreated: 0,
         project_id: "demo".to_owned(),
         why: "on network web".to_owned(),
+        ..step
     }
 }
 
 pub fn error() -> StepError {
+    let message = "Unable to complete operation on port: a floating IP is associated.";
     StepError {
-        class: ErrorClass::Blocked,
         status: Some(409),
-        kind: "PortInUse".to_owned(),
-        message: "Unable to complete operation on port: a floating IP is associated.".to_owned(),
         request_id: "req-3f1a0c52-5a64-4d0e-9f6e-0a4b2f8d9c11".to_owned(),
-        at: ago(3),
+        ..testkit::error(ErrorClass::Blocked, "PortInUse", message, ago(3))
     }
 }
 
@@ -350,11 +305,7 @@ pub fn held_elsewhere() -> World {
     let there = Site::Deployment {
         name: "d0-1".into(),
     };
-    let key = |kind: &str, id: &str| ResourceKey {
-        site: there.clone(),
-        kind: KindName::new(kind),
-        id: id.to_owned(),
-    };
+    let key = |kind: &str, id: &str| testkit::key(there.clone(), kind, id);
     let holder = Holder {
         key: key("record_set", "rs-1"),
         name: "www".to_owned(),
@@ -939,12 +890,6 @@ fn gantt() -> Gantt {
 }
 
 fn ladder() -> Ladder {
-    let offer = |rung, why_not: Option<&str>, does: &[&str], leaves: &str| Offer {
-        rung,
-        why_not: why_not.map(str::to_owned),
-        does: does.iter().map(|it| (*it).to_owned()).collect(),
-        leaves: leaves.to_owned(),
-    };
     let call = "DELETE /v2.0/lbaas/loadbalancers/lb-1?cascade=true";
     let forgets = "sends nothing: the engine abandons it";
     Ladder {

@@ -16,4 +16,7 @@ mod readme;
 mod replays;
 mod safety;
 mod storm;
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/mod.rs"]
+mod testkit;
 mod trees;

@@ -2,13 +2,12 @@
 
 use chrono::DateTime;
 use gone::domain::awaiting::{next_action, tree_of};
-use gone::domain::model::{
-    Action, Blocker, ErrorClass, KindName, ResourceKey, Site, Step, StepError, StepResource,
-    StepState,
-};
+use gone::domain::model::{Blocker, ErrorClass, KindName, Site, Step, StepState};
 use gone::domain::peers::{
     AWAITED, Answered, ClearanceRequest, Holder, PendingClearance, Waits, awaiting,
 };
+
+use crate::testkit;
 
 fn at(name: &str) -> Site {
     Site::Deployment { name: name.into() }
@@ -39,37 +38,11 @@ fn silent(name: &str) -> Blocker {
 
 /// Of deployment d1-1.
 fn step(state: StepState, error: &str, blockers: Vec<Blocker>) -> Step {
+    let error = testkit::error(ErrorClass::Blocked, error, "", DateTime::UNIX_EPOCH);
     Step {
-        id: 1,
-        deletion_id: "x".to_owned(),
-        resource: StepResource {
-            key: ResourceKey {
-                site: at("d1-1"),
-                kind: KindName::new("rx"),
-                id: "x".to_owned(),
-            },
-            name: String::new(),
-        },
-        action: Action::Delete,
-        state,
-        depends_on: Vec::new(),
-        attempts: 0,
-        max_attempts: 8,
-        next_attempt_at: None,
-        blocked_since: None,
         blockers,
-        last_error: Some(StepError {
-            class: ErrorClass::Blocked,
-            status: None,
-            kind: error.to_owned(),
-            message: String::new(),
-            request_id: String::new(),
-            at: DateTime::UNIX_EPOCH,
-        }),
-        held_by: None,
-        recreated: 0,
-        project_id: String::new(),
-        why: String::new(),
+        last_error: Some(error),
+        ..testkit::step(1, "x", testkit::key(at("d1-1"), "rx", "x"), state)
     }
 }
 

@@ -7,9 +7,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::kinds::{Kinds, Source};
 use gone::domain::ladder::{Facts, HELD, Ladder, Rung, of_deletion, of_step, runbook};
 use gone::domain::model::{
-    Action, Actor, Counts, Deletion, DeletionState, ErrorClass, KindName, Origin, PlanOptions,
-    ResourceKey, Site, Step, StepError, StepResource, StepState,
+    Counts, Deletion, DeletionState, ErrorClass, KindName, Origin, Site, Step, StepError, StepState,
 };
+
+use crate::testkit;
 
 const LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
 
@@ -38,57 +39,28 @@ fn settling() -> StepError {
 
 /// Since so many minutes.
 fn step(kind: &str, state: StepState, error: Option<StepError>, minutes: i64) -> Step {
+    let key = testkit::key(Site::region("prod", "one"), kind, "4fdb");
+    let mut step = testkit::step(12, "0189-0a1b2c3d", key, state);
+    step.resource.name = "api".to_owned();
     Step {
-        id: 12,
-        deletion_id: "0189-0a1b2c3d".to_owned(),
-        resource: StepResource {
-            key: ResourceKey {
-                site: Site::region("prod", "one"),
-                kind: KindName::new(kind),
-                id: "4fdb".to_owned(),
-            },
-            name: "api".to_owned(),
-        },
-        action: Action::Delete,
-        state,
-        depends_on: Vec::new(),
         attempts: 3,
-        max_attempts: 8,
         next_attempt_at: (state == StepState::Blocked).then(now),
         blocked_since: Some(now() - TimeDelta::minutes(minutes)),
-        blockers: Vec::new(),
         last_error: error,
-        held_by: None,
-        recreated: 0,
         project_id: "p1".to_owned(),
-        why: String::new(),
+        ..step
     }
 }
 
 fn deletion(stuck: u64) -> Deletion {
+    let by = testkit::actor("ada", Origin::Cli);
     Deletion {
-        id: "0189-0a1b2c3d".to_owned(),
-        targets: Vec::new(),
-        state: DeletionState::Stuck,
-        requested_by: Actor {
-            name: "ada".to_owned(),
-            origin: Origin::Cli,
-        },
-        requested_at: now(),
-        reason: String::new(),
-        cause: None,
-        options: PlanOptions::default(),
-        plan_hash: None,
         counts: Counts {
             stuck,
             total: stuck,
             ..Counts::default()
         },
-        eta_seconds: None,
-        finished_at: None,
-        refused: Vec::new(),
-        note: String::new(),
-        deadline: None,
+        ..testkit::deletion("0189-0a1b2c3d", by, DeletionState::Stuck, now())
     }
 }
 

@@ -21,4 +21,7 @@ mod plan;
 mod policy;
 mod rooms;
 mod services;
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/mod.rs"]
+mod testkit;
 mod topology;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use gone::domain::model::{
-    Actor, Counts, Deletion, DeletionState, Event, EventKind, Origin, PlanOptions, Site,
-};
+use gone::domain::model::{Deletion, DeletionState, Event, EventKind, Origin, Site};
 use gone::domain::news::{Gathered, LOOKED_ON, Pace, STEPS_MAX, Subject, nobody_waits, wait_after};
 use serde_json::json;
+
+use crate::testkit;
 
 const PACE: Pace = Pace {
     gather: Duration::from_secs(60),
@@ -47,26 +47,8 @@ fn gathered(events: &[Event]) -> Gathered {
 }
 
 fn refused(origin: Origin, age: TimeDelta) -> Deletion {
-    Deletion {
-        id: "d1".to_owned(),
-        targets: Vec::new(),
-        state: DeletionState::Refused,
-        requested_by: Actor {
-            name: "ada".to_owned(),
-            origin,
-        },
-        requested_at: at(7) - age,
-        reason: String::new(),
-        cause: None,
-        options: PlanOptions::default(),
-        plan_hash: None,
-        counts: Counts::default(),
-        eta_seconds: None,
-        finished_at: None,
-        refused: Vec::new(),
-        note: String::new(),
-        deadline: None,
-    }
+    let by = testkit::actor("ada", origin);
+    testkit::deletion("d1", by, DeletionState::Refused, at(7) - age)
 }
 
 #[test]

@@ -1,27 +1,14 @@
 //! The tree of a plan.
 
-use std::sync::Arc;
-
-use gone::domain::model::{Action, KindName, PlanStep, Site};
+use gone::domain::model::{PlanStep, Site};
 use gone::domain::outline::{Planted, plant};
 use proptest::prelude::*;
 
+use crate::testkit;
+
 fn step(id: usize, kind: &str, depends_on: &[u32]) -> PlanStep {
-    PlanStep {
-        id: u32::try_from(id).unwrap(),
-        site: Site::region("prod", "RegionOne"),
-        kind: KindName::new(kind),
-        resource_id: id.to_string(),
-        name: String::new(),
-        project_id: "demo".into(),
-        action: Action::Delete,
-        depends_on: depends_on.to_vec(),
-        automatic: false,
-        why: "".into(),
-        fingerprint: String::new(),
-        vars: Arc::default(),
-        compared: Default::default(),
-    }
+    let key = testkit::key(Site::region("prod", "RegionOne"), kind, &id.to_string());
+    testkit::plan_step(u32::try_from(id).unwrap(), key, depends_on)
 }
 
 fn parent(planted: &Planted, step: usize) -> Option<usize> {

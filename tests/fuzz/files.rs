@@ -8,15 +8,15 @@ use gone::cloud::openstack::RestCalls;
 use gone::cloud::openstack::config::{CloudsConfig, Environment};
 use gone::control::TargetSpec;
 use gone::domain::kinds::Source;
-use gone::domain::model::{
-    Action, KindName, Plan, PlanOptions, PlanStep, ResourceKey, Site, Target,
-};
+use gone::domain::model::{Plan, PlanStep, ResourceKey, Site, Target};
 use gone::domain::plan::plan_hash;
 use gone::domain::text::is_hostile;
 use gone::frontends::cli::plan_file;
 use gone::system::config::{self, Surroundings};
 
 use super::mutate::{fuzz, mutants};
+
+use crate::testkit;
 
 /// One line, and nothing that misleads a terminal.
 #[track_caller]
@@ -299,47 +299,28 @@ fn clouds() {
 }
 
 fn key(kind: &str, id: &str) -> ResourceKey {
-    ResourceKey {
-        site: Site::region("prod", "RegionOne"),
-        kind: KindName::new(kind),
-        id: id.to_owned(),
-    }
+    testkit::key(Site::region("prod", "RegionOne"), kind, id)
 }
 
 fn plan() -> Plan {
-    let step = |id: u32, kind: &str, depends_on: Vec<u32>| PlanStep {
-        id,
-        site: Site::region("prod", "RegionOne"),
-        kind: KindName::new(kind),
-        resource_id: format!("r{id}"),
+    let step = |id: u32, kind: &str, depends_on: &[u32]| PlanStep {
         name: "web é".to_owned(),
         project_id: "p".into(),
-        action: Action::Delete,
-        depends_on,
-        automatic: false,
-        why: "port on network web".into(),
         fingerprint: "f00d".to_owned(),
         vars: Arc::new(BTreeMap::from([("router_id".to_owned(), "r".to_owned())])),
-        compared: Default::default(),
+        ..testkit::plan_step(id, key(kind, &format!("r{id}")), depends_on)
     };
+    let target = Target {
+        key: key("network", "r1"),
+        name: "web".to_owned(),
+    };
+    let steps = vec![step(0, "port", &[]), step(1, "network", &[0])];
     let mut plan = Plan {
-        hash: String::new(),
-        targets: vec![Target {
-            key: key("network", "r1"),
-            name: "web".to_owned(),
-        }],
-        options: PlanOptions::default(),
         endpoints: BTreeMap::from([("prod/RegionOne".to_owned(), "http://n".to_owned())]),
-        identities: BTreeMap::new(),
-        steps: vec![step(0, "port", vec![]), step(1, "network", vec![0])],
-        automatic: vec![step(2, "port", vec![])],
-        unset: Vec::new(),
-        kept: Vec::new(),
-        left: Vec::new(),
-        mapping: Vec::new(),
-        refused: Vec::new(),
+        automatic: vec![step(2, "port", &[])],
         warnings: vec!["careful".to_owned()],
         calls_estimate: 7,
+        ..testkit::plan(vec![target], steps)
     };
     plan.hash = plan_hash(&plan);
     plan

@@ -21,3 +21,6 @@
 mod answers;
 mod files;
 mod mutate;
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/mod.rs"]
+mod testkit;

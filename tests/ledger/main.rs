@@ -22,5 +22,8 @@ mod rewind;
 mod rules;
 mod seal;
 mod support;
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/mod.rs"]
+mod testkit;
 mod tombstones;
 mod transitions;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::model::{
-    Action, Actor, ErrorClass, KindName, Origin, Plan, PlanOptions, PlanStep, ResourceKey, Site,
-    StepError, StepState, Target,
+    Action, Actor, ErrorClass, KindName, Origin, Plan, PlanStep, ResourceKey, Site, StepError,
+    StepState, Target,
 };
 use gone::domain::policy::Decision;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
@@ -15,6 +15,8 @@ use gone::ledger::{
     Applied, AuditEntry, Capacity, Change, ClaimedStep, Cursor, Ledger, LedgerError, NewDeletion,
     NewPurge, PurgeAction, RetryBy, Selection, StepChange, StepFilter,
 };
+
+use crate::testkit;
 
 pub fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(1_800_000_000, 0).unwrap() + TimeDelta::seconds(seconds)
@@ -25,11 +27,7 @@ pub fn site() -> Site {
 }
 
 pub fn key(kind: &str, id: &str) -> ResourceKey {
-    ResourceKey {
-        site: site(),
-        kind: KindName::new(kind),
-        id: id.to_owned(),
-    }
+    testkit::key(site(), kind, id)
 }
 
 pub fn target(kind: &str, id: &str) -> Target {
@@ -40,10 +38,7 @@ pub fn target(kind: &str, id: &str) -> Target {
 }
 
 pub fn actor(origin: Origin) -> Actor {
-    Actor {
-        name: "ada".to_owned(),
-        origin,
-    }
+    testkit::actor("ada", origin)
 }
 
 pub fn entry(action: &str, target: &str, origin: Origin) -> AuditEntry {
@@ -63,19 +58,9 @@ pub fn id(name: &str) -> String {
 
 pub fn wanted(name: &str, targets: Vec<Target>, now: DateTime<Utc>) -> NewDeletion {
     NewDeletion {
-        id: id(name),
-        targets,
-        copies: Vec::new(),
-        shown: Vec::new(),
-        options: PlanOptions::default(),
-        plan_hash: None,
-        actor: actor(Origin::Cli),
         reason: "clean up".to_owned(),
-        cause: None,
-        idempotency_key: None,
-        deadline: None,
         audit: entry("delete", name, Origin::Cli),
-        now,
+        ..testkit::new_deletion(id(name), actor(Origin::Cli), targets, now)
     }
 }
 
@@ -84,29 +69,23 @@ pub fn accept(wanted: NewDeletion) -> Change {
 }
 
 pub fn plan_step(position: usize, action: Action, key: ResourceKey, after: &[u32]) -> PlanStep {
+    let position = u32::try_from(position).unwrap();
     PlanStep {
-        id: u32::try_from(position).unwrap(),
-        site: key.site,
-        kind: key.kind,
         name: format!("name-{}", key.id),
-        resource_id: key.id,
         project_id: "project".into(),
         action,
-        depends_on: after.to_vec(),
-        automatic: false,
         why: "because".into(),
         fingerprint: "f00d".to_owned(),
-        compared: Default::default(),
-        vars: Arc::default(),
+        ..testkit::plan_step(position, key, after)
     }
 }
 
-/// Ports by id, each after the ports at these positions.
 /// The kinds of these tests whose ids are never used again.
 pub fn never_again() -> std::sync::Arc<[KindName]> {
     ["network", "port", "root"].map(KindName::new).into()
 }
 
+/// Ports by id, each after the ports at these positions.
 pub fn ports(steps: &[(&str, &[u32])]) -> Plan {
     let steps = steps
         .iter()
@@ -119,19 +98,10 @@ pub fn ports(steps: &[(&str, &[u32])]) -> Plan {
 pub fn plan(steps: Vec<PlanStep>) -> Plan {
     Plan {
         hash: format!("hash-{}", steps.len()),
-        targets: vec![target("port", "root")],
-        options: PlanOptions::default(),
         endpoints: BTreeMap::from([("cloud/one".to_owned(), "http://one".to_owned())]),
-        identities: BTreeMap::new(),
-        steps,
-        automatic: Vec::new(),
-        unset: Vec::new(),
-        kept: Vec::new(),
-        left: Vec::new(),
-        mapping: Vec::new(),
-        refused: Vec::new(),
         warnings: vec!["careful".to_owned()],
         calls_estimate: 7,
+        ..testkit::plan(vec![target("port", "root")], steps)
     }
 }
 

@@ -1,6 +1,5 @@
 //! A ledger in a file, a control over it, and the face.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,22 +11,23 @@ use gone::control::{
     Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot, query,
 };
 use gone::domain::model::{
-    Action, Actor, Blocker, ErrorClass, Event, EventKind, KindName, Left, Origin, Plan,
-    PlanOptions, PlanStep, Refusal, RefusalRule, ResourceKey, Site, StepError, StepState, Target,
+    Blocker, ErrorClass, Event, EventKind, Left, Origin, Plan, PlanStep, Refusal, RefusalRule,
+    ResourceKey, Site, StepError, StepState, Target,
 };
 use gone::domain::news::Mark;
 use gone::domain::policy::Decision;
 use gone::frontends::notify::Notifier;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, AuditEntry, Capacity, Change, EventFilter, Ledger as _, NewDeletion, NewEvent,
-    StepChange,
+    Applied, Capacity, Change, EventFilter, Ledger as _, NewDeletion, NewEvent, StepChange,
 };
 use gone::system::clock::Clock;
 use gone::system::config::{MailSettings, MailTls, NotifySettings, WebhookSettings};
 use tokio::sync::watch;
 
 use super::receivers::{DEADLINE, MailServer, WebServer};
+
+use crate::testkit;
 
 pub const FRIDAY: &str = "2026-01-02T02:00:00Z";
 
@@ -345,88 +345,36 @@ fn site() -> Site {
 }
 
 pub fn key(kind: &str, id: &str) -> ResourceKey {
-    ResourceKey {
-        site: site(),
-        kind: KindName::new(kind),
-        id: id.to_owned(),
-    }
+    testkit::key(site(), kind, id)
 }
 
 fn blocker() -> Blocker {
     Blocker {
-        kind: KindName::new("server"),
-        id: "s-1".to_owned(),
-        name: "web-1".to_owned(),
-        site: site(),
         owner: "p-1".to_owned(),
         owner_name: "demo".to_owned(),
-        since: None,
-        in_plan: false,
-        holds: None,
+        ..Blocker::of(&key("server", "s-1"), "web-1")
     }
 }
 
 fn wanted(name: &str, target: Target, origin: Origin, now: DateTime<Utc>) -> NewDeletion {
-    let actor = Actor {
-        name: "ada".to_owned(),
-        origin,
-    };
     NewDeletion {
-        id: id(name),
-        targets: vec![target],
-        copies: Vec::new(),
-        shown: Vec::new(),
-        options: PlanOptions::default(),
-        plan_hash: None,
-        actor: actor.clone(),
         reason: "ticket 4711".to_owned(),
-        cause: None,
-        idempotency_key: None,
-        deadline: None,
-        audit: AuditEntry {
-            actor,
-            action: "delete".to_owned(),
-            target: name.to_owned(),
-            reason: String::new(),
-            detail: serde_json::Value::Null,
-        },
-        now,
+        ..testkit::new_deletion(id(name), testkit::actor("ada", origin), vec![target], now)
     }
 }
 
 fn step(position: usize, id: &str, name: &str) -> PlanStep {
+    let position = u32::try_from(position).unwrap();
     PlanStep {
-        id: u32::try_from(position).unwrap(),
-        site: site(),
-        kind: KindName::new("port"),
-        resource_id: id.to_owned(),
         name: name.to_owned(),
         project_id: "p-1".into(),
-        action: Action::Delete,
-        depends_on: Vec::new(),
-        automatic: false,
-        why: "port on network".into(),
-        fingerprint: "f00d".to_owned(),
-        compared: Default::default(),
-        vars: Arc::default(),
+        ..testkit::plan_step(position, key("port", id), &[])
     }
 }
 
 fn plan(targets: Vec<Target>, steps: Vec<PlanStep>) -> Plan {
     Plan {
         hash: format!("hash-{}", targets[0].key.id),
-        targets,
-        options: PlanOptions::default(),
-        endpoints: BTreeMap::new(),
-        identities: BTreeMap::new(),
-        steps,
-        automatic: Vec::new(),
-        unset: Vec::new(),
-        kept: Vec::new(),
-        left: Vec::new(),
-        mapping: Vec::new(),
-        refused: Vec::new(),
-        warnings: Vec::new(),
-        calls_estimate: 1,
+        ..testkit::plan(targets, steps)
     }
 }

@@ -11,4 +11,7 @@ mod bench;
 mod channels;
 mod once;
 mod receivers;
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/mod.rs"]
+mod testkit;
 mod words;
