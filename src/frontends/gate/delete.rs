@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::cloud::openstack::RestCalls;
 use crate::system::listener::Arriving;
 use chrono::TimeDelta;
-use http::{HeaderValue, Response, StatusCode, Uri, header, request};
+use http::{HeaderValue, StatusCode, Uri, header, request};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 use url::form_urlencoded;
@@ -13,11 +13,11 @@ use url::form_urlencoded;
 use super::deletions::{DELETIONS, actor};
 use super::page::with_pairs;
 use super::pass::{Whole, empty, streamed};
-use super::refusal::{Refusal, name_deletion, refused};
+use super::refusal::{Refusal, Result, name_deletion, refused};
 use super::rights::Caller;
 use super::route::{Named, Place};
 use super::rules::{Asker, Operation, Ruling};
-use super::{Gate, Out};
+use super::{Call, Gate, Response};
 use crate::control::traffic::Met;
 use crate::control::{Command, Envelope, Receipt, query};
 use crate::domain::kinds::Kind;
@@ -30,31 +30,31 @@ const CHECK_MAX: Duration = Duration::from_millis(800);
 impl Gate {
     pub(super) async fn delete(
         &self,
-        head: request::Parts,
+        call: Call,
         body: Arriving,
         place: Place,
-        asker: Asker,
-    ) -> Result<Response<Out>, Refusal> {
+    ) -> Result<Response> {
         let Place::Resource { named, .. } = &place else {
             // A path below a resource, or an edge: an update of that resource.
-            return self.write(head, body, place, asker).await;
+            return self.write(call, body, place).await;
         };
-        match self.ruled(&head, named, asker, Operation::Delete).await? {
+        match self.ruled(&call, named, Operation::Delete).await? {
             Ruling::Pass => {
-                self.guard_delete_of_part(&head, named, asker).await?;
-                self.delete_now(head, body, named, asker).await
+                self.guard_delete_of_part(&call, named).await?;
+                self.delete_now(call, body, named).await
             }
-            Ruling::NotFound if asker == Asker::Local => Err(self.not_found(named).await),
             Ruling::NotFound => {
-                self.caller(&head).await?;
+                if call.asker != Asker::Local {
+                    self.caller(&call.head).await?;
+                }
                 Err(self.not_found(named).await)
             }
             Ruling::BeingChecked => {
-                let (_, deletion) = self.known_to(&head, named).await?;
+                let (_, deletion) = self.known_to(&call.head, named).await?;
                 Ok(self.accepted(&deletion))
             }
             _ => {
-                let (caller, deletion) = self.known_to(&head, named).await?;
+                let (caller, deletion) = self.known_to(&call.head, named).await?;
                 let command = Command::RepeatDelete {
                     deletion_id: deletion.clone(),
                 };
@@ -65,13 +65,8 @@ impl Gate {
     }
 
     /// Handles a DELETE that no tombstone decides.
-    async fn delete_now(
-        &self,
-        mut head: request::Parts,
-        body: Arriving,
-        named: &Named,
-        asker: Asker,
-    ) -> Result<Response<Out>, Refusal> {
+    async fn delete_now(&self, call: Call, body: Arriving, named: &Named) -> Result<Response> {
+        let Call { mut head, asker } = call;
         let Some(kind) = self.kinds.get(&named.kind) else {
             return self.pass(head, streamed(body)).await;
         };
@@ -115,11 +110,7 @@ impl Gate {
     }
 
     /// Returns the caller and the deletion in progress, if the caller may delete the resource.
-    async fn known_to(
-        &self,
-        head: &request::Parts,
-        named: &Named,
-    ) -> Result<(Caller, String), Refusal> {
+    async fn known_to(&self, head: &request::Parts, named: &Named) -> Result<(Caller, String)> {
         let caller = self.caller(head).await?;
         let row = self.row_for(head, named).await?;
         let kind = self.kinds.get(&named.kind);
@@ -148,7 +139,7 @@ impl Gate {
         head: &request::Parts,
         named: &Named,
         options: PlanOptions,
-    ) -> Result<(Caller, String), Refusal> {
+    ) -> Result<(Caller, String)> {
         let caller = self.caller(head).await?;
         let Some(row) = self.row_for(head, named).await? else {
             return Err(self.not_found(named).await);
@@ -177,12 +168,7 @@ impl Gate {
     }
 
     /// Answers 202, or the refusal if it comes soon enough (N7).
-    async fn checked(
-        &self,
-        caller: &Caller,
-        named: &Named,
-        id: String,
-    ) -> Result<Response<Out>, Refusal> {
+    async fn checked(&self, caller: &Caller, named: &Named, id: String) -> Result<Response> {
         let is_checked = |deletion: &Deletion| deletion.state != DeletionState::Planning;
         let deletion = self.followed(&id, CHECK_MAX, is_checked).await?;
         match deletion.state {
@@ -199,7 +185,7 @@ impl Gate {
         head: &request::Parts,
         named: &Named,
         options: PlanOptions,
-    ) -> Result<Response<Out>, Refusal> {
+    ) -> Result<Response> {
         let (caller, id) = self.begin(head, named, options).await?;
         let (deletion, holding) = self.settled(&id, options.park).await?;
         match deletion.state {
@@ -226,7 +212,7 @@ impl Gate {
     /// Returns the deletion and the steps that hold it up, once it has ended, cannot move within
     /// `plain_wait`, or that time is over. A step whose next attempt comes sooner is waited for: a 503 of a
     /// second is not a refusal.
-    async fn settled(&self, id: &str, park: bool) -> Result<(Deletion, Vec<Step>), Refusal> {
+    async fn settled(&self, id: &str, park: bool) -> Result<(Deletion, Vec<Step>)> {
         let until = Instant::now() + self.settings.plain_wait;
         let mut changes = self.control.snapshot();
         loop {
@@ -255,7 +241,7 @@ impl Gate {
     }
 
     /// Lists the steps that are stuck or blocked.
-    async fn holding(&self, id: &str) -> Result<Vec<Step>, Refusal> {
+    async fn holding(&self, id: &str) -> Result<Vec<Step>> {
         let steps = query::Steps {
             deletion_id: Some(id.to_owned()),
             states: vec![StepState::Stuck, StepState::Blocked],
@@ -271,7 +257,7 @@ impl Gate {
         id: &str,
         wait: Duration,
         is_enough: impl Fn(&Deletion) -> bool,
-    ) -> Result<Deletion, Refusal> {
+    ) -> Result<Deletion> {
         let until = Instant::now() + wait;
         let mut changes = self.control.snapshot();
         loop {
@@ -319,7 +305,7 @@ impl Gate {
         Refusal::new(StatusCode::CONFLICT, kind, message).by(deletion)
     }
 
-    fn no_content(&self, id: &str) -> Response<Out> {
+    fn no_content(&self, id: &str) -> Response {
         self.counter.met(Met::Accepted);
         let mut response = Response::new(empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
@@ -327,7 +313,7 @@ impl Gate {
         response
     }
 
-    fn accepted(&self, id: &str) -> Response<Out> {
+    fn accepted(&self, id: &str) -> Response {
         self.counter.met(Met::Accepted);
         let location = format!("{DELETIONS}{id}");
         let mut response =
@@ -340,11 +326,7 @@ impl Gate {
         response
     }
 
-    pub(super) async fn submit(
-        &self,
-        caller: &Caller,
-        command: Command,
-    ) -> Result<Receipt, Refusal> {
+    pub(super) async fn submit(&self, caller: &Caller, command: Command) -> Result<Receipt> {
         let envelope = Envelope {
             command,
             actor: actor(caller),
@@ -361,7 +343,7 @@ fn is_held(deletion: &Deletion) -> bool {
 }
 
 /// Returns a parameter of the query, if it is given: `true` or `false` in any case, 1 or 0.
-fn flag(uri: &Uri, name: &str) -> Result<Option<bool>, Refusal> {
+fn flag(uri: &Uri, name: &str) -> Result<Option<bool>> {
     let query = uri.query().unwrap_or_default();
     let mut given = form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| key == name);
     let Some((_, value)) = given.next() else {

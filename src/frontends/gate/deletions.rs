@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
-use http::{Response, StatusCode, request};
-use serde_json::json;
+use http::{StatusCode, request};
+use serde_json::{Value, json};
 
 use super::pass::Whole;
-use super::refusal::{Refusal, name_deletion, refused};
+use super::refusal::{Refusal, Result, name_deletion, refused};
 use super::rights::Caller;
-use super::{Gate, Out};
+use super::{Gate, Response};
 use crate::control::query;
 use crate::domain::model::{Actor, Deletion, Origin, Plan, RefusalRule, Site, Target};
 use crate::domain::report::Line;
@@ -23,11 +23,7 @@ pub(super) const DELETIONS: &str = "/gone/v1/deletions/";
 
 impl Gate {
     /// Answers with a deletion or its report. The report only counts the resources of other projects.
-    pub(super) async fn deletion(
-        &self,
-        head: &request::Parts,
-        path: &str,
-    ) -> Result<Response<Out>, Refusal> {
+    pub(super) async fn deletion(&self, head: &request::Parts, path: &str) -> Result<Response> {
         let caller = self.caller(head).await?;
         let (id, report) = match path.strip_suffix("/report") {
             Some(id) => (id, true),
@@ -75,11 +71,7 @@ impl Gate {
         deletion
     }
 
-    async fn report(
-        &self,
-        caller: &Caller,
-        deletion: &Deletion,
-    ) -> Result<serde_json::Value, Refusal> {
+    async fn report(&self, caller: &Caller, deletion: &Deletion) -> Result<Value> {
         let frozen = self.frozen(&deletion.id).await?;
         let mut data = Vec::new();
         let mut others: BTreeMap<String, u64> = BTreeMap::new();
@@ -105,14 +97,14 @@ impl Gate {
         }
     }
 
-    pub(super) async fn read_deletion(&self, id: &str) -> Result<Deletion, Refusal> {
+    pub(super) async fn read_deletion(&self, id: &str) -> Result<Deletion> {
         let id = id.to_owned();
         let deletion = self.control.ask(query::Deletion { id }).await;
         deletion.map(|row| *row).map_err(refused)
     }
 
     /// Returns the frozen plan; None until it exists.
-    async fn frozen(&self, id: &str) -> Result<Option<Arc<Plan>>, Refusal> {
+    async fn frozen(&self, id: &str) -> Result<Option<Arc<Plan>>> {
         let plan = self.control.find(query::FrozenPlan::of(id)).await;
         plan.map_err(refused)
     }
@@ -127,11 +119,7 @@ impl Gate {
     ///
     /// # Errors
     /// 503 if the ledger cannot be read now: that does not mean that there is no such deletion.
-    pub(super) async fn readable(
-        &self,
-        caller: &Caller,
-        id: &str,
-    ) -> Result<Option<Deletion>, Refusal> {
+    pub(super) async fn readable(&self, caller: &Caller, id: &str) -> Result<Option<Deletion>> {
         let id = id.to_owned();
         let found = self.control.find(query::Deletion { id }).await;
         let Some(deletion) = found.map_err(refused)? else {

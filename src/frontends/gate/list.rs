@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, Response, StatusCode, request};
+use http::{Method, StatusCode, request};
 use serde_json::Value;
 
 use super::budget::{LargePage, Read};
-use super::page::{Direction, Page, PageRequest, Row, with_query};
+use super::page::{Page, PageRequest, Row, with_query};
 use super::pass::{Admitted, Whole};
 use super::read::{fields_of_parts, show_deleting};
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Result};
 use super::rules::{Asker, Operation, Ruling, ruling};
 use super::threads::Yielder;
-use super::{Gate, Out, threads};
+use super::{Call, Gate, Response, threads};
 use crate::cloud::openstack::RestCalls;
 use crate::control::traffic::Met;
 use crate::domain::kinds::{Bond, Kind, Kinds};
@@ -27,16 +27,12 @@ const REFILL_ROWS: usize = 500;
 impl Gate {
     /// Answers with a page to which the rules are applied: full, and with markers of visible rows only (T13,
     /// T21).
-    pub(super) async fn list(
-        self: &Arc<Self>,
-        head: request::Parts,
-        kind: &KindName,
-        asker: Asker,
-    ) -> Result<Response<Out>, Refusal> {
+    pub(super) async fn list(self: &Arc<Self>, call: Call, kind: &KindName) -> Result<Response> {
         let Some(kind) = self.kinds.get(kind).filter(|kind| kind.spec.list.is_some()) else {
-            return self.pass(head, super::pass::empty()).await;
+            return self.pass(call.head, super::pass::empty()).await;
         };
-        let wanted = Arc::new(Wanted::of(self, &head, kind, asker));
+        let wanted = Arc::new(Wanted::of(self, &call, kind));
+        let head = call.head;
         let mut first = head.clone();
         first.uri = wanted.asked.asked_of_the_service(&head.uri);
         let response = self.send(first).await?;
@@ -52,14 +48,14 @@ impl Gate {
         head: request::Parts,
         first: Admitted,
         wanted: &Arc<Wanted>,
-    ) -> Result<Response<Out>, Refusal> {
+    ) -> Result<Response> {
         let is_head = head.method == Method::HEAD;
         let mut large = None;
         let (answered, page) = self.page(first, wanted, &mut large).await?;
         let Some((mut page, (_, items))) = page.zip(wanted.kind_in(&self.kinds)) else {
             return self.unfiltered(answered, is_head);
         };
-        let mut onward = page.onward(wanted.direction);
+        let mut onward = page.onward(wanted.asked.direction);
         let mut refills = 0;
         while page.rows.len() < page.size
             && let Some(link) = onward.take()
@@ -73,7 +69,7 @@ impl Gate {
             let response = self.send_to(&head, &link).await?;
             let more = self.admit(response, Read::Rows).await?;
             let (gate, room, wanted) = (self.clone(), more.room, wanted.clone());
-            let direction = wanted.direction;
+            let direction = wanted.asked.direction;
             let read = async move {
                 let read = gate.page(more, &wanted, &mut large).await;
                 (large, read)
@@ -93,7 +89,7 @@ impl Gate {
             return Ok(answered.relay());
         }
         let more = page.rows.len() > page.size || onward.is_some();
-        Ok(answered.with_text(page.text(items, &wanted.asked, wanted.direction, more)))
+        Ok(answered.with_text(page.text(items, &wanted.asked, more)))
     }
 
     /// Reads an answer, and the page in it with the rules applied; the page is None if the answer is not one.
@@ -103,7 +99,7 @@ impl Gate {
         admitted: Admitted,
         wanted: &Wanted,
         large: &mut Option<LargePage>,
-    ) -> Result<(Whole, Option<Page>), Refusal> {
+    ) -> Result<(Whole, Option<Page>)> {
         let answered = self.read_admitted(admitted).await?;
         if large.is_none() {
             *large = self.large_page(&answered).await?;
@@ -120,11 +116,7 @@ impl Gate {
 
     /// Handles an answer that is not a page or a resource. The service's refusals and answers without a body
     /// pass; a success that cannot be parsed may name hidden resources.
-    pub(super) fn unfiltered(
-        &self,
-        answered: Whole,
-        is_head: bool,
-    ) -> Result<Response<Out>, Refusal> {
+    pub(super) fn unfiltered(&self, answered: Whole, is_head: bool) -> Result<Response> {
         let status = answered.head.status;
         if is_head || !status.is_success() || status == StatusCode::NO_CONTENT {
             return Ok(answered.relay());
@@ -143,7 +135,7 @@ impl Gate {
         wanted: &Wanted,
         mut page: Page,
         rows: &[Bytes],
-    ) -> Result<Option<Page>, Refusal> {
+    ) -> Result<Option<Page>> {
         let Wanted { asker, asked, .. } = wanted;
         let mut yielder = Yielder::default();
         let mut read = |row: &Bytes| {
@@ -199,11 +191,11 @@ struct Wanted {
     kind: KindName,
     asker: Asker,
     asked: PageRequest,
-    direction: Direction,
 }
 
 impl Wanted {
-    fn of(gate: &Gate, head: &request::Parts, kind: &Kind, asker: Asker) -> Self {
+    fn of(gate: &Gate, Call { head, asker }: &Call, kind: &Kind) -> Self {
+        let asker = *asker;
         let needed = match gate.has_parts(&kind.name, asker) {
             true => fields_of_parts(kind),
             false => Vec::new(),
@@ -217,7 +209,6 @@ impl Wanted {
                 Asker::Central => asked.by_the_service(),
                 Asker::User | Asker::Local | Asker::Service => asked,
             },
-            direction: Direction::of(&head.uri),
         }
     }
 

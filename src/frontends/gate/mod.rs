@@ -45,7 +45,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::uri::{Authority, Scheme};
-use http::{HeaderValue, Method, Request, Response, header, request};
+use http::{HeaderValue, Method, Request, header, request};
 use http_body_util::{Either, Full};
 use hyper::service::service_fn;
 use tokio::net::{TcpListener, TcpStream};
@@ -67,7 +67,7 @@ use crate::system::listener::{self, Arriving, Bounds, Crowd, Guest, Http, accept
 pub use budget::Budget;
 pub use key_locks::KeyLocks;
 use pass::streamed;
-use refusal::Refusal;
+use refusal::{Refusal, Result};
 use rights::TokenCache;
 use route::{Place, Routes};
 use rules::{Asker, Operation, Ruling, ruling};
@@ -78,6 +78,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A body that is passed on: the upstream's or the client's, or one of ours.
 type Out = Either<Arriving, Full<Bytes>>;
+/// An answer to a client.
+type Response = http::Response<Out>;
 
 /// The parts from which [`serve`] builds a gate.
 pub struct Parts {
@@ -137,6 +139,12 @@ struct Gate {
     upstream: Arc<OnceCell<Upstream>>,
     clock: Clock,
     call_timeout: Duration,
+}
+
+/// A request without its body, and who sends it.
+struct Call {
+    head: request::Parts,
+    asker: Asker,
 }
 
 /// The address and the routes of the service.
@@ -301,11 +309,7 @@ impl Gate {
         }
     }
 
-    async fn answer(
-        self: &Arc<Self>,
-        request: Request<Arriving>,
-        peer: SocketAddr,
-    ) -> Response<Out> {
+    async fn answer(self: &Arc<Self>, request: Request<Arriving>, peer: SocketAddr) -> Response {
         let (mut head, body) = request.into_parts();
         head.extensions.insert(peer);
         let accept = text_of(&head, header::ACCEPT.as_str()).to_owned();
@@ -324,7 +328,7 @@ impl Gate {
         head: request::Parts,
         body: Arriving,
         peer: SocketAddr,
-    ) -> Result<Response<Out>, Refusal> {
+    ) -> Result<Response> {
         let path = head.uri.path();
         if let Some(id) = path.strip_prefix(deletions::DELETIONS) {
             if head.method != Method::GET && head.method != Method::HEAD {
@@ -353,11 +357,12 @@ impl Gate {
             return Err(Refusal::unavailable(message));
         }
         let asker = self.asker(&head, peer);
-        match head.method {
-            Method::GET | Method::HEAD => self.read(head, streamed(body), place, asker).await,
-            Method::DELETE => self.delete(head, body, place, asker).await,
+        let call = Call { head, asker };
+        match call.head.method {
+            Method::GET | Method::HEAD => self.read(call, streamed(body), place).await,
+            Method::DELETE => self.delete(call, body, place).await,
             // Any other method that a service's kinds file lists may change something.
-            _ => self.write(head, body, place, asker).await,
+            _ => self.write(call, body, place).await,
         }
     }
 
@@ -389,13 +394,13 @@ impl Gate {
     /// Returns the ruling on an operation, taking a valid service token into account where that changes it.
     async fn ruled(
         &self,
-        head: &request::Parts,
+        call: &Call,
         named: &route::Named,
-        asker: Asker,
         operation: Operation,
-    ) -> Result<Ruling, Refusal> {
-        let ruling = self.ruling(named, asker, operation);
-        if ruling == Ruling::Pass || asker != Asker::User || !self.is_service(head).await? {
+    ) -> Result<Ruling> {
+        let ruling = self.ruling(named, call.asker, operation);
+        let may_be_service = ruling != Ruling::Pass && call.asker == Asker::User;
+        if !may_be_service || !self.is_service(&call.head).await? {
             return Ok(ruling);
         }
         Ok(self.ruling(named, Asker::Service, operation))
@@ -403,7 +408,7 @@ impl Gate {
 
     /// Returns the upstream, which the first request looks up in the catalog. After a failure the next
     /// request tries again.
-    async fn upstream(&self) -> Result<&Upstream, Refusal> {
+    async fn upstream(&self) -> Result<&Upstream> {
         let found = self.upstream.get_or_try_init(|| async {
             let url = self.session.endpoint(&self.service, None, None).await;
             let url = url.map_err(|error| {

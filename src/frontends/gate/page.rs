@@ -42,8 +42,7 @@ pub(super) enum Direction {
 }
 
 impl Direction {
-    pub(super) fn of(uri: &Uri) -> Self {
-        let query = uri.query().unwrap_or_default();
+    fn of(query: &str) -> Self {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         let reverse = pairs.find(|(key, _)| key == "page_reverse");
         match reverse.map(|(_, value)| value.to_lowercase()).as_deref() {
@@ -86,23 +85,20 @@ impl Page {
 
     /// Returns the JSON of the page, with as many rows as the service sent; `more`: whether the list
     /// continues.
-    pub(super) fn text(
-        mut self,
-        items: &str,
-        asked: &PageRequest,
-        direction: Direction,
-        more: bool,
-    ) -> Bytes {
+    pub(super) fn text(mut self, items: &str, asked: &PageRequest, more: bool) -> Bytes {
         let over = self.rows.len().saturating_sub(self.size);
-        let shown = match direction {
+        let shown = match asked.direction {
             Direction::Forward => 0..self.size.min(self.rows.len()),
             Direction::Backward => over..self.rows.len(),
         };
         let rows = std::mem::take(&mut self.rows);
         let rows = rows.get(shown).unwrap_or_default();
-        let id_of = |row: Option<&Row>| row.and_then(|row| row.id.clone());
-        let (first, last) = (id_of(rows.first()), id_of(rows.last()));
-        self.name_neighbours(direction, more, (first.as_deref(), last.as_deref()));
+        // The link in the list's direction stays only if there is more.
+        let goes_on = |side: Direction| side != asked.direction || more;
+        let next = rows.last().filter(|_| goes_on(Direction::Forward));
+        let previous = rows.first().filter(|_| goes_on(Direction::Backward));
+        self.name(NEXT, next.and_then(|row| row.id.as_deref()));
+        self.name(PREVIOUS, previous.and_then(|row| row.id.as_deref()));
         self.restore_query(asked);
         rows::join(&self.json, items, rows.iter().map(|row| &row.text))
     }
@@ -125,19 +121,6 @@ impl Page {
             Direction::Forward => self.next.clone(),
             Direction::Backward => self.previous.clone(),
         }
-    }
-
-    /// Sets the links to the neighbouring pages, by the first and last row that are shown; the link in the
-    /// list's direction only if there is more.
-    fn name_neighbours(
-        &mut self,
-        direction: Direction,
-        more: bool,
-        (first, last): (Option<&str>, Option<&str>),
-    ) {
-        let goes_on = |side: Direction| side != direction || more;
-        self.name(NEXT, last.filter(|_| goes_on(Direction::Forward)));
-        self.name(PREVIOUS, first.filter(|_| goes_on(Direction::Backward)));
     }
 
     /// Sets the marker of a link; without a marker, removes the link.
@@ -248,6 +231,7 @@ pub(super) struct PageRequest {
     /// Fields that the gate needs and the client did not ask for.
     pub(super) missing: Vec<String>,
     filter: Option<StateFilter>,
+    pub(super) direction: Direction,
 }
 
 /// A filter by the field that shows "deleting".
@@ -290,6 +274,7 @@ impl PageRequest {
             fields,
             missing,
             filter,
+            direction: Direction::of(query),
         }
     }
 

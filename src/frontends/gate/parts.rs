@@ -8,13 +8,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use http::{Method, request};
+use http::Method;
 use serde_json::Value;
 
-use super::Gate;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Result};
 use super::route::Named;
-use super::rules::{Asker, Operation, Ruling};
+use super::rules::{Operation, Ruling};
+use super::{Call, Gate};
 use crate::cloud::openstack::{CallError, FilterValues, ListRequest, RestCalls, item_in};
 use crate::domain::kinds::{Bond, Kind};
 use crate::domain::model::{KindName, Phase};
@@ -27,6 +27,8 @@ const IDS_TOGETHER: usize = 100;
 /// Rows in a page: enough for all ids of one list.
 const PAGE_ROWS: usize = 500;
 
+/// For each requested resource its parent that is being deleted, if any.
+type Wholes = Vec<Option<Named>>;
 /// Positions of the requested resources whose chain led to a resource.
 type Places = BTreeSet<usize>;
 
@@ -54,7 +56,7 @@ impl Gate {
         kind: &Kind,
         rows: impl ExactSizeIterator<Item = Value> + Send,
         bond: Bond,
-    ) -> Result<Vec<Option<Named>>, Refusal> {
+    ) -> Result<Wholes> {
         let mut wholes = vec![None; rows.len()];
         if !self.may_go_along(&kind.name, bond) {
             return Ok(wholes);
@@ -69,11 +71,7 @@ impl Gate {
     }
 
     /// Does the same for resources of which only the ids are known.
-    pub(super) async fn wholes_of(
-        &self,
-        named: &[Named],
-        bond: Bond,
-    ) -> Result<Vec<Option<Named>>, Refusal> {
+    pub(super) async fn wholes_of(&self, named: &[Named], bond: Bond) -> Result<Wholes> {
         let mut wholes = vec![None; named.len()];
         let mut next: BTreeMap<Named, Places> = BTreeMap::new();
         for (place, named) in named.iter().enumerate() {
@@ -86,11 +84,7 @@ impl Gate {
     }
 
     /// Does the same for one resource.
-    pub(super) async fn whole_of(
-        &self,
-        named: &Named,
-        bond: Bond,
-    ) -> Result<Option<Named>, Refusal> {
+    pub(super) async fn whole_of(&self, named: &Named, bond: Bond) -> Result<Option<Named>> {
         let wholes = self.wholes_of(std::slice::from_ref(named), bond).await?;
         Ok(wholes.into_iter().next().flatten())
     }
@@ -99,11 +93,10 @@ impl Gate {
     /// parent is (N9, T20). If the deletion waits until a person detaches its blockers, detaching is allowed.
     pub(super) async fn guard_parts(
         &self,
-        head: &request::Parts,
+        call: &Call,
         mut referred: Vec<Named>,
-        asker: Asker,
         detaches: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         referred.retain(|named| {
             self.phase(&named.kind, &named.id).is_none()
                 && self.may_go_along(&named.kind, Bond::Child)
@@ -111,16 +104,16 @@ impl Gate {
         if referred.is_empty() {
             return Ok(());
         }
-        self.authenticate(head).await?;
+        self.authenticate(&call.head).await?;
         let wholes = self.wholes_of(&referred, Bond::Child).await?;
         for (named, whole) in referred.iter().zip(wholes) {
             let Some(whole) = whole else { continue };
             if detaches && !self.cascades(&whole).await {
                 continue;
             }
-            if self.ruled(head, &whole, asker, Operation::Refer).await? != Ruling::Pass {
-                self.caller(head).await?;
-                if self.sees(head, named).await? {
+            if self.ruled(call, &whole, Operation::Refer).await? != Ruling::Pass {
+                self.caller(&call.head).await?;
+                if self.sees(&call.head, named).await? {
                     return Err(self.goes_along(named, &whole).await);
                 }
             }
@@ -129,18 +122,13 @@ impl Gate {
     }
 
     /// Does the same for a DELETE of a resource without a tombstone of its own.
-    pub(super) async fn guard_delete_of_part(
-        &self,
-        head: &request::Parts,
-        named: &Named,
-        asker: Asker,
-    ) -> Result<(), Refusal> {
+    pub(super) async fn guard_delete_of_part(&self, call: &Call, named: &Named) -> Result<()> {
         if self.phase(&named.kind, &named.id).is_some()
             || !self.may_go_along(&named.kind, Bond::Child)
         {
             return Ok(());
         }
-        self.authenticate(head).await?;
+        self.authenticate(&call.head).await?;
         let Some(whole) = self.whole_of(named, Bond::Child).await? else {
             return Ok(());
         };
@@ -148,12 +136,12 @@ impl Gate {
         if !self.cascades(&whole).await {
             return Ok(());
         }
-        match self.ruled(head, &whole, asker, Operation::Delete).await? {
+        match self.ruled(call, &whole, Operation::Delete).await? {
             Ruling::Pass => Ok(()),
             Ruling::NotFound => Err(self.not_found(named).await),
             Ruling::Conflict | Ruling::UnderWay | Ruling::BeingChecked | Ruling::ShowDeleting => {
-                self.caller(head).await?;
-                match self.sees(head, named).await? {
+                self.caller(&call.head).await?;
+                match self.sees(&call.head, named).await? {
                     true => Err(self.goes_along(named, &whole).await),
                     false => Ok(()),
                 }
@@ -193,7 +181,7 @@ impl Gate {
         mut next: BTreeMap<Named, Places>,
         bond: Bond,
         wholes: &mut [Option<Named>],
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         for _ in 0..LEVELS_MAX {
             let mut by_kind: BTreeMap<KindName, BTreeMap<String, Places>> = BTreeMap::new();
             for (named, mut places) in std::mem::take(&mut next) {
@@ -273,7 +261,7 @@ impl Gate {
         kind: &Kind,
         ids: impl Iterator<Item = &String>,
         bond: Bond,
-    ) -> Result<Vec<Value>, Refusal> {
+    ) -> Result<Vec<Value>> {
         let calls = kind.calls_of::<RestCalls>();
         let call = calls.and_then(|calls| calls.list.as_ref());
         let (Some(list), Some(calls), Some(call)) = (&kind.spec.list, calls, call) else {
@@ -326,7 +314,7 @@ impl Gate {
         Ok(rows)
     }
 
-    async fn row_of(&self, kind: &Kind, id: &str) -> Result<Option<Value>, Refusal> {
+    async fn row_of(&self, kind: &Kind, id: &str) -> Result<Option<Value>> {
         let Some(path) = super::route::path_of(kind, id) else {
             return Ok(None);
         };
@@ -343,7 +331,7 @@ impl Gate {
     }
 
     /// Treats a 403 or 404 as absence; any other error refuses the request.
-    fn unless_unseen(&self, kind: &Kind, error: &CallError) -> Result<(), Refusal> {
+    fn unless_unseen(&self, kind: &Kind, error: &CallError) -> Result<()> {
         if matches!(error.status(), Some(403 | 404)) {
             return Ok(());
         }

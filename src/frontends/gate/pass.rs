@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use crate::system::listener::Arriving;
 use bytes::{Bytes, BytesMut};
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header, request,
-};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header, request};
 use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::Body as _;
 use serde_json::Value;
 
 use super::budget::{LargePage, Read, SMALL_BYTES_MAX, Share};
-use super::refusal::Refusal;
-use super::{Gate, Out, threads};
+use super::refusal::{Refusal, Result};
+use super::{Gate, Out, Response, threads};
 
 /// Largest answer that the gate reads: some 50,000 ports.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -35,7 +33,7 @@ static HOP_BY_HOP: [HeaderName; 10] = [
 
 /// An answer with a share of the memory for its body.
 pub(super) struct Admitted {
-    response: Response<Out>,
+    response: Response,
     read: Read,
     /// Bytes: the length of the body, or the largest size of a small one if the length is unknown.
     pub(super) room: usize,
@@ -62,7 +60,7 @@ impl Whole {
 
     /// Returns an answer of the gate's own.
     pub(super) fn json_of(body: &Value) -> Self {
-        let mut response = Response::new(());
+        let mut response = http::Response::new(());
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         Self {
@@ -72,7 +70,7 @@ impl Whole {
         }
     }
 
-    pub(super) fn relay(self) -> Response<Out> {
+    pub(super) fn relay(self) -> Response {
         let mut response = Response::from_parts(self.head, Either::Right(Full::new(self.body)));
         if let Some(share) = self.share {
             response.extensions_mut().insert(Arc::new(share));
@@ -81,14 +79,14 @@ impl Whole {
     }
 
     /// Returns the same answer with another body of about the same length.
-    pub(super) async fn with_json(self, body: Value) -> Response<Out> {
+    pub(super) async fn with_json(self, body: Value) -> Response {
         let text =
             threads::offload_if_large(self.body.len(), async move { body.to_string() }).await;
         self.with_text(text.into())
     }
 
     /// Returns the same answer with another text.
-    pub(super) fn with_text(mut self, body: Bytes) -> Response<Out> {
+    pub(super) fn with_text(mut self, body: Bytes) -> Response {
         self.head.headers.remove(header::CONTENT_LENGTH);
         self.head.headers.remove(header::ETAG);
         self.body = body;
@@ -101,21 +99,13 @@ impl Whole {
 
 impl Gate {
     /// Passes a request and its answer unchanged.
-    pub(super) async fn pass(
-        &self,
-        head: request::Parts,
-        body: Out,
-    ) -> Result<Response<Out>, Refusal> {
+    pub(super) async fn pass(&self, head: request::Parts, body: Out) -> Result<Response> {
         let limit = self.settings.limits.answer_timeout;
         self.pass_within(head, body, limit).await
     }
 
     /// Passes a write that a fence waits for: an upstream that hangs must not delay a deletion for long.
-    pub(super) async fn pass_soon(
-        &self,
-        head: request::Parts,
-        body: Out,
-    ) -> Result<Response<Out>, Refusal> {
+    pub(super) async fn pass_soon(&self, head: request::Parts, body: Out) -> Result<Response> {
         self.pass_within(head, body, self.call_timeout).await
     }
 
@@ -124,7 +114,7 @@ impl Gate {
         mut head: request::Parts,
         body: Out,
         timeout: Duration,
-    ) -> Result<Response<Out>, Refusal> {
+    ) -> Result<Response> {
         // HTTP/2 and absolute targets name the host in the URI; services make links from the header.
         let host = head
             .uri
@@ -151,7 +141,7 @@ impl Gate {
     }
 
     /// Sends a request without a body, for an answer that is not compressed.
-    pub(super) async fn send(&self, mut head: request::Parts) -> Result<Response<Out>, Refusal> {
+    pub(super) async fn send(&self, mut head: request::Parts) -> Result<Response> {
         head.headers.insert(
             header::ACCEPT_ENCODING,
             HeaderValue::from_static("identity"),
@@ -162,27 +152,19 @@ impl Gate {
     }
 
     /// Returns the complete answer to such a request.
-    pub(super) async fn fetch(&self, head: request::Parts) -> Result<Whole, Refusal> {
+    pub(super) async fn fetch(&self, head: request::Parts) -> Result<Whole> {
         let response = self.send(head).await?;
-        self.read_whole(response, Read::Tree).await
+        self.read_whole(response).await
     }
 
     /// Reads the body of an answer, once there is memory for it.
-    pub(super) async fn read_whole(
-        &self,
-        response: Response<Out>,
-        read: Read,
-    ) -> Result<Whole, Refusal> {
-        let admitted = self.admit(response, read).await?;
+    pub(super) async fn read_whole(&self, response: Response) -> Result<Whole> {
+        let admitted = self.admit(response, Read::Tree).await?;
         self.read_admitted(admitted).await
     }
 
     /// Returns the answer with a share of the memory for its body, once there is one.
-    pub(super) async fn admit(
-        &self,
-        response: Response<Out>,
-        read: Read,
-    ) -> Result<Admitted, Refusal> {
+    pub(super) async fn admit(&self, response: Response, read: Read) -> Result<Admitted> {
         let told = response.body().size_hint().exact();
         let told = told.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         if told.is_some_and(|bytes| bytes > ANSWER_BYTES_MAX) {
@@ -197,7 +179,7 @@ impl Gate {
         })
     }
 
-    pub(super) async fn read_admitted(&self, admitted: Admitted) -> Result<Whole, Refusal> {
+    pub(super) async fn read_admitted(&self, admitted: Admitted) -> Result<Whole> {
         let Admitted {
             response,
             read,
@@ -231,7 +213,7 @@ impl Gate {
         })
     }
 
-    async fn room_for(&self, bytes: usize, read: Read) -> Result<Share, Refusal> {
+    async fn room_for(&self, bytes: usize, read: Read) -> Result<Share> {
         // It waits for memory as long as for an answer.
         let within = self.settings.limits.answer_timeout;
         let room = self.budget.answer(bytes, read, within).await;
@@ -239,7 +221,7 @@ impl Gate {
     }
 
     /// Waits until no other large page is being read, if this page is large.
-    pub(super) async fn large_page(&self, page: &Whole) -> Result<Option<LargePage>, Refusal> {
+    pub(super) async fn large_page(&self, page: &Whole) -> Result<Option<LargePage>> {
         if page.body.len() <= SMALL_BYTES_MAX {
             return Ok(None);
         }
@@ -256,22 +238,12 @@ impl Gate {
         Refusal::bad_gateway(message)
     }
 
-    /// Returns what the caller sees at another path of the service.
-    pub(super) async fn fetch_at(
-        &self,
-        head: &request::Parts,
-        path_and_query: &str,
-    ) -> Result<Whole, Refusal> {
-        let response = self.send_to(head, path_and_query).await?;
-        self.read_whole(response, Read::Tree).await
-    }
-
     /// Sends the caller's request for another path of the service.
     pub(super) async fn send_to(
         &self,
         head: &request::Parts,
         path_and_query: &str,
-    ) -> Result<Response<Out>, Refusal> {
+    ) -> Result<Response> {
         let uri: Uri = path_and_query
             .parse()
             .map_err(|_| Refusal::bad_request("not a valid path"))?;
@@ -305,7 +277,7 @@ impl Gate {
     }
 
     /// Returns the same path and query at the upstream.
-    async fn upstream_uri(&self, uri: &Uri) -> Result<Uri, Refusal> {
+    async fn upstream_uri(&self, uri: &Uri) -> Result<Uri> {
         let upstream = self.upstream().await?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         Uri::builder()

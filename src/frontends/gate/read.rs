@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use http::{Method, Response, StatusCode, request};
+use http::{Method, StatusCode, request};
 use serde_json::{Map, Value, json};
 
 use super::page::PageRequest;
 use super::pass::Whole;
-use super::refusal::{Refusal, name_deletion, refused};
+use super::refusal::{Refusal, Result, name_deletion, refused};
 use super::route::{Named, Place};
 use super::rules::{Asker, Operation, Ruling};
-use super::{Gate, Out};
+use super::{Call, Gate, Out, Response};
 use crate::cloud::openstack::{RestCalls, item_in};
 use crate::control::query;
 use crate::control::traffic::Met;
@@ -20,53 +20,49 @@ use crate::domain::model::KindName;
 impl Gate {
     pub(super) async fn read(
         self: &Arc<Self>,
-        head: request::Parts,
+        call: Call,
         body: Out,
         place: Place,
-        asker: Asker,
-    ) -> Result<Response<Out>, Refusal> {
+    ) -> Result<Response> {
+        let asker = call.asker;
         let above = match &place {
             Place::Elsewhere => None,
             Place::Collection { parent, .. } | Place::Resource { parent, .. } => parent.as_ref(),
             Place::Below(named) => Some(named),
         };
         if let Some(above) = above
-            && self.hides(&head, above, asker).await?
+            && self.hides(&call, above).await?
         {
-            return self.hidden(head, body, above, asker).await;
+            return self.hidden(call, body, above).await;
         }
         match place {
             Place::Collection { kind, .. }
                 if self.tombstones.any(&self.site, &kind) || self.has_parts(&kind, asker) =>
             {
-                self.list(head, &kind, asker).await
+                self.list(call, &kind).await
             }
             Place::Resource { named, .. } => match self.ruling(&named, asker, Operation::Read) {
-                Ruling::NotFound => self.hidden(head, body, &named, asker).await,
-                Ruling::ShowDeleting => self.deleting(head, &named).await,
-                _ if self.may_be_part(&named, asker) => self.part(head, &named, asker).await,
-                _ => self.pass(head, body).await,
+                Ruling::NotFound => self.hidden(call, body, &named).await,
+                Ruling::ShowDeleting => self.deleting(call.head, &named).await,
+                _ if self.may_be_part(&named, asker) => self.part(call, &named).await,
+                _ => self.pass(call.head, body).await,
             },
             Place::Elsewhere | Place::Collection { .. } | Place::Below(_) => {
-                self.pass(head, body).await
+                self.pass(call.head, body).await
             }
         }
     }
 
     /// Whether everything below this resource is hidden, because it or its parent is.
-    async fn hides(
-        &self,
-        head: &request::Parts,
-        named: &Named,
-        asker: Asker,
-    ) -> Result<bool, Refusal> {
+    async fn hides(&self, call: &Call, named: &Named) -> Result<bool> {
+        let asker = call.asker;
         if self.ruling(named, asker, Operation::Read) == Ruling::NotFound {
             return Ok(true);
         }
         if asker != Asker::Local || !self.may_be_part(named, asker) {
             return Ok(false);
         }
-        self.authenticate(head).await?;
+        self.authenticate(&call.head).await?;
         let whole = self.whole_of(named, Bond::Part).await?;
         Ok(whole.is_some_and(|it| self.ruling(&it, asker, Operation::Read) == Ruling::NotFound))
     }
@@ -81,12 +77,8 @@ impl Gate {
     }
 
     /// Answers a GET of a possible part: it is shown as its parent is (T20).
-    async fn part(
-        &self,
-        head: request::Parts,
-        named: &Named,
-        asker: Asker,
-    ) -> Result<Response<Out>, Refusal> {
+    async fn part(&self, call: Call, named: &Named) -> Result<Response> {
+        let Call { head, asker } = call;
         let Some(kind) = self.kinds.get(&named.kind) else {
             return Err(self.not_found(named).await);
         };
@@ -96,14 +88,12 @@ impl Gate {
         first.uri = asked.asked_of_the_service(&first.uri);
         let answered = self.fetch(first).await?;
         let json = answered.json().await;
-        let json = json.filter(|_| answered.head.status == StatusCode::OK);
-        let Some(mut json) = json else {
+        let mut json = json.filter(|_| answered.head.status == StatusCode::OK);
+        let item = json.as_mut().and_then(|json| item_in(kind, json));
+        let Some(mut shown) = item.map(Value::take) else {
             return self.unfiltered(answered, is_head);
         };
-        let Some(row) = item_in(kind, &mut json) else {
-            return self.unfiltered(answered, is_head);
-        };
-        let mut shown = row.take();
+        let mut json = json.unwrap_or_default();
         let rows = std::iter::once(shown.clone());
         let wholes = self.wholes_of_rows(kind, rows, Bond::Part).await?;
         let whole = wholes.into_iter().flatten().next();
@@ -137,15 +127,9 @@ impl Gate {
 
     /// Answers that a resource is not found. A local site learns it at once. For other callers the upstream
     /// checks the token first: its refusal, or its own 404, is the answer.
-    pub(super) async fn hidden(
-        &self,
-        head: request::Parts,
-        body: Out,
-        named: &Named,
-        asker: Asker,
-    ) -> Result<Response<Out>, Refusal> {
-        if asker != Asker::Local {
-            let answered = self.pass(head, body).await?;
+    pub(super) async fn hidden(&self, call: Call, body: Out, named: &Named) -> Result<Response> {
+        if call.asker != Asker::Local {
+            let answered = self.pass(call.head, body).await?;
             if !answered.status().is_success() {
                 return Ok(answered);
             }
@@ -161,11 +145,7 @@ impl Gate {
         refusal.by(self.deletion_of(named).await)
     }
 
-    async fn deleting(
-        &self,
-        head: request::Parts,
-        named: &Named,
-    ) -> Result<Response<Out>, Refusal> {
+    async fn deleting(&self, head: request::Parts, named: &Named) -> Result<Response> {
         let Some(kind) = self.kinds.get(&named.kind) else {
             return Err(self.not_found(named).await);
         };
@@ -199,7 +179,7 @@ impl Gate {
         kind: &Kind,
         named: &Named,
         fields: &PageRequest,
-    ) -> Result<Option<Whole>, Refusal> {
+    ) -> Result<Option<Whole>> {
         let key = named.at(&self.site);
         let kept = self.control.ask(query::ShownBefore { key }).await;
         let Some(mut row) = kept.map_err(refused)? else {

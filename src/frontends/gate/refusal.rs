@@ -1,17 +1,20 @@
 //! The gate's own refusals, in the service's shape, so that existing clients understand them.
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use http_body_util::{Either, Full};
 use serde_json::{Value, json};
 
-use super::Out;
+use super::Response;
 use crate::cloud::openstack::RestCalls;
 use crate::control::ControlError;
 use crate::control::traffic::Met;
 use crate::domain::kinds::{Kind, fill};
 use crate::domain::model::KindName;
 use crate::domain::text::escape;
+
+/// A result whose error is the answer to the client.
+pub(super) type Result<T, E = Refusal> = std::result::Result<T, E>;
 
 /// Header that names the deletion in each of the gate's own answers.
 pub(super) const DELETION_HEADER: &str = "x-gone-deletion";
@@ -107,7 +110,7 @@ impl Refusal {
     }
 
     /// Returns the refusal in the shape of the service's errors, in a form that the client accepts.
-    pub(super) fn into_response(self, service: &str, accept: &str) -> Response<Out> {
+    pub(super) fn into_response(self, service: &str, accept: &str) -> Response {
         let Self {
             status,
             kind,

@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Result};
 use super::{Gate, text_of};
 use crate::cloud::openstack::{Identity, TokenScope, Vouched};
 use crate::domain::text::escape;
@@ -115,7 +115,7 @@ impl Gate {
     /// # Errors
     /// 401: no valid token, or one with access rules, which the gate cannot check. 503: Keystone does not
     /// answer.
-    pub(super) async fn caller(&self, head: &request::Parts) -> Result<Caller, Refusal> {
+    pub(super) async fn caller(&self, head: &request::Parts) -> Result<Caller> {
         let vouched = self.authenticate(head).await?;
         if vouched.restricted {
             let message = "an application credential with access rules is not enough here: the gate \
@@ -132,7 +132,7 @@ impl Gate {
 
     /// Whether the token is an admin's at this gate. An admin role in a domain gives no right to the
     /// service's resources, and one in a project of another domain only to those of that project.
-    async fn is_admins(&self, vouched: &Vouched) -> Result<bool, Refusal> {
+    async fn is_admins(&self, vouched: &Vouched) -> Result<bool> {
         if !has_role(&vouched.identity, &self.settings.admin_roles) {
             return Ok(false);
         }
@@ -155,14 +155,14 @@ impl Gate {
 
     /// Returns what Keystone says of the request's token, whatever its rights. A request without a valid token
     /// is refused before the gate looks anything up.
-    pub(super) async fn authenticate(&self, head: &request::Parts) -> Result<Vouched, Refusal> {
+    pub(super) async fn authenticate(&self, head: &request::Parts) -> Result<Vouched> {
         let vouched = self.vouched(text_of(head, "x-auth-token")).await?;
         let message = "the request needs a token that Keystone knows";
         vouched.ok_or_else(|| Refusal::unauthorized(message))
     }
 
     /// Whether the request has a service's token: a service acts on its own resources.
-    pub(super) async fn is_service(&self, head: &request::Parts) -> Result<bool, Refusal> {
+    pub(super) async fn is_service(&self, head: &request::Parts) -> Result<bool> {
         let token = text_of(head, "x-service-token");
         if token.is_empty() {
             return Ok(false);
@@ -172,7 +172,7 @@ impl Gate {
         Ok(roles.iter().any(|role| role == "service"))
     }
 
-    async fn vouched(&self, token: &str) -> Result<Option<Vouched>, Refusal> {
+    async fn vouched(&self, token: &str) -> Result<Option<Vouched>> {
         if token.is_empty() {
             return Ok(None);
         }
@@ -197,7 +197,7 @@ impl Gate {
     }
 
     /// Checks that the caller may cascade at all; the project limits what (P7).
-    pub(super) fn may_cascade(&self, caller: &Caller) -> Result<(), Refusal> {
+    pub(super) fn may_cascade(&self, caller: &Caller) -> Result<()> {
         let may = caller.has_roles_here && has_role(caller, &self.settings.cascade_roles);
         // An admin of another domain has the rights of a member in the token's own project.
         let member = caller.has_roles_here && has_role(caller, &self.settings.admin_roles);

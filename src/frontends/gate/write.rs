@@ -7,16 +7,16 @@ use std::time::Duration;
 use crate::cloud::openstack::{RestCalls, item_in};
 use crate::system::listener::Arriving;
 use bytes::{Bytes, BytesMut};
-use http::{Response, StatusCode, header, request};
+use http::{StatusCode, header, request};
 use http_body_util::{BodyExt as _, Either, Full};
 use serde_json::{Map, Value};
 
-use super::budget::{Read, Share};
+use super::budget::Share;
 use super::pass::streamed;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Result};
 use super::route::{Creates, Named, Place};
-use super::rules::{Asker, Operation, Ruling, ruling};
-use super::{Gate, Out, body, text_of};
+use super::rules::{Operation, Ruling, ruling};
+use super::{Call, Gate, Out, Response, body, text_of};
 use crate::control::{Command, Request, query};
 use crate::domain::mapping::COPY_TAG;
 use crate::domain::model::{KindName, Phase, ResourceKey, Site, Tombstone};
@@ -28,21 +28,15 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Gate {
-    pub(super) async fn write(
-        &self,
-        head: request::Parts,
-        body: Arriving,
-        place: Place,
-        asker: Asker,
-    ) -> Result<Response<Out>, Refusal> {
+    pub(super) async fn write(&self, call: Call, body: Arriving, place: Place) -> Result<Response> {
         let touched = place.names();
-        if self.is_upload(&head, &place) {
+        if self.is_upload(&call.head, &place) {
             // An upload refers to nothing and may take long, so no fence waits for it.
-            self.guard(&head, &touched, asker).await?;
-            return self.pass(head, streamed(body)).await;
+            self.guard(&call, &touched).await?;
+            return self.pass(call.head, streamed(body)).await;
         }
         let routes = &self.upstream().await?.routes;
-        let creates = routes.creates(&head.method, head.uri.path());
+        let creates = routes.creates(&call.head.method, call.head.uri.path());
         // The body is read before a fence waits for the write: a client that stalls delays no deletion (P12).
         let (bytes, _share) = self.whole(body).await?;
         if creates.is_empty() {
@@ -52,7 +46,7 @@ impl Gate {
             let mut sites = self.copied_from.iter();
             if !sites.any(|site| self.tombstones.any_at(site)) {
                 let body = Either::Right(Full::new(bytes));
-                return self.pass_soon(head, body).await;
+                return self.pass_soon(call.head, body).await;
             }
         }
         let parsed = parsed(&bytes)?;
@@ -66,22 +60,21 @@ impl Gate {
                 kind: kind.clone(),
                 id,
             });
-            self.guard_creates(&head, copies.collect(), &self.copied_from, asker)
+            self.guard_creates(&call, copies.collect(), &self.copied_from)
                 .await?;
-            self.guard_copies_of_parts(&head, kind, &parsed, asker)
-                .await?;
-            self.guard_namesakes(&head, kind, &parsed, asker).await?;
+            self.guard_copies_of_parts(&call, kind, &parsed).await?;
+            self.guard_namesakes(&call, kind, &parsed).await?;
         }
-        self.guard_creates(&head, made.clone(), slice::from_ref(&self.site), asker)
+        self.guard_creates(&call, made.clone(), slice::from_ref(&self.site))
             .await?;
-        self.guard(&head, &referred, asker).await?;
-        let detaches = routes.detaches(&head.method, head.uri.path());
-        self.guard_parts(&head, referred, asker, detaches).await?;
+        self.guard(&call, &referred).await?;
+        let detaches = routes.detaches(&call.head.method, call.head.uri.path());
+        self.guard_parts(&call, referred, detaches).await?;
         let body = Either::Right(Full::new(bytes));
         if creates.is_empty() {
-            return self.pass_soon(head, body).await;
+            return self.pass_soon(call.head, body).await;
         }
-        self.create(head, body, creates, made).await
+        self.create(call.head, body, creates, made).await
     }
 
     /// Creates under natural keys. A success revives the records in the ledger before the client gets its
@@ -92,14 +85,14 @@ impl Gate {
         body: Out,
         creates: Vec<Creates<'_>>,
         mut made: Vec<Named>,
-    ) -> Result<Response<Out>, Refusal> {
+    ) -> Result<Response> {
         let asked = head.clone();
         let mut response = self.pass_soon(head, body).await?;
         if !response.status().is_success() {
             return Ok(response);
         }
         if made.is_empty() {
-            let answered = self.read_whole(response, Read::Tree).await?;
+            let answered = self.read_whole(response).await?;
             match answered.json().await {
                 Some(said) => made = creates.iter().flat_map(|it| it.named(&said)).collect(),
                 None => {
@@ -139,7 +132,7 @@ impl Gate {
 
     /// Reads the body of a request, with its share of the memory. While none is free, bodies of stalled
     /// clients give up theirs.
-    async fn whole(&self, mut body: Arriving) -> Result<(Bytes, Vec<Share>), Refusal> {
+    async fn whole(&self, mut body: Arriving) -> Result<(Bytes, Vec<Share>)> {
         let read = async {
             let mut read = BytesMut::new();
             let mut shares = Vec::new();
@@ -177,23 +170,18 @@ impl Gate {
     }
 
     /// Refuses the request if one of the resources is being deleted.
-    async fn guard(
-        &self,
-        head: &request::Parts,
-        referred: &[Named],
-        asker: Asker,
-    ) -> Result<(), Refusal> {
+    async fn guard(&self, call: &Call, referred: &[Named]) -> Result<()> {
         for named in referred {
-            match self.ruled(head, named, asker, Operation::Refer).await? {
+            match self.ruled(call, named, Operation::Refer).await? {
                 Ruling::Conflict => {
-                    self.caller(head).await?;
+                    self.caller(&call.head).await?;
                     // The service itself refuses a resource that the caller does not see.
-                    if self.sees(head, named).await? {
+                    if self.sees(&call.head, named).await? {
                         return Err(self.being_deleted(&self.site, named).await);
                     }
                 }
                 Ruling::NotFound => {
-                    self.caller(head).await?;
+                    self.caller(&call.head).await?;
                     return Err(self.not_found(named).await);
                 }
                 Ruling::Pass | Ruling::ShowDeleting | Ruling::UnderWay | Ruling::BeingChecked => {}
@@ -204,17 +192,11 @@ impl Gate {
 
     /// Refuses creates of resources that are being deleted, or were and are not re-created on purpose (M),
     /// and of copies of such resources at these sites (T12, T14).
-    async fn guard_creates(
-        &self,
-        head: &request::Parts,
-        creates: Vec<Named>,
-        sites: &[Site],
-        asker: Asker,
-    ) -> Result<(), Refusal> {
+    async fn guard_creates(&self, call: &Call, creates: Vec<Named>, sites: &[Site]) -> Result<()> {
         for named in creates {
             for site in sites {
                 let phase = self.tombstones.phase(site, &named.kind, &named.id);
-                self.guard_create(head, site, &named, phase, asker).await?;
+                self.guard_create(call, site, &named, phase).await?;
             }
         }
         Ok(())
@@ -223,23 +205,22 @@ impl Gate {
     /// Refuses to create a resource, or a copy of it, that has a tombstone of this phase at a site.
     async fn guard_create(
         &self,
-        head: &request::Parts,
+        call: &Call,
         site: &Site,
         named: &Named,
         phase: Option<Phase>,
-        asker: Asker,
-    ) -> Result<(), Refusal> {
-        if ruling(phase, asker, Operation::Create) != Ruling::Conflict {
+    ) -> Result<()> {
+        if ruling(phase, call.asker, Operation::Create) != Ruling::Conflict {
             return Ok(());
         }
-        self.caller(head).await?;
+        self.caller(&call.head).await?;
         Err(self.being_deleted(site, named).await)
     }
 
     async fn original(
         &self,
         request: impl Request<Answer = Option<Tombstone>>,
-    ) -> Result<Option<Tombstone>, Refusal> {
+    ) -> Result<Option<Tombstone>> {
         self.control.ask(request).await.map_err(|_| {
             Refusal::unavailable(
                 "the engine cannot tell now whether the original of this is being deleted",
@@ -250,11 +231,10 @@ impl Gate {
     /// Refuses copies of parts, which have no tombstone of their own (T20).
     async fn guard_copies_of_parts(
         &self,
-        head: &request::Parts,
+        call: &Call,
         kind: &KindName,
         body: &Value,
-        asker: Asker,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         let centrals = self.copied_from.iter();
         let centrals: Vec<&Site> = centrals.filter(|it| self.tombstones.any_at(it)).collect();
         for id in copied(body) {
@@ -269,7 +249,7 @@ impl Gate {
                 };
                 if let Some(whole) = self.original(query::WholeOf { part }).await? {
                     let (phase, named) = (Some(whole.phase), whole.key.into());
-                    self.guard_create(head, site, &named, phase, asker).await?;
+                    self.guard_create(call, site, &named, phase).await?;
                 }
             }
         }
@@ -277,13 +257,7 @@ impl Gate {
     }
 
     /// Refuses resources that would be copies by name and project alone.
-    async fn guard_namesakes(
-        &self,
-        head: &request::Parts,
-        kind: &KindName,
-        body: &Value,
-        asker: Asker,
-    ) -> Result<(), Refusal> {
+    async fn guard_namesakes(&self, call: &Call, kind: &KindName, body: &Value) -> Result<()> {
         let mut centrals = self.named_from.iter();
         let Some(kind) = self.kinds.get(kind) else {
             return Ok(());
@@ -296,7 +270,7 @@ impl Gate {
             if name.is_empty() {
                 continue;
             }
-            let caller = self.caller(head).await?;
+            let caller = self.caller(&call.head).await?;
             let project = match kind.project_of(&Value::Object(row.clone())) {
                 project if project.is_empty() => caller.project_id.clone().unwrap_or_default(),
                 project => project,
@@ -310,7 +284,7 @@ impl Gate {
             if let Some(original) = self.original(namesake).await? {
                 let (phase, site) = (Some(original.phase), original.key.site.clone());
                 let named = original.key.into();
-                self.guard_create(head, &site, &named, phase, asker).await?;
+                self.guard_create(call, &site, &named, phase).await?;
             }
         }
         Ok(())
@@ -318,7 +292,7 @@ impl Gate {
 
     /// Whether the service shows the resource to the caller. Resources of other services count as seen, since
     /// this service cannot be asked: a balancer on a network that is being deleted is just as wrong.
-    pub(super) async fn sees(&self, head: &request::Parts, named: &Named) -> Result<bool, Refusal> {
+    pub(super) async fn sees(&self, head: &request::Parts, named: &Named) -> Result<bool> {
         let theirs = self.kinds.get(&named.kind).map(|kind| &kind.service);
         if theirs != Some(&self.service) {
             return Ok(true);
@@ -331,14 +305,14 @@ impl Gate {
         &self,
         head: &request::Parts,
         named: &Named,
-    ) -> Result<Option<Value>, Refusal> {
+    ) -> Result<Option<Value>> {
         let upstream = self.upstream().await?;
         let kind = self.kinds.get(&named.kind);
         let path = kind.and_then(|kind| upstream.routes.path_of(kind, &named.id));
         let Some((kind, path)) = kind.zip(path) else {
             return Ok(None);
         };
-        let answered = self.fetch_at(head, &path).await?;
+        let answered = self.read_whole(self.send_to(head, &path).await?).await?;
         match answered.head.status {
             StatusCode::OK => {
                 let mut json = answered.json().await;
@@ -401,7 +375,7 @@ impl Gate {
     }
 }
 
-fn parsed(bytes: &[u8]) -> Result<Value, Refusal> {
+fn parsed(bytes: &[u8]) -> Result<Value> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
