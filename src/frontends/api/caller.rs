@@ -11,14 +11,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
+use serde::de::DeserializeOwned;
 
-use super::input;
+use super::Api;
+use super::input::{self, StrictJson};
 use super::problem::Problem;
 use crate::control::{Command, ControlError, Envelope};
 use crate::domain::model::{Actor, Origin, Scope};
@@ -64,6 +66,26 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
+/// A call that changes something: who makes it, and its body.
+pub(super) struct Sent<T> {
+    pub(super) api: Api,
+    pub(super) caller: Caller,
+    pub(super) body: T,
+}
+
+impl<T: DeserializeOwned> FromRequest<Api> for Sent<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let caller = Caller::from_request_parts(&mut parts, api).await?;
+        let request = Request::from_parts(parts, body);
+        let StrictJson(body) = StrictJson::from_request(request, api).await?;
+        let api = api.clone();
+        Ok(Self { api, caller, body })
+    }
+}
+
 impl Admission {
     pub(super) fn new(others: BTreeMap<u32, Scope>) -> Self {
         Self {
@@ -87,9 +109,7 @@ impl Admission {
         let scope = match self.others.get(&uid) {
             _ if trusted => Scope::Admin,
             Some(&scope) => scope,
-            None => {
-                return Err(not_served(uid));
-            }
+            None => return Err(not_served(uid)),
         };
         let header = |name| {
             headers

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
-use super::caller::Caller;
-use super::input::{Age, Limit, Query, StrictJson, TargetInput};
+use super::caller::Sent;
+use super::input::{Age, Limit, Query, TargetInput, page_params};
 use super::problem::Problem;
 use super::{Answer, Api, List};
 use crate::control::{Accepted, Command, ControlError, Envelope, SiteProgress, query};
@@ -84,11 +84,12 @@ pub(super) struct RequestedDeletion {
 /// refusal before the answer is 409 with its blockers.
 #[utoipa::path(post, path = "/deletions", operation_id = "delete", tag = "deletions", request_body = DeletionRequest,
     responses((status = 202, body = RequestedDeletion, headers(("Location", description = "The deletion's path.")))))]
-pub(super) async fn create(
-    State(api): State<Api>,
-    caller: Caller,
-    StrictJson(mut request): StrictJson<DeletionRequest>,
-) -> Result<Response, Problem> {
+pub(super) async fn create(sent: Sent<DeletionRequest>) -> Result<Response, Problem> {
+    let Sent {
+        api,
+        caller,
+        body: mut request,
+    } = sent;
     let reason = std::mem::take(&mut request.reason);
     let given = (request.drift, request.on_failure);
     let says_more = given != (None, None) || !reason.is_empty();
@@ -198,21 +199,16 @@ fn refusal_in_words(deletion: &Deletion) -> String {
     }
 }
 
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DeletionParams {
-    /// Also several, separated by commas.
-    #[serde(default)]
-    #[param(style = Form, explode = false)]
-    state: Vec<DeletionState>,
-    site: Option<Site>,
-    kind: Option<KindName>,
-    older_than: Option<Age>,
-    /// `next` of the page before. One that no page gave is 400.
-    cursor: Option<String>,
-    #[serde(default)]
-    limit: Limit,
+page_params! {
+    DeletionParams {
+        /// Also several, separated by commas.
+        #[serde(default)]
+        #[param(style = Form, explode = false)]
+        state: Vec<DeletionState>,
+        site: Option<Site>,
+        kind: Option<KindName>,
+        older_than: Option<Age>,
+    }
 }
 
 /// Deletions, newest first.
@@ -243,20 +239,15 @@ pub(super) async fn one(
     api.deletion(id).await.map(Json)
 }
 
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct StepParams {
-    /// Also several, separated by commas.
-    #[serde(default)]
-    #[param(style = Form, explode = false)]
-    state: Vec<StepState>,
-    site: Option<Site>,
-    kind: Option<KindName>,
-    /// `next` of the page before. One that no page gave is 400.
-    cursor: Option<String>,
-    #[serde(default)]
-    limit: Limit,
+page_params! {
+    StepParams {
+        /// Also several, separated by commas.
+        #[serde(default)]
+        #[param(style = Form, explode = false)]
+        state: Vec<StepState>,
+        site: Option<Site>,
+        kind: Option<KindName>,
+    }
 }
 
 /// The steps of a deletion.

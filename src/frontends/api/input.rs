@@ -239,6 +239,23 @@ impl<'de> Deserializer<'de> for Values<'_> {
     }
 }
 
+/// Declares the parameters of a list that comes in pages.
+macro_rules! page_params {
+    ($name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty,)* }) => {
+        #[derive(Deserialize, IntoParams)]
+        #[into_params(parameter_in = Query)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $name {
+            $($(#[$attribute])* $field: $type,)*
+            /// `next` of the page before. One that no page gave is 400.
+            pub(super) cursor: Option<String>,
+            #[serde(default)]
+            pub(super) limit: Limit,
+        }
+    };
+}
+pub(super) use page_params;
+
 /// Rows of a page.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(try_from = "i64")]

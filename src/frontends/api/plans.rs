@@ -7,8 +7,8 @@ use axum::extract::{Path, State};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::caller::Caller;
-use super::input::{StrictJson, TargetInput};
+use super::caller::Sent;
+use super::input::TargetInput;
 use super::problem::Problem;
 use super::{Answer, Api};
 use crate::control::{Command, query};
@@ -44,20 +44,17 @@ pub(super) struct PlanRequest {
 /// The answer is the plan, also where it lists refusals.
 #[utoipa::path(post, path = "/plans", operation_id = "plan", tag = "plans", request_body = PlanRequest,
     responses((status = 200, body = Plan, description = "The plan.")))]
-pub(super) async fn create(
-    State(api): State<Api>,
-    caller: Caller,
-    StrictJson(request): StrictJson<PlanRequest>,
-) -> Answer<Arc<Plan>> {
+pub(super) async fn create(sent: Sent<PlanRequest>) -> Answer<Arc<Plan>> {
+    let Sent { api, caller, body } = sent;
     let command = Command::Plan {
-        targets: api.targets(request.targets)?,
+        targets: api.targets(body.targets)?,
         options: PlanOptions {
-            cascade: request.cascade,
-            on_failure: request.on_failure,
-            drift: request.drift,
-            release_floating_ips: request.release_floating_ips,
-            include_public: request.include_public,
-            with_project: request.with_project,
+            cascade: body.cascade,
+            on_failure: body.on_failure,
+            drift: body.drift,
+            release_floating_ips: body.release_floating_ips,
+            include_public: body.include_public,
+            with_project: body.with_project,
             ..PlanOptions::default()
         },
     };

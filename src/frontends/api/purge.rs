@@ -5,9 +5,9 @@ use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::caller::Caller;
+use super::caller::{Caller, Sent};
 use super::deletions::{ByDeletion, ByStep};
-use super::input::{Limit, Query, StrictJson};
+use super::input::{Limit, Query, page_params};
 use super::problem::Problem;
 use super::{Answer, Api, List, Taken, taken};
 use crate::control::{Command, query};
@@ -77,14 +77,13 @@ pub(super) async fn of_step(State(api): State<Api>, Path(step): Path<ByStep>) ->
 #[utoipa::path(post, path = "/deletions/{id}/purge", operation_id = "purge", tag = "purge", params(ByDeletion),
     request_body = PurgeRequest, responses((status = 202, body = PurgedDeletion)))]
 pub(super) async fn deletion(
-    State(api): State<Api>,
-    caller: Caller,
     Path(ByDeletion { id }): Path<ByDeletion>,
-    StrictJson(request): StrictJson<PurgeRequest>,
+    sent: Sent<PurgeRequest>,
 ) -> Taken<PurgedDeletion> {
+    let Sent { api, caller, body } = sent;
     let id = api.deletion(id).await?.id;
     let what = PurgeScope::Deletion(id.clone());
-    let purge = api.purge(what, caller, request).await?;
+    let purge = api.purge(what, caller, body).await?;
     let deletion = api.deletion(id).await?;
     taken(PurgedDeletion { deletion, purge })
 }
@@ -92,27 +91,15 @@ pub(super) async fn deletion(
 /// Take a rung for a step; 409 if the rung is not offered, and why.
 #[utoipa::path(post, path = "/steps/{id}/purge", operation_id = "purgeStep", tag = "purge", params(ByStep),
     request_body = PurgeRequest, responses((status = 202, body = PurgedStep)))]
-pub(super) async fn step(
-    State(api): State<Api>,
-    caller: Caller,
-    Path(step): Path<ByStep>,
-    StrictJson(request): StrictJson<PurgeRequest>,
-) -> Taken<PurgedStep> {
+pub(super) async fn step(Path(step): Path<ByStep>, sent: Sent<PurgeRequest>) -> Taken<PurgedStep> {
+    let Sent { api, caller, body } = sent;
     let id = step.id()?;
-    let purge = api.purge(PurgeScope::Step(id), caller, request).await?;
+    let purge = api.purge(PurgeScope::Step(id), caller, body).await?;
     let step = api.step(id).await?;
     taken(PurgedStep { step, purge })
 }
 
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PageParams {
-    /// `next` of the page before. One that no page gave is 400.
-    pub(super) cursor: Option<String>,
-    #[serde(default)]
-    pub(super) limit: Limit,
-}
+page_params! { PageParams {} }
 
 /// The resources of abandoned steps; each is read from its cloud now.
 #[utoipa::path(get, path = "/orphans", operation_id = "listOrphans", tag = "views", params(PageParams),

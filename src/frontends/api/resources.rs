@@ -12,9 +12,9 @@ use serde_json::Value;
 use url::form_urlencoded;
 use utoipa::{IntoParams, ToSchema};
 
-use super::caller::Caller;
+use super::caller::{Caller, Sent};
 use super::deletions::{RequestedDeletion, respond};
-use super::input::{self, StrictJson};
+use super::input;
 use super::problem::Problem;
 use super::purge::PageParams;
 use super::{Answer, Api, List};
@@ -119,11 +119,10 @@ const BODY: &str = "`id`, `name`, `project_id`, `tags` and the fields of its kin
     params(ByKind), request_body(content = Object, description = BODY),
     responses((status = 201, body = Native, description = "Created.")))]
 pub(super) async fn create(
-    State(api): State<Api>,
-    caller: Caller,
     Path(ByKind { kind }): Path<ByKind>,
-    StrictJson(body): StrictJson<Value>,
+    sent: Sent<Value>,
 ) -> Result<Response, Problem> {
+    let Sent { api, caller, body } = sent;
     let command = Command::Create {
         kind: kind.clone(),
         body,
@@ -140,11 +139,10 @@ pub(super) async fn create(
     params(ByResource), request_body(content = Object, description = BODY),
     responses((status = 200, body = Native)))]
 pub(super) async fn update(
-    State(api): State<Api>,
-    caller: Caller,
     Path(ByResource { kind, id }): Path<ByResource>,
-    StrictJson(body): StrictJson<Value>,
+    sent: Sent<Value>,
 ) -> Answer<Value> {
+    let Sent { api, caller, body } = sent;
     let command = Command::Update { kind, id, body };
     let receipt = api.submit(command, caller, String::new()).await?;
     Ok(Json(receipt.into_resource()?))

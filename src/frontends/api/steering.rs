@@ -1,12 +1,11 @@
 //! The calls that control a deletion, a step or a site that exists already.
 
-use axum::extract::{FromRequest, FromRequestParts as _, Path, Request, State};
+use axum::extract::Path;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::caller::Caller;
+use super::caller::{Caller, Sent};
 use super::deletions::{ByDeletion, ByStep};
-use super::input::StrictJson;
 use super::problem::Problem;
 use super::{Api, Taken, taken};
 use crate::control::{Command, Retried, RetryFilter};
@@ -21,50 +20,36 @@ pub(super) struct Steering {
     reason: String,
 }
 
-/// A call that controls something: who makes it, and why.
-pub(super) struct Steer {
-    pub(super) api: Api,
-    caller: Caller,
-    reason: String,
-}
-
-impl FromRequest<Api> for Steer {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
-        let (mut parts, body) = request.into_parts();
-        let caller = Caller::from_request_parts(&mut parts, api).await?;
-        let request = Request::from_parts(parts, body);
-        let StrictJson(Steering { reason }) = StrictJson::from_request(request, api).await?;
-        Ok(Self {
-            api: api.clone(),
-            caller,
-            reason,
-        })
-    }
-}
-
-impl Steer {
+impl Sent<Steering> {
     /// Submits the command; the engine is returned for the answer.
     pub(super) async fn submit(self, command: Command) -> Result<Api, Problem> {
-        self.api.submit(command, self.caller, self.reason).await?;
+        let Steering { reason } = self.body;
+        self.api.submit(command, self.caller, reason).await?;
         Ok(self.api)
     }
+}
 
+impl Api {
     /// Submits a command about a deletion, and answers with the deletion as it is then.
-    async fn deletion(self, id: String, command: fn(String) -> Command) -> Taken<Deletion> {
-        let id = self.api.deletion(id).await?.id;
-        let api = self.submit(command(id.clone())).await?;
-        taken(api.deletion(id).await?)
+    async fn steer(
+        &self,
+        id: String,
+        caller: Caller,
+        reason: String,
+        command: impl FnOnce(String) -> Command,
+    ) -> Taken<Deletion> {
+        let id = self.deletion(id).await?.id;
+        self.submit(command(id.clone()), caller, reason).await?;
+        taken(self.deletion(id).await?)
     }
 }
 
 /// Retry a step now.
 #[utoipa::path(post, path = "/steps/{id}/retry", operation_id = "retryStep", tag = "steps", params(ByStep),
     request_body = Option<Steering>, responses((status = 202, body = Step)))]
-pub(super) async fn retry_step(Path(step): Path<ByStep>, steer: Steer) -> Taken<Step> {
+pub(super) async fn retry_step(Path(step): Path<ByStep>, sent: Sent<Steering>) -> Taken<Step> {
     let step_id = step.id()?;
-    let api = steer.submit(Command::RetryStep { step_id }).await?;
+    let api = sent.submit(Command::RetryStep { step_id }).await?;
     taken(api.step(step_id).await?)
 }
 
@@ -84,19 +69,13 @@ pub(super) struct DriftRequest {
 /// Refused resources stay, and the deletion ends. 409 if nothing of the deletion is stuck with drift.
 #[utoipa::path(post, path = "/deletions/{id}/drift", operation_id = "answerDrift", tag = "deletions",
     params(ByDeletion), request_body = DriftRequest, responses((status = 202, body = Deletion)))]
-pub(super) async fn drift(
-    State(api): State<Api>,
-    caller: Caller,
-    Path(ByDeletion { id }): Path<ByDeletion>,
-    StrictJson(DriftRequest { accept, reason }): StrictJson<DriftRequest>,
-) -> Taken<Deletion> {
-    let deletion_id = api.deletion(id).await?.id;
-    let command = Command::Drift {
-        deletion_id: deletion_id.clone(),
+pub(super) async fn drift(Path(it): Path<ByDeletion>, sent: Sent<DriftRequest>) -> Taken<Deletion> {
+    let DriftRequest { accept, reason } = sent.body;
+    let command = |deletion_id| Command::Drift {
+        deletion_id,
         accept,
     };
-    api.submit(command, caller, reason).await?;
-    taken(api.deletion(deletion_id).await?)
+    sent.api.steer(it.id, sent.caller, reason, command).await
 }
 
 /// The steps to retry, and whether only to count them.
@@ -118,51 +97,40 @@ pub(super) struct RetryRequest {
 /// The answer has the number of steps that can be retried, and the others by reason.
 #[utoipa::path(post, path = "/steps:retry", operation_id = "retrySteps", tag = "steps",
     request_body = Option<RetryRequest>, responses((status = 202, body = Retried)))]
-pub(super) async fn retry_matching(
-    State(api): State<Api>,
-    caller: Caller,
-    StrictJson(wanted): StrictJson<RetryRequest>,
-) -> Taken<Retried> {
-    let command = Command::RetryMatching {
-        filter: wanted.filter,
-        dry_run: wanted.dry_run,
-    };
-    let receipt = api.submit(command, caller, wanted.reason).await?;
+pub(super) async fn retry_matching(sent: Sent<RetryRequest>) -> Taken<Retried> {
+    let RetryRequest {
+        filter,
+        dry_run,
+        reason,
+    } = sent.body;
+    let command = Command::RetryMatching { filter, dry_run };
+    let receipt = sent.api.submit(command, sent.caller, reason).await?;
     taken(receipt.into_retried()?)
 }
 
-/// Retry now what is blocked or stuck in a deletion.
-#[utoipa::path(post, path = "/deletions/{id}/retry", operation_id = "retry", tag = "deletions", params(ByDeletion),
-    request_body = Option<Steering>, responses((status = 202, body = Deletion)))]
-pub(super) async fn retry(Path(it): Path<ByDeletion>, steer: Steer) -> Taken<Deletion> {
-    steer
-        .deletion(it.id, |deletion_id| Command::Retry { deletion_id })
-        .await
+/// Declares calls that control a deletion, and that are answered with the deletion as it is then.
+macro_rules! deletion_calls {
+    ($($(#[$words:meta])* $name:ident, $path:literal => $command:ident;)*) => {$(
+        $(#[$words])*
+        #[utoipa::path(post, path = $path, tag = "deletions", params(ByDeletion),
+            request_body = Option<Steering>, responses((status = 202, body = Deletion)))]
+        pub(super) async fn $name(
+            Path(it): Path<ByDeletion>,
+            sent: Sent<Steering>,
+        ) -> Taken<Deletion> {
+            let command = |deletion_id| Command::$command { deletion_id };
+            sent.api.steer(it.id, sent.caller, sent.body.reason, command).await
+        }
+    )*};
 }
 
-/// Send nothing more; calls that were sent run to their end (P8).
-#[utoipa::path(post, path = "/deletions/{id}/cancel", operation_id = "cancel", tag = "deletions", params(ByDeletion),
-    request_body = Option<Steering>, responses((status = 202, body = Deletion)))]
-pub(super) async fn cancel(Path(it): Path<ByDeletion>, steer: Steer) -> Taken<Deletion> {
-    steer
-        .deletion(it.id, |deletion_id| Command::Cancel { deletion_id })
-        .await
-}
-
-/// Send nothing until the deletion is resumed.
-#[utoipa::path(post, path = "/deletions/{id}/pause", operation_id = "pause", tag = "deletions", params(ByDeletion),
-    request_body = Option<Steering>, responses((status = 202, body = Deletion)))]
-pub(super) async fn pause(Path(it): Path<ByDeletion>, steer: Steer) -> Taken<Deletion> {
-    steer
-        .deletion(it.id, |deletion_id| Command::Pause { deletion_id })
-        .await
-}
-
-/// Continue a paused deletion.
-#[utoipa::path(post, path = "/deletions/{id}/resume", operation_id = "resume", tag = "deletions", params(ByDeletion),
-    request_body = Option<Steering>, responses((status = 202, body = Deletion)))]
-pub(super) async fn resume(Path(it): Path<ByDeletion>, steer: Steer) -> Taken<Deletion> {
-    steer
-        .deletion(it.id, |deletion_id| Command::Resume { deletion_id })
-        .await
+deletion_calls! {
+    /// Retry now what is blocked or stuck in a deletion.
+    retry, "/deletions/{id}/retry" => Retry;
+    /// Send nothing more; calls that were sent run to their end (P8).
+    cancel, "/deletions/{id}/cancel" => Cancel;
+    /// Send nothing until the deletion is resumed.
+    pause, "/deletions/{id}/pause" => Pause;
+    /// Continue a paused deletion.
+    resume, "/deletions/{id}/resume" => Resume;
 }

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::input::{Age, Limit, Query};
+use super::caller::Sent;
+use super::input::{Age, Limit, Query, page_params};
 use super::problem::Problem;
-use super::steering::{Steer, Steering};
+use super::steering::Steering;
 use super::{Answer, Api, List, Taken, taken};
 use crate::control::{Command, DeploymentStatus, GateStatus, SiteStatus, query};
 use crate::domain::attention::CauseGroup;
@@ -21,17 +22,12 @@ use crate::domain::model::{
 /// Default minimum age of `GET /stuck`: somebody may still be working on younger deletions (T10).
 const STUCK_SINCE: Age = Age::hours(24);
 
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ViewParams {
-    older_than: Option<Age>,
-    site: Option<Site>,
-    kind: Option<KindName>,
-    /// `next` of the page before. One that no page gave is 400.
-    cursor: Option<String>,
-    #[serde(default)]
-    limit: Limit,
+page_params! {
+    ViewParams {
+        older_than: Option<Age>,
+        site: Option<Site>,
+        kind: Option<KindName>,
+    }
 }
 
 /// Deletions that wait for a person (T10).
@@ -78,24 +74,29 @@ pub(super) async fn retry_queue(
 #[serde(deny_unknown_fields)]
 pub(super) struct NoParams {}
 
-/// The steps that need a person, grouped by cause; the largest group first.
-#[utoipa::path(get, path = "/causes", operation_id = "listCauses", tag = "steps",
-    responses((status = 200, body = List<CauseGroup>)))]
-pub(super) async fn causes(
-    State(api): State<Api>,
-    Query(NoParams {}): Query<NoParams>,
-) -> Answer<List<CauseGroup>> {
-    api.ask(query::Causes::default()).await.map(List::whole)
+/// Declares lists that are always whole, on one page.
+macro_rules! whole_lists {
+    ($($(#[$words:meta])* $name:ident, $path:literal, $id:literal, $tag:literal => $query:expr, $row:ident;)*) => {$(
+        $(#[$words])*
+        #[utoipa::path(get, path = $path, operation_id = $id, tag = $tag, responses((status = 200, body = List<$row>)))]
+        pub(super) async fn $name(
+            State(api): State<Api>,
+            Query(NoParams {}): Query<NoParams>,
+        ) -> Answer<List<$row>> {
+            api.ask($query).await.map(List::whole)
+        }
+    )*};
 }
 
-/// All sites.
-#[utoipa::path(get, path = "/sites", operation_id = "listSites", tag = "sites",
-    responses((status = 200, body = List<SiteStatus>)))]
-pub(super) async fn sites(
-    State(api): State<Api>,
-    Query(NoParams {}): Query<NoParams>,
-) -> Answer<List<SiteStatus>> {
-    api.ask(query::Sites {}).await.map(List::whole)
+whole_lists! {
+    /// The steps that need a person, grouped by cause; the largest group first.
+    causes, "/causes", "listCauses", "steps" => query::Causes::default(), CauseGroup;
+    /// All sites.
+    sites, "/sites", "listSites", "sites" => query::Sites {}, SiteStatus;
+    /// All gates, with what they did with their requests since they opened.
+    gates, "/gates", "listGates", "sites" => query::Gates {}, GateStatus;
+    /// All deployments that refer to this one, and those that it refers to; none where this engine is no deployment.
+    deployments, "/deployments", "listDeployments", "deployments" => query::Deployments {}, DeploymentStatus;
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -109,22 +110,19 @@ pub(super) struct BySite {
 /// Send nothing to a site until it is resumed; 409 if it is paused already.
 #[utoipa::path(post, path = "/sites/{site}/pause", operation_id = "pauseSite", tag = "sites", params(BySite),
     request_body = Option<Steering>, responses((status = 202, body = SiteStatus)))]
-pub(super) async fn pause_site(Path(it): Path<BySite>, steer: Steer) -> Taken<SiteStatus> {
-    steer
-        .site(it.site, |site| Command::PauseSite { site })
-        .await
+pub(super) async fn pause_site(Path(it): Path<BySite>, sent: Sent<Steering>) -> Taken<SiteStatus> {
+    sent.site(it.site, |site| Command::PauseSite { site }).await
 }
 
 /// Continue with a paused site.
 #[utoipa::path(post, path = "/sites/{site}/resume", operation_id = "resumeSite", tag = "sites", params(BySite),
     request_body = Option<Steering>, responses((status = 202, body = SiteStatus)))]
-pub(super) async fn resume_site(Path(it): Path<BySite>, steer: Steer) -> Taken<SiteStatus> {
-    steer
-        .site(it.site, |site| Command::ResumeSite { site })
+pub(super) async fn resume_site(Path(it): Path<BySite>, sent: Sent<Steering>) -> Taken<SiteStatus> {
+    sent.site(it.site, |site| Command::ResumeSite { site })
         .await
 }
 
-impl Steer {
+impl Sent<Steering> {
     async fn site(self, site: Site, command: fn(Site) -> Command) -> Taken<SiteStatus> {
         self.api.site(Some(site.clone()))?;
         let api = self.submit(command(site.clone())).await?;
@@ -134,26 +132,6 @@ impl Steer {
             None => Err(Problem::not_found(format!("no site {site}"))),
         }
     }
-}
-
-/// All gates, with what they did with their requests since they opened.
-#[utoipa::path(get, path = "/gates", operation_id = "listGates", tag = "sites",
-    responses((status = 200, body = List<GateStatus>)))]
-pub(super) async fn gates(
-    State(api): State<Api>,
-    Query(NoParams {}): Query<NoParams>,
-) -> Answer<List<GateStatus>> {
-    api.ask(query::Gates {}).await.map(List::whole)
-}
-
-/// All deployments that refer to this one, and those that it refers to; none where this engine is no deployment.
-#[utoipa::path(get, path = "/deployments", operation_id = "listDeployments", tag = "deployments",
-    responses((status = 200, body = List<DeploymentStatus>)))]
-pub(super) async fn deployments(
-    State(api): State<Api>,
-    Query(NoParams {}): Query<NoParams>,
-) -> Answer<List<DeploymentStatus>> {
-    api.ask(query::Deployments {}).await.map(List::whole)
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -177,10 +155,10 @@ pub(super) struct Released {
     params(ByName), request_body = Option<Steering>, responses((status = 202, body = Released)))]
 pub(super) async fn release_importer(
     Path(ByName { name }): Path<ByName>,
-    steer: Steer,
+    sent: Sent<Steering>,
 ) -> Taken<Released> {
     let command = Command::ReleaseImporter { name: name.clone() };
-    steer.submit(command).await?;
+    sent.submit(command).await?;
     taken(Released { released: name })
 }
 
@@ -225,22 +203,17 @@ pub(super) async fn audit(
     Ok(Json(List { items, next }))
 }
 
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TombstoneParams {
-    site: Option<Site>,
-    kind: Option<KindName>,
-    /// Also several, separated by commas.
-    #[serde(default)]
-    #[param(style = Form, explode = false)]
-    phase: Vec<Phase>,
-    /// The resource's id.
-    id: Option<String>,
-    /// `next` of the page before. One that no page gave is 400.
-    cursor: Option<String>,
-    #[serde(default)]
-    limit: Limit,
+page_params! {
+    TombstoneParams {
+        site: Option<Site>,
+        kind: Option<KindName>,
+        /// Also several, separated by commas.
+        #[serde(default)]
+        #[param(style = Form, explode = false)]
+        phase: Vec<Phase>,
+        /// The resource's id.
+        id: Option<String>,
+    }
 }
 
 /// The tombstones of what is being or was deleted, for other engines' filters (I8).
@@ -287,9 +260,9 @@ pub(super) async fn tombstone(State(api): State<Api>, Path(by): Path<ByKey>) -> 
 /// 409 if the resource is not confirmed to exist, or a deletion works on it.
 #[utoipa::path(post, path = "/tombstones/{site}/{kind}/{id}/release", operation_id = "release", tag = "tombstones",
     params(ByKey), request_body = Option<Steering>, responses((status = 202, body = Tombstone)))]
-pub(super) async fn release(Path(by): Path<ByKey>, steer: Steer) -> Taken<Tombstone> {
-    let key = steer.api.key(by)?;
-    let api = steer.submit(Command::Release { key: key.clone() }).await?;
+pub(super) async fn release(Path(by): Path<ByKey>, sent: Sent<Steering>) -> Taken<Tombstone> {
+    let key = sent.api.key(by)?;
+    let api = sent.submit(Command::Release { key: key.clone() }).await?;
     taken(api.tombstone(key).await?)
 }
 
