@@ -100,11 +100,8 @@ fn exposition(snapshot: &Snapshot) -> String {
     let fault = f64::from(engine.fault.is_some());
     text.single("gone_engine_fault", "1 while it takes no new work.", fault);
     let read_only = f64::from(engine.read_only);
-    text.single(
-        "gone_engine_read_only",
-        "1 if it sends no write.",
-        read_only,
-    );
+    let help = "1 if it sends no write.";
+    text.single("gone_engine_read_only", help, read_only);
     let by_state = |state: &str, count: u64| (vec![("state", state.to_owned())], count as f64);
     let deletions = snapshot.deletions_by_state.iter();
     let deletions = deletions.map(|(state, count)| by_state(state, *count));
@@ -113,13 +110,8 @@ fn exposition(snapshot: &Snapshot) -> String {
     text.gauge("gone_steps", "Steps by state.", steps);
     let rate = snapshot.rate_per_second;
     text.single("gone_steps_gone_per_second", "Over ten seconds.", rate);
-    let newest = snapshot.last_event as f64;
-    text.single(
-        "gone_events_last_seq",
-        "Sequence of the newest event.",
-        newest,
-    );
-
+    let (help, newest) = ("Sequence of the newest event.", snapshot.last_event as f64);
+    text.single("gone_events_last_seq", help, newest);
     let by_site = |value: fn(&SiteStatus) -> Option<f64>| {
         snapshot.sites.iter().filter_map(move |status| {
             let site = vec![("site", status.site.to_string())];

@@ -18,7 +18,7 @@ use super::deletions::ByDeletion;
 use super::input::PAGE_ROWS_MAX;
 use super::problem::Problem;
 use super::{Answer, Api};
-use crate::control::{ControlError, query};
+use crate::control::{ControlError, Pages as _, query};
 use crate::domain::model::{
     Action, Blocker, DeletionState, Paged, PlanStep, Step, StepError, StepResource, StepState,
     Target,
@@ -198,62 +198,28 @@ pub(super) async fn report(
         .find(query::FrozenPlan::of(&deletion.id))
         .await?;
     let lines = Line::without_a_step(&deletion, frozen.as_deref());
-    let report = Report {
-        api,
-        deletion_id: deletion.id,
-        text: "{\"data\":[".to_owned(),
-        lines,
-        cursor: None,
-    };
-    // The first page before the answer begins: only then can a failure still be a problem document.
-    let (first, rest) = report.page().await?;
-    let rest = stream::try_unfold(rest, |report| async move {
-        match report {
-            Some(report) => report.page().await.map(Some),
-            None => Ok::<_, ControlError>(None),
+    let start = ("{\"data\":[", lines, Some(steps_of(&deletion.id)));
+    // Each piece of the text has the lines that precede a page of steps, and those of the steps.
+    let pieces = stream::try_unfold(start, move |(before, mut lines, page)| {
+        let control = api.control.clone();
+        async move {
+            let Some(page) = page else { return Ok(None) };
+            let Paged { rows, next } = control.ask(page.clone()).await?;
+            lines.extend(rows.iter().map(Line::of));
+            let lines: Vec<String> = lines.iter().map(|line| json!(line).to_string()).collect();
+            let after = if next.is_none() { "]}" } else { "" };
+            let text = format!("{before}{}{after}", lines.join(","));
+            let further = next.map(|next| page.at_cursor(next));
+            // A page that has a next one is not empty, so a comma is due.
+            Ok::<_, ControlError>(Some((text, (",", Vec::new(), further))))
         }
     });
-    let body = stream::once(async { Ok(first) }).chain(rest);
+    let mut pieces = Box::pin(pieces);
+    // The first page before the answer begins: only then can a failure still be a problem document.
+    let first = pieces.try_next().await?;
+    let body = stream::iter(first.map(Ok)).chain(pieces);
     let json = [(header::CONTENT_TYPE, "application/json")];
     Ok((json, Body::from_stream(body)).into_response())
-}
-
-/// A report that is being written, a page of steps at a time.
-struct Report {
-    api: Api,
-    deletion_id: String,
-    /// Separator before the next line.
-    text: String,
-    /// Lines that precede the next page.
-    lines: Vec<Line>,
-    cursor: Option<String>,
-}
-
-impl Report {
-    async fn page(mut self) -> Result<(String, Option<Self>), ControlError> {
-        let steps = query::Steps {
-            cursor: self.cursor,
-            ..steps_of(&self.deletion_id)
-        };
-        let Paged { rows: steps, next } = self.api.control.ask(steps).await?;
-        self.lines.extend(steps.iter().map(Line::of));
-        let mut text = self.text;
-        for (at, line) in self.lines.drain(..).enumerate() {
-            if at > 0 {
-                text.push(',');
-            }
-            text.push_str(&json!(line).to_string());
-        }
-        if next.is_none() {
-            text.push_str("]}");
-            return Ok((text, None));
-        }
-        // A page that has a next one is not empty, so a comma is due.
-        self.text = ",".to_owned();
-        self.cursor = next;
-        let rest = Self { ..self };
-        Ok((text, Some(rest)))
-    }
 }
 
 fn steps_of(deletion_id: &str) -> query::Steps {

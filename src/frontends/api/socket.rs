@@ -127,10 +127,7 @@ struct Bound {
 
 impl Bound {
     async fn new(path: &Path, shared: bool) -> Result<Self, ServeError> {
-        let failed = |source| ServeError::Io {
-            path: path.to_path_buf(),
-            source,
-        };
+        let failed = failed(path);
         make_folder(path, shared)?;
         remove_stale(path).await?;
         let listener = UnixListener::bind(path).map_err(failed)?;
@@ -150,6 +147,13 @@ impl Bound {
     }
 }
 
+fn failed(path: &Path) -> impl Fn(io::Error) -> ServeError + Copy {
+    move |source| ServeError::Io {
+        path: path.to_path_buf(),
+        source,
+    }
+}
+
 /// Creates a missing folder with private rights. Leaves an existing folder as it is, and refuses it if others
 /// could put a socket of their own in place of ours.
 fn make_folder(socket: &Path, shared: bool) -> Result<(), ServeError> {
@@ -157,10 +161,7 @@ fn make_folder(socket: &Path, shared: bool) -> Result<(), ServeError> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let failed = |source| ServeError::Io {
-        path: socket.to_path_buf(),
-        source,
-    };
+    let failed = failed(socket);
     if !folder.exists() {
         let mode = if shared { 0o711 } else { 0o700 };
         fs::DirBuilder::new()
@@ -194,10 +195,7 @@ fn let_others_through(folder: &Path) -> io::Result<()> {
 
 /// Removes the file of a socket that nobody listens on: an engine that was killed leaves one.
 async fn remove_stale(path: &Path) -> Result<(), ServeError> {
-    let failed = |source| ServeError::Io {
-        path: path.to_path_buf(),
-        source,
-    };
+    let failed = failed(path);
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
