@@ -8,7 +8,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use serde_json::Value;
 
 use crate::cloud::openstack::{Created, RestCalls};
-use crate::domain::kinds::{ActionWord, IdSpelling, Kind, Kinds, fill, variables};
+use crate::domain::kinds::{ActionWord, IdSpelling, Kind, Kinds, Reference, fill, variables};
 use crate::domain::model::{KindName, ResourceKey, Site};
 
 /// The characters that are escaped in one segment of a path.
@@ -19,7 +19,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 /// The paths of one service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Routes {
     /// The path of the service's endpoint, without its version.
     root: String,
@@ -149,17 +149,15 @@ pub struct Ambiguous;
 impl Routes {
     /// Returns the routes of the kinds of `service`, below the path of its endpoint.
     pub fn new(kinds: &Kinds, service: &str, root: &str) -> Self {
-        let listed = || kinds.iter().filter(|kind| kind.service == service);
-        let patterns = listed()
-            .flat_map(|kind| Pattern::all_of(kind, root))
-            .collect();
-        let creates = listed()
-            .flat_map(|kind| CreatePattern::all_of(kind, root))
-            .collect();
-        let methods = listed().filter_map(Kind::calls_of::<RestCalls>);
-        let methods = methods.flat_map(|calls| calls.service.methods.iter().cloned());
-        let methods = methods.collect();
-        let mut references: BTreeMap<String, BTreeSet<KindName>> = BTreeMap::new();
+        let mut routes = Self {
+            root: root.to_owned(),
+            ..Self::default()
+        };
+        for kind in kinds.iter().filter(|kind| kind.service == service) {
+            if let Some(calls) = kind.calls_of::<RestCalls>() {
+                routes.add(kind, calls);
+            }
+        }
         for reference in kinds.iter().flat_map(|kind| &kind.spec.references) {
             let found_by = reference.find.as_ref().map(|find| find.key.as_str());
             for path in reference.id_fields().chain(found_by) {
@@ -167,24 +165,54 @@ impl Routes {
                 let leaf = leaf.trim_end_matches("[]");
                 // `id` alone refers to nothing: every row has it.
                 if leaf != "id" {
-                    let kinds = references.entry(leaf.to_owned()).or_default();
+                    let kinds = routes.references.entry(leaf.to_owned()).or_default();
                     kinds.insert(reference.to.clone());
                 }
             }
         }
         for (field, to) in kinds.iter().flat_map(|kind| &kind.spec.names) {
-            let kinds = references.entry(field.clone()).or_default();
+            let kinds = routes.references.entry(field.clone()).or_default();
             kinds.extend(to.iter().cloned());
         }
-        let detaches = listed().flat_map(|kind| detaching(kind, root)).collect();
-        Self {
-            root: root.to_owned(),
-            patterns,
-            references,
-            creates,
-            methods,
-            detaches,
+        routes
+    }
+
+    /// Adds the paths and methods of one kind.
+    fn add(&mut self, kind: &Kind, calls: &RestCalls) {
+        let patterns = |path: &str| {
+            let below = |prefix| pattern(&format!("{}{prefix}{path}", self.root));
+            calls.prefixes().map(below).collect::<Vec<_>>()
+        };
+        if let (Some(list), Some(call)) = (&kind.spec.list, &calls.list) {
+            let mut references = kind.spec.references.iter();
+            let within = |it: &&Reference| it.field.is_some() && it.field == list.within;
+            let parent = references.find(within).map(|it| it.to.clone());
+            let found = patterns(&call.path).into_iter();
+            self.patterns.extend(found.map(|segments| Pattern {
+                kind: kind.name.clone(),
+                segments,
+                parent: parent.clone(),
+                ids: kind.spec.ids,
+            }));
         }
+        for created in &calls.created {
+            let found = patterns(&created.path).into_iter();
+            self.creates.extend(found.map(|segments| CreatePattern {
+                kind: kind.name.clone(),
+                segments,
+                created: created.clone(),
+            }));
+        }
+        // The path of a call that detaches distinguishes it from an update, unless it ends with an id.
+        let detaches = kind.spec.action == ActionWord::Detach;
+        let call = calls.delete.as_ref().filter(|_| detaches);
+        if let Some(call) = call.filter(|call| !call.path.ends_with('}')) {
+            let found = patterns(&call.path).into_iter();
+            let found = found.map(|segments| (call.method.clone(), segments));
+            self.detaches.extend(found);
+        }
+        let methods = calls.service.methods.iter();
+        self.methods.extend(methods.cloned());
     }
 
     /// Whether the service accepts this method, compared case-sensitively. A service without kinds accepts
@@ -292,67 +320,6 @@ impl Routes {
         Ok(match below {
             [] => Place::Resource { named, parent },
             _ => Place::Below(named),
-        })
-    }
-}
-
-/// Returns the call that detaches a resource of this kind, if its path distinguishes it from an update.
-fn detaching<'k>(
-    kind: &'k Kind,
-    root: &'k str,
-) -> impl Iterator<Item = (String, Vec<Segment>)> + 'k {
-    let detaches = kind.spec.action == ActionWord::Detach;
-    let calls = kind.calls_of::<RestCalls>().filter(|_| detaches);
-    calls.into_iter().flat_map(move |calls| {
-        let call = calls.delete.as_ref();
-        let call = call.filter(|call| !call.path.ends_with('}'));
-        call.into_iter().flat_map(move |call| {
-            calls.prefixes().map(move |prefix| {
-                let path = pattern(&format!("{root}{prefix}{}", call.path));
-                (call.method.clone(), path)
-            })
-        })
-    })
-}
-
-impl CreatePattern {
-    fn all_of<'k>(kind: &'k Kind, root: &'k str) -> impl Iterator<Item = Self> + 'k {
-        let calls = kind.calls_of::<RestCalls>().into_iter();
-        calls.flat_map(move |calls| {
-            calls.prefixes().flat_map(move |prefix| {
-                calls.created.iter().map(move |created| Self {
-                    kind: kind.name.clone(),
-                    segments: pattern(&format!("{root}{prefix}{}", created.path)),
-                    created: created.clone(),
-                })
-            })
-        })
-    }
-}
-
-impl Pattern {
-    fn all_of<'k>(kind: &'k Kind, root: &'k str) -> impl Iterator<Item = Self> + 'k {
-        let calls = kind.calls_of::<RestCalls>().into_iter();
-        calls.flat_map(move |calls| {
-            let prefixes = calls.prefixes();
-            prefixes.filter_map(move |prefix| Self::of((kind, calls), root, prefix))
-        })
-    }
-
-    fn of((kind, calls): (&Kind, &RestCalls), root: &str, prefix: &str) -> Option<Self> {
-        let list = kind.spec.list.as_ref()?;
-        let path = &calls.list.as_ref()?.path;
-        let parent = list.within.as_ref().and_then(|within| {
-            let mut references = kind.spec.references.iter();
-            references
-                .find(|it| it.field.as_ref() == Some(within))
-                .map(|it| it.to.clone())
-        });
-        Some(Self {
-            kind: kind.name.clone(),
-            segments: pattern(&format!("{root}{prefix}{path}")),
-            parent,
-            ids: kind.spec.ids,
         })
     }
 }
