@@ -27,10 +27,10 @@ pub(super) async fn start(
     })
 }
 
-/// Test the notices about what needs a person
+/// Test the notifications about what needs a person
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
-The engine sends notices by webhook and mail, by [notify] of the settings, when something is stuck, was
+The engine sends notifications by webhook and mail, by [notify] of the settings, when something is stuck, was
 refused while nobody waited, or when a site was paused.
 
 Examples:
@@ -43,7 +43,7 @@ pub struct Notify {
 
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub enum NotifyWork {
-    /// Send a test notice by each channel
+    /// Send a test notification by each channel
     ///
     /// Exits with 2 if there is no channel, and with 5 if one cannot be reached.
     Test,

@@ -1,4 +1,5 @@
-//! One channel: follows the events after its mark, and moves the mark when a message was accepted.
+//! One channel: follows the events after its notification cursor, and moves the cursor when a message was
+//! accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ const PAGES_MAX: usize = 200;
 const WAIT_MS_MAX: u64 = 60_000;
 /// Pause between two reads while events come one by one, to spare a busy engine.
 const LULL: Duration = Duration::from_millis(250);
-/// A mark is saved after this many events without news: events after the saved mark are read again after a
+/// The cursor is saved after this many events without news: events after the saved cursor are read again after a
 /// crash.
 const QUIET_EVENTS: i64 = 1_000;
 /// Wait after the ledger could not be read or written.
@@ -36,16 +37,16 @@ pub(super) struct Follower {
     clock: Clock,
     host: String,
     ledger_id: String,
-    mark: Mark,
-    /// Whether the ledger does not have the mark yet.
+    cursor: Mark,
+    /// Whether the ledger does not have the cursor yet.
     unsaved: bool,
     /// Time at which it began to follow.
     since: DateTime<Utc>,
     /// Time of the last message on each subject, kept while it delays the next one.
-    told: BTreeMap<Subject, DateTime<Utc>>,
+    notified: BTreeMap<Subject, DateTime<Utc>>,
 }
 
-/// Deletes the mark of a channel that is no longer configured: if the channel came back, an old mark would
+/// Deletes the cursor of a channel that is no longer configured: if the channel came back, an old cursor would
 /// make it send the whole history.
 pub(super) async fn forget(control: &dyn Control, channel: &str) -> Result<(), ControlError> {
     match notification_cursor(control, channel).await?.mark {
@@ -100,14 +101,14 @@ impl Follower {
             clock,
             host,
             ledger_id: found.ledger_id,
-            mark: Mark::default(),
+            cursor: Mark::default(),
             unsaved: false,
-            told: BTreeMap::new(),
+            notified: BTreeMap::new(),
         };
         match found.mark {
-            Some(mark) => follower.mark = mark,
+            Some(mark) => follower.cursor = mark,
             None => {
-                follower.mark.through = found.newest;
+                follower.cursor.through = found.newest;
                 follower.save().await?;
             }
         }
@@ -119,23 +120,23 @@ impl Follower {
         while !stop.is_cancelled() {
             if let Err(error) = self.follow(&stop).await {
                 let channel = self.channel.name();
-                tracing::warn!(channel, %error, "no notice can be sent now; it is retried");
+                tracing::warn!(channel, %error, "no notification can be sent now; it is retried");
                 pause(LEDGER_RETRY, &stop).await;
             }
         }
     }
 
-    /// Follows the events from the mark on, until an error or until it is stopped.
+    /// Follows the events from the cursor on, until an error or until it is stopped.
     async fn follow(&mut self, stop: &CancellationToken) -> Result<(), ControlError> {
         if self.unsaved {
             self.save().await?;
         }
-        if let Some(through) = self.mark.telling {
+        if let Some(through) = self.cursor.telling {
             // An engine ended between sending and recording: the same message is sent once more.
             let gathered = self.gather_to(through).await?;
-            self.tell(gathered, stop).await?;
+            self.notify(gathered, stop).await?;
         }
-        let mut gathered = Gathered::after(self.mark.through);
+        let mut gathered = Gathered::after(self.cursor.through);
         let mut full_pages = 0;
         while !stop.is_cancelled() {
             let wait_ms = self.until_due(&gathered);
@@ -149,13 +150,13 @@ impl Follower {
                 continue;
             }
             full_pages = 0;
-            match gathered.due(self.pace, &self.told, self.since) {
+            match gathered.due(self.pace, &self.notified, self.since) {
                 Some(due) if due <= self.clock.now() => {
-                    self.tell(gathered, stop).await?;
-                    gathered = Gathered::after(self.mark.through);
+                    self.notify(gathered, stop).await?;
+                    gathered = Gathered::after(self.cursor.through);
                 }
-                None if gathered.through - self.mark.through >= QUIET_EVENTS => {
-                    self.mark.through = gathered.through;
+                None if gathered.through - self.cursor.through >= QUIET_EVENTS => {
+                    self.cursor.through = gathered.through;
                     self.save().await?;
                 }
                 _ if !events.is_empty() => pause(LULL, stop).await,
@@ -166,7 +167,7 @@ impl Follower {
     }
 
     fn until_due(&self, gathered: &Gathered) -> u64 {
-        let Some(due) = gathered.due(self.pace, &self.told, self.since) else {
+        let Some(due) = gathered.due(self.pace, &self.notified, self.since) else {
             return WAIT_MS_MAX;
         };
         let left = (due - self.clock.now()).num_milliseconds().max(0);
@@ -175,7 +176,7 @@ impl Follower {
 
     /// Gathers the topics of a message that covers the events up to this one.
     async fn gather_to(&self, through: i64) -> Result<Gathered, ControlError> {
-        let mut gathered = Gathered::after(self.mark.through);
+        let mut gathered = Gathered::after(self.cursor.through);
         while gathered.through < through {
             let mut events = self.events(gathered.through, 0).await?;
             events.retain(|event| event.seq <= through);
@@ -197,7 +198,7 @@ impl Follower {
                     channel,
                     after,
                     oldest,
-                    "events were dropped before anybody was told"
+                    "events were dropped before anybody was notified of them"
                 );
                 self.control.events(oldest - 1, wait_ms).await
             }
@@ -216,30 +217,30 @@ impl Follower {
         Ok(())
     }
 
-    /// Sends until the message is accepted. The mark is saved before and after; if the engine ends in
+    /// Sends until the message is accepted. The cursor is saved before and after; if the engine ends in
     /// between, the next one repeats the message.
-    async fn tell(
+    async fn notify(
         &mut self,
         gathered: Gathered,
         stop: &CancellationToken,
     ) -> Result<(), ControlError> {
-        if self.mark.telling != Some(gathered.through) {
-            self.mark.telling = Some(gathered.through);
+        if self.cursor.telling != Some(gathered.through) {
+            self.cursor.telling = Some(gathered.through);
             self.save().await?;
         }
         if !gathered.topics.is_empty() && !self.send(&gathered, stop).await? {
             return Ok(());
         }
-        self.mark = Mark {
+        self.cursor = Mark {
             through: gathered.through,
             telling: None,
             failing: String::new(),
         };
         self.save().await?;
         let now = self.clock.now();
-        self.told.retain(|_, told| *told + self.pace.again > now);
+        self.notified.retain(|_, at| *at + self.pace.again > now);
         let subjects = gathered.topics.into_keys();
-        self.told.extend(subjects.map(|subject| (subject, now)));
+        self.notified.extend(subjects.map(|subject| (subject, now)));
         Ok(())
     }
 
@@ -255,16 +256,22 @@ impl Follower {
         while !stop.is_cancelled() {
             match self.channel.send(&message, &self.host, &mut had).await {
                 Ok(answer) => {
-                    tracing::info!(channel, to, id = message.id, answer, "told");
+                    tracing::info!(
+                        channel,
+                        to,
+                        id = message.id,
+                        answer,
+                        "a notification was delivered"
+                    );
                     return Ok(true);
                 }
                 Err(error) => {
                     failures += 1;
                     let wait = wait_after(failures);
                     let again_seconds = wait.as_secs();
-                    tracing::warn!(channel, to, id = message.id, %error, again_seconds, "the notice was not delivered; it is retried");
-                    if self.mark.failing != error.why {
-                        self.mark.failing = error.why;
+                    tracing::warn!(channel, to, id = message.id, %error, again_seconds, "the notification was not delivered; it is retried");
+                    if self.cursor.failing != error.why {
+                        self.cursor.failing = error.why;
                         self.save().await?;
                     }
                     pause(wait, stop).await;
@@ -327,7 +334,7 @@ impl Follower {
 
     async fn save(&mut self) -> Result<(), ControlError> {
         self.unsaved = true;
-        let mark = Some(self.mark.clone());
+        let mark = Some(self.cursor.clone());
         save(self.control.as_ref(), self.channel.name(), mark).await?;
         self.unsaved = false;
         Ok(())

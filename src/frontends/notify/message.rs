@@ -5,7 +5,6 @@
 //! systems they can neither mention anybody, nor format, nor link.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -96,7 +95,7 @@ impl Message {
     /// Returns a test message, which only shows that the channel works.
     pub(super) fn test(host: &str, unique: &str, at: DateTime<Utc>) -> Self {
         let id = format!("gone-test-{unique}");
-        let line = "a test: notices of what needs a person arrive here";
+        let line = "a test: notifications about what needs a person arrive here";
         let json = json!({
             "id": id,
             "text": format!("gone on {}: {line}", chat(host)),
@@ -124,18 +123,12 @@ impl Part {
                     1 => "1 step is".to_owned(),
                     n => format!("{n} steps are"),
                 };
-                format!(
-                    "{}: {steps} stuck at {}",
-                    self.named(id, show),
-                    self.sites(show)
-                )
+                let (deletion, sites) = (self.named(id, show), self.sites(show));
+                format!("{deletion}: {steps} stuck at {sites}")
             }
             Subject::Refused(id) => {
-                format!(
-                    "{} was refused at {}",
-                    self.named(id, show),
-                    self.sites(show)
-                )
+                let (deletion, sites) = (self.named(id, show), self.sites(show));
+                format!("{deletion} was refused at {sites}")
             }
         }
     }
@@ -148,11 +141,8 @@ impl Part {
             return named;
         };
         let names = targets.iter().take(NAMED_MAX).map(|target| {
-            format!(
-                "{} {}",
-                show(&kind_words(&target.key.kind)),
-                show(called(target))
-            )
+            let kind = kind_words(&target.key.kind);
+            format!("{} {}", show(&kind), show(called(target)))
         });
         named = format!("{named} of {}", names.collect::<Vec<_>>().join(", "));
         match targets.len().saturating_sub(NAMED_MAX) {
@@ -169,11 +159,10 @@ impl Part {
     /// Returns the reasons, one for each line.
     fn reasons(&self, show: Show) -> Vec<String> {
         match &self.subject {
-            Subject::Stuck(_) => self
-                .steps
-                .iter()
-                .map(|step| why_stuck(step, show))
-                .collect(),
+            Subject::Stuck(_) => {
+                let steps = self.steps.iter();
+                steps.map(|step| why_stuck(step, show)).collect()
+            }
             Subject::Paused(_) => vec![show(&self.topic.line)],
             Subject::Refused(_) => self.refusals().iter().map(|reason| show(reason)).collect(),
         }
@@ -194,13 +183,9 @@ impl Part {
     /// Returns the commands to type next. They contain only letters, digits, blanks and `-_.,:/@%`, since
     /// they are pasted into a shell.
     fn next(&self) -> Vec<String> {
-        let explained = match self.steps.first() {
-            Some(step) => Some(&step.resource.key),
-            None => self
-                .deletion
-                .as_ref()
-                .and_then(|deletion| Some(&deletion.targets.first()?.key)),
-        };
+        let step = self.steps.first().map(|step| &step.resource.key);
+        let target = || Some(&self.deletion.as_ref()?.targets.first()?.key);
+        let explained = step.or_else(target);
         let mut next: Vec<String> = explained.map(explain).into_iter().collect();
         match &self.subject {
             Subject::Paused(_) => next.push("gone doctor".to_owned()),
@@ -212,41 +197,31 @@ impl Part {
     }
 
     fn chat_line(&self) -> String {
-        let mut line = self.headline(chat);
-        if let Some(reason) = self.reasons(chat).first() {
-            let _ = write!(line, ": {reason}");
-        }
-        let _ = write!(
-            line,
-            "; since {}. Next: {}",
-            time(self.topic.since),
-            self.next().join("; ")
-        );
-        line
+        let reason = self.reasons(chat).into_iter().next();
+        let head: Vec<String> = [self.headline(chat)].into_iter().chain(reason).collect();
+        let (head, next) = (head.join(": "), self.next().join("; "));
+        format!("{head}; since {}. Next: {next}", time(self.topic.since))
     }
 
     fn paragraph(&self) -> String {
-        let mut text = format!("{}, since {}", self.headline(plain), time(self.topic.since));
-        // Writing to a String cannot fail.
-        for reason in self.reasons(plain) {
-            let _ = write!(text, "\n  {reason}");
+        let since = time(self.topic.since);
+        let mut lines = vec![format!("{}, since {since}", self.headline(plain))];
+        lines.extend(self.reasons(plain));
+        let named = self.steps.len() as u64;
+        if self.topic.count > named && named > 0 {
+            lines.push(format!("and {} more", self.topic.count - named));
         }
-        let told = self.steps.len() as u64;
-        if self.topic.count > told && told > 0 {
-            let _ = write!(text, "\n  and {} more", self.topic.count - told);
-        }
-        for left in self.left.iter().take(NAMED_MAX) {
-            let _ = write!(text, "\n  {}", stays(left, plain));
-        }
+        let left = self.left.iter().take(NAMED_MAX);
+        lines.extend(left.map(|left| stays(left, plain)));
         if let more @ 1.. = self.left.len().saturating_sub(NAMED_MAX) {
-            let _ = write!(text, "\n  and {more} more stay");
+            lines.push(format!("and {more} more stay"));
         }
         if let Some(deletion) = self.deletion.as_ref().filter(|it| !it.reason.is_empty()) {
-            let by = plain(&deletion.requested_by.name);
-            let _ = write!(text, "\n  asked for by {by}: {}", plain(&deletion.reason));
+            let (by, why) = (&deletion.requested_by.name, &deletion.reason);
+            lines.push(format!("asked for by {}: {}", plain(by), plain(why)));
         }
-        let _ = write!(text, "\n  Next: {}", self.next().join("\n        "));
-        text
+        lines.push(format!("Next: {}", self.next().join("\n        ")));
+        lines.join("\n  ")
     }
 
     fn json(&self) -> Value {
@@ -314,26 +289,20 @@ fn kind_and_name(key: &ResourceKey, name: &str, show: Show) -> String {
 /// …; 8 attempts`.
 fn why_stuck(step: &Step, show: Show) -> String {
     let key = &step.resource.key;
-    let mut line = format!(
-        "{} at {}",
-        kind_and_name(key, &step.resource.name, show),
-        show(&key.site.to_string())
-    );
+    let what = kind_and_name(key, &step.resource.name, show);
+    let mut facts = vec![format!("{what} at {}", show(&key.site.to_string()))];
     if let Some(error) = &step.last_error {
-        let _ = write!(line, ": {}", show(&answer_words(error)));
+        facts[0] += &format!(": {}", show(&answer_words(error)));
     }
-    for blocker in step.blockers.iter().take(NAMED_MAX) {
-        let _ = write!(line, "; blocked by {}", show(&blocker_words(blocker)));
-    }
-    if let Some(since) = step.blocked_since {
-        let _ = write!(line, "; blocked since {}", time(since));
-    }
-    let _ = write!(line, "; {}", count(step.attempts, "attempt"));
-    if step.state != StepState::Stuck {
-        // Somebody was faster than this message.
-        let _ = write!(line, "; now {}", step.state.as_str());
-    }
-    line
+    let blockers = step.blockers.iter().take(NAMED_MAX).map(blocker_words);
+    facts.extend(blockers.map(|words| format!("blocked by {}", show(&words))));
+    let since = step.blocked_since.map(time);
+    facts.extend(since.map(|since| format!("blocked since {since}")));
+    facts.push(count(step.attempts, "attempt"));
+    // Otherwise somebody was faster than this message.
+    let is_stuck = step.state == StepState::Stuck;
+    facts.extend((!is_stuck).then(|| format!("now {}", step.state.as_str())));
+    facts.join("; ")
 }
 
 fn called(target: &Target) -> &str {

@@ -3,15 +3,15 @@
 //! ```text
 //! ledger's events ──▶ Gathered (domain::news) ──▶ Message ──▶ webhook
 //!        ▲                     one for each channel      └──▶ mail
-//!        └── Mark: the last event that the channel has reported, kept in the ledger
+//!        └── cursor: the last event that the channel has reported, kept in the ledger
 //! ```
 //!
 //! **What is news** ([`crate::domain::news`] decides): a step that is stuck by itself, even while other steps
 //! of its deletion continue; a refused deletion that nobody waits for; a paused site. Steps that wait for a
 //! stuck step are reported with it. Blocked steps are retried automatically and are no news.
 //!
-//! **Once, even after a crash.** The events are the outbox. Before a message is sent, the channel's mark
-//! records the event up to which it reaches, and afterwards that it was accepted. If the engine crashes in
+//! **Once, even after a crash.** The events are the outbox. Before a message is sent, the channel's
+//! cursor records the event up to which it reaches, and afterwards that it was accepted. If the engine crashes in
 //! between, the message is sent once more, with the same events and the same id: `gone-LEDGER-EVENT`, which
 //! is the `Idempotency-Key` of a webhook and the `Message-ID` of a mail. A new channel begins at the newest
 //! event, not with the whole history.
@@ -73,7 +73,7 @@ enum Channel {
     Mail(MailSettings),
 }
 
-/// Names under which the ledger keeps the marks.
+/// Names under which the ledger keeps the notification cursors.
 const CHANNELS: [&str; 2] = ["webhook", "mail"];
 
 impl Channel {
@@ -177,7 +177,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Follows the events from each channel's mark on. Must be started before the engine runs, so that a
+    /// Follows the events from each channel's cursor on. Must be started before the engine runs, so that a
     /// channel's first event is the first of this run.
     ///
     /// # Errors
@@ -214,7 +214,7 @@ impl Notifier {
             notifier.tasks.spawn(async move {
                 if run.await.is_err() {
                     // The panic hook has logged the place.
-                    tracing::error!(channel = name, "telling people has ended by a mistake of gone; restart it to go on: nothing is lost");
+                    tracing::error!(channel = name, "notifications have ended by a mistake of gone; restart it to go on: nothing is lost");
                 }
             });
         }
@@ -231,7 +231,7 @@ impl Notifier {
     }
 }
 
-/// Returns the configured channels: the name under which the ledger keeps the mark, and the destination.
+/// Returns the configured channels: the name under which the ledger keeps the cursor, and the destination.
 pub fn channels(settings: &NotifySettings) -> Vec<(&'static str, String)> {
     let channels = Channel::all(settings);
     let named = channels
