@@ -14,4 +14,5 @@ pub use sentences::{
 };
 pub use words::{
     at_path, count, duration, json_words, kind_words, name_or_id, resource_words, thousands, time,
+    waiting_words,
 };

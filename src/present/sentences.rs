@@ -14,24 +14,21 @@ pub fn blocker_words(blocker: &Blocker) -> String {
     if let Some(name) = silent_deployment(blocker) {
         return format!("pending clearance of deployment {name}");
     }
-    let name = if blocker.name.is_empty() {
-        &blocker.id
-    } else {
-        &blocker.name
+    let name = match blocker.name.as_str() {
+        "" => &blocker.id,
+        name => name,
     };
     let words = format!("{} {name}", kind_words(&blocker.kind));
     if let (Some(at), Some(becomes)) = (deployment_of(blocker), becomes(blocker)) {
         return format!("{words} at {at} ({becomes})");
     }
-    let owner = if blocker.owner.is_empty() {
-        "owner unknown".to_owned()
-    } else {
-        format!("project {}", blocker.owner_shown())
+    let owner = match blocker.owner.is_empty() {
+        true => "owner unknown".to_owned(),
+        false => format!("project {}", blocker.owner_shown()),
     };
-    let plan = if blocker.in_plan {
-        "goes with this plan"
-    } else {
-        "not in this plan"
+    let plan = match blocker.in_plan {
+        true => "goes with this plan",
+        false => "not in this plan",
     };
     format!("{words} ({owner}, {plan})")
 }
@@ -46,10 +43,8 @@ pub fn blocker_words_in_full(blocker: &Blocker) -> String {
         "" => String::new(),
         name => format!(" \"{name}\""),
     };
-    let owner = match blocker.owner.is_empty() {
-        true => None,
-        false => Some(format!("project {}", blocker.owner_shown())),
-    };
+    let owner = (!blocker.owner.is_empty()).then(|| blocker.owner_shown());
+    let owner = owner.map(|owner| format!("project {owner}"));
     let since = blocker.since.map(|at| format!("since {}", time(at)));
     let fate = becomes(blocker).unwrap_or(match blocker.in_plan {
         true => "in this plan",
@@ -160,12 +155,8 @@ pub fn target_words(deletion: &Deletion) -> String {
 /// `running: gone 120 of 536, running 8, blocked 2, 4.2/s, about 28s left`
 pub fn state_words(deletion: &Deletion) -> String {
     let Deletion { state, counts, .. } = deletion;
-    let mut words = format!(
-        "{}: gone {} of {}",
-        state.as_str(),
-        counts.gone,
-        counts.total
-    );
+    let (gone, total) = (counts.gone, counts.total);
+    let mut words = format!("{}: gone {gone} of {total}", state.as_str());
     for state in StepState::ALL {
         let number = counts.of(state);
         if number > 0 && state != StepState::Gone {
@@ -199,7 +190,7 @@ pub fn purged_words(rung: Rung, moved: u64, unpinned_by: Option<&str>, orphans: 
     match (rung, unpinned_by) {
         (_, Some(by)) => {
             let by = short_id(by);
-            format!("deletion {by} deletes what pins it; then it is retried")
+            format!("deletion {by} removes what blocks it; then it is retried")
         }
         (Rung::Forget, None) => {
             format!("{steps} abandoned; {orphans} shows what is left behind")
@@ -210,10 +201,8 @@ pub fn purged_words(rung: Rung, moved: u64, unpinned_by: Option<&str>, orphans: 
 
 /// `attempt 3 of 8`, or why there is none.
 pub fn attempts_words(step: &Step) -> String {
-    let was_answered = step
-        .last_error
-        .as_ref()
-        .is_some_and(|it| it.status.is_some());
+    let error = step.last_error.as_ref();
+    let was_answered = error.is_some_and(|error| error.status.is_some());
     match (step.attempts, step.state) {
         (0, StepState::Stuck) if was_answered => "sent; not retried automatically".to_owned(),
         (0, StepState::Stuck) => "not sent".to_owned(),

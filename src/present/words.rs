@@ -44,6 +44,15 @@ pub fn count(n: impl TryInto<u64>, one: &str) -> String {
     format!("{} {one}{}", thousands(n), if n == 1 { "" } else { "s" })
 }
 
+/// `no step waits`, `1 step waits`, `12,000 steps wait`
+pub fn waiting_words(steps: u64) -> String {
+    match steps {
+        0 => "no step waits".to_owned(),
+        1 => "1 step waits".to_owned(),
+        n => format!("{} wait", count(n, "step")),
+    }
+}
+
 pub fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

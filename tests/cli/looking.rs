@@ -644,7 +644,7 @@ fn a_plan_is_in_order_whatever_order_it_has() {
 fn n05_a_plan_shows_what_is_automatic_and_unset() {
     let text = drawn(Format::Table);
     let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("{word}: {text}"));
-    assert!(at("4 steps, 1 automatic, 1 unset, at most 9 calls") < at("ORDER"));
+    assert!(at("4 steps, 1 automatic, 1 unset, 0 refused, at most 9 calls") < at("ORDER"));
     assert!(at("ORDER") < at("Automatic"));
     assert!(at("Automatic") < at("port-4"));
     assert!(at("port-4") < at("Unset"));

@@ -244,7 +244,10 @@ async fn g12_only_a_deployment_on_record_is_released() {
             "release nobody --yes",
             "no deployment \"nobody\" is on record",
         ),
-        ("release d1-1 --yes", "nothing waits for the word of d1-1"),
+        (
+            "release d1-1 --yes",
+            "nothing waits for the clearance of d1-1",
+        ),
     ] {
         let ran = runner.run(line).await;
         assert_eq!(ran.exit, Exit::Usage, "{line}");

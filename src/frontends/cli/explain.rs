@@ -11,7 +11,9 @@ use super::plan_view::write_refusals;
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::{Explanation, query};
 use crate::domain::model::{Target, short_id};
-use crate::present::{answer_words, blocker_words_in_full, state_words, target_in_full, time};
+use crate::present::{
+    answer_words, attempts_words, blocker_words_in_full, state_words, target_in_full, time,
+};
 
 /// Say why a resource does not go, or what would block its deletion
 #[derive(Clone, Debug, Args)]
@@ -84,14 +86,10 @@ fn write_for_people(out: &mut Printer<'_>, explanation: &Explanation) -> io::Res
     }
     if let Some(step) = &explanation.step {
         let (id, state) = (step.id, step.state.as_str());
-        let next = step
-            .next_attempt_at
-            .map(|at| format!(", next at {}", time(at)));
-        let attempt = format!("attempt {} of {}", step.attempts, step.max_attempts);
-        out.say(format!(
-            "  step {id} is {state}, {attempt}{}",
-            next.unwrap_or_default()
-        ))?;
+        let next = step.next_attempt_at;
+        let next = next.map(|at| format!(", next at {}", time(at)));
+        let (attempts, next) = (attempts_words(step), next.unwrap_or_default());
+        out.say(format!("  step {id} is {state}, {attempts}{next}"))?;
         if let Some(error) = &step.last_error {
             out.say(format!("  last answer: {}", answer_words(error)))?;
         }

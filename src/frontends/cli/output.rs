@@ -219,6 +219,20 @@ impl<'a> Printer<'a> {
         written.map(|()| true)
     }
 
+    /// Writes one value as JSON or YAML; otherwise as `csv` or for `people`.
+    pub(super) fn report<T: Serialize>(
+        &mut self,
+        value: &T,
+        csv: impl FnOnce(&mut Self) -> io::Result<()>,
+        people: impl FnOnce(&mut Self) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match self.value(value)? {
+            true => Ok(()),
+            false if self.format == Format::Csv => csv(self),
+            false => people(self),
+        }
+    }
+
     /// Writes a table: headings, columns two spaces apart, `-` for an empty cell. If it does not fit the
     /// screen, cells are cut after a whole word; if that is not enough, the lightest columns are left out.
     pub fn table(&mut self, sheet: &Sheet) -> io::Result<()> {

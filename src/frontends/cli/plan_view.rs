@@ -7,7 +7,7 @@ use super::args::Format;
 use super::order::dependencies_first;
 use super::output::{Printer, Sheet, Style, columns};
 use crate::domain::model::{CopiedBy, Mapped, Plan, PlanStep, Refusal, short_id};
-use crate::present::{blocker_words_in_full, count, target_in_full};
+use crate::present::{blocker_words_in_full, plan_words, target_in_full};
 
 /// Maximum number of refusals in text: the first tell enough, and a network may have 10,000 ports.
 const REFUSALS_SHOWN: usize = 10;
@@ -137,15 +137,8 @@ fn headline(plan: &Plan) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!(
-        "Plan {} for {}{more}: {}, {} automatic, {} unset, at most {} calls",
-        short_id(&plan.hash),
-        targets.join(", "),
-        count(plan.steps.len(), "step"),
-        plan.automatic.len(),
-        plan.unset.len(),
-        plan.calls_estimate,
-    )
+    let (id, targets) = (short_id(&plan.hash), targets.join(", "));
+    format!("Plan {id} for {targets}{more}: {}", plan_words(plan, ", "))
 }
 
 /// Returns the steps so that each follows those that must go before it, otherwise in the plan's order.

@@ -43,7 +43,7 @@ struct Done {
     rung: Rung,
     /// Number of steps that it retried or abandoned.
     moved: u64,
-    /// Id of the deletion that removes what pins the resource.
+    /// Id of the deletion that removes the edges that block the resource.
     unpinned_by: Option<String>,
     runbook: Option<String>,
 }
@@ -123,13 +123,11 @@ fn write_done(out: &mut Printer<'_>, done: &[Done]) -> io::Result<()> {
 async fn show(session: &mut Session<'_>, id: &str) -> Result<(), Failure> {
     let what = session.deletion_or_step(id).await?;
     let ladder = session.ask(query::Ladder { what }).await?;
-    let out = &mut session.out;
-    match out.value(&*ladder)? {
-        true => {}
-        false if out.format == Format::Csv => out.list(OFFERS, &ladder.offers)?,
-        false => write_ladder(out, id, &ladder)?,
-    }
-    Ok(())
+    Ok(session.out.report(
+        &*ladder,
+        |out| out.list(OFFERS, &ladder.offers),
+        |out| write_ladder(out, id, &ladder),
+    )?)
 }
 
 fn offered(offer: &Offer) -> &'static str {

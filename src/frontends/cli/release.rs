@@ -9,7 +9,7 @@ use super::{Exit, Failure, Session, Verb};
 use crate::control::{Command, DeploymentStatus, ImporterStatus, query};
 use crate::domain::model::{KindName, Phase};
 use crate::domain::text::did_you_mean;
-use crate::present::time;
+use crate::present::{time, waiting_words};
 
 /// Release the tombstone of a resource that still exists, or a dead deployment
 #[derive(Clone, Debug, Args)]
@@ -126,7 +126,7 @@ fn on_record<'a>(
     }
     let message = match found {
         Some(_) => {
-            format!("nothing waits for the word of {name}: it does not refer to what is here")
+            format!("nothing waits for the clearance of {name}: it does not refer to what is here")
         }
         None => {
             let importers = rows.iter().filter(|row| row.importer.is_some());
@@ -145,18 +145,13 @@ fn describe(
     importer: &ImporterStatus,
     now: DateTime<Utc>,
 ) -> String {
-    let since = importer
-        .since
-        .map(|at| format!("on record since {}, ", time(at)));
+    let since = importer.since.map(time);
+    let since = since.map(|at| format!("on record since {at}, "));
     let seen = match importer.seen_at {
         Some(at) => format!("seen {}", ago(at, now)),
         None => "not seen since the engine began".to_owned(),
     };
-    let waiting = match importer.awaited {
-        0 => "no step waits".to_owned(),
-        1 => "1 step waits".to_owned(),
-        steps => format!("{steps} steps wait"),
-    };
+    let waiting = waiting_words(importer.awaited);
     let (place, since) = (row.place(), since.unwrap_or_default());
     format!("Deployment {name} ({place}): {since}{seen}, {waiting} for its clearance")
 }

@@ -5,7 +5,6 @@ use std::io;
 use clap::Args;
 use serde::Serialize;
 
-use super::args::Format;
 use super::columns::{or_empty, time_or_empty};
 use super::output::Printer;
 use super::plan_view::write_refusals;
@@ -55,15 +54,12 @@ impl Verb for Show {
             attention: session.steps(&deletion.id, &states).await?,
             timeline: timeline(session, &deletion.id).await?,
         };
-        let out = &mut session.out;
-        match out.value(&shown)? {
-            true => {}
-            false if out.format == Format::Csv => {
-                let one = std::slice::from_ref(&deletion);
-                out.rows(&columns::deletions(one), one)?;
-            }
-            false => write_for_people(out, &shown)?,
-        }
+        let one = std::slice::from_ref(&deletion);
+        session.out.report(
+            &shown,
+            |out| out.rows(&columns::deletions(one), one),
+            |out| write_for_people(out, &shown),
+        )?;
         // The exit code tells abandoned steps apart, also for a script that asks later.
         Ok(match deletion.state {
             DeletionState::Purged => Exit::Stuck,

@@ -9,7 +9,6 @@ use std::io;
 use clap::Args;
 use serde::Serialize;
 
-use super::args::Format;
 use super::order::dependencies_first;
 use super::output::Printer;
 use super::{Exit, Failure, Session, Verb, columns};
@@ -37,16 +36,15 @@ impl Verb for Tree {
         let deletion = session.deletion(&self.id).await?;
         let steps = session.steps(&deletion.id, &[]).await?;
         let roots = nest(&steps);
-        let out = &mut session.out;
-        match out.value(&roots)? {
-            true => {}
-            false if out.format == Format::Csv => out.list(columns::RESULTS, &steps)?,
-            false => {
-                let id = short_id(&deletion.id);
-                out.say(format!("Deletion {id}: {}", state_words(&deletion)))?;
-                write_tree(out, &roots)?;
-            }
-        }
+        let (id, state) = (short_id(&deletion.id), state_words(&deletion));
+        session.out.report(
+            &roots,
+            |out| out.list(columns::RESULTS, &steps),
+            |out| {
+                out.say(format!("Deletion {id}: {state}"))?;
+                write_tree(out, &roots)
+            },
+        )?;
         Ok(Exit::Done)
     }
 }
