@@ -7,7 +7,7 @@ use super::look::{Cell, RenderContext, Tone, or_none};
 use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;
 use crate::domain::filter::{Facts, SearchQuery};
-use crate::domain::model::{Deletion, Event as LedgerEvent, Step, StepState, short_id};
+use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, StepState, short_id};
 use crate::present::{attempts_words, blocker_words, count, counts_words, json_words, pace_words};
 
 /// Whether a deletion fits the filter. `words` describe its targets, any of whose kinds and sites may match.
@@ -148,6 +148,14 @@ pub(crate) fn message_lines(
     std::iter::once(message)
         .chain(request.map(Cell::dim))
         .collect()
+}
+
+pub(crate) fn event_tone(kind: EventKind) -> Tone {
+    match kind {
+        EventKind::NeedsPerson | EventKind::DeletionRefused => Tone::Bad,
+        EventKind::Recreated => Tone::Warn,
+        _ => Tone::Plain,
+    }
 }
 
 /// A field of an event's data, as text.

@@ -82,3 +82,49 @@ pub enum Effect {
     /// Paint every cell again, because another program may have written on the screen.
     Repaint,
 }
+
+/// The effects that the loop must perform after this event. Those that are answered have a ticket, by which
+/// the answer is recognized.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    effects: Vec<Effect>,
+    /// The last ticket.
+    ticket: u64,
+}
+
+impl Outbox {
+    pub(crate) fn push(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Sends a query; its answer has the ticket that this returns.
+    pub(crate) fn ask(&mut self, query: impl Into<Query>) -> u64 {
+        let query = query.into();
+        self.send(|ticket| Effect::Query { ticket, query })
+    }
+
+    /// Sends a command; its receipt has the ticket that this returns.
+    pub(crate) fn submit(&mut self, command: Command, reason: &str) -> u64 {
+        let reason = reason.to_owned();
+        self.send(|ticket| Effect::Submit {
+            ticket,
+            command,
+            reason,
+        })
+    }
+
+    /// Waits for the events after this one; they have the ticket that this returns.
+    pub(crate) fn follow(&mut self, after: i64) -> u64 {
+        self.send(|ticket| Effect::Follow { ticket, after })
+    }
+
+    fn send(&mut self, effect: impl FnOnce(u64) -> Effect) -> u64 {
+        self.ticket += 1;
+        self.effects.push(effect(self.ticket));
+        self.ticket
+    }
+}

@@ -71,7 +71,7 @@ fn go(state: &mut State, to: Moment) {
         });
         return;
     }
-    let ticket = state.submit(Command::Seek { to }, "");
+    let ticket = state.outbox.submit(Command::Seek { to }, "");
     state.replay_cursor.under_way = Some(UnderWay {
         ticket,
         to,

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::control::{Command, KindInfo, Query, SiteState, SiteStatus, Snapshot, query};
-use crate::domain::model::Site;
+use crate::control::{KindInfo, SiteState, SiteStatus, Snapshot, query};
 use crate::system::config::Theme;
 
 use super::command::{self, Place};
-use super::event::Effect;
+use super::event::{Effect, Outbox};
 use super::keys::Scope;
 use super::look::{Notice, RenderContext, Tone};
 use super::panes::kit::{Context, Pane, PaneRequest};
@@ -50,10 +49,11 @@ pub struct State {
     pub(super) projects_tickets: BTreeSet<u64>,
     /// Names of the clouds whose projects were queried.
     projects_of: BTreeSet<String>,
-    /// The open panes; the last one is on top.
-    pub(super) panes: Vec<Box<dyn Pane>>,
-    /// The panes that were left, the latest last; cleared when another pane is opened.
-    left: Vec<Box<dyn Pane>>,
+    /// The open panes, and behind them those that were left, the latest first; these are dropped when
+    /// another pane is opened.
+    panes: Vec<Box<dyn Pane>>,
+    /// Number of open panes; the last of them is on top.
+    open: usize,
     /// The words typed after `:`, the newest last.
     words: VecDeque<String>,
     /// How many words back the person has recalled.
@@ -64,7 +64,6 @@ pub struct State {
     pub(super) notices: VecDeque<Notice>,
     /// Whether a screen that guards a deletion is not painted yet; keys are ignored until it is.
     pub(super) guarded: bool,
-    pub(super) tickets: u64,
     /// Commands under way by ticket, described for a person.
     pub(super) submitted: HashMap<u64, String>,
     /// Sequence number of the last event that was followed.
@@ -78,8 +77,7 @@ pub struct State {
     pub(super) dirty: bool,
     /// The time that a replay shows and moves to.
     pub(super) replay_cursor: ReplayCursor,
-    /// The effects that the loop must carry out after this event.
-    pub(super) effects: Vec<Effect>,
+    pub(super) outbox: Outbox,
 }
 
 impl State {
@@ -104,14 +102,13 @@ impl State {
             projects_tickets: BTreeSet::new(),
             projects_of: BTreeSet::new(),
             panes: Vec::new(),
-            left: Vec::new(),
+            open: 0,
             words: VecDeque::new(),
             words_back: 0,
             prompt: None,
             message: None,
             notices: VecDeque::new(),
             guarded: false,
-            tickets: 0,
             submitted: HashMap::new(),
             followed: None,
             following: None,
@@ -119,7 +116,7 @@ impl State {
             start,
             dirty: true,
             replay_cursor: ReplayCursor::default(),
-            effects: Vec::new(),
+            outbox: Outbox::default(),
         };
         state.ask_kinds();
         state.push(open(Route::Deletions()));
@@ -130,36 +127,13 @@ impl State {
             state.ask_what_happened();
         }
         state.settle();
-        let effects = std::mem::take(&mut state.effects);
+        let effects = state.outbox.take();
         (state, effects)
-    }
-
-    fn ticket(&mut self) -> u64 {
-        self.tickets += 1;
-        self.tickets
-    }
-
-    /// Sends a query of the console itself; its answer has the ticket that this returns.
-    fn ask(&mut self, query: impl Into<Query>) -> u64 {
-        let (ticket, query) = (self.ticket(), query.into());
-        self.effects.push(Effect::Query { ticket, query });
-        ticket
-    }
-
-    /// Sends a command; its receipt has the ticket that this returns.
-    pub(super) fn submit(&mut self, command: Command, reason: &str) -> u64 {
-        let (ticket, reason) = (self.ticket(), reason.to_owned());
-        self.effects.push(Effect::Submit {
-            ticket,
-            command,
-            reason,
-        });
-        ticket
     }
 
     pub(super) fn ask_kinds(&mut self) {
         if self.kinds_ticket.is_none() && self.kinds.is_empty() {
-            self.kinds_ticket = Some(self.ask(query::Kinds {}));
+            self.kinds_ticket = Some(self.outbox.ask(query::Kinds {}));
         }
     }
 
@@ -172,10 +146,9 @@ impl State {
         let snapshot = self.snapshot.clone();
         let answers = |status: &&SiteStatus| status.state == SiteState::Reachable;
         for SiteStatus { site, .. } in snapshot.sites.iter().filter(answers) {
-            if let Site::Region { cloud, .. } = site
-                && self.projects_of.insert(cloud.to_string())
-            {
-                let ticket = self.ask(query::Resources {
+            let cloud = site.cloud().map(str::to_owned);
+            if cloud.is_some_and(|cloud| self.projects_of.insert(cloud)) {
+                let ticket = self.outbox.ask(query::Resources {
                     kind: "project".to_owned(),
                     site: Some(site.clone()),
                 });
@@ -211,7 +184,7 @@ impl State {
 
     /// Queries the last events before the time that a replay shows.
     pub(super) fn ask_what_happened(&mut self) {
-        self.replay_cursor.asked = Some(self.ask(query::Timeline {
+        self.replay_cursor.asked = Some(self.outbox.ask(query::Timeline {
             after: (self.snapshot.last_event - TOGETHER_MAX).max(0),
             ..query::Timeline::default()
         }));
@@ -228,7 +201,7 @@ impl State {
             || !self.projects_tickets.is_empty()
             || !self.submitted.is_empty()
             || self.replay_cursor.is_waiting()
-            || self.panes.last().is_some_and(|pane| pane.is_busy())
+            || self.top().is_some_and(Pane::is_busy)
     }
 
     /// Whether keys are ignored until [`super::Event::GuardPainted`]: a guarded screen is not painted yet.
@@ -259,7 +232,12 @@ impl State {
     }
 
     pub(super) fn top(&self) -> Option<&dyn Pane> {
-        self.panes.last().map(|pane| &**pane)
+        let pane = self.panes.get(self.open.checked_sub(1)?)?;
+        Some(&**pane)
+    }
+
+    pub(super) fn open_panes(&mut self) -> impl Iterator<Item = &mut Box<dyn Pane>> {
+        self.panes.iter_mut().take(self.open)
     }
 
     pub(super) fn say(&mut self, tone: Tone, text: impl Into<String>) {
@@ -278,7 +256,7 @@ impl State {
         &mut self,
         work: impl FnOnce(&mut dyn Pane, &mut Context) -> T,
     ) -> Option<T> {
-        let at = self.panes.len().checked_sub(1)?;
+        let at = self.open.checked_sub(1)?;
         self.with_pane(at, work)
     }
 
@@ -288,7 +266,7 @@ impl State {
         &mut self,
         mut work: impl FnMut(&mut dyn Pane, &mut Context) -> bool,
     ) -> bool {
-        let mut all = (0..self.panes.len() + self.left.len()).rev();
+        let mut all = (0..self.panes.len()).rev();
         all.any(|at| self.with_pane(at, &mut work) == Some(true))
     }
 
@@ -299,15 +277,14 @@ impl State {
     ) -> Option<T> {
         let mut requests = Vec::new();
         let (told_at, replays) = (self.told_at(), self.replays());
-        let pane = pane_at(&mut self.panes, &mut self.left, at)?;
+        let pane = self.panes.get_mut(at)?;
         pane.list_mut().filter.at(told_at);
         let mut context = Context {
             keys: &self.options.keys,
             snapshot: &self.snapshot,
             now: self.now,
             replays,
-            tickets: &mut self.tickets,
-            effects: &mut self.effects,
+            outbox: &mut self.outbox,
             requests: &mut requests,
         };
         let result = work(pane.as_mut(), &mut context);
@@ -318,15 +295,15 @@ impl State {
     }
 
     fn grant(&mut self, request: PaneRequest, asker: usize) {
-        let is_top = asker + 1 == self.panes.len();
+        let is_top = asker + 1 == self.open;
         match request {
             PaneRequest::Push(route) => self.push(open(route)),
             PaneRequest::Replace(route) => {
                 let pane = open(route);
                 if is_top {
-                    self.panes.truncate(asker);
+                    self.open = asker;
                     self.push(pane);
-                } else if let Some(place) = pane_at(&mut self.panes, &mut self.left, asker) {
+                } else if let Some(place) = self.panes.get_mut(asker) {
                     // The pane is opened when the person returns to it.
                     *place = pane;
                 }
@@ -339,7 +316,7 @@ impl State {
             }
             PaneRequest::Ask(_) => {}
             PaneRequest::Submit { what, command } => {
-                let ticket = self.submit(command, "");
+                let ticket = self.outbox.submit(command, "");
                 self.submitted.insert(ticket, what);
             }
             PaneRequest::Guard => self.guarded |= is_top,
@@ -347,15 +324,12 @@ impl State {
     }
 
     fn push(&mut self, pane: Box<dyn Pane>) {
-        self.left.clear();
-        self.show(pane);
-    }
-
-    fn show(&mut self, pane: Box<dyn Pane>) {
+        self.panes.truncate(self.open);
         self.panes.push(pane);
         if self.panes.len() > STACK_MAX {
             self.panes.remove(0);
         }
+        self.open = self.panes.len();
         self.open_top();
     }
 
@@ -366,17 +340,18 @@ impl State {
 
     /// Returns to the pane below; the first pane stays.
     pub(super) fn back(&mut self) {
-        if self.panes.len() > 1 {
-            self.left.extend(self.panes.pop());
+        if self.open > 1 {
+            self.open -= 1;
             self.open_top();
         }
     }
 
     /// Reopens the pane that was left last. It may be a plan, so keys are ignored until it is painted.
     pub(super) fn next(&mut self) {
-        if let Some(pane) = self.left.pop() {
+        if self.open < self.panes.len() {
             self.guarded = true;
-            self.show(pane);
+            self.open += 1;
+            self.open_top();
         }
     }
 
@@ -407,9 +382,8 @@ impl State {
         if self.following.is_some() || !follows {
             return;
         }
-        let (ticket, after) = (self.ticket(), self.followed_until());
-        self.following = Some(ticket);
-        self.effects.push(Effect::Follow { ticket, after });
+        let after = self.followed_until();
+        self.following = Some(self.outbox.follow(after));
     }
 
     /// The event after which events are read; a few earlier events are worth seeing.
@@ -450,7 +424,7 @@ impl State {
             self.following = None;
         }
         if self.top().and_then(Pane::word) == pane.word() {
-            self.panes.pop();
+            self.open -= 1;
         }
         self.push(pane);
     }
@@ -464,7 +438,7 @@ impl State {
         if self.options.engine == EngineMode::Embedded && has_work {
             self.prompt = Some(Prompt::Quit);
         } else {
-            self.effects.push(Effect::Quit(Exit::Quit));
+            self.outbox.push(Effect::Quit(Exit::Quit));
         }
     }
 
@@ -491,9 +465,9 @@ impl State {
     /// Adjusts the cursor and its window to the current rows and size.
     pub(super) fn settle(&mut self) {
         let rows = self.table_rows();
-        if let Some(pane) = self.panes.last_mut() {
+        let recenter = self.options.low_bandwidth;
+        if let Some(pane) = self.open_panes().last() {
             let len = pane.len();
-            let recenter = self.options.low_bandwidth;
             pane.list_mut().settle(len, rows, recenter);
         }
     }
@@ -504,17 +478,5 @@ fn push_bounded<T>(items: &mut VecDeque<T>, item: T, max: usize) {
     items.push_back(item);
     if items.len() > max {
         items.pop_front();
-    }
-}
-
-/// Returns a pane by its index in the open panes followed by those that were left.
-fn pane_at<'p>(
-    open: &'p mut [Box<dyn Pane>],
-    left: &'p mut [Box<dyn Pane>],
-    at: usize,
-) -> Option<&'p mut Box<dyn Pane>> {
-    match at.checked_sub(open.len()) {
-        None => open.get_mut(at),
-        Some(at) => left.get_mut(at),
     }
 }

@@ -26,7 +26,7 @@ const WHEEL_ROWS: usize = 3;
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     handle(state, event);
     state.settle();
-    std::mem::take(&mut state.effects)
+    state.outbox.take()
 }
 
 fn handle(state: &mut State, event: Event) {
@@ -50,7 +50,7 @@ fn handle(state: &mut State, event: Event) {
             state.size = (columns, rows);
             state.dirty = true;
             // A screen that shrinks and grows back at once has the same size, but has lost its edges.
-            state.effects.push(Effect::Repaint);
+            state.outbox.push(Effect::Repaint);
         }
         Event::Snapshot { snapshot, now } => {
             state.now = now;
@@ -140,8 +140,8 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
     let is_modal = pane.is_modal();
     match action {
         Action::Quit => state.quit(),
-        Action::Suspend => state.effects.push(Effect::Suspend),
-        Action::Repaint => state.effects.push(Effect::Repaint),
+        Action::Suspend => state.outbox.push(Effect::Suspend),
+        Action::Repaint => state.outbox.push(Effect::Repaint),
         Action::Back => back(state),
         Action::Previous => state.back(),
         _ if is_modal => {}
@@ -345,7 +345,9 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
                 state.prompt = Some(Prompt::Confirm(confirm));
                 return;
             }
-            let ticket = state.submit(confirm.command.clone(), confirm.reason());
+            let ticket = state
+                .outbox
+                .submit(confirm.command.clone(), confirm.reason());
             let taken = state.with_top(|pane, _| pane.confirmed(ticket));
             if taken != Some(true) {
                 state.submitted.insert(ticket, confirm.what);
@@ -358,8 +360,8 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
             state.prompt = Some(Prompt::Confirm(confirm));
         }
         Prompt::Quit => match pressed.code {
-            KeyCode::Char('l') => state.effects.push(Effect::Quit(Exit::LeaveRunning)),
-            KeyCode::Char('s') => state.effects.push(Effect::Quit(Exit::Stop)),
+            KeyCode::Char('l') => state.outbox.push(Effect::Quit(Exit::LeaveRunning)),
+            KeyCode::Char('s') => state.outbox.push(Effect::Quit(Exit::Stop)),
             _ => state.prompt = Some(Prompt::Quit),
         },
     }
@@ -454,7 +456,7 @@ fn followed(state: &mut State, events: Result<Vec<LedgerEvent>, ControlError>) {
             let last = events.last().map(|last| last.seq);
             state.followed = Some(last.unwrap_or_else(|| state.followed_until()));
             state.dirty = true;
-            for pane in &mut state.panes {
+            for pane in state.open_panes() {
                 pane.followed(&events);
             }
         }
@@ -462,7 +464,7 @@ fn followed(state: &mut State, events: Result<Vec<LedgerEvent>, ControlError>) {
         Err(error) => {
             // The request is repeated when the pane is opened again: an engine that is gone is not hammered.
             state.say(Tone::Bad, format!("events could not be read: {error}"));
-            for pane in &mut state.panes {
+            for pane in state.open_panes() {
                 pane.lost(&error.to_string());
             }
             return;

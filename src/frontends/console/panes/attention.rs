@@ -113,8 +113,6 @@ impl AttentionPane {
 
 impl Row for QueueRow {
     /// The id of the step or the deletion.
-    type Key = String;
-
     fn key(&self) -> String {
         self.either(|step| step.id.to_string(), |it| it.id.clone())
     }
@@ -277,8 +275,8 @@ impl ListPane for AttentionPane {
             load => load,
         }
     }
-    fn vacancy(&self, rows: &Rows<QueueRow>, look: &RenderContext) -> Vacancy {
-        let nothing: &[&str] = match (self.which, look.replays) {
+    fn nothing(&self, replays: bool) -> &[&'static str] {
+        match (self.which, replays) {
             (QueueKind::Stuck, true) => &["Nothing was stuck then, and nothing had been refused."],
             (QueueKind::Retrying, true) => &["Nothing was blocked then."],
             (QueueKind::Stuck, false) => Self::NOTHING,
@@ -286,13 +284,6 @@ impl ListPane for AttentionPane {
                 "Nothing is blocked.",
                 "What a cloud refuses for now comes here, with its next attempt.",
             ],
-        };
-        Vacancy {
-            load: self.load(rows),
-            noun: Self::NOUN.into(),
-            loading: look.texts(&[Self::LOADING]),
-            failed: look.texts(Self::FAILED),
-            nothing: look.texts(nothing),
         }
     }
     fn arrange(&self, rows: &Rows<QueueRow>, visible: &mut Vec<usize>) {

@@ -98,10 +98,8 @@ pub(super) fn of_plan(refused: &[Refusal], words: String) -> Box<dyn Pane> {
 }
 
 impl Row for BlockerRow {
-    type Key = (String, String);
-
-    fn key(&self) -> Self::Key {
-        (self.id.clone(), self.resource.clone())
+    fn key(&self) -> String {
+        format!("{} {}", self.id, self.resource)
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         filter.fits_texts(&[self.text.as_str(), &self.id, &self.resource])

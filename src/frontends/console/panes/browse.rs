@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use super::kit::acts::words_at;
 use super::kit::*;
 use crate::control::{KindInfo, SiteListing, Snapshot, query};
-use crate::domain::model::{Resource, ResourceKey, Site, Target, short_id};
+use crate::domain::model::{Resource, Site, Target, short_id};
 use crate::frontends::console::look::{WIDE, or_none};
 use crate::present::{at_path, count, kind_words};
 
@@ -108,10 +108,8 @@ impl Listed {
 }
 
 impl Row for Listed {
-    type Key = ResourceKey;
-
-    fn key(&self) -> ResourceKey {
-        self.resource.key.clone()
+    fn key(&self) -> String {
+        self.resource.key.to_string()
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         let Resource { key, name, .. } = &self.resource;
@@ -173,14 +171,9 @@ impl BrowsePane {
     }
 
     fn plan(&self, rows: &Rows<Listed>, context: &mut Context) {
-        let marks = &rows.list.marks;
-        let is_marked = |row: &&Listed| marks.contains(&row.resource.key.to_string());
-        let chosen: Vec<&Listed> = match marks.is_empty() {
-            true => rows.current().into_iter().collect(),
-            false => rows.all().filter(is_marked).collect(),
-        };
+        let chosen = rows.chosen();
         if chosen.is_empty() {
-            let why = match marks.is_empty() {
+            let why = match rows.list.marks.is_empty() {
                 true => "there is no row to plan a deletion of",
                 false => "what is marked is not listed now; {refresh} asks again",
             };
@@ -231,6 +224,7 @@ impl ListPane for BrowsePane {
     const NOUN: &'static str = "resource";
     const REFRESH: Refresh = Refresh::Demand;
     const DETAIL_ROWS: u16 = 2;
+    const MARKS: bool = true;
     const NOTHING: &'static [&'static str] = &[];
     const FAILED: &'static [&'static str] = &[
         "Not every site could be listed; the reason is above.",
@@ -300,9 +294,6 @@ impl ListPane for BrowsePane {
             nothing,
             noun: kind.into(),
         }
-    }
-    fn mark(row: &Listed) -> Option<String> {
-        Some(row.resource.key.to_string())
     }
     fn arrange(&self, rows: &Rows<Listed>, visible: &mut Vec<usize>) {
         let Some(Order { column, backwards }) = self.order else {

@@ -23,13 +23,7 @@ pub(super) fn pane() -> Box<dyn Pane> {
     listed(CausesPane::default(), Rows::new(feed))
 }
 
-pub(super) fn open(_: &Around<'_>) -> Opened {
-    Ok(pane())
-}
-
 impl Row for CauseGroup {
-    type Key = String;
-
     fn key(&self) -> String {
         let Cause { state, kind, .. } = &self.cause;
         format!("{} {kind} {}", state.as_str(), cause_words(&self.cause))
@@ -43,19 +37,6 @@ impl Row for CauseGroup {
             ..Facts::default()
         })
     }
-}
-
-/// Returns the marked causes, or without a mark the one under the cursor.
-fn chosen(rows: &Rows<CauseGroup>) -> Vec<Cause> {
-    let marked = rows
-        .all()
-        .filter(|row| rows.list.marks.contains(&row.key()));
-    let marked: Vec<&CauseGroup> = marked.collect();
-    let chosen = match marked.is_empty() {
-        true => rows.current().into_iter().collect(),
-        false => marked,
-    };
-    chosen.into_iter().map(|row| row.cause.clone()).collect()
 }
 
 /// Asks whether to retry the steps that were counted, or says why none can be retried.
@@ -108,6 +89,7 @@ impl ListPane for CausesPane {
     const NOUN: &'static str = "cause";
     const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 4;
+    const MARKS: bool = true;
     const LOADING: &'static str = "Asking what does not go…";
     const NOTHING: &'static [&'static str] = &[
         "Nothing is stuck.",
@@ -152,9 +134,6 @@ impl ListPane for CausesPane {
         }
         lines
     }
-    fn mark(row: &CauseGroup) -> Option<String> {
-        Some(row.key())
-    }
     fn copied(&self, row: &CauseGroup) -> String {
         row.message.clone()
     }
@@ -195,10 +174,11 @@ impl ListPane for CausesPane {
         action: Action,
         context: &mut Context,
     ) -> bool {
-        let causes = chosen(rows);
+        let causes = rows.chosen().into_iter().map(|row| row.cause.clone());
+        let causes: Vec<Cause> = causes.collect();
         let retries = action == Action::Retry && !causes.is_empty();
         if retries {
-            let ticket = context.submit(again(causes.clone(), true));
+            let ticket = context.outbox.submit(again(causes.clone(), true), "");
             self.counting = Some((ticket, causes));
         }
         retries

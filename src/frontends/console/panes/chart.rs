@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use super::kit::*;
 use crate::control::query;
 use crate::domain::gantt::{Gantt, GanttRow, Mark};
-use crate::domain::model::{Action as Does, Deletion, KindName, Site, short_id};
+use crate::domain::model::{Deletion, short_id};
 use crate::present::{
     chart_facts, chart_last_words, chart_words, duration, kind_words, target_words, thousands,
 };
@@ -120,11 +120,11 @@ impl Whole {
 }
 
 impl Row for ChartRow {
-    type Key = (KindName, Site, Does);
-
-    fn key(&self) -> Self::Key {
-        let row = &self.row;
-        (row.kind.clone(), row.site.clone(), row.action)
+    fn key(&self) -> String {
+        let GanttRow {
+            kind, site, action, ..
+        } = &self.row;
+        format!("{} {kind} {site}", action.as_str())
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         let (kind, site) = (&self.row.kind, self.row.site.to_string());

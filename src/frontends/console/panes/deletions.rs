@@ -17,13 +17,7 @@ pub(super) fn pane() -> Box<dyn Pane> {
     listed(DeletionsPane, Rows::new(feed))
 }
 
-pub(super) fn open(_: &Around<'_>) -> Opened {
-    Ok(pane())
-}
-
 impl Row for Deletion {
-    type Key = String;
-
     fn key(&self) -> String {
         self.id.clone()
     }

@@ -6,7 +6,7 @@ use super::kit::*;
 use crate::control::{DeploymentStatus, ImporterStatus, WatchStatus, query};
 use crate::domain::duration::rough;
 use crate::domain::model::KindName;
-use crate::present::{count, kind_words, thousands};
+use crate::present::{kind_words, thousands, waiting_words};
 
 /// The times of last contact change without the engine, so they are queried once a second while shown.
 struct DeploymentsPane;
@@ -17,11 +17,9 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
 }
 
 impl Row for DeploymentStatus {
-    /// Service and region, which identify a deployment.
-    type Key = (String, String);
-
-    fn key(&self) -> Self::Key {
-        (self.service.clone(), self.region.clone())
+    /// Service and region identify a deployment.
+    fn key(&self) -> String {
+        self.place()
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         let name = self.name.as_deref().unwrap_or_default();
@@ -139,11 +137,7 @@ fn awaited_line(row: &DeploymentStatus, look: &RenderContext) -> Cell {
     let Some(importer) = &row.importer else {
         return Cell::plain(known);
     };
-    let waits = match importer.awaited {
-        0 => "no step waits".to_owned(),
-        1 => "1 step waits".to_owned(),
-        n => format!("{} wait", count(n, "step")),
-    };
+    let waits = waiting_words(importer.awaited);
     let is_idle = importer.awaited == 0;
     let tone = if is_idle { Tone::Plain } else { Tone::Warn };
     let released = name.map(|name| format!("; if it is gone for good: gone release {name}"));

@@ -17,8 +17,6 @@ struct DetailsPane {
 type Field = (String, String);
 
 impl Row for Field {
-    type Key = String;
-
     fn key(&self) -> String {
         self.0.clone()
     }

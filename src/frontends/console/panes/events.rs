@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use super::kit::*;
 use crate::control::query;
 use crate::domain::model::{Event as LedgerEvent, EventKind, short_id};
-use crate::frontends::console::about::{datum, message_lines};
+use crate::frontends::console::about::{datum, event_tone, message_lines};
 use crate::frontends::console::look::Notice;
 use crate::present::event_word;
 
@@ -73,10 +73,8 @@ impl Entry {
             at: event.at,
             word: event_word(event.kind),
             tone: match event.kind {
-                EventKind::NeedsPerson | EventKind::DeletionRefused => Tone::Bad,
-                EventKind::Recreated => Tone::Warn,
                 EventKind::Attempt => Tone::Dim,
-                _ => Tone::Plain,
+                kind => event_tone(kind),
             },
             deletion: event.deletion_id.clone().unwrap_or_default(),
             message: event.message.clone(),
@@ -86,10 +84,8 @@ impl Entry {
 }
 
 impl Row for Entry {
-    type Key = (i64, DateTime<Utc>);
-
-    fn key(&self) -> Self::Key {
-        (self.seq, self.at)
+    fn key(&self) -> String {
+        format!("{} {}", self.seq, self.at)
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         filter.fits_texts(&[self.message.as_str(), self.word, &self.deletion])

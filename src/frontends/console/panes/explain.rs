@@ -20,8 +20,6 @@ struct Line {
 }
 
 impl Row for Line {
-    type Key = String;
-
     fn key(&self) -> String {
         self.text.clone()
     }

@@ -12,8 +12,6 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
 }
 
 impl Row for GateStatus {
-    type Key = String;
-
     fn key(&self) -> String {
         self.listen.clone()
     }

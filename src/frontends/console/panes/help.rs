@@ -115,10 +115,8 @@ fn words(around: &Around<'_>, entries: &mut Vec<Entry>) {
 }
 
 impl Row for Entry {
-    type Key = (String, String);
-
-    fn key(&self) -> Self::Key {
-        (self.sign.clone(), self.does.clone())
+    fn key(&self) -> String {
+        format!("{} {}", self.sign, self.does)
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         !self.sign.is_empty() && filter.fits_texts(&[self.sign.as_str(), &self.does])

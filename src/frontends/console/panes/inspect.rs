@@ -4,8 +4,10 @@ use super::kit::acts::{act, act_on_step, step_words};
 use super::kit::*;
 use crate::control::query;
 use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, short_id};
-use crate::frontends::console::about::{datum, deletion_lines, message_lines, step_lines};
+use crate::domain::model::{Deletion, Event as LedgerEvent, Step, short_id};
+use crate::frontends::console::about::{
+    datum, deletion_lines, event_tone, message_lines, step_lines,
+};
 use crate::present::{event_word, target_words};
 
 struct InspectPane {
@@ -65,23 +67,12 @@ impl InspectPane {
 }
 
 impl Row for LedgerEvent {
-    type Key = i64;
-
-    fn key(&self) -> i64 {
-        self.seq
+    fn key(&self) -> String {
+        self.seq.to_string()
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         filter.fits_texts(&[self.message.as_str(), event_word(self.kind)])
     }
-}
-
-fn event_cell(event: &LedgerEvent) -> Cell {
-    let tone = match event.kind {
-        EventKind::NeedsPerson | EventKind::DeletionRefused => Tone::Bad,
-        EventKind::Recreated => Tone::Warn,
-        _ => Tone::Plain,
-    };
-    Cell::new(event_word(event.kind), tone)
 }
 
 impl ListPane for InspectPane {
@@ -105,7 +96,7 @@ impl ListPane for InspectPane {
     fn table(&self, _rows: &Rows<LedgerEvent>, _look: &RenderContext) -> Table<'_, LedgerEvent> {
         columns! { event: LedgerEvent, look;
             fixed("TIME (UTC)", 11) => Cell::dim(look.time(event.at)),
-            fixed("EVENT", 10).from(60) => event_cell(event),
+            fixed("EVENT", 10).from(60) => Cell::new(event_word(event.kind), event_tone(event.kind)),
             fixed("ATTEMPT", 7).right() => Cell::plain(datum(event, "attempts")),
             fixed("ANSWER", 6) => Cell::plain(datum(event, "status")),
             flex("MESSAGE", 3) => Cell::plain(&event.message),

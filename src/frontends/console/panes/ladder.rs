@@ -63,8 +63,6 @@ impl Line {
 }
 
 impl Row for Line {
-    type Key = String;
-
     fn key(&self) -> String {
         self.text().to_owned()
     }

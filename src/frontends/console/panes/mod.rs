@@ -59,7 +59,7 @@ pub(crate) struct Around<'a> {
 }
 
 macro_rules! panes {
-    (words { $($word:literal, $about:literal => $named:path;)* }
+    (words { $($word:literal, $about:literal => $named:expr;)* }
      routes { $($route:ident($($part:ident: $type:ty),*) => $routed:expr;)* }) => {
         /// The panes that have a word after `:`.
         pub(crate) static NAMED_PANES: &[NamedPane] = &[
@@ -78,9 +78,9 @@ macro_rules! panes {
 
 panes! {
     words {
-        "deletions", "all deletions, with how far they are" => deletions::open;
+        "deletions", "all deletions, with how far they are" => |_| Ok(deletions::pane());
         "stuck", "what needs a person, and why it does not go" => attention::open_stuck;
-        "causes", "what needs a person, by why: many are retried at once" => causes::open;
+        "causes", "what needs a person, by why: many are retried at once" => |_| Ok(causes::pane());
         "retrying", "blocked steps, with their next attempt" => attention::open_retrying;
         "orphans", "what was abandoned, and whether it still exists" => orphans::open;
         "events", "what happened, and all messages of this console" => events::open;

@@ -16,10 +16,8 @@ pub(super) fn open(_: &Around<'_>) -> Opened {
 }
 
 impl Row for Orphan {
-    type Key = i64;
-
-    fn key(&self) -> i64 {
-        self.step_id
+    fn key(&self) -> String {
+        self.step_id.to_string()
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         let key = &self.resource.key;

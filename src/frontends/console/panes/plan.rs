@@ -47,11 +47,11 @@ pub(super) fn of(targets: Vec<Target>, cascade: bool) -> Box<dyn Pane> {
 
 impl PlanPane {
     fn ask(&mut self, context: &mut Context) {
-        let ticket = context.submit(Command::Plan {
+        let command = Command::Plan {
             targets: self.targets.iter().map(|it| target_spec(&it.key)).collect(),
             options: self.options,
-        });
-        self.stage = Stage::Planning(ticket);
+        };
+        self.stage = Stage::Planning(context.outbox.submit(command, ""));
         context.requests.push(PaneRequest::Guard);
     }
 
@@ -122,7 +122,9 @@ impl PlanPane {
             Action::TogglePublic => self.ask_with(|it| &mut it.include_public, context),
             Action::ToggleProject => self.ask_with(|it| &mut it.with_project, context),
             Action::Refresh => self.ask(context),
-            Action::Unfold | Action::Fold => self.fold(action),
+            Action::Unfold | Action::Fold => {
+                self.forest.turn(action == Action::Unfold, &mut self.list);
+            }
             Action::Blockers if plan.refused.is_empty() => {
                 context.say(Tone::Dim, "nothing stands in the way of this plan");
             }
@@ -144,19 +146,6 @@ impl PlanPane {
         let option = option(&mut self.options);
         *option = !*option;
         self.ask(context);
-    }
-
-    fn fold(&mut self, action: Action) {
-        let row = self.list.cursor;
-        let key = self.forest.key(row);
-        let held = match action {
-            Action::Unfold => key.filter(|_| self.forest.unfold(row)),
-            _ => self.forest.fold(row),
-        };
-        if let Some(held) = held {
-            self.forest.layout();
-            self.list.cursor = self.forest.row_of(held).unwrap_or_default();
-        }
     }
 }
 
@@ -237,7 +226,7 @@ impl Pane for PlanPane {
             Part::Step => &node.why,
         };
         let head = format!("{} {}{}{note}", node.does(), node.words(), look.dot());
-        let (id, site) = (&node.resource_id, &node.site);
+        let (id, site) = (&node.key.id, &node.key.site);
         let project = or_none(&node.project, look);
         vec![
             Cell::plain(head),
@@ -274,11 +263,6 @@ impl Pane for PlanPane {
         if matches!(self.stage, Stage::Planning(0)) {
             self.ask(context);
         }
-    }
-
-    fn wake(&mut self, _moved: bool, _context: &mut Context) {}
-    fn answer(&mut self, _arrived: &mut Arrived, _context: &mut Context) -> bool {
-        false
     }
 
     fn receipt(&mut self, ticket: u64, reply: &Reply, context: &mut Context) -> bool {

@@ -73,7 +73,7 @@ impl Search {
     }
 
     fn count(&mut self, cursor: Option<String>, context: &mut Context) {
-        self.counting = Some(context.ask(query::StepCount {
+        self.counting = Some(context.outbox.ask(query::StepCount {
             deletion_id: Some(self.deletion_id.clone()),
             filter: self.filter.clone(),
             cursor,

@@ -2,7 +2,6 @@
 
 use super::kit::*;
 use crate::control::{Command, SiteState, SiteStatus, Snapshot};
-use crate::domain::model::Site;
 
 struct SitesPane;
 
@@ -13,10 +12,8 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
 }
 
 impl Row for SiteStatus {
-    type Key = Site;
-
-    fn key(&self) -> Site {
-        self.site.clone()
+    fn key(&self) -> String {
+        self.site.to_string()
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         filter.fits(&Facts {

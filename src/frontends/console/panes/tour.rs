@@ -102,10 +102,8 @@ pub(super) fn open(around: &Around<'_>) -> Opened {
 }
 
 impl Row for Stop {
-    type Key = &'static str;
-
-    fn key(&self) -> &'static str {
-        self.station.title
+    fn key(&self) -> String {
+        self.station.title.to_owned()
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         filter.fits_texts(&[self.station.title, self.station.network])

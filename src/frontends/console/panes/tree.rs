@@ -77,7 +77,7 @@ impl TreePane {
         {
             let room = STEPS_AT_ONCE.saturating_sub(wanted.len()) / 2;
             let from = wanted.start.saturating_sub(room);
-            let ticket = context.ask(query::BranchSteps {
+            let ticket = context.outbox.ask(query::BranchSteps {
                 deletion_id: self.id.clone(),
                 branch,
                 counts,
@@ -120,7 +120,7 @@ impl TreePane {
         }
         // The rest is queried once the answer arrives.
         self.left_below = wanted.split_off(wanted.len().min(STEPS_AT_ONCE));
-        let ticket = context.ask(query::Outline {
+        let ticket = context.outbox.ask(query::Outline {
             deletion_id: self.id.clone(),
             below: wanted.clone(),
         });
@@ -157,22 +157,15 @@ impl TreePane {
     }
 
     fn unfold(&mut self, context: &mut Context) -> bool {
-        let row = self.list.cursor;
-        let held = self.forest.key(row);
-        let unfolds = self.forest.unfold(row);
+        let unfolds = self.forest.turn(true, &mut self.list);
         if unfolds {
-            self.relayout(held);
             self.ask(context);
         }
         unfolds
     }
 
     fn fold(&mut self) {
-        if let Some(held) = self.forest.fold(self.list.cursor) {
-            self.relayout(None);
-            let found = self.forest.row_of(held);
-            self.list.cursor = found.unwrap_or(self.list.cursor);
-        }
+        self.forest.turn(false, &mut self.list);
     }
 
     /// Shows the step's timeline, or opens or folds the line.
@@ -335,7 +328,7 @@ impl Pane for TreePane {
         let facts: Vec<String> = [does].into_iter().chain(why).collect();
         let mut lines = vec![
             Cell::plain(facts.join(look.dot())),
-            Cell::dim(format!("id {} at {}", node.resource_id, node.site)),
+            Cell::dim(format!("id {} at {}", node.key.id, node.key.site)),
         ];
         if let Some(live) = &node.live {
             if live.recreated > 0 {
@@ -390,7 +383,7 @@ impl Pane for TreePane {
         self.invalidate();
         self.deletion.invalidate();
         if self.frozen.is_none() {
-            self.frozen = Some(context.ask(query::FrozenPlan {
+            self.frozen = Some(context.outbox.ask(query::FrozenPlan {
                 deletion_id: self.id.clone(),
                 without_steps: true,
             }));
@@ -513,7 +506,7 @@ impl Pane for TreePane {
                 context.copy(self.forest.id(row).unwrap_or(&self.id).clone());
             }
             (Action::Explain, ..) => {
-                let explain = |node: &Node| Route::Explain(node.key(), node.words());
+                let explain = |node: &Node| Route::Explain(node.key.clone(), node.words());
                 let route = node.map(explain).map(PaneRequest::Push);
                 context.requests.extend(route);
             }

@@ -6,7 +6,7 @@ use ratatui::style::Modifier;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::control::{SiteState, SiteStatus};
-use crate::domain::model::{Site, StepState};
+use crate::domain::model::StepState;
 
 use super::super::look::{Cell, RenderContext, Tone};
 use super::super::panes::sites::site_state;
@@ -154,13 +154,10 @@ pub(super) fn engine_words(state: &State, look: &RenderContext) -> Cell {
 /// The colours of the clouds that this engine serves.
 pub(super) fn accents(state: &State) -> impl Iterator<Item = (&str, Accent)> {
     let accents = state.options.accent.iter();
-    accents.filter_map(|(cloud, accent)| {
+    let accents = accents.map(|(cloud, accent)| (cloud.as_str(), *accent));
+    accents.filter(|(cloud, _)| {
         let mut sites = state.snapshot.sites.iter();
-        let is_here = sites.any(|status| match &status.site {
-            Site::Region { cloud: own, .. } => **own == **cloud,
-            Site::Deployment { .. } => false,
-        });
-        is_here.then_some((cloud.as_str(), *accent))
+        sites.any(|status| status.site.cloud() == Some(cloud))
     })
 }
 
@@ -169,10 +166,8 @@ pub(super) fn accents_of<'s>(
     state: &'s State,
     confirm: &'s Confirm,
 ) -> impl Iterator<Item = (&'s str, Accent)> {
-    accents(state).filter(|(cloud, _)| {
-        let mut sites = confirm.sites.iter();
-        sites.any(|site| matches!(site, Site::Region { cloud: own, .. } if **own == **cloud))
-    })
+    let affects = |cloud: &str| confirm.sites.iter().any(|it| it.cloud() == Some(cloud));
+    accents(state).filter(move |(cloud, _)| affects(cloud))
 }
 
 /// The counts: first what needs a person, then what moves, then what is done.

@@ -74,17 +74,19 @@ pub(super) fn confirm(state: &State, confirm: &Confirm, canvas: &mut Canvas) -> 
 }
 
 pub(super) fn quit(state: &State, canvas: &mut Canvas) {
-    let live = count(state.snapshot.steps.live(), "step");
     let lines = [
-        Cell::new(
-            format!("The engine lives in this console, and {live} are under way."),
-            Tone::Strong,
-        ),
+        Cell::new(work_words(state), Tone::Strong),
         Cell::plain("l    leave it running in the background, and quit"),
         Cell::plain("s    stop it; the ledger keeps all, the next start goes on"),
         Cell::plain("esc  stay"),
     ];
     frame(canvas, "quit", &lines, 0);
+}
+
+/// Says what quitting would interrupt.
+pub(super) fn work_words(state: &State) -> String {
+    let live = count(state.snapshot.steps.live(), "step");
+    format!("The engine runs in this console, and {live} are under way.")
 }
 
 /// Draws a box with these lines and `more` rows below them; returns the area inside it.

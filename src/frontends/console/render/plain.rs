@@ -6,8 +6,9 @@ use super::super::look::{Cell, RenderContext, Tone};
 use super::super::panes::kit::{Column, Pane, Shown, emptiness};
 use super::super::prompt::{Confirm, Prompt};
 use super::super::state::State;
+use super::overlay::work_words;
 use super::{header, keys};
-use crate::present::{count, thousands};
+use crate::present::thousands;
 
 /// Returns everything that is shown now, as lines of text.
 pub fn render_lines(state: &State) -> Vec<String> {
@@ -25,10 +26,7 @@ pub fn render_lines(state: &State) -> Vec<String> {
     match &state.prompt {
         Some(Prompt::Confirm(confirm)) => confirm_lines(confirm).iter().for_each(|line| say(line)),
         Some(Prompt::Quit) => {
-            let live = count(state.snapshot.steps.live(), "step");
-            say(&format!(
-                "The engine lives in this console, and {live} are under way."
-            ));
+            say(&work_words(state));
             say(
                 "l: leave it running in the background, and quit. s: stop it; the next start goes on.",
             );

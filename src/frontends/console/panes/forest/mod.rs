@@ -11,6 +11,7 @@ mod words;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
+use super::kit::List;
 use crate::domain::attention;
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{Blocker, Counts, Plan, PlanStep, Refusal, StepState};
@@ -390,8 +391,22 @@ impl Forest {
         all.get(nth).map(|(_, by)| by)
     }
 
+    /// Opens or folds the row under the cursor, which then stays on it, or goes to the line that was folded;
+    /// returns false if there was nothing to open or to fold.
+    pub(crate) fn turn(&mut self, unfolds: bool, list: &mut List) -> bool {
+        let row = list.cursor;
+        let held = match unfolds {
+            true => self.key(row).filter(|_| self.unfold(row)),
+            false => self.fold(row),
+        };
+        let Some(held) = held else { return false };
+        self.layout();
+        list.cursor = self.row_of(held).unwrap_or(row);
+        true
+    }
+
     /// Opens a folded line, or the rows below a step; returns false if there was nothing to open.
-    pub(crate) fn unfold(&mut self, row: usize) -> bool {
+    fn unfold(&mut self, row: usize) -> bool {
         let Some((span, offset)) = self.span(row) else {
             return false;
         };
@@ -421,7 +436,7 @@ impl Forest {
     }
 
     /// Folds the row, or else the line that contains it; returns the row where the cursor belongs then.
-    pub(crate) fn fold(&mut self, row: usize) -> Option<RowKey> {
+    fn fold(&mut self, row: usize) -> Option<RowKey> {
         let (span, offset) = self.span(row)?;
         let (what, depth) = (span.what, span.depth);
         match what {
@@ -483,11 +498,11 @@ impl Forest {
 
 fn fits(node: &Node, filter: &SearchQuery) -> bool {
     let state = node.live.as_ref().map_or("", |live| live.state.as_str());
-    let site = node.site.to_string();
+    let site = node.key.site.to_string();
     filter.fits(&Facts {
-        texts: &[&node.name, &node.resource_id, node.does()],
+        texts: &[&node.name, &node.key.id, node.does()],
         state,
-        kind: node.kind.as_str(),
+        kind: node.key.kind.as_str(),
         site: &site,
         ..Facts::default()
     })

@@ -3,10 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::domain::awaiting::{awaits_clearance, tree_of};
-use crate::domain::model::{
-    Action, Blocker, KindName, PlanStep, ResourceKey, Site, Step, StepState,
-};
-
+use crate::domain::model::{Action, Blocker, PlanStep, ResourceKey, Step, StepState};
 use crate::present::{blocker_words, resource_words};
 
 /// The part that a resource has in a plan.
@@ -32,9 +29,7 @@ impl Part {
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) id: i64,
-    pub(crate) site: Site,
-    pub(crate) kind: KindName,
-    pub(crate) resource_id: String,
+    pub(crate) key: ResourceKey,
     pub(crate) name: String,
     pub(crate) project: String,
     pub(crate) action: Action,
@@ -62,9 +57,7 @@ impl Node {
     pub(super) fn planned(step: &PlanStep, part: Part, wave: u32) -> Self {
         Self {
             id: i64::from(step.id),
-            site: step.site.clone(),
-            kind: step.kind.clone(),
-            resource_id: step.resource_id.clone(),
+            key: step.key(),
             name: step.name.clone(),
             project: step.project_id.to_string(),
             action: step.action,
@@ -90,9 +83,7 @@ impl Node {
         let elsewhere = elsewhere.iter().map(|held| (held.depth, held.by.clone()));
         Self {
             id: step.id,
-            site: step.resource.key.site.clone(),
-            kind: step.resource.key.kind.clone(),
-            resource_id: step.resource.key.id.clone(),
+            key: step.resource.key.clone(),
             name: step.resource.name.clone(),
             project: step.project_id.clone(),
             action: step.action,
@@ -127,15 +118,7 @@ impl Node {
         self.live.as_ref().map(|live| live.state)
     }
 
-    pub(crate) fn key(&self) -> ResourceKey {
-        ResourceKey {
-            site: self.site.clone(),
-            kind: self.kind.clone(),
-            id: self.resource_id.clone(),
-        }
-    }
-
     pub(crate) fn words(&self) -> String {
-        resource_words(&self.kind, &self.name, &self.resource_id)
+        resource_words(&self.key.kind, &self.name, &self.key.id)
     }
 }

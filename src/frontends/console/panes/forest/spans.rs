@@ -249,7 +249,7 @@ mod tests {
                 .values_mut()
                 .flat_map(|known| &mut known.nodes);
             for node in nodes.filter(|node| node.id == *id) {
-                let by = Blocker::of(&node.key(), "");
+                let by = Blocker::of(&node.key, "");
                 node.live = Some(Live {
                     state: StepState::Blocked,
                     attempts: 0,

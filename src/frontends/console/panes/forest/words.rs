@@ -28,7 +28,7 @@ impl Forest {
                     text.push_str(closed);
                 }
                 text.push_str(&node.words());
-                Cell::plain(text + &self.at_site(&node.site))
+                Cell::plain(text + &self.at_site(&node.key.site))
             }
             What::Group(branch) => {
                 let Some(Known { branch, .. }) = self.known(branch) else {
@@ -106,7 +106,7 @@ impl Forest {
     pub(crate) fn id(&self, row: usize) -> Option<&String> {
         let refused = || Some(&self.refusal(row)?.resource.key.id);
         let elsewhere = || Some(&self.elsewhere(row)?.id);
-        let node = self.node(row).map(|node| &node.resource_id);
+        let node = self.node(row).map(|node| &node.key.id);
         node.or_else(elsewhere).or_else(refused)
     }
 

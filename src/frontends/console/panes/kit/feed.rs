@@ -183,7 +183,7 @@ impl<T: 'static> Feed<T> {
     fn ask_page(&mut self, cursor: Option<String>, context: &mut Context) {
         let Some((ask, _)) = &self.query else { return };
         let is_first = cursor.is_none();
-        let ticket = context.ask(ask(At {
+        let ticket = context.outbox.ask(ask(At {
             cursor,
             known: &self.rows,
             last_event: context.snapshot.last_event,

@@ -38,6 +38,8 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     const FAILED: &'static [&'static str] = FAILED;
     /// Whether the rows only become more, so that a cursor on the last row moves along.
     const FOLLOWS_END: bool = false;
+    /// Whether rows can be marked.
+    const MARKS: bool = false;
     /// Whether the rows are events, which are followed while the pane is on top.
     const FOLLOWS: bool = false;
 
@@ -73,10 +75,14 @@ pub(crate) trait ListPane: Send + Sized + 'static {
             noun: Self::NOUN.into(),
             loading: vec![Cell::dim(Self::LOADING)],
             failed: look.texts(Self::FAILED),
-            nothing: match look.replays && !Self::NOTHING_THEN.is_empty() {
-                true => look.texts(&[Self::NOTHING_THEN]),
-                false => look.texts(Self::NOTHING),
-            },
+            nothing: look.texts(self.nothing(look.replays)),
+        }
+    }
+    /// The lines for a list without rows, in a replay or not.
+    fn nothing(&self, replays: bool) -> &[&'static str] {
+        match replays && !Self::NOTHING_THEN.is_empty() {
+            true => &[Self::NOTHING_THEN],
+            false => Self::NOTHING,
         }
     }
     /// Whether a command of this pane is under way.
@@ -85,10 +91,6 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     }
     fn is_modal(&self) -> bool {
         false
-    }
-    /// Key by which a row is marked; `None` if rows cannot be marked.
-    fn mark(_row: &Self::Row) -> Option<String> {
-        None
     }
     /// Puts the visible rows, given by their indices in [`Rows::all`], into the order of the pane.
     fn arrange(&self, _rows: &Rows<Self::Row>, _visible: &mut Vec<usize>) {}
@@ -142,12 +144,12 @@ pub(crate) fn listed<P: ListPane>(pane: P, rows: Rows<P::Row>) -> Box<dyn Pane> 
 impl<P: ListPane> Listed<P> {
     /// The key of the row under the cursor, which stays there while rows come and go. Until the first answers
     /// are complete, a cursor that nobody has moved stays on the first row.
-    fn held(&self) -> Option<<P::Row as Row>::Key> {
+    fn held(&self) -> Option<String> {
         let is_moved = self.rows.list.cursor > 0 || self.rows.feed.pace.loaded;
         self.rows.current().filter(|_| is_moved).map(Row::key)
     }
 
-    fn refilter(&mut self, held: Option<<P::Row as Row>::Key>) {
+    fn refilter(&mut self, held: Option<String>) {
         let mut visible = self.rows.fitting();
         self.pane.arrange(&self.rows, &mut visible);
         self.rows.show(visible, held, P::FOLLOWS_END);
@@ -176,7 +178,7 @@ impl<P: ListPane> Listed<P> {
     }
 
     fn toggle_mark(&mut self) {
-        let Some(mark) = self.rows.current().and_then(P::mark) else {
+        let Some(mark) = self.rows.current().filter(|_| P::MARKS).map(Row::key) else {
             return;
         };
         let list = &mut self.rows.list;
@@ -192,8 +194,7 @@ impl<P: ListPane> Listed<P> {
         if self.rows.list.marks.is_empty() || !self.rows.feed.pace.errors.is_empty() {
             return;
         }
-        let marks: std::collections::HashSet<String> =
-            self.rows.all().filter_map(P::mark).collect();
+        let marks: std::collections::HashSet<String> = self.rows.all().map(Row::key).collect();
         self.rows.list.marks.retain(|mark| marks.contains(mark));
     }
 }
@@ -223,8 +224,8 @@ impl<P: ListPane> Pane for Listed<P> {
     }
     fn is_marked(&self, row: usize) -> bool {
         let marks = &self.rows.list.marks;
-        let mark = || P::mark(self.rows.get(row)?);
-        !marks.is_empty() && mark().is_some_and(|mark| marks.contains(&mark))
+        let is_marked = |row: &P::Row| marks.contains(&row.key());
+        !marks.is_empty() && self.rows.get(row).is_some_and(is_marked)
     }
     fn head(&self, look: &RenderContext) -> Vec<Cell> {
         let others = self.pane.others();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::super::event::Effect;
+use super::super::event::{Effect, Outbox};
 pub(crate) use super::super::keys::{Action, Keymap, Scope};
 pub(crate) use super::super::look::{Cell, RenderContext, Tone};
 pub(crate) use super::super::prompt::Confirm;
@@ -26,7 +26,7 @@ pub(crate) use feed::{Arrived, At, Batch, Feed, PAGE_ROWS, Pace, Refreshed};
 pub(crate) use list_pane::{ListPane, Refresh, listed};
 pub(crate) use rows::{List, Row, Rows};
 
-use crate::control::{Command, ControlError, Query, Receipt, Snapshot};
+use crate::control::{Command, ControlError, Receipt, Snapshot};
 use crate::domain::model::Event as LedgerEvent;
 
 /// The engine's answer to a command.
@@ -39,8 +39,7 @@ pub(crate) struct Context<'a> {
     pub(crate) now: DateTime<Utc>,
     /// Whether a replay is shown, whose time goes back and forth.
     pub(crate) replays: bool,
-    pub(crate) tickets: &'a mut u64,
-    pub(crate) effects: &'a mut Vec<Effect>,
+    pub(crate) outbox: &'a mut Outbox,
     pub(crate) requests: &'a mut Vec<PaneRequest>,
 }
 
@@ -61,26 +60,6 @@ pub(crate) enum PaneRequest {
 }
 
 impl Context<'_> {
-    fn ticket(&mut self) -> u64 {
-        *self.tickets += 1;
-        *self.tickets
-    }
-    /// Sends a query; its answer has the ticket that this returns.
-    pub(crate) fn ask(&mut self, query: impl Into<Query>) -> u64 {
-        let (ticket, query) = (self.ticket(), query.into());
-        self.effects.push(Effect::Query { ticket, query });
-        ticket
-    }
-    /// Sends a command, whose receipt the pane takes itself.
-    pub(crate) fn submit(&mut self, command: Command) -> u64 {
-        let (ticket, reason) = (self.ticket(), String::new());
-        self.effects.push(Effect::Submit {
-            ticket,
-            command,
-            reason,
-        });
-        ticket
-    }
     pub(crate) fn say(&mut self, tone: Tone, text: impl Into<String>) {
         self.requests.push(PaneRequest::Say(tone, text.into()));
     }
@@ -92,7 +71,7 @@ impl Context<'_> {
     }
     pub(crate) fn copy(&mut self, text: String) {
         self.say(Tone::Good, format!("copied {text}"));
-        self.effects.push(Effect::Copy(text));
+        self.outbox.push(Effect::Copy(text));
     }
 }
 
@@ -135,9 +114,11 @@ pub(crate) trait Pane: Send {
     /// Called when the pane is opened, or is on top again.
     fn open(&mut self, context: &mut Context);
     /// Called when the engine has made progress (`moved`), or time has passed.
-    fn wake(&mut self, moved: bool, context: &mut Context);
+    fn wake(&mut self, _moved: bool, _context: &mut Context) {}
     /// Takes an answer; returns false if it belongs to another query.
-    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool;
+    fn answer(&mut self, _arrived: &mut Arrived, _context: &mut Context) -> bool {
+        false
+    }
     /// Takes the receipt of a command; returns false if it belongs to another command.
     fn receipt(&mut self, _ticket: u64, _reply: &Reply, _context: &mut Context) -> bool {
         false

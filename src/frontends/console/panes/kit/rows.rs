@@ -7,10 +7,8 @@ use super::feed::Feed;
 use crate::domain::filter::SearchQuery;
 
 pub(crate) trait Row: Send + 'static {
-    /// Identifies the row after a refresh.
-    type Key: PartialEq;
-
-    fn key(&self) -> Self::Key;
+    /// Identifies the row after a refresh, and among the marks.
+    fn key(&self) -> String;
     fn fits(&self, filter: &SearchQuery) -> bool;
 }
 
@@ -63,6 +61,18 @@ impl<T: Row> Rows<T> {
         self.get(self.list.cursor)
     }
 
+    /// Returns the marked rows, or if none is marked the one under the cursor.
+    pub(crate) fn chosen(&self) -> Vec<&T> {
+        let marks = &self.list.marks;
+        match marks.is_empty() {
+            true => self.current().into_iter().collect(),
+            false => self
+                .all()
+                .filter(|row| marks.contains(&row.key()))
+                .collect(),
+        }
+    }
+
     /// Returns the indices in [`Self::all`] of the rows that fit the filter.
     pub(crate) fn fitting(&self) -> Vec<usize> {
         let filter = &self.list.filter;
@@ -72,7 +82,7 @@ impl<T: Row> Rows<T> {
     }
 
     /// Shows these rows. The cursor stays on the row `held`, or at the end if it was there and `follows_end`.
-    pub(crate) fn show(&mut self, visible: Vec<usize>, held: Option<T::Key>, follows_end: bool) {
+    pub(crate) fn show(&mut self, visible: Vec<usize>, held: Option<String>, follows_end: bool) {
         let was_at_end = self.list.cursor + 1 >= self.visible.len();
         self.visible = visible;
         if follows_end && was_at_end {
