@@ -5,16 +5,20 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
+use super::bulk::BulkRetry;
 use super::confirm::Confirming;
 use super::copies::CopySearch;
 use super::diagnose::Diagnosis;
+use super::drift::DriftAnswers;
 use super::guards::Guards;
 use super::journal::Journal;
 use super::logins::Logins;
 use super::observe::Observing;
+use super::orphans::Orphans;
 use super::peers::Deployments;
 use super::planning::Planning;
 use super::prune::Pruning;
+use super::purge::Purging;
 use super::reads::Reads;
 use super::removal::Removal;
 use super::resolve::Resolver;
@@ -66,13 +70,33 @@ pub(super) fn shared(parts: Parts) -> Shared {
         verify_max: parts.settings.engine.verify_timeout,
     });
     let confirming = Arc::new(confirming(&parts, &reads, &logins));
+    let guards = Arc::new(guards(&parts, &reads, &resolver));
     Shared {
         sweep: Arc::new(sweep(&parts, &reads, &copies)),
         pruning: Arc::new(pruning(&parts, &journal)),
         publishing: Arc::new(publishing(&parts, &reads, first)),
         verifying: Arc::new(verifying(&parts, &reads, &schedules, &confirming)),
         diagnosis: Arc::new(diagnosis(&parts, &reads, &planning)),
-        guards: Arc::new(guards(&parts, &reads, &resolver)),
+        bulk: bulk(&parts, &reads, &guards),
+        drift: drift(&parts, &reads, &planning, &guards),
+        purging: Purging {
+            clock: parts.clock.clone(),
+            ledger: parts.ledger.clone(),
+            reads: reads.clone(),
+            schedules: schedules.clone(),
+            planning: planning.clone(),
+            guards: guards.clone(),
+            protect: parts.settings.guard.protect.clone(),
+        },
+        orphans: Orphans {
+            clock: parts.clock.clone(),
+            ledger: parts.ledger.clone(),
+            reads: reads.clone(),
+            resolver: resolver.clone(),
+            confirming: confirming.clone(),
+            guards: guards.clone(),
+        },
+        guards,
         ledger: parts.ledger,
         cloud: parts.cloud,
         kinds: parts.kinds,
@@ -88,7 +112,6 @@ pub(super) fn shared(parts: Parts) -> Shared {
         planning,
         logins,
         schedules,
-        confirming,
         works: AtomicBool::new(true),
         journal,
         keys_in_use: Arc::default(),
@@ -167,6 +190,33 @@ fn guards(parts: &Parts, reads: &Reads, resolver: &Arc<Resolver>) -> Guards {
         journal: reads.journal.clone(),
         resolver: resolver.clone(),
         protect: parts.settings.guard.protect.clone(),
+    }
+}
+
+fn bulk(parts: &Parts, reads: &Reads, guards: &Arc<Guards>) -> BulkRetry {
+    BulkRetry {
+        clock: parts.clock.clone(),
+        ledger: parts.ledger.clone(),
+        sites: reads.sites.clone(),
+        journal: reads.journal.clone(),
+        guards: guards.clone(),
+    }
+}
+
+fn drift(
+    parts: &Parts,
+    reads: &Reads,
+    planning: &Arc<Planning>,
+    guards: &Arc<Guards>,
+) -> DriftAnswers {
+    DriftAnswers {
+        clock: parts.clock.clone(),
+        ledger: parts.ledger.clone(),
+        kinds: parts.kinds.clone(),
+        sites: reads.sites.clone(),
+        journal: reads.journal.clone(),
+        guards: guards.clone(),
+        planning: planning.clone(),
     }
 }
 

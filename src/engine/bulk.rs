@@ -1,21 +1,35 @@
 //! Retries many steps at once: the triage after an outage.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::PAGE_MAX;
 use super::audit::audit;
 use super::errors::ledger_error;
+use super::guards::Guards;
+use super::journal::Journal;
 use super::records::deletion;
-use super::{PAGE_MAX, Shared};
+use super::sites::Sites;
 use crate::control::{ControlError, Envelope, NotEligible, Receipt, Retried, RetryFilter};
 use crate::domain::attention;
 use crate::domain::ladder::LEFT_TO;
 use crate::domain::model::Step;
-use crate::ledger::{Applied, Change, Cursor, RetryBy, Selection, StepFilter};
+use crate::ledger::{Applied, Change, Cursor, Ledger, RetryBy, Selection, StepFilter};
+use crate::system::clock::Clock;
 
 /// Number of steps that one transaction retries, chosen so that outcomes need not wait for long.
 const TOGETHER: usize = 10_000;
 
-impl Shared {
+/// Retries the steps that match a filter.
+pub(super) struct BulkRetry {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) sites: Arc<Sites>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) guards: Arc<Guards>,
+}
+
+impl BulkRetry {
     /// Retries the steps that match and may be retried, and says how many may not, and why. With `dry_run` it
     /// only counts them.
     pub(super) async fn retry_matching(

@@ -177,18 +177,27 @@ impl Shared {
                     .await
             }
             Command::RetryMatching { filter, dry_run } => {
-                shared.retry_matching(&envelope, &filter, dry_run).await
+                shared
+                    .bulk
+                    .retry_matching(&envelope, &filter, dry_run)
+                    .await
             }
             Command::Drift {
                 deletion_id,
                 accept,
-            } => shared.answer_drift(&envelope, &deletion_id, accept).await,
+            } => {
+                shared
+                    .drift
+                    .answer_drift(&envelope, &deletion_id, accept)
+                    .await
+            }
             Command::SetOptions {
                 deletion_id,
                 drift,
                 on_failure,
             } => {
                 shared
+                    .drift
                     .set_options(&envelope, &deletion_id, drift, on_failure)
                     .await
             }
@@ -215,8 +224,8 @@ impl Shared {
                 what,
                 rung,
                 confirm,
-            } => shared.purge(&envelope, &what, rung, &confirm).await,
-            Command::Release { key } => shared.release(&envelope, key).await,
+            } => shared.purging.purge(&envelope, &what, rung, &confirm).await,
+            Command::Release { key } => shared.orphans.release(&envelope, key).await,
             Command::Prune { before } => shared.pruning.prune_by_hand(&envelope, before).await,
             Command::PauseSite { site } => {
                 shared
@@ -356,7 +365,8 @@ impl Shared {
                     return self.repeat_delete(envelope, deletion_id).await;
                 }
                 if options.drift == DriftPolicy::Absorb {
-                    self.absorb_in_earlier(envelope, &wanted, &deletion_id)
+                    self.drift
+                        .absorb_in_earlier(envelope, &wanted, &deletion_id)
                         .await?;
                 }
                 Ok(Receipt::Accepted(Accepted {

@@ -2,31 +2,49 @@
 //! or refuses them and leaves them in the cloud.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::json;
 
-use super::Shared;
+use super::PAGE_MAX;
 use super::audit::audit;
 use super::diagnose::before;
 use super::errors::{control_error, ledger_error};
+use super::guards::Guards;
+use super::journal::Journal;
+use super::planning::Planning;
 use super::records::deletion;
+use super::sites::Sites;
 use crate::cloud::CloudFailure;
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::drift::{newcomers, waits_for_an_answer, what_stays};
+use crate::domain::kinds::Kinds;
 use crate::domain::model::{
     Deletion, DeletionState, DriftPolicy, OnFailure, PlanOptions, ResourceKey, Step, StepState,
     Target,
 };
 use crate::ledger::{
-    Change, Cursor, DeletionFilter, DriftAnswer, NewDeletion, NewDriftAnswer, NewOptions,
+    Change, Cursor, DeletionFilter, DriftAnswer, Ledger, NewDeletion, NewDriftAnswer, NewOptions,
     StepFilter,
 };
+use crate::system::clock::Clock;
 
 /// Number of stuck steps of one deletion that one answer covers. Each step waits for newcomers of its own.
 /// More steps come from a steady writer and not from a race.
 const ANSWERED_MAX: usize = 100;
 
-impl Shared {
+/// Answers drift, and sets how a running deletion treats it.
+pub(super) struct DriftAnswers {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) kinds: Arc<Kinds>,
+    pub(super) sites: Arc<Sites>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) guards: Arc<Guards>,
+    pub(super) planning: Arc<Planning>,
+}
+
+impl DriftAnswers {
     /// Accepts the newcomers that the stuck steps of a deletion name, or refuses them.
     ///
     /// If a person accepts, exactly the named newcomers become targets of a deletion of their own, under the
@@ -97,7 +115,7 @@ impl Shared {
         loop {
             let page = Cursor {
                 after,
-                limit: super::PAGE_MAX,
+                limit: PAGE_MAX,
             };
             let page = self
                 .ledger
@@ -232,7 +250,7 @@ impl Shared {
         };
         let mut after = None;
         loop {
-            let limit = super::PAGE_MAX;
+            let limit = PAGE_MAX;
             let page = Cursor { after, limit };
             let page = self.ledger.deletions(filter.clone(), page).await;
             let page = page.map_err(ledger_error)?;

@@ -84,15 +84,18 @@ use crate::ledger::tombstones::Tombstones;
 use crate::ledger::{Change, Ledger, LedgerError};
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
-use confirm::Confirming;
+use bulk::BulkRetry;
 use copies::CopySearch;
 use diagnose::Diagnosis;
+use drift::DriftAnswers;
 use guards::Guards;
 use journal::{Journal, LEDGER_RETRY};
 use logins::Logins;
+use orphans::Orphans;
 use peers::Deployments;
 use planning::Planning;
 use prune::Pruning;
+use purge::Purging;
 use reads::Reads;
 use resolve::Resolver;
 use schedules::Schedules;
@@ -149,9 +152,12 @@ pub(crate) struct Shared {
     logins: Arc<Logins>,
     guards: Arc<Guards>,
     schedules: Arc<Schedules>,
-    confirming: Arc<Confirming>,
     verifying: Arc<Verifying>,
     diagnosis: Arc<Diagnosis>,
+    bulk: BulkRetry,
+    drift: DriftAnswers,
+    purging: Purging,
+    orphans: Orphans,
     /// Whether the reconcilers work. Until then the engine only answers questions and makes plans (P10).
     works: AtomicBool,
     journal: Arc<Journal>,

@@ -1,20 +1,34 @@
 //! The resources that abandoned steps left behind, and the release of tombstones (P3).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::Shared;
 use super::audit::audit;
+use super::confirm::Confirming;
 use super::errors::{control_error, ledger_error};
-use super::resolve::By;
+use super::guards::Guards;
+use super::reads::Reads;
+use super::resolve::{By, Resolver};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::{KindName, Orphan, Presence, ResourceKey, Site, StepResource, Target};
 use crate::domain::policy::Observed;
 use crate::domain::text::escape;
-use crate::ledger::{Change, Cursor};
+use crate::ledger::{Change, Cursor, Ledger};
+use crate::system::clock::Clock;
 
-impl Shared {
+/// Lists orphans, and releases tombstones.
+pub(super) struct Orphans {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) reads: Arc<Reads>,
+    pub(super) resolver: Arc<Resolver>,
+    pub(super) confirming: Arc<Confirming>,
+    pub(super) guards: Arc<Guards>,
+}
+
+impl Orphans {
     /// Lists the abandoned resources. Each is observed now.
-    pub(super) async fn orphans(
+    pub(super) async fn list(
         &self,
         page: Cursor,
     ) -> Result<(Vec<Orphan>, Option<String>), ControlError> {
@@ -23,11 +37,12 @@ impl Shared {
         for (at, forgotten) in page.rows.iter().enumerate() {
             let key = &forgotten.step.key;
             if let Some(kind) = self
+                .reads
                 .kinds
                 .get(&key.kind)
-                .filter(|_| self.sites.may_read(&key.site))
+                .filter(|_| self.reads.sites.may_read(&key.site))
             {
-                let listed = self.kinds.listed(kind).name.clone();
+                let listed = self.reads.kinds.listed(kind).name.clone();
                 groups
                     .entry((key.site.clone(), listed))
                     .or_default()
@@ -36,7 +51,7 @@ impl Shared {
         }
         let mut there = vec![Presence::Unclear; page.rows.len()];
         for ((site, listed), rows) in groups {
-            let Some(kind) = self.kinds.get(&listed) else {
+            let Some(kind) = self.reads.kinds.get(&listed) else {
                 continue;
             };
             let steps: Vec<_> = rows
@@ -86,6 +101,7 @@ impl Shared {
         key: ResourceKey,
     ) -> Result<Receipt, ControlError> {
         let kind = self
+            .reads
             .kinds
             .get(&key.kind)
             .ok_or_else(|| ControlError::Usage {
@@ -115,7 +131,8 @@ impl Shared {
             }],
         )?;
         let audit = audit(envelope, "release", &key.to_string());
-        self.journal
+        self.reads
+            .journal
             .commit_command(Change::Release {
                 key,
                 audit,

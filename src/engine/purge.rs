@@ -7,11 +7,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::PAGE_MAX;
 use super::audit::audit;
 use super::errors::ledger_error;
+use super::guards::Guards;
+use super::planning::Planning;
 use super::protection::protected;
+use super::reads::Reads;
 use super::records::deletion;
-use super::{PAGE_MAX, Shared};
+use super::schedules::Schedules;
 use crate::control::{ControlError, Envelope, Purged, Receipt};
 use crate::domain::ladder::{self, Facts, Ladder, PurgeScope, Rung};
 use crate::domain::model::{
@@ -21,8 +25,10 @@ use crate::domain::model::{
 use crate::domain::query::{ListFilter, Lookup};
 use crate::domain::text::escape;
 use crate::ledger::{
-    Applied, Change, Cursor, NewDeletion, NewPurge, PurgeAction, Selection, StepFilter,
+    Applied, Change, Cursor, Ledger, NewDeletion, NewPurge, PurgeAction, Selection, StepFilter,
 };
+use crate::system::clock::Clock;
+use crate::system::config::ProtectRule;
 
 /// A ladder, and the data that is needed to take one of its rungs.
 pub(super) struct Found {
@@ -34,7 +40,19 @@ pub(super) struct Found {
     pins: Option<Plan>,
 }
 
-impl Shared {
+/// Offers the rungs of the purge ladder, and takes them.
+pub(super) struct Purging {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) reads: Arc<Reads>,
+    pub(super) schedules: Arc<Schedules>,
+    pub(super) planning: Arc<Planning>,
+    pub(super) guards: Arc<Guards>,
+    /// The resources that no rung touches (P4).
+    pub(super) protect: Vec<ProtectRule>,
+}
+
+impl Purging {
     pub(super) async fn ladder(&self, what: &PurgeScope) -> Result<Found, ControlError> {
         let (deletion, only) = match what {
             PurgeScope::Deletion(id) => (deletion(&*self.ledger, id).await?, None),
@@ -67,14 +85,14 @@ impl Shared {
             .iter()
             .map(|step| Facts {
                 step,
-                kind: self.kinds.get(&step.resource.key.kind),
+                kind: self.reads.kinds.get(&step.resource.key.kind),
                 variables: BTreeMap::from([(
                     "cascade".to_owned(),
                     deletion.options.cascade.to_string(),
                 )]),
                 pending_max: self.schedules.of(&step.resource.key.kind).pending_max,
                 guarded: guards.get(&step.resource.key).cloned(),
-                read_only: self.sites.read_only(&step.resource.key.site),
+                read_only: self.reads.sites.read_only(&step.resource.key.site),
                 pins: match &pins {
                     Some(plan) => Ok(self.calls(plan)),
                     None => Err(why_no_pins.clone()),
@@ -189,7 +207,7 @@ impl Shared {
         holds: &KindName,
     ) -> Result<Vec<ResourceKey>, String> {
         let key = blocker.key();
-        let Some(kind) = self.kinds.get(&blocker.kind) else {
+        let Some(kind) = self.reads.kinds.get(&blocker.kind) else {
             return Ok(Vec::new());
         };
         if kind.action() == Action::Detach {
@@ -211,11 +229,12 @@ impl Shared {
         let (rows, _) = self.reads.look_up(&lookup).await.map_err(|it| it.message)?;
         let rows = rows.iter();
         let shown: Vec<_> = rows
-            .flat_map(|row| self.kinds.resources_in(&key.site, kind, row))
+            .flat_map(|row| self.reads.kinds.resources_in(&key.site, kind, row))
             .collect();
-        let rules = &self.settings.guard.protect;
+        let rules = &self.protect;
         let own = shown.iter().find(|resource| resource.key == key);
-        if let Some(rule) = own.and_then(|own| protected(&self.kinds, rules, own, self.clock.now()))
+        if let Some(rule) =
+            own.and_then(|own| protected(&self.reads.kinds, rules, own, self.clock.now()))
         {
             return Err(format!("{} is protected: {rule}", escape(&key.to_string())));
         }
@@ -225,7 +244,7 @@ impl Shared {
 
     fn calls(&self, plan: &Plan) -> Vec<String> {
         let lines = plan.steps.iter().map(|step| {
-            let kind = self.kinds.get(&step.kind);
+            let kind = self.reads.kinds.get(&step.kind);
             let line = kind.map(|kind| ladder::call_line(kind, &step.key(), &step.vars));
             let line = line.unwrap_or_default();
             format!("{}: {}", escape(&line), escape(&step.why))
@@ -307,7 +326,12 @@ impl Shared {
             audit,
             now,
         })));
-        let applied = self.journal.commit(changes).await.map_err(ledger_error)?;
+        let applied = self
+            .reads
+            .journal
+            .commit(changes)
+            .await
+            .map_err(ledger_error)?;
         let (moved, deletion_id) = match applied.into_iter().next_back() {
             Some(Applied::Moved(moved)) => (moved, None),
             Some(Applied::Accepted { deletion_id, .. }) => (1, Some(deletion_id)),
@@ -316,7 +340,7 @@ impl Shared {
         };
         let runbook = found.roots.first().filter(|_| rung == Rung::Runbook);
         let runbook = runbook.and_then(|step| {
-            let kind = self.kinds.get(&step.resource.key.kind)?;
+            let kind = self.reads.kinds.get(&step.resource.key.kind)?;
             ladder::runbook(kind, step)
         });
         Ok(Receipt::Purged(Purged {

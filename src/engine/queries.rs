@@ -228,11 +228,14 @@ impl Shared {
     }
 
     async fn get_ladder(&self, request: query::Ladder) -> Result<Box<Ladder>, ControlError> {
-        Ok(Box::new(self.ladder(&request.what).await?.ladder))
+        Ok(Box::new(self.purging.ladder(&request.what).await?.ladder))
     }
 
     async fn list_orphans(&self, request: query::Orphans) -> Result<Paged<Orphan>, ControlError> {
-        let (rows, next) = self.orphans(page_of(request.cursor, request.limit)).await?;
+        let (rows, next) = self
+            .orphans
+            .list(page_of(request.cursor, request.limit))
+            .await?;
         Ok(Paged { rows, next })
     }
 
