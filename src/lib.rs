@@ -136,7 +136,7 @@
 //! - **a pane**: a file in `frontends/console/panes`, and in `panes/mod.rs` its `mod` and its line in the
 //!   table `panes!`: with the word after `:` that opens it, or the route by which other panes open it.
 //! - **a question to the engine** (for new data of a pane or verb): a struct and a line of the table in
-//!   `control/query.rs`, and an arm in `engine/queries.rs`.
+//!   `control/query.rs`, and its `Handler` in `engine/queries.rs`.
 //! - **a verb**: a file in `frontends/cli` with its arguments and its `Verb`, and a line of `verbs!` in
 //!   `cli/mod.rs`. A verb without an engine: a file in `app` with its arguments and its `LocalVerb`, and a
 //!   line of `local_verbs!` in `app/command_line.rs`.

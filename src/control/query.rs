@@ -29,14 +29,16 @@ use crate::domain::peers::{Answers, Question};
 pub trait Request: Into<Query> + Send {
     type Answer;
 
-    /// Wraps the answer in the page in which it goes over the socket.
-    fn page(answer: Self::Answer) -> Page;
-
     /// Takes the answer to this request out of a page.
     ///
     /// # Errors
     /// [`ControlError::Internal`] if the page answers another request: the engine is of another version.
     fn answer(page: Page) -> Result<Self::Answer, ControlError>;
+}
+
+/// Answers the requests of one type.
+pub trait Handler<R: Request> {
+    fn handle(&self, request: R) -> impl Future<Output = Result<R::Answer, ControlError>> + Send;
 }
 
 /// A request whose answer comes in pages.
@@ -64,6 +66,19 @@ macro_rules! queries {
             $($(#[$attribute])* $name($answer),)*
         }
 
+        /// Answers a query as a page, the form in which answers go over the socket.
+        ///
+        /// # Errors
+        /// The error of the answer.
+        pub async fn answer_query<H>(handler: &H, query: Query) -> Result<Page, ControlError>
+        where
+            H: Sync $(+ Handler<$name>)*,
+        {
+            match query {
+                $(Query::$name(request) => handler.handle(request).await.map(Page::$name),)*
+            }
+        }
+
         $(
             impl From<$name> for Query {
                 fn from(request: $name) -> Self {
@@ -73,10 +88,6 @@ macro_rules! queries {
 
             impl Request for $name {
                 type Answer = $answer;
-
-                fn page(answer: $answer) -> Page {
-                    Page::$name(answer)
-                }
 
                 fn answer(page: Page) -> Result<$answer, ControlError> {
                     match page {

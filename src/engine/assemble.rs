@@ -5,22 +5,32 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
+use super::accept::Accepting;
 use super::bulk::BulkRetry;
+use super::commands::Commands;
 use super::confirm::Confirming;
+use super::control_service::ControlService;
 use super::copies::CopySearch;
 use super::diagnose::Diagnosis;
+use super::dispatch::Dispatching;
 use super::drift::DriftAnswers;
+use super::explain::Explaining;
 use super::guards::Guards;
 use super::journal::Journal;
+use super::listings::Listings;
 use super::logins::Logins;
 use super::observe::Observing;
 use super::orphans::Orphans;
-use super::peers::Deployments;
+use super::peers::Federation;
+use super::plan_queue::PlanQueue;
 use super::planning::Planning;
 use super::prune::Pruning;
 use super::purge::Purging;
+use super::queries::Queries;
 use super::reads::Reads;
+use super::registry::NativeResources;
 use super::removal::Removal;
+use super::requests::KeyedRequests;
 use super::resolve::Resolver;
 use super::schedules::Schedules;
 use super::sites::Sites;
@@ -28,11 +38,36 @@ use super::snapshot::Publishing;
 use super::sweep::Sweep;
 use super::sweep_copies::CopySweep;
 use super::verify::Verifying;
-use super::{Parts, Shared};
+use super::{Engine, Neighbours, Parts, Reconcilers};
 use crate::control::{EngineStatus, Snapshot};
 
-pub(super) fn shared(parts: Parts) -> Shared {
-    let status = status(&parts);
+/// The parts that several others use.
+struct Common {
+    reads: Arc<Reads>,
+    copies: Arc<CopySearch>,
+    resolver: Arc<Resolver>,
+    planning: Arc<Planning>,
+    schedules: Arc<Schedules>,
+    guards: Arc<Guards>,
+    logins: Arc<Logins>,
+    confirming: Arc<Confirming>,
+    pruning: Arc<Pruning>,
+    publishing: Arc<Publishing>,
+    federation: Option<Arc<Federation>>,
+    works: Arc<AtomicBool>,
+}
+
+pub(super) fn engine(mut parts: Parts) -> Engine {
+    let neighbours = parts.neighbours.take();
+    let common = common(&parts, neighbours);
+    Engine {
+        service: Arc::new(service(&parts, &common)),
+        reconcilers: reconcilers(&parts, &common),
+    }
+}
+
+fn common(parts: &Parts, neighbours: Option<Neighbours>) -> Common {
+    let status = status(parts);
     let sites = Arc::new(Sites::new(parts.cloud.sites(), &parts.settings));
     let first = Snapshot {
         engine: status.clone(),
@@ -43,7 +78,7 @@ pub(super) fn shared(parts: Parts) -> Shared {
     let reads = Arc::new(Reads {
         cloud: parts.cloud.clone(),
         kinds: parts.kinds.clone(),
-        sites: sites.clone(),
+        sites,
         journal: journal.clone(),
         patience_max: parts.settings.engine.read_patience,
     });
@@ -56,65 +91,197 @@ pub(super) fn shared(parts: Parts) -> Shared {
         reads: reads.clone(),
         copies: copies.clone(),
     });
+    let schedules = Arc::new(Schedules {
+        kinds: parts.kinds.clone(),
+        gc: parts.settings.gc.clone(),
+        verify_max: parts.settings.engine.verify_timeout,
+    });
+    let (clock, ledger) = (&parts.clock, &parts.ledger);
+    let federation = neighbours
+        .map(|found| Arc::new(Federation::new(found, clock, ledger, &journal, &schedules)));
     let planning = Arc::new(Planning {
         clock: parts.clock.clone(),
         reads: reads.clone(),
         resolver: resolver.clone(),
         copies: copies.clone(),
         protect: parts.settings.guard.protect.clone(),
+        owner: federation.as_ref().map(|it| it.owner.clone()),
     });
-    let logins = Arc::new(logins(&parts, &reads));
-    let schedules = Arc::new(Schedules {
-        kinds: parts.kinds.clone(),
-        gc: parts.settings.gc.clone(),
-        verify_max: parts.settings.engine.verify_timeout,
-    });
-    let confirming = Arc::new(confirming(&parts, &reads, &logins));
-    let guards = Arc::new(guards(&parts, &reads, &resolver));
-    Shared {
-        sweep: Arc::new(sweep(&parts, &reads, &copies)),
-        pruning: Arc::new(pruning(&parts, &journal)),
-        publishing: Arc::new(publishing(&parts, &reads, first)),
-        verifying: Arc::new(verifying(&parts, &reads, &schedules, &confirming)),
-        diagnosis: Arc::new(diagnosis(&parts, &reads, &planning)),
-        bulk: bulk(&parts, &reads, &guards),
-        drift: drift(&parts, &reads, &planning, &guards),
-        purging: Purging {
-            clock: parts.clock.clone(),
-            ledger: parts.ledger.clone(),
-            reads: reads.clone(),
-            schedules: schedules.clone(),
-            planning: planning.clone(),
-            guards: guards.clone(),
-            protect: parts.settings.guard.protect.clone(),
-        },
-        orphans: Orphans {
-            clock: parts.clock.clone(),
-            ledger: parts.ledger.clone(),
-            reads: reads.clone(),
-            resolver: resolver.clone(),
-            confirming: confirming.clone(),
-            guards: guards.clone(),
-        },
-        guards,
-        ledger: parts.ledger,
-        cloud: parts.cloud,
-        kinds: parts.kinds,
-        clock: parts.clock,
-        settings: parts.settings,
-        tombstones: parts.tombstones,
-        gates: parts.gates,
-        deployments: parts.neighbours.map(Deployments::new),
-        sites,
+    let logins = Arc::new(logins(parts, &reads));
+    Common {
+        guards: Arc::new(guards(parts, &reads, &resolver)),
+        confirming: Arc::new(confirming(parts, &reads, &logins)),
+        pruning: Arc::new(pruning(parts, &journal)),
+        publishing: Arc::new(publishing(parts, &reads, first)),
         reads,
         copies,
         resolver,
         planning,
-        logins,
         schedules,
-        works: AtomicBool::new(true),
+        logins,
+        federation,
+        works: Arc::new(AtomicBool::new(true)),
+    }
+}
+
+fn service(parts: &Parts, common: &Common) -> ControlService {
+    let purging = Arc::new(purging(parts, common));
+    let orphans = Arc::new(orphans(parts, common));
+    let native = Arc::new(NativeResources {
+        clock: parts.clock.clone(),
+        ledger: parts.ledger.clone(),
+        reads: common.reads.clone(),
+        guards: common.guards.clone(),
+        importer: common.federation.as_ref().map(|it| it.importer.clone()),
+    });
+    let journal = common.reads.journal.clone();
+    ControlService {
+        ledger: parts.ledger.clone(),
+        publishing: common.publishing.clone(),
+        requests: Arc::new(KeyedRequests {
+            clock: parts.clock.clone(),
+            ledger: parts.ledger.clone(),
+            journal: journal.clone(),
+            in_use: Arc::default(),
+        }),
         journal,
-        keys_in_use: Arc::default(),
+        queries: Queries {
+            clock: parts.clock.clone(),
+            ledger: parts.ledger.clone(),
+            kinds: parts.kinds.clone(),
+            sites: common.reads.sites.clone(),
+            gates: parts.gates.clone(),
+            copies: common.copies.clone(),
+            listings: Listings {
+                clock: parts.clock.clone(),
+                ledger: parts.ledger.clone(),
+                reads: common.reads.clone(),
+                resolver: common.resolver.clone(),
+            },
+            explaining: Explaining {
+                ledger: parts.ledger.clone(),
+                resolver: common.resolver.clone(),
+                planning: common.planning.clone(),
+            },
+            purging: purging.clone(),
+            orphans: orphans.clone(),
+            native: native.clone(),
+            federation: common.federation.clone(),
+        },
+        commands: Arc::new(commands(parts, common, purging, orphans, native)),
+    }
+}
+
+fn commands(
+    parts: &Parts,
+    common: &Common,
+    purging: Arc<Purging>,
+    orphans: Arc<Orphans>,
+    native: Arc<NativeResources>,
+) -> Commands {
+    let drift = Arc::new(drift(parts, common));
+    Commands {
+        clock: parts.clock.clone(),
+        ledger: parts.ledger.clone(),
+        journal: common.reads.journal.clone(),
+        sites: common.reads.sites.clone(),
+        resolver: common.resolver.clone(),
+        planning: common.planning.clone(),
+        guards: common.guards.clone(),
+        accepting: Accepting {
+            clock: parts.clock.clone(),
+            ledger: parts.ledger.clone(),
+            journal: common.reads.journal.clone(),
+            copies: common.copies.clone(),
+            guards: common.guards.clone(),
+            drift: drift.clone(),
+        },
+        bulk: BulkRetry {
+            clock: parts.clock.clone(),
+            ledger: parts.ledger.clone(),
+            sites: common.reads.sites.clone(),
+            journal: common.reads.journal.clone(),
+            guards: common.guards.clone(),
+        },
+        drift,
+        purging,
+        orphans,
+        native,
+        pruning: common.pruning.clone(),
+        logins: common.logins.clone(),
+        federation: common.federation.clone(),
+        works: common.works.clone(),
+    }
+}
+
+fn reconcilers(parts: &Parts, common: &Common) -> Reconcilers {
+    let owner = common.federation.as_ref().map(|it| it.owner.clone());
+    Reconcilers {
+        clock: parts.clock.clone(),
+        ledger: parts.ledger.clone(),
+        journal: common.reads.journal.clone(),
+        sites: common.reads.sites.clone(),
+        works: common.works.clone(),
+        plan_queue: Arc::new(PlanQueue {
+            clock: parts.clock.clone(),
+            ledger: parts.ledger.clone(),
+            journal: common.reads.journal.clone(),
+            schedules: common.schedules.clone(),
+            planning: common.planning.clone(),
+            tombstones: parts.tombstones.clone(),
+            mapping: parts.settings.mapping.clone(),
+            owner: owner.clone(),
+        }),
+        dispatching: Arc::new(Dispatching {
+            clock: parts.clock.clone(),
+            ledger: parts.ledger.clone(),
+            reads: common.reads.clone(),
+            schedules: common.schedules.clone(),
+            logins: common.logins.clone(),
+            diagnosis: Arc::new(diagnosis(parts, common)),
+            owner,
+        }),
+        verifying: Arc::new(verifying(parts, common)),
+        sweep: Arc::new(sweep(parts, common)),
+        pruning: common.pruning.clone(),
+        publishing: common.publishing.clone(),
+        logins: common.logins.clone(),
+        federation: common.federation.clone(),
+    }
+}
+
+fn purging(parts: &Parts, common: &Common) -> Purging {
+    Purging {
+        clock: parts.clock.clone(),
+        ledger: parts.ledger.clone(),
+        reads: common.reads.clone(),
+        schedules: common.schedules.clone(),
+        planning: common.planning.clone(),
+        guards: common.guards.clone(),
+        protect: parts.settings.guard.protect.clone(),
+    }
+}
+
+fn orphans(parts: &Parts, common: &Common) -> Orphans {
+    Orphans {
+        clock: parts.clock.clone(),
+        ledger: parts.ledger.clone(),
+        reads: common.reads.clone(),
+        resolver: common.resolver.clone(),
+        confirming: common.confirming.clone(),
+        guards: common.guards.clone(),
+    }
+}
+
+fn drift(parts: &Parts, common: &Common) -> DriftAnswers {
+    DriftAnswers {
+        clock: parts.clock.clone(),
+        ledger: parts.ledger.clone(),
+        kinds: parts.kinds.clone(),
+        sites: common.reads.sites.clone(),
+        journal: common.reads.journal.clone(),
+        guards: common.guards.clone(),
+        planning: common.planning.clone(),
     }
 }
 
@@ -155,30 +322,25 @@ fn confirming(parts: &Parts, reads: &Arc<Reads>, logins: &Arc<Logins>) -> Confir
     }
 }
 
-fn verifying(
-    parts: &Parts,
-    reads: &Reads,
-    schedules: &Arc<Schedules>,
-    confirming: &Arc<Confirming>,
-) -> Verifying {
+fn verifying(parts: &Parts, common: &Common) -> Verifying {
     Verifying {
         clock: parts.clock.clone(),
         ledger: parts.ledger.clone(),
         kinds: parts.kinds.clone(),
-        sites: reads.sites.clone(),
-        journal: reads.journal.clone(),
-        schedules: schedules.clone(),
-        confirming: confirming.clone(),
+        sites: common.reads.sites.clone(),
+        journal: common.reads.journal.clone(),
+        schedules: common.schedules.clone(),
+        confirming: common.confirming.clone(),
     }
 }
 
-fn diagnosis(parts: &Parts, reads: &Arc<Reads>, planning: &Arc<Planning>) -> Diagnosis {
+fn diagnosis(parts: &Parts, common: &Common) -> Diagnosis {
     Diagnosis {
         clock: parts.clock.clone(),
         ledger: parts.ledger.clone(),
-        journal: reads.journal.clone(),
-        reads: reads.clone(),
-        planning: planning.clone(),
+        journal: common.reads.journal.clone(),
+        reads: common.reads.clone(),
+        planning: common.planning.clone(),
     }
 }
 
@@ -193,50 +355,23 @@ fn guards(parts: &Parts, reads: &Reads, resolver: &Arc<Resolver>) -> Guards {
     }
 }
 
-fn bulk(parts: &Parts, reads: &Reads, guards: &Arc<Guards>) -> BulkRetry {
-    BulkRetry {
-        clock: parts.clock.clone(),
-        ledger: parts.ledger.clone(),
-        sites: reads.sites.clone(),
-        journal: reads.journal.clone(),
-        guards: guards.clone(),
-    }
-}
-
-fn drift(
-    parts: &Parts,
-    reads: &Reads,
-    planning: &Arc<Planning>,
-    guards: &Arc<Guards>,
-) -> DriftAnswers {
-    DriftAnswers {
-        clock: parts.clock.clone(),
-        ledger: parts.ledger.clone(),
-        kinds: parts.kinds.clone(),
-        sites: reads.sites.clone(),
-        journal: reads.journal.clone(),
-        guards: guards.clone(),
-        planning: planning.clone(),
-    }
-}
-
-fn sweep(parts: &Parts, reads: &Arc<Reads>, copies: &Arc<CopySearch>) -> Sweep {
+fn sweep(parts: &Parts, common: &Common) -> Sweep {
     let removal = Arc::new(Removal {
         clock: parts.clock.clone(),
-        journal: reads.journal.clone(),
+        journal: common.reads.journal.clone(),
         recreate_max: parts.settings.gc.recreate_max,
     });
     Sweep {
         clock: parts.clock.clone(),
         ledger: parts.ledger.clone(),
-        reads: reads.clone(),
+        reads: common.reads.clone(),
         removal: removal.clone(),
         copies: CopySweep {
             clock: parts.clock.clone(),
             ledger: parts.ledger.clone(),
-            journal: reads.journal.clone(),
-            reads: reads.clone(),
-            copies: copies.clone(),
+            journal: common.reads.journal.clone(),
+            reads: common.reads.clone(),
+            copies: common.copies.clone(),
             removal,
         },
         every: parts.settings.engine.sweep,

@@ -6,49 +6,64 @@ use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::Done;
+use super::diagnose::Diagnosis;
+use super::logins::Logins;
 use super::observe::{parent_id, shows};
 use super::outcomes::{facts, outcome_change};
-use super::peers::Deployments;
-use super::{Done, Shared};
+use super::peers::OwnerSide;
+use super::reads::Reads;
+use super::schedules::Schedules;
 use crate::cloud::{Acted, Call};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Action, Answer, ErrorClass, StepError};
 use crate::domain::policy::{Failure, Outcome, Retry, after_call, not_sent};
-use crate::ledger::{ClaimedStep, LedgerError};
+use crate::ledger::{ClaimedStep, Ledger, LedgerError};
+use crate::system::clock::Clock;
 
-impl Shared {
+/// Claims ready steps, makes their calls, and records the outcomes.
+pub(super) struct Dispatching {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) reads: Arc<Reads>,
+    pub(super) schedules: Arc<Schedules>,
+    pub(super) logins: Arc<Logins>,
+    pub(super) diagnosis: Arc<Diagnosis>,
+    /// Knows the pending clearances; none for an engine that is not a deployment.
+    pub(super) owner: Option<Arc<OwnerSide>>,
+}
+
+impl Dispatching {
     /// Claims as many steps as the sites take; the claim is durable before any call is sent.
-    pub(super) async fn dispatch(
+    pub(super) async fn start(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
     ) -> Result<(), LedgerError> {
-        let capacities = self.sites.capacities();
+        let capacities = self.reads.sites.capacities();
         if capacities.is_empty() {
             return Ok(());
         }
         let claimed = self.ledger.claim(capacities, self.clock.now()).await?;
-        let any_importer = self
-            .deployments
-            .as_ref()
-            .is_some_and(Deployments::any_importer);
+        let owner = self.owner.as_ref().filter(|owner| owner.any_importer());
         for step in claimed {
-            let shared = self.clone();
-            if any_importer {
+            let dispatching = self.clone();
+            if let Some(owner) = owner.cloned() {
                 tasks.spawn(async move {
-                    match shared.awaits_clearance(&step).await {
-                        Some(waits) => shared.journal.commit_outcomes(vec![waits]).await,
+                    let reads = &dispatching.reads;
+                    match owner.awaits_clearance(&step).await {
+                        Some(waits) => reads.journal.commit_outcomes(vec![waits]).await,
                         None => {
-                            let turn = shared.sites.turn(&step.key.site, &step.deletion_id);
-                            shared.act_in_turn(step, turn).await;
+                            let turn = reads.sites.turn(&step.key.site, &step.deletion_id);
+                            dispatching.act_in_turn(step, turn).await;
                         }
                     }
                     Done::Acted
                 });
                 continue;
             }
-            let turn = self.sites.turn(&step.key.site, &step.deletion_id);
+            let turn = self.reads.sites.turn(&step.key.site, &step.deletion_id);
             tasks.spawn(async move {
-                shared.act_in_turn(step, turn).await;
+                dispatching.act_in_turn(step, turn).await;
                 Done::Acted
             });
         }
@@ -66,7 +81,8 @@ impl Shared {
     async fn give_back(&self, step: ClaimedStep) {
         let decision = not_sent(facts(&step), step.blockers.clone());
         let message = "not sent: withdrawn before a permit was free".to_owned();
-        self.journal
+        self.reads
+            .journal
             .commit_outcomes(vec![outcome_change(
                 &step,
                 decision,
@@ -79,7 +95,7 @@ impl Shared {
 
     async fn act(&self, step: ClaimedStep, sent: Instant) {
         let site = step.key.site.clone();
-        let acted = match self.kinds.get(&step.key.kind) {
+        let acted = match self.reads.kinds.get(&step.key.kind) {
             Some(kind) => self.call(kind, &step).await,
             None => unknown_kind(&step, self.clock.now()),
         };
@@ -90,7 +106,7 @@ impl Shared {
             ),
             Outcome::Accepted | Outcome::Absent => (None, String::new()),
         };
-        self.sites.ended(&site, sent, failed, &reason);
+        self.reads.sites.ended(&site, sent, failed, &reason);
         let (line, answer) = (acted.line.clone(), acted.answer.clone());
         let outcome = self.judge(&step, acted).await;
         if let Outcome::Failed(Failure {
@@ -108,7 +124,8 @@ impl Shared {
             &self.schedules.of(&step.key.kind),
             self.clock.chance(),
         );
-        self.journal
+        self.reads
+            .journal
             .commit_outcomes(vec![outcome_change(
                 &step,
                 decision,
@@ -121,15 +138,15 @@ impl Shared {
 
     async fn call(&self, kind: &Kind, step: &ClaimedStep) -> Acted {
         if step.action == Action::Detach && kind.takes_one(&step.vars) {
-            let listed = self.kinds.listed(kind);
-            let parent = parent_id(&self.kinds, step).unwrap_or_default();
+            let listed = self.reads.kinds.listed(kind);
+            let parent = parent_id(&self.reads.kinds, step).unwrap_or_default();
             let site = &step.key.site;
             let read = self
                 .reads
-                .once(site, self.cloud.read(site, listed, parent))
+                .once(site, self.reads.cloud.read(site, listed, parent))
                 .await;
             match read.map(|read| read.row) {
-                Ok(Some(row)) if shows(&self.kinds, &step.key.site, listed, &row, step) => {}
+                Ok(Some(row)) if shows(&self.reads.kinds, &step.key.site, listed, &row, step) => {}
                 Ok(_) => return made_anew(step),
                 Err(failed) => {
                     let line = format!("not sent: {}", failed.message);
@@ -142,7 +159,7 @@ impl Shared {
             let site = &step.key.site;
             let read = self
                 .reads
-                .once(site, self.cloud.read(site, kind, &step.key.id))
+                .once(site, self.reads.cloud.read(site, kind, &step.key.id))
                 .await;
             match read.map(|read| read.row) {
                 Ok(Some(row)) if !kind.same_incarnation(&row, &step.vars) => {
@@ -163,7 +180,7 @@ impl Shared {
             id: &step.key.id,
             vars: &step.vars,
         };
-        self.cloud.act(call).await
+        self.reads.cloud.act(call).await
     }
 
     /// Judges an answer. An answer that a resource is absent is verified like an accepted delete, so that
@@ -174,7 +191,11 @@ impl Shared {
         match acted.outcome {
             Outcome::Accepted | Outcome::Absent
                 if matches!(step.action, Action::Enable | Action::Unset)
-                    || self.kinds.get(&step.key.kind).is_some_and(Kind::is_native) =>
+                    || self
+                        .reads
+                        .kinds
+                        .get(&step.key.kind)
+                        .is_some_and(Kind::is_native) =>
             {
                 Outcome::Absent
             }

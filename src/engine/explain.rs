@@ -1,17 +1,27 @@
 //! Answers `explain`: why a resource does not go, or what would block it (P2).
 
-use super::Shared;
+use std::sync::Arc;
+
 use super::errors::ledger_error;
+use super::planning::Planning;
+use super::resolve::Resolver;
 use crate::control::{ControlError, Explanation, TargetSpec};
 use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;
 use crate::domain::model::{
-    DeletionState, Phase, ResourceKey, Step, StepState, Target, Tombstone, short_id,
+    DeletionState, Phase, PlanOptions, ResourceKey, Step, StepState, Target, Tombstone, short_id,
 };
 use crate::domain::text::escape;
-use crate::ledger::{Cursor, StepFilter, TombstoneFilter};
+use crate::ledger::{Cursor, Ledger, StepFilter, TombstoneFilter};
 
-impl Shared {
+/// Explains what happens to a resource.
+pub(super) struct Explaining {
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) resolver: Arc<Resolver>,
+    pub(super) planning: Arc<Planning>,
+}
+
+impl Explaining {
     pub(super) async fn explain(&self, spec: &TargetSpec) -> Result<Explanation, ControlError> {
         let found = self.resolver.look_for(spec).await?;
         let (target, present) = match found {
@@ -184,7 +194,12 @@ impl Shared {
 
     /// Adds the blockers that a deletion of the resource would meet now.
     async fn explain_plan(&self, explanation: &mut Explanation) {
-        match self.plan_one(explanation.target.clone()).await {
+        let targets = std::slice::from_ref(&explanation.target);
+        let options = PlanOptions {
+            cascade: true,
+            ..PlanOptions::default()
+        };
+        match self.planning.plan_shown(targets, options).await {
             Ok(plan) if plan.refused.is_empty() => {
                 let steps = match plan.steps.len() {
                     1 => "1 step".to_owned(),

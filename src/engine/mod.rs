@@ -11,12 +11,12 @@
 //!            └─ sites      paused sites signed in again; snapshot published
 //! ```
 //!
-//! Most reconcilers are structs with just the parts that they use (`assemble.rs` connects them), so a file
-//! imports only what stands below it: the journal (writes and wake-ups), the sites (permits), the reads, and on
-//! these the search for copies, the resolver, planning, observing and the diagnosis. What still belongs to
-//! `Shared` may use all of them.
+//! Each reconciler is a struct with just the parts that it uses (`assemble.rs` connects them), so a file imports
+//! only what stands below it: the journal (writes and wake-ups), the sites (permits), the reads, and on these
+//! the search for copies, the resolver, planning, observing and the diagnosis. Commands and queries are carried
+//! out by structs of the same form.
 //!
-//! Each takes its input from the ledger and the clock alone, is idempotent, and runs when woken and
+//! A reconciler takes its input from the ledger and the clock alone, is idempotent, and runs when woken and
 //! periodically. Restart after a crash is the same path as running: the engine first verifies what was in
 //! flight. It keeps no graph in memory, only the steps that it has claimed.
 //!
@@ -24,10 +24,12 @@
 //! engine continues, as in a crash. A panic in a worker poisons the engine, which then takes no new work and
 //! says so.
 
+mod accept;
 mod assemble;
 mod audit;
 mod belongings;
 mod bulk;
+mod commands;
 mod confirm;
 mod control_service;
 mod copies;
@@ -39,6 +41,7 @@ mod explain;
 mod guards;
 mod journal;
 mod limit;
+mod listings;
 mod logins;
 mod observe;
 mod orphans;
@@ -84,21 +87,13 @@ use crate::ledger::tombstones::Tombstones;
 use crate::ledger::{Change, Ledger, LedgerError};
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
-use bulk::BulkRetry;
-use copies::CopySearch;
-use diagnose::Diagnosis;
-use drift::DriftAnswers;
-use guards::Guards;
+use control_service::ControlService;
+use dispatch::Dispatching;
 use journal::{Journal, LEDGER_RETRY};
 use logins::Logins;
-use orphans::Orphans;
-use peers::Deployments;
-use planning::Planning;
+use peers::Federation;
+use plan_queue::PlanQueue;
 use prune::Pruning;
-use purge::Purging;
-use reads::Reads;
-use resolve::Resolver;
-use schedules::Schedules;
 use sites::Sites;
 use snapshot::Publishing;
 use sweep::Sweep;
@@ -129,40 +124,27 @@ pub struct Parts {
 
 /// An engine that runs while its [`Engine::run`] is polled.
 pub struct Engine {
-    shared: Arc<Shared>,
+    service: Arc<ControlService>,
+    reconcilers: Reconcilers,
 }
 
-pub(crate) struct Shared {
-    ledger: Arc<dyn Ledger>,
-    cloud: Arc<dyn Cloud>,
-    kinds: Arc<Kinds>,
+/// What the loop runs, and what it looks at to know when.
+struct Reconcilers {
     clock: Clock,
-    settings: Settings,
-    tombstones: Option<Arc<Tombstones>>,
-    gates: Arc<Counters>,
-    deployments: Option<Deployments>,
+    ledger: Arc<dyn Ledger>,
+    journal: Arc<Journal>,
     sites: Arc<Sites>,
-    reads: Arc<Reads>,
-    copies: Arc<CopySearch>,
-    resolver: Arc<Resolver>,
-    planning: Arc<Planning>,
+    /// Whether the reconcilers work. Until then the engine only answers questions and makes plans (P10).
+    works: Arc<AtomicBool>,
+    plan_queue: Arc<PlanQueue>,
+    dispatching: Arc<Dispatching>,
+    verifying: Arc<Verifying>,
     sweep: Arc<Sweep>,
     pruning: Arc<Pruning>,
     publishing: Arc<Publishing>,
     logins: Arc<Logins>,
-    guards: Arc<Guards>,
-    schedules: Arc<Schedules>,
-    verifying: Arc<Verifying>,
-    diagnosis: Arc<Diagnosis>,
-    bulk: BulkRetry,
-    drift: DriftAnswers,
-    purging: Purging,
-    orphans: Orphans,
-    /// Whether the reconcilers work. Until then the engine only answers questions and makes plans (P10).
-    works: AtomicBool,
-    journal: Arc<Journal>,
-    /// The idempotency keys of requests that are being carried out.
-    keys_in_use: Arc<requests::KeysInUse>,
+    /// None for an engine that is not a deployment.
+    federation: Option<Arc<Federation>>,
 }
 
 /// The reports of the loop's tasks when they end.
@@ -206,9 +188,7 @@ struct UnderWay {
 
 impl Engine {
     pub fn new(parts: Parts) -> Self {
-        Self {
-            shared: Arc::new(assemble::shared(parts)),
-        }
+        assemble::engine(parts)
     }
 
     /// Makes this an engine for one verb. It signs in only to the sites that the verb asks about (I15).
@@ -217,16 +197,14 @@ impl Engine {
     /// not delete (P10).
     #[must_use]
     pub fn idle_until_asked(self) -> Self {
-        self.shared.works.store(false, Ordering::Relaxed);
-        self.shared.sites.sign_in_to_named_only();
+        self.reconcilers.works.store(false, Ordering::Relaxed);
+        self.reconcilers.sites.sign_in_to_named_only();
         self
     }
 
     /// Returns the engine as front ends see it. The result can be used as long as the engine runs.
     pub fn control(&self) -> Arc<dyn Control> {
-        Arc::new(control_service::ControlService {
-            shared: self.shared.clone(),
-        })
+        self.service.clone()
     }
 
     /// Runs until the future is dropped. Starts by verifying what an earlier engine had in flight.
@@ -234,28 +212,34 @@ impl Engine {
     /// # Errors
     /// The ledger cannot be used at all. A full or slow ledger is waited for.
     pub async fn run(&self) -> Result<(), LedgerError> {
-        let shared = &self.shared;
+        self.reconcilers.run().await
+    }
+}
+
+impl Reconcilers {
+    async fn run(&self) -> Result<(), LedgerError> {
         let mut tasks: JoinSet<Done> = JoinSet::new();
         let mut under_way = UnderWay::default();
-        shared.idle(&mut tasks, &mut under_way).await;
-        shared
-            .journal
+        self.idle(&mut tasks, &mut under_way).await;
+        self.journal
             .commit_until_done(vec![Change::Recover {
-                now: shared.clock.now(),
+                now: self.clock.now(),
             }])
             .await?;
-        for pause in shared.ledger.site_pauses().await? {
+        for pause in self.ledger.site_pauses().await? {
             let site = pause.site.clone();
-            shared.sites.hold(&site, Some(pause));
+            self.sites.hold(&site, Some(pause));
         }
-        shared.recall_importers().await?;
-        shared.watch_all(&mut tasks).await?;
+        if let Some(federation) = &self.federation {
+            federation.owner.recall_importers().await?;
+            federation.importer.watch_all(&mut tasks).await?;
+        }
         loop {
-            let pass = shared.pass(&mut tasks, &mut under_way).await;
+            let pass = self.pass(&mut tasks, &mut under_way).await;
             let sleep = match pass {
                 Ok(sleep) => sleep,
                 Err(error @ (LedgerError::Io { .. } | LedgerError::Corrupt { .. })) => {
-                    shared.journal.set_fault(Some(error.to_string()));
+                    self.journal.set_fault(Some(error.to_string()));
                     LEDGER_RETRY
                 }
                 Err(error) => return Err(error),
@@ -263,20 +247,18 @@ impl Engine {
             // A fixed order, so that a simulation with the same seed makes the same calls.
             tokio::select! {
                 biased;
-                () = shared.journal.woken() => {}
+                () = self.journal.woken() => {}
                 () = tokio::time::sleep(sleep) => {}
-                Some(ended) = tasks.join_next() => shared.ended(ended, &mut under_way),
+                Some(ended) = tasks.join_next() => self.ended(ended, &mut under_way),
             }
             while let Some(ended) = tasks.try_join_next() {
-                shared.ended(ended, &mut under_way);
+                self.ended(ended, &mut under_way);
             }
         }
     }
-}
 
-impl Shared {
     /// Signs in to sites and shows them, and does nothing else until a command asks for work.
-    async fn idle(self: &Arc<Self>, tasks: &mut JoinSet<Done>, under_way: &mut UnderWay) {
+    async fn idle(&self, tasks: &mut JoinSet<Done>, under_way: &mut UnderWay) {
         while !self.works.load(Ordering::Relaxed) {
             self.publishing.start(tasks, under_way);
             let sleep = self.logins.start(tasks, under_way).min(PERIOD_MAX);
@@ -291,7 +273,7 @@ impl Shared {
 
     /// Runs all reconcilers once. Returns the time until something will be due.
     async fn pass(
-        self: &Arc<Self>,
+        &self,
         tasks: &mut JoinSet<Done>,
         under_way: &mut UnderWay,
     ) -> Result<Duration, LedgerError> {
@@ -304,15 +286,21 @@ impl Shared {
         if due.attempt.is_some_and(|due| due <= now) {
             self.journal.commit(vec![Change::WakeDue { now }]).await?;
         }
-        let plans = self.plan(tasks, under_way).await?;
-        self.dispatch(tasks).await?;
+        let plans = self.plan_queue.start(tasks, under_way).await?;
+        self.dispatching.start(tasks).await?;
         let hold = self.verifying.start(tasks, under_way).await?;
         let sweep = self.sweep.start(tasks, under_way);
         let prune = self.pruning.start(tasks, under_way);
         let sites = self.logins.start(tasks, under_way);
-        self.react(tasks, under_way);
-        let asked = self.ask_importers(tasks);
-        self.hint_owners(tasks, under_way);
+        let asked = match &self.federation {
+            Some(federation) => {
+                federation.importer.react(tasks, under_way);
+                let asked = federation.owner.ask_importers(tasks);
+                federation.importer.hint_owners(tasks, under_way);
+                asked
+            }
+            None => Duration::MAX,
+        };
         let due = self.ledger.next_due(now).await?;
         // Work that was due when this round began waits until a task under way ends and wakes the loop, or
         // for as long as `hold`. Work that has become due since then is for the next round, at once.

@@ -7,15 +7,20 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::owner_names::name_refusals;
-use super::planning::VANISHED;
-use super::{Done, PAGE_MAX, Shared, UnderWay};
+use super::journal::Journal;
+use super::peers::OwnerSide;
+use super::planning::{Planning, VANISHED};
+use super::schedules::Schedules;
+use super::{Done, PAGE_MAX, UnderWay};
 use crate::cloud::CloudFailure;
+use crate::domain::mapping::Mapping;
 use crate::domain::model::{
-    Deletion, DeletionState, ErrorClass, Plan, PlanOptions, Refusal, RefusalRule, Site, Target,
+    Deletion, DeletionState, ErrorClass, Plan, Refusal, RefusalRule, Site, Target,
 };
 use crate::domain::plan::{changes, changes_line, drifted, ranks};
-use crate::ledger::{Change, Cursor, DeletionFilter, LedgerError};
+use crate::ledger::tombstones::Tombstones;
+use crate::ledger::{Change, Cursor, DeletionFilter, Ledger, LedgerError};
+use crate::system::clock::Clock;
 
 /// Number of deletions that are planned at the same time.
 const PLANNING_MAX: usize = 4;
@@ -23,10 +28,25 @@ const PLANNING_MAX: usize = 4;
 /// [`PLAN_AGAIN_MAX`] at most, whatever the cloud asks for.
 const PLAN_AGAIN_MIN: Duration = Duration::from_secs(10);
 const PLAN_AGAIN_MAX: Duration = Duration::from_secs(60);
-impl Shared {
+
+/// Plans accepted deletions, a few at a time.
+pub(super) struct PlanQueue {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) schedules: Arc<Schedules>,
+    pub(super) planning: Arc<Planning>,
+    /// The writes that gates let through; none without a gate.
+    pub(super) tombstones: Option<Arc<Tombstones>>,
+    pub(super) mapping: Vec<Mapping>,
+    /// Asks the importers for clearances; none for an engine that is not a deployment.
+    pub(super) owner: Option<Arc<OwnerSide>>,
+}
+
+impl PlanQueue {
     /// Starts planning the accepted deletions; after a crash, again. Returns how long until the next one is
     /// due whose cloud did not answer.
-    pub(super) async fn plan(
+    pub(super) async fn start(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
         under_way: &mut UnderWay,
@@ -69,19 +89,19 @@ impl Shared {
             {
                 continue;
             }
-            let shared = self.clone();
+            let queue = self.clone();
             tasks.spawn(async move {
                 let id = deletion.id.clone();
-                let (change, again) = shared.planned(deletion).await;
-                let committed = shared.journal.commit_until_done(vec![change]).await;
-                if let Some(deployments) = &shared.deployments {
-                    deployments.ask_again();
+                let (change, again) = queue.planned(deletion).await;
+                let committed = queue.journal.commit_until_done(vec![change]).await;
+                if let Some(owner) = &queue.owner {
+                    owner.ask_again();
                 }
                 if let Err(error) = committed {
                     tracing::error!(%error, deletion = id, "a plan was not written to the ledger; \
                                                             the deletion is planned again at the \
                                                             next start");
-                    shared.journal.set_fault(Some(error.to_string()));
+                    queue.journal.set_fault(Some(error.to_string()));
                 }
                 Done::Planned(id, again.map(|wait| Instant::now() + wait))
             });
@@ -92,7 +112,10 @@ impl Shared {
     /// cloud answers again, for as long as its deadline leaves (N16). Meanwhile others are planned.
     async fn planned(&self, deletion: Deletion) -> (Change, Option<Duration>) {
         self.writes_ended(&deletion.targets).await;
-        let plan = self.plan_shown(&deletion.targets, deletion.options).await;
+        let plan = self
+            .planning
+            .plan_shown(&deletion.targets, deletion.options)
+            .await;
         if let Err(failure) = &plan
             && let Some(wait) = self.wait_for_cloud(&deletion, failure)
         {
@@ -211,37 +234,13 @@ impl Shared {
             return;
         };
         let sites: BTreeSet<&Site> = targets.iter().map(|target| &target.key.site).collect();
-        let mapped = self.settings.mapping.iter();
+        let mapped = self.mapping.iter();
         let copied_to = mapped
             .filter(|mapping| sites.contains(&mapping.central))
             .flat_map(|mapping| &mapping.locals);
         for site in sites.iter().copied().chain(copied_to) {
             tombstones.drained(site).await;
         }
-    }
-
-    /// Makes a plan for people: with what other deployments answer, and with the names of the owners of
-    /// blockers.
-    pub(super) async fn plan_shown(
-        &self,
-        targets: &[Target],
-        options: PlanOptions,
-    ) -> Result<Plan, CloudFailure> {
-        let mut plan = self.planning.plan_targets(targets, options).await?;
-        self.ask_elsewhere(&mut plan).await;
-        name_refusals(&*self.cloud, &mut plan).await;
-        Ok(plan)
-    }
-
-    pub(super) async fn plan_one(&self, target: Target) -> Result<Plan, CloudFailure> {
-        self.plan_shown(
-            &[target],
-            PlanOptions {
-                cascade: true,
-                ..PlanOptions::default()
-            },
-        )
-        .await
     }
 }
 

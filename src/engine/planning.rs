@@ -8,6 +8,8 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use super::belongings::unknown_resource;
 use super::copies::{Copies, CopySearch};
 use super::errors::unreadable;
+use super::owner_names::name_refusals;
+use super::peers::OwnerSide;
 use super::protection::protected;
 use super::reads::Reads;
 use super::resolve::{By, Resolver, Wanted};
@@ -32,9 +34,26 @@ pub(super) struct Planning {
     pub(super) copies: Arc<CopySearch>,
     /// The resources that no cascade deletes (P4).
     pub(super) protect: Vec<ProtectRule>,
+    /// Asks the importers; none for an engine that is not a deployment.
+    pub(super) owner: Option<Arc<OwnerSide>>,
 }
 
 impl Planning {
+    /// Makes a plan for people: with what other deployments answer, and with the names of the owners of
+    /// blockers.
+    pub(super) async fn plan_shown(
+        &self,
+        targets: &[Target],
+        options: PlanOptions,
+    ) -> Result<Plan, CloudFailure> {
+        let mut plan = self.plan_targets(targets, options).await?;
+        if let Some(owner) = &self.owner {
+            owner.ask_elsewhere(&mut plan).await;
+        }
+        name_refusals(&*self.reads.cloud, &mut plan).await;
+        Ok(plan)
+    }
+
     /// Reads the targets as they are now and plans their deletion. Sends no write.
     pub(super) async fn plan_targets(
         &self,

@@ -1,18 +1,33 @@
 //! Native resources: created and changed at once, in the ledger, and deleted like all other resources.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
-use super::Shared;
 use super::audit::audit;
 use super::errors::{control_error, ledger_error};
+use super::guards::Guards;
+use super::peers::ImporterSide;
+use super::reads::Reads;
 use crate::control::{ControlError, Envelope, Receipt, query};
 use crate::domain::kinds::{Home, Kind};
 use crate::domain::model::{Paged, ResourceKey, Site, Target};
 use crate::domain::native::{self, Native, NativeReference};
 use crate::domain::text::escape;
-use crate::ledger::{Applied, Change, Cursor, NativeBy, NativeFilter, NewNative};
+use crate::ledger::{Applied, Change, Cursor, Ledger, NativeBy, NativeFilter, NewNative};
+use crate::system::clock::Clock;
 
-impl Shared {
+/// Creates, changes and lists the resources that this deployment keeps itself.
+pub(super) struct NativeResources {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) reads: Arc<Reads>,
+    pub(super) guards: Arc<Guards>,
+    /// Knows which other deployments may be referred to; none for an engine that is not a deployment.
+    pub(super) importer: Option<Arc<ImporterSide>>,
+}
+
+impl NativeResources {
     /// Creates a resource. The resources to which it refers must exist, and none of them may be in deletion.
     pub(super) async fn create(
         &self,
@@ -82,10 +97,7 @@ impl Shared {
 
     /// Returns a page of the resources of a kind: all of them, one by its id, or those with this value in a
     /// field.
-    pub(super) async fn list_native(
-        &self,
-        request: query::Native,
-    ) -> Result<Paged<Value>, ControlError> {
+    pub(super) async fn list(&self, request: query::Native) -> Result<Paged<Value>, ControlError> {
         let (kind, home) = self.own_kind(&request.kind)?;
         let by = match request.by.as_slice() {
             [] => NativeBy::All,
@@ -117,10 +129,11 @@ impl Shared {
     /// Resolves a kind that this deployment keeps.
     fn own_kind(&self, word: &str) -> Result<(&Kind, &Home), ControlError> {
         let kind = self
+            .reads
             .kinds
             .resolve(word)
             .map_err(|message| ControlError::NotFound { message })?;
-        let home = self.kinds.home();
+        let home = self.reads.kinds.home();
         match home.filter(|home| kind.is_native() && kind.service == home.service) {
             Some(home) => Ok((kind, home)),
             None => Err(ControlError::NotFound {
@@ -152,6 +165,7 @@ impl Shared {
 
     async fn write_own(&self, change: Change, key: &ResourceKey) -> Result<(), ControlError> {
         let applied = self
+            .reads
             .journal
             .commit(vec![change])
             .await
@@ -168,15 +182,17 @@ impl Shared {
     /// Refuses references to resources that the clouds do not have.
     async fn are_there(&self, references: &[NativeReference]) -> Result<(), ControlError> {
         for reference in references {
-            self.may_refer_to(reference)?;
+            if let Some(importer) = &self.importer {
+                importer.may_refer_to(reference)?;
+            }
             let NativeReference { field, to, .. } = reference;
-            let Some(kind) = self.kinds.get(&to.kind) else {
+            let Some(kind) = self.reads.kinds.get(&to.kind) else {
                 continue;
             };
             if kind.is_native() || kind.spec.list.is_none() {
                 continue;
             }
-            let ours: Vec<Site> = self.cloud.sites();
+            let ours: Vec<Site> = self.reads.cloud.sites();
             if !ours.contains(&to.site) {
                 if to.site.cloud().is_none() {
                     return Err(ControlError::Usage {

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::control_service::ControlService;
 use super::errors::ledger_error;
-use super::{Engine, Parts, Shared};
+use super::{Engine, Parts};
 use crate::cloud::Cloud;
 use crate::control::{
     Command, Control, ControlError, Envelope, Moment, Page, Query, Receipt, Snapshot, query,
@@ -24,7 +24,8 @@ use crate::system::config::Settings;
 /// Answers as of one time. [`Command::Seek`] moves to another time, and every other command is refused.
 pub struct Replay {
     /// This engine never runs: it only answers.
-    engine: ControlService,
+    engine: Arc<ControlService>,
+    clock: Clock,
     rewind: Arc<Mutex<Rewind>>,
     /// Allows one seek at a time, so that the published snapshot and the ledger show the same time.
     seeking: tokio::sync::Mutex<()>,
@@ -42,6 +43,7 @@ impl Replay {
         cloud: Arc<dyn Cloud>,
         name: String,
     ) -> Result<Self, ControlError> {
+        let clock = Clock::standing(at);
         let ledger: Arc<dyn Ledger> = Arc::new(rewind.ledger().map_err(ledger_error)?);
         let mut settings = Settings::default();
         settings.guard.read_only = true;
@@ -50,7 +52,7 @@ impl Replay {
             ledger,
             cloud,
             kinds,
-            clock: Clock::standing(at),
+            clock: clock.clone(),
             settings,
             tombstones: None,
             gates: Arc::default(),
@@ -58,18 +60,13 @@ impl Replay {
             epoch: 0,
         });
         let replay = Self {
-            engine: ControlService {
-                shared: engine.shared,
-            },
+            engine: engine.service,
+            clock,
             rewind: Arc::new(Mutex::new(rewind)),
             seeking: tokio::sync::Mutex::default(),
         };
         replay.seek(Moment::At(at)).await?;
         Ok(replay)
-    }
-
-    fn shared(&self) -> &Shared {
-        &self.engine.shared
     }
 
     async fn seek(&self, to: Moment) -> Result<Receipt, ControlError> {
@@ -83,20 +80,16 @@ impl Replay {
             }
         });
         let sought = sought.await.unwrap_or(Err(LedgerError::Closed));
-        let shared = self.shared();
-        shared.clock.set(sought.map_err(ledger_error)?);
-        shared
-            .publishing
-            .publish_replayed()
-            .await
-            .map_err(ledger_error)?;
+        self.clock.set(sought.map_err(ledger_error)?);
+        let published = self.engine.publishing.publish_replayed().await;
+        published.map_err(ledger_error)?;
         // Readers that follow events receive them anew.
-        shared.journal.wake_followers();
+        self.engine.journal.wake_followers();
         Ok(Receipt::Done { moved: 0 })
     }
 
     fn at(&self) -> String {
-        self.shared().clock.now().format("%F %T UTC").to_string()
+        self.clock.now().format("%F %T UTC").to_string()
     }
 }
 
@@ -108,7 +101,7 @@ impl Control for Replay {
             _ => Err(ControlError::Forbidden {
                 message: format!(
                     "this is a replay of {} as of {}: nothing is changed",
-                    self.shared().journal.status().ledger,
+                    self.engine.journal.status().ledger,
                     self.at()
                 ),
             }),
@@ -121,7 +114,12 @@ impl Control for Replay {
                 message: "a replay asks no cloud: it shows what the ledger knew".into(),
             }),
             Query::Explain(query::Explain { target }) => {
-                let mut explanation = self.shared().explain_remembered(&target).await;
+                let mut explanation = self
+                    .engine
+                    .queries
+                    .explaining
+                    .explain_remembered(&target)
+                    .await;
                 if let Ok(explanation) = &mut explanation {
                     let told = "a replay asks no cloud: this is what the ledger knew".to_owned();
                     explanation.lines.push(told);
@@ -130,7 +128,7 @@ impl Control for Replay {
                 }
                 self.of_then(explanation.map(|explanation| Page::Explain(Box::new(explanation))))
             }
-            query => self.of_then(self.shared().answer(query).await),
+            query => self.of_then(self.engine.query(query).await),
         }
     }
 
@@ -139,7 +137,7 @@ impl Control for Replay {
     }
 
     fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
-        self.shared().publishing.follow()
+        self.engine.snapshot()
     }
 }
 

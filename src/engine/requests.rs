@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Shared;
 use super::errors::ledger_error;
+use super::journal::Journal;
 use crate::control::{Command, ControlError, Envelope, Receipt};
 use crate::domain::canonical;
 use crate::domain::model::Actor;
-use crate::ledger::{Change, KeyedRequest};
+use crate::ledger::{Change, KeyedRequest, Ledger};
+use crate::system::clock::Clock;
 
 /// Returns the request to store. None if the command has no key, is in-process only (such commands cross no
 /// socket and cannot be serialized), or asks for a deletion: the ledger stores that key with the deletion.
@@ -61,30 +62,37 @@ impl Drop for KeyInUse {
     }
 }
 
-impl Shared {
+/// Repeats the answers of commands that were already carried out under their keys.
+pub(super) struct KeyedRequests {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) in_use: Arc<KeysInUse>,
+}
+
+impl KeyedRequests {
     /// Carries out the command even if its client disconnects, so that the answer exists when the client asks
     /// again. After a crash between the two commits the command is carried out again. That is harmless, since
     /// every command with a key here sets a state.
-    pub(super) async fn submit_once(
+    pub(super) async fn once(
         self: &Arc<Self>,
         request: KeyedRequest,
-        envelope: Envelope,
+        command: impl Future<Output = Result<Receipt, ControlError>> + Send + 'static,
     ) -> Result<Receipt, ControlError> {
-        let shared = self.clone();
-        let answered =
-            tokio::spawn(async move { shared.answer_under_key(request, envelope).await });
+        let requests = self.clone();
+        let answered = tokio::spawn(async move { requests.answer(request, command).await });
         answered.await.unwrap_or_else(|error| {
             let message = format!("the command did not finish: {error}");
             Err(ControlError::Internal { message })
         })
     }
 
-    async fn answer_under_key(
-        self: &Arc<Self>,
+    async fn answer(
+        &self,
         request: KeyedRequest,
-        envelope: Envelope,
+        command: impl Future<Output = Result<Receipt, ControlError>>,
     ) -> Result<Receipt, ControlError> {
-        let Some(_in_use) = self.keys_in_use.take(&request) else {
+        let Some(_in_use) = self.in_use.take(&request) else {
             return Err(ControlError::Conflict {
                 message: "a request with this idempotency key is still running; send it again for \
                           its answer"
@@ -105,7 +113,7 @@ impl Shared {
                 }),
             };
         }
-        let receipt = self.carry_out(envelope).await?;
+        let receipt = command.await?;
         let answer = serde_json::to_value(&receipt).map_err(|error| ControlError::Internal {
             message: format!("the answer cannot be stored: {error}"),
         })?;

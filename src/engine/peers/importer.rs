@@ -9,14 +9,21 @@ use chrono::{DateTime, Utc};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::{Deployments, Watching};
+use super::owner::OwnerSide;
+use super::points_at::BackReferences;
+use super::{Deployments, Watching, peer_failure};
 use crate::control::ControlError;
+use crate::domain::kinds::Kinds;
 use crate::domain::model::{Actor, DriftPolicy, Origin, PlanOptions, Site, Target};
 use crate::domain::native::NativeReference;
 use crate::domain::peers::{News, Watch, is_foreign_root};
-use crate::engine::{Done, Shared, UnderWay};
-use crate::ledger::{Applied, AuditEntry, Change, LedgerError, NewDeletion, UnhandledDeletion};
-use crate::peers::Peer;
+use crate::engine::journal::Journal;
+use crate::engine::{Done, UnderWay};
+use crate::ledger::{
+    Applied, AuditEntry, Change, Ledger, LedgerError, NewDeletion, UnhandledDeletion,
+};
+use crate::peers::{Peer, PeerFailure};
+use crate::system::clock::Clock;
 
 /// Maximum number of resources whose referrers one deletion handles.
 const HANDLED_AT_ONCE: usize = 1_000;
@@ -29,23 +36,32 @@ const HEARD_EVERY: Duration = Duration::from_millis(20);
 /// Minimum time between two hints to owners.
 const HINT_EVERY: Duration = Duration::from_millis(200);
 
-impl Shared {
+/// Receives the notices of owners, and handles the resources here that refer to resources there.
+pub(in crate::engine) struct ImporterSide {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) kinds: Arc<Kinds>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) deployments: Arc<Deployments>,
+    pub(super) owner: Arc<OwnerSide>,
+    pub(super) references: Arc<BackReferences>,
+}
+
+impl ImporterSide {
     /// Starts a watch for each deployment that this one imports from. Each watch lasts as long as the engine.
     pub(in crate::engine) async fn watch_all(
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
     ) -> Result<(), LedgerError> {
-        let Some(deployments) = &self.deployments else {
-            return Ok(());
-        };
+        let deployments = &self.deployments;
         let heard = self.ledger.watches().await?;
         for (peer, kinds) in deployments.imported(&self.kinds) {
             let before = heard.iter().find(|it| Peer::from(&it.owner) == peer);
             let resumed = Watching::resume(kinds, before);
             deployments.watching().insert(peer.clone(), resumed);
-            let shared = self.clone();
+            let importer = self.clone();
             tasks.spawn(async move {
-                shared.keep_watch(&peer).await;
+                importer.keep_watch(&peer).await;
                 Done::Watched
             });
         }
@@ -53,15 +69,13 @@ impl Shared {
     }
 
     async fn keep_watch(&self, peer: &Peer) {
-        let Some(deployments) = &self.deployments else {
-            return;
-        };
+        let deployments = &self.deployments;
         let mut again = AGAIN_FIRST;
         loop {
             let begun = tokio::time::Instant::now();
             let watch = deployments.next_watch(peer, self.clock.now());
             let heard = match self.watch_of(peer, watch).await {
-                Ok(news) => self.take_in(deployments, peer, news).await,
+                Ok(news) => self.take_in(peer, news).await,
                 Err(failure) => Err(failure.message),
             };
             let reason = heard.err().unwrap_or_default();
@@ -79,13 +93,24 @@ impl Shared {
         }
     }
 
+    async fn watch_of(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure> {
+        match self.deployments.is_home(peer) {
+            true => self.owner.news_for(watch).await.map_err(peer_failure),
+            false => self.deployments.peers.watch(peer, watch).await,
+        }
+    }
+
+    async fn hint(&self, peer: &Peer) -> Result<(), PeerFailure> {
+        let from = self.deployments.home.clone();
+        match self.deployments.is_home(peer) {
+            true => self.owner.hinted(&from).map_err(peer_failure),
+            false => self.deployments.peers.hint(peer, from).await,
+        }
+    }
+
     /// Commits notices before they count as received, because an acknowledged notice is never sent again.
-    async fn take_in(
-        &self,
-        deployments: &Deployments,
-        peer: &Peer,
-        news: News,
-    ) -> Result<(), String> {
+    async fn take_in(&self, peer: &Peer, news: News) -> Result<(), String> {
+        let deployments = &self.deployments;
         if Peer::from(&news.from) != *peer {
             let other = Peer::from(&news.from);
             return Err(format!(
@@ -138,27 +163,24 @@ impl Shared {
         tasks: &mut JoinSet<Done>,
         under_way: &mut UnderWay,
     ) {
-        let Some(deployments) = &self.deployments else {
-            return;
-        };
         if under_way.is_handling
-            || !deployments
+            || !self
+                .deployments
                 .has_unhandled_deletions
                 .swap(false, Ordering::Relaxed)
         {
             return;
         }
         under_way.is_handling = true;
-        let shared = self.clone();
+        let importer = self.clone();
         tasks.spawn(async move {
-            if let Err(error) = shared.handle_all().await {
+            if let Err(error) = importer.handle_all().await {
                 tracing::error!(%error, "deletions of other deployments were not handled; this is \
                                          retried");
-                if let Some(deployments) = &shared.deployments {
-                    deployments
-                        .has_unhandled_deletions
-                        .store(true, Ordering::Relaxed);
-                }
+                let deployments = &importer.deployments;
+                deployments
+                    .has_unhandled_deletions
+                    .store(true, Ordering::Relaxed);
                 tokio::time::sleep(AGAIN_FIRST).await;
             }
             Done::Handled
@@ -169,7 +191,7 @@ impl Shared {
     async fn handle_all(&self) -> Result<(), LedgerError> {
         while let Some(next) = self.ledger.unhandled_deletions(HANDLED_AT_ONCE).await? {
             let UnhandledDeletion { owner, root, keys } = next;
-            let fields = self.pointing_fields();
+            let fields = self.references.pointing_fields();
             let pointed = self.ledger.pointed_at(keys.clone(), fields, 1).await?;
             let targets: Vec<Target> = keys
                 .iter()
@@ -237,31 +259,25 @@ impl Shared {
         tasks: &mut JoinSet<Done>,
         under_way: &mut UnderWay,
     ) {
-        let Some(deployments) = &self.deployments else {
-            return;
-        };
         let changed = *self.journal.follow().borrow();
-        if under_way.hinting || changed == under_way.hinted_at || deployments.watching().is_empty()
-        {
+        let owners: Vec<Peer> = self.deployments.watching().keys().cloned().collect();
+        if under_way.hinting || changed == under_way.hinted_at || owners.is_empty() {
             return;
         }
         under_way.hinting = true;
         under_way.hinted_at = changed;
-        let shared = self.clone();
+        let importer = self.clone();
         tasks.spawn(async move {
             tokio::time::sleep(HINT_EVERY).await;
-            if let Some(deployments) = &shared.deployments {
-                let owners: Vec<Peer> = deployments.watching().keys().cloned().collect();
-                let going = shared.ledger.owners_going().await.unwrap_or_default();
-                let hinted = owners.iter().filter(|peer| {
-                    let watching = deployments.watching();
-                    let owner = watching.get(*peer).and_then(|it| it.owner.as_ref());
-                    owner.is_some_and(|owner| going.contains(&owner.name))
-                });
-                let hints = hinted.map(|peer| shared.hint(peer));
-                // The owner's own poll makes up for a hint that is lost.
-                let _ = futures_util::future::join_all(hints).await;
-            }
+            let going = importer.ledger.owners_going().await.unwrap_or_default();
+            let hinted = owners.iter().filter(|peer| {
+                let watching = importer.deployments.watching();
+                let owner = watching.get(*peer).and_then(|it| it.owner.as_ref());
+                owner.is_some_and(|owner| going.contains(&owner.name))
+            });
+            let hints = hinted.map(|peer| importer.hint(peer));
+            // The owner's own poll makes up for a hint that is lost.
+            let _ = futures_util::future::join_all(hints).await;
             Done::Hinted
         });
     }
@@ -276,9 +292,7 @@ impl Shared {
         let Site::Deployment { name } = &to.site else {
             return Ok(());
         };
-        let Some(deployments) = &self.deployments else {
-            return Ok(());
-        };
+        let deployments = &self.deployments;
         if deployments.home.name == **name {
             return Ok(());
         }

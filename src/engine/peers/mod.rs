@@ -15,15 +15,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Notify;
 
-use super::Shared;
 use super::errors::ledger_error;
+use super::journal::Journal;
+use super::schedules::Schedules;
 use crate::control::{ControlError, DeploymentStatus, ImporterStatus, WatchStatus};
 use crate::domain::kinds::Kinds;
-use crate::domain::model::{KindName, Site};
-use crate::domain::peers::{Answers, Deployment, News, Question, Watch, wrong_deployment_name};
+use crate::domain::model::KindName;
+use crate::domain::peers::{Deployment, wrong_deployment_name};
 use crate::domain::text::escape;
-use crate::ledger::{Importer, WatchCursor};
+use crate::ledger::{Importer, Ledger, WatchCursor};
 use crate::peers::{Peer, PeerFailure, Peers};
+use crate::system::clock::Clock;
+pub(super) use importer::ImporterSide;
+pub(super) use owner::OwnerSide;
+pub(super) use points_at::BackReferences;
 
 /// An engine's own deployment, and the peers that it can reach.
 pub struct Neighbours {
@@ -34,8 +39,18 @@ pub struct Neighbours {
     pub heartbeat: std::time::Duration,
 }
 
+/// What makes an engine a deployment.
+pub(super) struct Federation {
+    pub(super) references: Arc<BackReferences>,
+    pub(super) owner: Arc<OwnerSide>,
+    pub(super) importer: Arc<ImporterSide>,
+    clock: Clock,
+    ledger: Arc<dyn Ledger>,
+    deployments: Arc<Deployments>,
+}
+
 /// The state of the deployments while an engine runs.
-pub(super) struct Deployments {
+struct Deployments {
     home: Deployment,
     peers: Arc<dyn Peers>,
     heartbeat: std::time::Duration,
@@ -80,7 +95,7 @@ struct Importing {
 const STALE_HEARTBEATS: i32 = 3;
 
 impl Deployments {
-    pub(super) fn new(neighbours: Neighbours) -> Self {
+    fn new(neighbours: Neighbours) -> Self {
         Self {
             home: neighbours.home,
             peers: neighbours.peers,
@@ -178,33 +193,74 @@ impl Deployments {
     }
 
     /// Makes all importers due to be asked, because something new may wait for their clearances.
-    pub(super) fn ask_again(&self) {
+    fn ask_again(&self) {
         for importing in self.importing().values_mut() {
             importing.hinted = true;
         }
     }
 
     /// Whether any importer is on record.
-    pub(super) fn any_importer(&self) -> bool {
+    fn any_importer(&self) -> bool {
         !self.importing().is_empty()
     }
 }
 
-impl Shared {
-    /// Returns an error where this engine is not a deployment.
-    pub(super) fn deployments(&self) -> Result<&Deployments, ControlError> {
-        self.deployments
-            .as_ref()
-            .ok_or_else(|| ControlError::Usage {
-                message: "this engine is not a deployment: its configuration has no [deployment]"
-                    .into(),
-            })
+/// Returns an error where an engine is not a deployment.
+pub(super) fn required(federation: Option<&Arc<Federation>>) -> Result<&Federation, ControlError> {
+    federation
+        .map(Arc::as_ref)
+        .ok_or_else(|| ControlError::Usage {
+            message: "this engine is not a deployment: its configuration has no [deployment]"
+                .into(),
+        })
+}
+
+impl Federation {
+    pub(super) fn new(
+        neighbours: Neighbours,
+        clock: &Clock,
+        ledger: &Arc<dyn Ledger>,
+        journal: &Arc<Journal>,
+        schedules: &Arc<Schedules>,
+    ) -> Self {
+        let kinds = &schedules.kinds;
+        let deployments = Arc::new(Deployments::new(neighbours));
+        let references = Arc::new(BackReferences {
+            ledger: ledger.clone(),
+            kinds: kinds.clone(),
+            deployments: deployments.clone(),
+        });
+        let owner = Arc::new(OwnerSide {
+            clock: clock.clone(),
+            ledger: ledger.clone(),
+            kinds: kinds.clone(),
+            journal: journal.clone(),
+            schedules: schedules.clone(),
+            deployments: deployments.clone(),
+            references: references.clone(),
+        });
+        let importer = Arc::new(ImporterSide {
+            clock: clock.clone(),
+            ledger: ledger.clone(),
+            kinds: kinds.clone(),
+            journal: journal.clone(),
+            deployments: deployments.clone(),
+            owner: owner.clone(),
+            references: references.clone(),
+        });
+        Self {
+            references,
+            owner,
+            importer,
+            clock: clock.clone(),
+            ledger: ledger.clone(),
+            deployments,
+        }
     }
 
-    pub(super) async fn deployment_statuses(&self) -> Result<Vec<DeploymentStatus>, ControlError> {
-        let Some(deployments) = &self.deployments else {
-            return Ok(Vec::new());
-        };
+    /// Returns the deployments to which this one refers, and those that refer to it.
+    pub(super) async fn statuses(&self) -> Result<Vec<DeploymentStatus>, ControlError> {
+        let deployments = &self.deployments;
         let importers = self.ledger.importers().await.map_err(ledger_error)?;
         let newest = self.ledger.importers_cursor().await.map_err(ledger_error)?;
         let now = self.clock.now();
@@ -250,40 +306,6 @@ impl Shared {
             }
         }
         Ok(rows)
-    }
-
-    async fn watch_of(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure> {
-        let deployments = self.neighbours()?;
-        match deployments.is_home(peer) {
-            true => self.news_for(watch).await.map_err(peer_failure),
-            false => deployments.peers.watch(peer, watch).await,
-        }
-    }
-
-    async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure> {
-        let deployments = self.neighbours()?;
-        match deployments.is_home(peer) {
-            true => self.points_at(question).await.map_err(peer_failure),
-            false => deployments.peers.ask(peer, question).await,
-        }
-    }
-
-    async fn hint(&self, peer: &Peer) -> Result<(), PeerFailure> {
-        let deployments = self.neighbours()?;
-        let from = deployments.home.clone();
-        match deployments.is_home(peer) {
-            true => self.hinted(&from).map_err(peer_failure),
-            false => deployments.peers.hint(peer, from).await,
-        }
-    }
-
-    fn neighbours(&self) -> Result<&Deployments, PeerFailure> {
-        self.deployments().map_err(peer_failure)
-    }
-
-    fn home(&self) -> Option<Site> {
-        let deployments = self.deployments.as_ref();
-        deployments.map(|deployments| deployments.home.site())
     }
 }
 

@@ -9,24 +9,28 @@ use chrono::TimeDelta;
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
-use super::points_at::in_the_way;
-use super::{Deployments, Importing, not_allowed};
+use super::points_at::{BackReferences, in_the_way};
+use super::{Deployments, Importing, not_allowed, peer_failure};
 use crate::control::{ControlError, Envelope, Receipt};
+use crate::domain::kinds::Kinds;
 use crate::domain::model::{
     Action, Answer, ErrorClass, KindName, Plan, PlanStep, Refusal, RefusalRule, StepError, Target,
 };
 use crate::domain::peers::{
-    ASKED_TOGETHER, AWAITED, Answered, ClearanceRequest, Deployment, Holder, News, Question, Watch,
-    awaiting,
+    ASKED_TOGETHER, AWAITED, Answered, Answers, ClearanceRequest, Deployment, Holder, News,
+    Question, Watch, awaiting,
 };
 use crate::domain::policy::{Failure, Outcome, Retry, after_call};
 use crate::domain::text::escape;
+use crate::engine::Done;
 use crate::engine::audit::audit;
 use crate::engine::errors::ledger_error;
+use crate::engine::journal::Journal;
 use crate::engine::outcomes::{facts, outcome_change};
-use crate::engine::{Done, Shared};
-use crate::ledger::{Applied, Change, ClaimedStep, LedgerError};
-use crate::peers::Peer;
+use crate::engine::schedules::Schedules;
+use crate::ledger::{Applied, Change, ClaimedStep, Ledger, LedgerError};
+use crate::peers::{Peer, PeerFailure};
+use crate::system::clock::Clock;
 
 /// Maximum number of tombstone changes in one answer to a watch.
 const NEWS_MAX: usize = 1_000;
@@ -39,13 +43,32 @@ const NAMED_MAX: usize = 5;
 /// Number of refusals after which an importer is asked nothing more about a plan.
 const REFUSALS_MAX: usize = 100;
 
-impl Shared {
+/// Tells importers what is being deleted here, and waits for their clearances.
+pub(in crate::engine) struct OwnerSide {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) kinds: Arc<Kinds>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) schedules: Arc<Schedules>,
+    pub(super) deployments: Arc<Deployments>,
+    pub(super) references: Arc<BackReferences>,
+}
+
+impl OwnerSide {
+    /// Whether any importer is on record.
+    pub(in crate::engine) fn any_importer(&self) -> bool {
+        self.deployments.any_importer()
+    }
+
+    /// Makes all importers due to be asked, because something new may wait for their clearances.
+    pub(in crate::engine) fn ask_again(&self) {
+        self.deployments.ask_again();
+    }
+
     /// Loads the importers on record, and also records this deployment itself if it refers to its own
     /// resources.
     pub(in crate::engine) async fn recall_importers(&self) -> Result<(), LedgerError> {
-        let Some(deployments) = &self.deployments else {
-            return Ok(());
-        };
+        let deployments = &self.deployments;
         // This deployment's own references are on record before anything is accepted.
         let own = deployments
             .imported(&self.kinds)
@@ -69,12 +92,12 @@ impl Shared {
 
     /// Answers an importer's watch. The importer is put on record before it receives anything (G12).
     pub(in crate::engine) async fn news_for(&self, watch: Watch) -> Result<News, ControlError> {
-        let deployments = self.deployments()?;
+        let deployments = &self.deployments;
         deployments.check_sender(&watch.from).map_err(not_allowed)?;
         // A kind that is unknown here has no resources here, and its name would only fill the ledger.
         let mut watch = watch;
         watch.kinds.retain(|kind| self.kinds.get(kind).is_some());
-        self.record(deployments, &watch).await?;
+        self.record(&watch).await?;
         let since = (watch.ledger.clone(), watch.after);
         let wait = Duration::from_millis(watch.wait_ms).min(WAIT_MAX);
         let deadline = tokio::time::Instant::now() + wait;
@@ -101,7 +124,8 @@ impl Shared {
         }
     }
 
-    async fn record(&self, deployments: &Deployments, watch: &Watch) -> Result<(), ControlError> {
+    async fn record(&self, watch: &Watch) -> Result<(), ControlError> {
+        let deployments = &self.deployments;
         let name = &watch.from.name;
         let as_recorded = deployments
             .importing()
@@ -136,7 +160,7 @@ impl Shared {
     }
 
     pub(in crate::engine) fn hinted(&self, from: &Deployment) -> Result<(), ControlError> {
-        let deployments = self.deployments()?;
+        let deployments = &self.deployments;
         let mut importing = deployments.importing();
         let known = importing.get_mut(&from.name);
         if let Some(importing) = known.filter(|it| it.deployment == *from) {
@@ -150,13 +174,10 @@ impl Shared {
     /// Adds the blockers in other deployments (G2) to a plan, and warns of other referrers there. If an
     /// importer does not answer, the plan is refused.
     pub(in crate::engine) async fn ask_elsewhere(&self, plan: &mut Plan) {
-        let Some(deployments) = &self.deployments else {
-            return;
-        };
-        if plan.options.chained || !deployments.any_importer() {
+        if plan.options.chained || !self.any_importer() {
             return;
         }
-        let importers = deployments.importers_of(plan);
+        let importers = self.deployments.importers_of(plan);
         let asked = importers
             .iter()
             .map(|(importer, kinds)| self.asked_at(importer, kinds, plan));
@@ -218,6 +239,16 @@ impl Shared {
         self.answers(importer, (ledger, seq), about.collect()).await
     }
 
+    async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure> {
+        match self.deployments.is_home(peer) {
+            true => {
+                let answers = self.references.points_at(question).await;
+                answers.map_err(peer_failure)
+            }
+            false => self.deployments.peers.ask(peer, question).await,
+        }
+    }
+
     /// Returns the complete answer to a question, or the reason why there is none.
     async fn answers(
         &self,
@@ -226,9 +257,8 @@ impl Shared {
         about: Vec<ClearanceRequest>,
     ) -> Result<Vec<Answered>, String> {
         let name = &importer.name;
-        let deployments = self.neighbours().map_err(|failure| failure.message)?;
         let question = Question {
-            from: deployments.home.clone(),
+            from: self.deployments.home.clone(),
             ledger,
             seq,
             about,
@@ -253,8 +283,7 @@ impl Shared {
     /// Returns the outcome for a step that waits for importers' clearances. None means that the step may be
     /// sent.
     pub(in crate::engine) async fn awaits_clearance(&self, step: &ClaimedStep) -> Option<Change> {
-        let deployments = self.deployments.as_ref()?;
-        if !deployments.any_importer() || !takes_away(step.action) {
+        if !self.any_importer() || !takes_away(step.action) {
             return None;
         }
         let awaited = match self.ledger.pending_clearances(step.id).await {
@@ -275,7 +304,7 @@ impl Shared {
             awaited => awaiting(awaited),
         };
         // Blockers that are not deleted are named in the same pass, and not only when the step is due (G11).
-        let stays = self.held_by_what_stays(&step.key).await;
+        let stays = self.references.held_by_what_stays(&step.key).await;
         for held in stays.iter().flatten() {
             message = format!("{}; {message}", in_the_way(&held.blocker()));
             blockers.insert(0, held.blocker());
@@ -316,9 +345,7 @@ impl Shared {
         self: &Arc<Self>,
         tasks: &mut JoinSet<Done>,
     ) -> Duration {
-        let Some(deployments) = &self.deployments else {
-            return Duration::MAX;
-        };
+        let deployments = &self.deployments;
         let now = self.clock.now();
         let heartbeat = TimeDelta::from_std(deployments.heartbeat).unwrap_or(TimeDelta::MAX);
         let mut next = Duration::MAX;
@@ -337,9 +364,9 @@ impl Shared {
             importing.hinted = false;
             importing.asked_at = Some(now);
             next = next.min(deployments.heartbeat);
-            let (shared, importer) = (self.clone(), importing.deployment.clone());
+            let (owner, importer) = (self.clone(), importing.deployment.clone());
             tasks.spawn(async move {
-                shared.ask_importer(&importer).await;
+                owner.ask_importer(&importer).await;
                 Done::Asked
             });
         }
@@ -348,19 +375,14 @@ impl Shared {
 
     async fn ask_importer(&self, importer: &Deployment) {
         let asked = self.ask_all(importer).await;
-        let Some(deployments) = &self.deployments else {
-            return;
-        };
-        if let Some(importing) = deployments.importing().get_mut(&importer.name) {
+        if let Some(importing) = self.deployments.importing().get_mut(&importer.name) {
             importing.asking = false;
             importing.reason = asked.err().unwrap_or_default();
         }
     }
 
     async fn ask_all(&self, importer: &Deployment) -> Result<(), String> {
-        let Some(home) = self.home() else {
-            return Ok(());
-        };
+        let home = self.deployments.home.site();
         let said = |error: LedgerError| error.to_string();
         let name = &importer.name;
         let (ledger, _) = self.ledger.importers_cursor().await.map_err(said)?;
@@ -395,7 +417,7 @@ impl Shared {
         envelope: &Envelope,
         name: &str,
     ) -> Result<Receipt, ControlError> {
-        let deployments = self.deployments()?;
+        let deployments = &self.deployments;
         if !deployments.importing().contains_key(name) {
             return Err(ControlError::NotFound {
                 message: format!("no importer {} is on record", escape(name)),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Deployments, not_allowed};
 use crate::control::ControlError;
 use crate::domain::awaiting::silent_deployment;
-use crate::domain::kinds::{IN_USE, Kind, OnDelete, base};
+use crate::domain::kinds::{IN_USE, Kind, Kinds, OnDelete, base};
 use crate::domain::ladder::HELD;
 use crate::domain::model::{
     Action, Blocker, DeletionState, KindName, ResourceKey, Site, StepState, Target, short_id,
@@ -17,9 +17,8 @@ use crate::domain::peers::{
     AWAITED, Answered, Answers, CIRCLE_MAX, ClearanceRequest, HOLDERS_MAX, Holder, Question, Waits,
 };
 use crate::domain::text::escape;
-use crate::engine::Shared;
 use crate::engine::errors::ledger_error;
-use crate::ledger::{LiveStep, PointedAt, Referrer};
+use crate::ledger::{Ledger, LiveStep, PointedAt, Referrer};
 use crate::peers::Peer;
 
 /// Maximum number of referrers that are named as blockers.
@@ -31,13 +30,20 @@ const HELD_BY_TOLD_MAX: usize = 10_000;
 /// How long a question waits for the notices that it is about.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
-impl Shared {
+/// Finds this deployment's resources that refer to a resource, and what they wait for.
+pub(in crate::engine) struct BackReferences {
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) kinds: Arc<Kinds>,
+    pub(super) deployments: Arc<Deployments>,
+}
+
+impl BackReferences {
     /// Answers only from a view that includes the notices that the question is about (G7).
     pub(in crate::engine) async fn points_at(
         &self,
         question: Question,
     ) -> Result<Answers, ControlError> {
-        let deployments = self.deployments()?;
+        let deployments = &self.deployments;
         let scope = deployments.peers.scope(&Peer::from(&question.from));
         deployments
             .check_sender(&question.from)
@@ -275,10 +281,7 @@ impl Shared {
     }
 
     /// Returns the registry's resources that refer to this one, and whose references must be removed first.
-    pub(in crate::engine) async fn held_here(
-        &self,
-        key: &ResourceKey,
-    ) -> Result<PointedAt, ControlError> {
+    async fn held_here(&self, key: &ResourceKey) -> Result<PointedAt, ControlError> {
         let fields = self.kinds.holding(&key.kind);
         let held = self
             .ledger
@@ -288,7 +291,7 @@ impl Shared {
     }
 
     /// Returns a few of these referrers: those that are not being deleted under the same root.
-    pub(in crate::engine) async fn held_by_what_stays(
+    pub(super) async fn held_by_what_stays(
         &self,
         key: &ResourceKey,
     ) -> Result<Vec<Referrer>, ControlError> {
@@ -328,7 +331,7 @@ impl Shared {
 
     /// Lists the fields of this deployment's own kinds whose references must be cleared before the resource
     /// to which they refer is deleted.
-    pub(in crate::engine) fn pointing_fields(&self) -> Arc<[(KindName, String)]> {
+    pub(super) fn pointing_fields(&self) -> Arc<[(KindName, String)]> {
         let fields_of = |kind: &Kind| -> Vec<(KindName, String)> {
             let holding = kind.spec.references.iter();
             let holding = holding.filter(|it| it.on_delete != OnDelete::Dangling);
@@ -376,7 +379,7 @@ impl Deployments {
 }
 
 /// Returns the words for a blocker: `blocked by contract c1 at d0-1, which this deletion will not remove`.
-pub(in crate::engine) fn in_the_way(by: &Blocker) -> String {
+pub(super) fn in_the_way(by: &Blocker) -> String {
     if let Some(name) = silent_deployment(by) {
         return format!(
             "waiting: clearance of deployment {} is pending",

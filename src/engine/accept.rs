@@ -1,0 +1,176 @@
+//! Accepts deletions: writes the intent, and joins a repeated request to the deletion that is under way.
+
+use std::sync::Arc;
+
+use super::audit::audit;
+use super::copies::CopySearch;
+use super::drift::DriftAnswers;
+use super::errors::{control_error, ledger_error};
+use super::guards::Guards;
+use super::journal::Journal;
+use super::records::deletion;
+use crate::control::{Accepted, ControlError, Envelope, Receipt};
+use crate::domain::model::{
+    DeletionState, DriftPolicy, Mapped, Plan, PlanOptions, Resource, ResourceKey, Target,
+};
+use crate::ledger::{Applied, Change, Ledger, NewDeletion, RetryBy, Selection};
+use crate::system::clock::Clock;
+
+/// Accepts deletions, under the guards.
+pub(super) struct Accepting {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) copies: Arc<CopySearch>,
+    pub(super) guards: Arc<Guards>,
+    pub(super) drift: Arc<DriftAnswers>,
+}
+
+impl Accepting {
+    /// Accepts a deletion of these resources, and of their copies. `shown` has what the gate showed of them.
+    pub(super) async fn delete(
+        &self,
+        envelope: &Envelope,
+        found: &[Resource],
+        shown: Vec<(ResourceKey, serde_json::Value)>,
+        options: PlanOptions,
+    ) -> Result<Receipt, ControlError> {
+        let copies = self.copies.copies_of(found).await.map_err(control_error)?;
+        let wanted = Wanted {
+            targets: targets_of(found),
+            copies: copies.keys(),
+            shown,
+            options,
+            plan_hash: None,
+        };
+        self.accept(envelope, wanted).await
+    }
+
+    /// Accepts a deletion: its intent is durable before this returns.
+    pub(super) async fn accept(
+        &self,
+        envelope: &Envelope,
+        wanted: Wanted,
+    ) -> Result<Receipt, ControlError> {
+        let Wanted {
+            targets,
+            copies,
+            shown,
+            options,
+            plan_hash,
+        } = wanted;
+        let copied = copies.iter().map(|copy| Target {
+            key: copy.clone(),
+            name: String::new(),
+        });
+        let touched: Vec<Target> = targets.iter().cloned().chain(copied).collect();
+        self.guards.writable(&touched)?;
+        self.guards.reasoned(envelope, &touched)?;
+        let names: Vec<String> = targets
+            .iter()
+            .map(|target| target.key.to_string())
+            .collect();
+        let mut audit = audit(envelope, "delete", &names.join(" "));
+        audit.detail = serde_json::json!({ "options": options, "plan_hash": plan_hash });
+        let wanted = targets.clone();
+        let new = NewDeletion {
+            id: self.clock.new_id(),
+            targets,
+            copies,
+            shown,
+            options,
+            plan_hash,
+            actor: envelope.actor.clone(),
+            reason: envelope.reason.clone(),
+            cause: None,
+            idempotency_key: envelope.idempotency_key.clone(),
+            deadline: envelope.deadline,
+            audit,
+            now: self.clock.now(),
+        };
+        let applied = self
+            .journal
+            .commit(vec![Change::Accept(Box::new(new))])
+            .await
+            .map_err(ledger_error)?;
+        match applied.into_iter().next() {
+            Some(Applied::Accepted {
+                deletion_id,
+                existing,
+            }) => {
+                if existing {
+                    return self.repeat_delete(envelope, deletion_id).await;
+                }
+                if options.drift == DriftPolicy::Absorb {
+                    self.drift
+                        .absorb_in_earlier(envelope, &wanted, &deletion_id)
+                        .await?;
+                }
+                Ok(Receipt::Accepted(Accepted {
+                    deletion_id,
+                    existing,
+                }))
+            }
+            Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
+            Some(Applied::KeyReused(why)) => Err(ControlError::Usage { message: why }),
+            _ => Err(ControlError::Internal {
+                message: "the ledger did not answer the command".into(),
+            }),
+        }
+    }
+
+    /// Wakes what is blocked when a delete is requested again, and starts nothing new (T6).
+    pub(super) async fn repeat_delete(
+        &self,
+        envelope: &Envelope,
+        deletion_id: String,
+    ) -> Result<Receipt, ControlError> {
+        let state = deletion(&*self.ledger, &deletion_id).await?.state;
+        if matches!(state, DeletionState::Running | DeletionState::Stuck) {
+            let wake = Change::Retry {
+                by: RetryBy::Repeat,
+                audit: audit(envelope, "delete again", &deletion_id),
+                selection: Selection::Deletion(deletion_id.clone()),
+                now: self.clock.now(),
+            };
+            self.journal
+                .commit(vec![wake])
+                .await
+                .map_err(ledger_error)?;
+        }
+        Ok(Receipt::Accepted(Accepted {
+            deletion_id,
+            existing: true,
+        }))
+    }
+}
+
+/// The deletion to accept.
+pub(super) struct Wanted {
+    targets: Vec<Target>,
+    copies: Vec<ResourceKey>,
+    shown: Vec<(ResourceKey, serde_json::Value)>,
+    options: PlanOptions,
+    plan_hash: Option<String>,
+}
+
+impl Wanted {
+    pub(super) fn by(plan: &Plan) -> Self {
+        Self {
+            targets: plan.targets.clone(),
+            copies: plan.mapping.iter().flat_map(Mapped::copies).collect(),
+            shown: Vec::new(),
+            options: plan.options,
+            plan_hash: Some(plan.hash.clone()),
+        }
+    }
+}
+
+pub(super) fn targets_of(resources: &[Resource]) -> Vec<Target> {
+    let resources = resources.iter();
+    let target = |resource: &Resource| Target {
+        key: resource.key.clone(),
+        name: resource.name.clone(),
+    };
+    resources.map(target).collect()
+}

@@ -1,0 +1,282 @@
+//! Carries out commands: each becomes a change of the ledger, whose receipt the front end gets.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::accept::{Accepting, Wanted, targets_of};
+use super::audit::audit;
+use super::bulk::BulkRetry;
+use super::drift::DriftAnswers;
+use super::errors::{control_error, ledger_error};
+use super::guards::Guards;
+use super::journal::Journal;
+use super::logins::Logins;
+use super::orphans::Orphans;
+use super::peers::{Federation, required};
+use super::planning::Planning;
+use super::prune::Pruning;
+use super::purge::Purging;
+use super::records::{deletion, saved_plan};
+use super::registry::NativeResources;
+use super::resolve::Resolver;
+use super::sites::Sites;
+use crate::control::{Command, ControlError, Envelope, Receipt, TargetSpec};
+use crate::domain::model::{Plan, PlanOptions, ResourceKey, Target};
+use crate::domain::plan::plan_hash;
+use crate::ledger::{Change, Ledger, RetryBy, Selection};
+use crate::system::clock::Clock;
+
+/// Carries out every command.
+pub(super) struct Commands {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) sites: Arc<Sites>,
+    pub(super) resolver: Arc<Resolver>,
+    pub(super) planning: Arc<Planning>,
+    pub(super) guards: Arc<Guards>,
+    pub(super) accepting: Accepting,
+    pub(super) bulk: BulkRetry,
+    pub(super) drift: Arc<DriftAnswers>,
+    pub(super) purging: Arc<Purging>,
+    pub(super) orphans: Arc<Orphans>,
+    pub(super) native: Arc<NativeResources>,
+    pub(super) pruning: Arc<Pruning>,
+    pub(super) logins: Arc<Logins>,
+    /// None for an engine that is not a deployment.
+    pub(super) federation: Option<Arc<Federation>>,
+    /// Whether the reconcilers work. The first command that wants work done sets it (P10).
+    pub(super) works: Arc<AtomicBool>,
+}
+
+impl Commands {
+    pub(super) async fn carry_out(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
+        if envelope.command.wants_work() && !self.works.swap(true, Ordering::Relaxed) {
+            self.journal.wake_loop();
+        }
+        let envelope = &envelope;
+        match envelope.command.clone() {
+            Command::Plan { targets, options } => self.plan(&targets, options).await,
+            Command::Delete { targets, options } => {
+                let found = self.resolver.resolve(&targets).await?;
+                let shown = Vec::new();
+                self.accepting
+                    .delete(envelope, &found, shown, options)
+                    .await
+            }
+            Command::DeleteSeen { resources, options } => {
+                let shown = resources.iter();
+                let shown = shown.map(|it| (it.key.clone(), it.attributes.clone()));
+                let shown = shown.collect();
+                self.accepting
+                    .delete(envelope, &resources, shown, options)
+                    .await
+            }
+            Command::RepeatDelete { deletion_id } => {
+                self.accepting.repeat_delete(envelope, deletion_id).await
+            }
+            Command::DeletePlan { plan_hash } => {
+                let plan = saved_plan(&*self.ledger, &plan_hash, self.clock.now()).await?;
+                self.accepting.accept(envelope, Wanted::by(&plan)).await
+            }
+            Command::DeletePlanFile { plan } => self.delete_plan_file(envelope, *plan).await,
+            Command::Revive { keys } => self.revive(envelope, keys).await,
+            Command::Create { kind, body } => self.native.create(envelope, &kind, &body).await,
+            Command::Update { kind, id, body } => {
+                self.native.update(envelope, &kind, &id, &body).await
+            }
+            Command::Retry { deletion_id } => self.retry(envelope, &deletion_id).await,
+            Command::RetryStep { step_id } => self.retry_step(envelope, step_id).await,
+            Command::RetryMatching { filter, dry_run } => {
+                self.bulk.retry_matching(envelope, &filter, dry_run).await
+            }
+            Command::Drift {
+                deletion_id,
+                accept,
+            } => {
+                self.drift
+                    .answer_drift(envelope, &deletion_id, accept)
+                    .await
+            }
+            Command::SetOptions {
+                deletion_id,
+                drift,
+                on_failure,
+            } => {
+                self.drift
+                    .set_options(envelope, &deletion_id, drift, on_failure)
+                    .await
+            }
+            Command::Cancel { deletion_id } => self.cancel(envelope, &deletion_id).await,
+            Command::Pause { deletion_id } => self.pause(envelope, &deletion_id, true).await,
+            Command::Resume { deletion_id } => self.pause(envelope, &deletion_id, false).await,
+            Command::MoveNotificationCursor { channel, mark } => {
+                self.journal
+                    .commit_command(Change::MoveNotificationCursor { channel, mark })
+                    .await
+            }
+            Command::Purge {
+                what,
+                rung,
+                confirm,
+            } => self.purging.purge(envelope, &what, rung, &confirm).await,
+            Command::Release { key } => self.orphans.release(envelope, key).await,
+            Command::Prune { before } => self.pruning.prune_by_hand(envelope, before).await,
+            Command::PauseSite { site } => {
+                self.logins.pause_site_by_hand(envelope, site, true).await
+            }
+            Command::ResumeSite { site } => {
+                self.logins.pause_site_by_hand(envelope, site, false).await
+            }
+            Command::Watch { watch } => {
+                let news = self.federation()?.owner.news_for(watch).await?;
+                Ok(Receipt::News(Box::new(news)))
+            }
+            Command::Hint { from } => {
+                self.federation()?.owner.hinted(&from)?;
+                Ok(Receipt::Done { moved: 0 })
+            }
+            Command::ReleaseImporter { name } => {
+                let owner = &self.federation()?.owner;
+                owner.release_importer(envelope, &name).await
+            }
+            Command::Seek { .. } => Err(ControlError::Usage {
+                message: "this is the present: only a replay shows other times".into(),
+            }),
+        }
+    }
+
+    fn federation(&self) -> Result<&Federation, ControlError> {
+        required(self.federation.as_ref())
+    }
+
+    async fn plan(
+        &self,
+        targets: &[TargetSpec],
+        options: PlanOptions,
+    ) -> Result<Receipt, ControlError> {
+        let targets = targets_of(&self.resolver.resolve(targets).await?);
+        let plan = self.planning.plan_shown(&targets, options).await;
+        let plan = Arc::new(plan.map_err(control_error)?);
+        self.save(plan.clone()).await?;
+        Ok(Receipt::Planned { plan })
+    }
+
+    async fn delete_plan_file(
+        &self,
+        envelope: &Envelope,
+        plan: Plan,
+    ) -> Result<Receipt, ControlError> {
+        let found = plan_hash(&plan);
+        if found != plan.hash {
+            return Err(ControlError::Usage {
+                message: format!(
+                    "the plan says its hash is {}, but it is {found}: it was changed after it was made",
+                    plan.hash
+                ),
+            });
+        }
+        let wanted = Wanted::by(&plan);
+        self.save(Arc::new(plan)).await?;
+        self.accepting.accept(envelope, wanted).await
+    }
+
+    async fn save(&self, plan: Arc<Plan>) -> Result<(), ControlError> {
+        let now = self.clock.now();
+        let saved = self.journal.commit(vec![Change::SavePlan { plan, now }]);
+        saved.await.map(|_| ()).map_err(ledger_error)
+    }
+
+    async fn retry(&self, envelope: &Envelope, id: &str) -> Result<Receipt, ControlError> {
+        let deletion = deletion(&*self.ledger, id).await?;
+        self.guards.writable(&deletion.targets)?;
+        let id = deletion.id.clone();
+        self.retry_selected(envelope, Selection::Deletion(deletion.id), &id)
+            .await
+    }
+
+    async fn retry_step(&self, envelope: &Envelope, id: i64) -> Result<Receipt, ControlError> {
+        let step = self.ledger.step(id).await.map_err(ledger_error)?;
+        let step = step.ok_or_else(|| ControlError::NotFound {
+            message: format!("no step {id}"),
+        })?;
+        let target = Target {
+            key: step.resource.key,
+            name: step.resource.name,
+        };
+        let key = target.key.to_string();
+        self.guards.writable(&[target])?;
+        self.retry_selected(envelope, Selection::Steps(vec![id]), &key)
+            .await
+    }
+
+    async fn retry_selected(
+        &self,
+        envelope: &Envelope,
+        selection: Selection,
+        named: &str,
+    ) -> Result<Receipt, ControlError> {
+        let retry = Change::Retry {
+            by: RetryBy::Person,
+            selection,
+            audit: audit(envelope, "retry", named),
+            now: self.clock.now(),
+        };
+        self.sites.ask_again();
+        self.journal.commit_command(retry).await
+    }
+
+    async fn cancel(&self, envelope: &Envelope, id: &str) -> Result<Receipt, ControlError> {
+        let deletion = deletion(&*self.ledger, id).await?;
+        let cancel = Change::Cancel {
+            deletion_id: deletion.id.clone(),
+            audit: audit(envelope, "cancel", &deletion.id),
+            now: self.clock.now(),
+        };
+        let receipt = self.journal.commit_command(cancel).await?;
+        self.sites.take_back(&deletion.id);
+        Ok(receipt)
+    }
+
+    async fn revive(
+        &self,
+        envelope: &Envelope,
+        keys: Vec<ResourceKey>,
+    ) -> Result<Receipt, ControlError> {
+        let now = self.clock.now();
+        let moved = keys.len() as u64;
+        let changes = keys.into_iter().map(|key| Change::Revive {
+            audit: audit(envelope, "create anew", &key.to_string()),
+            key,
+            now,
+        });
+        let committed = self.journal.commit(changes.collect()).await;
+        committed.map_err(ledger_error)?;
+        Ok(Receipt::Done { moved })
+    }
+
+    async fn pause(
+        &self,
+        envelope: &Envelope,
+        id: &str,
+        paused: bool,
+    ) -> Result<Receipt, ControlError> {
+        let deletion = deletion(&*self.ledger, id).await?;
+        let audit = audit(
+            envelope,
+            if paused { "pause" } else { "resume" },
+            &deletion.id,
+        );
+        let pause = Change::Pause {
+            deletion_id: deletion.id.clone(),
+            paused,
+            audit,
+            now: self.clock.now(),
+        };
+        let receipt = self.journal.commit_command(pause).await?;
+        if paused {
+            self.sites.take_back(&deletion.id);
+        }
+        Ok(receipt)
+    }
+}

@@ -1,0 +1,121 @@
+//! Lists the resources of the clouds for people, fresh at every question.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::belongings::tally;
+use super::reads::Reads;
+use super::resolve::Resolver;
+use crate::cloud::{CloudFailure, Fields, ListRows};
+use crate::control::{ControlError, SiteListing, SiteSpec, query};
+use crate::domain::model::{ErrorClass, Phase, Resource};
+use crate::ledger::{Ledger, LedgerError};
+use crate::system::clock::Clock;
+
+/// Lists resources as the clouds have them.
+pub(super) struct Listings {
+    pub(super) clock: Clock,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) reads: Arc<Reads>,
+    pub(super) resolver: Arc<Resolver>,
+}
+
+impl Listings {
+    /// Lists the resources of a kind at each site. Resources that are being deleted are shown in that state
+    /// (T7).
+    pub(super) async fn list(
+        &self,
+        request: query::Resources,
+    ) -> Result<Vec<SiteListing>, ControlError> {
+        let spec = request.site.map_or(SiteSpec::All, SiteSpec::Region);
+        let kind = self.resolver.kind_meant(&request.kind, &spec)?;
+        let sites = self.resolver.sites_with(kind, &spec)?;
+        let listed = self.reads.kinds.listed(kind);
+        let listings = sites.iter().map(|site| async move {
+            let request = ListRows {
+                site,
+                kind: listed,
+                filter: None,
+                fields: Fields::All,
+                rows_max: None,
+            };
+            // People see the failure and ask again, so the read is paced and not repeated.
+            let permit = self.reads.sites.permit(site).await;
+            let listing = self.reads.cloud.list(request).await;
+            drop(permit);
+            self.reads.site_answered(site, listing.as_ref().err());
+            let mut class = listing.as_ref().err().map(class_of);
+            let (mut rows, mut error) = match listing {
+                Ok(listing) => {
+                    let found = listing
+                        .rows
+                        .iter()
+                        .flat_map(|row| self.reads.kinds.resources_in(site, listed, row));
+                    (
+                        found.filter(|found| found.key.kind == kind.name).collect(),
+                        None,
+                    )
+                }
+                Err(failure) => (Vec::new(), Some(failure.message)),
+            };
+            if kind.spec.unknown.is_some()
+                && error.is_none()
+                && let Err(failure) = tally(&self.reads, site, kind, &mut rows).await
+            {
+                class = Some(class_of(&failure));
+                error = Some(format!(
+                    "gone cannot tell which resources belong to these: {}",
+                    failure.message
+                ));
+            }
+            if let Err(unread) = self.mark_deleting(&mut rows).await {
+                error = Some(format!(
+                    "gone cannot tell which of these are being deleted: {unread}"
+                ));
+            }
+            SiteListing {
+                site: site.clone(),
+                rows,
+                error,
+                class,
+                at: self.clock.now(),
+            }
+        });
+        Ok(futures_util::future::join_all(listings).await)
+    }
+
+    /// Shows each resource that is being deleted in the state that its kind names.
+    async fn mark_deleting(&self, rows: &mut [Resource]) -> Result<(), LedgerError> {
+        let keys = rows.iter().map(|row| row.key.clone()).collect();
+        let tombstones = self.ledger.tombstones_of(keys).await?;
+        let doomed: HashSet<_> = tombstones
+            .into_iter()
+            .filter(|tombstone| tombstone.phase == Phase::Deleting)
+            .map(|tombstone| tombstone.key)
+            .collect();
+        for row in rows.iter_mut().filter(|row| doomed.contains(&row.key)) {
+            let shown = self
+                .reads
+                .kinds
+                .get(&row.key.kind)
+                .map(|kind| kind.spec.deleting.clone())
+                .unwrap_or_default();
+            if let serde_json::Value::Object(fields) = &mut row.attributes {
+                fields.extend(
+                    shown
+                        .into_iter()
+                        .map(|(field, value)| (field, value.into())),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the class of a failure. A login that may not list lacks the right.
+fn class_of(failure: &CloudFailure) -> ErrorClass {
+    match failure.forbidden {
+        true => ErrorClass::Auth,
+        false => failure.class,
+    }
+}
