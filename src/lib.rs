@@ -118,7 +118,7 @@
 //! `sandbox` imports nothing of gone's model, or it would repeat gone's mistakes.
 //!
 //! Files of one room do not import each other in a circle; a module and the files in its own folder count as
-//! one. The test checks this in all rooms but `sandbox`. A pane of the console names the next one by a route
+//! one. The test checks this too. A pane of the console names the next one by a route
 //! (`frontends/console/panes/mod.rs`), so no pane imports another.
 //!
 //! # To add …, go to …
@@ -155,7 +155,7 @@
 //! - **an HTTP endpoint**: a handler in `frontends/api` with its `#[utoipa::path]`, and a line of `routes` in
 //!   `api/mod.rs`. The API's description follows from them and from the types.
 //! - **a service or a kind of the practice cloud**: its tables in `assets/sandbox`, its rules in a folder of
-//!   `sandbox`, and a line in `SERVICES` of `sandbox/region.rs` for a service.
+//!   `sandbox`, and for a service a line in `SERVICES` of `sandbox/world.rs`; `sandbox/mod.rs` explains it.
 //! - **a rule**: a row in `assets/promises.md`, and a test whose name begins with its number (`t05_…` for
 //!   T5).
 //!

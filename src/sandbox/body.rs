@@ -5,10 +5,10 @@ use ipnet::IpNet;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::api::Problem;
-use super::kind::{
-    ADMIN_SETS, Attribute, Body, Kind, PARENT, POST, PROJECT, PUT, REQUIRED, Shape, WITHIN,
+use super::attribute::{
+    ADMIN_SETS, Attribute, PARENT, POST, PROJECT, PUT, REQUIRED, Shape, WITHIN,
 };
+use super::kind::{Body, Kind};
 use super::session::Session;
 use super::wire::{Refusal, Result};
 
@@ -41,8 +41,10 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn refuse(&self, problem: Problem<'_>) -> Refusal {
-        (self.kind.api.problem)(problem)
+    /// Returns the refusal of an attribute's value.
+    fn invalid(&self, name: &str, value: &Value, reason: &str) -> Refusal {
+        self.kind
+            .refusal("invalid", &[&name, &plain(value), &reason])
     }
 
     fn body(&self, body: &Body) -> Result<Body> {
@@ -50,7 +52,7 @@ impl Check<'_> {
         let is_unknown = |name: &&str| kind.attribute(name).is_none() && !kind.is_open;
         let unknown: Vec<&str> = body.keys().map(String::as_str).filter(is_unknown).collect();
         if !unknown.is_empty() {
-            return Err(self.refuse(Problem::Unknown(kind, &unknown.join(", "))));
+            return Err(kind.refusal("unknown", &[&unknown.join(", ")]));
         }
         let mut checked = Body::new();
         for (name, value) in body {
@@ -66,13 +68,13 @@ impl Check<'_> {
                 && checked.get(attribute.name).is_none_or(Value::is_null)
         };
         match kind.attributes.iter().find(is_missing) {
-            Some(attribute) if self.is_new => Err(self.refuse(Problem::Required(attribute.name))),
+            Some(missing) if self.is_new => Err(kind.refusal("required", &[&missing.name])),
             _ => Ok(checked),
         }
     }
 
     fn takes(&self, attribute: &Attribute) -> bool {
-        let keeps_id = self.session.region.settings.keep_ids && attribute.name == "id";
+        let keeps_id = self.session.settings.keep_ids && attribute.name == "id";
         if !self.is_new {
             attribute.is(PUT)
         } else if self.is_within {
@@ -85,26 +87,30 @@ impl Check<'_> {
 
     fn attribute(&self, attribute: &Attribute, value: &Value) -> Result<Value> {
         let (kind, name, caller) = (self.kind, attribute.name, &self.session.caller);
+        let (verb, refusal) = match self.is_new {
+            true => ("create", "not_in_post"),
+            false => ("update", "not_in_put"),
+        };
         if !self.takes(attribute) {
-            return Err(self.refuse(Problem::NotTaken(kind, name, self.is_new)));
+            return Err(kind.refusal(refusal, &[&name]));
         }
         let checked = match value {
             Value::Null => Value::Null,
             value => self.value(name, &attribute.shape, value)?,
         };
         if attribute.is(PROJECT) && !caller.owns(value.as_str().unwrap_or_default()) {
-            return Err(self.refuse(Problem::OtherProject(name, value)));
+            return Err(kind.refusal("other_project", &[&name, &plain(value)]));
         }
         let is_set = !value.is_null() && checked != Value::Bool(false);
         if attribute.is(ADMIN_SETS) && !caller.admin && is_set {
-            return Err(self.refuse(Problem::AdminOnly(kind, name, self.is_new)));
+            return Err(kind.refusal("admin_only", &[&verb, &name]));
         }
         Ok(checked)
     }
 
     fn value(&self, name: &str, shape: &Shape, value: &Value) -> Result<Value> {
         let text = value.as_str();
-        let wrong = |reason: &str| Err(self.refuse(Problem::Invalid(name, value, reason)));
+        let wrong = |reason: &str| Err(self.invalid(name, value, reason));
         let not = |what: &str| wrong(&format!("'{}' is not a valid {what}.", plain(value)));
         let fits = match shape {
             Shape::Any | Shape::Shown => true,
@@ -116,7 +122,10 @@ impl Check<'_> {
                 Some(_) => true,
             },
             Shape::Texts => is_list(value, Value::is_string),
-            Shape::Flag => return flag(value).map_or_else(|| wrong(NO_FLAG), |it| Ok(it.into())),
+            Shape::Flag => {
+                let wrong = || self.kind.refusal("not_a_flag", &[&name, &plain(value)]);
+                return flag(value).map(Value::Bool).ok_or_else(wrong);
+            }
             Shape::Number(least, most) => {
                 let given = value.as_i64().or_else(|| text?.trim().parse().ok());
                 return match given.filter(|number| (least..=most).contains(&number)) {
@@ -170,7 +179,7 @@ impl Check<'_> {
                 .is_none_or(|text| text.parse::<IpNet>().is_err())
             {
                 let reason = format!("'{}' is not a valid IP subnet.", plain(item));
-                return Err(self.refuse(Problem::Invalid(name, item, &reason)));
+                return Err(self.invalid(name, item, &reason));
             }
         }
         Ok(items.to_vec().into())
@@ -178,19 +187,16 @@ impl Check<'_> {
 
     fn child(&self, name: &str, kind: &str, value: &Value) -> Result<Value> {
         let Some(body) = value.as_object() else {
-            return Err(self.refuse(Problem::Invalid(name, value, "it is not an object.")));
+            return Err(self.invalid(name, value, "it is not an object."));
         };
         let inner = Check {
-            kind: self.session.kind(kind),
+            kind: self.session.store.kind(kind),
             is_within: true,
             ..*self
         };
         inner.body(body).map(Value::Object)
     }
 }
-
-/// The reason to refuse a flag.
-pub(super) const NO_FLAG: &str = "it cannot be converted to boolean.";
 
 fn flag(value: &Value) -> Option<bool> {
     match value {
@@ -206,7 +212,7 @@ fn is_list(value: &Value, fits: impl Fn(&Value) -> bool) -> bool {
 }
 
 /// Returns a value as messages show it.
-pub(super) fn plain(value: &Value) -> String {
+fn plain(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)

@@ -2,7 +2,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::wire::{Answer, Body, Refusal, title};
+use super::api::Api;
+use super::wire::{Answer, Body, Call, Refusal, title};
 use http::{StatusCode, header};
 
 /// One rule of `PUT /sandbox/v1/faults`. The first rule that matches a call wins.
@@ -76,13 +77,77 @@ enum RecreateAs {
 
 /// The properties of a call that rules match.
 pub(super) struct Subject<'a> {
-    pub(super) region: Option<&'a str>,
-    pub(super) method: &'a str,
+    region: Option<&'a str>,
+    method: &'a str,
     /// As sent, without the query.
-    pub(super) path: &'a str,
+    path: &'a str,
     /// The most specific first.
-    pub(super) kinds: Vec<String>,
-    pub(super) ids: Vec<String>,
+    kinds: Vec<String>,
+    ids: Vec<String>,
+}
+
+/// Relations that calls change as if they were resources, and the ends of the calls' paths.
+const EDGES: [(&str, &str); 3] = [
+    ("router_interface", "_router_interface"),
+    ("static_route", "_extraroutes"),
+    ("subport", "_subports"),
+];
+
+impl<'a> Subject<'a> {
+    /// `path` is that of the request; `api` is `None` for Keystone.
+    pub(super) fn of(
+        call: &'a Call<'_>,
+        path: &'a str,
+        region: Option<&'a str>,
+        api: Option<&Api>,
+    ) -> Self {
+        let segments = call.segments();
+        let below = api.and_then(|api| api.below(&segments));
+        let place = api.zip(below).and_then(|(api, path)| api.place(path));
+        let (mut kinds, mut ids): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+        if let Some(place) = &place {
+            let action = place.rest.get(1).unwrap_or(&"");
+            let edge = EDGES.iter().find(|(_, end)| action.ends_with(end));
+            kinds.extend(edge.map(|(edge, _)| edge));
+            kinds.extend([place.kind.name, place.kind.plural]);
+            ids.extend(place.rest.first());
+            ids.extend(place.parent);
+        } else {
+            let words = segments.iter();
+            let mut words = words.filter(|word| !matches!(**word, "v3" | "auth"));
+            kinds.extend(words.next());
+            ids.extend(words.next());
+        }
+        let mut ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
+        // The ids of an edge's ends are in the body, and so is the project of a new member.
+        let body = call.json();
+        if EDGES.iter().any(|(edge, _)| kinds.first() == Some(edge)) {
+            gather_ids(&body, &mut ids);
+        }
+        ids.extend(body["member"].as_str().map(str::to_owned));
+        Self {
+            region,
+            method: call.method.as_str(),
+            path,
+            kinds: kinds.into_iter().map(str::to_owned).collect(),
+            ids,
+        }
+    }
+}
+
+fn gather_ids(body: &Value, ids: &mut Vec<String>) {
+    match body {
+        Value::Object(map) => {
+            for (name, value) in map {
+                match value.as_str() {
+                    Some(id) if name.ends_with("_id") => ids.push(id.to_owned()),
+                    _ => gather_ids(value, ids),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| gather_ids(item, ids)),
+        _ => {}
+    }
 }
 
 #[derive(Default)]
@@ -117,29 +182,20 @@ impl Faults {
 
 impl Match {
     fn fits(&self, subject: &Subject<'_>) -> bool {
-        let same = |wanted: &Option<String>, is: Option<&str>| {
-            wanted.as_deref().is_none_or(|wanted| Some(wanted) == is)
-        };
-        same(&self.region, subject.region)
-            && self
-                .method
-                .as_ref()
-                .is_none_or(|method| method.eq_ignore_ascii_case(subject.method))
-            && self
-                .path
-                .as_ref()
-                .is_none_or(|path| found_in(path, subject.path))
-            && self.kind.as_ref().is_none_or(|kind| {
-                subject
-                    .kinds
-                    .iter()
-                    .any(|known| plain(known) == plain(kind))
+        fn all(wanted: &Option<String>, fits: impl Fn(&str) -> bool) -> bool {
+            wanted.as_deref().is_none_or(fits)
+        }
+        let (kinds, ids) = (&subject.kinds, &subject.ids);
+        all(&self.region, |region| subject.region == Some(region))
+            && all(&self.method, |method| {
+                method.eq_ignore_ascii_case(subject.method)
             })
-            && self.id.as_ref().is_none_or(|id| {
-                subject
-                    .ids
-                    .iter()
-                    .any(|known| known.eq_ignore_ascii_case(id))
+            && all(&self.path, |path| found_in(path, subject.path))
+            && all(&self.kind, |kind| {
+                kinds.iter().any(|known| plain(known) == plain(kind))
+            })
+            && all(&self.id, |id| {
+                ids.iter().any(|known| known.eq_ignore_ascii_case(id))
             })
     }
 }
@@ -181,10 +237,8 @@ fn found_in(pattern: &str, path: &str) -> bool {
 
 impl Action {
     fn check(&self) -> Result<(), String> {
-        if self
-            .status
-            .is_some_and(|status| StatusCode::from_u16(status).is_err())
-        {
+        let status = self.status.map(StatusCode::from_u16);
+        if status.is_some_and(|status| status.is_err()) {
             return Err("status: not an HTTP status".to_owned());
         }
         let needs_status = [
@@ -193,25 +247,20 @@ impl Action {
             (self.retry_after.is_some(), "retry_after"),
             (self.html, "html"),
         ];
-        if let Some((_, name)) = needs_status
-            .iter()
-            .find(|(given, _)| *given && self.status.is_none())
+        if let Some((_, name)) = needs_status.iter().find(|(given, _)| *given)
+            && self.status.is_none()
         {
             return Err(format!("{name}: needs a status"));
         }
         if self.recreate_as.is_some() && self.recreate_after_ms.is_none() {
             return Err("as: needs recreate_after_ms".to_owned());
         }
-        let chosen = [
-            self.status.is_some(),
-            self.hang,
-            self.keep,
-            self.recreate_after_ms.is_some(),
-        ];
-        if chosen.iter().filter(|given| **given).count() > 1 {
-            return Err("only one of status, hang, keep, recreate_after_ms".to_owned());
+        let (is_refused, is_revived) = (self.status.is_some(), self.recreate_after_ms.is_some());
+        let effects = [is_refused, self.hang, self.keep, is_revived];
+        match effects.iter().filter(|given| **given).count() {
+            0 | 1 => Ok(()),
+            _ => Err("only one of status, hang, keep, recreate_after_ms".to_owned()),
         }
-        Ok(())
     }
 
     pub(super) fn as_new(&self) -> bool {
@@ -226,17 +275,15 @@ impl Action {
         } else if status.is_success() {
             Answer::json(status, Value::Null)
         } else {
-            let kind = self.kind.clone().unwrap_or_else(|| usual_type(status));
-            let message = self
-                .message
-                .clone()
-                .unwrap_or_else(|| title(status).to_owned());
-            render(Refusal::new(status, &kind, message))
+            // Without a type: webob's name for the status.
+            let webob = || format!("HTTP{}", title(status).replace(' ', ""));
+            let kind = self.kind.clone().unwrap_or_else(webob);
+            let message = self.message.as_deref().unwrap_or(title(status));
+            render(Refusal::new(status.as_u16(), &kind, message))
         };
         if let Some(after) = &self.retry_after {
-            let text = after
-                .as_str()
-                .map_or_else(|| after.to_string(), str::to_owned);
+            let text = after.as_str();
+            let text = text.map_or_else(|| after.to_string(), str::to_owned);
             answer = answer.with(header::RETRY_AFTER, text);
         }
         Some(answer)
@@ -254,39 +301,5 @@ impl Action {
             }
         }
         answer
-    }
-}
-
-/// Returns webob's name for a status.
-fn usual_type(status: StatusCode) -> String {
-    let words: String = title(status).split(' ').collect();
-    format!("HTTP{words}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{found_in, plain};
-
-    #[test]
-    fn a_path_pattern_is_found_anywhere_with_stars_and_an_end() {
-        let path = "/RegionOne/network/v2.0/ports/123";
-        for (pattern, fits) in [
-            ("/v2.0/ports", true),
-            ("/v2.0/ports$", false),
-            ("/ports/*$", true),
-            ("RegionOne*ports", true),
-            ("ports*RegionOne", false),
-            ("/123$", true),
-        ] {
-            assert_eq!(found_in(pattern, path), fits, "{pattern}");
-        }
-    }
-
-    #[test]
-    fn a_kind_has_one_plain_name() {
-        assert_eq!(plain("floatingips"), plain("floating_ip"));
-        assert_eq!(plain("security-groups"), plain("security_group"));
-        assert_eq!(plain("rbac-policies"), plain("rbac_policy"));
-        assert_ne!(plain("port"), plain("subport"));
     }
 }

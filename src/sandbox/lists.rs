@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::kind::{Kind, SORTS};
+use super::attribute::SORTS;
+use super::kind::Kind;
 use super::row::Row;
 use super::session::{Session, View};
-use super::wire::{Call, Result};
+use super::wire::Call;
 
 /// Filters by tags, where a kind has tags.
 pub(super) const TAG_FILTERS: [&str; 4] = ["tags", "tags-any", "not-tags", "not-tags-any"];
@@ -66,7 +67,7 @@ pub(super) fn sorts(
     kind: &Kind,
     call: &Call<'_>,
     usual: &str,
-) -> std::result::Result<Vec<(String, bool)>, String> {
+) -> Result<Vec<(String, bool)>, String> {
     let all = |name: &str| -> Vec<String> {
         let values = values(call, name);
         let words = values.iter().flat_map(|value| value.split(','));
@@ -125,14 +126,13 @@ pub(super) fn filters(
     (found, unknown)
 }
 
-/// Returns the body of `GET` on a collection, or on the children of a parent.
-pub(super) fn list(
+/// Returns the page of a list, or of the list of a parent's children.
+pub(super) fn page(
     session: &Session<'_>,
     kind: &'static Kind,
     parent: Option<Uuid>,
-    call: &Call<'_>,
-) -> Result<Value> {
-    let mut wanted = (kind.api.wanted)(session, kind, call)?;
+    mut wanted: Wanted,
+) -> Page {
     if let (Some(id), Some(above)) = (parent, &kind.parent) {
         let filter = (above.attribute.to_owned(), vec![id.to_string()]);
         wanted.filters.insert(0, filter);
@@ -140,15 +140,14 @@ pub(super) fn list(
     let view = session.view();
     let rows = select(&view, kind, &wanted);
     let fields = wanted.fields();
-    let page = Page {
+    Page {
         items: rows.iter().map(|row| view.shown(row, &fields)).collect(),
         first: rows.first().map(|row| row.id),
         last: rows.last().map(|row| row.id),
         is_full: wanted.limit.is_none_or(|limit| rows.len() >= limit),
         limit: wanted.limit,
         is_reverse: wanted.is_reverse,
-    };
-    Ok((kind.api.page)(kind, call, page))
+    }
 }
 
 fn select<'s>(view: &View<'s>, kind: &'static Kind, wanted: &Wanted) -> Vec<&'s Row> {
@@ -170,7 +169,7 @@ fn select<'s>(view: &View<'s>, kind: &'static Kind, wanted: &Wanted) -> Vec<&'s 
     let compare = |one: &(Vec<Value>, &Row), other: &(Vec<Value>, &Row)| {
         let mut order = Ordering::Equal;
         for (number, (_, ascends)) in wanted.sorts.iter().enumerate() {
-            order = ordered(&one.0[number], &other.0[number], kind.api.folds);
+            order = ordered(&one.0[number], &other.0[number], kind.service.folds);
             order = if *ascends { order } else { order.reverse() };
             if order != Ordering::Equal {
                 break;
@@ -264,7 +263,7 @@ fn passes(view: &View<'_>, row: &Row, name: &str, values: &[String]) -> bool {
         }
         value => values
             .iter()
-            .any(|wanted| equals(value, wanted, row.kind.api.folds)),
+            .any(|wanted| equals(value, wanted, row.kind.service.folds)),
     }
 }
 

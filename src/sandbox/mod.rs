@@ -34,7 +34,9 @@
 //! Its tables in `assets/sandbox`, a folder with an `Api` and the hooks of its kinds, and a line in
 //! `SERVICES` of `region`.
 mod api;
+mod attribute;
 mod body;
+mod caller;
 mod control;
 mod faults;
 mod glance;
@@ -50,9 +52,11 @@ mod resource;
 mod revival;
 mod row;
 mod scenario;
+mod seed;
 mod server;
 mod session;
 mod store;
+mod template;
 mod wire;
 mod world;
 

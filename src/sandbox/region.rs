@@ -2,145 +2,104 @@
 use chrono::{DateTime, Utc};
 
 use super::api::Api;
-use super::ids::Ids;
-use super::keystone::Caller;
-use super::kind::Kind;
+use super::caller::Caller;
 use super::pace::Pace;
 use super::resource;
-use super::session::Session;
+use super::revival;
+use super::session::{Rules, Session, Settings};
 use super::store::{Store, Undo};
 use super::wire::{Answer, Call, Refusal, Result};
-use super::{glance, neutron, octavia};
-
-/// The services of a region. Keystone is not among them: all regions share it.
-pub(super) static SERVICES: [&Api; 3] = [&neutron::API, &octavia::API, &glance::API];
-
-/// Returns the service with a type of the catalog.
-pub(super) fn service(kind: &str) -> Option<&'static Api> {
-    SERVICES.into_iter().find(|known| known.kind == kind)
-}
-
-/// The options of a world that its regions need.
-#[derive(Clone, Copy)]
-pub(super) struct Settings {
-    /// Whether a POST to Neutron may name the id.
-    pub(super) keep_ids: bool,
-    /// Neutron's `pagination_max_limit`.
-    pub(super) page_max: Option<usize>,
-    /// Whether an image's deleted member can be added again.
-    pub(super) member_reuse: bool,
-}
 
 pub(super) struct Region {
     pub(super) name: String,
     pub(super) store: Store,
-    pub(super) ids: Ids,
-    pub(super) settings: Settings,
+    rules: Rules,
+    settings: Settings,
     pub(super) pace: Pace,
-    /// The last number that was given to a row.
-    pub(super) numbers: u64,
     /// Deletions whose rows are revived once they are gone, and whether under new ids.
-    pub(super) waiting: Vec<(Vec<Undo>, bool)>,
-}
-
-pub(super) struct Outcome {
-    pub(super) answer: Answer,
-    /// The changes that the call made, so that a fault can roll them back or revive what the call deleted.
-    pub(super) changes: Vec<Undo>,
+    waiting: Vec<(Vec<Undo>, bool)>,
 }
 
 impl Region {
-    pub(super) fn new(name: &str, seed: u64, settings: Settings) -> Self {
-        let kinds = SERVICES.iter().flat_map(|api| (api.kinds)());
+    pub(super) fn new(name: &str, seed: u64, settings: Settings, services: &[&Api]) -> Self {
+        let kinds = services.iter().flat_map(|api| {
+            let kinds = api.tables.kinds.iter();
+            kinds.map(|kind| (kind, (api.hooks)(kind.name)))
+        });
+        let rules = kinds
+            .clone()
+            .filter_map(|(kind, hooks)| Some((kind.name, hooks?)));
         Self {
             name: name.to_owned(),
-            store: Store::new(kinds),
-            ids: Ids::new(seed),
+            store: Store::new(kinds.map(|(kind, _)| kind), seed),
+            rules: rules.collect(),
             settings,
             pace: Pace::default(),
-            numbers: 0,
             waiting: Vec::new(),
         }
     }
 
-    /// Returns the kind with a name, which must be in one of the tables.
-    pub(super) fn kind(&self, kind: &str) -> &'static Kind {
-        let known = self.store.kind(kind);
-        known.unwrap_or_else(|| unreachable!("no table has the kind {kind}"))
+    pub(super) fn session(&mut self, caller: Caller, now: DateTime<Utc>) -> Session<'_> {
+        Session {
+            store: &mut self.store,
+            rules: &self.rules,
+            settings: self.settings,
+            caller,
+            now,
+            if_match: None,
+            committed: Vec::new(),
+        }
     }
 
     /// Ends everything that is due by `now`.
     pub(super) fn settle(&mut self, now: DateTime<Utc>) {
         while let Some((at, kind, id)) = self.store.first_due(now) {
-            self.as_service(at, |session| {
-                let row = session.get(kind, id).cloned();
-                session.edit(kind, id, |row| row.due = None);
-                if let Some(row) = row {
-                    (row.kind.hooks.settle)(session, &row);
-                }
-            });
+            self.session(Caller::admin_of(""), at).settle(kind, id);
             for (changes, as_new) in std::mem::take(&mut self.waiting) {
                 self.revive(changes, as_new);
             }
         }
     }
 
-    /// Does something by the region itself, not by a call.
-    pub(super) fn as_service<T>(
-        &mut self,
-        now: DateTime<Utc>,
-        work: impl FnOnce(&mut Session<'_>) -> T,
-    ) -> T {
-        work(&mut Session {
-            region: self,
-            caller: Caller::admin_of(""),
-            now,
-            if_match: None,
-            committed: Vec::new(),
-        })
+    /// Revives what a call deleted, or will have deleted, once it is gone.
+    pub(super) fn revive(&mut self, changes: Vec<Undo>, as_new: bool) {
+        if revival::must_wait(&self.store, &changes) {
+            self.waiting.push((changes, as_new));
+        } else {
+            revival::revive(&mut self.store, changes, as_new);
+        }
     }
 
-    /// `caller` is `None` for a missing or bad token.
+    /// Returns the answer to a call, and the changes that it made, so that a fault can roll them back or revive
+    /// what the call deleted. `caller` is `None` for a missing or bad token.
     pub(super) fn handle(
         &mut self,
         api: &'static Api,
         call: &Call<'_>,
         caller: Option<Caller>,
         now: DateTime<Utc>,
-    ) -> Outcome {
-        let unchanged = |answer| Outcome {
-            answer,
-            changes: Vec::new(),
-        };
+    ) -> (Answer, Vec<Undo>) {
         if let Some(answer) = (api.open)(call) {
-            return unchanged(answer);
+            return (answer, Vec::new());
         }
         let Some(caller) = caller else {
-            return unchanged((api.refuse)(Refusal::unauthorized(), call));
+            return ((api.refuse)(Refusal::unauthorized(), call), Vec::new());
         };
-        let (result, changes) =
-            self.transact(caller, now, |session| resource::route(session, api, call));
-        Outcome {
-            answer: result.unwrap_or_else(|refusal| (api.refuse)(refusal, call)),
-            changes,
-        }
+        let work = |session: &mut Session<'_>| resource::route(session, api, call);
+        let (result, changes) = self.transact(caller, now, work);
+        let answer = result.unwrap_or_else(|refusal| (api.refuse)(refusal, call));
+        (answer, changes)
     }
 
     /// Does something whole or not at all, and returns the changes.
-    pub(super) fn transact<T>(
+    pub(super) fn transact<T, E>(
         &mut self,
         caller: Caller,
         now: DateTime<Utc>,
-        work: impl FnOnce(&mut Session<'_>) -> Result<T>,
-    ) -> (Result<T>, Vec<Undo>) {
+        work: impl FnOnce(&mut Session<'_>) -> Result<T, E>,
+    ) -> (Result<T, E>, Vec<Undo>) {
         self.store.record();
-        let mut session = Session {
-            region: self,
-            caller,
-            now,
-            if_match: None,
-            committed: Vec::new(),
-        };
+        let mut session = self.session(caller, now);
         let result = work(&mut session);
         let mut changes = session.committed;
         let recorded = self.store.recorded();

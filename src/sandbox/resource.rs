@@ -2,13 +2,13 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::api::{Api, Place, Problem};
+use super::api::{Api, Place};
 use super::body;
 use super::kind::{Body, Kind, Reference};
 use super::lists;
 use super::row::Row;
 use super::session::{Session, View};
-use super::wire::{Answer, Call, Refusal, Result};
+use super::wire::{Answer, Call, Result};
 
 pub(super) fn route(
     session: &mut Session<'_>,
@@ -21,25 +21,34 @@ pub(super) fn route(
         return result;
     }
     match below.and_then(|path| api.place(path)) {
-        Some(place) => answer(session, call, &place),
-        None => Err((api.problem)(Problem::NoPage)),
+        Some(place) => answer(session, api, call, &place),
+        None => Err(api.tables.service.refusal("no_page", &[])),
     }
 }
 
-fn answer(session: &mut Session<'_>, call: &Call<'_>, place: &Place<'_>) -> Result<Answer> {
+fn answer(
+    session: &mut Session<'_>,
+    api: &Api,
+    call: &Call<'_>,
+    place: &Place<'_>,
+) -> Result<Answer> {
     let kind = place.kind;
-    let refuse = |problem| Err((kind.api.problem)(problem));
+    let refuse = |name| Err(kind.refusal(name, &[]));
     let parent = match (place.parent, &kind.parent) {
         (Some(text), Some(parent)) => Some((parent, parent_id(session, call, kind, text)?)),
         _ => None,
     };
     match (call.method.as_str(), place.rest) {
-        ("GET", []) => lists::list(session, kind, parent.map(|(_, id)| id), call).map(Answer::ok),
+        ("GET", []) => {
+            let wanted = (api.wanted)(session, kind, call)?;
+            let page = lists::page(session, kind, parent.map(|(_, id)| id), wanted);
+            Ok(Answer::ok((api.page)(kind, call, page)))
+        }
         ("POST", []) => create(session, call, kind, parent),
-        ("PUT" | "DELETE", []) => refuse(Problem::NoId(kind)),
+        ("PUT" | "DELETE", []) => Err(kind.no_id()),
         ("GET", [id]) => {
             let row = find(session, kind, parent, id)?;
-            let wanted = (kind.api.wanted)(session, kind, call)?;
+            let wanted = (api.wanted)(session, kind, call)?;
             let shown = session.view().shown(&row, &wanted.fields());
             Ok(Answer::ok(wrapped(kind, shown)))
         }
@@ -47,16 +56,16 @@ fn answer(session: &mut Session<'_>, call: &Call<'_>, place: &Place<'_>) -> Resu
         ("DELETE", [id]) => {
             let row = find(session, kind, parent, id)?;
             session.may_change(&row, "delete")?;
-            (kind.hooks.deletable)(session, &row)?;
+            (session.hooks(kind).deletable)(session, &row)?;
             session.constrain(&row)?;
-            (kind.hooks.delete)(session, &row, call)?;
+            (session.hooks(kind).delete)(session, &row, call)?;
             Ok(Answer::no_content())
         }
-        (_, [] | [_]) => refuse(Problem::NoMethod),
+        (_, [] | [_]) => refuse("no_method"),
         (_, [id, path @ ..]) => {
             let row = find(session, kind, parent, id)?;
-            let result = (kind.hooks.act)(session, call, &row, path);
-            result.unwrap_or_else(|| refuse(Problem::NoPage))
+            let result = (session.hooks(kind).act)(session, call, &row, path);
+            result.unwrap_or_else(|| refuse("no_page"))
         }
     }
 }
@@ -107,7 +116,7 @@ fn inner<'b>(kind: &'static Kind, body: &'b Value) -> Result<&'b Value> {
         true => body.as_object().map(|_| body),
         false => body.get(kind.singular),
     };
-    inner.ok_or_else(|| (kind.api.problem)(Problem::NoBody(kind)))
+    inner.ok_or_else(|| kind.refusal("no_body", &[]))
 }
 
 fn create(
@@ -118,7 +127,7 @@ fn create(
 ) -> Result<Answer> {
     let body = call.json();
     if !session.caller.writes() {
-        return Err((kind.api.problem)(Problem::Forbidden("create", kind)));
+        return Err(kind.forbidden("create"));
     }
     let shown = |session: &Session<'_>, id| {
         let view = View {
@@ -130,7 +139,7 @@ fn create(
     };
     if let Some(items) = body.get(kind.plural).and_then(Value::as_array) {
         if !kind.has_bulk {
-            return Err((kind.api.problem)(Problem::NoBulk));
+            return Err(kind.refusal("no_bulk", &[]));
         }
         let mut made = Vec::new();
         for item in items {
@@ -176,13 +185,7 @@ fn update(
     session.constrain(&row)?;
     row.apply(&checked);
     let id = row.id;
-    (kind.hooks.update)(session, row, &checked)?;
+    (session.hooks(kind).update)(session, row, &checked)?;
     session.bump(kind.name, id);
     Ok(Answer::ok(wrapped(kind, session.shown(kind.name, id))))
-}
-
-/// Returns a refusal with a type of the service's own.
-pub(super) fn refusal(status: u16, error: &str, message: impl Into<String>) -> Refusal {
-    let status = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::BAD_REQUEST);
-    Refusal::new(status, error, message)
 }

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::kind::REVIVED;
-use super::region::Region;
+use super::attribute::REVIVED;
 use super::row::Row;
-use super::store::Undo;
+use super::store::{Store, Undo};
 
 /// Old ids and their replacements.
 type Names = BTreeMap<Uuid, Uuid>;
@@ -15,55 +14,52 @@ type Names = BTreeMap<Uuid, Uuid>;
 /// Length of a UUID's text.
 const ID: usize = 36;
 
-impl Region {
-    /// Revives the rows that a call deleted, with all attributes, under new ids if `as_new`. Rows that exist
-    /// stay, but get back what the call took out of them. Rows that are not gone yet are revived once they
-    /// are.
-    pub(super) fn revive(&mut self, mut changes: Vec<Undo>, as_new: bool) {
-        let leaves = |undo: &Undo| {
-            let row = self.store.get(undo.kind, undo.id);
-            undo.before.is_some() && row.is_some_and(|row| row.is_leaving)
-        };
-        if changes.iter().any(leaves) {
-            self.waiting.push((changes, as_new));
-            return;
-        }
-        changes.sort_by_key(|undo| self.store.rank(undo.kind));
-        let gone: BTreeSet<Uuid> = changes
-            .iter()
-            .filter(|undo| self.store.get(undo.kind, undo.id).is_none())
-            .map(|undo| undo.id)
-            .collect();
-        let mut names = Names::new();
-        if as_new {
-            names.extend(gone.iter().map(|id| (*id, self.ids.uuid())));
-        }
-        let revived: BTreeSet<Uuid> = gone.iter().chain(names.values()).copied().collect();
-        for Undo { kind, id, before } in changes {
-            // Without a row before it, the call created it: there is nothing to revive.
-            let Some(before) = before.filter(|row| !row.is_deleted) else {
-                continue;
-            };
-            let before = renamed(before, &names);
-            match self.store.get(kind, before.id) {
-                Some(row) if row.id == id => {
-                    let merged = merged(row, &before, &revived);
-                    self.store.put(merged);
-                }
-                Some(_) => {}
-                None if self.has_parent(&before) => self.store.put(before),
-                None => {}
-            }
-        }
-    }
+/// Whether a call only began to delete a row, so that there is nothing to revive yet.
+pub(super) fn must_wait(store: &Store, changes: &[Undo]) -> bool {
+    changes.iter().any(|undo| {
+        let row = store.get(undo.kind, undo.id);
+        undo.before.is_some() && row.is_some_and(|row| row.is_leaving)
+    })
+}
 
-    /// Whether the row's parent exists.
-    fn has_parent(&self, row: &Row) -> bool {
-        row.kind.parent.is_none_or(|parent| {
-            row.id_of(parent.attribute)
-                .is_none_or(|id| self.store.get(parent.kind, id).is_some())
-        })
+/// Revives the rows that a call deleted, with all attributes, under new ids if `as_new`. Rows that exist stay,
+/// but get back what the call took out of them.
+pub(super) fn revive(store: &mut Store, mut changes: Vec<Undo>, as_new: bool) {
+    changes.sort_by_key(|undo| store.rank(undo.kind));
+    let gone: BTreeSet<Uuid> = changes
+        .iter()
+        .filter(|undo| store.get(undo.kind, undo.id).is_none())
+        .map(|undo| undo.id)
+        .collect();
+    let mut names = Names::new();
+    if as_new {
+        names.extend(gone.iter().map(|id| (*id, store.ids.uuid())));
     }
+    let revived: BTreeSet<Uuid> = gone.iter().chain(names.values()).copied().collect();
+    for Undo { kind, id, before } in changes {
+        // Without a row before it, the call created it: there is nothing to revive.
+        let Some(before) = before.filter(|row| !row.is_deleted) else {
+            continue;
+        };
+        let before = renamed(before, &names);
+        match store.get(kind, before.id) {
+            Some(row) if row.id == id => {
+                let merged = merged(row, &before, &revived);
+                store.put(merged);
+            }
+            Some(_) => {}
+            None if has_parent(store, &before) => store.put(before),
+            None => {}
+        }
+    }
+}
+
+/// Whether the row's parent exists.
+fn has_parent(store: &Store, row: &Row) -> bool {
+    row.kind.parent.is_none_or(|parent| {
+        let id = row.id_of(parent.attribute);
+        id.is_none_or(|id| store.get(parent.kind, id).is_some())
+    })
 }
 
 fn renamed(mut row: Row, names: &Names) -> Row {

@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::kind::{Body, Kind, PROJECT, Shape, WITHIN};
+use super::attribute::{PROJECT, Shape, WITHIN};
+use super::kind::{Body, Kind};
 
 /// The course of a row's next change, where a scenario wants an unusual one.
 #[derive(Clone, Copy, Debug)]

@@ -3,17 +3,16 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use http::{Method, Request, header};
+use http::{Request, header};
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
 use super::faults::Rule;
-use super::keystone::PASSWORD;
-use super::neutron::Seed;
 use super::pace::Limits;
-use super::region::service;
-use super::world::World;
+use super::seed::Seed;
+use super::template::{fill, fill_all};
+use super::world::{World, service};
 
 macro_rules! built_in {
     ($($name:literal)*) => {
@@ -103,70 +102,62 @@ pub struct SceneResource {
 
 /// An ordinary API call, which must be accepted.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 struct ScriptedCall {
     /// The first region when missing.
     region: Option<String>,
     /// `admin` or `demo`.
-    #[serde(default = "admin", rename = "as")]
+    #[serde(rename = "as")]
     user: String,
     /// `network`, `load-balancer` or `image`.
-    #[serde(default = "network")]
     service: String,
-    #[serde(default = "post")]
     method: String,
     /// The path below the service's version: `/v2.0`, `/v2.0/lbaas`, `/v2`.
     path: String,
-    #[serde(default)]
     body: Value,
     /// Number of times that the call is made.
-    #[serde(default = "once")]
     repeat: u32,
     /// Word → JSON pointer into the answer.
-    #[serde(default)]
-    save: BTreeMap<String, String>,
+    save: Saved,
 }
 
-fn admin() -> String {
-    "admin".to_owned()
-}
+/// Words and their texts.
+type Saved = BTreeMap<String, String>;
 
-fn network() -> String {
-    "network".to_owned()
-}
-
-fn post() -> String {
-    "POST".to_owned()
-}
-
-fn once() -> u32 {
-    1
+impl Default for ScriptedCall {
+    fn default() -> Self {
+        Self {
+            region: None,
+            user: "admin".to_owned(),
+            service: "network".to_owned(),
+            method: "POST".to_owned(),
+            path: String::new(),
+            body: Value::Null,
+            repeat: 1,
+            save: Saved::new(),
+        }
+    }
 }
 
 impl Scenario {
     /// Loads the built-in scenario with this name (`default` means `practice`), or else the file at this
     /// path.
     pub fn load(name: &str) -> Result<Self, ScenarioError> {
-        let wanted = if name == "default" {
-            DEFAULT_SCENARIO
-        } else {
-            name
+        let wanted = match name {
+            "default" => DEFAULT_SCENARIO,
+            name => name,
         };
         if let Some((known, text)) = BUILT_IN.iter().find(|(known, _)| *known == wanted) {
             return Self::parse(known, text);
         }
-        match std::fs::read_to_string(name) {
-            Ok(text) => Self::parse(name, &text),
+        let name = name.to_owned();
+        match std::fs::read_to_string(&name) {
+            Ok(text) => Self::parse(&name, &text),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Err(ScenarioError::Unknown {
-                    name: name.to_owned(),
-                    known: Self::built_in().collect(),
-                })
+                let known = Self::built_in().collect();
+                Err(ScenarioError::Unknown { name, known })
             }
-            Err(error) => Err(ScenarioError::Unreadable {
-                name: name.to_owned(),
-                error,
-            }),
+            Err(error) => Err(ScenarioError::Unreadable { name, error }),
         }
     }
 
@@ -199,160 +190,102 @@ impl World {
     /// A seed or call whose region was left out (`--regions`) is skipped, along with the faults that name a
     /// word it would have saved.
     pub fn apply(&mut self, scenario: &Scenario, now: DateTime<Utc>) -> Result<(), ScenarioError> {
-        let invalid = |problem: String| ScenarioError::Invalid {
+        let applied = self.try_apply(scenario, now);
+        applied.map_err(|problem| ScenarioError::Invalid {
             name: scenario.name.clone(),
             problem,
-        };
+        })
+    }
+
+    fn try_apply(&mut self, scenario: &Scenario, now: DateTime<Utc>) -> Result<(), String> {
         for (index, seed) in scenario.seed.iter().enumerate() {
-            if self.lacks(seed.region.as_deref()) {
-                continue;
+            if self.has(seed.region.as_deref()) {
+                let made = self.seed(seed, now);
+                made.map_err(|problem| format!("seed[{index}].{problem}"))?;
             }
-            self.seed(seed, now)
-                .map_err(|problem| invalid(format!("seed[{index}].{problem}")))?;
         }
-        let mut words = BTreeMap::new();
-        let mut left_out: Vec<&String> = Vec::new();
+        let mut words = Saved::new();
+        let mut left_out: Vec<String> = Vec::new();
         for (index, call) in scenario.call.iter().enumerate() {
-            if self.lacks(call.region.as_deref()) {
-                left_out.extend(call.save.keys());
+            if !self.has(call.region.as_deref()) {
+                left_out.extend(call.save.keys().map(|word| format!("${{{word}}}")));
                 continue;
             }
             for round in 1..=call.repeat {
                 words.insert("n".to_owned(), round.to_string());
-                self.play(call, &mut words, now)
-                    .map_err(|problem| invalid(format!("call[{index}]: {problem}")))?;
+                let played = self.play(call, &mut words, now);
+                played.map_err(|problem| format!("call[{index}]: {problem}"))?;
             }
         }
         self.forget_calls();
         for (index, limits) in scenario.limits.iter().enumerate() {
-            if !self.lacks(limits.region.as_deref()) {
-                self.limit(limits.clone())
-                    .map_err(|problem| invalid(format!("limits[{index}].{problem}")))?;
+            if self.has(limits.region.as_deref()) {
+                let set = self.limit(limits.clone());
+                set.map_err(|problem| format!("limits[{index}].{problem}"))?;
             }
         }
         let mut rules: Vec<Rule> = Vec::new();
         for (index, rule) in scenario.faults.iter().enumerate() {
             let text = rule.to_string();
-            if left_out
-                .iter()
-                .any(|word| text.contains(&format!("${{{word}}}")))
-            {
+            if left_out.iter().any(|word| text.contains(word)) {
                 continue;
             }
-            let rule = fill_all(rule, &words)
-                .map_err(|problem| invalid(format!("faults[{index}]: {problem}")))?;
-            let rule = serde_path_to_error::deserialize(rule)
-                .map_err(|error| invalid(format!("faults[{index}].{error}")))?;
-            rules.push(rule);
+            let rule = fill_all(rule, &mut |word| words.get(word).cloned());
+            let rule = rule.map_err(|problem| format!("faults[{index}]: {problem}"))?;
+            let rule = serde_path_to_error::deserialize(rule);
+            rules.push(rule.map_err(|error| format!("faults[{index}].{error}"))?);
         }
-        self.faults
-            .replace(rules)
-            .map_err(|problem| invalid(format!("faults{problem}")))
+        let set = self.faults.replace(rules);
+        set.map_err(|problem| format!("faults{problem}"))
     }
 
-    fn lacks(&self, region: Option<&str>) -> bool {
-        region.is_some_and(|name| !self.region_names().any(|known| known == name))
+    /// Whether a region is there, if one is named.
+    fn has(&self, region: Option<&str>) -> bool {
+        region.is_none_or(|name| self.region_names().any(|known| known == name))
     }
 
     fn play(
         &mut self,
         call: &ScriptedCall,
-        words: &mut BTreeMap<String, String>,
+        words: &mut Saved,
         now: DateTime<Utc>,
     ) -> Result<(), String> {
-        let region = match &call.region {
-            Some(region) => region.clone(),
-            None => self.region_names().next().unwrap_or_default().to_owned(),
+        let region = call.region.as_deref();
+        let region = region.or(self.region_names().next()).unwrap_or_default();
+        let service = service(&call.service);
+        let service = service.ok_or_else(|| format!("service: there is no {}", call.service))?;
+        let service = service.tables.service;
+        let mut saved = |word: &str| words.get(word).cloned();
+        let path = fill(&call.path, &mut saved)?;
+        let body = match fill_all(&call.body, &mut saved)? {
+            Value::Null => Bytes::new(),
+            body => Bytes::from(body.to_string()),
         };
-        let api = service(&call.service);
-        let api = api.ok_or_else(|| format!("service: there is no {}", call.service))?;
-        let token = self.token_of(&call.user, now)?;
-        let path = fill(&call.path, words)?;
-        let body = fill_all(&call.body, words)?;
-        let bytes = if body.is_null() {
-            Bytes::new()
-        } else {
-            Bytes::from(body.to_string())
-        };
+        let root = service.roots.first().copied().unwrap_or_default();
         let request = Request::builder()
-            .method(
-                Method::from_bytes(call.method.as_bytes())
-                    .map_err(|error| format!("method: {error}"))?,
+            .method(call.method.as_str())
+            .uri(format!("/{region}/{}{root}{path}", service.kind));
+        let token = self.keystone.log_in(&call.user, now);
+        let request = request
+            .header(
+                "x-auth-token",
+                token.ok_or_else(|| format!("as: no user {}", call.user))?,
             )
-            .uri(format!("/{region}/{}{}{path}", api.kind, api.root()))
-            .header("x-auth-token", token)
             .header(header::CONTENT_TYPE, "application/json")
-            .body(bytes)
-            .map_err(|error| format!("path: {error}"))?;
+            .body(body)
+            .map_err(|error| format!("{} {path}: {error}", call.method))?;
         let response = self.handle(request, now).response;
-        let text = String::from_utf8_lossy(response.body());
-        if !response.status().is_success() {
-            return Err(format!(
-                "{} {path}: {} {text}",
-                call.method,
-                response.status()
-            ));
+        let (status, text) = (response.status(), String::from_utf8_lossy(response.body()));
+        if !status.is_success() {
+            return Err(format!("{} {path}: {status} {text}", call.method));
         }
         let answer: Value = serde_json::from_str(&text).unwrap_or_default();
         for (word, pointer) in &call.save {
-            let value = answer
-                .pointer(pointer)
-                .and_then(Value::as_str)
-                .ok_or_else(|| format!("save.{word}: no text at {pointer} in {text}"))?;
+            let value = answer.pointer(pointer).and_then(Value::as_str);
+            let value =
+                value.ok_or_else(|| format!("save.{word}: no text at {pointer} in {text}"))?;
             words.insert(word.clone(), value.to_owned());
         }
         Ok(())
     }
-
-    fn token_of(&mut self, user: &str, now: DateTime<Utc>) -> Result<String, String> {
-        let domain = serde_json::json!({"id": "default"});
-        let body = serde_json::json!({"auth": {
-            "identity": {"methods": ["password"], "password": {"user": {"name": user, "domain": domain, "password": PASSWORD}}},
-            "scope": {"project": {"name": user, "domain": domain}},
-        }});
-        let request = Request::post("/v3/auth/tokens")
-            .body(Bytes::from(body.to_string()))
-            .map_err(|error| error.to_string())?;
-        let response = self.handle(request, now).response;
-        response
-            .headers()
-            .get("x-subject-token")
-            .and_then(|token| token.to_str().ok())
-            .map(str::to_owned)
-            .ok_or_else(|| format!("as: no user {user}"))
-    }
-}
-
-/// Replaces `${word}`. An unknown word is an error.
-fn fill(text: &str, words: &BTreeMap<String, String>) -> Result<String, String> {
-    let mut filled = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("${") {
-        let (word, after) = after
-            .split_once('}')
-            .ok_or_else(|| format!("{text:?}: ${{ without }}"))?;
-        let value = words
-            .get(word)
-            .ok_or_else(|| format!("nothing saved as {word}"))?;
-        filled.push_str(before);
-        filled.push_str(value);
-        rest = after;
-    }
-    Ok(filled + rest)
-}
-
-fn fill_all(value: &Value, words: &BTreeMap<String, String>) -> Result<Value, String> {
-    Ok(match value {
-        Value::String(text) => Value::String(fill(text, words)?),
-        Value::Array(items) => items
-            .iter()
-            .map(|item| fill_all(item, words))
-            .collect::<Result<_, _>>()?,
-        Value::Object(map) => Value::Object(
-            map.iter()
-                .map(|(name, value)| Ok((name.clone(), fill_all(value, words)?)))
-                .collect::<Result<_, String>>()?,
-        ),
-        other => other.clone(),
-    })
 }

@@ -1,4 +1,6 @@
-//! The context of one call: its rights, what it sees, and its changes.
+//! The context of one call: its rights, what it sees, and its changes; and the rules of kinds that no table
+//! can express (hooks).
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -6,26 +8,78 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::api::Problem;
-use super::keystone::Caller;
-use super::kind::{ADMIN_SEES, Attribute, Body, HIDDEN, Kind};
-use super::region::Region;
+use super::attribute::{ADMIN_SEES, Attribute, HIDDEN};
+use super::caller::Caller;
+use super::kind::{Body, Kind, Reference};
 use super::row::Row;
 use super::store::{Store, Undo};
-use super::wire::{Refusal, Result};
+use super::wire::{Call, Handled, Refusal, Result};
 
-/// What a caller sees of a region.
+/// The rules of a kind that differ from the common ones.
+pub(super) struct Hooks {
+    /// Completes and stores a new row, whose attributes are set from a checked body.
+    pub(super) create: fn(&mut Session<'_>, Row, &Body) -> Result<Uuid>,
+    /// Stores a changed row, whose attributes are set from a checked body.
+    pub(super) update: fn(&mut Session<'_>, Row, &Body) -> Result<()>,
+    /// Checks that a row can be deleted.
+    pub(super) deletable: fn(&mut Session<'_>, &Row) -> Result<()>,
+    /// Deletes a row. The common way is [`Session::remove`], at once.
+    pub(super) delete: fn(&mut Session<'_>, &Row, &Call<'_>) -> Result<()>,
+    /// Does what follows the removal of a row and the rows that it took along.
+    pub(super) removed: fn(&mut Session<'_>, &Row),
+    /// Ends the pending change of a row, which is not due any more.
+    pub(super) settle: fn(&mut Session<'_>, &Row),
+    /// Computes an attribute; `None` for its stored value.
+    pub(super) show: fn(&View<'_>, &Row, &str) -> Option<Value>,
+    pub(super) visible: fn(&View<'_>, &Row) -> bool,
+    /// Whether a caller that sees a row and is no mere reader may change it.
+    pub(super) writable: fn(&View<'_>, &Row) -> bool,
+    /// Handles a call below a row: `path` is the rest. `None` if there is no such path.
+    pub(super) act: fn(&mut Session<'_>, &Call<'_>, &Row, path: &[&str]) -> Handled,
+}
+
+impl Hooks {
+    pub(super) const NONE: Self = Self {
+        create: |session, row, _| Ok(session.put(row)),
+        update: |session, row, _| {
+            session.put(row);
+            Ok(())
+        },
+        deletable: |session, row| session.not_held(row),
+        delete: |session, row, _| {
+            session.remove(row.kind.name, row.id);
+            Ok(())
+        },
+        removed: |_, _| (),
+        settle: |_, _| (),
+        show: |_, _, _| None,
+        visible: |view, row| view.caller.owns(&row.project) || row.flag("shared"),
+        writable: |view, row| view.caller.owns(&row.project),
+        act: |_, _, _, _| None,
+    };
+}
+
+/// The hooks of all kinds that have some, by kind.
+pub(super) type Rules = BTreeMap<&'static str, Hooks>;
+
+fn hooks_of<'r>(rules: &'r Rules, kind: &Kind) -> &'r Hooks {
+    const NONE: &Hooks = &Hooks::NONE;
+    rules.get(kind.name).unwrap_or(NONE)
+}
+
+/// What a caller sees.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) store: &'a Store,
+    pub(super) rules: &'a Rules,
     pub(super) caller: &'a Caller,
     /// Whether rows are shown with their contents instead of the ids of their contents.
     pub(super) is_whole: bool,
 }
 
-impl<'a> View<'a> {
+impl View<'_> {
     pub(super) fn sees(&self, row: &Row) -> bool {
-        (row.kind.hooks.visible)(self, row)
+        (hooks_of(self.rules, row.kind).visible)(self, row)
     }
 
     /// Returns the value of an attribute; `None`: it is not shown.
@@ -34,20 +88,21 @@ impl<'a> View<'a> {
             return None;
         }
         let name = attribute.name;
-        if let Some(value) = (row.kind.hooks.show)(self, row, name) {
+        if let Some(value) = (hooks_of(self.rules, row.kind).show)(self, row, name) {
             return Some(value);
         }
-        let time = |at: DateTime<Utc>| at.format(row.kind.api.times).to_string();
+        if let Some(value) = row.get(name) {
+            return Some(value.clone());
+        }
+        let time = |at: DateTime<Utc>| at.format(row.kind.service.times).to_string();
         Some(match name {
             "id" => row.id.to_string().into(),
             "project_id" | "tenant_id" => row.project.to_string().into(),
             "created_at" => time(row.created).into(),
             "updated_at" => row.updated.map(time).into(),
             "revision_number" => row.revision.into(),
-            _ => match row.get(name) {
-                Some(value) => value.clone(),
-                None => return attribute.unset.clone(),
-            },
+            "number" => row.number.into(),
+            _ => return attribute.unset.clone(),
         })
     }
 
@@ -73,19 +128,26 @@ impl<'a> View<'a> {
     pub(super) fn part(&self, row: &Row, names: &str) -> Value {
         self.shown(row, &names.split(' ').collect::<Vec<_>>())
     }
+}
 
-    /// Returns one attribute of the row that an id names.
-    pub(super) fn lookup(&self, kind: &str, id: Uuid, name: &str) -> Option<Value> {
-        let row = self.store.get(kind, id)?;
-        self.value(row, row.kind.attribute(name)?)
-    }
+/// The options of a world that its services need.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Settings {
+    /// Whether a POST to Neutron may name the id.
+    pub(super) keep_ids: bool,
+    /// Neutron's `pagination_max_limit`.
+    pub(super) page_max: Option<usize>,
+    /// Whether an image's deleted member can be added again.
+    pub(super) member_reuse: bool,
 }
 
 /// How long a row stays pending by default.
 const SETTLES_AFTER: TimeDelta = TimeDelta::seconds(1);
 
 pub(super) struct Session<'a> {
-    pub(super) region: &'a mut Region,
+    pub(super) store: &'a mut Store,
+    pub(super) rules: &'a Rules,
+    pub(super) settings: Settings,
     pub(super) caller: Caller,
     pub(super) now: DateTime<Utc>,
     /// The revision number that a changed row must have.
@@ -95,13 +157,18 @@ pub(super) struct Session<'a> {
 }
 
 impl Session<'_> {
+    pub(super) fn hooks(&self, kind: &Kind) -> &Hooks {
+        hooks_of(self.rules, kind)
+    }
+
     pub(super) fn store(&self) -> &Store {
-        &self.region.store
+        self.store
     }
 
     pub(super) fn view(&self) -> View<'_> {
         View {
-            store: &self.region.store,
+            store: self.store,
+            rules: self.rules,
             caller: &self.caller,
             is_whole: false,
         }
@@ -123,22 +190,17 @@ impl Session<'_> {
 
     /// Keeps the changes so far even if the call is refused.
     pub(super) fn commit(&mut self) {
-        self.committed.extend(self.region.store.recorded());
-        self.region.store.record();
+        self.committed.extend(self.store.recorded());
+        self.store.record();
     }
 
     pub(super) fn get(&self, kind: &str, id: Uuid) -> Option<&Row> {
-        self.store().get(kind, id)
-    }
-
-    /// Returns the kind with a name, which must be in one of the tables.
-    pub(super) fn kind(&self, kind: &str) -> &'static Kind {
-        self.region.kind(kind)
+        self.store.get(kind, id)
     }
 
     /// Returns the refusal of an id that no row of a kind has.
     pub(super) fn missing(&self, kind: &str, id: impl Display) -> Refusal {
-        self.kind(kind).missing(id)
+        self.store.kind(kind).missing(id)
     }
 
     /// Returns a copy of a row that exists.
@@ -149,15 +211,20 @@ impl Session<'_> {
 
     /// Returns a copy of the row that an id in a path or a body names, if the caller may see it.
     pub(super) fn named(&self, kind: &str, text: &str) -> Result<Row> {
-        let kind = self.kind(kind);
-        let found = id_in(text).and_then(|id| self.get(kind.name, id));
+        let kind = self.store.kind(kind);
+        let found = if kind.has_text_key() {
+            let mut rows = self.store.of_text(kind.name, kind.key, text);
+            rows.find(|row| row.text(kind.key).eq_ignore_ascii_case(text))
+        } else {
+            id_in(text).and_then(|id| self.get(kind.name, id))
+        };
         let row = found.ok_or_else(|| kind.missing(text))?;
         if self.view().sees(row) {
             Ok(row.clone())
-        } else if kind.api.hides {
+        } else if kind.service.hides {
             Err(kind.missing(text))
         } else {
-            Err((kind.api.problem)(Problem::Forbidden("get", kind)))
+            Err(kind.forbidden("get"))
         }
     }
 
@@ -175,26 +242,19 @@ impl Session<'_> {
     }
 
     /// Refuses a change of a row that the caller sees but may not change.
-    pub(super) fn may_change(&self, row: &Row, verb: &'static str) -> Result<()> {
-        if self.caller.writes() && (row.kind.hooks.writable)(&self.view(), row) {
+    pub(super) fn may_change(&self, row: &Row, verb: &str) -> Result<()> {
+        if self.caller.writes() && (self.hooks(row.kind).writable)(&self.view(), row) {
             return Ok(());
         }
-        Err((row.kind.api.problem)(Problem::Forbidden(verb, row.kind)))
+        Err(row.kind.forbidden(verb))
     }
 
     /// Refuses when `If-Match` names another revision.
     pub(super) fn constrain(&self, row: &Row) -> Result<()> {
         match self.if_match {
-            Some(wanted) if wanted != row.revision && row.kind.first_revision.is_some() => {
-                Err(Refusal::new(
-                    http::StatusCode::PRECONDITION_FAILED,
-                    "RevisionNumberConstraintFailed",
-                    format!(
-                        "Constrained to {wanted}, but current revision is {}",
-                        row.revision
-                    ),
-                ))
-            }
+            Some(wanted) if wanted != row.revision && row.kind.first_revision.is_some() => Err(row
+                .kind
+                .refusal("other_revision", &[&wanted, &row.revision])),
             _ => Ok(()),
         }
     }
@@ -202,19 +262,12 @@ impl Session<'_> {
     /// Refuses to delete a row while another row names it.
     pub(super) fn not_held(&self, row: &Row) -> Result<()> {
         for holder in &row.kind.held_by {
-            let by = self.store().of(holder.by.kind, holder.by.attribute, row.id);
-            let by: Vec<String> = by.map(|row| row.id.to_string()).collect();
-            let Some(first) = by.first() else {
-                continue;
-            };
-            let (error, message) = holder.message;
-            let message = message
-                .replace("{id}", &row.id.to_string())
-                .replace("{by}", first)
-                .replace("{all}", &by.join(", "));
-            let status = http::StatusCode::from_u16(holder.status);
-            let status = status.unwrap_or(http::StatusCode::CONFLICT);
-            return Err(Refusal::new(status, error, message));
+            let Reference { kind, attribute } = holder.reference;
+            let by = self.store.of(kind, attribute, row.id).map(|row| row.id);
+            let by: Vec<Uuid> = by.collect();
+            if !by.is_empty() {
+                return Err(holder.refusal(row.id, &by));
+            }
         }
         Ok(())
     }
@@ -222,13 +275,13 @@ impl Session<'_> {
     /// Inserts or replaces a row.
     pub(super) fn put(&mut self, row: Row) -> Uuid {
         let id = row.id;
-        self.region.store.put(row);
+        self.store.put(row);
         id
     }
 
     /// Changes a row, if it exists.
     pub(super) fn edit(&mut self, kind: &str, id: Uuid, change: impl FnOnce(&mut Row)) {
-        if let Some(mut row) = self.store().find(kind, id).cloned() {
+        if let Some(mut row) = self.store.find(kind, id).cloned() {
             change(&mut row);
             self.put(row);
         }
@@ -254,28 +307,28 @@ impl Session<'_> {
             return;
         };
         for taken in &row.kind.takes {
-            let children = self.store().of(taken.kind, taken.attribute, id);
+            let children = self.store.of(taken.kind, taken.attribute, id);
             let children: Vec<Uuid> = children.map(|row| row.id).collect();
             for id in children {
                 self.remove(taken.kind, id);
             }
         }
-        if let Some(row) = self.region.store.take(kind, id) {
-            (row.kind.hooks.removed)(self, &row);
+        if let Some(row) = self.store.take(kind, id) {
+            (self.hooks(row.kind).removed)(self, &row);
         }
     }
 
     /// Returns a new row, which is not stored yet.
     pub(super) fn new_row(&mut self, kind: &str, project: &str) -> Row {
-        let kind = self.kind(kind);
+        let kind = self.store.kind(kind);
         let project: Arc<str> = if *self.caller.project == *project {
             self.caller.project.clone()
         } else {
             project.into()
         };
-        let (id, number) = (self.region.ids.uuid(), self.next_number());
+        let (id, number) = (self.store.ids.uuid(), self.store.next_number());
         let mut row = Row::new(kind, id, number, project, self.now);
-        row.updated = kind.api.hides.then_some(self.now);
+        row.updated = kind.service.hides.then_some(self.now);
         row
     }
 
@@ -283,7 +336,7 @@ impl Session<'_> {
     pub(super) fn create(&mut self, kind: &str, body: &Value) -> Result<Uuid> {
         let empty = Body::new();
         let body = body.as_object().unwrap_or(&empty);
-        self.create_in(self.kind(kind), body)
+        self.create_in(self.store.kind(kind), body)
     }
 
     /// Creates a row from a checked body.
@@ -294,19 +347,13 @@ impl Session<'_> {
         let own = self.caller.project.clone();
         let mut row = self.new_row(kind.name, given.unwrap_or(&own));
         if let Some(id) = body.get("id").and_then(Value::as_str).and_then(id_in) {
-            if self.store().find(kind.name, id).is_some() {
-                return Err((kind.api.problem)(Problem::Taken(kind, id)));
+            if self.store.find(kind.name, id).is_some() {
+                return Err(kind.refusal("taken", &[&id]));
             }
             row.id = id;
         }
         row.apply(body);
-        (kind.hooks.create)(self, row, body)
-    }
-
-    /// Returns a number that no row has.
-    pub(super) fn next_number(&mut self) -> u64 {
-        self.region.numbers += 1;
-        self.region.numbers
+        (self.hooks(kind).create)(self, row, body)
     }
 
     /// Makes a row pending, and sets the time at which that ends.
@@ -322,6 +369,15 @@ impl Session<'_> {
                     .map(|seconds| now + TimeDelta::seconds(seconds.into())),
             };
         });
+    }
+
+    /// Ends the pending change of a row.
+    pub(super) fn settle(&mut self, kind: &str, id: Uuid) {
+        let row = self.get(kind, id).cloned();
+        self.edit(kind, id, |row| row.due = None);
+        if let Some(row) = row {
+            (self.hooks(row.kind).settle)(self, &row);
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The rows of a region, with their indexes and a journal to roll changes back.
+//! The rows of all kinds, with their indexes and a journal to roll changes back.
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::ids::Ids;
 use super::kind::Kind;
 use super::row::Row;
 
@@ -38,10 +39,13 @@ pub(super) struct Store {
     due: BTreeSet<(DateTime<Utc>, &'static str, Uuid)>,
     /// Set while changes may have to be rolled back.
     journal: Option<Vec<Undo>>,
+    pub(super) ids: Ids,
+    /// The last number that was given to a row.
+    numbers: u64,
 }
 
 impl Store {
-    pub(super) fn new(kinds: impl Iterator<Item = &'static Kind>) -> Self {
+    pub(super) fn new(kinds: impl Iterator<Item = &'static Kind>, seed: u64) -> Self {
         let table = |(rank, kind): (usize, &'static Kind)| {
             let (rows, index) = (BTreeMap::new(), BTreeSet::new());
             let table = Table {
@@ -56,11 +60,24 @@ impl Store {
             tables: kinds.enumerate().map(table).collect(),
             due: BTreeSet::new(),
             journal: None,
+            ids: Ids::new(seed),
+            numbers: 0,
         }
     }
 
-    pub(super) fn kind(&self, kind: &str) -> Option<&'static Kind> {
-        self.tables.get(kind).map(|table| table.kind)
+    /// Returns a number that no row has.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// Returns the kind with a name, which must be in one of the tables.
+    pub(super) fn kind(&self, kind: &str) -> &'static Kind {
+        let known = self.tables.get(kind);
+        known.map_or_else(
+            || unreachable!("no table has the kind {kind}"),
+            |table| table.kind,
+        )
     }
 
     pub(super) fn rank(&self, kind: &str) -> usize {
@@ -136,22 +153,29 @@ impl Store {
             })
     }
 
-    /// Lists the ports' addresses in a subnet, in ascending order.
-    pub(super) fn addresses(
+    /// Lists the ranks of the rows that `of` lists.
+    pub(super) fn ranks(
         &self,
-        subnet: Uuid,
+        kind: &str,
+        attribute: &str,
+        id: Uuid,
     ) -> impl DoubleEndedIterator<Item = u128> + use<'_> {
-        self.entries("port", "fixed_ips", subnet.as_u128())
+        self.entries(kind, attribute, id.as_u128())
             .map(|(_, rank)| rank)
     }
 
-    /// Returns the port that has an address.
-    pub(super) fn holder_of(&self, subnet: Uuid, address: IpAddr) -> Option<Uuid> {
-        let table = self.tables.get("port")?;
-        let place = place(table.kind, "fixed_ips")?;
-        let (subnet, rank) = (subnet.as_u128(), number_of(address));
-        let first = (place, subnet, rank, Uuid::nil());
-        let last = (place, subnet, rank, Uuid::max());
+    /// Returns the first of the rows that `of` lists which has a rank.
+    pub(super) fn at_rank(
+        &self,
+        kind: &str,
+        attribute: &str,
+        id: Uuid,
+        rank: u128,
+    ) -> Option<Uuid> {
+        let table = self.tables.get(kind)?;
+        let place = place(table.kind, attribute)?;
+        let first = (place, id.as_u128(), rank, Uuid::nil());
+        let last = (place, id.as_u128(), rank, Uuid::max());
         table.index.range(first..=last).map(|entry| entry.3).next()
     }
 
@@ -160,8 +184,7 @@ impl Store {
         let mut found = vec![(row.kind.name, row.id)];
         let mut next = 0;
         while let Some((kind, id)) = found.get(next).copied() {
-            let takes = self.kind(kind).into_iter().flat_map(|kind| &kind.takes);
-            for taken in takes {
+            for taken in &self.kind(kind).takes {
                 let children = self.of(taken.kind, taken.attribute, id);
                 found.extend(children.map(|row| (row.kind.name, row.id)));
             }

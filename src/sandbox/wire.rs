@@ -146,34 +146,20 @@ pub(super) type Result<T, E = Refusal> = std::result::Result<T, E>;
 pub(super) type Handled = Option<Result<Answer>>;
 
 impl Refusal {
-    pub(super) fn new(status: StatusCode, kind: &str, message: impl Into<String>) -> Self {
+    pub(super) fn new(status: u16, kind: &str, message: impl Into<String>) -> Self {
+        let status = StatusCode::from_u16(status);
         Self {
-            status,
+            status: status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             kind: kind.to_owned(),
             message: message.into(),
         }
     }
 
-    pub(super) fn bad_request(kind: &str, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, kind, message)
-    }
-
-    pub(super) fn not_found(kind: &str, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, kind, message)
-    }
-
-    pub(super) fn conflict(kind: &str, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, kind, message)
-    }
-
     /// Returns the refusal of a missing or invalid token. keystonemiddleware and Keystone itself answer
     /// alike.
     pub(super) fn unauthorized() -> Self {
-        Self::new(
-            StatusCode::UNAUTHORIZED,
-            "Unauthorized",
-            "The request you have made requires authentication.",
-        )
+        let message = "The request you have made requires authentication.";
+        Self::new(401, "Unauthorized", message)
     }
 
     pub(super) fn keystone(self) -> Answer {

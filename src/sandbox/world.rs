@@ -7,15 +7,24 @@ use chrono::{DateTime, TimeDelta, Utc};
 use http::{HeaderName, HeaderValue, Request, Response};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::api::Api;
 use super::faults::{Action, Faults, Subject};
 use super::ids::Ids;
-use super::keystone::{Caller, Keystone};
-use super::region::{Region, Settings, service};
+use super::keystone::Keystone;
+use super::region::Region;
+use super::session::Settings;
 use super::store::Undo;
 use super::wire::{Answer, Call, Refusal, query_pairs};
+use super::{glance, neutron, octavia};
+
+/// The services of each region. Keystone is not among them: all regions share it.
+static SERVICES: [&Api; 3] = [&neutron::API, &octavia::API, &glance::API];
+
+/// Returns the service with a type of the catalog.
+pub(super) fn service(kind: &str) -> Option<&'static Api> {
+    SERVICES.into_iter().find(|api| api.kind() == kind)
+}
 
 /// Number of calls that the log keeps: enough for two deletions of 100,000 ports. Older ones are dropped.
 const LOG_MAX: usize = 300_000;
@@ -73,6 +82,9 @@ pub enum Fate {
     Hang,
 }
 
+/// A region (by its number) and its service; `None` for Keystone.
+type Place = Option<(usize, &'static Api)>;
+
 /// One line of the call log.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct LoggedCall {
@@ -91,7 +103,7 @@ pub(super) struct LoggedCall {
 /// Deleted resources that a fault revives at a set time.
 struct Revival {
     at: DateTime<Utc>,
-    region: usize,
+    region: Option<usize>,
     changes: Vec<Undo>,
     as_new: bool,
 }
@@ -114,23 +126,21 @@ pub struct World {
 impl World {
     pub fn new(options: WorldOptions) -> Self {
         let lifetime = TimeDelta::from_std(options.token_lifetime).unwrap_or(TimeDelta::MAX);
-        let regions = (1..)
-            .zip(&options.regions)
-            .map(|(number, name)| {
-                let seed = options.seed.wrapping_add(number * 0x9e37_79b9);
-                let settings = Settings {
-                    keep_ids: options.keep_ids,
-                    page_max: options.page_max,
-                    member_reuse: options.member_reuse,
-                };
-                Region::new(name, seed, settings)
-            })
-            .collect();
+        let settings = Settings {
+            keep_ids: options.keep_ids,
+            page_max: options.page_max,
+            member_reuse: options.member_reuse,
+        };
+        let (names, url) = (&options.regions, &options.base_url);
+        let region = |(number, name): (u64, &String)| {
+            let seed = options.seed.wrapping_add(number * 0x9e37_79b9);
+            Region::new(name, seed, settings, &SERVICES)
+        };
         Self {
             ids: Ids::new(options.seed ^ 0x0072_6571),
-            keystone: Keystone::new(options.seed, &options.base_url, &options.regions, lifetime),
+            keystone: Keystone::new(options.seed, url, names, &SERVICES, lifetime),
+            regions: (1..).zip(names).map(region).collect(),
             base_url: options.base_url,
-            regions,
             faults: Faults::default(),
             revivals: Vec::new(),
             log: VecDeque::new(),
@@ -148,44 +158,26 @@ impl World {
         self.regions.iter().map(|region| region.name.as_str())
     }
 
-    /// Answers one request that arrives at `now`.
-    ///
-    /// 1. Pending changes that end by `now` have ended, and deleted resources that a fault revives by then exist.
-    /// 2. The effect happens at `now`, whatever the delay: calls take effect in the order in which
-    ///    this function is called.
-    /// 3. The answer leaves `delay` later.
-    ///
-    /// `now` must not go backwards. Control calls, below `/sandbox/v1`, are not logged or delayed, and no
-    /// fault hits them.
-    pub fn handle(&mut self, request: Request<Bytes>, now: DateTime<Utc>) -> Reply {
-        self.catch_up(now);
+    /// Answers a call of a service, or of a path that leads nowhere.
+    pub(super) fn serve(&mut self, request: &Request<Bytes>, now: DateTime<Utc>) -> Reply {
         let path = request.uri().path().to_owned();
-        if let Some(control) = path.strip_prefix("/sandbox/v1") {
-            let call = call_of(&request, &self.base_url, &path, control);
-            let answer = super::control::handle(self, &call, now);
-            return Reply {
-                response: answer.into_response(),
-                delay: Duration::ZERO,
-                fate: Fate::Answer,
-            };
-        }
         let Some((place, below)) = self.place(&path) else {
-            let answer = Refusal::not_found(
-                "Not Found",
-                "The requested URL was not found on the server.",
-            )
-            .keystone();
-            return self.reply(&request, None, answer, None, now);
+            let message = "The requested URL was not found on the server.";
+            let answer = Refusal::new(404, "", message).keystone();
+            return self.reply(request, None, answer, None, now);
         };
-        let call = call_of(&request, &self.base_url, &path, below);
+        let call = call_of(request, &self.base_url, &path, below);
         let region = place.map(|(index, _)| index);
-        let name = region
-            .and_then(|index| self.regions.get(index))
-            .map(|region| region.name.as_str());
         let api = place.map(|(_, api)| api);
-        let action = self.faults.hit(&subject(&call, &path, name, api));
-        let answer = self.answer(&call, place, action.as_ref(), now);
-        self.reply(&request, region, answer, action.as_ref(), now)
+        let region_name = region.and_then(|index| self.regions.get(index));
+        let region_name = region_name.map(|region| region.name.as_str());
+        let subject = Subject::of(&call, &path, region_name, api);
+        let action = self.faults.hit(&subject);
+        let answer = match &action {
+            None => self.perform(&call, place, now).0,
+            Some(action) => self.afflict(&call, place, action, now),
+        };
+        self.reply(request, region, answer, action.as_ref(), now)
     }
 
     fn region_name(&self, index: Option<usize>) -> Option<&str> {
@@ -193,7 +185,7 @@ impl World {
     }
 
     /// Returns the region's service that a path leads to (`None` for Keystone), and the rest of the path.
-    fn place<'p>(&self, path: &'p str) -> Option<(Option<(usize, &'static Api)>, &'p str)> {
+    fn place<'p>(&self, path: &'p str) -> Option<(Place, &'p str)> {
         if path == "/" || path == "/v3" || path.starts_with("/v3/") {
             return Some((None, path));
         }
@@ -204,41 +196,49 @@ impl World {
         Some((Some((index, service(kind)?)), below))
     }
 
-    /// Returns the answer, with every effect of a fault except those on its delivery.
-    fn answer(
+    /// Returns the service's answer, and what the call changed.
+    fn perform(
         &mut self,
         call: &Call<'_>,
-        place: Option<(usize, &'static Api)>,
-        action: Option<&Action>,
+        place: Place,
         now: DateTime<Utc>,
-    ) -> Answer {
+    ) -> (Answer, Vec<Undo>) {
         let Some((index, api)) = place else {
-            let refused = action.and_then(|action| action.refusal(Refusal::keystone));
-            return match (refused, action) {
-                (Some(refused), _) => refused,
-                (None, Some(action)) if action.hang => Answer::no_content(),
-                (None, Some(action)) => action.apply_to(self.keystone.handle(call, now)),
-                (None, None) => self.keystone.handle(call, now),
-            };
+            return self.keystone.handle(call, now);
         };
         let caller = self.keystone.caller(call.header("x-auth-token"), now);
-        let caller = caller.filter(|_| self.keystone.is_allowed(api.kind, call));
-        let Some(region) = self.regions.get_mut(index) else {
-            return Answer::no_content();
-        };
-        let Some(action) = action else {
-            return region.handle(api, call, caller, now).answer;
-        };
-        if let Some(refused) = action.refusal(|refusal| (api.refuse)(refusal, call)) {
+        let caller = caller.filter(|_| self.keystone.is_allowed(api.kind(), call));
+        match self.regions.get_mut(index) {
+            Some(region) => region.handle(api, call, caller, now),
+            None => (Answer::no_content(), Vec::new()),
+        }
+    }
+
+    /// Returns the answer to a call that a fault hits, with every effect of the fault but those on delivery.
+    fn afflict(
+        &mut self,
+        call: &Call<'_>,
+        place: Place,
+        action: &Action,
+        now: DateTime<Utc>,
+    ) -> Answer {
+        let refused = action.refusal(|refusal| match place {
+            None => refusal.keystone(),
+            Some((_, api)) => (api.refuse)(refusal, call),
+        });
+        if let Some(refused) = refused {
             return refused;
         }
         if action.hang {
             return Answer::no_content();
         }
-        let outcome = region.handle(api, call, caller, now);
-        let mut answer = action.apply_to(outcome.answer);
+        let (answer, changes) = self.perform(call, place, now);
+        let mut answer = action.apply_to(answer);
+        let region = place.map(|(index, _)| index);
         if action.keep {
-            region.store.roll_back(outcome.changes);
+            if let Some(rows) = self.rows_of(region) {
+                rows.store.roll_back(changes);
+            }
             // A resource that is in use is reported as deleted too: this cloud lies.
             if answer.status == http::StatusCode::CONFLICT {
                 answer = Answer::no_content();
@@ -246,19 +246,26 @@ impl World {
         } else if let Some(after) = action.recreate_after_ms
             && answer.is_success()
         {
-            let at = now + TimeDelta::milliseconds(after.try_into().unwrap_or(i64::MAX / 4));
             self.revivals.push(Revival {
-                at,
-                region: index,
-                changes: outcome.changes,
+                at: now + TimeDelta::milliseconds(after.try_into().unwrap_or(i64::MAX / 4)),
+                region,
+                changes,
                 as_new: action.as_new(),
             });
         }
         answer
     }
 
+    /// Returns the rows of a region, or those of Keystone.
+    fn rows_of(&mut self, region: Option<usize>) -> Option<&mut Region> {
+        match region {
+            None => Some(&mut self.keystone.rows),
+            Some(index) => self.regions.get_mut(index),
+        }
+    }
+
     /// Completes pending changes and performs due revivals, in the order of their times.
-    fn catch_up(&mut self, now: DateTime<Utc>) {
+    pub(super) fn catch_up(&mut self, now: DateTime<Utc>) {
         for region in &mut self.regions {
             region.settle(now);
         }
@@ -271,8 +278,8 @@ impl World {
             .map(|(index, _)| index)
         {
             let revival = self.revivals.remove(index);
-            if let Some(region) = self.regions.get_mut(revival.region) {
-                region.revive(revival.changes, revival.as_new);
+            if let Some(rows) = self.rows_of(revival.region) {
+                rows.revive(revival.changes, revival.as_new);
             }
         }
     }
@@ -361,16 +368,17 @@ impl World {
         self.log.clear();
         self.calls = 0;
     }
-
-    /// Returns an admin of a project, for resources that the sandbox creates by itself.
-    pub(super) fn admin_of(&self, project: &str) -> Option<Caller> {
-        self.keystone.project_id(project).map(Caller::admin_of)
-    }
 }
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
-fn call_of<'a>(request: &'a Request<Bytes>, base_url: &str, path: &str, below: &str) -> Call<'a> {
+/// Returns the call of a request. `below` is the part of its path that the service sees.
+pub(super) fn call_of<'a>(
+    request: &'a Request<Bytes>,
+    base_url: &str,
+    path: &str,
+    below: &str,
+) -> Call<'a> {
     let decoded = percent_decode_str(below).decode_utf8_lossy();
     let trimmed = decoded.trim_end_matches('/');
     Call {
@@ -388,71 +396,5 @@ fn call_of<'a>(request: &'a Request<Bytes>, base_url: &str, path: &str, below: &
             Some(Ok(host)) => format!("http://{host}{path}"),
             _ => format!("{base_url}{path}"),
         },
-    }
-}
-
-/// Returns the kinds and ids that fault rules match.
-fn subject<'a>(
-    call: &'a Call<'_>,
-    path: &'a str,
-    region: Option<&'a str>,
-    api: Option<&'static Api>,
-) -> Subject<'a> {
-    let segments = call.segments();
-    let below = api.and_then(|api| api.below(&segments));
-    let place = api.zip(below).and_then(|(api, path)| api.place(path));
-    let (mut kinds, mut ids): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-    if let Some(place) = &place {
-        kinds.extend(place.rest.get(1).and_then(|action| edge(action)));
-        kinds.extend([place.kind.name, place.kind.plural]);
-        ids.extend(place.rest.first());
-        ids.extend(place.parent);
-    } else {
-        let mut words = segments
-            .iter()
-            .filter(|word| !matches!(**word, "v3" | "auth"));
-        kinds.extend(words.next());
-        ids.extend(words.next());
-    }
-    let mut ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
-    // The ids of an edge's ends are in the body, and so is the project of a new member.
-    let body = call.json();
-    if kinds.first().is_some_and(|kind| EDGES.contains(kind)) {
-        gather_ids(&body, &mut ids);
-    }
-    ids.extend(body["member"].as_str().map(str::to_owned));
-    Subject {
-        region,
-        method: call.method.as_str(),
-        path,
-        kinds: kinds.into_iter().map(str::to_owned).collect(),
-        ids,
-    }
-}
-
-/// Relations that calls change as if they were resources.
-const EDGES: [&str; 3] = ["router_interface", "static_route", "subport"];
-
-fn edge(action: &str) -> Option<&'static str> {
-    Some(match action {
-        "add_router_interface" | "remove_router_interface" => EDGES[0],
-        "add_extraroutes" | "remove_extraroutes" => EDGES[1],
-        "add_subports" | "remove_subports" => EDGES[2],
-        _ => return None,
-    })
-}
-
-fn gather_ids(body: &Value, ids: &mut Vec<String>) {
-    match body {
-        Value::Object(map) => {
-            for (name, value) in map {
-                match value.as_str() {
-                    Some(id) if name.ends_with("_id") => ids.push(id.to_owned()),
-                    _ => gather_ids(value, ids),
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| gather_ids(item, ids)),
-        _ => {}
     }
 }

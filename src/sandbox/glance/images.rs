@@ -1,17 +1,13 @@
 //! Images: their rules, JSON patches, tags, uploads and actions.
 use http::Method;
-use serde_json::{Value, json};
-use uuid::Uuid;
+use serde_json::Value;
 
-use super::{bad, denied, forbidden, json_body, not_found, problem};
-use crate::sandbox::api::Problem;
+use super::{json_body, refused};
 use crate::sandbox::body;
-use crate::sandbox::kind::{Body, Hooks};
-use crate::sandbox::neutron::Seed;
-use crate::sandbox::resource::refusal;
+use crate::sandbox::kind::Body;
 use crate::sandbox::row::Row;
-use crate::sandbox::session::{Session, View};
-use crate::sandbox::wire::{self, Answer, Call, Handled, Refusal, Result};
+use crate::sandbox::session::{Hooks, Session, View};
+use crate::sandbox::wire::{self, Answer, Call, Handled, Result};
 
 const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 const OCTETS: &str = "application/octet-stream";
@@ -22,12 +18,9 @@ pub(super) const IMAGE: Hooks = Hooks {
         set_tags(&mut image, body.get("tags"));
         Ok(session.put(image))
     },
-    deletable: |_, image| {
-        let message = format!("Image {} is protected and cannot be deleted.", image.id);
-        match image.flag("protected") {
-            true => Err(forbidden(message)),
-            false => Ok(()),
-        }
+    deletable: |_, image| match image.flag("protected") {
+        true => Err(refused("Protected", &[&image.id])),
+        false => Ok(()),
     },
     show: show_image,
     visible: |view, image| {
@@ -72,9 +65,7 @@ fn set_tags(image: &mut Row, tags: Option<&Value>) {
 /// Refuses to make an image public unless the caller is an admin.
 fn check_visibility(session: &Session<'_>, image: &Row, wanted: Option<&Value>) -> Result<()> {
     match wanted.and_then(Value::as_str) {
-        Some("public") if !session.caller.admin => {
-            Err(problem(Problem::Forbidden("publicize_image", image.kind)))
-        }
+        Some("public") if !session.caller.admin => Err(image.kind.forbidden("publicize")),
         _ => Ok(()),
     }
 }
@@ -83,10 +74,9 @@ fn check_visibility(session: &Session<'_>, image: &Row, wanted: Option<&Value>) 
 pub(super) fn own(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Handled {
     match call.method.as_str() {
         "PATCH" => Some(patch(session, call, id)),
-        "PUT" => Some(Err(problem(Problem::NoMethod))),
+        "PUT" => Some(Err(refused("no_method", &[]))),
         "DELETE" if session.named("image", id).is_err() => {
-            let message = format!("Failed to find image {id} to delete");
-            Some(Err(not_found(message)))
+            Some(Err(refused("ImageToDeleteNotFound", &[&id])))
         }
         _ => None,
     }
@@ -101,13 +91,11 @@ fn save(session: &mut Session<'_>, mut image: Row) {
 /// Applies all of the changes, or none.
 fn patch(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer> {
     if call.header("content-type") != Some(PATCH) {
-        let message = format!("Image PATCH expects Content-Type one of: {PATCH}");
-        return Err(refusal(415, "", message));
+        return Err(refused("NoPatch", &[&PATCH]));
     }
     let body = json_body(call)?;
     let changes = body.as_array();
-    let changes =
-        changes.ok_or_else(|| bad("Request body must be a JSON array of operation objects."))?;
+    let changes = changes.ok_or_else(|| refused("PatchWithoutOperations", &[]))?;
     let mut image = session.named("image", id)?;
     for change in changes {
         session.may_change(&image, "update")?;
@@ -122,21 +110,17 @@ fn apply(session: &Session<'_>, image: &mut Row, change: &Value) -> Result<()> {
     let name = change["path"]
         .as_str()
         .and_then(|path| path.strip_prefix('/'));
-    let name = name.ok_or_else(|| bad("An operation needs a path."))?;
+    let name = name.ok_or_else(|| refused("PatchWithoutPath", &[]))?;
     let is_base = image.kind.attribute(name).is_some();
     let is_there = is_base
         || image
             .others()
             .is_some_and(|others| others.contains_key(name));
-    let missing = || {
-        let message = format!("Property {name} does not exist.");
-        Err(Refusal::conflict("", message))
-    };
     let mut value = Body::new();
     value.insert(name.to_owned(), change["value"].clone());
     match change["op"].as_str() {
-        Some("remove") if is_base => Err(denied(&format!("Property {name} may not be removed."))),
-        Some("remove" | "replace") if !is_there => missing(),
+        Some("remove") if is_base => Err(refused("PropertyNotRemovable", &[&name])),
+        Some("remove" | "replace") if !is_there => Err(refused("PropertyNotFound", &[&name])),
         Some("remove") => {
             let mut others = image.others().cloned().unwrap_or_default();
             others.remove(name);
@@ -147,8 +131,7 @@ fn apply(session: &Session<'_>, image: &mut Row, change: &Value) -> Result<()> {
             let value = body::check(session, image.kind, &value, false)?;
             check_visibility(session, image, value.get("visibility"))?;
             if name.ends_with("_format") && image.text("status") != "queued" {
-                let message = format!("Attribute {name} can be only replaced for a queued image.");
-                return Err(forbidden(message));
+                return Err(refused("FormatOfUploaded", &[&name]));
             }
             if let Some(owner) = value.get("owner").and_then(Value::as_str) {
                 image.project = owner.into();
@@ -157,7 +140,7 @@ fn apply(session: &Session<'_>, image: &mut Row, change: &Value) -> Result<()> {
             set_tags(image, value.get("tags"));
             Ok(())
         }
-        _ => Err(bad("An operation must be one of: add, remove, replace.")),
+        _ => Err(refused("PatchOfUnknown", &[])),
     }
 }
 
@@ -174,7 +157,7 @@ pub(super) fn below(
         ("PUT" | "DELETE", ["tags", tag]) => change_tag(session, call, id, tag),
         ("POST", ["actions", "deactivate"]) => act(session, id, "deactivate"),
         ("POST", ["actions", "reactivate"]) => act(session, id, "reactivate"),
-        _ => Err(problem(Problem::NoPage)),
+        _ => Err(refused("no_page", &[])),
     }
 }
 
@@ -182,9 +165,7 @@ pub(super) fn below(
 fn download(session: &Session<'_>, id: &str) -> Result<Answer> {
     let image = session.named("image", id)?;
     if image.text("status") == "deactivated" && !session.caller.admin {
-        return Err(forbidden(
-            "The requested image has been deactivated. Image data download is forbidden.",
-        ));
+        return Err(refused("Deactivated", &[]));
     }
     let mut answer = Answer::no_content();
     if let Some(file) = image.file {
@@ -197,27 +178,20 @@ fn download(session: &Session<'_>, id: &str) -> Result<Answer> {
 /// Stores the file of an image. An image takes a file only once.
 fn upload(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer> {
     if call.header("content-type") != Some(OCTETS) {
-        let message = format!("The request media type must be {OCTETS}.");
-        return Err(refusal(415, "", message));
+        return Err(refused("NoOctets", &[&OCTETS]));
     }
     let mut image = session.named("image", id)?;
-    session.may_change(&image, "upload_image")?;
+    session.may_change(&image, "upload")?;
     let status = image.text("status");
     if status != "queued" {
-        let message = format!("Image status transition from {status} to saving is not allowed");
-        return Err(Refusal::conflict("", message));
+        return Err(refused("NotQueued", &[&status]));
     }
     let mut missing = vec!["disk_format", "container_format"];
     missing.retain(|name| image.value(name).is_null());
-    let word = match missing.len() {
-        0 => "",
-        1 => "Property",
-        _ => "Properties",
-    };
-    if !word.is_empty() {
-        let missing = missing.join(", ");
-        let message = format!("{word} {missing} must be set prior to saving data.");
-        return Err(bad(message));
+    match missing.as_slice() {
+        [] => {}
+        [format] => return Err(refused("WithoutFormat", &[format])),
+        formats => return Err(refused("WithoutFormats", &[&formats.join(", ")])),
     }
     image.file = Some(call.body.to_vec().into());
     image.set("status", "active");
@@ -228,13 +202,13 @@ fn upload(session: &mut Session<'_>, call: &Call<'_>, id: &str) -> Result<Answer
 /// Changes a tag: `PUT` adds it, `DELETE` removes it.
 fn change_tag(session: &mut Session<'_>, call: &Call<'_>, id: &str, tag: &str) -> Result<Answer> {
     let image = session.named("image", id);
-    let mut image = image.map_err(|_| not_found(format!("Image {id} not found.")))?;
+    let mut image = image.map_err(|_| refused("ImageNotFound", &[&id]))?;
     session.may_change(&image, "update")?;
     let mut tags = image.items("tags").to_vec();
     if call.method == Method::PUT {
         tags.push(tag.into());
     } else if !tags.iter().any(|known| known == tag) {
-        return Err(problem(Problem::NoPage));
+        return Err(refused("no_page", &[]));
     } else {
         tags.retain(|known| known != tag);
     }
@@ -246,10 +220,10 @@ fn change_tag(session: &mut Session<'_>, call: &Call<'_>, id: &str, tag: &str) -
 /// Deactivates or reactivates an image. A repeated action succeeds.
 fn act(session: &mut Session<'_>, id: &str, action: &'static str) -> Result<Answer> {
     let mut image = session.named("image", id)?;
-    session.may_change(&image, action)?;
+    let allowed = session.may_change(&image, action);
+    allowed.map_err(|_| refused("ForbiddenAction", &[&action]))?;
     if image.text("status") == "queued" {
-        let message = format!("Not allowed to {action} image in status 'queued'");
-        return Err(forbidden(message));
+        return Err(refused("ActionOnQueued", &[&action]));
     }
     image.set(
         "status",
@@ -260,23 +234,4 @@ fn act(session: &mut Session<'_>, id: &str, action: &'static str) -> Result<Answ
     );
     save(session, image);
     Ok(Answer::no_content())
-}
-
-/// Creates shared images of the caller's project. Each has all of `members`, of whom every other one has
-/// accepted.
-pub(in crate::sandbox) fn seed(
-    session: &mut Session<'_>,
-    seed: &Seed,
-    members: &[String],
-) -> Result<Vec<Uuid>> {
-    let mut made = Vec::new();
-    for number in 0..seed.images {
-        let name = format!("{}-image-{number}", seed.prefix());
-        let id = session.create("image", &json!({"name": name}))?;
-        for (project, status) in members.iter().zip(["accepted", "pending"].iter().cycle()) {
-            super::members::put(session, id, project, status);
-        }
-        made.push(id);
-    }
-    Ok(made)
 }

@@ -2,9 +2,8 @@
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::bad;
 use super::images::{VISIBILITIES, member_status};
-use super::members::NUMBER;
+use super::refused;
 use crate::sandbox::kind::Kind;
 use crate::sandbox::lists::{Condition, Page, Wanted, sorts};
 use crate::sandbox::session::Session;
@@ -28,14 +27,14 @@ pub(super) fn wanted(
 ) -> Result<Wanted> {
     if kind.name != "image" {
         return Ok(Wanted {
-            sorts: vec![(NUMBER.to_owned(), true)],
+            // Members are listed in the order in which they were first added.
+            sorts: vec![("number".to_owned(), true)],
             ..Wanted::default()
         });
     }
     // The default direction is descending, also for ties.
     let usual = call.param("sort_dir").unwrap_or("desc");
-    let mut sorts = sorts(kind, call, usual)
-        .map_err(|word| bad(format!("Invalid sort key or direction: {word}")))?;
+    let mut sorts = sorts(kind, call, usual).map_err(|word| refused("InvalidSort", &[&word]))?;
     for key in ["created_at", "id"] {
         sorts.push((key.to_owned(), usual == "asc"));
     }
@@ -72,10 +71,7 @@ fn filters(call: &Call<'_>) -> Result<Vec<(String, Vec<String>)>> {
                 None => vec![value.to_owned()],
                 Some(("eq", word)) => vec![word.to_owned()],
                 Some(("in", list)) => list.split(',').map(str::to_owned).collect(),
-                Some((operator, _)) => {
-                    let message = format!("Unable to filter by unknown operator '{operator}'.");
-                    return Err(bad(message));
-                }
+                Some((operator, _)) => return Err(refused("InvalidOperator", &[&operator])),
             };
             Ok((key.to_owned(), values))
         })
@@ -87,7 +83,7 @@ fn limit(call: &Call<'_>) -> Result<usize> {
     let limit = text.map(|text| text.parse::<usize>());
     match limit.transpose() {
         Ok(limit) => Ok(limit.unwrap_or(PAGE).min(PAGE_MAX)),
-        Err(_) => Err(bad("limit param must be a positive integer")),
+        Err(_) => Err(refused("InvalidLimit", &[])),
     }
 }
 
@@ -100,7 +96,7 @@ fn marker(session: &Session<'_>, call: &Call<'_>) -> Result<Option<Uuid>> {
     let image = id.and_then(|id| session.store().find("image", id));
     let image = image.filter(|image| session.caller.admin || !image.is_deleted);
     let image = image.filter(|image| session.view().sees(image));
-    let image = image.ok_or_else(|| bad(format!("No image found with ID {text}")))?;
+    let image = image.ok_or_else(|| refused("InvalidMarker", &[&text]))?;
     Ok(Some(image.id))
 }
 
@@ -111,11 +107,11 @@ fn shows(call: &Call<'_>) -> Result<Condition> {
     let visibility = owned("visibility");
     let known = |word: &String| word == "all" || VISIBILITIES.contains(&word.as_str());
     if let Some(word) = visibility.as_ref().filter(|word| !known(word)) {
-        return Err(bad(format!("Invalid visibility value: {word}")));
+        return Err(refused("InvalidVisibility", &[word]));
     }
     let status = owned("member_status").unwrap_or_else(|| "accepted".to_owned());
     if !MEMBER_STATUSES.contains(&status.as_str()) {
-        return Err(bad(format!("Invalid status: {status}")));
+        return Err(refused("InvalidStatus", &[&status]));
     }
     let is_hidden = call.param("os_hidden").is_some_and(|word| word == "true");
     let tags = call.query.iter().filter(|(key, _)| key == "tag");

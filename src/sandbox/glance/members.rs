@@ -2,17 +2,17 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{bad, forbidden, json_body, not_found, problem};
-use crate::sandbox::api::Problem;
-use crate::sandbox::kind::Hooks;
+use super::{json_body, refused};
 use crate::sandbox::row::Row;
-use crate::sandbox::session::{Session, View};
-use crate::sandbox::wire::{Answer, Call, Handled, Refusal, Result};
-
-const ONLY_SHARED: &str = "Only shared images have members.";
+use crate::sandbox::session::{Hooks, Session, View};
+use crate::sandbox::wire::{Answer, Call, Handled, Result};
 
 pub(super) const MEMBER: Hooks = Hooks {
-    show: |_, member, name| (name == NUMBER).then(|| member.number.into()),
+    create: |session, row, body| {
+        let text = |name: &str| body[name].as_str().unwrap_or_default();
+        let image = row.id_of("image_id").unwrap_or_default();
+        Ok(put(session, row, image, text("member_id"), text("status")).id)
+    },
     // Owners and admins see all members, a member sees itself.
     visible: |view, member| {
         owns_image(view, member) || *member.text("member_id") == *view.caller.project
@@ -20,9 +20,6 @@ pub(super) const MEMBER: Hooks = Hooks {
     writable: owns_image,
     ..Hooks::NONE
 };
-
-/// Members are listed in the order in which they were first added.
-pub(super) const NUMBER: &str = "number";
 
 fn owns_image(view: &View<'_>, member: &Row) -> bool {
     let image = member.id_of("image_id");
@@ -40,23 +37,21 @@ pub(super) fn own(session: &mut Session<'_>, call: &Call<'_>, id: &str, path: &[
         _ => Value::Null,
     };
     let Ok(image) = session.named("image", id) else {
-        return Some(Err(not_found(format!("Image {id} not found."))));
+        return Some(Err(refused("ImageNotFound", &[&id])));
     };
     let is_shared = image.text("visibility") == "shared";
     let verb = match (call.method.as_str(), path) {
         ("GET", []) if !is_shared => {
-            let message = format!("Not allowed to list members for image {id}: {ONLY_SHARED}");
-            return Some(Err(forbidden(message)));
+            return Some(Err(refused("MembersNotListed", &[&id])));
         }
-        ("GET", _) if !is_shared => return Some(Err(not_found(ONLY_SHARED))),
+        ("GET", _) if !is_shared => return Some(Err(refused("MembersNotShared", &[]))),
         ("POST", []) => "create",
         ("PUT", [_]) => "update",
         ("DELETE", [_]) => "delete",
         _ => return None,
     };
     if !is_shared {
-        let message = format!("Not allowed to {verb} members for image {id}.");
-        return Some(Err(forbidden(message)));
+        return Some(Err(refused("MembersNotAllowed", &[&verb, &id])));
     }
     match path {
         [] => Some(add(session, &image, &body)),
@@ -70,16 +65,13 @@ fn id_of(image: Uuid, project: &str) -> Uuid {
     Uuid::new_v5(&image, project.as_bytes())
 }
 
-/// Stores a member with a status. One that was deleted gets its old place.
-pub(super) fn put(session: &mut Session<'_>, image: Uuid, project: &str, status: &str) -> Row {
-    let id = id_of(image, project);
-    let number = session
-        .store()
-        .find("image_member", id)
-        .map(|row| row.number);
-    let mut row = session.new_row("image_member", project);
-    row.id = id;
-    row.number = number.unwrap_or(row.number);
+/// Stores a new member with a status. One that was deleted gets its old place.
+fn put(session: &mut Session<'_>, mut row: Row, image: Uuid, project: &str, status: &str) -> Row {
+    row.id = id_of(image, project);
+    row.project = project.into();
+    if let Some(old) = session.store.find("image_member", row.id) {
+        row.number = old.number;
+    }
     row.set("member_id", project);
     row.set("image_id", image.to_string());
     row.set("status", status);
@@ -91,24 +83,21 @@ fn add(session: &mut Session<'_>, image: &Row, body: &Value) -> Result<Answer> {
     let project = body["member"]
         .as_str()
         .filter(|project| !project.is_empty());
-    let project = project.ok_or_else(|| bad("Member to be added not specified"))?;
+    let project = project.ok_or_else(|| refused("MemberNotNamed", &[]))?;
     let store = session.store();
     let is_there = store
         .of("image_member", "image_id", image.id)
         .any(|member| member.text("member_id") == project);
     let was_there = store.find("image_member", id_of(image.id, project));
-    let is_refused = was_there.is_some() && !session.region.settings.member_reuse;
+    let is_refused = was_there.is_some() && !session.settings.member_reuse;
     if !session.caller.writes() || !session.caller.owns(&image.project) {
-        return Err(problem(Problem::Forbidden(
-            "create",
-            session.kind("image_member"),
-        )));
+        return Err(session.store.kind("image_member").forbidden("create"));
     }
     if is_there || is_refused {
-        let message = format!("Member {project} is duplicated for image {}", image.id);
-        return Err(Refusal::conflict("", message));
+        return Err(refused("MemberExists", &[&project, &image.id]));
     }
-    let member = put(session, image.id, project, "pending");
+    let row = session.new_row("image_member", project);
+    let member = put(session, row, image.id, project, "pending");
     Ok(Answer::ok(session.view().shown(&member, &[])))
 }
 
@@ -121,24 +110,22 @@ fn set_status(
 ) -> Result<Answer> {
     let status = body["status"]
         .as_str()
-        .ok_or_else(|| bad("Status not specified"))?;
+        .ok_or_else(|| refused("StatusNotNamed", &[]))?;
     let view = session.view();
     let member = view
         .store
         .of("image_member", "image_id", image.id)
         .find(|it| it.text("member_id") == project && view.sees(it))
         .cloned();
-    let mut member =
-        member.ok_or_else(|| session.kind("image_member").missing_in(image.id, project))?;
+    let kind = session.store.kind("image_member");
+    let mut member = member.ok_or_else(|| kind.missing_in(image.id, project))?;
     let caller = &session.caller;
     let is_invited = caller.writes() && *image.project != *caller.project;
     if !is_invited && !caller.admin {
-        return Err(problem(Problem::Forbidden("update", member.kind)));
+        return Err(member.kind.forbidden("update"));
     }
     if !["pending", "accepted", "rejected"].contains(&status) {
-        return Err(bad(
-            "Incorrect request: Status must be \"pending\", \"accepted\" or \"rejected\".",
-        ));
+        return Err(refused("StatusUnknown", &[]));
     }
     member.set("status", status);
     member.updated = Some(session.now);

@@ -3,100 +3,41 @@ mod images;
 mod lists;
 mod members;
 
+use std::fmt::Display;
 use std::sync::LazyLock;
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-pub(super) use images::seed;
-
-use super::api::{Api, Problem};
-use super::body::plain;
-use super::kind::{self, Hooks, Kind};
-use super::resource::refusal;
-use super::session::Session;
+use super::api::Api;
+use super::kind::Tables;
+use super::session::{Hooks, Session};
 use super::wire::{Answer, Body, Call, Handled, Refusal, Result, title};
 
 pub(super) static API: Api = Api {
-    kind: "image",
-    name: "glance",
-    roots: &["/v2"],
-    kinds: || &KINDS,
-    times: "%Y-%m-%dT%H:%M:%SZ",
-    folds: true,
-    hides: true,
+    tables: &TABLES,
+    hooks,
     open: versions,
     own,
     wanted: lists::wanted,
     page: lists::page,
-    problem,
     refuse,
 };
 
-static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
-    let tables = include_str!("../../../assets/sandbox/image.toml");
-    kind::tables(tables, &API, hooks)
-});
+static TABLES: LazyLock<Tables> =
+    LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/image.toml")));
 
-fn hooks(kind: &str) -> Hooks {
-    match kind {
+fn hooks(kind: &str) -> Option<Hooks> {
+    Some(match kind {
         "image" => images::IMAGE,
         "image_member" => members::MEMBER,
-        _ => Hooks::NONE,
-    }
+        _ => return None,
+    })
 }
 
-fn bad(message: impl Into<String>) -> Refusal {
-    Refusal::bad_request("", message)
-}
-
-fn forbidden(message: impl Into<String>) -> Refusal {
-    refusal(403, "", message)
-}
-
-fn not_found(message: impl Into<String>) -> Refusal {
-    Refusal::not_found("", message)
-}
-
-fn problem(problem: Problem<'_>) -> Refusal {
-    match problem {
-        Problem::NoPage => not_found("The resource could not be found."),
-        Problem::NoMethod | Problem::NoId(_) => {
-            refusal(405, "", "The method is not allowed for this resource.")
-        }
-        Problem::NoBody(_) => bad("Body expected in request."),
-        Problem::Forbidden(verb, kind) => {
-            let action = match (verb, kind.name) {
-                ("create", "image") => "add_image",
-                ("update", "image") => "modify_image",
-                ("delete", "image") => "delete_image",
-                ("create", _) => "add_member",
-                ("update", _) => "modify_member",
-                ("delete", _) => "delete_member",
-                (action, _) => action,
-            };
-            let message = format!("You are not authorized to complete {action} action.");
-            forbidden(message)
-        }
-        Problem::Taken(_, id) => Refusal::conflict("", format!("Image ID {id} already exists!")),
-        Problem::NoBulk => bad("Unexpected body type."),
-        Problem::Unknown(_, names) => bad(format!("Unknown attributes: {names}")),
-        Problem::NotTaken(_, name, _) => forbidden(format!("Attribute '{name}' is read-only.")),
-        Problem::Required(name) => bad(format!("Attribute '{name}' is missing.")),
-        Problem::Invalid(name, value, _) => bad(format!(
-            "Provided object does not match schema 'image': '{}' is not valid for '{name}'",
-            plain(value)
-        )),
-        Problem::AdminOnly(_, name, _) => {
-            forbidden(format!("Attribute '{name}' is for admins only."))
-        }
-        Problem::OtherProject(_, owner) => {
-            let owner = plain(owner);
-            denied(&format!(
-                "You are not permitted to create images owned by '{owner}'"
-            ))
-        }
-    }
+/// Returns the refusal with a name, from the service's file.
+fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
+    TABLES.service.refusal(name, parts)
 }
 
 /// The separator between the common explanation of a refusal and the detail that Glance adds.
@@ -106,13 +47,6 @@ const BREAK: &str = "<br /><br />";
 const UNAUTHORIZED: &str = "This server could not verify that you are authorized to access the \
     document you requested. Either you supplied the wrong credentials (e.g., bad password), or your \
     browser does not understand how to supply the credentials required.";
-
-/// Returns a 403 with the reason after the common explanation.
-fn denied(detail: &str) -> Refusal {
-    forbidden(format!(
-        "Access was denied to this resource.{BREAK}\n{detail}\n\n"
-    ))
-}
 
 /// Returns a refusal as JSON, or as HTML for a request that does not accept JSON.
 fn refuse(refusal: Refusal, call: &Call<'_>) -> Answer {
@@ -178,7 +112,7 @@ fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Han
 /// Returns the body of a call, which must be JSON.
 fn json_body(call: &Call<'_>) -> Result<Value> {
     if call.body.is_empty() {
-        return Err(bad("Body expected in request."));
+        return Err(refused("no_body", &[]));
     }
-    serde_json::from_slice(call.body).map_err(|_| bad("Malformed JSON in request body."))
+    serde_json::from_slice(call.body).map_err(|_| refused("InvalidBody", &[]))
 }

@@ -1,23 +1,32 @@
-//! Keystone v3: users, projects, tokens and the catalog.
+//! Keystone v3: projects, users, domains and regions by the common methods; tokens and the catalog.
+//!
+//! Unlike the other services it is not one of a region: all regions share it, and it issues what they check.
 mod access_rules;
+mod changes;
 mod login;
-mod pages;
-mod projects;
+mod shown;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use http::{HeaderName, StatusCode};
-use serde::Deserialize;
-use serde_json::json;
+use http::{HeaderName, StatusCode, header};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
-use super::ids::Ids;
-use super::region;
+use super::api::Api;
+use super::attribute::Shape;
+use super::caller::Caller;
+use super::kind::{Body, Kind, Service, Tables};
+use super::lists::Wanted;
+use super::region::Region;
+use super::resource;
+use super::row::Row;
+use super::session::{Hooks, Session, Settings};
+use super::store::Undo;
 use super::wire::{Answer, Call, Refusal, Result};
 
 use access_rules::AccessRule;
-pub(super) use access_rules::CredentialChange;
 
 /// The password of both users.
 pub(super) const PASSWORD: &str = "secret";
@@ -26,179 +35,167 @@ pub const CREDENTIAL_ID: &str = "5a9d0b0c000000000000000000000001";
 const CREDENTIAL_NAME: &str = "practice";
 pub const CREDENTIAL_SECRET: &str = "practice-secret";
 
-/// The rights of a token.
-#[derive(Clone, Debug)]
-pub(super) struct Caller {
-    /// Empty for an unscoped token.
-    pub(super) project: Arc<str>,
-    pub(super) admin: bool,
-    member: bool,
+const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
+const ROLES: [&str; 5] = ["admin", "manager", "member", "reader", "service"];
+
+pub(super) static API: Api = Api {
+    tables: &TABLES,
+    hooks,
+    open: |_| None,
+    own: |_, _, _| None,
+    wanted,
+    page: |kind, call, page| shown::listed(call, kind.plural, page.items),
+    refuse: |refusal, _| refusal.keystone(),
+};
+
+static TABLES: LazyLock<Tables> =
+    LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/identity.toml")));
+
+/// What the caller may do is checked before the common methods are called.
+fn hooks(kind: &str) -> Option<Hooks> {
+    let named = Hooks {
+        create: put_with_id,
+        visible: |_, _| true,
+        ..Hooks::NONE
+    };
+    Some(match kind {
+        "project" => Hooks {
+            create: create_project,
+            removed: remove_roles,
+            ..named
+        },
+        _ => named,
+    })
 }
 
-impl Caller {
-    /// Returns an admin of a project, for what the sandbox does by itself.
-    pub(super) fn admin_of(project: &str) -> Self {
-        Self {
-            project: project.into(),
-            admin: true,
-            member: true,
-        }
-    }
+fn put_with_id(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<Uuid> {
+    let id = body.get("id").and_then(Value::as_str);
+    row.set("id", id.map_or_else(|| hex(row.id), str::to_owned));
+    Ok(session.put(row))
+}
 
-    /// Whether the caller owns the resources of a project. An admin owns everything.
-    pub(super) fn owns(&self, project: &str) -> bool {
-        self.admin || *self.project == *project
+fn create_project(session: &mut Session<'_>, row: Row, body: &Body) -> Result<Uuid> {
+    let name = row.text("name");
+    if name.is_empty() {
+        return Err(refused("Required", &[&"name"]));
     }
+    let is_taken = |other: &Row| other.text("name").eq_ignore_ascii_case(name);
+    if session.store().all("project").any(is_taken) {
+        return Err(row.kind.refusal("taken", &[&name]));
+    }
+    put_with_id(session, row, body)
+}
 
-    /// Whether the caller may change anything. A mere reader may not.
-    pub(super) fn writes(&self) -> bool {
-        self.admin || self.member
+/// Takes the roles in a deleted project from all users.
+fn remove_roles(session: &mut Session<'_>, project: &Row) {
+    let users: Vec<Uuid> = session.store().all("user").map(|user| user.id).collect();
+    for user in users {
+        session.edit("user", user, |user| {
+            let mut roles = roles(user).cloned().unwrap_or_default();
+            roles.shift_remove(project.text("id"));
+            user.set("roles", roles);
+        });
     }
 }
 
-struct Project {
-    id: String,
-    name: String,
-    description: String,
+/// Returns an id as Keystone writes it: without dashes.
+fn hex(id: Uuid) -> String {
+    id.simple().to_string()
 }
 
-struct User {
-    id: String,
-    name: String,
-    password: String,
-    enabled: bool,
-    /// Project id → names of the user's roles.
-    roles: BTreeMap<String, BTreeSet<String>>,
+/// Returns the roles of a user by the project's id.
+fn roles(user: &Row) -> Option<&Map<String, Value>> {
+    user.get("roles")?.as_object()
+}
+
+const NO: [&str; 9] = ["False", "FALSE", "false", "0", "n", "N", "no", "off", "OFF"];
+
+/// Reads the filters of a list: one that is given twice must be met twice, an unknown one is ignored.
+fn wanted(_: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result<Wanted> {
+    let filter = |(name, value): &(String, String)| {
+        let attribute = kind.attribute(name).filter(|_| kind.has_filter(name))?;
+        let value = match attribute.shape {
+            Shape::Flag => (!NO.contains(&value.as_str())).to_string(),
+            _ => value.clone(),
+        };
+        Some((name.clone(), vec![value]))
+    };
+    Ok(Wanted {
+        filters: call.query.iter().filter_map(filter).collect(),
+        sorts: vec![("number".to_owned(), true)],
+        ..Wanted::default()
+    })
 }
 
 struct Token {
-    user: String,
-    project: Option<String>,
+    user: Uuid,
+    project: Option<Uuid>,
     /// Whether the token is for the cloud as a whole and not for a project.
     system: bool,
     /// The access rules of the application credential that it was issued for.
     access_rules: Option<Vec<AccessRule>>,
     methods: Vec<String>,
-    audit_ids: Vec<String>,
+    audit_id: String,
     issued: DateTime<Utc>,
     expires: DateTime<Utc>,
 }
 
-/// The body of `PUT /sandbox/v1/tokens`. Without `user` it concerns all tokens.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct TokenChange {
-    user: Option<String>,
-    /// Whether existing tokens are refused from now on.
-    revoke: bool,
-    /// Existing tokens expire this many seconds from now.
-    expires_in_s: Option<u32>,
-    /// Lifetime in seconds of tokens issued from now on.
-    lifetime_s: Option<u32>,
-}
-
-/// The body of `PUT /sandbox/v1/users`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct UserChange {
-    name: String,
-    password: Option<String>,
-    enabled: Option<bool>,
-    /// Project's name → the user's roles (`admin`, `member`, `reader`); an empty list removes them all.
-    /// Existing tokens lose and gain rights at once.
-    #[serde(default)]
-    roles: BTreeMap<String, BTreeSet<String>>,
-}
-
 pub(super) struct Keystone {
-    ids: Ids,
+    /// Its rows: projects, users, domains, regions.
+    pub(super) rows: Region,
     base_url: String,
-
     lifetime: TimeDelta,
-    projects: Vec<Project>,
-    users: Vec<User>,
     tokens: BTreeMap<String, Token>,
     /// The access rules of the application credential; `None`: it may make every call that its user may make.
     access_rules: Option<Vec<AccessRule>>,
-    /// Name of a role → its id.
-    roles: BTreeMap<&'static str, String>,
-    services: Vec<Service>,
-}
-
-struct Service {
-    id: String,
-    kind: &'static str,
-    name: &'static str,
-    /// Path below the region's prefix; Keystone's own URL has none.
-    path: Option<&'static str>,
-    endpoints: Vec<(String, &'static str, String)>,
+    /// The services of the catalog.
+    services: Vec<&'static Service>,
 }
 
 impl Keystone {
-    pub(super) fn new(seed: u64, base_url: &str, regions: &[String], lifetime: TimeDelta) -> Self {
-        let mut ids = Ids::new(seed ^ 0x6b65_7973_746f_6e65);
-        let projects: Vec<Project> = [
-            ("admin", "Bootstrap project for initializing the cloud."),
-            ("demo", ""),
-            ("service", ""),
-        ]
-        .into_iter()
-        .map(|(name, description)| Project {
-            id: ids.hex(),
-            name: name.to_owned(),
-            description: description.to_owned(),
-        })
-        .collect();
-        let id_of = |name: &str| {
-            projects
-                .iter()
-                .find(|project| project.name == name)
-                .map(|project| project.id.clone())
-                .unwrap_or_default()
-        };
-        let mut user = |name: &str, roles: &[&str]| User {
-            id: ids.hex(),
-            name: name.to_owned(),
-            password: PASSWORD.to_owned(),
-            enabled: true,
-            roles: BTreeMap::from([(
-                id_of(name),
-                roles.iter().map(|role| (*role).to_owned()).collect(),
-            )]),
-        };
-        let users = vec![
-            user("admin", &["admin", "manager", "member", "reader"]),
-            user("demo", &["member", "reader"]),
-        ];
-        let roles = ["admin", "manager", "member", "reader", "service"]
-            .into_iter()
-            .map(|role| (role, ids.hex()))
-            .collect();
-        let mut service = |kind, name, path: Option<&'static str>| Service {
-            id: ids.hex(),
-            kind,
-            name,
-            path,
-            endpoints: regions
-                .iter()
-                .flat_map(|region| {
-                    ["admin", "internal", "public"].map(|interface| (region.clone(), interface))
-                })
-                .map(|(region, interface)| (region, interface, ids.hex()))
-                .collect(),
-        };
-        let mut services = vec![service("identity", "keystone", None)];
-        services.extend(region::SERVICES.map(|api| service(api.kind, api.name, Some(api.kind))));
+    /// `services` are those of each region.
+    pub(super) fn new(
+        seed: u64,
+        base_url: &str,
+        regions: &[String],
+        services: &[&Api],
+        lifetime: TimeDelta,
+    ) -> Self {
+        let seed = seed ^ 0x6b65_7973_746f_6e65;
+        let mut rows = Region::new("", seed, Settings::default(), &[&API]);
+        let mut session = rows.session(Caller::admin_of(""), DateTime::UNIX_EPOCH);
+        let mut create = |kind, body| session.create(kind, &body).unwrap_or_default();
+        let bootstrap = "Bootstrap project for initializing the cloud.";
+        let admin = create(
+            "project",
+            json!({"name": "admin", "description": bootstrap}),
+        );
+        let demo = create("project", json!({"name": "demo"}));
+        create("project", json!({"name": "service"}));
+        let roles_in = |project, roles: &[&str]| json!({hex(project): roles});
+        let admin = roles_in(admin, &["admin", "manager", "member", "reader"]);
+        let demo = roles_in(demo, &["member", "reader"]);
+        for (name, roles) in [("admin", admin), ("demo", demo)] {
+            create(
+                "user",
+                json!({"name": name, "password": PASSWORD, "roles": roles}),
+            );
+        }
+        create("domain", json!({"id": "default", "name": "Default"}));
+        for region in regions {
+            create("region", json!({"id": region}));
+        }
         Self {
-            ids,
+            rows,
             base_url: base_url.to_owned(),
             lifetime,
-            projects,
-            users,
             tokens: BTreeMap::new(),
             access_rules: None,
-            roles,
-            services,
+            services: [&API]
+                .iter()
+                .chain(services)
+                .map(|api| api.tables.service)
+                .collect(),
         }
     }
 
@@ -209,187 +206,139 @@ impl Keystone {
 
     /// Returns the id of the project with this name or id.
     pub(super) fn project_id(&self, wanted: &str) -> Option<&str> {
-        self.project(wanted).map(|project| project.id.as_str())
+        Some(self.named("project", wanted)?.text("id"))
     }
 
-    /// Returns the ids of all projects but this one.
+    /// Returns the ids of all projects but this one, oldest first.
     pub(super) fn other_projects(&self, project: &str) -> Vec<String> {
-        let ids = self.projects.iter().map(|project| &project.id);
-        ids.filter(|id| *id != project).cloned().collect()
+        let mut projects: Vec<&Row> = self.rows.store.all("project").collect();
+        projects.sort_by_key(|row| row.number);
+        let ids = projects.into_iter().map(|row| row.text("id"));
+        ids.filter(|id| *id != project).map(str::to_owned).collect()
     }
 
-    fn project(&self, wanted: &str) -> Option<&Project> {
-        self.projects
-            .iter()
-            .find(|project| project.name == wanted || project.id == wanted)
-    }
-
-    fn user(&self, wanted: &str) -> Option<&User> {
-        self.users
-            .iter()
-            .find(|user| user.name == wanted || user.id == wanted)
+    /// Returns the row with this name or id.
+    fn named(&self, kind: &str, wanted: &str) -> Option<&Row> {
+        let is_it = |row: &&Row| row.text("name") == wanted || row.text("id") == wanted;
+        self.rows.store.all(kind).find(is_it)
     }
 
     /// Returns the caller of a token; its rights are looked up anew each time.
     pub(super) fn caller(&self, token: Option<&str>, now: DateTime<Utc>) -> Option<Caller> {
-        let token = self.valid(token?, now)?;
-        let project = token.project.as_deref().unwrap_or_default();
+        Some(self.caller_of(self.valid(token?, now)?))
+    }
+
+    fn caller_of(&self, token: &Token) -> Caller {
+        let project = token.project.map(hex).unwrap_or_default();
         let roles = self.roles_of(token);
-        Some(Caller {
+        Caller {
             project: project.into(),
             // A system admin is not an admin to services that know only projects.
             admin: !token.system && roles.contains(&"admin"),
             member: roles.contains(&"member"),
-        })
+        }
     }
 
     fn roles_of(&self, token: &Token) -> Vec<&str> {
-        let roles = self
-            .user(&token.user)
-            .zip(token.project.as_ref())
-            .and_then(|(user, project)| user.roles.get(project));
-        let roles = roles.into_iter().flatten().map(String::as_str);
+        let user = self.rows.store.get("user", token.user);
+        let roles = user.zip(token.project).and_then(|(user, project)| {
+            let roles = roles(user)?.get(&hex(project))?;
+            roles.as_array()
+        });
         match token.system {
             // The only role that the system scope gives in the sandbox.
             true => vec!["admin"],
-            false => roles.collect(),
+            false => roles
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect(),
         }
     }
 
     /// Returns the token unless it has expired, its user is disabled, or the user has lost the project.
     fn valid(&self, token: &str, now: DateTime<Utc>) -> Option<&Token> {
         let token = self.tokens.get(token)?;
-        let user = self.user(&token.user)?;
-        let scoped = token.project.is_none() || !self.roles_of(token).is_empty();
-        (user.enabled && scoped && now < token.expires).then_some(token)
+        let user = self.rows.store.get("user", token.user)?;
+        let has_scope = token.project.is_none() || !self.roles_of(token).is_empty();
+        (user.flag("enabled") && has_scope && now < token.expires).then_some(token)
     }
 
-    pub(super) fn change_tokens(
-        &mut self,
-        change: &TokenChange,
-        now: DateTime<Utc>,
-    ) -> Result<(), String> {
-        let user = match &change.user {
-            None => None,
-            Some(name) => Some(
-                self.user(name)
-                    .map(|user| user.id.clone())
-                    .ok_or_else(|| format!("user: no user {name}"))?,
-            ),
-        };
-        let meant = |token: &Token| user.as_ref().is_none_or(|user| token.user == *user);
-        if change.revoke {
-            self.tokens.retain(|_, token| !meant(token));
+    /// Returns the answer to a call, and the changes that it made.
+    pub(super) fn handle(&mut self, call: &Call<'_>, now: DateTime<Utc>) -> (Answer, Vec<Undo>) {
+        let refused = |refusal: Refusal| (refusal.keystone(), Vec::new());
+        let (mut answer, changes) = self.route(call, now).unwrap_or_else(refused);
+        if answer.status == StatusCode::UNAUTHORIZED {
+            let uri = format!("Keystone uri=\"{}/v3\"", self.base_url);
+            answer = answer.with(header::WWW_AUTHENTICATE, uri);
         }
-        if let Some(seconds) = change.expires_in_s {
-            for token in self.tokens.values_mut().filter(|token| meant(token)) {
-                token.expires = now + TimeDelta::seconds(seconds.into());
-            }
-        }
-        if let Some(seconds) = change.lifetime_s {
-            self.lifetime = TimeDelta::seconds(seconds.into());
-        }
-        Ok(())
+        (
+            answer.with(header::VARY, "X-Auth-Token".to_owned()),
+            changes,
+        )
     }
 
-    pub(super) fn change_user(&mut self, change: UserChange) -> Result<(), String> {
-        let mut roles = Vec::new();
-        for (project, names) in change.roles {
-            let id = self
-                .project_id(&project)
-                .ok_or_else(|| format!("roles: no project {project}"))?;
-            if let Some(wrong) = names
-                .iter()
-                .find(|name| !self.roles.contains_key(name.as_str()))
-            {
-                return Err(format!("roles: no role {wrong}"));
-            }
-            roles.push((id.to_owned(), names));
-        }
-        let Some(user) = self.users.iter_mut().find(|user| user.name == change.name) else {
-            return Err(format!("name: no user {}", change.name));
-        };
-        user.enabled = change.enabled.unwrap_or(user.enabled);
-        if let Some(password) = change.password {
-            user.password = password;
-        }
-        for (project, names) in roles {
-            if names.is_empty() {
-                user.roles.remove(&project);
-            } else {
-                user.roles.insert(project, names);
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn handle(&mut self, call: &Call<'_>, now: DateTime<Utc>) -> Answer {
-        let answer = self.route(call, now).unwrap_or_else(|refusal| {
-            let unauthorized = refusal.status == StatusCode::UNAUTHORIZED;
-            let answer = refusal.keystone();
-            if unauthorized {
-                let uri = format!("Keystone uri=\"{}/v3\"", self.base_url);
-                answer.with(http::header::WWW_AUTHENTICATE, uri)
-            } else {
-                answer
-            }
-        });
-        answer.with(http::header::VARY, "X-Auth-Token".to_owned())
-    }
-
-    fn route(&mut self, call: &Call<'_>, now: DateTime<Utc>) -> Result<Answer> {
+    fn route(&mut self, call: &Call<'_>, now: DateTime<Utc>) -> Result<(Answer, Vec<Undo>)> {
         if !self.is_allowed("identity", call) {
             return Err(Refusal::unauthorized());
         }
         let segments = call.segments();
-        match (call.method.as_str(), segments.as_slice()) {
+        let answer = match (call.method.as_str(), segments.as_slice()) {
             ("GET", []) => {
                 let url = format!("{}/v3/", self.base_url);
                 let versions = json!({"versions": {"values": [self.version()]}});
-                Ok(Answer::json(StatusCode::MULTIPLE_CHOICES, versions)
-                    .with(http::header::LOCATION, url))
+                let answer = Answer::json(StatusCode::MULTIPLE_CHOICES, versions);
+                answer.with(header::LOCATION, url)
             }
-            ("GET", ["v3"]) => Ok(Answer::ok(json!({"version": self.version()}))),
-            ("POST", ["v3", "auth", "tokens"]) => self.issue(call, now),
-            (_, ["v3", rest @ ..]) => {
-                let Some(token) = call
-                    .header("x-auth-token")
-                    .and_then(|token| self.valid(token, now))
-                else {
-                    return Err(Refusal::unauthorized());
-                };
-                let user = token.user.clone();
-                if call.method == http::Method::DELETE && rest == ["auth", "tokens"] {
-                    let subject = call.header("x-subject-token").unwrap_or_default();
-                    return match self.tokens.remove(subject) {
-                        Some(_) => Ok(Answer::no_content()),
-                        None => Err(unknown_token()),
-                    };
-                }
-                match (call.method.as_str(), rest) {
-                    ("POST", ["projects"]) => self.create_project(call, now),
-                    ("DELETE", ["projects", id]) => self.delete_project(call, id, now),
-                    _ => self.read(call, rest, &user, now),
+            ("GET", ["v3"]) => Answer::ok(json!({"version": self.version()})),
+            ("POST", ["v3", "auth", "tokens"]) => self.issue(call, now)?,
+            (_, ["v3", path @ ..]) => {
+                let secret = call.header("x-auth-token").unwrap_or_default();
+                let token = self.valid(secret, now);
+                let token = token.ok_or_else(Refusal::unauthorized)?;
+                let mut caller = self.caller_of(token);
+                // To Keystone an admin of the system is one.
+                caller.admin |= token.system;
+                if let ["auth", path @ ..] = path {
+                    self.auth(call, path, &caller, now)?
+                } else {
+                    is_permitted(call, path, &hex(token.user), &caller)?;
+                    let work = |session: &mut Session<'_>| resource::route(session, &API, call);
+                    let (answer, changes) = self.rows.transact(caller, now, work);
+                    return answer.map(|answer| (answer, changes));
                 }
             }
-            _ => Err(no_page()),
-        }
+            _ => return Err(refused("no_page", &[])),
+        };
+        Ok((answer, Vec::new()))
     }
 }
 
-const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
-
-fn not_found(what: &str, id: &str) -> Refusal {
-    Refusal::not_found("Not Found", format!("Could not find {what}: {id}."))
+/// Refuses a call of a resource that only an admin may make.
+fn is_permitted(call: &Call<'_>, path: &[&str], user: &str, caller: &Caller) -> Result<()> {
+    let no_page = || refused("no_page", &[]);
+    let kind = API.place(path).ok_or_else(no_page)?.kind;
+    let is_own = |id: &str| match kind.name {
+        "project" => caller.project.eq_ignore_ascii_case(id),
+        "user" => user == id,
+        name => name == "region" || id == "default",
+    };
+    let refusal = match (call.method.as_str(), path) {
+        ("GET", ["regions"]) => return Ok(()),
+        ("GET", [_, id]) if is_own(id) => return Ok(()),
+        ("GET", [plural]) => refused("forbidden", &[plural, &"list"]),
+        ("GET", [_, _]) => kind.forbidden("get"),
+        ("POST", ["projects"]) => kind.forbidden("create"),
+        ("DELETE", ["projects", _]) => kind.forbidden("delete"),
+        _ => return Err(no_page()),
+    };
+    match caller.admin {
+        true => Ok(()),
+        false => Err(refusal),
+    }
 }
 
-fn unknown_token() -> Refusal {
-    Refusal::not_found("Not Found", "Could not recognize Fernet token")
-}
-
-fn no_page() -> Refusal {
-    Refusal::not_found(
-        "Not Found",
-        "The requested URL was not found on the server.",
-    )
+/// Returns the refusal with a name, from the service's file.
+fn refused(name: &str, parts: &[&dyn std::fmt::Display]) -> Refusal {
+    TABLES.service.refusal(name, parts)
 }

@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::refused;
 use crate::sandbox::row::Row;
 use crate::sandbox::session::Session;
 use crate::sandbox::store::{Store, number_of};
@@ -44,23 +45,15 @@ pub(super) fn overlap(one: IpNet, other: IpNet) -> bool {
 }
 
 pub(super) fn no_more_addresses(network: Uuid) -> Refusal {
-    Refusal::conflict(
-        "IpAddressGenerationFailure",
-        format!("No more IP addresses available on network {network}."),
-    )
+    refused("IpAddressGenerationFailure", &[&network])
 }
 
 pub(super) fn already_allocated(subnet: Uuid, address: IpAddr) -> Refusal {
-    Refusal::conflict(
-        "IpAddressAlreadyAllocated",
-        format!("IP address {address} already allocated in subnet {subnet}"),
-    )
+    refused("IpAddressAlreadyAllocated", &[&address, &subnet])
 }
 
 fn no_such_address(text: Option<&str>) -> Refusal {
-    let text = text.unwrap_or_default();
-    let message = format!("IP address {text} is not a valid IP for the specified subnet.");
-    Refusal::bad_request("InvalidIpForSubnet", message)
+    refused("InvalidIpForSubnet", &[&text.unwrap_or_default()])
 }
 
 /// Returns the first and the last host address.
@@ -103,6 +96,11 @@ pub(super) fn ranges(subnet: &Row) -> Vec<(IpAddr, IpAddr)> {
     ranges
 }
 
+/// Returns the port that has an address.
+pub(super) fn holder_of(store: &Store, subnet: Uuid, address: IpAddr) -> Option<Uuid> {
+    store.at_rank("port", "fixed_ips", subnet, number_of(address))
+}
+
 /// Returns the next free address: the one after the highest in use, or else the lowest gap.
 pub(super) fn free_address(store: &Store, subnet: &Row) -> Option<IpAddr> {
     let is_v4 = subnet.text("cidr").parse::<IpNet>().ok()?.addr().is_ipv4();
@@ -116,7 +114,7 @@ pub(super) fn free_address(store: &Store, subnet: &Row) -> Option<IpAddr> {
     let ranges = ranges
         .iter()
         .map(|(start, end)| (number_of(*start), number_of(*end)));
-    let Some(highest) = store.addresses(subnet.id).next_back() else {
+    let Some(highest) = store.ranks("port", "fixed_ips", subnet.id).next_back() else {
         return ranges.map(|(start, _)| start).next().and_then(address);
     };
     let next = highest.saturating_add(1);
@@ -128,7 +126,7 @@ pub(super) fn free_address(store: &Store, subnet: &Row) -> Option<IpAddr> {
     }
     for (start, end) in ranges {
         let mut free = start;
-        let used = store.addresses(subnet.id);
+        let used = store.ranks("port", "fixed_ips", subnet.id);
         for used in used.skip_while(|used| *used < start) {
             if used != free {
                 break;
@@ -185,7 +183,7 @@ pub(super) fn requested_addresses(
                 .ok_or_else(|| no_such_address(Some(text)))?,
             None => free_address(store, subnet).ok_or_else(|| no_more_addresses(network))?,
         };
-        let holder = store.holder_of(subnet.id, address);
+        let holder = holder_of(store, subnet.id, address);
         if holder.is_some_and(|port| port != own) {
             return Err(already_allocated(subnet.id, address));
         }

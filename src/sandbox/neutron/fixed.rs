@@ -1,21 +1,14 @@
 //! Fixed answers: versions, extensions, and collections that stay empty.
 use serde_json::{Value, json};
 
-use super::no_page;
-use crate::sandbox::wire::{Answer, Call, Handled, Refusal};
+use super::refused;
+use crate::sandbox::wire::{Answer, Call, Handled};
 
 /// The extensions of this release of Neutron.
 const EXTENSIONS: &str = include_str!("../../../assets/sandbox/extensions.txt");
 
-/// Collections that exist but stay empty here: path, and the type and the message of a 404.
-const EMPTY: [(&str, &str, &str); 2] = [
-    ("agents", "AgentNotFound", "Agent {id} could not be found."),
-    (
-        "flavors",
-        "FlavorNotFound",
-        "Flavor {id} could not be found.",
-    ),
-];
+/// Collections that exist but stay empty here, and the refusal of an id.
+const EMPTY: [(&str, &str); 2] = [("agents", "AgentNotFound"), ("flavors", "FlavorNotFound")];
 
 /// Collections that can only be listed, and are empty here.
 const LISTS: [&str; 3] = ["availability_zones", "quotas", "service-providers"];
@@ -45,17 +38,17 @@ pub(super) fn answer(call: &Call<'_>, path: &[&str]) -> Handled {
         ["extensions", alias] => {
             let known = EXTENSIONS.split_whitespace().any(|known| known == *alias);
             let shown = known.then(|| Answer::ok(json!({"extension": extension(alias)})));
-            Some(shown.ok_or_else(no_page))
+            Some(shown.ok_or_else(|| refused("no_page", &[])))
         }
         [list] if LISTS.contains(list) && is_get => {
             Some(Ok(Answer::ok(json!({list.replace('-', "_"): []}))))
         }
         [collection, rest @ ..] => {
-            let (name, error, message) = EMPTY.iter().find(|(name, ..)| name == collection)?;
+            let (name, missing) = EMPTY.iter().find(|(name, _)| name == collection)?;
             Some(match rest {
                 [] if is_get => Ok(Answer::ok(json!({*name: []}))),
-                [id] => Err(Refusal::not_found(error, message.replace("{id}", id))),
-                _ => Err(no_page()),
+                [id] => Err(refused(missing, &[id])),
+                _ => Err(refused("no_page", &[])),
             })
         }
     }

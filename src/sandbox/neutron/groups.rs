@@ -2,11 +2,12 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::sandbox::kind::{Body, Hooks};
+use super::refused;
+use crate::sandbox::kind::Body;
 use crate::sandbox::row::Row;
-use crate::sandbox::session::{Session, View};
+use crate::sandbox::session::{Hooks, Session, View};
 use crate::sandbox::store::Store;
-use crate::sandbox::wire::{Call, Refusal, Result};
+use crate::sandbox::wire::{Call, Result};
 
 const DEFAULT: &str = "default";
 
@@ -15,10 +16,7 @@ pub(super) const SECURITY_GROUP: Hooks = Hooks {
     deletable: |session, group| {
         session.not_held(group)?;
         if group.text("name") == DEFAULT && !session.caller.admin {
-            return Err(Refusal::conflict(
-                "SecurityGroupCannotRemoveDefault",
-                "Insufficient rights for removing default security group.",
-            ));
+            return Err(refused("SecurityGroupCannotRemoveDefault", &[]));
         }
         Ok(())
     },
@@ -35,10 +33,7 @@ pub(super) const SECURITY_GROUP: Hooks = Hooks {
 
 fn create_group(session: &mut Session<'_>, group: Row, _: &Body) -> Result<Uuid> {
     if group.text("name") == DEFAULT {
-        return Err(Refusal::conflict(
-            "SecurityGroupDefaultAlreadyExists",
-            "Default security group already exists.",
-        ));
+        return Err(refused("SecurityGroupDefaultAlreadyExists", &[]));
     }
     let project = group.project.clone();
     ensure_default(session, &project);
@@ -50,7 +45,7 @@ fn create_group(session: &mut Session<'_>, group: Row, _: &Body) -> Result<Uuid>
 }
 
 /// Returns the project's default group, and creates it if it is missing.
-pub(super) fn ensure_default(session: &mut Session<'_>, project: &str) -> Uuid {
+pub(in crate::sandbox) fn ensure_default(session: &mut Session<'_>, project: &str) -> Uuid {
     let known = session
         .store()
         .of_text("security_group", "name", DEFAULT)
@@ -128,10 +123,7 @@ fn put_rule(
 
 fn create_rule(session: &mut Session<'_>, rule: Row, _: &Body) -> Result<Uuid> {
     if let Some(twin) = twin(session.store(), &rule) {
-        return Err(Refusal::conflict(
-            "SecurityGroupRuleExists",
-            format!("Security group rule already exists. Rule id is {twin}."),
-        ));
+        return Err(refused("SecurityGroupRuleExists", &[&twin]));
     }
     let group = group_of(&rule);
     let id = session.put(rule);

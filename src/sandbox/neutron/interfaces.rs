@@ -4,11 +4,14 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::addresses::{addresses_of, already_allocated, cidr_of, fixed_ips, is_inside, overlap};
-use super::floating_ips;
-use super::ports::{self, ROUTER_INTERFACE, create_own};
-use super::routers::{bad_router, connected, ports_of};
-use super::subnets::lose_addresses;
+use super::addresses::{
+    addresses_of, already_allocated, cidr_of, fixed_ips, holder_of, is_inside, overlap,
+};
+use super::devices::{
+    ROUTER_INTERFACE, connected, create_port_of, in_use, inside_addresses, ports_of,
+    remove_addresses, router_of,
+};
+use super::refused;
 use crate::sandbox::row::Row;
 use crate::sandbox::session::Session;
 use crate::sandbox::store::Store;
@@ -21,7 +24,7 @@ pub(super) fn add(session: &mut Session<'_>, router: &Row, body: &Value) -> Resu
         let subnet = session.named("subnet", text)?;
         (add_subnet(session, router, &subnet)?, subnet)
     } else {
-        return Err(bad_router("Either subnet_id or port_id must be specified."));
+        return Err(refused("InterfaceOfNothing", &[]));
     };
     session.bump("router", router.id);
     Ok(shown(router, port, &[&subnet]))
@@ -29,11 +32,10 @@ pub(super) fn add(session: &mut Session<'_>, router: &Row, body: &Value) -> Resu
 
 /// Gives a router an address in a subnet, and returns the port that has it.
 fn add_subnet(session: &mut Session<'_>, router: &Row, subnet: &Row) -> Result<Uuid> {
-    free_of_router(session.store(), router, subnet)?;
+    is_free(session.store(), router, subnet)?;
     let gateway: Option<IpAddr> = subnet.text("gateway_ip").parse().ok();
-    let gateway =
-        gateway.ok_or_else(|| bad_router("Subnet for router interface must have a gateway IP"))?;
-    if session.store().holder_of(subnet.id, gateway).is_some() {
+    let gateway = gateway.ok_or_else(|| refused("InterfaceWithoutGatewayIp", &[]))?;
+    if holder_of(session.store(), subnet.id, gateway).is_some() {
         return Err(already_allocated(subnet.id, gateway));
     }
     let address = (subnet.id, gateway);
@@ -45,43 +47,38 @@ fn add_subnet(session: &mut Session<'_>, router: &Row, subnet: &Row) -> Result<U
         });
         return Ok(port);
     }
+    let device = (router.id, ROUTER_INTERFACE);
     let addresses = fixed_ips([address]);
-    let project = &router.project;
-    Ok(create_own(
+    Ok(create_port_of(
         session,
-        project,
+        device,
+        &router.project,
         network,
-        router.id,
-        ROUTER_INTERFACE,
         addresses,
     ))
 }
 
 /// Returns the port that all IPv6 subnets of a network share on a router.
 fn shared_port(store: &Store, router: &Row, network: Uuid, gateway: IpAddr) -> Option<Uuid> {
-    let is_shared = |port: &Uuid| {
-        let port = store.get("port", *port);
-        port.is_some_and(|port| {
-            port.id_of("network_id") == Some(network)
-                && addresses_of(port).any(|(_, address)| address.is_ipv6())
-        })
+    let is_shared = |port: &&Row| {
+        gateway.is_ipv6()
+            && port.id_of("network_id") == Some(network)
+            && addresses_of(port).any(|(_, address)| address.is_ipv6())
     };
-    let ports = ports_of(store, router.id, ROUTER_INTERFACE);
-    ports
-        .into_iter()
-        .find(|port| gateway.is_ipv6() && is_shared(port))
+    let mut ports = ports_of(store, router.id, ROUTER_INTERFACE);
+    ports.find(is_shared).map(|port| port.id)
 }
 
 /// Turns a port that the user created into an interface.
 fn adopt_port(session: &mut Session<'_>, router: &Row, text: &str) -> Result<(Uuid, Row)> {
     let port = session.named("port", text)?;
     if !port.text("device_id").is_empty() {
-        return Err(ports::in_use(&port));
+        return Err(in_use(&port));
     }
     let subnet = addresses_of(&port).next();
     let subnet = subnet.and_then(|(subnet, _)| session.get("subnet", subnet).cloned());
-    let subnet = subnet.ok_or_else(|| bad_router("Router port must have at least one fixed IP"))?;
-    free_of_router(session.store(), router, &subnet)?;
+    let subnet = subnet.ok_or_else(|| refused("InterfaceWithoutAddress", &[]))?;
+    is_free(session.store(), router, &subnet)?;
     session.edit("port", port.id, |port| {
         port.set("device_id", router.id.to_string());
         port.set("device_owner", ROUTER_INTERFACE);
@@ -89,25 +86,16 @@ fn adopt_port(session: &mut Session<'_>, router: &Row, text: &str) -> Result<(Uu
     Ok((port.id, subnet))
 }
 
-fn free_of_router(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
+/// Refuses a subnet that overlaps with one that the router is connected to.
+fn is_free(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
     for other in connected(store, router.id) {
         if other.id == subnet.id {
-            return Err(bad_router(format!(
-                "Router already has a port on subnet {}.",
-                subnet.id
-            )));
+            return Err(refused("InterfaceExists", &[&subnet.id]));
         }
-        if cidr_of(other)
-            .zip(cidr_of(subnet))
-            .is_some_and(|(one, two)| overlap(one, two))
-        {
-            return Err(bad_router(format!(
-                "Cidr {} of subnet {} overlaps with cidr {} of subnet {}.",
-                subnet.text("cidr"),
-                subnet.id,
-                other.text("cidr"),
-                other.id
-            )));
+        let cidrs = cidr_of(other).zip(cidr_of(subnet));
+        if let Some((taken, cidr)) = cidrs.filter(|(one, two)| overlap(*one, *two)) {
+            let parts: &[&dyn std::fmt::Display] = &[&cidr, &subnet.id, &taken, &other.id];
+            return Err(refused("InterfaceOverlaps", parts));
         }
     }
     Ok(())
@@ -125,12 +113,12 @@ pub(super) fn remove(session: &mut Session<'_>, router: &Row, body: &Value) -> R
     let goes = |subnet: &&Row| is_by_port || wanted == Some(subnet.id);
     let gone: Vec<&Row> = subnets.iter().filter(goes).collect();
     for subnet in &gone {
-        unused_interface(store, router, subnet)?;
+        is_unused(store, router, subnet)?;
     }
     session.constrain(router)?;
     if gone.len() < subnets.len() {
         for subnet in &gone {
-            session.edit("port", port.id, |port| lose_addresses(port, subnet.id));
+            session.edit("port", port.id, |port| remove_addresses(port, subnet.id));
         }
     } else {
         session.remove("port", port.id);
@@ -141,66 +129,37 @@ pub(super) fn remove(session: &mut Session<'_>, router: &Row, body: &Value) -> R
 
 /// Returns the port that a call removes.
 fn interface(store: &Store, router: &Row, body: &Value) -> Result<Row> {
-    let ports = ports_of(store, router.id, ROUTER_INTERFACE);
-    let mut ports = ports.iter().filter_map(|port| store.get("port", *port));
-    let id = router.id;
-    let (found, error, message) = if let Some(text) = body["port_id"].as_str() {
-        (
-            ports.find(|port| port.id.to_string() == text),
-            "RouterInterfaceNotFound",
-            format!("Router {id} does not have an interface with id {text}"),
-        )
-    } else if let Some(text) = body["subnet_id"].as_str() {
-        (
-            ports.find(|port| addresses_of(port).any(|(on, _)| on.to_string() == text)),
-            "RouterInterfaceNotFoundForSubnet",
-            format!("Router {id} has no interface on subnet {text}"),
-        )
+    let mut ports = ports_of(store, router.id, ROUTER_INTERFACE);
+    let missing = |name: &str, id: &str| -> Refusal { refused(name, &[&router.id, &id]) };
+    if let Some(id) = body["port_id"].as_str() {
+        let port = ports.find(|port| port.id.to_string() == id).cloned();
+        port.ok_or_else(|| missing("RouterInterfaceNotFound", id))
+    } else if let Some(id) = body["subnet_id"].as_str() {
+        let is_on = |port: &&Row| addresses_of(port).any(|(on, _)| on.to_string() == id);
+        let port = ports.find(is_on).cloned();
+        port.ok_or_else(|| missing("RouterInterfaceNotFoundForSubnet", id))
     } else {
-        return Err(bad_router("Either subnet_id or port_id must be specified."));
-    };
-    let port = found.cloned();
-    port.ok_or_else(|| Refusal::not_found(error, message))
+        Err(refused("InterfaceOfNothing", &[]))
+    }
 }
 
 /// Checks that nothing needs the interface: floating IPs and forwardings first, then routes, as Neutron does.
-fn unused_interface(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
-    let refused = |error: &str, by: &str| {
-        Err(Refusal::conflict(
-            error,
-            format!(
-                "Router interface for subnet {} on router {} cannot be deleted, as it is required \
-                 by one or more {by}.",
-                subnet.id, router.id
-            ),
-        ))
-    };
-    let is_inside_text = |text: &str| text.parse().is_ok_and(|ip| is_inside(subnet, ip));
-    let mut ips = store
-        .all("floating_ip")
-        .filter(|ip| floating_ips::router_of(store, ip) == Some(router.id));
-    if ips.any(|ip| {
-        let mut inside = floating_ips::inside_addresses(store, ip);
-        inside.any(&is_inside_text)
-    }) {
-        return refused("RouterInterfaceInUseByFloatingIP", "floating IPs");
-    }
+fn is_unused(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
+    let is_on = |text: &str| text.parse().is_ok_and(|address| is_inside(subnet, address));
+    let ips = store.all("floating_ip");
+    let mut ips = ips.filter(|ip| router_of(store, ip) == Some(router.id));
     let mut hops = router.items("routes").iter();
-    if hops.any(|route| is_inside_text(route["nexthop"].as_str().unwrap_or_default())) {
-        return refused("RouterInterfaceInUseByRoute", "routes");
-    }
     let mut proxies = store.of("ndp_proxy", "router_id", router.id);
-    if proxies.any(|proxy| is_inside_text(proxy.text("ip_address"))) {
-        return Err(Refusal::conflict(
-            "RouterInterfaceInUseByNDPProxy",
-            format!(
-                "Unable to remove subnet {} from router {}, There are one or more ndp proxies still \
-                 in use on the subnet.",
-                subnet.id, router.id
-            ),
-        ));
-    }
-    Ok(())
+    let refusal = if ips.any(|ip| inside_addresses(store, ip).any(is_on)) {
+        "RouterInterfaceInUseByFloatingIP"
+    } else if hops.any(|route| route["nexthop"].as_str().is_some_and(is_on)) {
+        "RouterInterfaceInUseByRoute"
+    } else if proxies.any(|proxy| is_on(proxy.text("ip_address"))) {
+        "RouterInterfaceInUseByNDPProxy"
+    } else {
+        return Ok(());
+    };
+    Err(refused(refusal, &[&subnet.id, &router.id]))
 }
 
 fn shown(router: &Row, port: Uuid, subnets: &[&Row]) -> Value {

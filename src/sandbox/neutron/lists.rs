@@ -2,8 +2,7 @@
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::{bad, bad_request};
-
+use super::refused;
 use crate::sandbox::kind::Kind;
 use crate::sandbox::lists::{Page, Wanted, filters, sorts, values};
 use crate::sandbox::session::Session;
@@ -19,18 +18,13 @@ pub(super) fn wanted(
 ) -> Result<Wanted> {
     let (filters, unknown) = filters(kind, call, CONTROLS);
     if !unknown.is_empty() {
-        let message = format!(
-            "['{}'] is invalid attribute for filtering",
-            unknown.join("', '")
-        );
-        return Err(bad(message));
+        return Err(refused("UnknownFilter", &[&unknown.join("', '")]));
     }
     let text = call.param("limit").unwrap_or("0");
-    let limit: usize = text.parse().map_err(|_| {
-        let problem = format!("Limit must be an integer 0 or greater and not '{text}'.");
-        bad_request("limit", problem)
-    })?;
-    let limit = match (limit, session.region.settings.page_max) {
+    let limit: usize = text
+        .parse()
+        .map_err(|_| refused("InvalidLimit", &[&text]))?;
+    let limit = match (limit, session.settings.page_max) {
         (0, max) => max,
         (limit, Some(max)) => Some(limit.min(max)),
         (limit, None) => Some(limit),
@@ -49,8 +43,7 @@ pub(super) fn wanted(
     Ok(Wanted {
         filters,
         fields: values(call, "fields"),
-        sorts: sorts(kind, call, "asc")
-            .map_err(|word| bad(format!("'{word}' is invalid attribute for sort_keys")))?,
+        sorts: sorts(kind, call, "asc").map_err(|word| refused("UnknownSortKey", &[&word]))?,
         limit,
         marker,
         is_reverse: call

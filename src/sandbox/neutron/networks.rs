@@ -2,25 +2,13 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::forbidden;
-use crate::sandbox::kind::{Body, Hooks};
+use super::devices::{EXTERNAL, is_automatic, router_of};
+use super::refused;
+use crate::sandbox::kind::Body;
 use crate::sandbox::row::Row;
-use crate::sandbox::session::{Session, View};
-use crate::sandbox::wire::{Refusal, Result};
+use crate::sandbox::session::{Hooks, Session, View};
+use crate::sandbox::wire::Result;
 
-/// Owners of the ports that Neutron deletes with their network.
-const AUTO_DELETE_OWNERS: [&str; 3] = [
-    "network:dhcp",
-    "network:distributed",
-    "network:floatingip_agent_gateway",
-];
-
-/// Whether a port is deleted with its network, and does not hold its subnet.
-pub(super) fn goes_by_itself(port: &Row) -> bool {
-    AUTO_DELETE_OWNERS.contains(&port.text("device_owner"))
-}
-
-pub(super) const EXTERNAL: &str = "router:external";
 const NUMBER: &str = "provider:segmentation_id";
 
 pub(super) const NETWORK: Hooks = Hooks {
@@ -45,7 +33,7 @@ fn create_network(session: &mut Session<'_>, mut network: Row, _: &Body) -> Resu
     let id = Uuid::from_u128(network.id.as_u128() ^ OWN);
     let project = network.project.clone();
     let mut segment = Row::new(
-        session.kind("segment"),
+        session.store.kind("segment"),
         id,
         network.number,
         project,
@@ -77,16 +65,14 @@ fn is_granted(view: &View<'_>, network: &Row) -> bool {
     policies.any(|policy| ["*", &view.caller.project].contains(&policy.text("target_tenant")))
 }
 
-/// Refuses while the network has a port of an owner outside `AUTO_DELETE_OWNERS`. An external network's
+/// Refuses while the network has a port that is not deleted with it. An external network's
 /// free floating IPs are deleted first, **even if the deletion of the network is then refused**: Neutron
 /// does that in a separate transaction.
 fn network_deletable(session: &mut Session<'_>, network: &Row) -> Result<()> {
     let id = network.id;
     if network.flag(EXTERNAL) {
         let store = session.store();
-        let is_free = |ip: &&Row| {
-            ip.id_of("port_id").is_none() && super::floating_ips::router_of(store, ip).is_none()
-        };
+        let is_free = |ip: &&Row| ip.id_of("port_id").is_none() && router_of(store, ip).is_none();
         let ips = store.of("floating_ip", "floating_network_id", id);
         let free: Vec<Uuid> = ips.filter(is_free).map(|ip| ip.id).collect();
         for ip in free {
@@ -96,27 +82,20 @@ fn network_deletable(session: &mut Session<'_>, network: &Row) -> Result<()> {
     }
     let ports = session.store().of("port", "network_id", id);
     let holding: Vec<String> = ports
-        .filter(|port| !goes_by_itself(port))
+        .filter(|port| !is_automatic(port))
         .map(|port| port.id.to_string())
         .collect();
-    if holding.is_empty() {
-        return Ok(());
+    match holding.is_empty() {
+        true => Ok(()),
+        false => Err(refused("NetworkInUse", &[&id, &holding.join(",")])),
     }
-    Err(Refusal::conflict(
-        "NetworkInUse",
-        format!(
-            "Unable to complete operation on network {id}. There are one or more ports still in \
-             use on the network, id for these ports is: {}.",
-            holding.join(",")
-        ),
-    ))
 }
 
 /// Each network has an initial segment, and an admin may add more.
 pub(super) const SEGMENT: Hooks = Hooks {
     create: |session, mut segment, _| {
         if !session.caller.admin {
-            return Err(forbidden("create_segment"));
+            return Err(segment.kind.forbidden("create"));
         }
         if segment.get("segmentation_id").is_none() {
             segment.set("segmentation_id", segment.number);
@@ -147,16 +126,8 @@ fn policy_deletable(session: &mut Session<'_>, policy: &Row) -> Result<()> {
     let is_used = ports.any(|port| {
         *port.project == *target || (target == "*" && Some(&port.project) != owner.as_ref())
     });
-    if !is_used {
-        return Ok(());
+    match is_used {
+        false => Ok(()),
+        true => Err(refused("RbacPolicyInUse", &[&id])),
     }
-    Err(Refusal::conflict(
-        "RbacPolicyInUse",
-        format!(
-            "RBAC policy on object {id} cannot be removed because other objects depend on it.\n\
-             Details: Callback neutron.plugins.ml2.plugin.NeutronDbPluginV2.\
-             validate_network_rbac_policy_change-1 failed with \"Unable to reconfigure sharing \
-             settings for network {id}. Multiple projects are using it.\""
-        ),
-    ))
 }

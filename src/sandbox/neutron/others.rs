@@ -3,30 +3,24 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::addresses::{addresses_of, fixed_ips, free_addresses, is_inside, no_more_addresses};
-use super::ports::{LOCAL_IP as OWNER, create_own};
-use super::routers::{connected, ports_of};
-use super::{bad_request, forbidden};
-use crate::sandbox::kind::{Body, Hooks};
+use super::devices::{LOCAL_IP as OWNER, connected, create_port_of, remove_ports_of};
+use super::refused;
+use crate::sandbox::kind::Body;
 use crate::sandbox::row::Row;
-use crate::sandbox::session::{Session, View};
-use crate::sandbox::wire::{Refusal, Result};
+use crate::sandbox::session::{Hooks, Session, View};
+use crate::sandbox::wire::Result;
 
 pub(super) const LOCAL_IP: Hooks = Hooks {
     create: create_local_ip,
     // The port that was created for it goes with it.
-    removed: |session, ip| {
-        for port in ports_of(session.store(), ip.id, OWNER) {
-            session.remove("port", port);
-        }
-    },
+    removed: |session, ip| remove_ports_of(session, ip.id, OWNER),
     ..Hooks::NONE
 };
 
 fn create_local_ip(session: &mut Session<'_>, mut ip: Row, body: &Body) -> Result<Uuid> {
     if let Some(text) = body.get("local_port_id").and_then(Value::as_str) {
         let port = session.named("port", text);
-        let missing = |_| bad_request("local_ip", format!("Port {text} not found."));
-        let port = port.map_err(missing)?;
+        let port = port.map_err(|_| refused("LocalIPWithUnknownPort", &[&text]))?;
         let network = port.id_of("network_id").unwrap_or_default();
         let Some((_, address)) = addresses_of(&port).next() else {
             return Err(no_more_addresses(network));
@@ -35,19 +29,15 @@ fn create_local_ip(session: &mut Session<'_>, mut ip: Row, body: &Body) -> Resul
         ip.set("local_ip_address", address.to_string());
         return Ok(session.put(ip));
     }
-    let network = ip.id_of("network_id").ok_or_else(|| {
-        Refusal::bad_request(
-            "LocalIPPortOrNetworkRequired",
-            "Either Port ID or Network ID must be specified for Local IP create.",
-        )
-    })?;
+    let network = ip.id_of("network_id");
+    let network = network.ok_or_else(|| refused("LocalIPPortOrNetworkRequired", &[]))?;
     let addresses = free_addresses(session.store(), network)?;
     let Some((_, address)) = addresses.first() else {
         return Err(no_more_addresses(network));
     };
     ip.set("local_ip_address", address.to_string());
     let addresses = fixed_ips(addresses);
-    let port = create_own(session, &ip.project, network, ip.id, OWNER, addresses);
+    let port = create_port_of(session, (ip.id, OWNER), &ip.project, network, addresses);
     ip.set("local_port_id", port.to_string());
     Ok(session.put(ip))
 }
@@ -78,8 +68,7 @@ fn create_association(session: &mut Session<'_>, mut row: Row, body: &Body) -> R
         .any(|other| other.id_of("local_ip_id") == ip);
     let address = addresses_of(&port).next();
     let (false, Some((_, address))) = (is_there, address) else {
-        let message = format!("Port {} cannot be associated.", port.id);
-        return Err(Refusal::conflict("LocalIPAlreadyAssociated", message));
+        return Err(refused("LocalIPAlreadyAssociated", &[&port.id]));
     };
     row.set("fixed_ip", address.to_string());
     Ok(session.put(row))
@@ -109,16 +98,14 @@ fn create_proxy(session: &mut Session<'_>, mut proxy: Row, body: &Body) -> Resul
     let router = session.target("router", body, "router_id").ok();
     let store = session.store();
     let behind = router.as_ref().and_then(|router| {
-        let subnets = connected(store, router.id);
-        let is_reached = |address| subnets.iter().any(|subnet| is_inside(subnet, address));
+        let is_reached =
+            |address| connected(store, router.id).any(|subnet| is_inside(subnet, address));
         let mut addresses = addresses_of(&port).map(|(_, address)| address);
         addresses.find(|address| address.is_ipv6() && is_reached(*address))
     });
     let wanted = proxy.text("router_id");
     let Some(address) = behind else {
-        let port = port.id;
-        let message = format!("The port {port} cannot reach the router {wanted} by IPv6 subnet.");
-        return Err(Refusal::conflict("PortUnreachableRouter", message));
+        return Err(refused("PortUnreachableRouter", &[&port.id, &wanted]));
     };
     proxy.set("ip_address", address.to_string());
     Ok(session.put(proxy))
@@ -139,7 +126,7 @@ pub(super) const METERING_RULE: Hooks = Hooks {
 
 fn create_as_admin(session: &mut Session<'_>, row: Row, _: &Body) -> Result<Uuid> {
     if !session.caller.admin {
-        return Err(forbidden(&format!("create_{}", row.kind.singular)));
+        return Err(row.kind.forbidden("create"));
     }
     Ok(session.put(row))
 }

@@ -3,27 +3,12 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::addresses::{addresses_of, fixed_ips, free_addresses, requested_addresses};
-use super::{forbidden, groups, trunks};
-use crate::sandbox::kind::{Body, Hooks};
+use super::devices::{FLOATING_IP, ROUTER_OWNERS, disassociate};
+use super::{groups, refused};
+use crate::sandbox::kind::Body;
 use crate::sandbox::row::Row;
-use crate::sandbox::session::{Session, View, id_in};
-use crate::sandbox::wire::{Refusal, Result};
-
-pub(super) const ROUTER_INTERFACE: &str = "network:router_interface";
-pub(super) const ROUTER_GATEWAY: &str = "network:router_gateway";
-pub(super) const FLOATING_IP: &str = "network:floatingip";
-pub(super) const LOCAL_IP: &str = "network:local_ip";
-
-/// Owners whose ports can be deleted only by the calls of their router or floating IP.
-const ROUTER_OWNERS: [&str; 7] = [
-    ROUTER_INTERFACE,
-    "network:router_ha_interface",
-    "network:ha_router_replicated_interface",
-    "network:router_interface_distributed",
-    ROUTER_GATEWAY,
-    FLOATING_IP,
-    "network:router_centralized_snat",
-];
+use crate::sandbox::session::{Hooks, Session, View, id_in};
+use crate::sandbox::wire::Result;
 
 /// Prefixes of the owners whose ports only an admin deletes.
 const SERVERS: [&str; 3] = ["compute:", "baremetal:", "manila:"];
@@ -58,7 +43,7 @@ fn show_port(view: &View<'_>, port: &Row, name: &str) -> Option<Value> {
         "port_security_enabled" if port.get(name).is_none() => (!is_trusted(port)).into(),
         "qos_network_policy_id" => {
             let network = port.id_of("network_id")?;
-            view.lookup("network", network, "qos_policy_id")?
+            view.store.get("network", network)?.value("qos_policy_id")
         }
         "dns_assignment" => addresses_of(port)
             .map(|(_, address)| {
@@ -68,39 +53,31 @@ fn show_port(view: &View<'_>, port: &Row, name: &str) -> Option<Value> {
                 json!({"ip_address": address, "hostname": host, "fqdn": name})
             })
             .collect(),
-        "trunk_details" => trunks::details(view, port)?,
+        "trunk_details" => trunk_details(view, port)?,
         _ => return None,
     })
+}
+
+/// Returns what a trunk's parent port shows of it. A subport shows nothing of its trunk.
+fn trunk_details(view: &View<'_>, parent: &Row) -> Option<Value> {
+    let trunk = view.store.of("trunk", "port_id", parent.id).next()?;
+    let subport = |sub: &Value| {
+        let port = sub["port_id"].as_str().and_then(|id| id.parse().ok());
+        let port = port.and_then(|id| view.store.get("port", id));
+        json!({
+            "segmentation_id": sub["segmentation_id"],
+            "segmentation_type": sub["segmentation_type"],
+            "port_id": sub["port_id"],
+            "mac_address": port.map(|port| port.value("mac_address")),
+        })
+    };
+    let subports: Value = trunk.items("sub_ports").iter().map(subport).collect();
+    Some(json!({"trunk_id": trunk.id, "sub_ports": subports}))
 }
 
 /// Whether it is one of the network's own ports, which get no security group.
 fn is_trusted(port: &Row) -> bool {
     port.text("device_owner").starts_with("network:")
-}
-
-pub(super) fn is_router_interface(port: &Row) -> bool {
-    let owner = port.text("device_owner");
-    let is_inside = owner.contains("interface") || owner.ends_with("centralized_snat");
-    ROUTER_OWNERS.contains(&owner) && is_inside
-}
-
-/// Creates a port that belongs to a device of the network service; its addresses are free.
-pub(super) fn create_own(
-    session: &mut Session<'_>,
-    project: &str,
-    network: Uuid,
-    device: Uuid,
-    owner: &str,
-    addresses: Value,
-) -> Uuid {
-    let mac = session.region.ids.mac();
-    let mut port = session.new_row("port", project);
-    port.set("network_id", network.to_string());
-    port.set("mac_address", mac);
-    port.set("device_id", device.to_string());
-    port.set("device_owner", owner);
-    port.set("fixed_ips", addresses);
-    session.put(port)
 }
 
 fn create_port(session: &mut Session<'_>, mut port: Row, body: &Body) -> Result<Uuid> {
@@ -112,7 +89,7 @@ fn create_port(session: &mut Session<'_>, mut port: Row, body: &Body) -> Result<
     };
     port.set("fixed_ips", fixed_ips(addresses));
     if port.get("mac_address").is_none_or(Value::is_null) {
-        port.set("mac_address", session.region.ids.mac());
+        port.set("mac_address", session.store.ids.mac());
     }
     let has_security = body.get("port_security_enabled") != Some(&Value::Bool(false));
     match body.get("security_groups") {
@@ -150,7 +127,7 @@ fn check_groups(session: &Session<'_>, port: &Row) -> Result<()> {
 fn port_deletable(session: &mut Session<'_>, port: &Row) -> Result<()> {
     let owner = port.text("device_owner");
     if !session.caller.admin && SERVERS.iter().any(|server| owner.starts_with(server)) {
-        return Err(forbidden("delete_port"));
+        return Err(port.kind.forbidden("delete"));
     }
     let device = match owner {
         FLOATING_IP => "floating_ip",
@@ -161,13 +138,7 @@ fn port_deletable(session: &mut Session<'_>, port: &Row) -> Result<()> {
         .and_then(|id| session.get(device, id));
     let has_address = !port.items("fixed_ips").is_empty();
     if ROUTER_OWNERS.contains(&owner) && has_address && device.is_some() {
-        return Err(Refusal::conflict(
-            "ServicePortInUse",
-            format!(
-                "Port {} cannot be deleted directly via the port API: has device owner {owner}.",
-                port.id
-            ),
-        ));
+        return Err(refused("ServicePortInUse", &[&port.id, &owner]));
     }
     session.not_held(port)
 }
@@ -177,20 +148,6 @@ fn port_removed(session: &mut Session<'_>, port: &Row) {
     let ips = session.store().of("floating_ip", "port_id", port.id);
     let ips: Vec<Uuid> = ips.map(|ip| ip.id).collect();
     for ip in ips {
-        session.edit("floating_ip", ip, super::floating_ips::disassociate);
+        session.edit("floating_ip", ip, disassociate);
     }
-}
-
-/// Returns the refusal to use a port that has a device.
-pub(super) fn in_use(port: &Row) -> Refusal {
-    Refusal::conflict(
-        "PortInUse",
-        format!(
-            "Unable to complete operation on port {} for network {}. Port already has an attached \
-             device {}.",
-            port.id,
-            port.text("network_id"),
-            port.text("device_id")
-        ),
-    )
 }

@@ -1,54 +1,56 @@
 //! Routers: gateway and extra routes.
-
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::addresses::{addresses_of, fixed_ips, free_addresses, no_more_addresses};
-use super::networks::EXTERNAL;
-use super::ports::{ROUTER_GATEWAY, ROUTER_INTERFACE, create_own};
-use super::{bad_request, floating_ips, interfaces, invalid};
-use crate::sandbox::kind::{Body, Hooks};
+use super::addresses::{fixed_ips, free_addresses, no_more_addresses};
+use super::devices::{
+    EXTERNAL, GATEWAY, ROUTER_GATEWAY, ROUTER_INTERFACE, create_port_of, gateway_network, ports_of,
+    remove_ports_of, router_of,
+};
+use super::{interfaces, refused};
+use crate::sandbox::kind::Body;
 use crate::sandbox::row::Row;
-use crate::sandbox::session::{Session, View};
+use crate::sandbox::session::{Hooks, Session, View};
 use crate::sandbox::store::Store;
-use crate::sandbox::wire::{Answer, Call, Handled, Refusal, Result};
-
-const GATEWAY: &str = "external_gateway_info";
+use crate::sandbox::wire::{Answer, Call, Handled, Result};
 
 pub(super) const ROUTER: Hooks = Hooks {
     create: |session, mut router, body| {
         router.clear(GATEWAY);
         let id = session.put(router);
-        match body.get(GATEWAY) {
-            Some(info) => set_gateway(session, id, info).map(|()| id),
-            None => Ok(id),
+        set_gateway(session, id, body)?;
+        Ok(id)
+    },
+    // The gateway is changed by its own rules.
+    update: |session, mut router, body| {
+        let id = router.id;
+        let before = session.get("router", id).and_then(|row| row.get(GATEWAY));
+        match before.cloned() {
+            Some(info) => router.set(GATEWAY, info),
+            None => router.clear(GATEWAY),
+        }
+        session.put(router);
+        set_gateway(session, id, body)
+    },
+    deletable: |session, router| {
+        let ports = ports_of(session.store(), router.id, ROUTER_INTERFACE);
+        let ports: Vec<String> = ports.map(|port| port.id.to_string()).collect();
+        match ports.is_empty() {
+            true => Ok(()),
+            false => Err(refused("RouterInUse", &[&router.id, &ports.join(", ")])),
         }
     },
-    update: update_router,
-    deletable: router_deletable,
-    removed: |session, router| {
-        for port in ports_of(session.store(), router.id, ROUTER_GATEWAY) {
-            session.remove("port", port);
-        }
-    },
+    removed: |session, router| remove_ports_of(session, router.id, ROUTER_GATEWAY),
     show: show_router,
     act,
     ..Hooks::NONE
 };
 
-/// Returns the ports of a device that have a certain owner.
-pub(super) fn ports_of(store: &Store, device: Uuid, owner: &str) -> Vec<Uuid> {
-    let ports = store.of("port", "device_id", device);
-    let ports = ports.filter(|port| port.text("device_owner") == owner);
-    ports.map(|port| port.id).collect()
-}
-
 fn show_router(view: &View<'_>, router: &Row, name: &str) -> Option<Value> {
     Some(match name {
         GATEWAY => {
             let info = router.get(GATEWAY)?;
-            let ports = ports_of(view.store, router.id, ROUTER_GATEWAY);
-            let port = ports.first().and_then(|port| view.store.get("port", *port));
+            let port = ports_of(view.store, router.id, ROUTER_GATEWAY).next();
             json!({
                 "network_id": info["network_id"],
                 "external_fixed_ips": port.map(|port| port.value("fixed_ips")),
@@ -64,37 +66,6 @@ fn show_router(view: &View<'_>, router: &Row, name: &str) -> Option<Value> {
     })
 }
 
-/// The gateway is changed by its own rules.
-fn update_router(session: &mut Session<'_>, mut router: Row, body: &Body) -> Result<()> {
-    let id = router.id;
-    let before = session.get("router", id).cloned();
-    match before.as_ref().and_then(|before| before.get(GATEWAY)) {
-        Some(info) => router.set(GATEWAY, info.clone()),
-        None => router.clear(GATEWAY),
-    }
-    session.put(router);
-    match body.get(GATEWAY) {
-        Some(info) => set_gateway(session, id, info),
-        None => Ok(()),
-    }
-}
-
-fn router_deletable(session: &mut Session<'_>, router: &Row) -> Result<()> {
-    let ports = ports_of(session.store(), router.id, ROUTER_INTERFACE);
-    if ports.is_empty() {
-        return Ok(());
-    }
-    let ports: Vec<String> = ports.iter().map(Uuid::to_string).collect();
-    Err(Refusal::conflict(
-        "RouterInUse",
-        format!(
-            "Router {} has ports still attached: {}",
-            router.id,
-            ports.join(", ")
-        ),
-    ))
-}
-
 /// Handles `PUT /routers/{id}/{action}`.
 fn act(session: &mut Session<'_>, call: &Call<'_>, router: &Row, path: &[&str]) -> Handled {
     let [action] = path else {
@@ -105,76 +76,43 @@ fn act(session: &mut Session<'_>, call: &Call<'_>, router: &Row, path: &[&str]) 
     }
     let body = call.json();
     let result = session.may_change(router, "update");
-    let result = result.and_then(|()| apply(session, router.id, action, &body));
+    let result = result.and_then(|()| match *action {
+        "add_router_interface" => interfaces::add(session, router, &body),
+        "remove_router_interface" => interfaces::remove(session, router, &body),
+        "add_extraroutes" | "remove_extraroutes" => change_routes(session, router, action, &body),
+        _ => Err(refused("no_page", &[])),
+    });
     Some(result.map(Answer::ok))
 }
 
-/// Performs an action on a router, and returns its answer.
-pub(super) fn apply(
+fn change_routes(
     session: &mut Session<'_>,
-    id: Uuid,
+    router: &Row,
     action: &str,
     body: &Value,
 ) -> Result<Value> {
-    let router = session.row("router", id)?;
-    let adds = action == "add_extraroutes";
-    match action {
-        "add_router_interface" => return interfaces::add(session, &router, body),
-        "remove_router_interface" => return interfaces::remove(session, &router, body),
-        "add_extraroutes" | "remove_extraroutes" => {}
-        _ => return Err(super::no_page()),
-    }
     let wanted = body["router"]["routes"].as_array();
-    let wanted = wanted.ok_or_else(|| invalid("routes", "it is not a list of routes."))?;
-    let mut routes = router.items("routes").to_vec();
-    if adds {
-        routes.extend(
-            wanted
-                .iter()
-                .filter(|route| !router.items("routes").contains(route))
-                .cloned(),
-        );
+    let wanted = wanted.ok_or_else(|| refused("InvalidRoutes", &[]))?;
+    let before = router.items("routes");
+    let mut routes = before.to_vec();
+    if action == "add_extraroutes" {
+        let new = wanted.iter().filter(|route| !before.contains(route));
+        routes.extend(new.cloned());
     } else {
         routes.retain(|route| !wanted.contains(route));
     }
-    if routes != router.items("routes") {
-        session.edit("router", id, |router| router.set("routes", routes));
-        session.bump("router", id);
+    if routes != before {
+        session.edit("router", router.id, |router| router.set("routes", routes));
+        session.bump("router", router.id);
     }
-    Ok(json!({"router": session.shown("router", id)}))
+    Ok(json!({"router": session.shown("router", router.id)}))
 }
 
-pub(super) fn bad_router(message: impl std::fmt::Display) -> Refusal {
-    bad_request("router", message)
-}
-
-/// Lists the subnets of a router's interfaces.
-pub(super) fn connected(store: &Store, router: Uuid) -> Vec<&Row> {
-    let ports = ports_of(store, router, ROUTER_INTERFACE).into_iter();
-    let ports = ports.filter_map(|port| store.get("port", port));
-    ports
-        .flat_map(addresses_of)
-        .filter_map(|(subnet, _)| store.get("subnet", subnet))
-        .collect()
-}
-
-/// Returns the network of a router's gateway.
-fn gateway_network(router: &Row) -> Option<&str> {
-    router.get(GATEWAY)?["network_id"].as_str()
-}
-
-/// Returns the router that leads from a subnet to an external network, for a floating IP.
-pub(super) fn leading_to(store: &Store, subnet: Uuid, external: Uuid) -> Option<Uuid> {
-    let external = external.to_string();
-    store
-        .of("port", "fixed_ips", subnet)
-        .filter(|port| port.text("device_owner") == ROUTER_INTERFACE)
-        .filter_map(|port| store.get("router", port.id_of("device_id")?))
-        .find(|router| gateway_network(router) == Some(&external))
-        .map(|router| router.id)
-}
-
-fn set_gateway(session: &mut Session<'_>, id: Uuid, info: &Value) -> Result<()> {
+/// Gives a router the gateway that a body names, if it names one.
+fn set_gateway(session: &mut Session<'_>, id: Uuid, body: &Body) -> Result<()> {
+    let Some(info) = body.get(GATEWAY) else {
+        return Ok(());
+    };
     let router = session.row("router", id)?;
     let wanted = info["network_id"].as_str();
     let known = gateway_network(&router);
@@ -182,10 +120,8 @@ fn set_gateway(session: &mut Session<'_>, id: Uuid, info: &Value) -> Result<()> 
         return Ok(());
     }
     if let Some(network) = known {
-        free_of_floating_ips(session.store(), id, network)?;
-        for port in ports_of(session.store(), id, ROUTER_GATEWAY) {
-            session.remove("port", port);
-        }
+        is_gateway_unused(session.store(), id, network)?;
+        remove_ports_of(session, id, ROUTER_GATEWAY);
         session.edit("router", id, |router| router.clear(GATEWAY));
     }
     let Some(wanted) = wanted else {
@@ -193,15 +129,14 @@ fn set_gateway(session: &mut Session<'_>, id: Uuid, info: &Value) -> Result<()> 
     };
     let network = session.named("network", wanted)?;
     if !network.flag(EXTERNAL) {
-        let message = format!("Network {wanted} is not an external network.");
-        return Err(bad_router(message));
+        return Err(refused("GatewayNotExternal", &[&wanted]));
     }
     let addresses = free_addresses(session.store(), network.id)?;
     if addresses.is_empty() {
         return Err(no_more_addresses(network.id));
     }
-    let addresses = fixed_ips(addresses);
-    create_own(session, "", network.id, id, ROUTER_GATEWAY, addresses);
+    let device = (id, ROUTER_GATEWAY);
+    create_port_of(session, device, "", network.id, fixed_ips(addresses));
     let snat = info["enable_snat"].as_bool().unwrap_or(true);
     let info = json!({"network_id": wanted, "enable_snat": snat});
     session.edit("router", id, |router| router.set(GATEWAY, info));
@@ -210,25 +145,14 @@ fn set_gateway(session: &mut Session<'_>, id: Uuid, info: &Value) -> Result<()> 
 }
 
 /// Refuses to take a gateway that floating IPs, or NDP proxies, need.
-fn free_of_floating_ips(store: &Store, router: Uuid, network: &str) -> Result<()> {
+fn is_gateway_unused(store: &Store, router: Uuid, network: &str) -> Result<()> {
     let mut ips = store.all("floating_ip");
-    if ips.any(|ip| floating_ips::router_of(store, ip) == Some(router)) {
-        return Err(Refusal::conflict(
-            "RouterExternalGatewayInUseByFloatingIp",
-            format!(
-                "Gateway cannot be updated for router {router}, since a gateway to external network \
-                 {network} is required by one or more floating IPs."
-            ),
-        ));
+    if ips.any(|ip| router_of(store, ip) == Some(router)) {
+        let parts: &[&dyn std::fmt::Display] = &[&router, &network];
+        return Err(refused("RouterExternalGatewayInUseByFloatingIp", parts));
     }
     match store.of("ndp_proxy", "router_id", router).next() {
         None => Ok(()),
-        Some(_) => Err(Refusal::conflict(
-            "RouterGatewayInUseByNDPProxy",
-            format!(
-                "Unable to unset external gateway of router {router}, There are one or more ndp \
-                 proxies still in use on the router."
-            ),
-        )),
+        Some(_) => Err(refused("RouterGatewayInUseByNDPProxy", &[&router])),
     }
 }

@@ -3,14 +3,14 @@ use ipnet::IpNet;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::addresses::{addresses_of, cidr_of, fixed_ips, overlap, ranges};
-use super::networks::{EXTERNAL, goes_by_itself};
-use super::{bad_request, forbidden, ports};
-use crate::sandbox::kind::{Body, Hooks};
+use super::addresses::{cidr_of, overlap, ranges};
+use super::devices::{EXTERNAL, is_automatic, is_router_interface, remove_addresses};
+use super::refused;
+use crate::sandbox::kind::Body;
 use crate::sandbox::row::Row;
-use crate::sandbox::session::{Session, View};
+use crate::sandbox::session::{Hooks, Session, View};
 use crate::sandbox::store::Store;
-use crate::sandbox::wire::{Refusal, Result};
+use crate::sandbox::wire::Result;
 
 pub(super) const SUBNET: Hooks = Hooks {
     create: create_subnet,
@@ -45,22 +45,18 @@ fn show_subnet(view: &View<'_>, subnet: &Row, name: &str) -> Option<Value> {
 fn create_subnet(session: &mut Session<'_>, mut subnet: Row, body: &Body) -> Result<Uuid> {
     let network = session.target("network", body, "network_id")?;
     if session.may_change(&network, "update").is_err() {
-        return Err(forbidden("create_subnet"));
+        return Err(subnet.kind.forbidden("create"));
     }
     let cidr = match body.get("cidr").and_then(Value::as_str) {
-        Some(text) => text.parse::<IpNet>().map(|net| net.trunc()).map_err(|_| {
-            let message = format!("Invalid input for operation: {text} is not in a CIDR format.");
-            Refusal::bad_request("InvalidInput", message)
-        })?,
-        None => match subnet.id_of("subnetpool_id") {
-            Some(pool) => free_block(session.store(), &session.row("subnet_pool", pool)?, &subnet)?,
-            None => {
-                return Err(bad_request(
-                    "subnets",
-                    "a subnetpool must be specified in the absence of a cidr.",
-                ));
-            }
-        },
+        Some(text) => {
+            let cidr = text.parse::<IpNet>().map(|net| net.trunc());
+            cidr.map_err(|_| refused("InvalidCidr", &[&text]))?
+        }
+        None => {
+            let pool = subnet.id_of("subnetpool_id");
+            let pool = pool.ok_or_else(|| refused("NoCidr", &[]))?;
+            free_block(session.store(), &session.row("subnet_pool", pool)?, &subnet)?
+        }
     };
     no_overlap(session.store(), network.id, cidr, &subnet)?;
     subnet.set("cidr", cidr.to_string());
@@ -80,19 +76,10 @@ fn no_overlap(store: &Store, network: Uuid, cidr: IpNet, new: &Row) -> Result<()
         };
         let is_same_version = taken.addr().is_ipv4() == cidr.addr().is_ipv4();
         if is_same_version && sibling.id_of("subnetpool_id") != new.id_of("subnetpool_id") {
-            return Err(Refusal::bad_request(
-                "NetworkSubnetPoolAffinityError",
-                "Subnets hosted on the same network must be allocated from the same subnet pool.",
-            ));
+            return Err(refused("NetworkSubnetPoolAffinityError", &[]));
         }
         if overlap(taken, cidr) {
-            return Err(Refusal::bad_request(
-                "InvalidInput",
-                format!(
-                    "Invalid input for operation: Requested subnet with cidr: {cidr} for network: \
-                     {network} overlaps with another subnet."
-                ),
-            ));
+            return Err(refused("SubnetOverlap", &[&cidr, &network]));
         }
     }
     Ok(())
@@ -105,24 +92,17 @@ fn has_automatic_addresses(subnet: &Row) -> bool {
 }
 
 fn subnet_deletable(session: &mut Session<'_>, subnet: &Row) -> Result<()> {
-    let is_automatic = has_automatic_addresses(subnet);
+    let loses_addresses = has_automatic_addresses(subnet);
     let mut ports = session.store().of("port", "fixed_ips", subnet.id);
-    let is_held = ports.any(|port| match is_automatic {
+    let is_held = ports.any(|port| match loses_addresses {
         // Ports lose automatic addresses; only a router's interface holds the subnet.
-        true => ports::is_router_interface(port),
-        false => !goes_by_itself(port),
+        true => is_router_interface(port),
+        false => !is_automatic(port),
     });
-    if !is_held {
-        return Ok(());
+    match is_held {
+        false => Ok(()),
+        true => Err(refused("SubnetInUse", &[&subnet.id])),
     }
-    Err(Refusal::conflict(
-        "SubnetInUse",
-        format!(
-            "Unable to complete operation on subnet {}: One or more ports have an IP allocation \
-             from this subnet.",
-            subnet.id
-        ),
-    ))
 }
 
 /// DHCP ports, and those with automatic addresses, lose the subnet's addresses but stay.
@@ -130,17 +110,11 @@ fn subnet_removed(session: &mut Session<'_>, subnet: &Row) {
     let ports = session.store().of("port", "fixed_ips", subnet.id);
     let ports: Vec<Uuid> = ports.map(|port| port.id).collect();
     for port in ports {
-        session.edit("port", port, |port| lose_addresses(port, subnet.id));
+        session.edit("port", port, |port| remove_addresses(port, subnet.id));
     }
     if let Some(network) = subnet.id_of("network_id") {
         session.bump("network", network);
     }
-}
-
-/// Takes a subnet's addresses from a port.
-pub(super) fn lose_addresses(port: &mut Row, subnet: Uuid) {
-    let left: Vec<_> = addresses_of(port).filter(|(on, _)| *on != subnet).collect();
-    port.set("fixed_ips", fixed_ips(left));
 }
 
 const PREFIX_LENGTH: &str = "default_prefixlen";
@@ -173,13 +147,5 @@ fn free_block(store: &Store, pool: &Row, subnet: &Row) -> Result<IpNet> {
         .filter_map(|prefix| prefix.subnets(length).ok())
         .flatten()
         .find(|block| !taken.iter().any(|used| overlap(*used, *block)))
-        .ok_or_else(|| {
-            Refusal::conflict(
-                "SubnetAllocationError",
-                format!(
-                    "Failed to allocate subnet: Insufficient prefix space to allocate subnet size \
-                     /{length}."
-                ),
-            )
-        })
+        .ok_or_else(|| refused("SubnetAllocationError", &[&length]))
 }

@@ -1,10 +1,10 @@
 //! `/{collection}/{id}/tags` and `/tags/{tag}`.
 use serde_json::{Value, json};
 
-use super::{invalid, no_page};
+use super::refused;
 use crate::sandbox::kind::Kind;
 use crate::sandbox::session::Session;
-use crate::sandbox::wire::{Answer, Call, Refusal, Result};
+use crate::sandbox::wire::{Answer, Call, Result};
 
 pub(super) fn answer(
     session: &mut Session<'_>,
@@ -17,8 +17,7 @@ pub(super) fn answer(
     let mut tags: Vec<Value> = row.items("tags").to_vec();
     let place = |tags: &[Value], tag: &str| {
         let place = tags.iter().position(|known| known == tag);
-        let message = format!("Tag {tag} could not be found.");
-        place.ok_or_else(|| Refusal::not_found("TagNotFound", message))
+        place.ok_or_else(|| refused("TagNotFound", &[&tag]))
     };
     let answer = match (call.method.as_str(), path) {
         ("GET", []) => return Ok(Answer::ok(json!({"tags": tags}))),
@@ -26,7 +25,7 @@ pub(super) fn answer(
         ("PUT", []) => {
             let given = call.json()["tags"].as_array().cloned();
             let given = given.filter(|tags| tags.iter().all(Value::is_string));
-            tags = given.ok_or_else(|| invalid("tags", "the list of tags is not valid."))?;
+            tags = given.ok_or_else(|| refused("InvalidTags", &[]))?;
             Answer::ok(json!({"tags": tags}))
         }
         ("PUT", [tag]) => {
@@ -41,7 +40,7 @@ pub(super) fn answer(
             tags.remove(place(&tags, tag)?);
             Answer::no_content()
         }
-        _ => return Err(no_page()),
+        _ => return Err(refused("no_page", &[])),
     };
     session.may_change(&row, "update")?;
     tags.sort_by_key(Value::to_string);

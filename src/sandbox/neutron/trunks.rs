@@ -2,12 +2,12 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::ports;
-use crate::sandbox::kind::{Body, Hooks};
+use super::{devices, refused};
+use crate::sandbox::kind::Body;
 use crate::sandbox::row::Row;
-use crate::sandbox::session::{Session, View};
+use crate::sandbox::session::{Hooks, Session};
 use crate::sandbox::store::Store;
-use crate::sandbox::wire::{Answer, Call, Handled, Refusal, Result};
+use crate::sandbox::wire::{Answer, Call, Handled, Result};
 
 pub(super) const TRUNK: Hooks = Hooks {
     create: create_trunk,
@@ -19,42 +19,14 @@ pub(super) const TRUNK: Hooks = Hooks {
 
 /// Whether a port is the parent or a subport of a trunk.
 fn is_in_trunk(store: &Store, port: Uuid) -> bool {
-    let attributes = ["port_id", "sub_ports"];
-    let mut trunks = attributes
-        .map(|name| store.of("trunk", name, port))
-        .into_iter();
-    trunks.any(|mut trunks| trunks.next().is_some())
-}
-
-/// Shown only on the trunk's parent port; a subport shows nothing of its trunk.
-pub(super) fn details(view: &View<'_>, parent: &Row) -> Option<Value> {
-    let trunk = view.store.of("trunk", "port_id", parent.id).next()?;
-    let subports: Value = trunk
-        .items("sub_ports")
-        .iter()
-        .map(|sub| {
-            let port = sub["port_id"].as_str().and_then(|id| id.parse().ok());
-            let port = port.and_then(|id| view.store.get("port", id));
-            json!({
-                "segmentation_id": sub["segmentation_id"],
-                "segmentation_type": sub["segmentation_type"],
-                "port_id": sub["port_id"],
-                "mac_address": port.map(|port| port.value("mac_address")),
-            })
-        })
-        .collect();
-    Some(json!({"trunk_id": trunk.id, "sub_ports": subports}))
+    let mut attributes = ["port_id", "sub_ports"].iter();
+    attributes.any(|name| store.of("trunk", name, port).next().is_some())
 }
 
 fn create_trunk(session: &mut Session<'_>, mut trunk: Row, body: &Body) -> Result<Uuid> {
     let port = trunk.id_of("port_id").unwrap_or_default();
     if is_in_trunk(session.store(), port) {
-        return Err(Refusal::conflict(
-            "ParentPortInUse",
-            format!(
-                "Port {port} is currently in use and is not eligible for use as a parent port."
-            ),
-        ));
+        return Err(refused("ParentPortInUse", &[&port]));
     }
     trunk.clear("sub_ports");
     let id = session.put(trunk);
@@ -65,11 +37,10 @@ fn create_trunk(session: &mut Session<'_>, mut trunk: Row, body: &Body) -> Resul
 }
 
 fn is_enabled(trunk: &Row) -> Result<()> {
-    if trunk.flag("admin_state_up") {
-        return Ok(());
+    match trunk.flag("admin_state_up") {
+        true => Ok(()),
+        false => Err(refused("TrunkDisabled", &[&trunk.id])),
     }
-    let message = format!("Trunk {} is currently disabled.", trunk.id);
-    Err(Refusal::conflict("TrunkDisabled", message))
 }
 
 /// Handles `GET /trunks/{id}/get_subports`, and `PUT …/add_subports` and `remove_subports`, which answer the
@@ -98,21 +69,14 @@ fn add(session: &mut Session<'_>, id: Uuid, wanted: &[Value]) -> Result<()> {
     for one in wanted {
         let port = one["port_id"].as_str().unwrap_or_default();
         if !one["segmentation_type"].is_string() || !one["segmentation_id"].is_u64() {
-            return Err(Refusal::bad_request(
-                "InvalidInput",
-                format!(
-                    "Invalid input for operation: the subport {port} must have both segmentation_id \
-                     and segmentation_type."
-                ),
-            ));
+            return Err(refused("InvalidSubport", &[&port]));
         }
         let port = session.named("port", port)?;
         if is_in_trunk(session.store(), port.id) {
-            let message = format!("Port {} is in use by another trunk.", port.id);
-            return Err(Refusal::conflict("TrunkPortInUse", message));
+            return Err(refused("TrunkPortInUse", &[&port.id]));
         }
         if !port.text("device_id").is_empty() {
-            return Err(ports::in_use(&port));
+            return Err(devices::in_use(&port));
         }
     }
     let trunk = session.row("trunk", id)?;
@@ -136,10 +100,7 @@ fn remove(session: &mut Session<'_>, trunk: &Row, wanted: &[Value]) -> Result<()
         subports.retain(|sub| sub["port_id"] != one["port_id"]);
         if subports.len() == before {
             let port = one["port_id"].as_str().unwrap_or_default();
-            return Err(Refusal::not_found(
-                "SubPortNotFound",
-                format!("SubPort {port} on trunk {} could not be found.", trunk.id),
-            ));
+            return Err(refused("SubPortNotFound", &[&port, &trunk.id]));
         }
     }
     session.edit("trunk", trunk.id, |trunk| trunk.set("sub_ports", subports));

@@ -1,17 +1,16 @@
 //! Load balancers: placement of their VIP, and the rules for changing and deleting them.
 use std::net::IpAddr;
 
-use http::StatusCode;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::pending::{self, BALANCER, STATUS, Status, begin};
-use super::{bad, children, conflict, invalid, whole};
-use crate::sandbox::kind::{Body, Hooks};
+use super::contents::BALANCER;
+use super::pending::{self, STATUS, Status, begin};
+use super::{children, refused, whole};
+use crate::sandbox::kind::Body;
 use crate::sandbox::neutron::is_inside;
-use crate::sandbox::resource::refusal;
 use crate::sandbox::row::Row;
-use crate::sandbox::session::{Session, id_in};
+use crate::sandbox::session::{Hooks, Session, id_in};
 use crate::sandbox::store::Store;
 use crate::sandbox::wire::{Call, Refusal, Result};
 
@@ -80,7 +79,7 @@ fn named(session: &Session<'_>, kind: &str, body: &Body, name: &str) -> Result<O
     session.referred(kind, body, name).map_err(|_| {
         let (first, rest) = kind.split_at(1);
         let id = body[name].as_str().unwrap_or_default();
-        bad(format!("{}{rest} {id} not found.", first.to_uppercase()))
+        refused("VipTargetNotFound", &[&(first.to_uppercase() + rest), &id])
     })
 }
 
@@ -102,15 +101,10 @@ fn place(session: &Session<'_>, body: &Body) -> Result<Place> {
             let subnet = subnets
                 .filter(fits)
                 .min_by_key(|row| row.value("ip_version").as_u64());
-            subnet
-                .ok_or_else(|| invalid("Supplied network does not contain a subnet for the VIP."))?
-                .clone()
+            let subnet = subnet.ok_or_else(|| refused("VipWithoutSubnet", &[]))?;
+            subnet.clone()
         }
-        (None, None) => {
-            return Err(invalid(
-                "VIP must contain one of: vip_port_id, vip_network_id, vip_subnet_id.",
-            ));
-        }
+        (None, None) => return Err(refused("VipNowhere", &[])),
     };
     Ok(Place {
         network: subnet.id_of("network_id").unwrap_or_default(),
@@ -123,17 +117,14 @@ fn place(session: &Session<'_>, body: &Body) -> Result<Place> {
 fn on_port(port: Row, subnet: Option<Uuid>, address: &Value) -> Result<Place> {
     let device = port.text("device_id");
     if !device.is_empty() {
-        let id = port.id;
-        let message = format!("Port {id} is already used by device {device} ");
-        return Err(invalid(message));
+        return Err(refused("VipPortInUse", &[&port.id, &device]));
     }
     let fits = |fixed: &&Value| {
         subnet.is_none_or(|subnet| fixed["subnet_id"] == subnet.to_string())
             && (address.is_null() || fixed["ip_address"] == *address)
     };
     let fixed = port.items("fixed_ips").iter().find(fits).cloned();
-    let fixed = fixed
-        .ok_or_else(|| invalid("Specified VIP address not found on the specified VIP port."))?;
+    let fixed = fixed.ok_or_else(|| refused("VipAddressNotOnPort", &[]))?;
     Ok(Place {
         network: port.id_of("network_id").unwrap_or_default(),
         subnet: fixed["subnet_id"]
@@ -165,7 +156,10 @@ fn create_port(
         "fixed_ips": addresses,
     });
     let made = session.as_service(&balancer.project, |session| session.create("port", &body));
-    let id = made.map_err(|refusal| refused(place.network, refusal.status))?;
+    let id = made.map_err(|refusal| match refusal.status {
+        http::StatusCode::CONFLICT => refused("VipPortConflict", &[&place.network]),
+        _ => refused("VipPortRefused", &[&place.network]),
+    })?;
     session.commit();
     session.row("port", id)
 }
@@ -177,21 +171,8 @@ fn device(balancer: Uuid) -> String {
     format!("lb-{balancer}")
 }
 
-fn refused(network: Uuid, status: StatusCode) -> Refusal {
-    let (status, exception) = match status {
-        StatusCode::CONFLICT => (500, "ConflictException"),
-        _ => (400, "BadRequestException"),
-    };
-    let message = format!("Error creating neutron port on network {network} due to {exception}.");
-    refusal(status, "", message)
-}
-
 fn wrong_state(balancer: &Row) -> Refusal {
-    conflict(format!(
-        "Invalid state {} of loadbalancer resource {}",
-        balancer.text(STATUS),
-        balancer.id
-    ))
+    refused("WrongState", &[&balancer.text(STATUS), &balancer.id])
 }
 
 /// Deletes a balancer; one with children only on request (`cascade`). An ERROR one can be deleted, a pending
@@ -204,8 +185,7 @@ fn delete(session: &mut Session<'_>, balancer: &Row, call: &Call<'_>) -> Result<
         .is_some_and(|word| yes.contains(&word.to_ascii_lowercase().as_str()));
     let tree = session.store().tree(balancer);
     if tree.len() > 1 && !cascades {
-        let message = format!("Cannot delete Load Balancer {id} - it has children");
-        return Err(invalid(message));
+        return Err(refused("HasChildren", &[&id]));
     }
     if !Status::Active.is_of(balancer) && !Status::Error.is_of(balancer) {
         return Err(wrong_state(balancer));

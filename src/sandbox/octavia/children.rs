@@ -2,11 +2,13 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::pending::{BALANCER, Status, hold, pool_removed, set_status};
-use super::{bad, conflict, invalid};
-use crate::sandbox::kind::{Body, Hooks, REQUIRED};
+use super::contents::{BALANCER, children, listeners_of, parent_of};
+use super::pending::{Status, hold, set_status};
+use super::refused;
+use crate::sandbox::attribute::REQUIRED;
+use crate::sandbox::kind::Body;
 use crate::sandbox::row::Row;
-use crate::sandbox::session::{Session, View};
+use crate::sandbox::session::{Hooks, Session, View};
 use crate::sandbox::store::Store;
 use crate::sandbox::wire::{Call, Result};
 
@@ -16,45 +18,20 @@ pub(super) const CHILD: Hooks = Hooks {
     delete,
     removed: |session, row| {
         if row.kind.name == "pool" {
-            pool_removed(session, row);
+            clear_default_pool(session, row);
         }
     },
     show,
     ..Hooks::NONE
 };
 
-/// Returns the parent of a row, also a deleted one.
-pub(super) fn parent_of<'s>(store: &'s Store, row: &Row) -> Option<&'s Row> {
-    let parent = row.kind.parent?;
-    store.find(parent.kind, row.id_of(parent.attribute)?)
-}
-
-/// Lists the children of a row, of one kind, oldest first.
-fn children<'s>(store: &'s Store, parent: &Row, kind: &str) -> Vec<&'s Row> {
-    let taken = parent.kind.takes.iter().find(|taken| taken.kind == kind);
-    let attribute = taken.map_or("", |taken| taken.attribute);
-    let mut found: Vec<&Row> = store.of(kind, attribute, parent.id).collect();
-    found.sort_by_key(|row| row.number);
-    found
-}
-
-/// Lists the listeners that send to a pool: by default, or by an enabled policy with rules.
-pub(super) fn listeners_of(store: &Store, pool: &Row) -> Vec<(&'static str, Uuid)> {
-    let is_at_work = |policy: &&Row| {
-        policy.flag("admin_state_up") && !children(store, policy, "l7rule").is_empty()
-    };
-    let by_default = store.of("listener", "default_pool_id", pool.id);
-    let by_policy = store.of("l7policy", "redirect_pool_id", pool.id);
-    let by_policy = by_policy
-        .filter(is_at_work)
-        .filter_map(|row| row.id_of("listener_id"));
-    let mut found: Vec<_> = by_default
-        .map(|listener| listener.id)
-        .chain(by_policy)
-        .map(|id| ("listener", id))
-        .collect();
-    found.dedup();
-    found
+/// Takes a removed pool from the listeners that used it as their default one.
+fn clear_default_pool(session: &mut Session<'_>, pool: &Row) {
+    let users = session.store().of("listener", "default_pool_id", pool.id);
+    let users: Vec<Uuid> = users.map(|listener| listener.id).collect();
+    for listener in users {
+        session.edit("listener", listener, |row| row.clear("default_pool_id"));
+    }
 }
 
 /// Computes the attributes that show other rows.
@@ -107,16 +84,16 @@ fn create(session: &mut Session<'_>, mut row: Row, _: &Body) -> Result<Uuid> {
             .filter(|above| row.get(above.attribute).is_some());
         return Err(match above {
             Some(above) => session.missing(above.kind, row.text(above.attribute)),
-            None => invalid("Must provide at least one of: loadbalancer_id, listener_id"),
+            None => refused("NoParent", &[]),
         });
     };
     session.may_change(&parent, "create")?;
     let has_pool = |listener: &Row| listener.id_of("default_pool_id").is_some();
     if listener.as_ref().is_some_and(has_pool) {
-        return Err(conflict("This listener already has a default pool"));
+        return Err(refused("HasDefaultPool", &[]));
     }
     if row.kind.name == "health_monitor" && has_monitor(session.store(), &parent) {
-        return Err(conflict("This pool already has a health monitor"));
+        return Err(refused("HasMonitor", &[]));
     }
     hold(session, &row, true)?;
     let id = add(session, row, &parent);
@@ -150,7 +127,7 @@ fn update(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<()> {
     let is_needed = |name: &&String| row.kind.attribute(name).is_some_and(|it| it.is(REQUIRED));
     let nulls = body.iter().filter(|(_, value)| value.is_null());
     if let Some(name) = nulls.map(|(name, _)| name).find(is_needed) {
-        return Err(bad(format!("None is not a valid option for {name}")));
+        return Err(refused("InvalidNull", &[name]));
     }
     hold(session, &row, false)?;
     Status::PendingUpdate.give(&mut row);

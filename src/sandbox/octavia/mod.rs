@@ -4,92 +4,50 @@
 //! The port of a VIP is created and deleted by Neutron's rules, so its networks are "in use" by them too.
 mod balancers;
 mod children;
+mod contents;
 mod pending;
-mod seed;
 mod whole;
 
+use std::fmt::Display;
 use std::sync::LazyLock;
 
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 pub(super) use pending::BalancerChange;
-pub(super) use seed::seed;
 
-use super::api::{Api, Problem};
-use super::body::plain;
-use super::kind::{self, Hooks, Kind};
-use super::lists::{Page, Wanted, filters, sorts, values};
-use super::resource::refusal;
-use super::session::{Session, id_in};
+use super::api::Api;
+use super::kind::{Kind, Tables};
+use super::lists::{Page, TAG_FILTERS, Wanted, filters, sorts, values};
+use super::session::{Hooks, Session, id_in};
 use super::wire::{Answer, Call, Handled, Refusal, Result};
 
 pub(super) static API: Api = Api {
-    kind: "load-balancer",
-    name: "octavia",
-    roots: &["/v2.0/lbaas", "/v2/lbaas", "/v2.0", "/v2"],
-    kinds: || &KINDS,
-    times: "%Y-%m-%dT%H:%M:%S",
-    folds: true,
-    hides: false,
+    tables: &TABLES,
+    hooks,
     open,
     own,
     wanted,
     page,
-    problem,
     refuse,
 };
 
-static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
-    let tables = include_str!("../../../assets/sandbox/load-balancer.toml");
-    kind::tables(tables, &API, hooks)
-});
+static TABLES: LazyLock<Tables> =
+    LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/load-balancer.toml")));
 
-fn hooks(kind: &str) -> Hooks {
-    match kind {
-        pending::BALANCER => balancers::LOAD_BALANCER,
-        _ => children::CHILD,
-    }
+fn hooks(kind: &str) -> Option<Hooks> {
+    Some(match kind {
+        contents::BALANCER => balancers::LOAD_BALANCER,
+        "listener" | "pool" | "member" | "health_monitor" | "l7policy" | "l7rule" => {
+            children::CHILD
+        }
+        _ => return None,
+    })
 }
 
-fn bad(message: impl Into<String>) -> Refusal {
-    Refusal::bad_request("", message)
-}
-
-fn conflict(message: impl Into<String>) -> Refusal {
-    Refusal::conflict("", message)
-}
-
-fn invalid(detail: impl std::fmt::Display) -> Refusal {
-    bad(format!("Validation failure: {detail}"))
-}
-
-fn problem(problem: Problem<'_>) -> Refusal {
-    match problem {
-        Problem::NoPage => Refusal::not_found("Not Found", ""),
-        Problem::NoMethod => refusal(405, "Method Not Allowed", ""),
-        Problem::NoId(_) => bad("Missing argument: \"id\""),
-        Problem::NoBody(kind) => bad(format!("Missing argument: \"{}\"", kind.singular)),
-        Problem::Forbidden(..) | Problem::OtherProject(..) => refusal(
-            403,
-            "",
-            "Policy does not allow this request to be performed.",
-        ),
-        Problem::Taken(kind, id) => conflict(format!("{} {id} exists.", kind.singular)),
-        Problem::NoBulk => bad("Value not a valid object."),
-        Problem::Unknown(kind, names) | Problem::NotTaken(kind, names, _) => bad(format!(
-            "Unknown attribute for argument {}: {names}",
-            kind.singular
-        )),
-        Problem::Required(name) => bad(format!(
-            "Invalid input for field/attribute {name}. Value: 'None'. Mandatory field missing."
-        )),
-        Problem::Invalid(name, value, reason) => bad(format!(
-            "Invalid input for field/attribute {name}. Value: '{}'. {reason}",
-            plain(value)
-        )),
-        Problem::AdminOnly(_, name, _) => bad(format!("Only an admin may set {name}.")),
-    }
+/// Returns the refusal with a name, from the service's file.
+fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
+    TABLES.service.refusal(name, parts)
 }
 
 /// Returns a refusal as Octavia's body, without a type. One with a title of several words comes from the layer
@@ -152,12 +110,11 @@ fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Han
     if id.is_some_and(|id| session.get(parent.kind, id).is_some()) {
         return None;
     }
-    let title = match parent.kind {
-        "pool" => "Pool",
-        _ => "L7Policy",
+    let unknown = match parent.kind {
+        "pool" => "UnknownPool",
+        _ => "UnknownPolicy",
     };
-    let message = format!("{title} {text} not found.");
-    Some(Err(Refusal::not_found("Bad Request", message)))
+    Some(Err(refused(unknown, &[&text])))
 }
 
 /// The default and maximum page limit.
@@ -166,42 +123,36 @@ const PAGE_MAX: usize = 1000;
 /// Parameters that are not filters.
 const CONTROLS: &str = "limit marker page_reverse fields sort sort_key sort_dir";
 
-/// Returns a refusal from the layer before the API's own functions.
-fn bad_page(message: String) -> Refusal {
-    refusal(400, "Bad Request", message)
-}
-
 fn wanted(session: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result<Wanted> {
     let caller = &session.caller;
     let project = call.param("project_id").unwrap_or(&caller.project);
     if !caller.owns(project) {
-        return Err(problem(Problem::Forbidden("list", kind)));
+        return Err(kind.forbidden("list"));
     }
     let limit = limit(call)?;
     let (mut filters, unknown) = filters(kind, call, CONTROLS);
     if !unknown.is_empty() {
-        return Err(bad("One or more arguments are either duplicate or invalid"));
+        return Err(refused("UnknownFilter", &[]));
     }
     // A second value makes the database compare with a list, which fails.
     let is_repeated = |(name, values): &(String, Vec<String>)| {
-        values.len() > 1 && !super::lists::TAG_FILTERS.contains(&name.as_str())
+        values.len() > 1 && !TAG_FILTERS.contains(&name.as_str())
     };
     if filters.iter().any(is_repeated) {
-        return Err(refusal(500, "", "A filter is given twice."));
+        return Err(refused("RepeatedFilter", &[]));
     }
     for (name, _) in &mut filters {
         if name == "load_balancer_id" {
             "loadbalancer_id".clone_into(name);
         }
     }
-    let mut sorts = sorts(kind, call, "asc")
-        .map_err(|word| bad(format!("Supplied sort key '{word}' is not valid.")))?;
+    let mut sorts = sorts(kind, call, "asc").map_err(|word| refused("UnknownSortKey", &[&word]))?;
     for key in ["created_at", "id"] {
         sorts.push((key.to_owned(), true));
     }
     let marker = call.param("marker").map(|text| {
         let known = id_in(text).filter(|id| session.store().find(kind.name, *id).is_some());
-        known.ok_or_else(|| bad(format!("Supplied pagination marker '{text}' is not valid.")))
+        known.ok_or_else(|| refused("InvalidMarker", &[&text]))
     });
     Ok(Wanted {
         filters,
@@ -223,7 +174,7 @@ fn limit(call: &Call<'_>) -> Result<Option<usize>> {
     };
     let number: i64 = text
         .parse()
-        .map_err(|_| bad_page(format!("Supplied pagination limit '{text}' is not valid.")))?;
+        .map_err(|_| refused("InvalidLimit", &[&text]))?;
     let number = usize::try_from(number).unwrap_or(0);
     Ok((number > 0).then_some(number.min(PAGE_MAX)))
 }

@@ -3,16 +3,15 @@ use chrono::TimeDelta;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::children::{listeners_of, parent_of};
-use super::conflict;
+use super::contents::{BALANCER, listeners_of, parent_of};
+use super::refused;
 use crate::sandbox::row::{Course, Row};
 use crate::sandbox::session::Session;
 use crate::sandbox::store::Store;
-use crate::sandbox::wire::{Refusal, Result};
+use crate::sandbox::wire::Result;
 
 pub(super) const STATUS: &str = "provisioning_status";
 const WORKING: &str = "operating_status";
-pub(super) const BALANCER: &str = "load_balancer";
 
 /// Octavia's `provisioning_status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -74,10 +73,6 @@ fn balancer_of<'s>(store: &'s Store, row: &'s Row) -> Option<&'s Row> {
     Some(row)
 }
 
-fn immutable(what: &str, id: Uuid) -> Refusal {
-    conflict(format!("{what} {id} is immutable and cannot be updated."))
-}
-
 /// Makes the balancer of a changed (or new) row pending, with everything else that the change involves: the
 /// listeners that use a pool, a member's or monitor's pool, a rule's policy, which must themselves be ACTIVE.
 /// Refused unless the balancer is ACTIVE: it takes one change at a time.
@@ -104,7 +99,7 @@ pub(super) fn hold(session: &mut Session<'_>, row: &Row, is_new: bool) -> Result
     let balancer = balancer_of(store, parent).ok_or_else(|| row.kind.missing(row.id))?;
     let id = balancer.id;
     if balancer.is_deleted || !Status::Active.is_of(balancer) {
-        return Err(immutable("Load Balancer", id));
+        return Err(refused("Immutable", &[&"Load Balancer", &id]));
     }
     begin(session, id, Status::PendingUpdate);
     for (kind, id) in touched {
@@ -116,7 +111,7 @@ pub(super) fn hold(session: &mut Session<'_>, row: &Row, is_new: bool) -> Result
 fn is_settled(row: &Row, title: &str) -> Result<()> {
     match Status::Active.is_of(row) {
         true => Ok(()),
-        false => Err(immutable(title, row.id)),
+        false => Err(refused("Immutable", &[&title, &row.id])),
     }
 }
 
@@ -146,15 +141,6 @@ pub(super) fn settle(session: &mut Session<'_>, balancer: &Row) {
                 row.fails = false;
             });
         }
-    }
-}
-
-/// Listeners that used a pool as their default one then have none.
-pub(super) fn pool_removed(session: &mut Session<'_>, pool: &Row) {
-    let users = session.store().of("listener", "default_pool_id", pool.id);
-    let users: Vec<Uuid> = users.map(|listener| listener.id).collect();
-    for listener in users {
-        session.edit("listener", listener, |row| row.clear("default_pool_id"));
     }
 }
 

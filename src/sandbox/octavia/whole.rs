@@ -7,7 +7,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::children::add;
-use super::invalid;
+use super::refused;
 use crate::sandbox::kind::Body;
 use crate::sandbox::row::Row;
 use crate::sandbox::session::Session;
@@ -75,11 +75,8 @@ fn resolve(body: &mut Body, name: &str, id_name: &str, pools: &Pools) -> Result<
     let Some(pool) = body.get(name).and_then(|pool| pool["name"].as_str()) else {
         return Ok(());
     };
-    let Some(id) = pools.get(pool) else {
-        return Err(invalid(format!(
-            "Pool '{pool}' was referenced but no full definition was found."
-        )));
-    };
+    let id = pools.get(pool);
+    let id = id.ok_or_else(|| refused("UndefinedPool", &[&pool]))?;
     body.insert(id_name.to_owned(), id.to_string().into());
     Ok(())
 }

@@ -1,0 +1,116 @@
+//! The attributes of kinds.
+//!
+//! Each has a line in its kind's table: the name, letters, a shape, and in JSON the value of an attribute that
+//! nobody set.
+//!
+//! | letter | attribute |
+//! |---|---|
+//! | `f`, `s` | filters a list; sorts a list |
+//! | `p`, `u`, `m` | may be given at creation; may be updated; must be given at creation |
+//! | `a`, `w` | is shown to admins only; is set by admins only |
+//! | `h` | is never shown: only filters and rules read it |
+//! | `i` | indexes the rows: by a text, by each of a list, or by the first id of each part of a list |
+//! | `j` | names the project that owns the row |
+//! | `r` | names the parent: not given within the parent's own creation |
+//! | `g` | is given only within the creation of a parent |
+//! | `b` | gets back what a call took out of it when what the call deleted is revived |
+use serde_json::Value;
+
+pub(super) const FILTERS: char = 'f';
+pub(super) const SORTS: char = 's';
+pub(super) const POST: char = 'p';
+pub(super) const PUT: char = 'u';
+pub(super) const REQUIRED: char = 'm';
+pub(super) const ADMIN_SEES: char = 'a';
+pub(super) const ADMIN_SETS: char = 'w';
+pub(super) const HIDDEN: char = 'h';
+pub(super) const INDEXED: char = 'i';
+pub(super) const PROJECT: char = 'j';
+pub(super) const PARENT: char = 'r';
+pub(super) const WITHIN: char = 'g';
+pub(super) const REVIVED: char = 'b';
+
+/// The form of a value in a body.
+pub(super) enum Shape {
+    /// `-`: no body may set it.
+    Shown,
+    /// `any`: stored as it is given.
+    Any,
+    /// `text:N`: of at most this many characters; `text`: of any length.
+    Text(usize),
+    /// `texts`: a list.
+    Texts,
+    Flag,
+    /// `number:MIN..MAX`; without MAX: any number from MIN on.
+    Number(i64, i64),
+    /// `one:A|B|C`.
+    Choice(Vec<&'static str>),
+    Id,
+    /// `ref:KIND`: the id of an existing row.
+    Ref(&'static str),
+    Address,
+    /// A list of IP networks.
+    Prefixes,
+    /// Texts by name.
+    Map,
+    /// `child:KIND`: a row that is created with its parent.
+    Child(&'static str),
+    /// `child-or-name:KIND`: the same, or only its name.
+    ChildOrName(&'static str),
+    /// `children:KIND`: several such rows.
+    Children(&'static str),
+}
+
+pub(super) struct Attribute {
+    pub(super) name: &'static str,
+    letters: &'static str,
+    pub(super) shape: Shape,
+    /// The value that nobody set; `None`: it is not shown, unless a hook computes it.
+    pub(super) unset: Option<Value>,
+}
+
+impl Attribute {
+    /// Reads a line of a table.
+    pub(super) fn read(line: &'static str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let (name, letters) = (words.next()?, words.next()?);
+        let shape = shape(words.next()?)?;
+        let unset = words.next().map(serde_json::from_str).transpose();
+        Some(Self {
+            name,
+            letters,
+            shape,
+            unset: unset.ok()?,
+        })
+    }
+
+    pub(super) fn is(&self, letter: char) -> bool {
+        self.letters.contains(letter)
+    }
+}
+
+fn shape(word: &'static str) -> Option<Shape> {
+    let (word, rest) = word.split_once(':').unwrap_or((word, ""));
+    Some(match word {
+        "-" => Shape::Shown,
+        "any" => Shape::Any,
+        "text" if rest.is_empty() => Shape::Text(usize::MAX),
+        "text" => Shape::Text(rest.parse().ok()?),
+        "texts" => Shape::Texts,
+        "flag" => Shape::Flag,
+        "number" => {
+            let (least, most) = rest.split_once("..")?;
+            Shape::Number(least.parse().ok()?, most.parse().unwrap_or(i64::MAX))
+        }
+        "one" => Shape::Choice(rest.split('|').collect()),
+        "id" => Shape::Id,
+        "ref" => Shape::Ref(rest),
+        "address" => Shape::Address,
+        "prefixes" => Shape::Prefixes,
+        "map" => Shape::Map,
+        "child" => Shape::Child(rest),
+        "child-or-name" => Shape::ChildOrName(rest),
+        "children" => Shape::Children(rest),
+        _ => return None,
+    })
+}

@@ -1,0 +1,32 @@
+//! Who makes a call.
+use std::sync::Arc;
+
+/// The rights of a token.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    /// Empty for an unscoped token.
+    pub(super) project: Arc<str>,
+    pub(super) admin: bool,
+    pub(super) member: bool,
+}
+
+impl Caller {
+    /// Returns an admin of a project, for what the sandbox does by itself.
+    pub(super) fn admin_of(project: &str) -> Self {
+        Self {
+            project: project.into(),
+            admin: true,
+            member: true,
+        }
+    }
+
+    /// Whether the caller owns the resources of a project. An admin owns everything.
+    pub(super) fn owns(&self, project: &str) -> bool {
+        self.admin || *self.project == *project
+    }
+
+    /// Whether the caller may change anything. A mere reader may not.
+    pub(super) fn writes(&self) -> bool {
+        self.admin || self.member
+    }
+}

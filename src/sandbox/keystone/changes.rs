@@ -1,0 +1,108 @@
+//! What a control call changes: tokens, users, the application credential.
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::access_rules::AccessRule;
+use super::{Keystone, ROLES, Token, roles};
+use crate::sandbox::caller::Caller;
+
+/// The body of `PUT /sandbox/v1/tokens`. Without `user` it concerns all tokens.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(in crate::sandbox) struct TokenChange {
+    user: Option<String>,
+    /// Whether existing tokens are refused from now on.
+    revoke: bool,
+    /// Existing tokens expire this many seconds from now.
+    expires_in_s: Option<u32>,
+    /// Lifetime in seconds of tokens issued from now on.
+    lifetime_s: Option<u32>,
+}
+
+/// The body of `PUT /sandbox/v1/users`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::sandbox) struct UserChange {
+    name: String,
+    password: Option<String>,
+    enabled: Option<bool>,
+    /// Project's name → the user's roles (`admin`, `member`, `reader`); an empty list removes them all.
+    /// Existing tokens lose and gain rights at once.
+    #[serde(default)]
+    roles: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// The body of `PUT /sandbox/v1/credential`: tokens issued from now on carry these rules. `null` means no
+/// rules.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::sandbox) struct CredentialChange {
+    access_rules: Option<Vec<AccessRule>>,
+}
+
+impl Keystone {
+    pub(in crate::sandbox) fn change_credential(&mut self, change: CredentialChange) {
+        self.access_rules = change.access_rules;
+    }
+
+    pub(in crate::sandbox) fn change_tokens(
+        &mut self,
+        change: &TokenChange,
+        now: DateTime<Utc>,
+    ) -> Result<(), String> {
+        let user = change.user.as_ref().map(|name| {
+            let user = self.named("user", name);
+            let user = user.ok_or_else(|| format!("user: no user {name}"))?;
+            Ok::<_, String>(user.id)
+        });
+        let user = user.transpose()?;
+        let is_meant = |token: &Token| user.is_none_or(|user| token.user == user);
+        if change.revoke {
+            self.tokens.retain(|_, token| !is_meant(token));
+        }
+        if let Some(seconds) = change.expires_in_s {
+            for token in self.tokens.values_mut().filter(|token| is_meant(token)) {
+                token.expires = now + TimeDelta::seconds(seconds.into());
+            }
+        }
+        if let Some(seconds) = change.lifetime_s {
+            self.lifetime = TimeDelta::seconds(seconds.into());
+        }
+        Ok(())
+    }
+
+    pub(in crate::sandbox) fn change_user(
+        &mut self,
+        change: UserChange,
+        now: DateTime<Utc>,
+    ) -> Result<(), String> {
+        let user = self.named("user", &change.name);
+        let user = user.ok_or_else(|| format!("name: no user {}", change.name))?;
+        let id = user.id;
+        let mut all = roles(user).cloned().unwrap_or_default();
+        for (project, names) in change.roles {
+            let project = self
+                .project_id(&project)
+                .ok_or_else(|| format!("roles: no project {project}"))?;
+            if let Some(wrong) = names.iter().find(|name| !ROLES.contains(&name.as_str())) {
+                return Err(format!("roles: no role {wrong}"));
+            }
+            match names.is_empty() {
+                true => all.shift_remove(project),
+                false => all.insert(project.to_owned(), json!(names)),
+            };
+        }
+        let mut session = self.rows.session(Caller::admin_of(""), now);
+        session.edit("user", id, |user| {
+            user.set("roles", all);
+            user.set("enabled", change.enabled.unwrap_or(user.flag("enabled")));
+            if let Some(password) = change.password {
+                user.set("password", password);
+            }
+        });
+        Ok(())
+    }
+}
