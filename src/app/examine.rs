@@ -18,7 +18,7 @@ use crate::frontends::cli::output::Style;
 use crate::frontends::cli::{self, Exit, Failure};
 use crate::frontends::offline::doctor;
 use crate::frontends::{gate, notify};
-use crate::ledger::Ledger as _;
+use crate::ledger::Views as _;
 use crate::ledger::sqlite::{SqliteLedger, owner};
 use crate::system::clock::Clock;
 use crate::system::config::{Settings, Surroundings};

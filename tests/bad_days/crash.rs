@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gone::domain::kinds::Kind;
 use gone::domain::model::{KindName, Step};
 use gone::ledger::sqlite::SqliteLedger;
-use gone::ledger::{Cursor, Ledger as _, StepFilter, audit};
+use gone::ledger::{Cursor, StepFilter, Views as _, audit};
 use serde_json::{Value, json};
 
 use super::estate::{Estate, Outer};

@@ -33,7 +33,7 @@ use gone::domain::filter::SearchQuery;
 use gone::domain::model::{Action, Paged, Plan};
 use gone::frontends::console::render;
 use gone::ledger::sqlite::{Options, SqliteLedger};
-use gone::ledger::{Cursor, DeletionFilter, Ledger, StepFilter};
+use gone::ledger::{Cursor, DeletionFilter, StepFilter, Views as _};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

@@ -22,7 +22,9 @@ use gone::domain::model::{ErrorClass, Origin, Plan, PlanStep, Site, StepError, S
 use gone::domain::policy::Decision;
 use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::{Job, Options, SqliteLedger, Store};
-use gone::ledger::{Applied, Capacity, Change, ClaimedStep, Ledger, StepChange};
+use gone::ledger::{
+    Applied, Capacity, Change, ClaimedStep, Commit as _, StepChange, Views as _, WorkQueue as _,
+};
 
 const BATCH: usize = 1024;
 /// Committers that wait for each other's company, as an engine's workers do.

@@ -29,7 +29,7 @@ use gone::domain::model::{Actor, KindName, Origin, ResourceKey, Site};
 use gone::domain::native::NativeReference;
 use gone::domain::peers::{ASKED_TOGETHER, Deployment, HOLDERS_MAX, Watch};
 use gone::ledger::sqlite::{Options, SqliteLedger, Store};
-use gone::ledger::{Applied, AuditEntry, Change, Ledger as _, NewNative};
+use gone::ledger::{Applied, AuditEntry, Change, NativeResources as _, NewNative};
 use gone::peers::{HttpPeers, Limits, Peer, Peers as _};
 use gone::system::config::PeerSettings;
 use others::Others;

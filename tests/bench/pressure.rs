@@ -73,7 +73,7 @@ fn against_the_bound(ports: usize, latency_ms: u32, goal: f64) {
 
 /// How many calls must follow one another.
 fn longest_path(stage: &Stage, id: &str) -> usize {
-    use gone::ledger::Ledger as _;
+    use gone::ledger::Views as _;
     let ledger = gone::ledger::sqlite::SqliteLedger::open_reader(&stage.ledger()).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let plan = runtime.block_on(ledger.frozen(id, true)).unwrap().unwrap();

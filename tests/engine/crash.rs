@@ -7,7 +7,7 @@ use super::harness::*;
 use gone::domain::mapping::Mapping;
 use gone::domain::model::{CopiedBy, DeletionState, Phase, Plan, StepState};
 use gone::ledger::audit::{GENESIS, verify};
-use gone::ledger::{Cursor, Ledger, StepFilter};
+use gone::ledger::{Cursor, StepFilter, Views as _};
 use serde_json::json;
 
 #[derive(Clone, Copy, Debug)]

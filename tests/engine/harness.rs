@@ -15,7 +15,7 @@ use gone::domain::model::{Deletion, Site, Tombstone};
 use gone::domain::peers::{Answers, Deployment, News, Question, Watch};
 use gone::engine::{Engine, Neighbours, Parts};
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
-use gone::ledger::{Cursor, DeletionFilter, Ledger, TombstoneFilter};
+use gone::ledger::{Cursor, DeletionFilter, TombstoneFilter, Views as _};
 use gone::peers::{Peer, PeerFailure, Peers};
 use gone::sandbox::{CREDENTIAL_ID, CREDENTIAL_SECRET, World, WorldOptions};
 use gone::system::clock::Clock;

@@ -28,10 +28,11 @@ use gone::domain::peers::{ClearanceRequest, Deployment, News, PendingClearance};
 use gone::domain::policy::Outcome;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
-    AbandonedStep, Applied, AuditRow, Capacity, Change, ClaimedStep, Cursor, DeletionFilter, Due,
-    EventFilter, EventPage, Fence, Importer, KeptRequest, Ledger, LedgerError, LiveStep,
-    NativeFilter, ObservationsDue, Original, OriginalName, PointedAt, StepFilter, Summary,
-    TombstoneFilter, UnhandledDeletion, WatchCursor,
+    AbandonedStep, Applied, AuditRow, Capacity, Change, ClaimedStep, Commit, Cursor,
+    DeletionFilter, Due, EventFilter, EventPage, Federation, Fence, Importer, KeptRequest,
+    LedgerError, LiveStep, NativeFilter, NativeResources, ObservationsDue, Original, OriginalName,
+    PointedAt, StepFilter, Summary, TombstoneFilter, UnhandledDeletion, Views, WatchCursor,
+    WorkQueue,
 };
 use gone::sandbox::{Fate, World};
 use gone::system::clock::Clock;
@@ -552,7 +553,7 @@ pub fn copy_ledger(from: &std::path::Path, to: &std::path::Path) {
 }
 
 #[async_trait]
-impl Ledger for Faulty {
+impl Commit for Faulty {
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
         self.crash.alive().await;
         self.apply_late(self.crash.come_late()).await?;
@@ -573,7 +574,10 @@ impl Ledger for Faulty {
             .await;
         Ok(applied)
     }
+}
 
+#[async_trait]
+impl WorkQueue for Faulty {
     async fn claim(
         &self,
         capacities: Vec<Capacity>,
@@ -591,14 +595,12 @@ impl Ledger for Faulty {
         }
         Ok(claimed)
     }
-
     async fn observations_due(
         &self,
         now: DateTime<Utc>,
     ) -> Result<Vec<ObservationsDue>, LedgerError> {
         self.inner.observations_due(now).await
     }
-
     async fn verifying(
         &self,
         of: Vec<ObservationsDue>,
@@ -612,19 +614,6 @@ impl Ledger for Faulty {
     async fn next_due(&self, now: DateTime<Utc>) -> Result<Due, LedgerError> {
         self.inner.next_due(now).await
     }
-    async fn progress(&self, deletion_id: &str) -> Result<Vec<(Site, Counts)>, LedgerError> {
-        self.inner.progress(deletion_id).await
-    }
-
-    async fn originals(
-        &self,
-        since: DateTime<Utc>,
-        after_record: i64,
-        limit: usize,
-    ) -> Result<Vec<Original>, LedgerError> {
-        self.inner.originals(since, after_record, limit).await
-    }
-
     async fn held_down(
         &self,
         since: DateTime<Utc>,
@@ -633,6 +622,29 @@ impl Ledger for Faulty {
     ) -> Result<Vec<Tombstone>, LedgerError> {
         self.inner.held_down(since, after_record, limit).await
     }
+    async fn originals(
+        &self,
+        since: DateTime<Utc>,
+        after_record: i64,
+        limit: usize,
+    ) -> Result<Vec<Original>, LedgerError> {
+        self.inner.originals(since, after_record, limit).await
+    }
+    async fn whole_of(&self, part: ResourceKey) -> Result<Option<Tombstone>, LedgerError> {
+        self.inner.whole_of(part).await
+    }
+    async fn namesakes(
+        &self,
+        site: Site,
+        kind: KindName,
+        name: String,
+    ) -> Result<Vec<(Tombstone, Option<OriginalName>)>, LedgerError> {
+        self.inner.namesakes(site, kind, name).await
+    }
+}
+
+#[async_trait]
+impl Views for Faulty {
     async fn deletions(
         &self,
         filter: DeletionFilter,
@@ -664,6 +676,9 @@ impl Ledger for Faulty {
             });
         }
         self.inner.identities(deletion_id).await
+    }
+    async fn progress(&self, deletion_id: &str) -> Result<Vec<(Site, Counts)>, LedgerError> {
+        self.inner.progress(deletion_id).await
     }
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError> {
         self.inner.steps(filter, page).await
@@ -697,6 +712,9 @@ impl Ledger for Faulty {
     async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError> {
         self.inner.step(id).await
     }
+    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<CauseGroup>, LedgerError> {
+        self.inner.causes(sites).await
+    }
     async fn tombstones(
         &self,
         filter: TombstoneFilter,
@@ -712,6 +730,12 @@ impl Ledger for Faulty {
             });
         }
         self.inner.tombstones_of(keys).await
+    }
+    async fn shown_before(
+        &self,
+        key: ResourceKey,
+    ) -> Result<Option<serde_json::Value>, LedgerError> {
+        self.inner.shown_before(key).await
     }
     async fn events(
         &self,
@@ -735,6 +759,12 @@ impl Ledger for Faulty {
     ) -> Result<Option<KeptRequest>, LedgerError> {
         self.inner.kept_request(actor, key, now).await
     }
+    async fn orphans(&self, page: Cursor) -> Result<Paged<AbandonedStep>, LedgerError> {
+        self.inner.orphans(page).await
+    }
+    async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError> {
+        self.inner.site_pauses().await
+    }
     async fn gantt(
         &self,
         deletion_id: &str,
@@ -743,40 +773,19 @@ impl Ledger for Faulty {
     ) -> Result<Option<Gantt>, LedgerError> {
         self.inner.gantt(deletion_id, columns, now).await
     }
-
     async fn upcoming(&self, now: DateTime<Utc>) -> Result<Upcoming, LedgerError> {
         self.inner.upcoming(now).await
-    }
-
-    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<CauseGroup>, LedgerError> {
-        self.inner.causes(sites).await
-    }
-    async fn orphans(&self, page: Cursor) -> Result<Paged<AbandonedStep>, LedgerError> {
-        self.inner.orphans(page).await
-    }
-    async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError> {
-        self.inner.site_pauses().await
     }
     async fn summary(&self) -> Result<Summary, LedgerError> {
         self.inner.summary().await
     }
-    async fn whole_of(&self, part: ResourceKey) -> Result<Option<Tombstone>, LedgerError> {
-        self.inner.whole_of(part).await
+    async fn notification_cursor(&self, channel: &str) -> Result<NotificationCursor, LedgerError> {
+        self.inner.notification_cursor(channel).await
     }
-    async fn namesakes(
-        &self,
-        site: Site,
-        kind: KindName,
-        name: String,
-    ) -> Result<Vec<(Tombstone, Option<OriginalName>)>, LedgerError> {
-        self.inner.namesakes(site, kind, name).await
-    }
-    async fn shown_before(
-        &self,
-        key: ResourceKey,
-    ) -> Result<Option<serde_json::Value>, LedgerError> {
-        self.inner.shown_before(key).await
-    }
+}
+
+#[async_trait]
+impl NativeResources for Faulty {
     async fn native(
         &self,
         filter: NativeFilter,
@@ -784,7 +793,6 @@ impl Ledger for Faulty {
     ) -> Result<Paged<Native>, LedgerError> {
         self.inner.native(filter, page).await
     }
-
     async fn pointed_at(
         &self,
         to: Vec<ResourceKey>,
@@ -793,6 +801,10 @@ impl Ledger for Faulty {
     ) -> Result<Vec<PointedAt>, LedgerError> {
         self.inner.pointed_at(to, fields, named_max).await
     }
+}
+
+#[async_trait]
+impl Federation for Faulty {
     async fn importers(&self) -> Result<Vec<Importer>, LedgerError> {
         self.inner.importers().await
     }
@@ -844,9 +856,5 @@ impl Ledger for Faulty {
     }
     async fn waited_for(&self, step: i64) -> Result<Vec<gone::domain::model::Target>, LedgerError> {
         self.inner.waited_for(step).await
-    }
-
-    async fn notification_cursor(&self, channel: &str) -> Result<NotificationCursor, LedgerError> {
-        self.inner.notification_cursor(channel).await
     }
 }

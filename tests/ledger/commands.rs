@@ -5,7 +5,9 @@ use gone::domain::model::{
 };
 use gone::domain::policy::Decision;
 use gone::ledger::sqlite::InlineLedger;
-use gone::ledger::{Applied, Change, EventFilter, Ledger, Selection, StepChange};
+use gone::ledger::{
+    Applied, Change, Commit as _, EventFilter, Ledger, Selection, StepChange, Views as _,
+};
 
 use crate::support::*;
 

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use gone::domain::model::{DeletionState, Origin, Phase, Site, StepState};
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store, owner, upkeep};
 use gone::ledger::{
-    Applied, Capacity, Change, DeletionFilter, Ledger, LedgerError, Selection, TombstoneFilter,
-    audit,
+    Applied, Capacity, Change, Commit as _, DeletionFilter, LedgerError, Selection,
+    TombstoneFilter, Views as _, WorkQueue as _, audit,
 };
 
 use crate::support::*;

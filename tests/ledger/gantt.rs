@@ -5,7 +5,7 @@ use gone::domain::gantt::{DUE_WITHIN, GanttCell, Mark};
 use gone::domain::model::{Action, ErrorClass, StepState};
 use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
-use gone::ledger::{Change, Ledger};
+use gone::ledger::{Change, Views as _, WorkQueue as _};
 
 use crate::support::*;
 

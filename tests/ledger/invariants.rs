@@ -10,7 +10,8 @@ use gone::ledger::sqlite::upkeep::rules;
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store};
 use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{
-    Applied, Capacity, Change, ClaimedStep, Ledger, PurgeAction, Selection, StuckAgain, audit,
+    Applied, Capacity, Change, ClaimedStep, Ledger, PurgeAction, Selection, StuckAgain, Views as _,
+    WorkQueue as _, audit,
 };
 use proptest::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};

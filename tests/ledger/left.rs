@@ -2,7 +2,7 @@
 
 use gone::domain::model::{DeletionState, ErrorClass, Origin, Phase, StepState, short_id};
 use gone::ledger::sqlite::InlineLedger;
-use gone::ledger::{Applied, Change, ClaimedStep, Ledger, PurgeAction, RetryBy, Selection};
+use gone::ledger::{Applied, Change, ClaimedStep, PurgeAction, RetryBy, Selection, Views as _};
 
 use crate::support::{
     at, cancel, claim, entry, failed, id, key, memory, one, outcome, ports, purge, retry, running,

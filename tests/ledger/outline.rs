@@ -6,7 +6,7 @@ use gone::domain::filter::SearchQuery;
 use gone::domain::model::{Action, ErrorClass, Plan, Step, StepState};
 use gone::domain::outline::{BY_URGENCY, BranchRead};
 use gone::ledger::sqlite::{Options, SqliteLedger, upkeep};
-use gone::ledger::{Applied, Change, Cursor, Ledger, StepFilter};
+use gone::ledger::{Applied, Change, Cursor, Ledger, StepFilter, Views as _};
 
 use crate::support::*;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gone::domain::model::{ErrorClass, KindName, Origin, Phase, ResourceKey, Site, StepState};
 use gone::domain::peers::{AWAITED, Answered, DeletionNotice, Deployment, Holder, News, Waits};
 use gone::ledger::sqlite::InlineLedger;
-use gone::ledger::{Applied, Change, ClaimedStep, Ledger, StepChange};
+use gone::ledger::{Applied, Change, ClaimedStep, Federation as _, StepChange};
 
 use crate::support::*;
 

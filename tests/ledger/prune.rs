@@ -3,6 +3,7 @@
 use gone::domain::model::{DeletionState, KindName, Phase, StepState};
 use gone::ledger::{
     Applied, Change, EventFilter, Ledger, PurgeAction, Selection, StepFilter, TombstoneFilter,
+    Views as _,
 };
 
 use crate::support::*;

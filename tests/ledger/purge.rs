@@ -6,6 +6,7 @@ use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase, S
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
     Applied, Change, EventFilter, Ledger, PurgeAction, Selection, StepFilter, TombstoneFilter,
+    Views as _,
 };
 
 use crate::support::*;

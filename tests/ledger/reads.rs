@@ -2,7 +2,10 @@
 
 use gone::domain::attention::Cause;
 use gone::domain::model::{Action, Blocker, DeletionState, ErrorClass, KindName, Site, StepState};
-use gone::ledger::{Cursor, DeletionFilter, Ledger, LedgerError, StepFilter, TombstoneFilter};
+use gone::ledger::{
+    Cursor, DeletionFilter, Ledger, LedgerError, StepFilter, TombstoneFilter, Views as _,
+    WorkQueue as _,
+};
 
 use crate::support::*;
 

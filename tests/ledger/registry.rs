@@ -5,7 +5,8 @@ use gone::domain::model::{Action, KindName, Origin, Phase, ResourceKey, Site, St
 use gone::domain::native::{Native, NativeReference};
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
-    Applied, Capacity, Change, Ledger, NativeBy, NativeFilter, NewNative, TombstoneFilter,
+    Applied, Capacity, Change, Commit as _, NativeBy, NativeFilter, NativeResources as _,
+    NewNative, TombstoneFilter, Views as _, WorkQueue as _,
 };
 use serde_json::json;
 

@@ -8,7 +8,8 @@ use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::upkeep::rules;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, AuditEntry, Change, ClaimedStep, Ledger, PurgeAction, RetryBy, Selection, StuckAgain,
+    Applied, AuditEntry, Change, ClaimedStep, PurgeAction, RetryBy, Selection, StuckAgain,
+    WorkQueue as _,
 };
 use rusqlite::{Connection, Row};
 use serde_json::Value;

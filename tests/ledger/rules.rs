@@ -7,8 +7,8 @@ use gone::domain::model::{
 use gone::domain::news::Mark;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, Capacity, Change, ClaimedStep, EventFilter, Fence, Ledger, NewEvent, ObservationsDue,
-    Selection, StepChange, StuckAgain,
+    Applied, Capacity, Change, ClaimedStep, Commit as _, EventFilter, Fence, Ledger, NewEvent,
+    ObservationsDue, Selection, StepChange, StuckAgain, Views as _, WorkQueue as _,
 };
 
 use crate::support::*;

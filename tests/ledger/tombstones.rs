@@ -8,7 +8,10 @@ use gone::domain::model::{
 };
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::tombstones::Tombstones;
-use gone::ledger::{Applied, Change, Ledger, NewDeletion, Selection, StuckAgain, TombstoneFilter};
+use gone::ledger::{
+    Applied, Change, Commit as _, Ledger, NewDeletion, Selection, StuckAgain, TombstoneFilter,
+    Views as _, WorkQueue as _,
+};
 
 use crate::support::*;
 

@@ -19,7 +19,8 @@ use gone::domain::policy::Decision;
 use gone::frontends::notify::Notifier;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, Capacity, Change, EventFilter, Ledger as _, NewDeletion, NewEvent, StepChange,
+    Applied, Capacity, Change, Commit as _, EventFilter, NewDeletion, NewEvent, StepChange,
+    Views as _, WorkQueue as _,
 };
 use gone::system::clock::Clock;
 use gone::system::config::{MailSettings, MailTls, NotifySettings, WebhookSettings};

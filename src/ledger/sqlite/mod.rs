@@ -31,6 +31,7 @@ mod outcomes;
 mod outline;
 mod pages;
 mod peers;
+mod ports;
 mod prune;
 mod purge;
 mod reads;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use gone::domain::model::{Event, EventKind};
 use gone::ledger::sqlite::SqliteLedger;
-use gone::ledger::{EventFilter, Ledger as _};
+use gone::ledger::{EventFilter, Views as _};
 
 /// Deletes ports by plain calls, so many at a time; from the first one sent to the last answer.
 pub async fn plain(network_url: &str, token: &str, ports: Vec<String>, clients: usize) -> Duration {

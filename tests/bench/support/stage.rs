@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gone::ledger::Ledger as _;
+use gone::ledger::Views as _;
 use gone::ledger::sqlite::{self, Options, SqliteLedger};
 use serde_json::{Value, json};
 

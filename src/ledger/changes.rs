@@ -1,0 +1,390 @@
+//! The changes that are made durable, and their answers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
+
+use super::{Fence, LedgerError};
+use crate::domain::ladder::Rung;
+use crate::domain::model::{
+    Actor, Answer, DriftPolicy, EventKind, KindName, OnFailure, Plan, PlanOptions, Refusal,
+    ResourceKey, Site, Target,
+};
+use crate::domain::native::NativeReference;
+use crate::domain::news::Mark;
+use crate::domain::peers::{Answered, Deployment, News};
+use crate::domain::policy::Decision;
+
+/// Makes changes durable.
+#[async_trait]
+pub trait Commit: Send + Sync {
+    /// Applies the changes in order, in one durable transaction, and returns the answers in the same order.
+    async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError>;
+}
+
+/// One change to make durable.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Saves a plan for 24 h, under its hash.
+    SavePlan { plan: Arc<Plan>, now: DateTime<Utc> },
+    /// Keeps for 24 h the answer to a request under a client's own key, if it asked for no deletion.
+    KeepAnswer {
+        request: KeyedRequest,
+        answer: Value,
+        now: DateTime<Utc>,
+    },
+    /// Accepts a deletion: writes its row as `planning`, and the write guard `checking` over its targets
+    /// (T3). If a target is being deleted already, nothing is written, and the answer is that deletion (T6).
+    /// If another deletion is deleting a copy, this is refused: the original must not go before its copy.
+    Accept(Box<NewDeletion>),
+    /// Starts a plan: writes every step, edge and tombstone `deleting` in one transaction (T3). Steps that
+    /// another live deletion already has are left to it (I9) and share their fate (P9).
+    Start {
+        deletion_id: String,
+        plan: Arc<Plan>,
+        /// Length of the longest remaining path of each step, by position.
+        ranks: Vec<u32>,
+        /// Maximum number of attempts of each step, by position; it depends on the kind (I3).
+        max_attempts: Vec<u32>,
+        now: DateTime<Utc>,
+    },
+    /// Refuses a plan: the deletion becomes `refused`, its tombstones `released`.
+    Refuse {
+        deletion_id: String,
+        refused: Vec<Refusal>,
+        note: String,
+        now: DateTime<Utc>,
+    },
+    /// A cloud did not answer, but the deadline has not passed (N16): the deletion stays `planning`, and its
+    /// note says why.
+    StillPlanning {
+        deletion_id: String,
+        note: String,
+        now: DateTime<Utc>,
+    },
+    /// Records the outcome of a step. Stale unless state, claim and epoch still match. In a cancelled
+    /// deletion, a step that would be retried (blocked, stuck, ready) is skipped and released (P8).
+    Step(Box<StepChange>),
+    /// Makes blocked steps ready whose next attempt is due.
+    WakeDue { now: DateTime<Utc> },
+    /// Puts stuck, blocked and refused work back to work. By a person: stuck steps start with new attempts,
+    /// and fatal or refused ones are retried too. By a repeated DELETE (T6): at most once a minute for a
+    /// deletion; it resets no counter, and leaves steps that are fatal, drifted or guarded, and paused
+    /// deletions, as they are.
+    Retry {
+        selection: Selection,
+        by: RetryBy,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
+    /// Applies a person's answer to drift, with its event and audit row, all or nothing (P11). Either a new
+    /// deletion takes the newcomers and the stuck steps are retried, or the deletion is cancelled and its
+    /// note says what stays.
+    AnswerDrift(Box<NewDriftAnswer>),
+    /// Changes options of an accepted deletion. Refused once it has ended, and while its approved plan is
+    /// being compared with the cloud.
+    SetOptions(Box<NewOptions>),
+    /// Cancels a deletion: no further delete is sent. Steps whose delete was not sent are `skipped` and their
+    /// tombstones `released`; calls that were sent run to their end (P8).
+    Cancel {
+        deletion_id: String,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
+    Pause {
+        deletion_id: String,
+        paused: bool,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
+    /// Audits a rung of the purge ladder (P3), and does what it says. The answer is `Moved` for `retry` and
+    /// `forget`, `Done` for `runbook`, and for `unpin` `Accepted` with the deletion of the blocking edges.
+    Purge(Box<NewPurge>),
+    /// Releases the tombstone of a resource that exists after its end. Refused while a deletion works on it.
+    Release {
+        key: ResourceKey,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
+    /// A resource under a natural key was re-created after its end: its record is that of the next
+    /// incarnation (M1). Nothing changes for a resource that has no tombstone, or whose deletion has not
+    /// ended.
+    Revive {
+        key: ResourceKey,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
+    /// Pauses or resumes a site for a person. The pause outlives the engine, and only a person ends it.
+    PauseSite {
+        site: Site,
+        paused: bool,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
+    /// A resource that was gone exists again (T14); its tombstone counts that. With `stuck`, it came back
+    /// more often than allowed, or only a person can tell what it is: its last step becomes stuck with that
+    /// reason, and its tombstone `deleting` again.
+    ///
+    /// With `copy`, the resource itself is not back, but a new copy of it at another site. That counts also
+    /// while the resource is being deleted.
+    Recreated {
+        key: ResourceKey,
+        copy: Option<ResourceKey>,
+        stuck: Option<StuckAgain>,
+        now: DateTime<Utc>,
+    },
+    /// Writes an event that changes nothing else. A site's state is written only if it changed.
+    Note { event: NewEvent, now: DateTime<Utc> },
+    /// Moves the cursor up to which a channel has been notified (I7). None: it is no longer a channel, and
+    /// would begin at the newest event if it comes back.
+    MoveNotificationCursor { channel: String, mark: Option<Mark> },
+    /// Adds a registry resource. Refused if it exists or is being deleted (M2), or if it refers to a resource
+    /// that does not exist or is being deleted (G10).
+    Add(Box<NewNative>),
+    /// Updates a registry resource. Stale if it does not exist, or was written since it was read.
+    Amend {
+        new: Box<NewNative>,
+        read_at: DateTime<Utc>,
+    },
+    /// Deletes this incarnation of a registry resource. Stale if it does not exist; refused while a resource
+    /// refers to it from one of the fields in `unless`.
+    DeleteNative {
+        key: ResourceKey,
+        incarnation: u32,
+        unless: Arc<[(KindName, String)]>,
+        now: DateTime<Utc>,
+    },
+    /// Removes these references of a registry resource, each from its field. Stale if the resource does not
+    /// exist.
+    Unset {
+        key: ResourceKey,
+        references: Vec<(String, ResourceKey)>,
+        now: DateTime<Utc>,
+    },
+    /// Removes a batch of old rows: events, and deletions that ended, before that time. The answer is `Moved`
+    /// with the number of rows; 0 when none are left. Deletions with stuck or abandoned steps stay, and so do
+    /// the audit and the records of natural keys.
+    Prune {
+        before: DateTime<Utc>,
+        /// The kinds whose ids are never used again, so that their records may go (M1).
+        never_again: Arc<[KindName]>,
+        /// The audit row of a person who asked, with the first batch.
+        audit: Option<AuditEntry>,
+        now: DateTime<Utc>,
+    },
+    /// A deployment watches deletions of these kinds: from now on it is on record as an importer (G12).
+    Watched {
+        importer: Deployment,
+        kinds: BTreeSet<KindName>,
+        now: DateTime<Utc>,
+    },
+    /// Records the notices that the watch on the deployment of this service and region received.
+    AdvanceWatch {
+        service: String,
+        region: String,
+        news: News,
+        now: DateTime<Utc>,
+    },
+    /// Marks resources that another deployment deletes as handled by this deletion, which has them as targets
+    /// and handles the resources here that refer to them. None: nothing here refers to them.
+    MarkHandled {
+        keys: Vec<ResourceKey>,
+        deletion: Option<Box<NewDeletion>>,
+    },
+    /// An importer's answers about the resources that these steps delete (G7).
+    Answered {
+        importer: String,
+        answers: Vec<(i64, Answered)>,
+        now: DateTime<Utc>,
+    },
+    /// Releases an importer that is gone for good: no step waits for its clearance any more (G12).
+    ReleaseImporter {
+        name: String,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
+    /// At start: calls that were in flight when an earlier engine ended are observed first, not repeated.
+    Recover { now: DateTime<Utc> },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Applied {
+    Done,
+    /// The deletion that answers the request; `existing` if it was accepted before.
+    Accepted {
+        deletion_id: String,
+        existing: bool,
+    },
+    /// Number of steps that a retry or a wake-up put to work, of steps abandoned, or of rows removed.
+    Moved(u64),
+    /// The fence no longer matches; nothing was written.
+    Stale,
+    /// The change is not possible in this state, for this reason; nothing was written.
+    Refused(String),
+    /// The idempotency key was used for another request, which the text names; nothing was written.
+    KeyReused(String),
+}
+
+#[derive(Clone, Debug)]
+pub struct NewDeletion {
+    pub id: String,
+    pub targets: Vec<Target>,
+    /// Their copies at other sites, which the write guard covers too.
+    pub copies: Vec<ResourceKey>,
+    /// The targets as their cloud shows them, for readers once it no longer does (T7).
+    pub shown: Vec<(ResourceKey, Value)>,
+    pub options: PlanOptions,
+    /// Hash of the approved plan, with which the engine compares what it finds (P1).
+    pub plan_hash: Option<String>,
+    pub actor: Actor,
+    pub reason: String,
+    pub cause: Option<String>,
+    /// Unique for an actor; the same key with another body is refused.
+    pub idempotency_key: Option<String>,
+    /// Until then it is planned again if a cloud does not answer (N16).
+    pub deadline: Option<DateTime<Utc>>,
+    pub audit: AuditEntry,
+    pub now: DateTime<Utc>,
+}
+
+/// A request under a client's own key (`Idempotency-Key`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyedRequest {
+    pub actor: Actor,
+    pub key: String,
+    /// Hash of the request.
+    pub body: String,
+}
+
+/// A resource that the registry is to keep.
+#[derive(Clone, Debug)]
+pub struct NewNative {
+    pub key: ResourceKey,
+    pub fields: Map<String, Value>,
+    /// The references in its fields.
+    pub references: Vec<NativeReference>,
+    pub audit: AuditEntry,
+    pub now: DateTime<Utc>,
+}
+
+/// A rung of the purge ladder that a person took.
+#[derive(Clone, Debug)]
+pub struct NewPurge {
+    pub what: Selection,
+    pub action: PurgeAction,
+    pub audit: AuditEntry,
+    pub now: DateTime<Utc>,
+}
+
+#[derive(Clone, Debug)]
+pub enum PurgeAction {
+    Retry,
+    /// This deletion removes the blocking edges, and the step is retried: both, or neither.
+    Unpin(Box<NewDeletion>),
+    Runbook,
+    /// Abandons the steps: they end `purged`, and those that waited for them stay stuck until a person
+    /// retries them.
+    Forget,
+}
+
+impl PurgeAction {
+    pub fn rung(&self) -> Rung {
+        match self {
+            Self::Retry => Rung::Retry,
+            Self::Unpin(_) => Rung::Unpin,
+            Self::Runbook => Rung::Runbook,
+            Self::Forget => Rung::Forget,
+        }
+    }
+}
+
+/// A person's answer to drift.
+#[derive(Clone, Debug)]
+pub struct NewDriftAnswer {
+    pub deletion_id: String,
+    /// The stuck steps to which the answer applies.
+    pub steps: Vec<i64>,
+    pub answer: DriftAnswer,
+    pub audit: AuditEntry,
+    pub now: DateTime<Utc>,
+}
+
+#[derive(Clone, Debug)]
+pub enum DriftAnswer {
+    /// The deletion of the newcomers; none if none of them is left.
+    Accept { newcomers: Option<Box<NewDeletion>> },
+    /// `note`: which resources stay, and why.
+    Refuse { note: String },
+}
+
+/// Options that change after a deletion was accepted.
+#[derive(Clone, Debug)]
+pub struct NewOptions {
+    pub deletion_id: String,
+    pub drift: Option<DriftPolicy>,
+    pub on_failure: Option<OnFailure>,
+    /// Stuck steps to retry, because the options change what becomes of them.
+    pub retry: Vec<i64>,
+    pub audit: AuditEntry,
+    pub now: DateTime<Utc>,
+}
+
+/// The outcome of one claim, with the fence under which it counts.
+#[derive(Clone, Debug)]
+pub struct StepChange {
+    pub step_id: i64,
+    pub fence: Fence,
+    pub decision: Decision,
+    /// One line of the step's timeline: `DELETE 409 NetworkInUse`. An observation that leaves the state as it
+    /// was and has no error writes no line.
+    pub message: String,
+    /// The answer to the call, for the event's data; none if there was no call, or if the error has it.
+    pub answer: Option<Answer>,
+    pub now: DateTime<Utc>,
+}
+
+/// Who asked for a retry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryBy {
+    /// Retries any stuck step, and starts its attempts again.
+    Person,
+    /// A DELETE of a resource that is already being deleted (T6).
+    Repeat,
+}
+
+#[derive(Clone, Debug)]
+pub enum Selection {
+    Deletion(String),
+    Steps(Vec<i64>),
+}
+
+/// Why a person must decide about a resource that exists again (T14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StuckAgain {
+    /// It was removed and came back more often than allowed.
+    TooOften,
+    /// It has the name and project of the original. That is not proof of a copy: nothing removes it.
+    NameAlone,
+}
+
+#[derive(Clone, Debug)]
+pub struct AuditEntry {
+    pub actor: Actor,
+    /// `delete`, `retry`, `cancel`, …
+    pub action: String,
+    pub target: String,
+    pub reason: String,
+    pub detail: Value,
+}
+
+#[derive(Clone, Debug)]
+pub struct NewEvent {
+    pub deletion_id: Option<String>,
+    pub step_id: Option<i64>,
+    pub kind: EventKind,
+    pub message: String,
+    pub data: Value,
+}

@@ -1,0 +1,259 @@
+//! What front ends show, and what the engine looks up: pages, counts, and single rows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::{ClaimedStep, LedgerError};
+use crate::domain::attention::{Cause, CauseGroup};
+use crate::domain::filter::SearchQuery;
+use crate::domain::gantt::{Gantt, Upcoming};
+use crate::domain::model::{
+    Actor, Counts, Deletion, DeletionState, Event, Identity, KindName, Paged, Phase, Plan,
+    ResourceKey, Site, SitePause, Step, StepState, Tombstone, short_id,
+};
+use crate::domain::news::NotificationCursor;
+use crate::domain::outline::Outline;
+
+/// Reads of committed rows. A page that is cut off returns the cursor of the next one.
+#[async_trait]
+pub trait Views: Send + Sync {
+    async fn deletions(
+        &self,
+        filter: DeletionFilter,
+        page: Cursor,
+    ) -> Result<Paged<Deletion>, LedgerError>;
+
+    /// Finds a deletion by its full id, or by a unique suffix of at least 8 characters.
+    async fn deletion(&self, id: &str) -> Result<Option<Deletion>, LedgerError>;
+
+    /// Returns the frozen plan of a deletion, also after the 24 h for which saved plans are kept: with
+    /// identities and endpoints by site, and with each step's `depends_on` sorted. Without its steps it is
+    /// small, whatever their number.
+    async fn frozen(
+        &self,
+        deletion_id: &str,
+        with_steps: bool,
+    ) -> Result<Option<Arc<Plan>>, LedgerError>;
+
+    /// Returns the identities under which the plan of a deletion saw each site (I13); empty if there is no
+    /// plan.
+    async fn identities(
+        &self,
+        deletion_id: &str,
+    ) -> Result<BTreeMap<String, Identity>, LedgerError>;
+
+    /// Counts a deletion's steps by site, in the order of the sites.
+    async fn progress(&self, deletion_id: &str) -> Result<Vec<(Site, Counts)>, LedgerError>;
+
+    /// Lists steps by deletion, then by id. `depends_on` is cut at 500 entries; [`Views::step`] returns all.
+    /// With a text filter, a page examines only a stretch of the steps: a short page may be followed by
+    /// another one.
+    async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError>;
+
+    /// Counts the matching steps of one stretch, and returns where the next stretch begins.
+    async fn count_steps(
+        &self,
+        filter: StepFilter,
+        after: Option<String>,
+    ) -> Result<(u64, Option<String>), LedgerError>;
+
+    /// Returns the branches of a deletion's tree below these steps; `None` stands for the steps that go last.
+    async fn outline(
+        &self,
+        deletion_id: &str,
+        below: Vec<Option<i64>>,
+    ) -> Result<Outline, LedgerError>;
+
+    /// Lists the steps of a branch from this index on, in the order of [`crate::domain::outline`], at most
+    /// `limit`, without their `depends_on`. `counts` are those that [`Views::outline`] returned, because
+    /// counting a long branch again takes longer than reading a part of it. If steps have moved since,
+    /// neighbours are returned.
+    async fn branch_steps(
+        &self,
+        deletion_id: &str,
+        branch: i64,
+        counts: Counts,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Step>, LedgerError>;
+
+    async fn step(&self, id: i64) -> Result<Option<Step>, LedgerError>;
+
+    /// Groups the steps that need a person by their common cause, the largest group first. Only steps at
+    /// these sites; no sites means all.
+    async fn causes(&self, sites: Vec<Site>) -> Result<Vec<CauseGroup>, LedgerError>;
+
+    async fn tombstones(
+        &self,
+        filter: TombstoneFilter,
+        page: Cursor,
+    ) -> Result<Paged<Tombstone>, LedgerError>;
+
+    /// Lists the tombstones of these keys, in the same order, without the released ones.
+    async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError>;
+
+    /// Returns a resource as its cloud showed it when its deletion was accepted; none if that is not kept.
+    async fn shown_before(
+        &self,
+        key: ResourceKey,
+    ) -> Result<Option<serde_json::Value>, LedgerError>;
+
+    /// Lists the events after `after`, in order, at most `limit`; `oldest` is the first sequence still kept.
+    async fn events(
+        &self,
+        after: i64,
+        filter: EventFilter,
+        limit: usize,
+    ) -> Result<EventPage, LedgerError>;
+
+    async fn audit(&self, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError>;
+
+    /// Returns a plan that was saved in the last 24 h.
+    async fn plan(&self, hash: &str, now: DateTime<Utc>) -> Result<Option<Arc<Plan>>, LedgerError>;
+
+    /// Returns the request that this actor made under this key within the last 24 h.
+    async fn kept_request(
+        &self,
+        actor: &Actor,
+        key: &str,
+        now: DateTime<Utc>,
+    ) -> Result<Option<KeptRequest>, LedgerError>;
+
+    /// Lists the orphans (abandoned, and still there as far as the ledger knows): by deletion, then by step.
+    async fn orphans(&self, page: Cursor) -> Result<Paged<AbandonedStep>, LedgerError>;
+
+    /// Lists the sites that a person paused.
+    async fn site_pauses(&self) -> Result<Vec<SitePause>, LedgerError>;
+
+    /// Counts when the steps of a deletion ran, in this many columns of equal time; none if there is no such
+    /// deletion. A deletion that has not ended is shown up to `now`.
+    async fn gantt(
+        &self,
+        deletion_id: &str,
+        columns: u32,
+        now: DateTime<Utc>,
+    ) -> Result<Option<Gantt>, LedgerError>;
+
+    /// Counts the blocked steps by when their next attempt is due.
+    async fn upcoming(&self, now: DateTime<Utc>) -> Result<Upcoming, LedgerError>;
+
+    /// Returns everything that the first screen shows, from maintained counters: its cost does not grow with
+    /// the ledger.
+    async fn summary(&self) -> Result<Summary, LedgerError>;
+
+    /// Returns how far a channel has been notified (I7).
+    async fn notification_cursor(&self, channel: &str) -> Result<NotificationCursor, LedgerError>;
+}
+
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Cursor {
+    /// The previous page's `next`; none for the first page.
+    pub after: Option<String>,
+    /// At most 500.
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct DeletionFilter {
+    pub states: Vec<DeletionState>,
+    pub site: Option<Site>,
+    pub kind: Option<KindName>,
+    /// Requested before this time.
+    pub older_than: Option<DateTime<Utc>>,
+    /// Whether to list in the order of acceptance (I16); otherwise the newest first.
+    pub oldest_first: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct StepFilter {
+    pub deletion_id: Option<String>,
+    pub states: Vec<StepState>,
+    pub site: Option<Site>,
+    pub kind: Option<KindName>,
+    /// In this state since before this time.
+    pub older_than: Option<DateTime<Utc>>,
+    /// Only steps that need a person, with exactly this cause.
+    pub cause: Option<Cause>,
+    /// Searched for in names, ids, actions, blockers and errors.
+    pub text: SearchQuery,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct TombstoneFilter {
+    pub site: Option<Site>,
+    pub kind: Option<KindName>,
+    pub phases: Vec<Phase>,
+    pub id: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    pub deletion_id: Option<String>,
+    pub step_id: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct EventPage {
+    pub events: Vec<Event>,
+    pub oldest: i64,
+    pub newest: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct AuditRow {
+    pub seq: i64,
+    pub at: DateTime<Utc>,
+    pub actor: Actor,
+    pub action: String,
+    pub target: String,
+    pub reason: String,
+    pub detail: serde_json::Value,
+    /// SHA-256 over the previous row's hash and this row's canonical JSON (P6).
+    pub hash: String,
+}
+
+/// An earlier request under a key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptRequest {
+    pub body: String,
+    /// Id of the deletion that it asked for; empty for any other request.
+    pub deletion: String,
+    /// The answer to a request that asked for no deletion.
+    pub answer: Option<serde_json::Value>,
+}
+
+impl KeptRequest {
+    /// Says why its key is refused to another request.
+    pub fn other_use(&self) -> String {
+        let of = match self.deletion.as_str() {
+            "" => String::new(),
+            id => format!(" (deletion {})", short_id(id)),
+        };
+        format!("the idempotency key was used for another request{of}; choose a new one")
+    }
+}
+
+/// An abandoned step, in the form in which an engine can observe it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AbandonedStep {
+    pub step: ClaimedStep,
+    pub since: DateTime<Utc>,
+}
+
+/// The first screen's data, bounded: counts, and the rows that need a person.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    pub deletions_by_state: Vec<(DeletionState, u64)>,
+    pub steps: Counts,
+    /// Deletions that have not ended, newest first, at most 50.
+    pub deletions: Vec<Deletion>,
+    /// Stuck steps that no other stuck step holds, oldest first; then the newest 50 refusals, each as a stuck
+    /// step with id 0. At most 200 in all.
+    pub attention: Vec<Step>,
+    /// Steps whose delete was accepted but is delayed, the longest delayed first: at most 50.
+    pub settling: Vec<Step>,
+    pub last_event: i64,
+}
