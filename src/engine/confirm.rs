@@ -14,7 +14,7 @@ use crate::cloud::Freshness;
 use crate::domain::kinds::{AsyncDelete, Kind};
 use crate::domain::model::{ErrorClass, Identity, Site, StepError};
 use crate::domain::policy::{Failure, Observed, Retry, taken_up};
-use crate::ledger::{ClaimedStep, Ledger, LedgerError};
+use crate::ledger::{ClaimedStep, LedgerError, Views};
 use crate::system::clock::Clock;
 
 /// Number of deletions whose frozen rights are kept in memory; more than run at once on any site we know.
@@ -25,7 +25,7 @@ type Rights = BTreeMap<String, Identity>;
 
 pub(super) struct Confirming {
     pub(super) clock: Clock,
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) ledger: Arc<dyn Views>,
     pub(super) reads: Arc<Reads>,
     pub(super) observing: Observing,
     pub(super) logins: Arc<Logins>,

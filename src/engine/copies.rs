@@ -13,7 +13,7 @@ use crate::domain::model::{
     CopiedBy, KindName, Local, Mapped, Resource, ResourceKey, Site, Tombstone,
 };
 use crate::domain::query::Lookup;
-use crate::ledger::{Ledger, OriginalName};
+use crate::ledger::{OriginalName, WorkQueue};
 
 /// The copies that are deleted with their originals.
 #[derive(Default)]
@@ -39,7 +39,7 @@ pub(super) struct CopyQuery<'a> {
 
 /// Finds copies by the settings' `[[mapping]]`.
 pub(super) struct CopySearch {
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) ledger: Arc<dyn WorkQueue>,
     pub(super) reads: Arc<Reads>,
     pub(super) mapping: Vec<Mapping>,
 }

@@ -17,7 +17,7 @@ use crate::domain::model::{
 };
 use crate::domain::policy::{Failure, Retry};
 use crate::domain::query::{ListFilter, Lookup};
-use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, Ledger, LedgerError, NewDeletion};
+use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, LedgerError, NewDeletion, Views};
 use crate::system::clock::Clock;
 
 /// Number of newcomers that one step absorbs at a time. More newcomers come from a steady writer and not from
@@ -28,7 +28,7 @@ const BLOCKERS_MAX: usize = 50;
 
 pub(super) struct Diagnosis {
     pub(super) clock: Clock,
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) ledger: Arc<dyn Views>,
     pub(super) journal: Arc<Journal>,
     pub(super) reads: Arc<Reads>,
     pub(super) planning: Arc<Planning>,

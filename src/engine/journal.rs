@@ -8,7 +8,7 @@ use tokio::sync::{Notify, watch};
 
 use super::errors::ledger_error;
 use crate::control::{ControlError, EngineStatus, Receipt};
-use crate::ledger::{Applied, Change, Ledger, LedgerError};
+use crate::ledger::{Applied, Change, Commit, LedgerError};
 
 /// How long to wait after a failed write of the ledger.
 pub(super) const LEDGER_RETRY: Duration = Duration::from_secs(5);
@@ -16,7 +16,7 @@ pub(super) const LEDGER_RETRY: Duration = Duration::from_secs(5);
 const OUTCOMES_MAX: usize = 100;
 
 pub(super) struct Journal {
-    ledger: Arc<dyn Ledger>,
+    ledger: Arc<dyn Commit>,
     /// The number of commits, for readers that follow events.
     commits: watch::Sender<u64>,
     /// Wakes the loop: something may have to be done.
@@ -29,7 +29,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    pub(super) fn new(ledger: Arc<dyn Ledger>, status: EngineStatus) -> Self {
+    pub(super) fn new(ledger: Arc<dyn Commit>, status: EngineStatus) -> Self {
         Self {
             ledger,
             commits: watch::Sender::new(0),

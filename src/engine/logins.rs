@@ -18,7 +18,7 @@ use crate::cloud::{Cloud, Freshness};
 use crate::control::{ControlError, Envelope, Receipt, SiteState};
 use crate::domain::model::{ErrorClass, EventKind, Identity, Site};
 use crate::domain::text::escape;
-use crate::ledger::{Change, Ledger, NewEvent};
+use crate::ledger::{Change, NewEvent, Views};
 use crate::system::clock::Clock;
 
 /// How often a refused login is checked for a change.
@@ -30,7 +30,7 @@ const SIGN_IN_PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 pub(super) struct Logins {
     pub(super) clock: Clock,
     pub(super) cloud: Arc<dyn Cloud>,
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) ledger: Arc<dyn Views>,
     pub(super) sites: Arc<Sites>,
     pub(super) journal: Arc<Journal>,
     /// The pause between two sign-ins.

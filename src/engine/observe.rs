@@ -20,7 +20,7 @@ use crate::domain::kinds::{Kind, Kinds, lookup_one};
 use crate::domain::model::{ErrorClass, Identity, ResourceKey, Site};
 use crate::domain::policy::{IDS_A_LIST_MAX, Retry};
 use crate::domain::query::ListFilter;
-use crate::ledger::{ClaimedStep, Ledger};
+use crate::ledger::{ClaimedStep, Views};
 
 /// Up to this number of resources are read one by one, which is cheaper than finding a witness.
 const READ_MAX: usize = 3;
@@ -29,7 +29,7 @@ const WITNESS_ROWS: usize = 50;
 
 /// Observes resources: lists them, and decides whether an absence is proven.
 pub(super) struct Observing {
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) ledger: Arc<dyn Views>,
     pub(super) reads: Arc<Reads>,
 }
 

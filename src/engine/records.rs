@@ -7,11 +7,11 @@ use chrono::{DateTime, Utc};
 use super::errors::ledger_error;
 use crate::control::ControlError;
 use crate::domain::model::{Deletion, Plan};
-use crate::ledger::Ledger;
+use crate::ledger::Views;
 
 /// Returns a plan that was made within the last 24 h.
 pub(super) async fn saved_plan(
-    ledger: &dyn Ledger,
+    ledger: &dyn Views,
     hash: &str,
     now: DateTime<Utc>,
 ) -> Result<Arc<Plan>, ControlError> {
@@ -23,7 +23,7 @@ pub(super) async fn saved_plan(
 }
 
 /// Returns a deletion by its id or short id.
-pub(super) async fn deletion(ledger: &dyn Ledger, id: &str) -> Result<Deletion, ControlError> {
+pub(super) async fn deletion(ledger: &dyn Views, id: &str) -> Result<Deletion, ControlError> {
     let found = ledger.deletion(id).await.map_err(ledger_error)?;
     found.ok_or_else(|| ControlError::NotFound {
         message: format!("no deletion {id}; gone list deletions shows them"),

@@ -14,7 +14,7 @@ use super::{Done, UnderWay};
 use crate::control::Snapshot;
 use crate::domain::attention;
 use crate::domain::kinds::Kinds;
-use crate::ledger::{Ledger, LedgerError};
+use crate::ledger::{LedgerError, Views};
 use crate::system::clock::Clock;
 
 /// Ten a second is more than a terminal over SSH can show.
@@ -26,7 +26,7 @@ const RATE_WINDOW_SECONDS: f64 = 10.0;
 /// Publishes the snapshot to consoles and other readers.
 pub(super) struct Publishing {
     pub(super) clock: Clock,
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) ledger: Arc<dyn Views>,
     pub(super) kinds: Arc<Kinds>,
     pub(super) sites: Arc<Sites>,
     pub(super) journal: Arc<Journal>,

@@ -16,7 +16,7 @@ use crate::cloud::{Fields, ListRows};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{KindName, Site, Tombstone};
 use crate::domain::query::ListFilter;
-use crate::ledger::{Ledger, LedgerError};
+use crate::ledger::{LedgerError, WorkQueue};
 use crate::system::clock::Clock;
 
 /// Resources that have been gone for longer than this are looked for in every so many sweeps only:
@@ -31,7 +31,7 @@ const OLDER_EVERY: [(Duration, u64); 3] = [
 /// The sweep of this deployment's sites.
 pub(super) struct Sweep {
     pub(super) clock: Clock,
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) ledger: Arc<dyn WorkQueue>,
     pub(super) reads: Arc<Reads>,
     pub(super) removal: Arc<Removal>,
     pub(super) copies: CopySweep,

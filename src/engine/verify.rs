@@ -19,7 +19,7 @@ use super::{Done, UnderWay};
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{KindName, Site};
 use crate::domain::policy::{Observed, after_observation, look_wait};
-use crate::ledger::{Ledger, LedgerError, ObservationsDue};
+use crate::ledger::{LedgerError, ObservationsDue, WorkQueue};
 use crate::system::clock::Clock;
 
 /// Minimum time between two searches for due observations, while calls are in flight.
@@ -37,7 +37,7 @@ const LOOKED_AT_MAX: usize = 10_000;
 /// Verifies steps whose calls were accepted, or whose answers were lost.
 pub(super) struct Verifying {
     pub(super) clock: Clock,
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) ledger: Arc<dyn WorkQueue>,
     pub(super) kinds: Arc<Kinds>,
     pub(super) sites: Arc<Sites>,
     pub(super) journal: Arc<Journal>,
