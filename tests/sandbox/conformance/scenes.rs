@@ -1,4 +1,4 @@
-//! The scenes, in the order of `tests/testbed/behaviour.py`.
+//! The scenes, in the order of `tests/testbed/behaviour/network.py`.
 use super::Who::{BadToken, Demo};
 use super::{Step, delete, get, image_files, image_lists, images, more_network, post, put};
 
