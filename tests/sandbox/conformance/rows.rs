@@ -260,4 +260,12 @@ pub const ROWS: &[(&str, &str)] = &[
 ];
 
 /// Sections about services that the sandbox does not have.
-pub const OTHER_SERVICES: &[&str] = &["For comparison"];
+pub const OTHER_SERVICES: &[&str] = &[
+    "For comparison",
+    "Keystone",
+    "Nova",
+    "Cinder",
+    "Heat",
+    "Designate",
+    "Barbican",
+];
