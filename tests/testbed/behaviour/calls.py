@@ -57,7 +57,7 @@ def call(method, service, path, body=None, who=cloud, note="", show=True, token=
         shown += f"  {body}" if body is not None and len(str(body)) < 250 else ""
         text = answer.text if len(answer.text) < cut else answer.text[:cut] + " ..."
         took = time.time() - began
-        late = f"  (after {took:.0f} s)" if took > 2.5 else ""
+        late = f"  (after {took:.0f} s)" if took > 2.9 else ""
         say(f"{note + ': ' if note else ''}{method} {path}{shown}\n    -> {answer.status_code} {text.rstrip()}{late}")
     return answer
 
