@@ -121,12 +121,12 @@ fn changed_keys_do_what_help_footer_and_texts_say() {
     desk.press(":stuck enter");
     let text = desk.text();
     assert!(
-        text.contains("R tries again, once the reason is gone; L shows"),
+        text.contains("R retries it, once the reason is gone; L shows"),
         "{text}"
     );
     desk.press("?");
     let text = desk.text();
-    assert!(text.contains("R                  try again now"), "{text}");
+    assert!(text.contains("R                  retry now"), "{text}");
 }
 
 #[test]

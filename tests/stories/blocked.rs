@@ -34,7 +34,7 @@ fn free(cloud: &Cloud, floating_ip: &str) {
 fn explained(seat: &mut Seat, floating_ip: &str, address: &str) {
     seat.press("b");
     seat.see_all(&[
-        "── in the way of",
+        "── blockers of",
         &format!("blocked by floating IP {address} (project demo, not in this plan)"),
         &format!("id {floating_ip}"),
     ]);

@@ -66,7 +66,7 @@ fn tell(telling: &Telling) {
     seat.see_all(&["protected", "image member"]);
     seat.see("enter confirm…");
     seat.press("\r");
-    seat.see("refused: what stands in the way must go first");
+    seat.see("refused: its blockers must go first");
     assert_eq!(
         cloud
             .writes()

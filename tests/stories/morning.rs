@@ -52,7 +52,7 @@ fn tell(telling: &Telling) {
     seat.see_all(&[
         "keys in :deletions",
         "enter show the deletion as a tree of steps",
-        "r try again now",
+        "r retry now",
         "p pause, or go on",
         "c cancel, after a question",
         "y copy the id",
@@ -80,7 +80,7 @@ fn tell(telling: &Telling) {
         "not in this plan",
         "409 NetworkInUse",
         "request req-",
-        "r tries again, once the reason is gone; F shows what else can be done",
+        "r retries it, once the reason is gone; F shows what else can be done",
     ]);
     seat.press("\x1b");
     seat.see("── stuck 1");

@@ -127,9 +127,9 @@ fn next_line(step: &Step, look: &RenderContext) -> Option<Cell> {
     let next = match step.state {
         StepState::Stuck if waits_for_an_answer(step) => drift.as_str(),
         StepState::Stuck => {
-            "{retry} tries again, once the reason is gone; {ladder} shows what else can be done"
+            "{retry} retries it, once the reason is gone; {ladder} shows what else can be done"
         }
-        StepState::Blocked => "it is retried automatically; {retry} tries at once",
+        StepState::Blocked => "it is retried automatically; {retry} retries it at once",
         _ => return None,
     };
     Some(Cell::dim(look.keys.spell(next)))

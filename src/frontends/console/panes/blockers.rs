@@ -51,7 +51,7 @@ impl BlockerRow {
         let row = |blocker: &Blocker| {
             let advice = elsewhere.as_deref().unwrap_or(match blocker.in_plan {
                 true => "This deletion removes it too; wait for it.",
-                false => "This deletion leaves it alone: its owner has to free it. Then try again.",
+                false => "This deletion leaves it alone: its owner has to free it. Then retry.",
             });
             Self::new(blocker, words.clone(), advice.to_owned())
         };
@@ -120,7 +120,7 @@ impl ListPane for BlockersPane {
     const NOTHING_THEN: &'static str = "No blocker was known then.";
 
     fn heading(&self, _rows: &Rows<BlockerRow>, _look: &RenderContext) -> String {
-        format!("in the way of {}", self.words)
+        format!("blockers of {}", self.words)
     }
     fn table(&self, _rows: &Rows<BlockerRow>, _look: &RenderContext) -> Table<'_, BlockerRow> {
         columns! { row: BlockerRow, look;

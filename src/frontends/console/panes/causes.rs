@@ -120,7 +120,7 @@ impl ListPane for CausesPane {
     }
     fn lead(&self, _rows: &Rows<CauseGroup>, _look: &RenderContext) -> Vec<Cell> {
         let counting = (self.counting.as_ref()).map(|_| "counting what can be retried…");
-        let retrying = self.retrying.map(|_| "trying again…");
+        let retrying = self.retrying.map(|_| "retrying…");
         let busy = |words| Cell::new(words, Tone::Busy);
         counting.into_iter().chain(retrying).map(busy).collect()
     }

@@ -109,7 +109,7 @@ impl PlanPane {
     fn act_ready(&mut self, plan: &Arc<Plan>, action: Action, context: &mut Context) {
         match action {
             Action::Confirm if !plan.refused.is_empty() => {
-                let refused = "refused: what stands in the way must go first; {blockers} shows it, \
+                let refused = "refused: its blockers must go first; {blockers} shows them, \
                                {toggle_cascade} or {toggle_release} plan otherwise";
                 context.say(Tone::Warn, context.keys.spell(refused));
             }
@@ -126,7 +126,7 @@ impl PlanPane {
                 self.forest.turn(action == Action::Unfold, &mut self.list);
             }
             Action::Blockers if plan.refused.is_empty() => {
-                context.say(Tone::Dim, "nothing stands in the way of this plan");
+                context.say(Tone::Dim, "nothing blocks this plan");
             }
             Action::Blockers => {
                 let refused = plan.refused.clone();
@@ -247,7 +247,7 @@ impl Pane for PlanPane {
             noun: "step".into(),
             loading: look.texts(&[
                 &*format!("Planning to delete {}.", self.target_words()),
-                "Everything that hangs on it is listed; nothing is sent that changes anything.",
+                "Everything that depends on it is listed; nothing is sent that changes anything.",
                 "{back} drops the plan.",
             ]),
             failed: look.texts(&["Nothing was sent. {refresh} plans again, {back} goes back."]),
