@@ -300,7 +300,7 @@ fn a_key_that_stands_twice_is_no_json() {
         r#"{"ports": [{"a": 1, "\u0061": 2}]}"#,
     ] {
         let error = parse(text.as_bytes()).unwrap_err().to_string();
-        assert!(error.contains("stands twice"), "{error}");
+        assert!(error.contains("is given twice"), "{error}");
     }
     assert!(parse(b"{} {}").is_err());
     assert!(parse(b"{\"a\": NaN}").is_err());

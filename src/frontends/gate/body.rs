@@ -125,7 +125,9 @@ impl<'de> Visitor<'de> for Unique {
         while let Some(key) = entries.next_key::<String>()? {
             let value = entries.next_value_seed(Unique)?;
             if fields.contains_key(&key) {
-                return Err(A::Error::custom(format!("the key \"{key}\" stands twice")));
+                return Err(A::Error::custom(format!(
+                    "the key \"{key}\" is given twice"
+                )));
             }
             fields.insert(key, value);
         }

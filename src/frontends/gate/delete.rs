@@ -169,8 +169,9 @@ impl Gate {
 
     /// Answers 202, or the refusal if it comes soon enough (N7).
     async fn checked(&self, caller: &Caller, named: &Named, id: String) -> Result<Response> {
-        let is_checked = |deletion: &Deletion| deletion.state != DeletionState::Planning;
-        let deletion = self.followed(&id, CHECK_MAX, is_checked).await?;
+        let is_checked =
+            |deletion: &Deletion, _: &[Step], _| deletion.state != DeletionState::Planning;
+        let (deletion, _) = self.followed(&id, CHECK_MAX, is_checked).await?;
         match deletion.state {
             DeletionState::Refused => Err(self.refused_by_plan(caller, named, deletion)),
             _ => Ok(self.accepted(&id)),
@@ -187,7 +188,19 @@ impl Gate {
         options: PlanOptions,
     ) -> Result<Response> {
         let (caller, id) = self.begin(head, named, options).await?;
-        let (deletion, holding) = self.settled(&id, options.park).await?;
+        let is_settled = |deletion: &Deletion, holding: &[Step], left: TimeDelta| {
+            let goes = matches!(
+                deletion.state,
+                DeletionState::Planning | DeletionState::Running
+            );
+            let now = self.clock.now();
+            // A step whose next attempt comes in time is waited for: a 503 of a second is not a refusal.
+            let moves = |step: &Step| step.next_attempt_at.is_some_and(|at| at - now < left);
+            let waits = holding.iter().all(moves) && deletion.counts.stuck == 0;
+            !goes || is_held(deletion) && (options.park || !waits)
+        };
+        let wait = self.settings.plain_wait;
+        let (deletion, holding) = self.followed(&id, wait, is_settled).await?;
         match deletion.state {
             DeletionState::Refused => Err(self.refused_by_plan(&caller, named, deletion)),
             DeletionState::Planning => Ok(self.accepted(&id)),
@@ -209,37 +222,6 @@ impl Gate {
         }
     }
 
-    /// Returns the deletion and the steps that hold it up, once it has ended, cannot move within
-    /// `plain_wait`, or that time is over. A step whose next attempt comes sooner is waited for: a 503 of a
-    /// second is not a refusal.
-    async fn settled(&self, id: &str, park: bool) -> Result<(Deletion, Vec<Step>)> {
-        let until = Instant::now() + self.settings.plain_wait;
-        let mut changes = self.control.snapshot();
-        loop {
-            changes.mark_unchanged();
-            let deletion = self.read_deletion(id).await?;
-            let goes = matches!(
-                deletion.state,
-                DeletionState::Planning | DeletionState::Running
-            );
-            let holding = match is_held(&deletion) {
-                true => self.holding(id).await?,
-                false => Vec::new(),
-            };
-            let left = until.saturating_duration_since(Instant::now());
-            let left = TimeDelta::from_std(left).unwrap_or(TimeDelta::MAX);
-            let now = self.clock.now();
-            let moves = |step: &Step| step.next_attempt_at.is_some_and(|at| at - now < left);
-            let waits = holding.iter().all(moves) && deletion.counts.stuck == 0;
-            if !goes || is_held(&deletion) && (park || !waits) {
-                return Ok((deletion, holding));
-            }
-            if !matches!(timeout_at(until, changes.changed()).await, Ok(Ok(()))) {
-                return Ok((deletion, holding));
-            }
-        }
-    }
-
     /// Lists the steps that are stuck or blocked.
     async fn holding(&self, id: &str) -> Result<Vec<Step>> {
         let steps = query::Steps {
@@ -251,23 +233,29 @@ impl Gate {
         Ok(found.rows)
     }
 
-    /// Returns the deletion once `is_enough` holds or the time is over.
+    /// Returns the deletion and the steps that are stuck or blocked, once `is_enough` holds for these and the
+    /// time that is left, or the time is over.
     async fn followed(
         &self,
         id: &str,
         wait: Duration,
-        is_enough: impl Fn(&Deletion) -> bool,
-    ) -> Result<Deletion> {
+        is_enough: impl Fn(&Deletion, &[Step], TimeDelta) -> bool,
+    ) -> Result<(Deletion, Vec<Step>)> {
         let until = Instant::now() + wait;
         let mut changes = self.control.snapshot();
         loop {
             changes.mark_unchanged();
             let deletion = self.read_deletion(id).await?;
-            if is_enough(&deletion) {
-                return Ok(deletion);
-            }
-            if !matches!(timeout_at(until, changes.changed()).await, Ok(Ok(()))) {
-                return Ok(deletion);
+            let holding = match is_held(&deletion) {
+                true => self.holding(id).await?,
+                false => Vec::new(),
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            let left = TimeDelta::from_std(left).unwrap_or(TimeDelta::MAX);
+            if is_enough(&deletion, &holding, left)
+                || !matches!(timeout_at(until, changes.changed()).await, Ok(Ok(())))
+            {
+                return Ok((deletion, holding));
             }
         }
     }

@@ -118,10 +118,9 @@ impl Gate {
             Err(refusal) => Err(refusal),
         };
         if let Err(refusal) = revived {
-            // The resource exists all the same, and the gate shows it; the next create tells the ledger
-            // again.
+            // The resource exists all the same, and the gate shows it; the next create records it again.
             let made = made.iter().map(|it| escape(&it.id)).collect::<Vec<_>>();
-            tracing::warn!(gate = %self.address, made = made.join(" "), ?refusal, "what was created anew is still gone in the ledger");
+            tracing::warn!(gate = %self.address, made = made.join(" "), ?refusal, "what was re-created is still recorded as gone in the ledger");
         }
         Ok(response)
     }
@@ -328,10 +327,10 @@ impl Gate {
             }
             StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(None),
             StatusCode::UNAUTHORIZED => Err(Refusal::unauthorized(
-                "the request needs a token that the service takes",
+                "the request needs a token that the service accepts",
             )),
             status => Err(Refusal::unavailable(format!(
-                "the service answered {status} where the gate had to look"
+                "the service answered {status} to a read that the gate needed; send the request again"
             ))),
         }
     }
