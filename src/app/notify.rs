@@ -73,31 +73,23 @@ async fn test(process: &Process<'_>) -> Result<Exit, Failure> {
 }
 
 fn check(tried: &Tried) -> doctor::Check {
-    let (health, found, advice, trouble) = match &tried.answer {
-        Ok(answer) => (doctor::Health::Ok, answer, "", None),
-        Err(error) => {
-            let (advice, trouble) = match error.trouble {
-                DeliveryErrorKind::Configuration => (
-                    "Correct [notify] in the settings.",
-                    doctor::CheckFailure::Configuration,
-                ),
-                DeliveryErrorKind::Auth => (
-                    "Check the token_file, or user and password_file.",
-                    doctor::CheckFailure::Auth,
-                ),
-                DeliveryErrorKind::Unreachable => (
-                    "Check the address, the network and the receiver.",
-                    doctor::CheckFailure::Unreachable,
-                ),
-            };
-            (doctor::Health::Fail, &error.why, advice, Some(trouble))
-        }
+    let error = match &tried.answer {
+        Ok(answer) => return doctor::ok(&tried.channel, answer),
+        Err(error) => error,
     };
-    doctor::Check {
-        name: tried.channel.clone(),
-        health,
-        found: found.clone(),
-        advice: advice.to_owned(),
-        trouble,
-    }
+    let (advice, failure) = match error.trouble {
+        DeliveryErrorKind::Configuration => (
+            "Correct [notify] in the settings.",
+            doctor::CheckFailure::Configuration,
+        ),
+        DeliveryErrorKind::Auth => (
+            "Check the token_file, or user and password_file.",
+            doctor::CheckFailure::Auth,
+        ),
+        DeliveryErrorKind::Unreachable => (
+            "Check the address, the network and the receiver.",
+            doctor::CheckFailure::Unreachable,
+        ),
+    };
+    doctor::fail(&tried.channel, failure, &error.why, advice)
 }

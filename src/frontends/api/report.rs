@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
@@ -20,8 +21,8 @@ use super::problem::Problem;
 use super::{Answer, Api};
 use crate::control::{ControlError, Pages as _, query};
 use crate::domain::model::{
-    Action, Blocker, DeletionState, Paged, PlanStep, Step, StepError, StepResource, StepState,
-    Target,
+    Action, Blocker, DeletionState, Paged, Plan, PlanStep, Step, StepError, StepResource,
+    StepState, Target,
 };
 use crate::domain::report::Line;
 
@@ -104,10 +105,7 @@ pub(super) async fn tree(
             return Err(Problem::new(status, "too-large", message));
         }
     }
-    let frozen = api
-        .control
-        .find(query::FrozenPlan::of(&deletion.id))
-        .await?;
+    let frozen = api.frozen(&deletion.id).await?;
     let (automatic, unset) = frozen
         .map(|plan| (plan.automatic.clone(), plan.unset.clone()))
         .unwrap_or_default();
@@ -193,10 +191,7 @@ pub(super) async fn report(
     Path(ByDeletion { id }): Path<ByDeletion>,
 ) -> Result<Response, Problem> {
     let deletion = api.deletion(id).await?;
-    let frozen = api
-        .control
-        .find(query::FrozenPlan::of(&deletion.id))
-        .await?;
+    let frozen = api.frozen(&deletion.id).await?;
     let lines = Line::without_a_step(&deletion, frozen.as_deref());
     let start = ("{\"data\":[", lines, Some(steps_of(&deletion.id)));
     // Each piece of the text has the lines that precede a page of steps, and those of the steps.
@@ -220,6 +215,14 @@ pub(super) async fn report(
     let body = stream::iter(first.map(Ok)).chain(pieces);
     let json = [(header::CONTENT_TYPE, "application/json")];
     Ok((json, Body::from_stream(body)).into_response())
+}
+
+impl Api {
+    /// Returns the frozen plan; None until it exists.
+    async fn frozen(&self, deletion_id: &str) -> Result<Option<Arc<Plan>>, Problem> {
+        let plan = query::FrozenPlan::of(deletion_id);
+        Ok(self.control.find(plan).await?)
+    }
 }
 
 fn steps_of(deletion_id: &str) -> query::Steps {

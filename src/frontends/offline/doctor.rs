@@ -386,7 +386,7 @@ fn terminal_check(terminal: &TerminalFacts) -> Check {
     ok("terminal", &found)
 }
 
-pub(super) fn ok(name: &str, found: &str) -> Check {
+pub fn ok(name: &str, found: &str) -> Check {
     check(name, Health::Ok, None, found, "")
 }
 
@@ -394,7 +394,7 @@ fn warn(name: &str, found: &str, advice: &str) -> Check {
     check(name, Health::Warn, None, found, advice)
 }
 
-pub(super) fn fail(name: &str, trouble: CheckFailure, found: &str, advice: &str) -> Check {
+pub fn fail(name: &str, trouble: CheckFailure, found: &str, advice: &str) -> Check {
     check(name, Health::Fail, Some(trouble), found, advice)
 }
 

@@ -100,13 +100,7 @@ impl TreePane {
         let mut is_refresh = false;
         let mut wanted = std::mem::take(&mut self.left_below);
         if wanted.is_empty() && self.below.errors.is_empty() {
-            wanted = self
-                .forest
-                .unknown_below()
-                .iter()
-                .copied()
-                .map(Some)
-                .collect();
+            wanted = self.forest.unknown_below();
         }
         if wanted.is_empty() && self.below.is_due(context) {
             is_refresh = true;

@@ -246,8 +246,8 @@ impl Forest {
     }
 
     /// Returns the steps that are shown open, but whose branches are not loaded.
-    pub(crate) fn unknown_below(&self) -> &[i64] {
-        &self.unknown
+    pub(crate) fn unknown_below(&self) -> Vec<Option<i64>> {
+        self.unknown.iter().copied().map(Some).collect()
     }
 
     /// Returns the first branch that is not loaded in these rows: its id, and the indices of the steps to
