@@ -14,5 +14,7 @@ mod conforms;
 mod control;
 mod identity;
 mod images;
+mod refusals;
+mod rules;
 mod scenarios;
 mod served;
