@@ -7,12 +7,9 @@ use http::{Request, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::caller::Caller;
+use super::core::{Answer, Call, Caller, Limits, Region};
 use super::octavia::BalancerChange;
-use super::pace::Limits;
-use super::region::Region;
 use super::seed::Seed;
-use super::wire::{Answer, Call};
 use super::world::{Fate, Reply, World, call_of};
 
 /// The error is a text for the caller that names the field.

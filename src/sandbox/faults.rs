@@ -2,8 +2,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::api::Api;
-use super::wire::{Answer, Body, Call, Refusal, title};
+use super::core::{Answer, Api, Call, Content, Refusal, title};
 use http::{StatusCode, header};
 
 /// One rule of `PUT /sandbox/v1/faults`. The first rule that matches a call wins.
@@ -293,7 +292,7 @@ impl Action {
     pub(super) fn apply_to(&self, mut answer: Answer) -> Answer {
         if self.empty_list
             && answer.is_success()
-            && let Body::Json(Value::Object(body)) = &mut answer.body
+            && let Content::Json(Value::Object(body)) = &mut answer.content
         {
             body.retain(|name, value| value.is_array() && !name.ends_with("_links"));
             for value in body.values_mut() {

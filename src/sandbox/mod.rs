@@ -6,24 +6,23 @@
 //! and the recorded tables of deletions need; elsewhere status and error type are enough.
 //!
 //! ```text
-//!  client ──▶ server ──▶ World::handle ─▶ faults ─┬▶ keystone ────────────────────┐
-//!  simulation ──────────▶   (request, now)        └▶ region ─▶ resource ─▶ hooks ─┴▶ Reply{response, delay, fate}
-//!                                                       │         │          │
-//!                                                     pace     tables ──▶  store (rows, index, journal)
+//!  client ──▶ server ──▶ World::handle ─┬▶ control, seed      (below /sandbox/v1)
+//!  simulation ──────────▶ (request, now)│                              ┌▶ body, lists
+//!                                       └▶ faults ─▶ region ─▶ resource ┼▶ hooks of neutron, octavia,
+//!                                                    │   of a service   │   glance, keystone
+//!                          Reply {response, delay, fate} ◀── pace       └▶ session ─▶ store
 //! ```
 //!
 //! # One core
-//! All services of a region share one `store`: rows of any kind with their attributes as JSON, found by id
-//! or by an indexed attribute, with a journal of what a call changed. So one piece of code rolls a refused call
-//! back, undoes a deletion that a fault keeps, and revives what was deleted (`revival`).
+//! All services of a region share one store (`core`): rows of any kind with their attributes as JSON, found by
+//! id or by an indexed attribute, with a journal of what a call changed. So one piece of code rolls a refused
+//! call back, undoes a deletion that a fault keeps, and revives what was deleted.
 //!
-//! A *kind* (`kind`) is data: `assets/sandbox` has the tables with its names, its attributes, which rows it
-//! takes along when it is deleted, and which rows hold it. `resource` has the methods of all kinds, `body`
-//! the checks of a body, `lists` filters, order and pages, `session` the rights and the changes of a call.
-//! What no table can express is a *hook*: addresses, router interfaces, trunks, VIPs, changes that take time.
-//!
-//! A *service* (`api`) is data too: its paths, its tables, how it reads the parameters of a list, and its words
-//! for each reason to refuse a call.
+//! A *kind* is data: `assets/sandbox` has the tables with its names, its attributes, which rows it takes along
+//! when it is deleted, and which rows hold it. A *service* is data too: its paths, its versions, and its words
+//! for each reason to refuse a call. What no table can express is a *hook*: addresses, router interfaces,
+//! trunks, VIPs, changes that take time. Hooks are handed to a session by the name of their kind, so the core
+//! imports no service. Keystone is a service like the others, but all regions share it.
 //!
 //! # Time
 //! A row may be pending until it is *due*. `World::handle` first ends whatever is due by then, in the order of
@@ -31,33 +30,27 @@
 //! next change: how long it takes, and whether it fails.
 //!
 //! # To add a service
-//! Its tables in `assets/sandbox`, a folder with an `Api` and the hooks of its kinds, and a line in
-//! `SERVICES` of `region`.
-mod api;
-mod attribute;
-mod body;
-mod caller;
+//! 1. A file in `assets/sandbox`: its `[service]`, its `[refusals]` (those that all services have are in small
+//!    letters), and a `[[kind]]` for each kind, parents first. `core/kind.rs` and `core/attribute.rs` explain
+//!    the fields.
+//! 2. A folder with an `Api`: the file, the hooks of its kinds, how it reads the parameters of a list, what it
+//!    adds to a page, and the shape of its errors. `own` takes the calls that are no method of a kind.
+//! 3. A file of hooks for each group of kinds that the tables do not describe completely. A hook begins with
+//!    `..Hooks::NONE`, which is the common way; a file imports only files below it, `devices.rs` in Neutron.
+//! 4. A line in `SERVICES` of `world.rs`; the catalog, the paths and the faults follow from it.
+//! 5. Scenes in `tests/sandbox/conformance`, which run against the real service too, and a line in
+//!    `tests/sandbox/refusals.rs`. If a seed creates its rows: steps in `assets/sandbox/seed.toml`.
 mod control;
+mod core;
 mod faults;
 mod glance;
-mod ids;
 mod keystone;
-mod kind;
-mod lists;
 mod neutron;
 mod octavia;
-mod pace;
-mod region;
-mod resource;
-mod revival;
-mod row;
 mod scenario;
 mod seed;
 mod server;
-mod session;
-mod store;
 mod template;
-mod wire;
 mod world;
 
 pub use keystone::{CREDENTIAL_ID, CREDENTIAL_SECRET};

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
+use super::core::Limits;
 use super::faults::Rule;
-use super::pace::Limits;
 use super::seed::Seed;
 use super::template::{fill, fill_all};
 use super::world::{World, service};

@@ -20,11 +20,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::kind::Body;
-use super::session::Session;
+use super::core::{Body, Call, Session, resource};
+use super::neutron;
 use super::template::{fill, fill_all};
-use super::wire::Call;
-use super::{neutron, resource};
 
 /// The body of `POST /sandbox/v1/seed`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]

@@ -4,18 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
-use http::{HeaderName, HeaderValue, Request, Response};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
-use super::api::Api;
+use super::core::{Answer, Api, Call, Ids, Refusal, Region, Settings, Undo, query_pairs};
 use super::faults::{Action, Faults, Subject};
-use super::ids::Ids;
 use super::keystone::Keystone;
-use super::region::Region;
-use super::session::Settings;
-use super::store::Undo;
-use super::wire::{Answer, Call, Refusal, query_pairs};
 use super::{glance, neutron, octavia};
 
 /// The services of each region. Keystone is not among them: all regions share it.
@@ -169,19 +164,15 @@ impl World {
         let call = call_of(request, &self.base_url, &path, below);
         let region = place.map(|(index, _)| index);
         let api = place.map(|(_, api)| api);
-        let region_name = region.and_then(|index| self.regions.get(index));
-        let region_name = region_name.map(|region| region.name.as_str());
-        let subject = Subject::of(&call, &path, region_name, api);
+        let name = region.and_then(|index| self.regions.get(index));
+        let name = name.map(|region| region.name.as_str());
+        let subject = Subject::of(&call, &path, name, api);
         let action = self.faults.hit(&subject);
         let answer = match &action {
             None => self.perform(&call, place, now).0,
             Some(action) => self.afflict(&call, place, action, now),
         };
         self.reply(request, region, answer, action.as_ref(), now)
-    }
-
-    fn region_name(&self, index: Option<usize>) -> Option<&str> {
-        self.regions.get(index?).map(|region| region.name.as_str())
     }
 
     /// Returns the region's service that a path leads to (`None` for Keystone), and the rest of the path.
@@ -240,7 +231,7 @@ impl World {
                 rows.store.roll_back(changes);
             }
             // A resource that is in use is reported as deleted too: this cloud lies.
-            if answer.status == http::StatusCode::CONFLICT {
+            if answer.status == StatusCode::CONFLICT {
                 answer = Answer::no_content();
             }
         } else if let Some(after) = action.recreate_after_ms
@@ -269,15 +260,11 @@ impl World {
         for region in &mut self.regions {
             region.settle(now);
         }
-        while let Some(index) = self
-            .revivals
-            .iter()
-            .enumerate()
-            .filter(|(_, revival)| revival.at <= now)
-            .min_by_key(|(_, revival)| revival.at)
-            .map(|(index, _)| index)
-        {
-            let revival = self.revivals.remove(index);
+        let revivals = std::mem::take(&mut self.revivals).into_iter();
+        let (mut due, later): (Vec<_>, _) = revivals.partition(|revival| revival.at <= now);
+        self.revivals = later;
+        due.sort_by_key(|revival| revival.at);
+        for revival in due {
             if let Some(rows) = self.rows_of(revival.region) {
                 rows.revive(revival.changes, revival.as_new);
             }
@@ -292,9 +279,7 @@ impl World {
         action: Option<&Action>,
         now: DateTime<Utc>,
     ) -> Reply {
-        let extra = action.map_or(Duration::ZERO, |action| {
-            Duration::from_millis(action.delay_ms)
-        });
+        let extra = Duration::from_millis(action.map_or(0, |action| action.delay_ms));
         let fate = match action {
             Some(action) if action.hang => Fate::Hang,
             Some(action) if action.drop_after_effect => Fate::DropWithoutAnswer,
@@ -310,9 +295,8 @@ impl World {
         if action.is_some_and(|action| action.truncate) {
             let half = response.body().len() / 2;
             response.body_mut().truncate(half);
-            response
-                .headers_mut()
-                .insert(http::header::CONTENT_LENGTH, HeaderValue::from(half));
+            let headers = response.headers_mut();
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(half));
         }
         if let Ok(id) = HeaderValue::from_str(&format!("req-{}", self.ids.uuid())) {
             response.headers_mut().insert(REQUEST_ID, id);
@@ -335,22 +319,18 @@ impl World {
         if self.log.len() == LOG_MAX {
             self.log.pop_front();
         }
-        let path = request
-            .uri()
-            .path_and_query()
-            .map_or("/", |path| path.as_str());
+        let path = request.uri().path_and_query();
+        let region = region.and_then(|index| self.regions.get(index));
+        let agent = request.headers().get(header::USER_AGENT);
+        let agent = agent.and_then(|agent| agent.to_str().ok());
         self.log.push_back(LoggedCall {
             seq: self.calls,
             at,
-            region: self.region_name(region).map(str::to_owned),
+            region: region.map(|region| region.name.clone()),
             method: request.method().to_string(),
-            path: path.to_owned(),
+            path: path.map_or("/", |path| path.as_str()).to_owned(),
             status,
-            user_agent: request
-                .headers()
-                .get(http::header::USER_AGENT)
-                .and_then(|agent| agent.to_str().ok())
-                .map(str::to_owned),
+            user_agent: agent.map(str::to_owned),
         });
     }
 
@@ -358,9 +338,8 @@ impl World {
     pub(super) fn log_after(&self, after: u64) -> impl Iterator<Item = &LoggedCall> {
         let first = self.log.front().map_or(0, |call| call.seq);
         let skip = after.saturating_add(1).saturating_sub(first);
-        self.log
-            .iter()
-            .skip(usize::try_from(skip).unwrap_or(usize::MAX))
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        self.log.iter().skip(skip)
     }
 
     /// Empties the log and restarts its numbering at 1.
@@ -381,6 +360,7 @@ pub(super) fn call_of<'a>(
 ) -> Call<'a> {
     let decoded = percent_decode_str(below).decode_utf8_lossy();
     let trimmed = decoded.trim_end_matches('/');
+    let host = request.headers().get(header::HOST);
     Call {
         method: request.method(),
         path: trimmed.strip_suffix(".json").unwrap_or(trimmed).to_owned(),
@@ -388,11 +368,7 @@ pub(super) fn call_of<'a>(
         headers: request.headers(),
         body: request.body(),
         // Links repeat the host that the client used, as Neutron's and Octavia's do.
-        url: match request
-            .headers()
-            .get(http::header::HOST)
-            .map(HeaderValue::to_str)
-        {
+        url: match host.map(HeaderValue::to_str) {
             Some(Ok(host)) => format!("http://{host}{path}"),
             _ => format!("{base_url}{path}"),
         },

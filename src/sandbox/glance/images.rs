@@ -1,13 +1,11 @@
 //! Images: their rules, JSON patches, tags, uploads and actions.
-use http::Method;
+use http::{Method, StatusCode};
 use serde_json::Value;
 
 use super::{json_body, refused};
-use crate::sandbox::body;
-use crate::sandbox::kind::Body;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::{Hooks, Session, View};
-use crate::sandbox::wire::{self, Answer, Call, Handled, Result};
+use crate::sandbox::core::{
+    Answer, Body, Call, Content, Handled, Hooks, Result, Row, Session, View, body,
+};
 
 const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 const OCTETS: &str = "application/octet-stream";
@@ -112,10 +110,8 @@ fn apply(session: &Session<'_>, image: &mut Row, change: &Value) -> Result<()> {
         .and_then(|path| path.strip_prefix('/'));
     let name = name.ok_or_else(|| refused("PatchWithoutPath", &[]))?;
     let is_base = image.kind.attribute(name).is_some();
-    let is_there = is_base
-        || image
-            .others()
-            .is_some_and(|others| others.contains_key(name));
+    let others = image.others();
+    let is_there = is_base || others.is_some_and(|others| others.contains_key(name));
     let mut value = Body::new();
     value.insert(name.to_owned(), change["value"].clone());
     match change["op"].as_str() {
@@ -167,12 +163,10 @@ fn download(session: &Session<'_>, id: &str) -> Result<Answer> {
     if image.text("status") == "deactivated" && !session.caller.admin {
         return Err(refused("Deactivated", &[]));
     }
-    let mut answer = Answer::no_content();
-    if let Some(file) = image.file {
-        answer.status = http::StatusCode::OK;
-        answer.body = wire::Body::Octets(file);
-    }
-    Ok(answer)
+    Ok(match image.file {
+        Some(file) => Answer::new(StatusCode::OK, Content::File(file)),
+        None => Answer::no_content(),
+    })
 }
 
 /// Stores the file of an image. An image takes a file only once.
@@ -225,13 +219,11 @@ fn act(session: &mut Session<'_>, id: &str, action: &'static str) -> Result<Answ
     if image.text("status") == "queued" {
         return Err(refused("ActionOnQueued", &[&action]));
     }
-    image.set(
-        "status",
-        match action {
-            "deactivate" => "deactivated",
-            _ => "active",
-        },
-    );
+    let status = match action {
+        "deactivate" => "deactivated",
+        _ => "active",
+    };
+    image.set("status", status);
     save(session, image);
     Ok(Answer::no_content())
 }

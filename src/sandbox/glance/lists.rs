@@ -4,10 +4,7 @@ use uuid::Uuid;
 
 use super::images::{VISIBILITIES, member_status};
 use super::refused;
-use crate::sandbox::kind::Kind;
-use crate::sandbox::lists::{Condition, Page, Wanted, sorts};
-use crate::sandbox::session::Session;
-use crate::sandbox::wire::{Call, Result};
+use crate::sandbox::core::{Call, Condition, Kind, Page, Result, Session, Wanted, sorts};
 
 /// Default and maximum number of images per page.
 const PAGE: usize = 25;

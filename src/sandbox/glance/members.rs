@@ -3,9 +3,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{json_body, refused};
-use crate::sandbox::row::Row;
-use crate::sandbox::session::{Hooks, Session, View};
-use crate::sandbox::wire::{Answer, Call, Handled, Result};
+use crate::sandbox::core::{Answer, Call, Handled, Hooks, Result, Row, Session, View};
 
 pub(super) const MEMBER: Hooks = Hooks {
     create: |session, row, body| {

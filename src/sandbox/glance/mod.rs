@@ -9,15 +9,13 @@ use std::sync::LazyLock;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::api::Api;
-use super::kind::Tables;
-use super::session::{Hooks, Session};
-use super::wire::{Answer, Body, Call, Handled, Refusal, Result, title};
+use super::core::{
+    Answer, Api, Call, Content, Handled, Hooks, Refusal, Result, Session, Tables, title,
+};
 
 pub(super) static API: Api = Api {
     tables: &TABLES,
     hooks,
-    open: versions,
     own,
     wanted: lists::wanted,
     page: lists::page,
@@ -68,36 +66,16 @@ fn refuse(refusal: Refusal, call: &Call<'_>) -> Answer {
         return Answer::json(status, body);
     }
     let escape = |part: &str| {
-        part.replace('&', "&amp;")
-            .replace('<', "&lt;")
-            .replace('>', "&gt;")
+        let part = part.replace('&', "&amp;").replace('<', "&lt;");
+        part.replace('>', "&gt;")
     };
     let parts: Vec<String> = text.split(BREAK).map(escape).collect();
-    Answer {
-        status,
-        body: Body::Html(format!(
-            "<html>\n <head>\n  <title>{code}</title>\n </head>\n <body>\n  <h1>{code}</h1>\n  {}\n \
-             </body>\n</html>",
-            parts.join(BREAK)
-        )),
-        headers: Vec::new(),
-    }
-}
-
-const CURRENT: &str = "v2.17";
-
-/// Answers `GET /` with 300 (multiple choices) and `GET /versions` with 200; neither needs a token.
-fn versions(call: &Call<'_>) -> Option<Answer> {
-    let status = match (call.method.as_str(), call.segments().as_slice()) {
-        ("GET", []) => StatusCode::MULTIPLE_CHOICES,
-        ("GET", ["versions"]) => StatusCode::OK,
-        _ => return None,
-    };
-    let root = call.url.trim_end_matches('/').trim_end_matches("/versions");
-    let links = json!([{"rel": "self", "href": format!("{root}/v2/")}]);
-    let version = |id: &str, status: &str| json!({"id": id, "status": status, "links": links});
-    let listed = json!([version(CURRENT, "CURRENT"), version("v2.0", "SUPPORTED")]);
-    Some(Answer::json(status, json!({"versions": listed})))
+    let parts = parts.join(BREAK);
+    let page = format!(
+        "<html>\n <head>\n  <title>{code}</title>\n </head>\n <body>\n  <h1>{code}</h1>\n  {parts}\n \
+         </body>\n</html>"
+    );
+    Answer::new(status, Content::Html(page))
 }
 
 fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {

@@ -2,7 +2,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Keystone, Token};
-use crate::sandbox::wire::Call;
+use crate::sandbox::core::Call;
 
 /// One call that a credential allows (Identity API v3, "access rules").
 #[derive(Clone, Debug, Deserialize, Serialize)]

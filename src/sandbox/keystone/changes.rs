@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::access_rules::AccessRule;
 use super::{Keystone, ROLES, Token, roles};
-use crate::sandbox::caller::Caller;
+use crate::sandbox::core::Caller;
 
 /// The body of `PUT /sandbox/v1/tokens`. Without `user` it concerns all tokens.
 #[derive(Clone, Debug, Default, Deserialize)]

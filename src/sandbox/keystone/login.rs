@@ -7,8 +7,7 @@ use super::{
     CREDENTIAL_ID, CREDENTIAL_NAME, CREDENTIAL_SECRET, Keystone, SUBJECT_TOKEN, Token, hex,
     refused, roles,
 };
-use crate::sandbox::row::Row;
-use crate::sandbox::wire::{Answer, Call, Refusal, Result};
+use crate::sandbox::core::{Answer, Call, Refusal, Result, Row};
 
 impl Keystone {
     /// `POST /v3/auth/tokens`.

@@ -14,17 +14,10 @@ use http::{HeaderName, StatusCode, header};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::api::Api;
-use super::attribute::Shape;
-use super::caller::Caller;
-use super::kind::{Body, Kind, Service, Tables};
-use super::lists::Wanted;
-use super::region::Region;
-use super::resource;
-use super::row::Row;
-use super::session::{Hooks, Session, Settings};
-use super::store::Undo;
-use super::wire::{Answer, Call, Refusal, Result};
+use super::core::{
+    Answer, Api, Body, Call, Caller, Hooks, Kind, Refusal, Region, Result, Row, Service, Session,
+    Settings, Shape, Tables, Undo, Wanted, resource,
+};
 
 use access_rules::AccessRule;
 
@@ -41,7 +34,6 @@ const ROLES: [&str; 5] = ["admin", "manager", "member", "reader", "service"];
 pub(super) static API: Api = Api {
     tables: &TABLES,
     hooks,
-    open: |_| None,
     own: |_, _, _| None,
     wanted,
     page: |kind, call, page| shown::listed(call, kind.plural, page.items),

@@ -4,8 +4,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{CREDENTIAL_ID, CREDENTIAL_NAME, Keystone, SUBJECT_TOKEN, Token, hex, refused, roles};
-use crate::sandbox::caller::Caller;
-use crate::sandbox::wire::{Answer, Call, Result};
+use crate::sandbox::core::{Answer, Call, Caller, Result, Service};
 
 impl Keystone {
     /// Handles a call below `/v3/auth` of a caller with a valid token.
@@ -62,7 +61,7 @@ impl Keystone {
     fn catalog(&self) -> Value {
         let mut regions: Vec<_> = self.rows.store.all("region").collect();
         regions.sort_by_key(|row| row.number);
-        let service = |service: &&'static crate::sandbox::kind::Service| {
+        let service = |service: &&'static Service| {
             let endpoint = |region: &str, interface: &str| {
                 let url = match service.kind {
                     "identity" => format!("{}/v3", self.base_url),

@@ -7,10 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::refused;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::Session;
-use crate::sandbox::store::{Store, number_of};
-use crate::sandbox::wire::{Refusal, Result};
+use crate::sandbox::core::{Refusal, Result, Row, Session, Store, number_of};
 
 /// A subnet and an address in it.
 pub(super) type Address = (Uuid, IpAddr);

@@ -4,10 +4,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::addresses::{addresses_of, fixed_ips};
-use crate::sandbox::row::Row;
-use crate::sandbox::session::Session;
-use crate::sandbox::store::Store;
-use crate::sandbox::wire::Refusal;
+use crate::sandbox::core::{Refusal, Row, Session, Store};
 
 pub(super) const ROUTER_INTERFACE: &str = "network:router_interface";
 pub(super) const ROUTER_GATEWAY: &str = "network:router_gateway";

@@ -8,11 +8,7 @@ use super::devices::{
     remove_ports_of, router_between, router_of,
 };
 use super::refused;
-use crate::sandbox::kind::Body;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::{Hooks, Session, View};
-use crate::sandbox::store::Store;
-use crate::sandbox::wire::Result;
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, Store, View};
 
 pub(super) const FLOATING_IP: Hooks = Hooks {
     create: create_floating_ip,

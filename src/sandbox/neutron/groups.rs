@@ -1,13 +1,8 @@
 //! Security groups with their rules, the address groups that rules name, and QoS policies.
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::refused;
-use crate::sandbox::kind::Body;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::{Hooks, Session, View};
-use crate::sandbox::store::Store;
-use crate::sandbox::wire::{Call, Result};
+use crate::sandbox::core::{Body, Call, Hooks, Result, Row, Session, Store};
 
 const DEFAULT: &str = "default";
 
@@ -86,21 +81,11 @@ pub(super) const RULE: Hooks = Hooks {
         session.bump("security_group", group_of(rule));
         Ok(())
     },
-    show: show_rule,
     ..Hooks::NONE
 };
 
 fn group_of(rule: &Row) -> Uuid {
     rule.id_of("security_group_id").unwrap_or_default()
-}
-
-fn show_rule(view: &View<'_>, rule: &Row, name: &str) -> Option<Value> {
-    (name == "belongs_to_default_sg").then(|| {
-        let group = view.store.get("security_group", group_of(rule));
-        group
-            .is_some_and(|group| group.text("name") == DEFAULT)
-            .into()
-    })
 }
 
 fn put_rule(

@@ -12,10 +12,7 @@ use super::devices::{
     remove_addresses, router_of,
 };
 use super::refused;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::Session;
-use crate::sandbox::store::Store;
-use crate::sandbox::wire::{Refusal, Result};
+use crate::sandbox::core::{Refusal, Result, Row, Session, Store};
 
 pub(super) fn add(session: &mut Session<'_>, router: &Row, body: &Value) -> Result<Value> {
     let (port, subnet) = if let Some(text) = body["port_id"].as_str() {

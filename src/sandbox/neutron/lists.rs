@@ -3,10 +3,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::refused;
-use crate::sandbox::kind::Kind;
-use crate::sandbox::lists::{Page, Wanted, filters, sorts, values};
-use crate::sandbox::session::Session;
-use crate::sandbox::wire::{Call, Result};
+use crate::sandbox::core::{Call, Kind, Page, Result, Session, Wanted, filters, sorts, values};
 
 /// Parameters that are not filters.
 const CONTROLS: &str = "limit marker page_reverse fields sort_key sort_dir";

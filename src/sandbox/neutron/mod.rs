@@ -1,7 +1,7 @@
 //! Neutron v2.0 of one region: its kinds with their rules, and how it reads lists and refuses calls.
 mod addresses;
 mod devices;
-mod fixed;
+mod extensions;
 mod floating_ips;
 mod groups;
 mod interfaces;
@@ -23,15 +23,11 @@ use serde_json::json;
 pub(super) use addresses::is_inside;
 pub(super) use groups::ensure_default;
 
-use super::api::Api;
-use super::kind::Tables;
-use super::session::{Hooks, Session};
-use super::wire::{Answer, Call, Handled, Refusal, Result};
+use super::core::{Answer, Api, Call, Handled, Hooks, Refusal, Result, Session, Tables};
 
 pub(super) static API: Api = Api {
     tables: &TABLES,
     hooks,
-    open: fixed::versions,
     own,
     wanted: lists::wanted,
     page: lists::page,
@@ -86,7 +82,7 @@ fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Han
         Err(refusal) => return Some(Err(refusal)),
     }
     let path = path?;
-    if let Some(result) = fixed::answer(call, path) {
+    if let Some(result) = extensions::answer(path) {
         return Some(result);
     }
     let place = API.place(path)?;

@@ -4,10 +4,7 @@ use uuid::Uuid;
 
 use super::devices::{EXTERNAL, is_automatic, router_of};
 use super::refused;
-use crate::sandbox::kind::Body;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::{Hooks, Session, View};
-use crate::sandbox::wire::Result;
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, View};
 
 const NUMBER: &str = "provider:segmentation_id";
 

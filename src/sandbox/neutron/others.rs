@@ -5,10 +5,7 @@ use uuid::Uuid;
 use super::addresses::{addresses_of, fixed_ips, free_addresses, is_inside, no_more_addresses};
 use super::devices::{LOCAL_IP as OWNER, connected, create_port_of, remove_ports_of};
 use super::refused;
-use crate::sandbox::kind::Body;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::{Hooks, Session, View};
-use crate::sandbox::wire::Result;
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, View};
 
 pub(super) const LOCAL_IP: Hooks = Hooks {
     create: create_local_ip,

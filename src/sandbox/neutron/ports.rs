@@ -2,13 +2,10 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::addresses::{addresses_of, fixed_ips, free_addresses, requested_addresses};
+use super::addresses::{fixed_ips, free_addresses, requested_addresses};
 use super::devices::{FLOATING_IP, ROUTER_OWNERS, disassociate};
 use super::{groups, refused};
-use crate::sandbox::kind::Body;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::{Hooks, Session, View, id_in};
-use crate::sandbox::wire::Result;
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, View, id_in};
 
 /// Prefixes of the owners whose ports only an admin deletes.
 const SERVERS: [&str; 3] = ["compute:", "baremetal:", "manila:"];
@@ -45,14 +42,6 @@ fn show_port(view: &View<'_>, port: &Row, name: &str) -> Option<Value> {
             let network = port.id_of("network_id")?;
             view.store.get("network", network)?.value("qos_policy_id")
         }
-        "dns_assignment" => addresses_of(port)
-            .map(|(_, address)| {
-                let address = address.to_string();
-                let host = format!("host-{}", address.replace(['.', ':'], "-"));
-                let name = format!("{host}.openstacklocal.");
-                json!({"ip_address": address, "hostname": host, "fqdn": name})
-            })
-            .collect(),
         "trunk_details" => trunk_details(view, port)?,
         _ => return None,
     })

@@ -8,11 +8,7 @@ use super::devices::{
     remove_ports_of, router_of,
 };
 use super::{interfaces, refused};
-use crate::sandbox::kind::Body;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::{Hooks, Session, View};
-use crate::sandbox::store::Store;
-use crate::sandbox::wire::{Answer, Call, Handled, Result};
+use crate::sandbox::core::{Answer, Body, Call, Handled, Hooks, Result, Row, Session, Store, View};
 
 pub(super) const ROUTER: Hooks = Hooks {
     create: |session, mut router, body| {

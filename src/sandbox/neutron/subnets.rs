@@ -6,11 +6,7 @@ use uuid::Uuid;
 use super::addresses::{cidr_of, overlap, ranges};
 use super::devices::{EXTERNAL, is_automatic, is_router_interface, remove_addresses};
 use super::refused;
-use crate::sandbox::kind::Body;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::{Hooks, Session, View};
-use crate::sandbox::store::Store;
-use crate::sandbox::wire::Result;
+use crate::sandbox::core::{Body, Hooks, Result, Row, Session, Store, View};
 
 pub(super) const SUBNET: Hooks = Hooks {
     create: create_subnet,

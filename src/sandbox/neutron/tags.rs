@@ -2,9 +2,7 @@
 use serde_json::{Value, json};
 
 use super::refused;
-use crate::sandbox::kind::Kind;
-use crate::sandbox::session::Session;
-use crate::sandbox::wire::{Answer, Call, Result};
+use crate::sandbox::core::{Answer, Call, Kind, Result, Session};
 
 pub(super) fn answer(
     session: &mut Session<'_>,

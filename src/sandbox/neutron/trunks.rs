@@ -3,11 +3,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{devices, refused};
-use crate::sandbox::kind::Body;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::{Hooks, Session};
-use crate::sandbox::store::Store;
-use crate::sandbox::wire::{Answer, Call, Handled, Result};
+use crate::sandbox::core::{Answer, Body, Call, Handled, Hooks, Result, Row, Session, Store};
 
 pub(super) const TRUNK: Hooks = Hooks {
     create: create_trunk,

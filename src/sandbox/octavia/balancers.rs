@@ -7,12 +7,8 @@ use uuid::Uuid;
 use super::contents::BALANCER;
 use super::pending::{self, STATUS, Status, begin};
 use super::{children, refused, whole};
-use crate::sandbox::kind::Body;
+use crate::sandbox::core::{Body, Call, Hooks, Refusal, Result, Row, Session, Store, id_in};
 use crate::sandbox::neutron::is_inside;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::{Hooks, Session, id_in};
-use crate::sandbox::store::Store;
-use crate::sandbox::wire::{Call, Refusal, Result};
 
 pub(super) const LOAD_BALANCER: Hooks = Hooks {
     create,

@@ -5,12 +5,7 @@ use uuid::Uuid;
 use super::contents::{BALANCER, children, listeners_of, parent_of};
 use super::pending::{Status, hold, set_status};
 use super::refused;
-use crate::sandbox::attribute::REQUIRED;
-use crate::sandbox::kind::Body;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::{Hooks, Session, View};
-use crate::sandbox::store::Store;
-use crate::sandbox::wire::{Call, Result};
+use crate::sandbox::core::{Body, Call, Hooks, REQUIRED, Result, Row, Session, Store, View};
 
 pub(super) const CHILD: Hooks = Hooks {
     create,

@@ -1,8 +1,7 @@
 //! What is in a load balancer, and what leads to it.
 use uuid::Uuid;
 
-use crate::sandbox::row::Row;
-use crate::sandbox::store::Store;
+use crate::sandbox::core::{Row, Store};
 
 pub(super) const BALANCER: &str = "load_balancer";
 

@@ -16,16 +16,14 @@ use serde_json::{Map, Value, json};
 
 pub(super) use pending::BalancerChange;
 
-use super::api::Api;
-use super::kind::{Kind, Tables};
-use super::lists::{Page, TAG_FILTERS, Wanted, filters, sorts, values};
-use super::session::{Hooks, Session, id_in};
-use super::wire::{Answer, Call, Handled, Refusal, Result};
+use super::core::{
+    Answer, Api, Call, Handled, Hooks, Kind, Page, Refusal, Result, Session, TAG_FILTERS, Tables,
+    Wanted, filters, id_in, sorts, values,
+};
 
 pub(super) static API: Api = Api {
     tables: &TABLES,
     hooks,
-    open,
     own,
     wanted,
     page,
@@ -70,32 +68,6 @@ fn refuse(refusal: Refusal, _: &Call<'_>) -> Answer {
         _ => json!({"faultcode": code, "faultstring": message, "debuginfo": null}),
     };
     Answer::json(status, body)
-}
-
-/// The last of the minor versions of v2.
-const MINOR: u32 = 30;
-
-/// Answers `GET` of the endpoint, which needs no token.
-fn open(call: &Call<'_>) -> Option<Answer> {
-    if !call.segments().is_empty() {
-        return None;
-    }
-    let url = format!("{}/v2", call.url.trim_end_matches('/'));
-    let version = |minor: u32| {
-        let status = if minor == MINOR {
-            "CURRENT"
-        } else {
-            "SUPPORTED"
-        };
-        json!({
-            "id": format!("v2.{minor}"),
-            "status": status,
-            "updated": "2025-02-26T00:00:00Z",
-            "links": [{"href": url, "rel": "self"}],
-        })
-    };
-    let versions: Value = (0..=MINOR).map(version).collect();
-    Some(Answer::ok(json!({"versions": versions})))
 }
 
 fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {

@@ -5,10 +5,7 @@ use uuid::Uuid;
 
 use super::contents::{BALANCER, listeners_of, parent_of};
 use super::refused;
-use crate::sandbox::row::{Course, Row};
-use crate::sandbox::session::Session;
-use crate::sandbox::store::Store;
-use crate::sandbox::wire::Result;
+use crate::sandbox::core::{Course, Result, Row, Session, Store};
 
 pub(super) const STATUS: &str = "provisioning_status";
 const WORKING: &str = "operating_status";

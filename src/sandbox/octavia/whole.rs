@@ -8,10 +8,7 @@ use uuid::Uuid;
 
 use super::children::add;
 use super::refused;
-use crate::sandbox::kind::Body;
-use crate::sandbox::row::Row;
-use crate::sandbox::session::Session;
-use crate::sandbox::wire::Result;
+use crate::sandbox::core::{Body, Result, Row, Session};
 
 /// Ids of the created pools, by name.
 type Pools = BTreeMap<String, Uuid>;

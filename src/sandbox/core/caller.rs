@@ -3,16 +3,16 @@ use std::sync::Arc;
 
 /// The rights of a token.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     /// Empty for an unscoped token.
-    pub(super) project: Arc<str>,
-    pub(super) admin: bool,
-    pub(super) member: bool,
+    pub(crate) project: Arc<str>,
+    pub(crate) admin: bool,
+    pub(crate) member: bool,
 }
 
 impl Caller {
     /// Returns an admin of a project, for what the sandbox does by itself.
-    pub(super) fn admin_of(project: &str) -> Self {
+    pub(crate) fn admin_of(project: &str) -> Self {
         Self {
             project: project.into(),
             admin: true,
@@ -21,12 +21,12 @@ impl Caller {
     }
 
     /// Whether the caller owns the resources of a project. An admin owns everything.
-    pub(super) fn owns(&self, project: &str) -> bool {
+    pub(crate) fn owns(&self, project: &str) -> bool {
         self.admin || *self.project == *project
     }
 
     /// Whether the caller may change anything. A mere reader may not.
-    pub(super) fn writes(&self) -> bool {
+    pub(crate) fn writes(&self) -> bool {
         self.admin || self.member
     }
 }

@@ -16,7 +16,7 @@ use super::wire::{Refusal, Result};
 ///
 /// Refuses an attribute that the kind does not have, one that POST or PUT does not take, a wrong type, another
 /// project than the caller's, one that only admins may set, and then one that POST needs and that is missing.
-pub(super) fn check(
+pub(crate) fn check(
     session: &Session<'_>,
     kind: &'static Kind,
     body: &Body,

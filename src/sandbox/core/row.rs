@@ -11,42 +11,42 @@ use super::kind::{Body, Kind};
 
 /// The course of a row's next change, where a scenario wants an unusual one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Course {
+pub(crate) struct Course {
     /// Seconds that it stays pending; `None`: until the next control call.
-    pub(super) seconds: Option<u32>,
+    pub(crate) seconds: Option<u32>,
     /// Whether it fails.
-    pub(super) fails: bool,
+    pub(crate) fails: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Row {
-    pub(super) kind: &'static Kind,
-    pub(super) id: Uuid,
+pub(crate) struct Row {
+    pub(crate) kind: &'static Kind,
+    pub(crate) id: Uuid,
     /// Rows are numbered in the order of their creation.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// Empty for the ports of gateways and floating IPs.
-    pub(super) project: Arc<str>,
-    pub(super) created: DateTime<Utc>,
-    pub(super) updated: Option<DateTime<Utc>>,
-    pub(super) revision: u64,
+    pub(crate) project: Arc<str>,
+    pub(crate) created: DateTime<Utc>,
+    pub(crate) updated: Option<DateTime<Utc>>,
+    pub(crate) revision: u64,
     /// Whether it is deleted; only for kinds that keep deleted rows.
-    pub(super) is_deleted: bool,
+    pub(crate) is_deleted: bool,
     /// The time at which its pending change ends; `None` for never, or not pending.
-    pub(super) due: Option<DateTime<Utc>>,
+    pub(crate) due: Option<DateTime<Utc>>,
     /// Whether it is being deleted: it goes when the pending change ends.
-    pub(super) is_leaving: bool,
+    pub(crate) is_leaving: bool,
     /// Whether the pending change fails.
-    pub(super) fails: bool,
+    pub(crate) fails: bool,
     /// The course of its next change.
-    pub(super) next: Option<Course>,
+    pub(crate) next: Option<Course>,
     /// An uploaded file.
-    pub(super) file: Option<Bytes>,
+    pub(crate) file: Option<Bytes>,
     /// The attributes that were set.
     values: Vec<(&'static str, Value)>,
 }
 
 impl Row {
-    pub(super) fn new(
+    pub(crate) fn new(
         kind: &'static Kind,
         id: Uuid,
         number: u64,
@@ -72,7 +72,7 @@ impl Row {
     }
 
     /// Returns the value of an attribute that was set.
-    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.values
             .iter()
             .find(|(known, _)| *known == name)
@@ -80,12 +80,12 @@ impl Row {
     }
 
     /// Returns the value of an attribute, or the value for nobody set it.
-    pub(super) fn value(&self, name: &str) -> Value {
+    pub(crate) fn value(&self, name: &str) -> Value {
         let unset = || self.kind.attribute(name)?.unset.clone();
         self.get(name).cloned().or_else(unset).unwrap_or_default()
     }
 
-    pub(super) fn text(&self, name: &str) -> &str {
+    pub(crate) fn text(&self, name: &str) -> &str {
         match (self.get(name), self.kind.attribute(name)) {
             (Some(value), _) => value.as_str().unwrap_or_default(),
             (None, Some(attribute)) => attribute
@@ -97,28 +97,28 @@ impl Row {
         }
     }
 
-    pub(super) fn flag(&self, name: &str) -> bool {
+    pub(crate) fn flag(&self, name: &str) -> bool {
         self.value(name) == Value::Bool(true)
     }
 
     /// Returns the id that an attribute has.
-    pub(super) fn id_of(&self, name: &str) -> Option<Uuid> {
+    pub(crate) fn id_of(&self, name: &str) -> Option<Uuid> {
         self.get(name)?.as_str()?.parse().ok()
     }
 
     /// Returns the items of a list.
-    pub(super) fn items(&self, name: &str) -> &[Value] {
+    pub(crate) fn items(&self, name: &str) -> &[Value] {
         self.get(name)
             .and_then(Value::as_array)
             .map_or(&[], Vec::as_slice)
     }
 
     /// Returns the attributes that a kind with any attributes does not know.
-    pub(super) fn others(&self) -> Option<&Map<String, Value>> {
+    pub(crate) fn others(&self) -> Option<&Map<String, Value>> {
         self.get("").and_then(Value::as_object)
     }
 
-    pub(super) fn set(&mut self, name: &'static str, value: impl Into<Value>) {
+    pub(crate) fn set(&mut self, name: &'static str, value: impl Into<Value>) {
         let value = value.into();
         match self.values.iter_mut().find(|(known, _)| *known == name) {
             Some((_, old)) => *old = value,
@@ -126,12 +126,12 @@ impl Row {
         }
     }
 
-    pub(super) fn clear(&mut self, name: &str) {
+    pub(crate) fn clear(&mut self, name: &str) {
         self.values.retain(|(known, _)| *known != name);
     }
 
     /// Sets the attributes of a checked body. A null clears one, unless nothing else says that it is unset.
-    pub(super) fn apply(&mut self, body: &Body) {
+    pub(crate) fn apply(&mut self, body: &Body) {
         for (name, value) in body {
             let Some(attribute) = self.kind.attribute(name) else {
                 self.apply_other(name, value);
@@ -157,7 +157,7 @@ impl Row {
     }
 
     /// Changes each value in place.
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut Value)> {
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut Value)> {
         self.values.iter_mut().map(|(name, value)| (*name, value))
     }
 }

@@ -16,25 +16,25 @@ use super::attribute::{Attribute, FILTERS, INDEXED, POST, Shape};
 use super::wire::Refusal;
 
 /// Attributes by name, as a body has them.
-pub(super) type Body = Map<String, Value>;
+pub(crate) type Body = Map<String, Value>;
 
 /// `KIND.ATTRIBUTE`: an attribute of another kind that names rows of this one.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "&'static str")]
-pub(super) struct Reference {
-    pub(super) kind: &'static str,
-    pub(super) attribute: &'static str,
+pub(crate) struct Reference {
+    pub(crate) kind: &'static str,
+    pub(crate) attribute: &'static str,
 }
 
 /// Rows that hold the row that they name: it cannot be deleted.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
-pub(super) struct Holder {
-    pub(super) reference: Reference,
+pub(crate) struct Holder {
+    pub(crate) reference: Reference,
     #[serde(default = "conflict")]
-    pub(super) status: u16,
+    pub(crate) status: u16,
     /// `{id}` is the row, `{by}` the first holder, `{all}` all holders.
-    pub(super) message: Message,
+    pub(crate) message: Message,
 }
 
 fn conflict() -> u16 {
@@ -44,28 +44,37 @@ fn conflict() -> u16 {
 /// `TYPE: MESSAGE`, or a message alone.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(from = "&'static str")]
-pub(super) struct Message {
+pub(crate) struct Message {
     kind: &'static str,
     text: &'static str,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Service {
+pub(crate) struct Service {
     /// Its type in the catalog, which is also its path below the region's.
-    pub(super) kind: &'static str,
+    pub(crate) kind: &'static str,
     /// Its name in the catalog.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The paths at which its API begins; the first is the usual one.
-    pub(super) roots: Vec<&'static str>,
+    pub(crate) roots: Vec<&'static str>,
     /// Format of times.
-    pub(super) times: &'static str,
+    pub(crate) times: &'static str,
     /// Whether lists compare texts ignoring case.
     #[serde(default)]
-    pub(super) folds: bool,
+    pub(crate) folds: bool,
     /// Whether a row that the caller may not see is missing. Otherwise it is forbidden.
     #[serde(default)]
-    pub(super) hides: bool,
+    pub(crate) hides: bool,
+    /// What follows the service's URL in the links of its versions.
+    #[serde(default)]
+    pub(crate) endpoint: &'static str,
+    /// Its versions: the id and the status of each.
+    #[serde(default)]
+    pub(crate) versions: Vec<&'static str>,
+    /// The status of the answer with its versions.
+    #[serde(default = "ok")]
+    pub(crate) versions_status: u16,
     /// Its own words for `create` and `update` in a refusal.
     #[serde(default)]
     verbs: BTreeMap<&'static str, &'static str>,
@@ -74,54 +83,58 @@ pub(super) struct Service {
     refusals: BTreeMap<&'static str, &'static str>,
 }
 
+fn ok() -> u16 {
+    200
+}
+
 /// A kind as its table has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// Unique in a region.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The key around one resource in a body; usually the name.
     #[serde(default)]
-    pub(super) singular: &'static str,
+    pub(crate) singular: &'static str,
     /// The key around a list in a body.
-    pub(super) plural: &'static str,
+    pub(crate) plural: &'static str,
     /// The path below the service's root; `*` is the id of the parent.
-    pub(super) path: &'static str,
+    pub(crate) path: &'static str,
     /// The kind without which a row cannot exist, and the attribute that names it.
-    pub(super) parent: Option<Reference>,
+    pub(crate) parent: Option<Reference>,
     /// Whether a list below a parent that does not exist is empty. Otherwise the parent is missed.
     #[serde(default)]
-    pub(super) parent_may_be_gone: bool,
+    pub(crate) parent_may_be_gone: bool,
     /// The attribute by which a path names a row. Another than `id` is indexed, and so is an `id` that is not
     /// the row's own.
     #[serde(default = "id")]
-    pub(super) key: &'static str,
+    pub(crate) key: &'static str,
     /// A 404; `{id}` is the id in the path, `{parent}` that of the parent.
     missing: Message,
     /// Whether a body has the attributes themselves, without a key around them.
     #[serde(default)]
-    pub(super) is_bare: bool,
+    pub(crate) is_bare: bool,
     /// Whether attributes that the kind does not have are kept too.
     #[serde(default)]
-    pub(super) is_open: bool,
+    pub(crate) is_open: bool,
     /// Whether POST takes a list.
     #[serde(default)]
-    pub(super) has_bulk: bool,
+    pub(crate) has_bulk: bool,
     /// The revision number of a new row; `None` where the kind has none.
-    pub(super) first_revision: Option<u64>,
+    pub(crate) first_revision: Option<u64>,
     /// Whether a list whose marker is gone starts from the beginning.
     #[serde(default)]
-    pub(super) forgets_marker: bool,
+    pub(crate) forgets_marker: bool,
     /// Whether deleted rows stay in the database, where only some rules see them.
     #[serde(default)]
-    pub(super) keeps_deleted: bool,
+    pub(crate) keeps_deleted: bool,
     #[serde(deserialize_with = "attributes")]
-    pub(super) attributes: Vec<Attribute>,
+    pub(crate) attributes: Vec<Attribute>,
     /// Rows that name a deleted row there are deleted with it, in this order.
     #[serde(default)]
-    pub(super) takes: Vec<Reference>,
+    pub(crate) takes: Vec<Reference>,
     #[serde(default)]
-    pub(super) held_by: Vec<Holder>,
+    pub(crate) held_by: Vec<Holder>,
 }
 
 fn id() -> &'static str {
@@ -129,11 +142,11 @@ fn id() -> &'static str {
 }
 
 /// A kind of a service. The fields of its table are its own.
-pub(super) struct Kind {
-    pub(super) service: &'static Service,
+pub(crate) struct Kind {
+    pub(crate) service: &'static Service,
     table: Table,
     /// The indexed attributes.
-    pub(super) indexed: Vec<&'static str>,
+    pub(crate) indexed: Vec<&'static str>,
 }
 
 impl Deref for Kind {
@@ -152,7 +165,7 @@ impl fmt::Debug for Kind {
 
 impl Service {
     /// Returns the refusal with a name; `parts` replace `{0}`, `{1}` ….
-    pub(super) fn refusal(&self, name: &str, parts: &[&dyn Display]) -> Refusal {
+    pub(crate) fn refusal(&self, name: &str, parts: &[&dyn Display]) -> Refusal {
         let known = self.refusals.get_key_value(name);
         let (kind, text) =
             known.unwrap_or_else(|| unreachable!("{} has no refusal {name}", self.name));
@@ -168,29 +181,29 @@ impl Service {
 }
 
 impl Kind {
-    pub(super) fn attribute(&self, name: &str) -> Option<&Attribute> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<&Attribute> {
         self.attributes.iter().find(|known| known.name == name)
     }
 
     /// Returns the service's refusal with a name, in which `{0}` is the kind.
-    pub(super) fn refusal(&self, name: &str, parts: &[&dyn Display]) -> Refusal {
+    pub(crate) fn refusal(&self, name: &str, parts: &[&dyn Display]) -> Refusal {
         let kind: &[&dyn Display] = &[&self.singular];
         self.service.refusal(name, &[kind, parts].concat())
     }
 
     /// Returns the refusal of what the caller may not do.
-    pub(super) fn forbidden(&self, verb: &str) -> Refusal {
+    pub(crate) fn forbidden(&self, verb: &str) -> Refusal {
         let verb = self.service.verbs.get(verb).copied().unwrap_or(verb);
         self.refusal("forbidden", &[&verb])
     }
 
-    pub(super) fn missing(&self, id: impl Display) -> Refusal {
+    pub(crate) fn missing(&self, id: impl Display) -> Refusal {
         let Message { kind, text } = self.missing;
         Refusal::new(404, kind, text.replace("{id}", &id.to_string()))
     }
 
     /// Returns the refusal of a PUT or DELETE without an id: some services look up an id `None`.
-    pub(super) fn no_id(&self) -> Refusal {
+    pub(crate) fn no_id(&self) -> Refusal {
         match self.service.refusals.contains_key("no_id") {
             true => self.refusal("no_id", &[]),
             false => self.missing("None"),
@@ -198,33 +211,33 @@ impl Kind {
     }
 
     /// Returns the refusal of a row that a parent does not have.
-    pub(super) fn missing_in(&self, parent: Uuid, id: &str) -> Refusal {
+    pub(crate) fn missing_in(&self, parent: Uuid, id: &str) -> Refusal {
         let mut refusal = self.missing(id);
         refusal.message = refusal.message.replace("{parent}", &parent.to_string());
         refusal
     }
 
     /// Whether a row is created together with its contents.
-    pub(super) fn has_contents(&self) -> bool {
+    pub(crate) fn has_contents(&self) -> bool {
         let mut attributes = self.attributes.iter();
         attributes.any(|it| it.is(POST) && matches!(it.shape, Shape::Children(_)))
     }
 
     /// Whether the kind has a filter. An open kind has any.
-    pub(super) fn has_filter(&self, name: &str) -> bool {
+    pub(crate) fn has_filter(&self, name: &str) -> bool {
         self.attribute(name)
             .map_or(self.is_open, |attribute| attribute.is(FILTERS))
     }
 
     /// Whether a path names a row by a text of its own instead of the row's id.
-    pub(super) fn has_text_key(&self) -> bool {
+    pub(crate) fn has_text_key(&self) -> bool {
         self.indexed.contains(&self.key)
     }
 }
 
 impl Holder {
     /// Returns the refusal to delete a row that others hold.
-    pub(super) fn refusal(&self, id: Uuid, by: &[Uuid]) -> Refusal {
+    pub(crate) fn refusal(&self, id: Uuid, by: &[Uuid]) -> Refusal {
         let all: Vec<String> = by.iter().map(Uuid::to_string).collect();
         let first = all.first().map_or("", String::as_str);
         let message = self.message.text.replace("{id}", &id.to_string());
@@ -235,14 +248,14 @@ impl Holder {
 }
 
 /// A service and its kinds.
-pub(super) struct Tables {
-    pub(super) service: &'static Service,
-    pub(super) kinds: Vec<Kind>,
+pub(crate) struct Tables {
+    pub(crate) service: &'static Service,
+    pub(crate) kinds: Vec<Kind>,
 }
 
 impl Tables {
     /// Reads a service's file, which comes with the program.
-    pub(super) fn read(text: &str) -> Self {
+    pub(crate) fn read(text: &str) -> Self {
         Self::parse(text).unwrap_or_else(|problem| unreachable!("a table is wrong: {problem}"))
     }
 

@@ -27,25 +27,25 @@ struct Table {
 
 /// A row before a change; `None`: it did not exist.
 #[derive(Clone, Debug)]
-pub(super) struct Undo {
-    pub(super) kind: &'static str,
-    pub(super) id: Uuid,
-    pub(super) before: Option<Row>,
+pub(crate) struct Undo {
+    pub(crate) kind: &'static str,
+    pub(crate) id: Uuid,
+    pub(crate) before: Option<Row>,
 }
 
-pub(super) struct Store {
+pub(crate) struct Store {
     tables: BTreeMap<&'static str, Table>,
     /// Rows by the time at which their pending change ends.
     due: BTreeSet<(DateTime<Utc>, &'static str, Uuid)>,
     /// Set while changes may have to be rolled back.
     journal: Option<Vec<Undo>>,
-    pub(super) ids: Ids,
+    pub(crate) ids: Ids,
     /// The last number that was given to a row.
     numbers: u64,
 }
 
 impl Store {
-    pub(super) fn new(kinds: impl Iterator<Item = &'static Kind>, seed: u64) -> Self {
+    pub(crate) fn new(kinds: impl Iterator<Item = &'static Kind>, seed: u64) -> Self {
         let table = |(rank, kind): (usize, &'static Kind)| {
             let (rows, index) = (BTreeMap::new(), BTreeSet::new());
             let table = Table {
@@ -66,13 +66,13 @@ impl Store {
     }
 
     /// Returns a number that no row has.
-    pub(super) fn next_number(&mut self) -> u64 {
+    pub(crate) fn next_number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
     }
 
     /// Returns the kind with a name, which must be in one of the tables.
-    pub(super) fn kind(&self, kind: &str) -> &'static Kind {
+    pub(crate) fn kind(&self, kind: &str) -> &'static Kind {
         let known = self.tables.get(kind);
         known.map_or_else(
             || unreachable!("no table has the kind {kind}"),
@@ -80,22 +80,22 @@ impl Store {
         )
     }
 
-    pub(super) fn rank(&self, kind: &str) -> usize {
+    pub(crate) fn rank(&self, kind: &str) -> usize {
         self.tables.get(kind).map_or(usize::MAX, |table| table.rank)
     }
 
     /// Returns a row that exists: a deleted one does not.
-    pub(super) fn get(&self, kind: &str, id: Uuid) -> Option<&Row> {
+    pub(crate) fn get(&self, kind: &str, id: Uuid) -> Option<&Row> {
         self.find(kind, id).filter(|row| !row.is_deleted)
     }
 
     /// Returns a row that exists, or a deleted one that the kind keeps.
-    pub(super) fn find(&self, kind: &str, id: Uuid) -> Option<&Row> {
+    pub(crate) fn find(&self, kind: &str, id: Uuid) -> Option<&Row> {
         self.tables.get(kind)?.rows.get(&id)
     }
 
     /// Lists the rows of a kind, by ascending id, after an id.
-    pub(super) fn all_after(
+    pub(crate) fn all_after(
         &self,
         kind: &str,
         after: Option<Uuid>,
@@ -108,12 +108,12 @@ impl Store {
             .filter(|row| !row.is_deleted)
     }
 
-    pub(super) fn all(&self, kind: &str) -> impl Iterator<Item = &Row> + use<'_> {
+    pub(crate) fn all(&self, kind: &str) -> impl Iterator<Item = &Row> + use<'_> {
         self.all_after(kind, None)
     }
 
     /// Lists the rows of a kind whose indexed attribute has, or contains, an id; by rank and id.
-    pub(super) fn of(
+    pub(crate) fn of(
         &self,
         kind: &str,
         attribute: &str,
@@ -124,7 +124,7 @@ impl Store {
     }
 
     /// Lists the rows whose indexed attribute may have a text: a superset.
-    pub(super) fn of_text(
+    pub(crate) fn of_text(
         &self,
         kind: &str,
         attribute: &str,
@@ -154,7 +154,7 @@ impl Store {
     }
 
     /// Lists the ranks of the rows that `of` lists.
-    pub(super) fn ranks(
+    pub(crate) fn ranks(
         &self,
         kind: &str,
         attribute: &str,
@@ -165,7 +165,7 @@ impl Store {
     }
 
     /// Returns the first of the rows that `of` lists which has a rank.
-    pub(super) fn at_rank(
+    pub(crate) fn at_rank(
         &self,
         kind: &str,
         attribute: &str,
@@ -180,7 +180,7 @@ impl Store {
     }
 
     /// Lists a row and everything that it takes along, parents before children.
-    pub(super) fn tree(&self, row: &Row) -> Vec<(&'static str, Uuid)> {
+    pub(crate) fn tree(&self, row: &Row) -> Vec<(&'static str, Uuid)> {
         let mut found = vec![(row.kind.name, row.id)];
         let mut next = 0;
         while let Some((kind, id)) = found.get(next).copied() {
@@ -194,7 +194,7 @@ impl Store {
     }
 
     /// Returns the row whose pending change ends first, if that time has come.
-    pub(super) fn first_due(
+    pub(crate) fn first_due(
         &self,
         now: DateTime<Utc>,
     ) -> Option<(DateTime<Utc>, &'static str, Uuid)> {
@@ -202,7 +202,7 @@ impl Store {
     }
 
     /// Inserts or replaces a row.
-    pub(super) fn put(&mut self, row: Row) {
+    pub(crate) fn put(&mut self, row: Row) {
         self.forget(row.kind.name, row.id);
         if let Some(at) = row.due {
             self.due.insert((at, row.kind.name, row.id));
@@ -216,7 +216,7 @@ impl Store {
     }
 
     /// Removes a row. Kinds that keep deleted rows mark it as deleted.
-    pub(super) fn take(&mut self, kind: &str, id: Uuid) -> Option<Row> {
+    pub(crate) fn take(&mut self, kind: &str, id: Uuid) -> Option<Row> {
         let row = self.get(kind, id)?.clone();
         if row.kind.keeps_deleted {
             let mut kept = row.clone();
@@ -250,17 +250,17 @@ impl Store {
     }
 
     /// Starts a new journal of changes.
-    pub(super) fn record(&mut self) {
+    pub(crate) fn record(&mut self) {
         self.journal = Some(Vec::new());
     }
 
     /// Ends the journal and returns its changes, oldest first.
-    pub(super) fn recorded(&mut self) -> Vec<Undo> {
+    pub(crate) fn recorded(&mut self) -> Vec<Undo> {
         self.journal.take().unwrap_or_default()
     }
 
     /// Rolls changes back, newest first.
-    pub(super) fn roll_back(&mut self, changes: Vec<Undo>) {
+    pub(crate) fn roll_back(&mut self, changes: Vec<Undo>) {
         for Undo { kind, id, before } in changes.into_iter().rev() {
             match before {
                 Some(row) => self.put(row),
@@ -287,7 +287,7 @@ fn key(text: &str) -> u128 {
 }
 
 /// Returns an address as a number.
-pub(super) fn number_of(address: IpAddr) -> u128 {
+pub(crate) fn number_of(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u32::from(address).into(),
         IpAddr::V6(address) => address.into(),

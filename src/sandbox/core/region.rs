@@ -10,18 +10,18 @@ use super::session::{Rules, Session, Settings};
 use super::store::{Store, Undo};
 use super::wire::{Answer, Call, Refusal, Result};
 
-pub(super) struct Region {
-    pub(super) name: String,
-    pub(super) store: Store,
+pub(crate) struct Region {
+    pub(crate) name: String,
+    pub(crate) store: Store,
     rules: Rules,
     settings: Settings,
-    pub(super) pace: Pace,
+    pub(crate) pace: Pace,
     /// Deletions whose rows are revived once they are gone, and whether under new ids.
     waiting: Vec<(Vec<Undo>, bool)>,
 }
 
 impl Region {
-    pub(super) fn new(name: &str, seed: u64, settings: Settings, services: &[&Api]) -> Self {
+    pub(crate) fn new(name: &str, seed: u64, settings: Settings, services: &[&Api]) -> Self {
         let kinds = services.iter().flat_map(|api| {
             let kinds = api.tables.kinds.iter();
             kinds.map(|kind| (kind, (api.hooks)(kind.name)))
@@ -39,7 +39,7 @@ impl Region {
         }
     }
 
-    pub(super) fn session(&mut self, caller: Caller, now: DateTime<Utc>) -> Session<'_> {
+    pub(crate) fn session(&mut self, caller: Caller, now: DateTime<Utc>) -> Session<'_> {
         Session {
             store: &mut self.store,
             rules: &self.rules,
@@ -52,7 +52,7 @@ impl Region {
     }
 
     /// Ends everything that is due by `now`.
-    pub(super) fn settle(&mut self, now: DateTime<Utc>) {
+    pub(crate) fn settle(&mut self, now: DateTime<Utc>) {
         while let Some((at, kind, id)) = self.store.first_due(now) {
             self.session(Caller::admin_of(""), at).settle(kind, id);
             for (changes, as_new) in std::mem::take(&mut self.waiting) {
@@ -62,7 +62,7 @@ impl Region {
     }
 
     /// Revives what a call deleted, or will have deleted, once it is gone.
-    pub(super) fn revive(&mut self, changes: Vec<Undo>, as_new: bool) {
+    pub(crate) fn revive(&mut self, changes: Vec<Undo>, as_new: bool) {
         if revival::must_wait(&self.store, &changes) {
             self.waiting.push((changes, as_new));
         } else {
@@ -72,14 +72,14 @@ impl Region {
 
     /// Returns the answer to a call, and the changes that it made, so that a fault can roll them back or revive
     /// what the call deleted. `caller` is `None` for a missing or bad token.
-    pub(super) fn handle(
+    pub(crate) fn handle(
         &mut self,
         api: &'static Api,
         call: &Call<'_>,
         caller: Option<Caller>,
         now: DateTime<Utc>,
     ) -> (Answer, Vec<Undo>) {
-        if let Some(answer) = (api.open)(call) {
+        if let Some(answer) = api.versions(call) {
             return (answer, Vec::new());
         }
         let Some(caller) = caller else {
@@ -92,7 +92,7 @@ impl Region {
     }
 
     /// Does something whole or not at all, and returns the changes.
-    pub(super) fn transact<T, E>(
+    pub(crate) fn transact<T, E>(
         &mut self,
         caller: Caller,
         now: DateTime<Utc>,

@@ -1,46 +1,65 @@
 //! The part of a service that no table can express.
+use std::sync::LazyLock;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
 use super::kind::{Kind, Tables};
 use super::lists::{Page, Wanted};
 use super::session::{Hooks, Session};
 use super::wire::{Answer, Call, Handled, Refusal, Result};
-use serde_json::Value;
-use std::sync::LazyLock;
 
-pub(super) struct Api {
+pub(crate) struct Api {
     /// Its file in `assets/sandbox`.
-    pub(super) tables: &'static LazyLock<Tables>,
+    pub(crate) tables: &'static LazyLock<Tables>,
     /// Returns the hooks of a kind that has some.
-    pub(super) hooks: fn(&str) -> Option<Hooks>,
-    /// Answers what needs no token.
-    pub(super) open: fn(&Call<'_>) -> Option<Answer>,
+    pub(crate) hooks: fn(&str) -> Option<Hooks>,
     /// Handles what is no method of a kind, or differs from the common one. The path is that below the root;
     /// `None` if there is none.
-    pub(super) own: fn(&mut Session<'_>, &Call<'_>, Option<&[&str]>) -> Handled,
+    pub(crate) own: fn(&mut Session<'_>, &Call<'_>, Option<&[&str]>) -> Handled,
     /// Reads the parameters of a list.
-    pub(super) wanted: fn(&Session<'_>, &'static Kind, &Call<'_>) -> Result<Wanted>,
+    pub(crate) wanted: fn(&Session<'_>, &'static Kind, &Call<'_>) -> Result<Wanted>,
     /// Returns the body of a list.
-    pub(super) page: fn(&'static Kind, &Call<'_>, Page) -> Value,
+    pub(crate) page: fn(&'static Kind, &Call<'_>, Page) -> Value,
     /// Puts a refusal into the service's own shape.
-    pub(super) refuse: fn(Refusal, &Call<'_>) -> Answer,
+    pub(crate) refuse: fn(Refusal, &Call<'_>) -> Answer,
 }
 
 /// The collection or resource that a path leads to.
-pub(super) struct Place<'p> {
-    pub(super) kind: &'static Kind,
+pub(crate) struct Place<'p> {
+    pub(crate) kind: &'static Kind,
     /// The parent's id in the path.
-    pub(super) parent: Option<&'p str>,
+    pub(crate) parent: Option<&'p str>,
     /// What follows the collection.
-    pub(super) rest: &'p [&'p str],
+    pub(crate) rest: &'p [&'p str],
 }
 
 impl Api {
     /// Its type in the catalog, which is also its path below the region's.
-    pub(super) fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         self.tables.service.kind
     }
 
+    /// Answers a call for the service's versions, which needs no token.
+    pub(crate) fn versions(&self, call: &Call<'_>) -> Option<Answer> {
+        let service = self.tables.service;
+        let status = match (call.method.as_str(), call.segments().as_slice()) {
+            ("GET", []) => StatusCode::from_u16(service.versions_status).ok()?,
+            ("GET", ["versions"]) => StatusCode::OK,
+            _ => return None,
+        };
+        let root = call.url.trim_end_matches('/').trim_end_matches("/versions");
+        let links = json!([{"rel": "self", "href": format!("{root}{}", service.endpoint)}]);
+        let version = |version: &&str| {
+            let (id, status) = version.split_once(' ').unwrap_or_default();
+            json!({"id": id, "status": status, "links": links})
+        };
+        let versions: Value = service.versions.iter().map(version).collect();
+        Some(Answer::json(status, json!({"versions": versions})))
+    }
+
     /// Returns the path below the root.
-    pub(super) fn below<'p>(&self, path: &'p [&'p str]) -> Option<&'p [&'p str]> {
+    pub(crate) fn below<'p>(&self, path: &'p [&'p str]) -> Option<&'p [&'p str]> {
         self.tables.service.roots.iter().find_map(|root| {
             let words = root.split('/').filter(|word| !word.is_empty());
             let mut rest = path;
@@ -52,7 +71,7 @@ impl Api {
     }
 
     /// Returns the place that a path below the root leads to; the longest path of a kind wins.
-    pub(super) fn place<'p>(&self, path: &'p [&'p str]) -> Option<Place<'p>> {
+    pub(crate) fn place<'p>(&self, path: &'p [&'p str]) -> Option<Place<'p>> {
         let kinds = self.tables.kinds.iter();
         let places = kinds.filter_map(|kind| place_in(kind, path));
         places.min_by_key(|place| place.rest.len())

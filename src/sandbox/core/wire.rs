@@ -4,38 +4,38 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use serde_json::{Value, json};
 
 /// One call, as a service receives it.
-pub(super) struct Call<'a> {
-    pub(super) method: &'a Method,
+pub(crate) struct Call<'a> {
+    pub(crate) method: &'a Method,
     /// The path below the service's endpoint, percent-decoded, without `.json` and a trailing `/`.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// Decoded, in the order sent.
-    pub(super) query: Vec<(String, String)>,
-    pub(super) headers: &'a HeaderMap,
-    pub(super) body: &'a [u8],
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: &'a [u8],
     /// Scheme, host and full path of the request; links repeat it.
-    pub(super) url: String,
+    pub(crate) url: String,
 }
 
 impl Call<'_> {
     /// The first value of a query parameter.
-    pub(super) fn param(&self, name: &str) -> Option<&str> {
+    pub(crate) fn param(&self, name: &str) -> Option<&str> {
         self.query
             .iter()
             .find(|(key, _)| key == name)
             .map(|(_, value)| value.as_str())
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     /// The body as JSON; an empty or malformed body is `null`.
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(self.body).unwrap_or(Value::Null)
     }
 
     /// Path segments, without empty ones.
-    pub(super) fn segments(&self) -> Vec<&str> {
+    pub(crate) fn segments(&self) -> Vec<&str> {
         self.path
             .split('/')
             .filter(|part| !part.is_empty())
@@ -45,74 +45,69 @@ impl Call<'_> {
 
 /// A service's answer before it is turned into bytes.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) body: Body,
-    pub(super) headers: Vec<(HeaderName, String)>,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) content: Content,
+    pub(crate) headers: Vec<(HeaderName, String)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Body {
+pub(crate) enum Content {
     Empty,
     Json(Value),
     Html(String),
-    /// A file.
-    Octets(Bytes),
+    File(Bytes),
 }
 
 impl Answer {
-    pub(super) fn json(status: StatusCode, body: Value) -> Self {
+    pub(crate) fn new(status: StatusCode, content: Content) -> Self {
         Self {
             status,
-            body: Body::Json(body),
+            content,
             headers: Vec::new(),
         }
     }
 
-    pub(super) fn ok(body: Value) -> Self {
+    pub(crate) fn json(status: StatusCode, body: Value) -> Self {
+        Self::new(status, Content::Json(body))
+    }
+
+    pub(crate) fn ok(body: Value) -> Self {
         Self::json(StatusCode::OK, body)
     }
 
-    pub(super) fn created(body: Value) -> Self {
+    pub(crate) fn created(body: Value) -> Self {
         Self::json(StatusCode::CREATED, body)
     }
 
-    pub(super) fn no_content() -> Self {
-        Self {
-            status: StatusCode::NO_CONTENT,
-            body: Body::Empty,
-            headers: Vec::new(),
-        }
+    pub(crate) fn no_content() -> Self {
+        Self::new(StatusCode::NO_CONTENT, Content::Empty)
     }
 
     /// Returns the HTML error page of a proxy in front of a service.
-    pub(super) fn html(status: StatusCode) -> Self {
-        let title = title(status);
-        let code = status.as_u16();
-        Self {
-            status,
-            body: Body::Html(format!(
-                "<html>\n<head><title>{code} {title}</title></head>\n<body>\n<center><h1>{code} {title}</h1></center>\n<hr><center>nginx</center>\n</body>\n</html>\n"
-            )),
-            headers: Vec::new(),
-        }
+    pub(crate) fn html(status: StatusCode) -> Self {
+        let title = format!("{} {}", status.as_u16(), title(status));
+        let page = format!(
+            "<html>\n<head><title>{title}</title></head>\n<body>\n<center><h1>{title}</h1></center>\n<hr><center>nginx</center>\n</body>\n</html>\n"
+        );
+        Self::new(status, Content::Html(page))
     }
 
-    pub(super) fn with(mut self, name: HeaderName, value: String) -> Self {
+    pub(crate) fn with(mut self, name: HeaderName, value: String) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    pub(super) fn is_success(&self) -> bool {
+    pub(crate) fn is_success(&self) -> bool {
         self.status.is_success()
     }
 
-    pub(super) fn into_response(self) -> http::Response<Bytes> {
-        let (kind, bytes) = match self.body {
-            Body::Empty => (None, Bytes::new()),
-            Body::Json(value) => (Some("application/json"), Bytes::from(value.to_string())),
-            Body::Html(page) => (Some("text/html; charset=UTF-8"), Bytes::from(page)),
-            Body::Octets(bytes) => (Some("application/octet-stream"), bytes),
+    pub(crate) fn into_response(self) -> http::Response<Bytes> {
+        let (kind, bytes) = match self.content {
+            Content::Empty => (None, Bytes::new()),
+            Content::Json(value) => (Some("application/json"), Bytes::from(value.to_string())),
+            Content::Html(page) => (Some("text/html; charset=UTF-8"), Bytes::from(page)),
+            Content::File(bytes) => (Some("application/octet-stream"), bytes),
         };
         let length = bytes.len();
         let mut response = http::Response::new(bytes);
@@ -134,19 +129,19 @@ impl Answer {
 /// A refusal in the terms of the service that gives it: Neutron's `type`, Keystone's title.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{status}: {kind}: {message}")]
-pub(super) struct Refusal {
-    pub(super) status: StatusCode,
-    pub(super) kind: String,
-    pub(super) message: String,
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) kind: String,
+    pub(crate) message: String,
 }
 
-pub(super) type Result<T, E = Refusal> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
 
 /// An answer of a rule that handles some calls; `None` for the others.
-pub(super) type Handled = Option<Result<Answer>>;
+pub(crate) type Handled = Option<Result<Answer>>;
 
 impl Refusal {
-    pub(super) fn new(status: u16, kind: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(status: u16, kind: &str, message: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(status);
         Self {
             status: status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
@@ -157,12 +152,12 @@ impl Refusal {
 
     /// Returns the refusal of a missing or invalid token. keystonemiddleware and Keystone itself answer
     /// alike.
-    pub(super) fn unauthorized() -> Self {
+    pub(crate) fn unauthorized() -> Self {
         let message = "The request you have made requires authentication.";
         Self::new(401, "Unauthorized", message)
     }
 
-    pub(super) fn keystone(self) -> Answer {
+    pub(crate) fn keystone(self) -> Answer {
         Answer::json(
             self.status,
             json!({"error": {
@@ -175,12 +170,12 @@ impl Refusal {
 }
 
 /// Returns the reason phrase of a status.
-pub(super) fn title(status: StatusCode) -> &'static str {
+pub(crate) fn title(status: StatusCode) -> &'static str {
     status.canonical_reason().unwrap_or("Error")
 }
 
 /// Decodes a query string into pairs, in order.
-pub(super) fn query_pairs(query: &str) -> Vec<(String, String)> {
+pub(crate) fn query_pairs(query: &str) -> Vec<(String, String)> {
     url::form_urlencoded::parse(query.as_bytes())
         .into_owned()
         .collect()

@@ -16,30 +16,30 @@ use super::store::{Store, Undo};
 use super::wire::{Call, Handled, Refusal, Result};
 
 /// The rules of a kind that differ from the common ones.
-pub(super) struct Hooks {
+pub(crate) struct Hooks {
     /// Completes and stores a new row, whose attributes are set from a checked body.
-    pub(super) create: fn(&mut Session<'_>, Row, &Body) -> Result<Uuid>,
+    pub(crate) create: fn(&mut Session<'_>, Row, &Body) -> Result<Uuid>,
     /// Stores a changed row, whose attributes are set from a checked body.
-    pub(super) update: fn(&mut Session<'_>, Row, &Body) -> Result<()>,
+    pub(crate) update: fn(&mut Session<'_>, Row, &Body) -> Result<()>,
     /// Checks that a row can be deleted.
-    pub(super) deletable: fn(&mut Session<'_>, &Row) -> Result<()>,
+    pub(crate) deletable: fn(&mut Session<'_>, &Row) -> Result<()>,
     /// Deletes a row. The common way is [`Session::remove`], at once.
-    pub(super) delete: fn(&mut Session<'_>, &Row, &Call<'_>) -> Result<()>,
+    pub(crate) delete: fn(&mut Session<'_>, &Row, &Call<'_>) -> Result<()>,
     /// Does what follows the removal of a row and the rows that it took along.
-    pub(super) removed: fn(&mut Session<'_>, &Row),
+    pub(crate) removed: fn(&mut Session<'_>, &Row),
     /// Ends the pending change of a row, which is not due any more.
-    pub(super) settle: fn(&mut Session<'_>, &Row),
+    pub(crate) settle: fn(&mut Session<'_>, &Row),
     /// Computes an attribute; `None` for its stored value.
-    pub(super) show: fn(&View<'_>, &Row, &str) -> Option<Value>,
-    pub(super) visible: fn(&View<'_>, &Row) -> bool,
+    pub(crate) show: fn(&View<'_>, &Row, &str) -> Option<Value>,
+    pub(crate) visible: fn(&View<'_>, &Row) -> bool,
     /// Whether a caller that sees a row and is no mere reader may change it.
-    pub(super) writable: fn(&View<'_>, &Row) -> bool,
+    pub(crate) writable: fn(&View<'_>, &Row) -> bool,
     /// Handles a call below a row: `path` is the rest. `None` if there is no such path.
-    pub(super) act: fn(&mut Session<'_>, &Call<'_>, &Row, path: &[&str]) -> Handled,
+    pub(crate) act: fn(&mut Session<'_>, &Call<'_>, &Row, path: &[&str]) -> Handled,
 }
 
 impl Hooks {
-    pub(super) const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         create: |session, row, _| Ok(session.put(row)),
         update: |session, row, _| {
             session.put(row);
@@ -60,7 +60,7 @@ impl Hooks {
 }
 
 /// The hooks of all kinds that have some, by kind.
-pub(super) type Rules = BTreeMap<&'static str, Hooks>;
+pub(crate) type Rules = BTreeMap<&'static str, Hooks>;
 
 fn hooks_of<'r>(rules: &'r Rules, kind: &Kind) -> &'r Hooks {
     const NONE: &Hooks = &Hooks::NONE;
@@ -69,21 +69,21 @@ fn hooks_of<'r>(rules: &'r Rules, kind: &Kind) -> &'r Hooks {
 
 /// What a caller sees.
 #[derive(Clone, Copy)]
-pub(super) struct View<'a> {
-    pub(super) store: &'a Store,
-    pub(super) rules: &'a Rules,
-    pub(super) caller: &'a Caller,
+pub(crate) struct View<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) rules: &'a Rules,
+    pub(crate) caller: &'a Caller,
     /// Whether rows are shown with their contents instead of the ids of their contents.
-    pub(super) is_whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 impl View<'_> {
-    pub(super) fn sees(&self, row: &Row) -> bool {
+    pub(crate) fn sees(&self, row: &Row) -> bool {
         (hooks_of(self.rules, row.kind).visible)(self, row)
     }
 
     /// Returns the value of an attribute; `None`: it is not shown.
-    pub(super) fn value(&self, row: &Row, attribute: &Attribute) -> Option<Value> {
+    pub(crate) fn value(&self, row: &Row, attribute: &Attribute) -> Option<Value> {
         if attribute.is(ADMIN_SEES) && !self.caller.admin {
             return None;
         }
@@ -107,7 +107,7 @@ impl View<'_> {
     }
 
     /// Returns the JSON view of a row, or only the wanted attributes; unknown ones are skipped.
-    pub(super) fn shown(&self, row: &Row, fields: &[&str]) -> Value {
+    pub(crate) fn shown(&self, row: &Row, fields: &[&str]) -> Value {
         let wants = |name: &str| fields.is_empty() || fields.contains(&name);
         let mut shown = Map::new();
         for (name, value) in row.others().into_iter().flatten() {
@@ -125,47 +125,47 @@ impl View<'_> {
     }
 
     /// Returns the attributes of a row that are named in a text.
-    pub(super) fn part(&self, row: &Row, names: &str) -> Value {
+    pub(crate) fn part(&self, row: &Row, names: &str) -> Value {
         self.shown(row, &names.split(' ').collect::<Vec<_>>())
     }
 }
 
 /// The options of a world that its services need.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     /// Whether a POST to Neutron may name the id.
-    pub(super) keep_ids: bool,
+    pub(crate) keep_ids: bool,
     /// Neutron's `pagination_max_limit`.
-    pub(super) page_max: Option<usize>,
+    pub(crate) page_max: Option<usize>,
     /// Whether an image's deleted member can be added again.
-    pub(super) member_reuse: bool,
+    pub(crate) member_reuse: bool,
 }
 
 /// How long a row stays pending by default.
 const SETTLES_AFTER: TimeDelta = TimeDelta::seconds(1);
 
-pub(super) struct Session<'a> {
-    pub(super) store: &'a mut Store,
-    pub(super) rules: &'a Rules,
-    pub(super) settings: Settings,
-    pub(super) caller: Caller,
-    pub(super) now: DateTime<Utc>,
+pub(crate) struct Session<'a> {
+    pub(crate) store: &'a mut Store,
+    pub(crate) rules: &'a Rules,
+    pub(crate) settings: Settings,
+    pub(crate) caller: Caller,
+    pub(crate) now: DateTime<Utc>,
     /// The revision number that a changed row must have.
-    pub(super) if_match: Option<u64>,
+    pub(crate) if_match: Option<u64>,
     /// Changes that are kept even when the call is refused.
-    pub(super) committed: Vec<Undo>,
+    pub(crate) committed: Vec<Undo>,
 }
 
 impl Session<'_> {
-    pub(super) fn hooks(&self, kind: &Kind) -> &Hooks {
+    pub(crate) fn hooks(&self, kind: &Kind) -> &Hooks {
         hooks_of(self.rules, kind)
     }
 
-    pub(super) fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         self.store
     }
 
-    pub(super) fn view(&self) -> View<'_> {
+    pub(crate) fn view(&self) -> View<'_> {
         View {
             store: self.store,
             rules: self.rules,
@@ -175,13 +175,13 @@ impl Session<'_> {
     }
 
     /// Returns the JSON view of a row after a call has changed it.
-    pub(super) fn shown(&self, kind: &str, id: Uuid) -> Value {
+    pub(crate) fn shown(&self, kind: &str, id: Uuid) -> Value {
         let row = self.get(kind, id);
         row.map_or(Value::Null, |row| self.view().shown(row, &[]))
     }
 
     /// Does something with the rights of a service in a project.
-    pub(super) fn as_service<T>(&mut self, project: &str, work: impl FnOnce(&mut Self) -> T) -> T {
+    pub(crate) fn as_service<T>(&mut self, project: &str, work: impl FnOnce(&mut Self) -> T) -> T {
         let caller = std::mem::replace(&mut self.caller, Caller::admin_of(project));
         let result = work(self);
         self.caller = caller;
@@ -189,28 +189,28 @@ impl Session<'_> {
     }
 
     /// Keeps the changes so far even if the call is refused.
-    pub(super) fn commit(&mut self) {
+    pub(crate) fn commit(&mut self) {
         self.committed.extend(self.store.recorded());
         self.store.record();
     }
 
-    pub(super) fn get(&self, kind: &str, id: Uuid) -> Option<&Row> {
+    pub(crate) fn get(&self, kind: &str, id: Uuid) -> Option<&Row> {
         self.store.get(kind, id)
     }
 
     /// Returns the refusal of an id that no row of a kind has.
-    pub(super) fn missing(&self, kind: &str, id: impl Display) -> Refusal {
+    pub(crate) fn missing(&self, kind: &str, id: impl Display) -> Refusal {
         self.store.kind(kind).missing(id)
     }
 
     /// Returns a copy of a row that exists.
-    pub(super) fn row(&self, kind: &str, id: Uuid) -> Result<Row> {
+    pub(crate) fn row(&self, kind: &str, id: Uuid) -> Result<Row> {
         let row = self.get(kind, id).cloned();
         row.ok_or_else(|| self.missing(kind, id))
     }
 
     /// Returns a copy of the row that an id in a path or a body names, if the caller may see it.
-    pub(super) fn named(&self, kind: &str, text: &str) -> Result<Row> {
+    pub(crate) fn named(&self, kind: &str, text: &str) -> Result<Row> {
         let kind = self.store.kind(kind);
         let found = if kind.has_text_key() {
             let mut rows = self.store.of_text(kind.name, kind.key, text);
@@ -229,20 +229,20 @@ impl Session<'_> {
     }
 
     /// Returns the row that an attribute of a body names; `None` if the attribute is missing or null.
-    pub(super) fn referred(&self, kind: &str, body: &Body, name: &str) -> Result<Option<Row>> {
+    pub(crate) fn referred(&self, kind: &str, body: &Body, name: &str) -> Result<Option<Row>> {
         let text = body.get(name).and_then(Value::as_str);
         let row = text.map(|text| self.named(kind, text));
         row.transpose()
     }
 
     /// Returns the row that an attribute of a body names, which must be there.
-    pub(super) fn target(&self, kind: &str, body: &Body, name: &str) -> Result<Row> {
+    pub(crate) fn target(&self, kind: &str, body: &Body, name: &str) -> Result<Row> {
         let id = body.get(name).and_then(Value::as_str);
         self.named(kind, id.unwrap_or("None"))
     }
 
     /// Refuses a change of a row that the caller sees but may not change.
-    pub(super) fn may_change(&self, row: &Row, verb: &str) -> Result<()> {
+    pub(crate) fn may_change(&self, row: &Row, verb: &str) -> Result<()> {
         if self.caller.writes() && (self.hooks(row.kind).writable)(&self.view(), row) {
             return Ok(());
         }
@@ -250,7 +250,7 @@ impl Session<'_> {
     }
 
     /// Refuses when `If-Match` names another revision.
-    pub(super) fn constrain(&self, row: &Row) -> Result<()> {
+    pub(crate) fn constrain(&self, row: &Row) -> Result<()> {
         match self.if_match {
             Some(wanted) if wanted != row.revision && row.kind.first_revision.is_some() => Err(row
                 .kind
@@ -260,7 +260,7 @@ impl Session<'_> {
     }
 
     /// Refuses to delete a row while another row names it.
-    pub(super) fn not_held(&self, row: &Row) -> Result<()> {
+    pub(crate) fn not_held(&self, row: &Row) -> Result<()> {
         for holder in &row.kind.held_by {
             let Reference { kind, attribute } = holder.reference;
             let by = self.store.of(kind, attribute, row.id).map(|row| row.id);
@@ -273,14 +273,14 @@ impl Session<'_> {
     }
 
     /// Inserts or replaces a row.
-    pub(super) fn put(&mut self, row: Row) -> Uuid {
+    pub(crate) fn put(&mut self, row: Row) -> Uuid {
         let id = row.id;
         self.store.put(row);
         id
     }
 
     /// Changes a row, if it exists.
-    pub(super) fn edit(&mut self, kind: &str, id: Uuid, change: impl FnOnce(&mut Row)) {
+    pub(crate) fn edit(&mut self, kind: &str, id: Uuid, change: impl FnOnce(&mut Row)) {
         if let Some(mut row) = self.store.find(kind, id).cloned() {
             change(&mut row);
             self.put(row);
@@ -288,7 +288,7 @@ impl Session<'_> {
     }
 
     /// Raises the revision number and sets the time of the last update.
-    pub(super) fn bump(&mut self, kind: &str, id: Uuid) {
+    pub(crate) fn bump(&mut self, kind: &str, id: Uuid) {
         let now = self.now;
         self.edit(kind, id, |row| {
             row.revision += 1;
@@ -297,12 +297,12 @@ impl Session<'_> {
     }
 
     /// Records a row as it is, so that a revival finds it although the call does not change it.
-    pub(super) fn touch(&mut self, kind: &str, id: Uuid) {
+    pub(crate) fn touch(&mut self, kind: &str, id: Uuid) {
         self.edit(kind, id, |_| ());
     }
 
     /// Removes a row, the rows that it takes along, and what their hooks remove.
-    pub(super) fn remove(&mut self, kind: &str, id: Uuid) {
+    pub(crate) fn remove(&mut self, kind: &str, id: Uuid) {
         let Some(row) = self.get(kind, id).cloned() else {
             return;
         };
@@ -319,7 +319,7 @@ impl Session<'_> {
     }
 
     /// Returns a new row, which is not stored yet.
-    pub(super) fn new_row(&mut self, kind: &str, project: &str) -> Row {
+    pub(crate) fn new_row(&mut self, kind: &str, project: &str) -> Row {
         let kind = self.store.kind(kind);
         let project: Arc<str> = if *self.caller.project == *project {
             self.caller.project.clone()
@@ -333,14 +333,14 @@ impl Session<'_> {
     }
 
     /// Creates a row by its kind's rules from a body that needs no check.
-    pub(super) fn create(&mut self, kind: &str, body: &Value) -> Result<Uuid> {
+    pub(crate) fn create(&mut self, kind: &str, body: &Value) -> Result<Uuid> {
         let empty = Body::new();
         let body = body.as_object().unwrap_or(&empty);
         self.create_in(self.store.kind(kind), body)
     }
 
     /// Creates a row from a checked body.
-    pub(super) fn create_in(&mut self, kind: &'static Kind, body: &Body) -> Result<Uuid> {
+    pub(crate) fn create_in(&mut self, kind: &'static Kind, body: &Body) -> Result<Uuid> {
         let given = ["project_id", "tenant_id", "owner"]
             .iter()
             .find_map(|name| body.get(*name)?.as_str());
@@ -357,7 +357,7 @@ impl Session<'_> {
     }
 
     /// Makes a row pending, and sets the time at which that ends.
-    pub(super) fn begin(&mut self, kind: &str, id: Uuid) {
+    pub(crate) fn begin(&mut self, kind: &str, id: Uuid) {
         let now = self.now;
         self.edit(kind, id, |row| {
             let course = row.next.take();
@@ -372,7 +372,7 @@ impl Session<'_> {
     }
 
     /// Ends the pending change of a row.
-    pub(super) fn settle(&mut self, kind: &str, id: Uuid) {
+    pub(crate) fn settle(&mut self, kind: &str, id: Uuid) {
         let row = self.get(kind, id).cloned();
         self.edit(kind, id, |row| row.due = None);
         if let Some(row) = row {
@@ -382,7 +382,7 @@ impl Session<'_> {
 }
 
 /// Parses an id. Only the form with dashes is one, although `Uuid` reads others.
-pub(super) fn id_in(text: &str) -> Option<Uuid> {
+pub(crate) fn id_in(text: &str) -> Option<Uuid> {
     Some(text)
         .filter(|text| text.len() == 36)
         .and_then(|text| text.parse().ok())

@@ -14,16 +14,16 @@ use serde::Deserialize;
 /// The body of `PUT /sandbox/v1/limits`. A missing or zero value means no limit.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// All regions when missing.
-    pub(super) region: Option<String>,
+    pub(crate) region: Option<String>,
     latency_ms: u32,
     parallel: u32,
     per_second: f64,
 }
 
 impl Limits {
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         if self.per_second < 0.0 || !self.per_second.is_finite() {
             return Err("per_second: must be 0 or more".to_owned());
         }
@@ -32,7 +32,7 @@ impl Limits {
 }
 
 #[derive(Default)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     limits: Limits,
     /// The time at which each busy worker becomes free.
     busy: BinaryHeap<Reverse<DateTime<Utc>>>,
@@ -41,7 +41,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn set(&mut self, limits: Limits) {
+    pub(crate) fn set(&mut self, limits: Limits) {
         *self = Self {
             limits,
             ..Self::default()
@@ -49,7 +49,7 @@ impl Pace {
     }
 
     /// Returns the delay of the answer to a call that arrives at `now`. `extra` lengthens its work.
-    pub(super) fn admit(&mut self, now: DateTime<Utc>, extra: Duration) -> Duration {
+    pub(crate) fn admit(&mut self, now: DateTime<Utc>, extra: Duration) -> Duration {
         let extra = TimeDelta::from_std(extra).unwrap_or(TimeDelta::MAX);
         let mut start = now;
         if let Some(next) = self.next {

@@ -10,7 +10,7 @@ use super::row::Row;
 use super::session::{Session, View};
 use super::wire::{Answer, Call, Result};
 
-pub(super) fn route(
+pub(crate) fn route(
     session: &mut Session<'_>,
     api: &'static Api,
     call: &Call<'_>,

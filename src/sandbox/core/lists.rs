@@ -12,48 +12,48 @@ use super::session::{Session, View};
 use super::wire::Call;
 
 /// Filters by tags, where a kind has tags.
-pub(super) const TAG_FILTERS: [&str; 4] = ["tags", "tags-any", "not-tags", "not-tags-any"];
+pub(crate) const TAG_FILTERS: [&str; 4] = ["tags", "tags-any", "not-tags", "not-tags-any"];
 
 /// A condition on a row.
-pub(super) type Condition = Box<dyn Fn(&View<'_>, &Row) -> bool>;
+pub(crate) type Condition = Box<dyn Fn(&View<'_>, &Row) -> bool>;
 
 /// The parameters of a list.
 #[derive(Default)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// Attributes and their values, which are alternatives.
-    pub(super) filters: Vec<(String, Vec<String>)>,
+    pub(crate) filters: Vec<(String, Vec<String>)>,
     /// The attributes to show; empty for all.
-    pub(super) fields: Vec<String>,
+    pub(crate) fields: Vec<String>,
     /// Attributes, and whether their order is ascending. Ties are broken by id.
-    pub(super) sorts: Vec<(String, bool)>,
+    pub(crate) sorts: Vec<(String, bool)>,
     /// `None`: everything in one answer.
-    pub(super) limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// The row after which the page starts.
-    pub(super) marker: Option<Uuid>,
+    pub(crate) marker: Option<Uuid>,
     /// Whether the page ends before the marker.
-    pub(super) is_reverse: bool,
+    pub(crate) is_reverse: bool,
     /// The rows that the list has for the caller; by default those that the caller sees.
-    pub(super) shows: Option<Condition>,
+    pub(crate) shows: Option<Condition>,
 }
 
 /// The rows of a page, and what links need.
-pub(super) struct Page {
-    pub(super) items: Value,
-    pub(super) first: Option<Uuid>,
-    pub(super) last: Option<Uuid>,
-    pub(super) is_full: bool,
-    pub(super) limit: Option<usize>,
-    pub(super) is_reverse: bool,
+pub(crate) struct Page {
+    pub(crate) items: Value,
+    pub(crate) first: Option<Uuid>,
+    pub(crate) last: Option<Uuid>,
+    pub(crate) is_full: bool,
+    pub(crate) limit: Option<usize>,
+    pub(crate) is_reverse: bool,
 }
 
 impl Wanted {
-    pub(super) fn fields(&self) -> Vec<&str> {
+    pub(crate) fn fields(&self) -> Vec<&str> {
         self.fields.iter().map(String::as_str).collect()
     }
 }
 
 /// Returns the values of a parameter.
-pub(super) fn values(call: &Call<'_>, name: &str) -> Vec<String> {
+pub(crate) fn values(call: &Call<'_>, name: &str) -> Vec<String> {
     let pairs = call.query.iter();
     pairs
         .filter(|(key, value)| key == name && !value.is_empty())
@@ -63,7 +63,7 @@ pub(super) fn values(call: &Call<'_>, name: &str) -> Vec<String> {
 
 /// Reads the order of a list: `sort=name:asc,id`, or `sort_key=name&sort_dir=asc`, each with commas or given
 /// several times. Keys without a direction have the `usual` one. The error is a word that is neither.
-pub(super) fn sorts(
+pub(crate) fn sorts(
     kind: &Kind,
     call: &Call<'_>,
     usual: &str,
@@ -96,7 +96,7 @@ pub(super) fn sorts(
 
 /// Returns the parameters that are filters, and the names of those that the kind does not have. `controls` are
 /// no filters.
-pub(super) fn filters(
+pub(crate) fn filters(
     kind: &Kind,
     call: &Call<'_>,
     controls: &str,
@@ -127,7 +127,7 @@ pub(super) fn filters(
 }
 
 /// Returns the page of a list, or of the list of a parent's children.
-pub(super) fn page(
+pub(crate) fn page(
     session: &Session<'_>,
     kind: &'static Kind,
     parent: Option<Uuid>,

@@ -16,22 +16,22 @@
 //! | `b` | gets back what a call took out of it when what the call deleted is revived |
 use serde_json::Value;
 
-pub(super) const FILTERS: char = 'f';
-pub(super) const SORTS: char = 's';
-pub(super) const POST: char = 'p';
-pub(super) const PUT: char = 'u';
-pub(super) const REQUIRED: char = 'm';
-pub(super) const ADMIN_SEES: char = 'a';
-pub(super) const ADMIN_SETS: char = 'w';
-pub(super) const HIDDEN: char = 'h';
-pub(super) const INDEXED: char = 'i';
-pub(super) const PROJECT: char = 'j';
-pub(super) const PARENT: char = 'r';
-pub(super) const WITHIN: char = 'g';
-pub(super) const REVIVED: char = 'b';
+pub(crate) const FILTERS: char = 'f';
+pub(crate) const SORTS: char = 's';
+pub(crate) const POST: char = 'p';
+pub(crate) const PUT: char = 'u';
+pub(crate) const REQUIRED: char = 'm';
+pub(crate) const ADMIN_SEES: char = 'a';
+pub(crate) const ADMIN_SETS: char = 'w';
+pub(crate) const HIDDEN: char = 'h';
+pub(crate) const INDEXED: char = 'i';
+pub(crate) const PROJECT: char = 'j';
+pub(crate) const PARENT: char = 'r';
+pub(crate) const WITHIN: char = 'g';
+pub(crate) const REVIVED: char = 'b';
 
 /// The form of a value in a body.
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// `-`: no body may set it.
     Shown,
     /// `any`: stored as it is given.
@@ -61,17 +61,17 @@ pub(super) enum Shape {
     Children(&'static str),
 }
 
-pub(super) struct Attribute {
-    pub(super) name: &'static str,
+pub(crate) struct Attribute {
+    pub(crate) name: &'static str,
     letters: &'static str,
-    pub(super) shape: Shape,
+    pub(crate) shape: Shape,
     /// The value that nobody set; `None`: it is not shown, unless a hook computes it.
-    pub(super) unset: Option<Value>,
+    pub(crate) unset: Option<Value>,
 }
 
 impl Attribute {
     /// Reads a line of a table.
-    pub(super) fn read(line: &'static str) -> Option<Self> {
+    pub(crate) fn read(line: &'static str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let (name, letters) = (words.next()?, words.next()?);
         let shape = shape(words.next()?)?;
@@ -84,7 +84,7 @@ impl Attribute {
         })
     }
 
-    pub(super) fn is(&self, letter: char) -> bool {
+    pub(crate) fn is(&self, letter: char) -> bool {
         self.letters.contains(letter)
     }
 }

@@ -15,7 +15,7 @@ type Names = BTreeMap<Uuid, Uuid>;
 const ID: usize = 36;
 
 /// Whether a call only began to delete a row, so that there is nothing to revive yet.
-pub(super) fn must_wait(store: &Store, changes: &[Undo]) -> bool {
+pub(crate) fn must_wait(store: &Store, changes: &[Undo]) -> bool {
     changes.iter().any(|undo| {
         let row = store.get(undo.kind, undo.id);
         undo.before.is_some() && row.is_some_and(|row| row.is_leaving)
@@ -24,7 +24,7 @@ pub(super) fn must_wait(store: &Store, changes: &[Undo]) -> bool {
 
 /// Revives the rows that a call deleted, with all attributes, under new ids if `as_new`. Rows that exist stay,
 /// but get back what the call took out of them.
-pub(super) fn revive(store: &mut Store, mut changes: Vec<Undo>, as_new: bool) {
+pub(crate) fn revive(store: &mut Store, mut changes: Vec<Undo>, as_new: bool) {
     changes.sort_by_key(|undo| store.rank(undo.kind));
     let gone: BTreeSet<Uuid> = changes
         .iter()

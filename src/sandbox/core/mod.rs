@@ -1,0 +1,39 @@
+//! What all services share; it knows none of them. Each file imports only what stands above it in this list:
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `wire`, `caller`, `ids` | calls and answers; who calls; ids from a seed |
+//! | `attribute`, `kind` | services and their kinds, as tables |
+//! | `row`, `store` | one resource of any kind; all of them, with indexes and a journal |
+//! | `session` | the rights and the changes of a call, and the hooks: rules that no table can express |
+//! | `body`, `lists` | the checks of a body; filters, order and pages |
+//! | `api`, `resource` | the rest of a service; the methods that all kinds share |
+//! | `revival`, `pace`, `region` | how rows are revived; how fast answers leave; a region with its rows |
+mod api;
+mod attribute;
+pub(crate) mod body;
+mod caller;
+mod ids;
+mod kind;
+mod lists;
+mod pace;
+mod region;
+pub(crate) mod resource;
+mod revival;
+mod row;
+mod session;
+mod store;
+mod wire;
+
+pub(crate) use api::Api;
+pub(crate) use attribute::{REQUIRED, Shape};
+pub(crate) use caller::Caller;
+pub(crate) use ids::Ids;
+pub(crate) use kind::{Body, Kind, Service, Tables};
+pub(crate) use lists::{Condition, Page, TAG_FILTERS, Wanted, filters, sorts, values};
+pub(crate) use pace::Limits;
+pub(crate) use region::Region;
+pub(crate) use row::{Course, Row};
+pub(crate) use session::{Hooks, Session, Settings, View, id_in};
+pub(crate) use store::{Store, Undo, number_of};
+pub(crate) use wire::{Answer, Call, Content, Handled, Refusal, Result, query_pairs, title};
