@@ -135,6 +135,9 @@
 //!   `domain/kinds/mod.rs`.
 //! - **a pane**: a file in `frontends/console/panes`, and in `panes/mod.rs` its `mod` and its line in the
 //!   table `panes!`: with the word after `:` that opens it, or the route by which other panes open it.
+//! - **a reconciler**: a struct of the parts that it uses in a file of `engine`, put together in
+//!   `engine/assemble.rs` and started by the pass in `engine/mod.rs`; its name in `domain/activity.rs`, and its
+//!   words in `present/activity.rs`.
 //! - **a question to the engine** (for new data of a pane or verb): a struct and a line of the table in
 //!   `control/query.rs`, and its `Handler` in `engine/queries.rs`.
 //! - **a verb**: a file in `frontends/cli` with its arguments and its `Verb`, and a line of `verbs!` in

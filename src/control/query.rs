@@ -14,6 +14,7 @@ use super::{
     ControlError, DeploymentStatus, Explanation, GateStatus, KindInfo, SiteListing, SiteProgress,
     SiteStatus, unexpected_reply,
 };
+use crate::domain::activity::ReconcilerStatus;
 use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::gantt::{Gantt, Upcoming as UpcomingAttempts};
 use crate::domain::ladder::{Ladder as PurgeLadder, PurgeScope};
@@ -135,6 +136,7 @@ queries! {
     #[serde(skip)]
     PointsAt => Answers,
     Deployments => Vec<DeploymentStatus>,
+    Reconcilers => Vec<ReconcilerStatus>,
 }
 
 macro_rules! pages {
@@ -413,3 +415,7 @@ pub struct PointsAt {
 /// The deployments that refer to this one, and those that this one refers to.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Deployments {}
+
+/// What each reconciler of the engine does, did last and does next.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Reconcilers {}

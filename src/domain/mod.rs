@@ -4,6 +4,7 @@
 //! I/O; whatever a decision depends on is an argument. So each rule of `assets/promises.md` that
 //! lives here is a table or property test.
 
+pub mod activity;
 pub mod attention;
 pub mod awaiting;
 pub mod canonical;

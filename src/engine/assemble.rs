@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
 use super::accept::Accepting;
+use super::activity::Activities;
 use super::bulk::BulkRetry;
 use super::commands::Commands;
 use super::confirm::Confirming;
@@ -40,6 +41,7 @@ use super::sweep_copies::CopySweep;
 use super::verify::Verifying;
 use super::{Engine, Neighbours, Parts, Reconcilers};
 use crate::control::{EngineStatus, Snapshot};
+use crate::domain::activity::Reconciler;
 
 /// The parts that several others use.
 struct Common {
@@ -55,6 +57,7 @@ struct Common {
     publishing: Arc<Publishing>,
     federation: Option<Arc<Federation>>,
     works: Arc<AtomicBool>,
+    activities: Arc<Activities>,
 }
 
 pub(super) fn engine(mut parts: Parts) -> Engine {
@@ -96,9 +99,12 @@ fn common(parts: &Parts, neighbours: Option<Neighbours>) -> Common {
         gc: parts.settings.gc.clone(),
         verify_max: parts.settings.engine.verify_timeout,
     });
+    let activities = Arc::new(Activities::new(parts.clock.clone()));
     let (clock, ledger) = (&parts.clock, &parts.ledger);
-    let federation = neighbours
-        .map(|found| Arc::new(Federation::new(found, clock, ledger, &journal, &schedules)));
+    let federation = neighbours.map(|found| {
+        let federation = Federation::new(found, clock, ledger, &journal, &schedules, &activities);
+        Arc::new(federation)
+    });
     let planning = Arc::new(Planning {
         clock: parts.clock.clone(),
         reads: reads.clone(),
@@ -107,12 +113,12 @@ fn common(parts: &Parts, neighbours: Option<Neighbours>) -> Common {
         protect: parts.settings.guard.protect.clone(),
         owner: federation.as_ref().map(|it| it.owner.clone()),
     });
-    let logins = Arc::new(logins(parts, &reads));
+    let logins = Arc::new(logins(parts, &reads, &activities));
     Common {
         guards: Arc::new(guards(parts, &reads, &resolver)),
         confirming: Arc::new(confirming(parts, &reads, &logins)),
-        pruning: Arc::new(pruning(parts, &journal)),
-        publishing: Arc::new(publishing(parts, &reads, first)),
+        pruning: Arc::new(pruning(parts, &journal, &activities)),
+        publishing: Arc::new(publishing(parts, &reads, first, &activities)),
         reads,
         copies,
         resolver,
@@ -121,6 +127,7 @@ fn common(parts: &Parts, neighbours: Option<Neighbours>) -> Common {
         logins,
         federation,
         works: Arc::new(AtomicBool::new(true)),
+        activities,
     }
 }
 
@@ -166,6 +173,7 @@ fn service(parts: &Parts, common: &Common) -> ControlService {
             purging: purging.clone(),
             orphans: orphans.clone(),
             native: native.clone(),
+            activities: common.activities.clone(),
             federation: common.federation.clone(),
         },
         commands: Arc::new(commands(parts, common, purging, orphans, native)),
@@ -222,6 +230,7 @@ fn reconcilers(parts: &Parts, common: &Common) -> Reconcilers {
         journal: common.reads.journal.clone(),
         sites: common.reads.sites.clone(),
         works: common.works.clone(),
+        retrying: common.activities.add(Reconciler::Retry),
         plan_queue: Arc::new(PlanQueue {
             clock: parts.clock.clone(),
             ledger: parts.ledger.clone(),
@@ -231,6 +240,8 @@ fn reconcilers(parts: &Parts, common: &Common) -> Reconcilers {
             tombstones: parts.tombstones.clone(),
             mapping: parts.settings.mapping.clone(),
             owner: owner.clone(),
+            activity: common.activities.add(Reconciler::Planning),
+            queued: Mutex::default(),
         }),
         dispatching: Arc::new(Dispatching {
             clock: parts.clock.clone(),
@@ -240,6 +251,7 @@ fn reconcilers(parts: &Parts, common: &Common) -> Reconcilers {
             logins: common.logins.clone(),
             diagnosis: Arc::new(diagnosis(parts, common)),
             owner,
+            activity: common.activities.add(Reconciler::Dispatch),
         }),
         verifying: Arc::new(verifying(parts, common)),
         sweep: Arc::new(sweep(parts, common)),
@@ -297,7 +309,7 @@ fn status(parts: &Parts) -> EngineStatus {
     }
 }
 
-fn logins(parts: &Parts, reads: &Reads) -> Logins {
+fn logins(parts: &Parts, reads: &Reads, activities: &Activities) -> Logins {
     Logins {
         clock: parts.clock.clone(),
         cloud: parts.cloud.clone(),
@@ -305,6 +317,7 @@ fn logins(parts: &Parts, reads: &Reads) -> Logins {
         sites: reads.sites.clone(),
         journal: reads.journal.clone(),
         every: parts.settings.engine.sign_in_every,
+        activity: activities.add(Reconciler::SignIn),
     }
 }
 
@@ -331,6 +344,8 @@ fn verifying(parts: &Parts, common: &Common) -> Verifying {
         journal: common.reads.journal.clone(),
         schedules: common.schedules.clone(),
         confirming: common.confirming.clone(),
+        activity: common.activities.add(Reconciler::Verify),
+        observations: Mutex::default(),
     }
 }
 
@@ -376,20 +391,27 @@ fn sweep(parts: &Parts, common: &Common) -> Sweep {
         },
         every: parts.settings.engine.sweep,
         hold_down: parts.settings.ledger.hold_down,
+        activity: common.activities.add(Reconciler::Sweep),
     }
 }
 
-fn pruning(parts: &Parts, journal: &Arc<Journal>) -> Pruning {
+fn pruning(parts: &Parts, journal: &Arc<Journal>, activities: &Activities) -> Pruning {
     Pruning {
         clock: parts.clock.clone(),
         journal: journal.clone(),
         retention: parts.settings.ledger.retention,
         hold_down: parts.settings.ledger.hold_down,
         never_again: parts.kinds.never_again(),
+        activity: activities.add(Reconciler::Prune),
     }
 }
 
-fn publishing(parts: &Parts, reads: &Reads, first: Snapshot) -> Publishing {
+fn publishing(
+    parts: &Parts,
+    reads: &Reads,
+    first: Snapshot,
+    activities: &Activities,
+) -> Publishing {
     Publishing {
         clock: parts.clock.clone(),
         ledger: parts.ledger.clone(),
@@ -397,5 +419,7 @@ fn publishing(parts: &Parts, reads: &Reads, first: Snapshot) -> Publishing {
         sites: reads.sites.clone(),
         journal: reads.journal.clone(),
         snapshot: watch::Sender::new(Arc::new(first)),
+        activity: activities.add(Reconciler::Publish),
+        is_busy: AtomicBool::new(false),
     }
 }

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::Done;
+use super::activity::Activity;
 use super::diagnose::Diagnosis;
 use super::logins::Logins;
 use super::observe::{parent_id, shows};
@@ -31,13 +31,14 @@ pub(super) struct Dispatching {
     pub(super) diagnosis: Arc<Diagnosis>,
     /// Knows the pending clearances; none for an engine that is not a deployment.
     pub(super) owner: Option<Arc<OwnerSide>>,
+    pub(super) activity: Arc<Activity>,
 }
 
 impl Dispatching {
     /// Claims as many steps as the sites take; the claim is durable before any call is sent.
     pub(super) async fn start(
         self: &Arc<Self>,
-        tasks: &mut JoinSet<Done>,
+        tasks: &mut JoinSet<()>,
     ) -> Result<(), LedgerError> {
         let capacities = self.reads.sites.capacities();
         if capacities.is_empty() {
@@ -57,14 +58,12 @@ impl Dispatching {
                             dispatching.act_in_turn(step, turn).await;
                         }
                     }
-                    Done::Acted
                 });
                 continue;
             }
             let turn = self.reads.sites.turn(&step.key.site, &step.deletion_id);
             tasks.spawn(async move {
                 dispatching.act_in_turn(step, turn).await;
-                Done::Acted
             });
         }
         Ok(())
@@ -95,6 +94,7 @@ impl Dispatching {
 
     async fn act(&self, step: ClaimedStep, sent: Instant) {
         let site = step.key.site.clone();
+        let run = self.activity.begin(step.key.called(&step.name));
         let acted = match self.reads.kinds.get(&step.key.kind) {
             Some(kind) => self.call(kind, &step).await,
             None => unknown_kind(&step, self.clock.now()),
@@ -107,6 +107,9 @@ impl Dispatching {
             Outcome::Accepted | Outcome::Absent => (None, String::new()),
         };
         self.reads.sites.ended(&site, sent, failed, &reason);
+        if failed.is_some() {
+            run.failed(format!("{}: {reason}", step.key.called(&step.name)));
+        }
         let (line, answer) = (acted.line.clone(), acted.answer.clone());
         let outcome = self.judge(&step, acted).await;
         if let Outcome::Failed(Failure {

@@ -9,11 +9,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::activity::{Activity, Run};
 use super::audit::audit;
 use super::errors::ledger_error;
 use super::journal::Journal;
 use super::sites::Sites;
-use super::{Done, UnderWay};
 use crate::cloud::{Cloud, Freshness};
 use crate::control::{ControlError, Envelope, Receipt, SiteState};
 use crate::domain::model::{ErrorClass, EventKind, Identity, Site};
@@ -35,6 +35,7 @@ pub(super) struct Logins {
     pub(super) journal: Arc<Journal>,
     /// The pause between two sign-ins.
     pub(super) every: Duration,
+    pub(super) activity: Arc<Activity>,
 }
 
 impl Logins {
@@ -62,11 +63,7 @@ impl Logins {
     }
 
     /// Signs in to sites that are new, paused or silent; says when the next one is due.
-    pub(super) fn start(
-        self: &Arc<Self>,
-        tasks: &mut JoinSet<Done>,
-        under_way: &mut UnderWay,
-    ) -> Duration {
+    pub(super) fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>) -> Duration {
         let every = self.every;
         let only_named = self.sites.only_named.load(Ordering::Relaxed);
         let mut next = Duration::MAX;
@@ -96,15 +93,17 @@ impl Logins {
                 next = next.min(wait);
             }
         }
-        if due.is_empty() || under_way.signing_in {
+        self.activity.runs_in(next);
+        if due.is_empty() || self.activity.is_running() {
             return next;
         }
-        under_way.signing_in = true;
+        let begin = |site: Site| (self.activity.begin(site.to_string()), site);
+        let due: Vec<(Run, Site)> = due.into_iter().map(begin).collect();
         let logins = self.clone();
         tasks.spawn(async move {
-            let each = due.iter().map(|site| logins.sign_in_to(site));
+            let each = due.into_iter();
+            let each = each.map(|(run, site)| logins.sign_in_to(site, run));
             futures_util::future::join_all(each).await;
-            Done::SignedIn
         });
         next
     }
@@ -126,7 +125,8 @@ impl Logins {
             .collect()
     }
 
-    async fn sign_in_to(&self, site: &Site) {
+    async fn sign_in_to(&self, site: Site, run: Run) {
+        let site = &site;
         let paused = self
             .sites
             .lock()
@@ -174,6 +174,7 @@ impl Logins {
                     }
                 }
                 Err(mut failure) => {
+                    run.failed(format!("{site}: {}", failure.message));
                     if failure.class == ErrorClass::Auth {
                         runtime.refusals = runtime.refusals.saturating_add(1);
                         let pause = sign_in_pause(self.every, runtime.refusals);

@@ -20,11 +20,14 @@
 //! periodically. Restart after a crash is the same path as running: the engine first verifies what was in
 //! flight. It keeps no graph in memory, only the steps that it has claimed.
 //!
+//! Each keeps its status (`activity.rs`), which `gone list engine` and the console's `:engine` show.
+//!
 //! **Architecture invariant:** [`Engine::run`] owns every task. When its future is dropped, no task of the
 //! engine continues, as in a crash. A panic in a worker poisons the engine, which then takes no new work and
 //! says so.
 
 mod accept;
+mod activity;
 mod assemble;
 mod audit;
 mod belongings;
@@ -69,24 +72,21 @@ mod sweep;
 mod sweep_copies;
 mod verify;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use crate::cloud::Cloud;
 use crate::control::Control;
 use crate::control::traffic::Counters;
 use crate::domain::kinds::Kinds;
-use crate::domain::model::{KindName, Site};
 use crate::ledger::tombstones::Tombstones;
 use crate::ledger::{Change, Ledger, LedgerError};
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
+use activity::Activity;
 use control_service::ControlService;
 use dispatch::Dispatching;
 use journal::{Journal, LEDGER_RETRY};
@@ -136,6 +136,8 @@ struct Reconcilers {
     sites: Arc<Sites>,
     /// Whether the reconcilers work. Until then the engine only answers questions and makes plans (P10).
     works: Arc<AtomicBool>,
+    /// The activity of the loop itself, which makes blocked steps ready that are due.
+    retrying: Arc<Activity>,
     plan_queue: Arc<PlanQueue>,
     dispatching: Arc<Dispatching>,
     verifying: Arc<Verifying>,
@@ -145,45 +147,6 @@ struct Reconcilers {
     logins: Arc<Logins>,
     /// None for an engine that is not a deployment.
     federation: Option<Arc<Federation>>,
-}
-
-/// The reports of the loop's tasks when they end.
-enum Done {
-    /// The id of the deletion, and the time to plan again if a cloud did not answer.
-    Planned(String, Option<Instant>),
-    Acted,
-    Observed((Site, KindName), Vec<i64>),
-    Swept,
-    Pruned,
-    SignedIn,
-    Published,
-    /// A watch ended, which happens only when the engine ends.
-    Watched,
-    Handled,
-    Asked,
-    Hinted,
-}
-
-/// The tasks under way, so that no task is started twice.
-#[derive(Default)]
-struct UnderWay {
-    planning: HashSet<String>,
-    /// When to plan these deletions again.
-    plan_again: HashMap<String, Instant>,
-    /// The deletions of each observation that is under way.
-    looking: HashMap<(Site, KindName), Vec<Vec<i64>>>,
-    sweeping: bool,
-    pruning: bool,
-    signing_in: bool,
-    publishing: bool,
-    is_handling: bool,
-    hinting: bool,
-    /// The commit at which owners were last sent a hint.
-    hinted_at: u64,
-    next_sweep: Option<DateTime<Utc>>,
-    next_prune: Option<DateTime<Utc>>,
-    sweeps: u64,
-    next_observations: Option<DateTime<Utc>>,
 }
 
 impl Engine {
@@ -218,9 +181,8 @@ impl Engine {
 
 impl Reconcilers {
     async fn run(&self) -> Result<(), LedgerError> {
-        let mut tasks: JoinSet<Done> = JoinSet::new();
-        let mut under_way = UnderWay::default();
-        self.idle(&mut tasks, &mut under_way).await;
+        let mut tasks = JoinSet::new();
+        self.idle(&mut tasks).await;
         self.journal
             .commit_until_done(vec![Change::Recover {
                 now: self.clock.now(),
@@ -235,7 +197,7 @@ impl Reconcilers {
             federation.importer.watch_all(&mut tasks).await?;
         }
         loop {
-            let pass = self.pass(&mut tasks, &mut under_way).await;
+            let pass = self.pass(&mut tasks).await;
             let sleep = match pass {
                 Ok(sleep) => sleep,
                 Err(error @ (LedgerError::Io { .. } | LedgerError::Corrupt { .. })) => {
@@ -249,59 +211,59 @@ impl Reconcilers {
                 biased;
                 () = self.journal.woken() => {}
                 () = tokio::time::sleep(sleep) => {}
-                Some(ended) = tasks.join_next() => self.ended(ended, &mut under_way),
+                Some(ended) = tasks.join_next() => self.ended(ended),
             }
             while let Some(ended) = tasks.try_join_next() {
-                self.ended(ended, &mut under_way);
+                self.ended(ended);
             }
         }
     }
 
     /// Signs in to sites and shows them, and does nothing else until a command asks for work.
-    async fn idle(&self, tasks: &mut JoinSet<Done>, under_way: &mut UnderWay) {
+    async fn idle(&self, tasks: &mut JoinSet<()>) {
         while !self.works.load(Ordering::Relaxed) {
-            self.publishing.start(tasks, under_way);
-            let sleep = self.logins.start(tasks, under_way).min(PERIOD_MAX);
+            self.publishing.start(tasks);
+            let sleep = self.logins.start(tasks).min(PERIOD_MAX);
             tokio::select! {
                 biased;
                 () = self.journal.woken() => {}
                 () = tokio::time::sleep(sleep) => {}
-                Some(ended) = tasks.join_next() => self.ended(ended, under_way),
+                Some(ended) = tasks.join_next() => self.ended(ended),
             }
         }
     }
 
     /// Runs all reconcilers once. Returns the time until something will be due.
-    async fn pass(
-        &self,
-        tasks: &mut JoinSet<Done>,
-        under_way: &mut UnderWay,
-    ) -> Result<Duration, LedgerError> {
+    async fn pass(&self, tasks: &mut JoinSet<()>) -> Result<Duration, LedgerError> {
         let now = self.clock.now();
-        self.publishing.start(tasks, under_way);
+        self.publishing.start(tasks);
         if self.journal.is_poisoned() {
             return Ok(PERIOD_MAX);
         }
         let due = self.ledger.next_due(now).await?;
         if due.attempt.is_some_and(|due| due <= now) {
-            self.journal.commit(vec![Change::WakeDue { now }]).await?;
+            let run = self.retrying.begin("");
+            let woken = self.journal.commit(vec![Change::WakeDue { now }]).await;
+            woken.inspect_err(|error| run.failed(error))?;
         }
-        let plans = self.plan_queue.start(tasks, under_way).await?;
+        let plans = self.plan_queue.start(tasks).await?;
         self.dispatching.start(tasks).await?;
-        let hold = self.verifying.start(tasks, under_way).await?;
-        let sweep = self.sweep.start(tasks, under_way);
-        let prune = self.pruning.start(tasks, under_way);
-        let sites = self.logins.start(tasks, under_way);
+        let hold = self.verifying.start(tasks).await?;
+        let sweep = self.sweep.start(tasks);
+        let prune = self.pruning.start(tasks);
+        let sites = self.logins.start(tasks);
         let asked = match &self.federation {
             Some(federation) => {
-                federation.importer.react(tasks, under_way);
+                federation.importer.react(tasks);
                 let asked = federation.owner.ask_importers(tasks);
-                federation.importer.hint_owners(tasks, under_way);
+                federation.importer.hint_owners(tasks);
                 asked
             }
             None => Duration::MAX,
         };
         let due = self.ledger.next_due(now).await?;
+        self.retrying.runs_at(due.attempt);
+        self.verifying.activity.runs_at(due.look);
         // Work that was due when this round began waits until a task under way ends and wakes the loop, or
         // for as long as `hold`. Work that has become due since then is for the next round, at once.
         let until_due = [due.attempt, due.look]
@@ -323,30 +285,12 @@ impl Reconcilers {
             .min(PERIOD_MAX))
     }
 
-    fn ended(&self, ended: Result<Done, tokio::task::JoinError>, under_way: &mut UnderWay) {
-        match ended {
-            Ok(Done::Planned(id, again)) => {
-                under_way.planning.remove(&id);
-                under_way.plan_again.extend(again.map(|again| (id, again)));
-            }
-            Ok(Done::Observed(at, deletions)) => {
-                if let Some(looks) = under_way.looking.get_mut(&at) {
-                    looks.retain(|look| *look != deletions);
-                }
-            }
-            Ok(Done::Swept) => under_way.sweeping = false,
-            Ok(Done::Pruned) => under_way.pruning = false,
-            Ok(Done::SignedIn) => under_way.signing_in = false,
-            Ok(Done::Published) => under_way.publishing = false,
-            Ok(Done::Handled) => under_way.is_handling = false,
-            Ok(Done::Hinted) => under_way.hinting = false,
-            Ok(Done::Acted | Done::Asked | Done::Watched) => {}
-            Err(error) => {
-                tracing::error!(%error, "a worker ended unexpectedly");
-                self.journal.poison(format!(
-                    "a worker panicked: {error}; restart gone to continue: nothing is lost"
-                ));
-            }
+    fn ended(&self, ended: Result<(), tokio::task::JoinError>) {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a worker ended unexpectedly");
+            self.journal.poison(format!(
+                "a worker panicked: {error}; restart gone to continue: nothing is lost"
+            ));
         }
     }
 }

@@ -1,21 +1,22 @@
 //! Plans the accepted deletions, behind their fences and before the first write (T3, N15).
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::PAGE_MAX;
+use super::activity::{Activity, Run};
 use super::journal::Journal;
 use super::peers::OwnerSide;
 use super::planning::{Planning, VANISHED};
 use super::schedules::Schedules;
-use super::{Done, PAGE_MAX, UnderWay};
 use crate::cloud::CloudFailure;
 use crate::domain::mapping::Mapping;
 use crate::domain::model::{
-    Deletion, DeletionState, ErrorClass, Plan, Refusal, RefusalRule, Site, Target,
+    Deletion, DeletionState, ErrorClass, Plan, Refusal, RefusalRule, Site, Target, short_id,
 };
 use crate::domain::plan::{changes, changes_line, drifted, ranks};
 use crate::ledger::tombstones::Tombstones;
@@ -41,6 +42,17 @@ pub(super) struct PlanQueue {
     pub(super) mapping: Vec<Mapping>,
     /// Asks the importers for clearances; none for an engine that is not a deployment.
     pub(super) owner: Option<Arc<OwnerSide>>,
+    pub(super) activity: Arc<Activity>,
+    pub(super) queued: Mutex<Queued>,
+}
+
+/// The deletions that are not to be started now.
+#[derive(Default)]
+pub(super) struct Queued {
+    /// Those that are being planned.
+    under_way: HashSet<String>,
+    /// Those whose cloud did not answer, and when to plan them again.
+    again: HashMap<String, Instant>,
 }
 
 impl PlanQueue {
@@ -48,13 +60,12 @@ impl PlanQueue {
     /// due whose cloud did not answer.
     pub(super) async fn start(
         self: &Arc<Self>,
-        tasks: &mut JoinSet<Done>,
-        under_way: &mut UnderWay,
+        tasks: &mut JoinSet<()>,
     ) -> Result<Duration, LedgerError> {
         let now = Instant::now();
-        under_way.plan_again.retain(|_, again| *again > now);
+        self.lock().again.retain(|_, again| *again > now);
         let mut after = None;
-        while under_way.planning.len() < PLANNING_MAX {
+        while self.lock().under_way.len() < PLANNING_MAX {
             let filter = DeletionFilter {
                 states: vec![DeletionState::Planning],
                 oldest_first: true,
@@ -65,34 +76,36 @@ impl PlanQueue {
                 .ledger
                 .deletions(filter, Cursor { after, limit })
                 .await?;
-            self.plan_some(page.rows, tasks, under_way);
+            self.plan_some(page.rows, tasks);
             after = page.next;
             if after.is_none() {
                 break;
             }
         }
-        let next = under_way.plan_again.values().min();
-        Ok(next.map_or(Duration::MAX, |next| *next - now))
+        let next = self.lock().again.values().min().copied();
+        let wait = next.map_or(Duration::MAX, |next| next - now);
+        self.activity.runs_in(wait);
+        Ok(wait)
     }
 
     /// Starts planning those that are not being planned yet, up to the limit.
-    fn plan_some(
-        self: &Arc<Self>,
-        deletions: Vec<Deletion>,
-        tasks: &mut JoinSet<Done>,
-        under_way: &mut UnderWay,
-    ) {
+    fn plan_some(self: &Arc<Self>, deletions: Vec<Deletion>, tasks: &mut JoinSet<()>) {
         for deletion in deletions {
-            if under_way.planning.len() >= PLANNING_MAX
-                || under_way.plan_again.contains_key(&deletion.id)
-                || !under_way.planning.insert(deletion.id.clone())
+            let mut queued = self.lock();
+            if queued.under_way.len() >= PLANNING_MAX
+                || queued.again.contains_key(&deletion.id)
+                || !queued.under_way.insert(deletion.id.clone())
             {
                 continue;
             }
+            drop(queued);
+            let run = self
+                .activity
+                .begin(format!("deletion {}", short_id(&deletion.id)));
             let queue = self.clone();
             tasks.spawn(async move {
                 let id = deletion.id.clone();
-                let (change, again) = queue.planned(deletion).await;
+                let (change, again) = queue.planned(deletion, &run).await;
                 let committed = queue.journal.commit_until_done(vec![change]).await;
                 if let Some(owner) = &queue.owner {
                     owner.ask_again();
@@ -102,20 +115,35 @@ impl PlanQueue {
                                                             the deletion is planned again at the \
                                                             next start");
                     queue.journal.set_fault(Some(error.to_string()));
+                    run.failed(&error);
                 }
-                Done::Planned(id, again.map(|wait| Instant::now() + wait))
+                let mut queued = queue.lock();
+                queued.under_way.remove(&id);
+                let again = again.map(|wait| Instant::now() + wait);
+                queued.again.extend(again.map(|again| (id, again)));
             });
         }
     }
 
+    fn lock(&self) -> MutexGuard<'_, Queued> {
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Plans an accepted deletion: it starts with its steps, is refused with the reason, or waits until a
     /// cloud answers again, for as long as its deadline leaves (N16). Meanwhile others are planned.
-    async fn planned(&self, deletion: Deletion) -> (Change, Option<Duration>) {
+    async fn planned(&self, deletion: Deletion, run: &Run) -> (Change, Option<Duration>) {
         self.writes_ended(&deletion.targets).await;
         let plan = self
             .planning
             .plan_shown(&deletion.targets, deletion.options)
             .await;
+        if let Err(failure) = &plan {
+            run.failed(format!(
+                "deletion {}: {}",
+                short_id(&deletion.id),
+                failure.message
+            ));
+        }
         if let Err(failure) = &plan
             && let Some(wait) = self.wait_for_cloud(&deletion, failure)
         {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
+use super::activity::Activity;
 use super::audit::audit;
 use super::errors::ledger_error;
 use super::journal::Journal;
-use super::{Done, UnderWay};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::model::KindName;
 use crate::ledger::{Applied, AuditEntry, Change, LedgerError};
@@ -26,37 +26,33 @@ pub(super) struct Pruning {
     pub(super) hold_down: Duration,
     /// The kinds whose ids are never used again (M1).
     pub(super) never_again: Arc<[KindName]>,
+    pub(super) activity: Arc<Activity>,
 }
 
 impl Pruning {
     /// Starts a pruning that is due. Returns the time until the next one.
-    pub(super) fn start(
-        self: &Arc<Self>,
-        tasks: &mut JoinSet<Done>,
-        under_way: &mut UnderWay,
-    ) -> Duration {
+    pub(super) fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>) -> Duration {
         let now = self.clock.now();
-        let due = *under_way.next_prune.get_or_insert(now + FIRST);
+        let due = self.activity.next_run_or(FIRST);
         if due > now {
             return (due - now).to_std().unwrap_or(EVERY);
         }
         // A pruning that takes longer than its period wakes the loop when it ends.
-        if under_way.pruning {
+        if self.activity.is_running() {
             return EVERY;
         }
-        under_way.next_prune = Some(now + EVERY);
-        under_way.pruning = true;
-        let pruning = self.clone();
+        self.activity.runs_in(EVERY);
+        let (pruning, run) = (self.clone(), self.activity.begin(""));
         tasks.spawn(async move {
             match pruning.prune_before(now - pruning.retention, None).await {
                 Ok(0) => {}
                 Ok(rows) => tracing::info!(rows, "removed rows whose retention has ended"),
                 Err(error) => {
+                    run.failed(&error);
                     tracing::warn!(%error, "some rows whose retention has ended were not \
                                                       removed; the next prune retries")
                 }
             }
-            Done::Pruned
         });
         EVERY
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::PAGE_MAX;
+use super::activity::Activities;
 use super::copies::CopySearch;
 use super::errors::ledger_error;
 use super::explain::Explaining;
@@ -21,6 +22,7 @@ use crate::control::{
     ControlError, DeploymentStatus, Explanation, GateStatus, KindInfo, SiteListing, SiteProgress,
     SiteStatus,
 };
+use crate::domain::activity::ReconcilerStatus;
 use crate::domain::attention::CauseGroup;
 use crate::domain::filter::SearchQuery;
 use crate::domain::gantt::{Gantt, Upcoming};
@@ -49,6 +51,7 @@ pub(super) struct Queries {
     pub(super) purging: Arc<Purging>,
     pub(super) orphans: Arc<Orphans>,
     pub(super) native: Arc<NativeResources>,
+    pub(super) activities: Arc<Activities>,
     /// None for an engine that is not a deployment.
     pub(super) federation: Option<Arc<Federation>>,
 }
@@ -353,6 +356,12 @@ impl Handler<query::Deployments> for Queries {
             Some(federation) => federation.statuses().await,
             None => Ok(Vec::new()),
         }
+    }
+}
+
+impl Handler<query::Reconcilers> for Queries {
+    async fn handle(&self, _: query::Reconcilers) -> Result<Vec<ReconcilerStatus>, ControlError> {
+        Ok(self.activities.statuses())
     }
 }
 

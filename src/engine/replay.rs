@@ -128,6 +128,8 @@ impl Control for Replay {
                 }
                 self.of_then(explanation.map(|explanation| Page::Explain(Box::new(explanation))))
             }
+            // None of them runs.
+            Query::Reconcilers(_) => Ok(Page::Reconcilers(Vec::new())),
             query => self.of_then(self.engine.query(query).await),
         }
     }

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::activity::Activity;
 use super::journal::Journal;
 use super::sites::Sites;
-use super::{Done, UnderWay};
 use crate::control::Snapshot;
 use crate::domain::attention;
 use crate::domain::kinds::Kinds;
@@ -31,22 +32,27 @@ pub(super) struct Publishing {
     pub(super) sites: Arc<Sites>,
     pub(super) journal: Arc<Journal>,
     pub(super) snapshot: watch::Sender<Arc<Snapshot>>,
+    pub(super) activity: Arc<Activity>,
+    /// Whether it publishes, or pauses after that.
+    pub(super) is_busy: AtomicBool,
 }
 
 impl Publishing {
     /// Starts publishing if something changed.
-    pub(super) fn start(self: &Arc<Self>, tasks: &mut JoinSet<Done>, under_way: &mut UnderWay) {
-        if under_way.publishing || !self.journal.take_dirty() {
+    pub(super) fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+        if self.is_busy.load(Ordering::Relaxed) || !self.journal.take_dirty() {
             return;
         }
-        under_way.publishing = true;
-        let publishing = self.clone();
+        self.is_busy.store(true, Ordering::Relaxed);
+        let (publishing, run) = (self.clone(), self.activity.begin(""));
         tasks.spawn(async move {
             if let Err(error) = publishing.publish_now().await {
                 tracing::warn!(%error, "no snapshot");
+                run.failed(&error);
             }
+            drop(run);
             tokio::time::sleep(PUBLISH_EVERY).await;
-            Done::Published
+            publishing.is_busy.store(false, Ordering::Relaxed);
         });
     }
 

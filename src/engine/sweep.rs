@@ -8,10 +8,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
+use super::activity::Activity;
 use super::reads::Reads;
 use super::removal::{PAGE, Removal, swept_together};
 use super::sweep_copies::CopySweep;
-use super::{Done, UnderWay};
 use crate::cloud::{Fields, ListRows};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{KindName, Site, Tombstone};
@@ -37,31 +37,26 @@ pub(super) struct Sweep {
     pub(super) copies: CopySweep,
     pub(super) every: Duration,
     pub(super) hold_down: Duration,
+    pub(super) activity: Arc<Activity>,
 }
 
 impl Sweep {
     /// Starts a sweep that is due; returns how long until the next one.
-    pub(super) fn start(
-        self: &Arc<Self>,
-        tasks: &mut JoinSet<Done>,
-        under_way: &mut UnderWay,
-    ) -> Duration {
+    pub(super) fn start(self: &Arc<Self>, tasks: &mut JoinSet<()>) -> Duration {
         let now = self.clock.now();
         let every = self.every;
-        let due = *under_way.next_sweep.get_or_insert(now + every);
+        let due = self.activity.next_run_or(every);
         if due > now {
             return (due - now).to_std().unwrap_or(every);
         }
         // A sweep that takes longer than its period wakes the loop when it ends.
-        if under_way.sweeping {
+        if self.activity.is_running() {
             return every;
         }
-        under_way.next_sweep = Some(now + every);
-        under_way.sweeping = true;
+        self.activity.runs_in(every);
         // The first sweep after a start looks for all.
-        let reach = reach(under_way.sweeps, self.hold_down);
-        under_way.sweeps += 1;
-        let sweep = self.clone();
+        let reach = reach(self.activity.begun(), self.hold_down);
+        let (sweep, run) = (self.clone(), self.activity.begin(""));
         tasks.spawn(async move {
             let since = now - reach;
             let swept = async {
@@ -69,9 +64,9 @@ impl Sweep {
                 sweep.copies.sweep(since).await
             };
             if let Err(error) = swept.await {
+                run.failed(&error);
                 tracing::warn!(%error, "the sweep was interrupted; the next sweep starts from the beginning");
             }
-            Done::Swept
         });
         every
     }
@@ -133,6 +128,9 @@ impl Sweep {
             Ok(listing) => listing.rows,
             Err(failure) => {
                 self.reads.site_answered(site, Some(&failure));
+                let kind = &kind.name;
+                self.activity
+                    .failed(format!("{kind} at {site}: {}", failure.message));
                 return Ok(());
             }
         };

@@ -3,19 +3,20 @@
 //! Steps to verify are gathered by site and listed kind, so that one list answers for many (N14);
 //! [`look_wait`] says when it is time. [`super::confirm`] says what was observed.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::activity::Activity;
 use super::confirm::Confirming;
 use super::journal::{Journal, LEDGER_RETRY};
 use super::outcomes::{facts, outcome_change};
 use super::schedules::Schedules;
 use super::sites::Sites;
-use super::{Done, UnderWay};
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{KindName, Site};
 use crate::domain::policy::{Observed, after_observation, look_wait};
@@ -43,17 +44,28 @@ pub(super) struct Verifying {
     pub(super) journal: Arc<Journal>,
     pub(super) schedules: Arc<Schedules>,
     pub(super) confirming: Arc<Confirming>,
+    pub(super) activity: Arc<Activity>,
+    pub(super) observations: Mutex<Observations>,
+}
+
+/// The observations under way.
+#[derive(Default)]
+pub(super) struct Observations {
+    /// The deletions of each, by site and listed kind.
+    deletions: HashMap<(Site, KindName), Vec<Vec<i64>>>,
+    /// When to search for due observations again.
+    next_search: Option<DateTime<Utc>>,
 }
 
 impl Verifying {
     /// Starts observations; returns how long until the next one may be due.
     pub(super) async fn start(
         self: &Arc<Self>,
-        tasks: &mut JoinSet<Done>,
-        under_way: &mut UnderWay,
+        tasks: &mut JoinSet<()>,
     ) -> Result<Duration, LedgerError> {
         let now = self.clock.now();
-        if let Some(next) = under_way.next_observations
+        let next_search = self.lock_observations().next_search;
+        if let Some(next) = next_search
             && now < next
             && self.sites.busy()
         {
@@ -61,7 +73,8 @@ impl Verifying {
         }
         let asked = Instant::now();
         let observations_due = self.ledger.observations_due(now).await?;
-        under_way.next_observations =
+        let mut observations = self.lock_observations();
+        observations.next_search =
             Some(now + OBSERVATION_PAUSE_MIN.max(asked.elapsed() * OBSERVATION_REST));
         let mut hold = Duration::MAX;
         let mut groups: BTreeMap<(Site, KindName), Vec<ObservationsDue>> = BTreeMap::new();
@@ -70,7 +83,10 @@ impl Verifying {
                 continue;
             };
             let at = (due.site.clone(), self.kinds.listed(kind).name.clone());
-            let looks = under_way.looking.get(&at).map_or(&[][..], Vec::as_slice);
+            let looks = observations
+                .deletions
+                .get(&at)
+                .map_or(&[][..], Vec::as_slice);
             let looked_at = looks.iter().flatten().any(|it| *it == due.deletion);
             if looked_at || looks.len() >= OBSERVATIONS_AT_ONCE || !self.sites.may_read(&due.site) {
                 continue;
@@ -85,23 +101,35 @@ impl Verifying {
         for ((site, listed), due) in groups {
             let deletions: Vec<i64> = due.iter().map(|due| due.deletion).collect();
             let at = (site.clone(), listed.clone());
-            under_way
-                .looking
+            observations
+                .deletions
                 .entry(at)
                 .or_default()
                 .push(deletions.clone());
+            let run = self.activity.begin(format!("{listed} at {site}"));
             let verifying = self.clone();
             tasks.spawn(async move {
                 if let Err(error) = verifying.observe_all(&site, &listed, due).await {
                     tracing::warn!(%error, %site, kind = %listed, "an observation was interrupted; \
                                                                    it is repeated");
+                    run.failed(format!("{listed} at {site}: {error}"));
                     tokio::time::sleep(LEDGER_RETRY).await;
                 }
+                let mut observations = verifying.lock_observations();
+                if let Some(looks) = observations.deletions.get_mut(&(site, listed)) {
+                    looks.retain(|look| *look != deletions);
+                }
+                drop(observations);
                 verifying.journal.wake_loop();
-                Done::Observed((site, listed), deletions)
             });
         }
         Ok(hold)
+    }
+
+    fn lock_observations(&self) -> MutexGuard<'_, Observations> {
+        self.observations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn observe_all(
@@ -141,7 +169,10 @@ impl Verifying {
                         "still exists, so the call took no effect: {}",
                         failure.error.message
                     ),
-                    Observed::Unclear(error) => format!("cannot be confirmed: {}", error.message),
+                    Observed::Unclear(error) => {
+                        self.activity.failed(&error.message);
+                        format!("cannot be confirmed: {}", error.message)
+                    }
                 };
                 let decision = after_observation(
                     facts(step),

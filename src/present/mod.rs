@@ -1,10 +1,12 @@
 //! Texts for people, written once for all front ends: words for kinds, numbers and durations, and short
 //! sentences about deletions, steps and blockers. Pure text: a front end escapes it and adds its own colours.
 
+mod activity;
 mod chart;
 mod sentences;
 mod words;
 
+pub use activity::{activity_words, reconciler_words, run_time};
 pub use chart::{chart_facts, chart_last_words, chart_words};
 pub use sentences::{
     answer_words, attempts_words, blocked_by_words, blocker_words, blocker_words_in_full,

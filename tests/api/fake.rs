@@ -203,6 +203,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::Deployments(query::Deployments {}) => 23,
         Query::BranchSteps(_) => 24,
         Query::FrozenPlan(_) => 25,
+        Query::Reconcilers(query::Reconcilers {}) => 26,
     };
     Ok(samples::pages().swap_remove(at))
 }

@@ -366,6 +366,7 @@ async fn the_panes_lists_share_one_shape() {
         "/api/v1/causes",
         "/api/v1/gates",
         "/api/v1/deployments",
+        "/api/v1/engine",
         "/api/v1/audit",
         "/api/v1/tombstones",
         "/api/v1/orphans",

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeZone, Utc};
 use gone::control::*;
+use gone::domain::activity::{Reconciler, ReconcilerError, ReconcilerStatus};
 use gone::domain::attention::{Cause, CauseGroup};
 use gone::domain::gantt::{Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
 use gone::domain::ladder::{Ladder, PurgeScope, Rung};
@@ -437,6 +438,22 @@ pub fn receipts() -> Vec<Receipt> {
     all
 }
 
+pub fn reconciler() -> ReconcilerStatus {
+    ReconcilerStatus {
+        name: Reconciler::Dispatch,
+        running: 5,
+        subjects: vec!["port web-12".into(), "port web-13".into()],
+        since: noon(),
+        last_run_at: Some(noon()),
+        last_run_ms: Some(40),
+        last_error: Some(ReconcilerError {
+            message: "port web-9: 409, in use".into(),
+            at: noon(),
+        }),
+        next_run_at: Some(noon()),
+    }
+}
+
 pub fn deployment() -> DeploymentStatus {
     DeploymentStatus {
         service: "s1".into(),
@@ -571,8 +588,9 @@ pub fn queries() -> Vec<Query> {
             limit: 5,
         }),
         Query::Deployments(query::Deployments {}),
+        Query::Reconcilers(query::Reconcilers {}),
     ];
-    covers_all(&all, 26, |query| match query {
+    covers_all(&all, 27, |query| match query {
         Query::Deletions(_) => 0,
         Query::Deletion(_) => 1,
         Query::Steps(_) => 2,
@@ -593,9 +611,10 @@ pub fn queries() -> Vec<Query> {
         Query::Gates(query::Gates {}) => 17,
         Query::Causes(_) => 18,
         // They cross no socket.
-        Query::ShownBefore(_) | Query::Namesake(_) | Query::WholeOf(_) | Query::PointsAt(_) => 26,
+        Query::ShownBefore(_) | Query::Namesake(_) | Query::WholeOf(_) | Query::PointsAt(_) => 27,
         Query::Native(_) => 24,
         Query::Deployments(query::Deployments {}) => 25,
+        Query::Reconcilers(query::Reconcilers {}) => 26,
         Query::Chart(_) => 22,
         Query::Upcoming(query::Upcoming {}) => 23,
         Query::StepCount(_) => 19,
@@ -747,8 +766,9 @@ pub fn pages() -> Vec<Page> {
         Page::Deployments(vec![deployment()]),
         Page::BranchSteps(steps),
         Page::FrozenPlan(Arc::new(plan())),
+        Page::Reconcilers(vec![reconciler()]),
     ];
-    covers_all(&all, 26, |page| match page {
+    covers_all(&all, 27, |page| match page {
         Page::Deletions(_) => 0,
         Page::Deletion(_) => 1,
         Page::Steps(_) => 2,
@@ -775,7 +795,8 @@ pub fn pages() -> Vec<Page> {
         Page::Deployments(_) => 23,
         Page::BranchSteps(_) => 24,
         Page::FrozenPlan(_) => 25,
-        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 26,
+        Page::Reconcilers(_) => 26,
+        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 27,
     });
     all
 }

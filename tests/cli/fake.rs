@@ -15,6 +15,7 @@ use gone::control::{
     ImporterStatus, KindInfo, Page, Purged, Query, Receipt, SiteListing, SiteState, SiteStatus,
     Snapshot, WatchStatus, query,
 };
+use gone::domain::activity::ReconcilerStatus;
 use gone::domain::attention::CauseGroup;
 use gone::domain::ladder::{Ladder, Rung};
 use gone::domain::model::*;
@@ -47,6 +48,7 @@ pub struct World {
     pub orphans: Vec<Orphan>,
     pub gates: Vec<GateStatus>,
     pub deployments: Vec<DeploymentStatus>,
+    pub reconcilers: Vec<ReconcilerStatus>,
     pub causes: Vec<CauseGroup>,
     /// The sites that causes were asked for last.
     pub causes_asked: Arc<Mutex<Vec<Site>>>,
@@ -77,6 +79,7 @@ impl World {
             orphans: Vec::new(),
             gates: Vec::new(),
             deployments: Vec::new(),
+            reconcilers: Vec::new(),
             causes: Vec::new(),
             causes_asked: Arc::default(),
             listings: Vec::new(),
@@ -205,6 +208,9 @@ impl Control for Fake {
             Query::Gates(query::Gates {}) => Page::Gates(world.gates.clone()),
             Query::Deployments(query::Deployments {}) => {
                 Page::Deployments(world.deployments.clone())
+            }
+            Query::Reconcilers(query::Reconcilers {}) => {
+                Page::Reconcilers(world.reconcilers.clone())
             }
             Query::Resources(_) => Page::Resources(world.listings.clone()),
             Query::Explain(_) => Page::Explain(Box::new(world.explanation.clone().unwrap())),

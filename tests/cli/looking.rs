@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
+use chrono::{DateTime, Utc};
 use gone::control::{Command, Explanation, GateStatus, GateTraffic, KindInfo, SiteListing};
+use gone::domain::activity::{Reconciler, ReconcilerError, ReconcilerStatus};
 use gone::domain::attention::{Cause, CauseGroup};
 use gone::domain::model::*;
 use gone::frontends::cli::Exit;
@@ -829,6 +831,94 @@ d1-1  s1/r1           stale, heard 2h ago  no                                   
     let ran = run(world(), "list deployments --cloud prod").await;
     assert_eq!(ran.exit, Exit::Usage);
     assert!(ran.err.contains("belong to no cloud"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn the_engines_reconcilers_are_listed_with_what_they_do() {
+    let at = |time: &str| {
+        format!("2026-02-28T{time}Z")
+            .parse::<DateTime<Utc>>()
+            .unwrap()
+    };
+    let waiting = ReconcilerStatus {
+        name: Reconciler::Prune,
+        running: 0,
+        subjects: Vec::new(),
+        since: at("12:00:00"),
+        last_run_at: None,
+        last_run_ms: None,
+        last_error: None,
+        next_run_at: Some(at("13:00:00")),
+    };
+    let world = || {
+        let mut world = World::new();
+        let failure = ReconcilerError {
+            message: "port web-9: 409, in use".into(),
+            at: at("12:04:00"),
+        };
+        let busy = ReconcilerStatus {
+            name: Reconciler::Dispatch,
+            running: 9,
+            subjects: vec!["port web-12".into(), "port web-13".into()],
+            last_run_at: Some(at("12:05:00")),
+            last_run_ms: Some(1_250),
+            last_error: Some(failure),
+            next_run_at: None,
+            ..waiting.clone()
+        };
+        world.reconcilers = vec![busy, waiting.clone()];
+        world
+    };
+    let ran = run(world(), "list engine -o wide").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let cells = |line: &str| -> Vec<String> {
+        line.split("  ")
+            .map(str::trim)
+            .filter(|it| !it.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    let lines: Vec<Vec<String>> = ran.out.lines().map(cells).collect();
+    let headings = [
+        "RECONCILER",
+        "DOING",
+        "SINCE",
+        "LAST RUN",
+        "TOOK",
+        "NEXT RUN",
+        "LAST ERROR",
+        "FAILED",
+    ];
+    assert_eq!(lines[0], headings, "{}", ran.out);
+    let busy = [
+        "dispatch",
+        "port web-12, port web-13 and 7 more",
+        "2026-02-28T12:00:00Z",
+        "2026-02-28T12:05:00Z",
+        "1.2 s",
+    ];
+    assert_eq!(lines[1][..5], busy, "{}", ran.out);
+    assert!(
+        lines[1].contains(&"port web-9: 409, in use".to_owned()),
+        "{}",
+        ran.out
+    );
+    assert_eq!(lines[2][..2], ["prune", "waiting"], "{}", ran.out);
+    assert!(
+        lines[2].contains(&"2026-02-28T13:00:00Z".to_owned()),
+        "{}",
+        ran.out
+    );
+    let ran = run(world(), "list engine -o json").await;
+    let rows: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(rows[0]["name"], "dispatch");
+    assert_eq!(rows[0]["running"], 9);
+    assert_eq!(rows[0]["last_error"]["message"], "port web-9: 409, in use");
+    assert_eq!(rows[1]["last_run_at"], Value::Null);
+    for wrong in ["--older-than 1h", "--cloud prod", "--region two"] {
+        let ran = run(world(), &format!("list engine {wrong}")).await;
+        assert_eq!(ran.exit, Exit::Usage, "{wrong}");
+    }
 }
 
 /// What holds a step in other deployments stands below it, and below that what holds it there.

@@ -69,6 +69,12 @@ const CASES: &[Case] = &[
         "No other deployment is known",
     ),
     pane(
+        "engine",
+        "reconciler",
+        "Asking the engine what it does",
+        "This engine has no reconcilers",
+    ),
+    pane(
         "network",
         "network",
         "Listing every network",

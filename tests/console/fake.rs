@@ -11,6 +11,7 @@ use gone::control::{
     GateTraffic, ImporterStatus, KindInfo, NotEligible, Page, Purged, Query, Receipt, Retried,
     SiteListing, SiteState, SiteStatus, Snapshot, WatchStatus, query,
 };
+use gone::domain::activity::{Reconciler, ReconcilerError, ReconcilerStatus};
 use gone::domain::attention::{Cause, CauseGroup};
 use gone::domain::filter::{Facts, SearchQuery};
 use gone::domain::gantt::{DUE_WITHIN, Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
@@ -237,11 +238,65 @@ pub struct World {
     pub orphans: Vec<Orphan>,
     pub gates: Vec<GateStatus>,
     pub deployments: Vec<DeploymentStatus>,
+    pub reconcilers: Vec<ReconcilerStatus>,
     /// Asked first, if another world than this one is shown.
     pub answers: Option<Answers>,
 }
 
 pub type Answers = Box<dyn Fn(&Query) -> Option<Result<Page, ControlError>> + Send + Sync>;
+
+/// Some that work, one that failed and waits, and one that failed before its last run.
+fn reconcilers() -> Vec<ReconcilerStatus> {
+    let seconds_ago = |seconds| now() - TimeDelta::seconds(seconds);
+    let waiting = |name| ReconcilerStatus {
+        name,
+        running: 0,
+        subjects: Vec::new(),
+        since: ago(60),
+        last_run_at: None,
+        last_run_ms: None,
+        last_error: None,
+        next_run_at: None,
+    };
+    let ran = |name, seconds, ms| ReconcilerStatus {
+        last_run_at: Some(seconds_ago(seconds)),
+        last_run_ms: Some(ms),
+        ..waiting(name)
+    };
+    let failed = |message: &str, seconds| {
+        Some(ReconcilerError {
+            message: message.to_owned(),
+            at: seconds_ago(seconds),
+        })
+    };
+    vec![
+        ReconcilerStatus {
+            running: 1,
+            subjects: vec!["deletion 1a2b3c4d".to_owned()],
+            since: seconds_ago(2),
+            ..ran(Reconciler::Planning, 300, 1_240)
+        },
+        ReconcilerStatus {
+            next_run_at: Some(now() + TimeDelta::seconds(55)),
+            ..ran(Reconciler::Retry, 5, 2)
+        },
+        ReconcilerStatus {
+            running: 8,
+            subjects: ["web-12", "web-13", "web-14"]
+                .map(|name| format!("port {name}"))
+                .to_vec(),
+            since: seconds_ago(40),
+            last_error: failed("port web-9: 409, the port is in use", 31),
+            ..ran(Reconciler::Dispatch, 1, 40)
+        },
+        ReconcilerStatus {
+            last_error: failed("network at demo/RegionOne: no answer in time", 12),
+            next_run_at: Some(now() + TimeDelta::seconds(18)),
+            ..ran(Reconciler::Sweep, 12, 30_000)
+        },
+        waiting(Reconciler::Prune),
+    ]
+}
 
 /// One that refers to ours and hears us, one that is silent both ways, and one that was never heard.
 fn deployments() -> Vec<DeploymentStatus> {
@@ -384,6 +439,7 @@ impl World {
             orphans: Vec::new(),
             gates: Vec::new(),
             deployments: Vec::new(),
+            reconcilers: Vec::new(),
             answers: None,
         }
     }
@@ -488,6 +544,7 @@ impl World {
             })
             .collect();
         world.deployments = deployments();
+        world.reconcilers = reconcilers();
         world.orphans = vec![
             orphan(92, "old-1", Presence::Present),
             orphan(93, "old-2", Presence::Absent),
@@ -657,6 +714,9 @@ impl World {
             Query::Gates(query::Gates {}) => Page::Gates(self.gates.clone()),
             Query::Deployments(query::Deployments {}) => {
                 Page::Deployments(self.deployments.clone())
+            }
+            Query::Reconcilers(query::Reconcilers {}) => {
+                Page::Reconcilers(self.reconcilers.clone())
             }
             Query::FrozenPlan(_) => {
                 Page::FrozenPlan(Arc::new(self.plan.clone().map_err(|_| missing())?))

@@ -250,6 +250,11 @@ fn deployments() {
 }
 
 #[test]
+fn engine() {
+    shot("engine", &pictures(World::busy, ":engine enter down down"));
+}
+
+#[test]
 fn no_deployments() {
     shot(
         "no_deployments",

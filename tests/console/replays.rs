@@ -141,6 +141,7 @@ fn at_rest_a_replay_asks_nothing_and_ticks_for_nothing() {
         ":events enter",
         ":gates enter",
         ":deployments enter",
+        ":engine enter",
     ] {
         desk.press(pane);
         assert!(!desk.state.wants_tick(), "{pane}");

@@ -227,6 +227,7 @@ fn a_hundred_thousand_random_keys_and_sizes_never_panic_nor_delete() {
         ":orphans enter",
         ":gates enter",
         ":deployments enter",
+        ":engine enter",
         ":events enter",
         ":sites enter",
         ":tour enter",

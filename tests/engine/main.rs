@@ -8,6 +8,7 @@
     unreachable_pub
 )]
 
+mod activity;
 mod blocked;
 mod cascade;
 mod client;

@@ -2,7 +2,7 @@
 //! resources being deleted there (G4, G6).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -17,8 +17,8 @@ use crate::domain::kinds::Kinds;
 use crate::domain::model::{Actor, DriftPolicy, Origin, PlanOptions, Site, Target};
 use crate::domain::native::NativeReference;
 use crate::domain::peers::{News, Watch, is_foreign_root};
+use crate::engine::activity::Activity;
 use crate::engine::journal::Journal;
-use crate::engine::{Done, UnderWay};
 use crate::ledger::{
     Applied, AuditEntry, Change, Ledger, LedgerError, NewDeletion, UnhandledDeletion,
 };
@@ -45,13 +45,18 @@ pub(in crate::engine) struct ImporterSide {
     pub(super) deployments: Arc<Deployments>,
     pub(super) owner: Arc<OwnerSide>,
     pub(super) references: Arc<BackReferences>,
+    pub(super) watching: Arc<Activity>,
+    pub(super) handling: Arc<Activity>,
+    pub(super) hinting: Arc<Activity>,
+    /// The commit at which owners were last sent a hint.
+    pub(super) hinted_at: AtomicU64,
 }
 
 impl ImporterSide {
     /// Starts a watch for each deployment that this one imports from. Each watch lasts as long as the engine.
     pub(in crate::engine) async fn watch_all(
         self: &Arc<Self>,
-        tasks: &mut JoinSet<Done>,
+        tasks: &mut JoinSet<()>,
     ) -> Result<(), LedgerError> {
         let deployments = &self.deployments;
         let heard = self.ledger.watches().await?;
@@ -60,10 +65,7 @@ impl ImporterSide {
             let resumed = Watching::resume(kinds, before);
             deployments.watching().insert(peer.clone(), resumed);
             let importer = self.clone();
-            tasks.spawn(async move {
-                importer.keep_watch(&peer).await;
-                Done::Watched
-            });
+            tasks.spawn(async move { importer.keep_watch(&peer).await });
         }
         Ok(())
     }
@@ -73,6 +75,7 @@ impl ImporterSide {
         let mut again = AGAIN_FIRST;
         loop {
             let begun = tokio::time::Instant::now();
+            let run = self.watching.begin(peer.to_string());
             let watch = deployments.next_watch(peer, self.clock.now());
             let heard = match self.watch_of(peer, watch).await {
                 Ok(news) => self.take_in(peer, news).await,
@@ -80,6 +83,10 @@ impl ImporterSide {
             };
             let reason = heard.err().unwrap_or_default();
             let failed = !reason.is_empty();
+            if failed {
+                run.failed(format!("{peer}: {reason}"));
+            }
+            drop(run);
             if let Some(watching) = deployments.watching().get_mut(peer) {
                 watching.reason = reason;
             }
@@ -158,12 +165,8 @@ impl ImporterSide {
 
     /// After new notices, starts to handle this deployment's resources that refer to resources being deleted
     /// elsewhere.
-    pub(in crate::engine) fn react(
-        self: &Arc<Self>,
-        tasks: &mut JoinSet<Done>,
-        under_way: &mut UnderWay,
-    ) {
-        if under_way.is_handling
+    pub(in crate::engine) fn react(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+        if self.handling.is_running()
             || !self
                 .deployments
                 .has_unhandled_deletions
@@ -171,10 +174,10 @@ impl ImporterSide {
         {
             return;
         }
-        under_way.is_handling = true;
-        let importer = self.clone();
+        let (importer, run) = (self.clone(), self.handling.begin(""));
         tasks.spawn(async move {
             if let Err(error) = importer.handle_all().await {
+                run.failed(&error);
                 tracing::error!(%error, "deletions of other deployments were not handled; this is \
                                          retried");
                 let deployments = &importer.deployments;
@@ -183,7 +186,6 @@ impl ImporterSide {
                     .store(true, Ordering::Relaxed);
                 tokio::time::sleep(AGAIN_FIRST).await;
             }
-            Done::Handled
         });
     }
 
@@ -254,19 +256,15 @@ impl ImporterSide {
 
     /// Hints to the owners that are deleting resources that it is worth asking this importer again. Waits a
     /// moment first, so that changes gather.
-    pub(in crate::engine) fn hint_owners(
-        self: &Arc<Self>,
-        tasks: &mut JoinSet<Done>,
-        under_way: &mut UnderWay,
-    ) {
+    pub(in crate::engine) fn hint_owners(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let changed = *self.journal.follow().borrow();
         let owners: Vec<Peer> = self.deployments.watching().keys().cloned().collect();
-        if under_way.hinting || changed == under_way.hinted_at || owners.is_empty() {
+        let hinted_at = self.hinted_at.load(Ordering::Relaxed);
+        if self.hinting.is_running() || changed == hinted_at || owners.is_empty() {
             return;
         }
-        under_way.hinting = true;
-        under_way.hinted_at = changed;
-        let importer = self.clone();
+        self.hinted_at.store(changed, Ordering::Relaxed);
+        let (importer, run) = (self.clone(), self.hinting.begin(""));
         tasks.spawn(async move {
             tokio::time::sleep(HINT_EVERY).await;
             let going = importer.ledger.owners_going().await.unwrap_or_default();
@@ -277,8 +275,11 @@ impl ImporterSide {
             });
             let hints = hinted.map(|peer| importer.hint(peer));
             // The owner's own poll makes up for a hint that is lost.
-            let _ = futures_util::future::join_all(hints).await;
-            Done::Hinted
+            for hint in futures_util::future::join_all(hints).await {
+                if let Err(failure) = hint {
+                    run.failed(failure);
+                }
+            }
         });
     }
 

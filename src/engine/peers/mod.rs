@@ -9,16 +9,18 @@ mod owner;
 mod points_at;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Notify;
 
+use super::activity::Activities;
 use super::errors::ledger_error;
 use super::journal::Journal;
 use super::schedules::Schedules;
 use crate::control::{ControlError, DeploymentStatus, ImporterStatus, WatchStatus};
+use crate::domain::activity::Reconciler;
 use crate::domain::kinds::Kinds;
 use crate::domain::model::KindName;
 use crate::domain::peers::{Deployment, wrong_deployment_name};
@@ -222,6 +224,7 @@ impl Federation {
         ledger: &Arc<dyn Ledger>,
         journal: &Arc<Journal>,
         schedules: &Arc<Schedules>,
+        activities: &Activities,
     ) -> Self {
         let kinds = &schedules.kinds;
         let deployments = Arc::new(Deployments::new(neighbours));
@@ -238,6 +241,7 @@ impl Federation {
             schedules: schedules.clone(),
             deployments: deployments.clone(),
             references: references.clone(),
+            asking: activities.add(Reconciler::AskImporters),
         });
         let importer = Arc::new(ImporterSide {
             clock: clock.clone(),
@@ -247,6 +251,10 @@ impl Federation {
             deployments: deployments.clone(),
             owner: owner.clone(),
             references: references.clone(),
+            watching: activities.add(Reconciler::WatchOwners),
+            handling: activities.add(Reconciler::HandleNotices),
+            hinting: activities.add(Reconciler::HintOwners),
+            hinted_at: AtomicU64::new(0),
         });
         Self {
             references,

@@ -22,7 +22,7 @@ use crate::domain::peers::{
 };
 use crate::domain::policy::{Failure, Outcome, Retry, after_call};
 use crate::domain::text::escape;
-use crate::engine::Done;
+use crate::engine::activity::{Activity, Run};
 use crate::engine::audit::audit;
 use crate::engine::errors::ledger_error;
 use crate::engine::journal::Journal;
@@ -52,6 +52,7 @@ pub(in crate::engine) struct OwnerSide {
     pub(super) schedules: Arc<Schedules>,
     pub(super) deployments: Arc<Deployments>,
     pub(super) references: Arc<BackReferences>,
+    pub(super) asking: Arc<Activity>,
 }
 
 impl OwnerSide {
@@ -341,10 +342,7 @@ impl OwnerSide {
 
     /// Asks the importers whose clearances are needed: those that gave a hint or have something new to clear,
     /// and each importer at every heartbeat (G5). Returns the time until the next one is due.
-    pub(in crate::engine) fn ask_importers(
-        self: &Arc<Self>,
-        tasks: &mut JoinSet<Done>,
-    ) -> Duration {
+    pub(in crate::engine) fn ask_importers(self: &Arc<Self>, tasks: &mut JoinSet<()>) -> Duration {
         let deployments = &self.deployments;
         let now = self.clock.now();
         let heartbeat = TimeDelta::from_std(deployments.heartbeat).unwrap_or(TimeDelta::MAX);
@@ -365,16 +363,18 @@ impl OwnerSide {
             importing.asked_at = Some(now);
             next = next.min(deployments.heartbeat);
             let (owner, importer) = (self.clone(), importing.deployment.clone());
-            tasks.spawn(async move {
-                owner.ask_importer(&importer).await;
-                Done::Asked
-            });
+            let run = self.asking.begin(format!("deployment {}", importer.name));
+            tasks.spawn(async move { owner.ask_importer(&importer, run).await });
         }
+        self.asking.runs_in(next);
         next
     }
 
-    async fn ask_importer(&self, importer: &Deployment) {
+    async fn ask_importer(&self, importer: &Deployment, run: Run) {
         let asked = self.ask_all(importer).await;
+        if let Err(why) = &asked {
+            run.failed(why);
+        }
         if let Some(importing) = self.deployments.importing().get_mut(&importer.name) {
             importing.asking = false;
             importing.reason = asked.err().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The lists of the console's panes: stuck deletions, the retry queue, sites, gates, deployments, the audit,
-//! tombstones.
+//! The lists of the console's panes: stuck deletions, the retry queue, sites, gates, deployments, the engine's
+//! reconcilers, the audit, tombstones.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -14,6 +14,7 @@ use super::problem::Problem;
 use super::steering::Steering;
 use super::{Answer, Api, List, Taken, taken};
 use crate::control::{Command, DeploymentStatus, GateStatus, SiteStatus, query};
+use crate::domain::activity::ReconcilerStatus;
 use crate::domain::attention::CauseGroup;
 use crate::domain::model::{
     Actor, Deletion, DeletionState, KindName, Phase, ResourceKey, Site, Step, StepState, Tombstone,
@@ -97,6 +98,8 @@ whole_lists! {
     gates, "/gates", "listGates", "sites" => query::Gates {}, GateStatus;
     /// All deployments that refer to this one, and those that it refers to; none where this engine is no deployment.
     deployments, "/deployments", "listDeployments", "deployments" => query::Deployments {}, DeploymentStatus;
+    /// All reconcilers of the engine: what each does, did last and does next.
+    reconcilers, "/engine", "listReconcilers", "views" => query::Reconcilers {}, ReconcilerStatus;
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -7,13 +7,16 @@ use chrono::{DateTime, Utc};
 
 use super::output::{Sheet, columns};
 use crate::control::{DeploymentStatus, GateStatus, KindInfo, SiteProgress, SiteStatus};
+use crate::domain::activity::ReconcilerStatus;
 use crate::domain::attention::{self, CauseGroup};
 use crate::domain::duration::rough;
 use crate::domain::kinds::lookup;
 use crate::domain::model::{
     Deletion, Orphan, Resource, Step, StepState, Target, Tombstone, short_id,
 };
-use crate::present::{answer_words, blocked_by_words, targets_in_full, time};
+use crate::present::{
+    activity_words, answer_words, blocked_by_words, run_time, targets_in_full, time,
+};
 
 columns! {
     /// Each with the number of last characters that tell the ids of the list apart.
@@ -183,6 +186,19 @@ columns! {
     "ID" 9 => row.0.key.id;
     "SITE" 9 => row.0.key.site;
     "FINDING" 9 => row.1;
+}
+
+columns! {
+    /// What each reconciler of the engine does, did last and does next.
+    pub(super) RECONCILERS: ReconcilerStatus, |row|
+    "RECONCILER" 9 => row.name.as_str();
+    "DOING" 9 => activity_words(row);
+    "SINCE" 5 => time(row.since);
+    "LAST RUN" 7 => time_or_empty(row.last_run_at);
+    "TOOK" 6 => or_empty(row.last_run_ms.map(run_time));
+    "NEXT RUN" 7 => time_or_empty(row.next_run_at);
+    "LAST ERROR" 8 => or_empty(row.last_error.as_ref().map(|error| &error.message));
+    "FAILED" 4 => time_or_empty(row.last_error.as_ref().map(|error| error.at));
 }
 
 pub(super) fn deletions(rows: &[Deletion]) -> Sheet {

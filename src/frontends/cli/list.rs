@@ -1,5 +1,5 @@
 //! `gone list`: lists deletions, stuck and retrying steps with the reasons, tombstones, orphans, sites,
-//! gates, deployments, and the resources of a kind.
+//! gates, deployments, the engine's reconcilers, and the resources of a kind.
 
 use std::time::Duration;
 
@@ -23,9 +23,10 @@ Examples:
   gone list network --cloud prod        the networks of a cloud, listed now
   gone list orphans                     what was abandoned, and whether it still exists
   gone list deployments                 other deployments, and what waits for their clearance
+  gone list engine                      what the engine does, did last and does next
   gone list tombstones -o jsonl")]
 pub struct List {
-    /// The list: deletions, stuck, causes, retrying, tombstones, orphans, sites, gates, deployments, or a kind
+    /// The list: deletions, stuck, causes, retrying, tombstones, orphans, sites, gates, deployments, engine, or a kind
     #[arg(default_value = "deletions", value_name = "WHAT")]
     pub what: What,
     /// Only rows that have been in their state for longer [24h without a value]
@@ -50,6 +51,8 @@ pub enum What {
     Sites,
     Gates,
     Deployments,
+    /// The engine's reconcilers.
+    Engine,
     /// The resources of a kind, by its name or an alias.
     #[strum(default)]
     Kind(String),
@@ -62,7 +65,7 @@ impl Verb for List {
         let ago = |age| now.checked_sub_signed(TimeDelta::from_std(age).ok()?);
         let before = self.older_than.and_then(ago);
         let mut sites = session.sites().await?;
-        if !matches!(self.what, What::Deployments) {
+        if !matches!(self.what, What::Deployments | What::Engine) {
             // A mistyped site would otherwise look empty.
             session.chosen_sites(&sites)?;
         }
@@ -120,6 +123,15 @@ impl Verb for List {
                 let regions = &session.global.region;
                 rows.retain(|row| regions.is_empty() || regions.contains(&row.region));
                 session.out.rows(&columns::deployments(&rows, now), &rows)?;
+            }
+            What::Engine => {
+                let global = session.global;
+                if global.cloud.is_some() || !global.region.is_empty() {
+                    let message = "--cloud and --region do not apply to the engine: it works for all its sites";
+                    return Err(Failure::wrong(message, "gone list sites takes them."));
+                }
+                let rows = session.ask(query::Reconcilers {}).await?;
+                session.out.list(columns::RECONCILERS, &rows)?;
             }
             What::Kind(kind) => return resources(session, kind, &sites).await,
         }

@@ -80,6 +80,7 @@ pub(crate) enum Scope {
     Sites,
     Gates,
     Deployments,
+    Engine,
     /// Panes whose rows are only read.
     Reading,
     /// Everywhere, but only while a replay is shown.
@@ -196,6 +197,7 @@ const STANDARD: &[Row] = &[
 
     (Scope::Gates, COPY, Action::Copy, "copy", "copy the address to the clipboard"),
     (Scope::Deployments, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
+    (Scope::Engine, COPY, Action::Copy, "copy", "copy the last failure, or the name, to the clipboard"),
     (Scope::Sites, PAUSE, Action::Pause, "pause", "send nothing to the site, or go on; others go on meanwhile"),
     (Scope::Sites, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
 
@@ -484,6 +486,7 @@ impl Scope {
             Self::Sites => "in :sites",
             Self::Gates => "in :gates",
             Self::Deployments => "in :deployments",
+            Self::Engine => "in :engine",
             Self::Reading => "in :events, :help and details",
             Self::Replay => "in a replay",
         }

@@ -9,6 +9,7 @@ mod chart;
 mod deletions;
 mod deployments;
 mod details;
+mod engine;
 mod events;
 mod explain;
 mod forest;
@@ -87,6 +88,7 @@ panes! {
         "sites", "the regions, whether they answer and how fast" => sites::open;
         "gates", "what clients do through each gate, and what it refused" => gates::open;
         "deployments", "other deployments: what is heard of them, and what waits for their clearance" => deployments::open;
+        "engine", "what the engine does, did last and does next" => engine::open;
         "tour", "what there is to try in the practice cloud" => tour::open;
         "help", "all keys" => help::open;
     }

@@ -1,0 +1,93 @@
+//! What each reconciler of the engine does now, did last and does next.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+use utoipa::ToSchema;
+
+/// A part of the engine that brings the clouds closer to what the ledger wants.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Reconciler {
+    /// Plans accepted deletions.
+    Planning,
+    /// Makes blocked steps ready whose next attempt is due.
+    Retry,
+    /// Sends the calls of ready steps.
+    Dispatch,
+    /// Confirms that deleted resources are gone.
+    Verify,
+    /// Looks for deleted resources that came back, and deletes them again.
+    Sweep,
+    /// Removes records from the ledger whose retention has ended.
+    Prune,
+    /// Signs in to sites that are new, paused or unreachable.
+    SignIn,
+    /// Publishes the summary that consoles show.
+    Publish,
+    /// Receives the notices of owner deployments.
+    WatchOwners,
+    /// Handles the resources here that refer to resources being deleted at their owners.
+    HandleNotices,
+    /// Asks importers for their clearances.
+    AskImporters,
+    /// Hints to owners that it is worth asking this importer again.
+    HintOwners,
+}
+
+impl Reconciler {
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// The status of one reconciler since the engine started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReconcilerStatus {
+    pub name: Reconciler,
+    /// Number of runs under way; several reconcilers run for many resources at the same time.
+    pub running: u64,
+    /// What the runs under way are about, at most [`SUBJECTS_MAX`] of them, the oldest first.
+    pub subjects: Vec<String>,
+    /// Since when it runs, or waits.
+    pub since: DateTime<Utc>,
+    /// When its last run ended; null before the first.
+    pub last_run_at: Option<DateTime<Utc>>,
+    /// How long its last run took, in milliseconds.
+    pub last_run_ms: Option<u64>,
+    /// The last failure; null if nothing failed. It stays after later runs succeed.
+    pub last_error: Option<ReconcilerError>,
+    /// When it runs next; null if it waits for something to happen.
+    pub next_run_at: Option<DateTime<Utc>>,
+}
+
+impl ReconcilerStatus {
+    pub fn last_run_began(&self) -> Option<DateTime<Utc>> {
+        let took = i64::try_from(self.last_run_ms?).ok()?;
+        self.last_run_at?
+            .checked_sub_signed(TimeDelta::try_milliseconds(took)?)
+    }
+}
+
+/// Maximum number of subjects in a [`ReconcilerStatus`].
+pub const SUBJECTS_MAX: usize = 3;
+
+/// A failure of a reconciler.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReconcilerError {
+    pub message: String,
+    pub at: DateTime<Utc>,
+}

@@ -1,0 +1,181 @@
+//! The status of each reconciler: each keeps its own while it works, and people ask for all of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio::time::Instant;
+
+use crate::domain::activity::{Reconciler, ReconcilerError, ReconcilerStatus, SUBJECTS_MAX};
+use crate::system::clock::Clock;
+
+/// The activities of an engine's reconcilers.
+pub(super) struct Activities {
+    clock: Clock,
+    activities: Mutex<BTreeMap<Reconciler, Arc<Activity>>>,
+}
+
+impl Activities {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            activities: Mutex::default(),
+        }
+    }
+
+    /// Adds the activity of a reconciler.
+    pub(super) fn add(&self, name: Reconciler) -> Arc<Activity> {
+        let activity = Arc::new(Activity::new(name, self.clock.clone()));
+        self.lock().insert(name, activity.clone());
+        activity
+    }
+
+    pub(super) fn statuses(&self) -> Vec<ReconcilerStatus> {
+        let activities = self.lock();
+        activities.values().map(|it| it.status()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Reconciler, Arc<Activity>>> {
+        self.activities
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one reconciler does.
+pub(super) struct Activity {
+    clock: Clock,
+    name: Reconciler,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The subject of each run under way, by the run's number.
+    runs: BTreeMap<u64, String>,
+    /// Number of runs so far.
+    begun: u64,
+    since: DateTime<Utc>,
+    last_run: Option<(DateTime<Utc>, Duration)>,
+    last_error: Option<ReconcilerError>,
+    next_run: Option<DateTime<Utc>>,
+}
+
+impl Activity {
+    fn new(name: Reconciler, clock: Clock) -> Self {
+        let state = State {
+            runs: BTreeMap::new(),
+            begun: 0,
+            since: clock.now(),
+            last_run: None,
+            last_error: None,
+            next_run: None,
+        };
+        Self {
+            clock,
+            name,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Begins a run, which ends when the returned value is dropped. The subject says what it is about.
+    pub(super) fn begin(self: &Arc<Self>, subject: impl Into<String>) -> Run {
+        let mut state = self.lock();
+        if state.runs.is_empty() {
+            state.since = self.clock.now();
+        }
+        let number = state.begun;
+        state.begun += 1;
+        state.runs.insert(number, subject.into());
+        Run {
+            activity: self.clone(),
+            number,
+            began: Instant::now(),
+        }
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        !self.lock().runs.is_empty()
+    }
+
+    /// Number of runs that have begun so far.
+    pub(super) fn begun(&self) -> u64 {
+        self.lock().begun
+    }
+
+    /// Returns when the next run is due, which is after this time if none was set.
+    pub(super) fn next_run_or(&self, after: Duration) -> DateTime<Utc> {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        *state.next_run.get_or_insert_with(|| later(now, after))
+    }
+
+    /// Sets the time until the next run. [`Duration::MAX`] means that nothing is due by itself.
+    pub(super) fn runs_in(&self, wait: Duration) {
+        let next = (wait < Duration::MAX).then(|| later(self.clock.now(), wait));
+        self.runs_at(next);
+    }
+
+    pub(super) fn runs_at(&self, next: Option<DateTime<Utc>>) {
+        self.lock().next_run = next;
+    }
+
+    /// Records a failure for people.
+    pub(super) fn failed(&self, message: impl ToString) {
+        let at = self.clock.now();
+        let message = message.to_string();
+        self.lock().last_error = Some(ReconcilerError { message, at });
+    }
+
+    fn status(&self) -> ReconcilerStatus {
+        let state = self.lock();
+        let subjects = state.runs.values().filter(|it| !it.is_empty());
+        let took = state.last_run.map(|(_, took)| took.as_millis());
+        ReconcilerStatus {
+            name: self.name,
+            running: state.runs.len() as u64,
+            subjects: subjects.take(SUBJECTS_MAX).cloned().collect(),
+            since: state.since,
+            last_run_at: state.last_run.map(|(at, _)| at),
+            last_run_ms: took.map(|took| u64::try_from(took).unwrap_or(u64::MAX)),
+            last_error: state.last_error.clone(),
+            next_run_at: state.next_run,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn later(now: DateTime<Utc>, wait: Duration) -> DateTime<Utc> {
+    let wait = TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
+    now.checked_add_signed(wait)
+        .unwrap_or(DateTime::<Utc>::MAX_UTC)
+}
+
+/// A run of a reconciler. Dropping it ends the run, also when its task is dropped.
+pub(super) struct Run {
+    activity: Arc<Activity>,
+    number: u64,
+    began: Instant,
+}
+
+impl Run {
+    /// Records a failure for people. The run goes on.
+    pub(super) fn failed(&self, message: impl ToString) {
+        self.activity.failed(message);
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let now = self.activity.clock.now();
+        let mut state = self.activity.lock();
+        state.runs.remove(&self.number);
+        state.last_run = Some((now, self.began.elapsed()));
+        if state.runs.is_empty() {
+            state.since = now;
+        }
+    }
+}

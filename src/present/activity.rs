@@ -1,0 +1,47 @@
+//! Words for what the engine's reconcilers do.
+
+use super::words::{duration, thousands};
+use crate::domain::activity::{Reconciler, ReconcilerStatus};
+
+/// What a reconciler is for.
+pub fn reconciler_words(name: Reconciler) -> &'static str {
+    match name {
+        Reconciler::Planning => "plans accepted deletions",
+        Reconciler::Retry => "makes blocked steps ready whose next attempt is due",
+        Reconciler::Dispatch => "sends the calls of ready steps",
+        Reconciler::Verify => "confirms that deleted resources are gone",
+        Reconciler::Sweep => "looks for deleted resources that came back, and deletes them again",
+        Reconciler::Prune => "removes records from the ledger whose retention has ended",
+        Reconciler::SignIn => "signs in to sites that are new, paused or unreachable",
+        Reconciler::Publish => "publishes the summary that consoles show",
+        Reconciler::WatchOwners => "receives the notices of owner deployments",
+        Reconciler::HandleNotices => {
+            "handles the resources here that refer to resources being deleted at their owners"
+        }
+        Reconciler::AskImporters => "asks importers for their clearances",
+        Reconciler::HintOwners => "hints to owners that it is worth asking this importer again",
+    }
+}
+
+/// What a reconciler does now: `waiting`, `running`, `port web-12, port web-13 and 7 more`.
+pub fn activity_words(status: &ReconcilerStatus) -> String {
+    if status.running == 0 {
+        return "waiting".to_owned();
+    }
+    let named = status.subjects.join(", ");
+    let more = status.running.saturating_sub(status.subjects.len() as u64);
+    match (named.is_empty(), more) {
+        (true, _) => "running".to_owned(),
+        (false, 0) => named,
+        (false, more) => format!("{named} and {} more", thousands(more)),
+    }
+}
+
+/// How long a run took: `40 ms`, `1.2 s`, or minutes and more as every duration.
+pub fn run_time(milliseconds: u64) -> String {
+    match milliseconds {
+        0..1_000 => format!("{milliseconds} ms"),
+        1_000..60_000 => format!("{:.1} s", milliseconds as f64 / 1_000.0),
+        _ => duration(milliseconds / 1_000),
+    }
+}

@@ -1,0 +1,142 @@
+//! Each reconciler says what it does, did last and does next.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use serde_json::json;
+
+use super::harness::*;
+use gone::control::query;
+use gone::domain::activity::{Reconciler, ReconcilerStatus};
+
+async fn reconcilers(client: &Client) -> Vec<ReconcilerStatus> {
+    client.control.ask(query::Reconcilers {}).await.unwrap()
+}
+
+async fn reconciler(client: &Client, name: Reconciler) -> ReconcilerStatus {
+    let all = reconcilers(client).await;
+    all.into_iter().find(|it| it.name == name).unwrap()
+}
+
+#[test]
+fn the_reconcilers_say_what_they_do_and_what_failed() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(3);
+        bench.limits(json!({ "latency_ms": 200 }));
+        let refusal = json!({ "status": 503, "message": "the port agent restarts" });
+        bench.faults(
+            json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 1, "action": refusal }]),
+        );
+        bench
+            .run(async |client| {
+                let began = bench.clock.now();
+                let names: Vec<Reconciler> = reconcilers(&client)
+                    .await
+                    .iter()
+                    .map(|it| it.name)
+                    .collect();
+                let expected = [
+                    Reconciler::Planning,
+                    Reconciler::Retry,
+                    Reconciler::Dispatch,
+                    Reconciler::Verify,
+                    Reconciler::Sweep,
+                    Reconciler::Prune,
+                    Reconciler::SignIn,
+                    Reconciler::Publish,
+                ];
+                assert_eq!(names, expected);
+                let idle = reconciler(&client, Reconciler::Dispatch).await;
+                assert_eq!((idle.running, idle.last_run_at), (0, None), "{idle:?}");
+
+                let id = client.delete("network", &network).await;
+                client
+                    .until(&id, |deletion| deletion.counts.running > 0)
+                    .await;
+                let busy = reconciler(&client, Reconciler::Dispatch).await;
+                assert!(busy.running > 0 && busy.since > began, "{busy:?}");
+                assert!(busy.subjects[0].starts_with("port "), "{busy:?}");
+
+                client.gone(&id).await;
+                let planning = reconciler(&client, Reconciler::Planning).await;
+                assert_eq!((planning.running, planning.last_error), (0, None));
+                let dispatch = reconciler(&client, Reconciler::Dispatch).await;
+                assert_eq!((dispatch.running, dispatch.subjects.len()), (0, 0));
+                assert!(dispatch.last_run_at > Some(busy.since), "{dispatch:?}");
+                assert!(dispatch.last_run_ms >= Some(200), "{dispatch:?}");
+                let failure = dispatch.last_error.unwrap();
+                assert!(
+                    failure.message.contains("the port agent restarts") && failure.at > began,
+                    "{failure:?}"
+                );
+                let now = bench.clock.now();
+                for name in [Reconciler::Verify, Reconciler::SignIn, Reconciler::Publish] {
+                    let status = reconciler(&client, name).await;
+                    assert!(status.last_run_at >= Some(began), "{status:?}");
+                }
+                let sweep = reconciler(&client, Reconciler::Sweep).await;
+                let every = TimeDelta::from_std(bench.settings.engine.sweep).unwrap();
+                assert!(sweep.next_run_at > Some(now), "{sweep:?}");
+                assert!(sweep.next_run_at <= Some(now + every), "{sweep:?}");
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn the_retry_worker_says_when_the_next_attempt_is_due() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (_, ports) = bench.plain_network(1);
+        let refusal = json!({ "status": 409, "message": "in use" });
+        bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": refusal }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("port", &ports[0]).await;
+                client
+                    .until_any(&id, |step| step.next_attempt_at.is_some())
+                    .await;
+                // The loop looks at what is due in its next pass.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let step = client.step(&id, "port").await;
+                let retry = reconciler(&client, Reconciler::Retry).await;
+                assert_eq!(retry.next_run_at, step.next_attempt_at, "{step:?}");
+                assert_eq!(retry.last_run_at, None);
+                client.gone(&id).await;
+                let retry = reconciler(&client, Reconciler::Retry).await;
+                assert!(retry.last_run_at >= step.next_attempt_at, "{retry:?}");
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn a_deployment_has_reconcilers_for_its_owners_and_importers() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.keeps(
+            "billing",
+            "service = \"billing\"\n[kind.invoice.native.fields]\ncustomer = {}\n",
+        );
+        bench
+            .run(async |client| {
+                let names: Vec<Reconciler> = reconcilers(&client)
+                    .await
+                    .iter()
+                    .map(|it| it.name)
+                    .collect();
+                let own = [
+                    Reconciler::WatchOwners,
+                    Reconciler::HandleNotices,
+                    Reconciler::AskImporters,
+                    Reconciler::HintOwners,
+                ];
+                assert_eq!(names[names.len() - 4..], own);
+            })
+            .await
+            .unwrap();
+    });
+}
