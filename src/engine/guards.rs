@@ -33,28 +33,16 @@ impl Guards {
                 message: format!("the engine accepts no new work: {fault}"),
             });
         }
-        let refused: Vec<Refusal> = targets
-            .iter()
-            .filter(|target| self.sites.read_only(&target.key.site))
-            .map(|target| Refusal {
-                resource: target.clone(),
-                rule: RefusalRule::Protected,
-                reason: format!("{} is read-only", target.key.site),
-                blocker: None,
-                changes: Vec::new(),
-            })
-            .collect();
-        match refused.first() {
-            None => Ok(()),
-            Some(first) => Err(ControlError::Refused {
-                message: format!(
-                    "{}: nothing was sent; see [guard] read_only in the configuration, or \
-                     --read-only",
-                    first.reason
-                ),
-                refused,
-            }),
-        }
+        let reason = |target: &Target| {
+            let site = &target.key.site;
+            let read_only = self.sites.read_only(site);
+            read_only.then(|| format!("{site} is read-only"))
+        };
+        refuse(targets, reason, |first| {
+            format!(
+                "{first}: nothing was sent; see [guard] read_only in the configuration, or --read-only"
+            )
+        })
     }
 
     /// Refuses a deletion without the reason that the configuration of a target's cloud asks for. Clients
@@ -70,36 +58,19 @@ impl Guards {
         ) {
             return Ok(());
         }
-        let refused: Vec<Refusal> = targets
-            .iter()
-            .filter_map(|target| {
-                let pattern = self.sites.reason_wanted(&target.key.site)?;
-                (!word_fits(&envelope.reason, &pattern)).then(|| Refusal {
-                    resource: target.clone(),
-                    rule: RefusalRule::Protected,
-                    reason: match pattern.as_str() {
-                        "*" => format!("{} requires a reason", target.key.site),
-                        pattern => format!(
-                            "{} requires a reason with a word like {pattern}",
-                            target.key.site
-                        ),
-                    },
-                    blocker: None,
-                    changes: Vec::new(),
-                })
+        let reason = |target: &Target| {
+            let site = &target.key.site;
+            let pattern = self.sites.reason_wanted(site)?;
+            (!word_fits(&envelope.reason, &pattern)).then(|| match pattern.as_str() {
+                "*" => format!("{site} requires a reason"),
+                pattern => format!("{site} requires a reason with a word like {pattern}"),
             })
-            .collect();
-        match refused.first() {
-            None => Ok(()),
-            Some(first) => Err(ControlError::Refused {
-                message: format!(
-                    "{} (see [guard] reason in the configuration): nothing was sent; give one with \
-                     --reason",
-                    first.reason
-                ),
-                refused,
-            }),
-        }
+        };
+        refuse(targets, reason, |first| {
+            format!(
+                "{first} (see [guard] reason in the configuration): nothing was sent; give one with --reason"
+            )
+        })
     }
 
     /// Returns why these resources must not be deleted: the rules that protect them as they are now
@@ -142,5 +113,30 @@ impl Guards {
             }
         }
         guarding
+    }
+}
+
+/// Refuses the targets for which there is a reason. `message` begins with the first reason.
+fn refuse(
+    targets: &[Target],
+    reason: impl Fn(&Target) -> Option<String>,
+    message: impl Fn(&str) -> String,
+) -> Result<(), ControlError> {
+    let refusal = |target: &Target| {
+        Some(Refusal {
+            reason: reason(target)?,
+            resource: target.clone(),
+            rule: RefusalRule::Protected,
+            blocker: None,
+            changes: Vec::new(),
+        })
+    };
+    let refused: Vec<Refusal> = targets.iter().filter_map(refusal).collect();
+    match refused.first() {
+        None => Ok(()),
+        Some(first) => Err(ControlError::Refused {
+            message: message(&first.reason),
+            refused,
+        }),
     }
 }
