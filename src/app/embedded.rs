@@ -1,5 +1,6 @@
 //! An engine in this process: connects ledger, clouds, kinds and socket.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,10 +12,10 @@ use super::ledger::{ledger_failure, open_ledger};
 use super::practice::{self, Scene, ServerHandle, SideEngine};
 use super::{Places, peers};
 use crate::cloud::openstack::{self, CloudsConfig};
-use crate::cloud::{Cloud, CloudRouter, Registry};
+use crate::cloud::{Cloud, CloudRouter, OpenStack, Registry};
 use crate::control::Control;
 use crate::domain::kinds::{Home, Kinds, Source};
-use crate::domain::model::Site;
+use crate::domain::model::{Scope, Site};
 use crate::engine::{Engine, Parts};
 use crate::frontends::api::{self, ApiHandle};
 use crate::frontends::cli::args::Global;
@@ -191,34 +192,11 @@ async fn wire(
         None => settings,
     };
     let clouds = clouds(global, places, &settings, targets)?;
-    let home = settings.deployment.as_ref().map(|it| Home {
-        site: it.site(),
-        service: it.service.clone(),
-    });
-    let kinds = match &scene {
-        Some(scene) => kinds_of(scene.own_kinds()?)?,
-        None => kinds(around)?,
-    };
-    let kinds = Arc::new(kinds.at_home(home));
+    let kinds = Arc::new(kinds_at_home(scene.as_ref(), around, &settings)?);
     let gates = Gates::of(&settings.gate, &clouds, &clock)?;
     let ledger = open_ledger(global, places, gates.tombstones.clone()).await?;
     let (mapping, call_timeout) = (settings.mapping.clone(), settings.engine.call_timeout);
-    let cloud: Arc<dyn Cloud> = Arc::new(connect(clouds, clock.clone(), call_timeout));
-    let cloud: Arc<dyn Cloud> = match kinds.home() {
-        None => cloud,
-        Some(home) => {
-            let registry = Registry::new(
-                home.site.clone(),
-                kinds.clone(),
-                ledger.clone(),
-                clock.clone(),
-            );
-            Arc::new(CloudRouter::new(
-                vec![cloud, Arc::new(registry)],
-                clock.clone(),
-            ))
-        }
-    };
+    let cloud = connect(clouds, clock.clone(), call_timeout);
     let uids = settings.api.uids.clone();
     let deployment = settings.deployment.clone();
     let engine = Engine::new(Parts {
@@ -227,7 +205,7 @@ async fn wire(
             None => peers::neighbours(deployment.as_ref())?,
         },
         ledger: ledger.clone(),
-        cloud,
+        cloud: with_registry(cloud, &kinds, &ledger, &clock),
         kinds: kinds.clone(),
         clock: clock.clone(),
         settings,
@@ -241,17 +219,7 @@ async fn wire(
         false => engine.idle_until_asked(),
     };
     let control = engine.control();
-    let options = api::ServeOptions {
-        uids,
-        clock: clock.clone(),
-        ..api::ServeOptions::new(places.serve.clone())
-    };
-    let served = api::serve(control.clone(), options).await;
-    let api = served.map_err(|error| {
-        let tried = format!("serve the socket {}", places.serve.display());
-        let advice = "End the engine that serves it, or choose another with --socket.";
-        Failure::usage(tried, error.to_string(), advice)
-    })?;
+    let api = serve(&control, places, uids, &clock).await?;
     ledger
         .set_socket(places.serve.to_str())
         .map_err(|error| ledger_failure(&error))?;
@@ -287,6 +255,59 @@ async fn wire(
         peers,
         notifier,
         sandbox,
+    })
+}
+
+/// Reads the kinds, and says which of them this deployment keeps itself.
+fn kinds_at_home(
+    scene: Option<&Scene>,
+    around: &Surroundings,
+    settings: &Settings,
+) -> Result<Kinds, Failure> {
+    let kinds = match scene {
+        Some(scene) => kinds_of(scene.own_kinds()?)?,
+        None => kinds(around)?,
+    };
+    let home = settings.deployment.as_ref().map(|it| Home {
+        site: it.site(),
+        service: it.service.clone(),
+    });
+    Ok(kinds.at_home(home))
+}
+
+/// Adds the registry to the clouds, if this deployment keeps resources itself.
+fn with_registry(
+    cloud: OpenStack,
+    kinds: &Arc<Kinds>,
+    ledger: &Arc<SqliteLedger>,
+    clock: &Clock,
+) -> Arc<dyn Cloud> {
+    let Some(home) = kinds.home() else {
+        return Arc::new(cloud);
+    };
+    let site = home.site.clone();
+    let registry = Registry::new(site, kinds.clone(), ledger.clone(), clock.clone());
+    let clouds: Vec<Arc<dyn Cloud>> = vec![Arc::new(cloud), Arc::new(registry)];
+    Arc::new(CloudRouter::new(clouds, clock.clone()))
+}
+
+/// Serves the API on the engine's socket.
+async fn serve(
+    control: &Arc<dyn Control>,
+    places: &Places,
+    uids: BTreeMap<u32, Scope>,
+    clock: &Clock,
+) -> Result<ApiHandle, Failure> {
+    let options = api::ServeOptions {
+        uids,
+        clock: clock.clone(),
+        ..api::ServeOptions::new(places.serve.clone())
+    };
+    let served = api::serve(control.clone(), options).await;
+    served.map_err(|error| {
+        let tried = format!("serve the socket {}", places.serve.display());
+        let advice = "End the engine that serves it, or choose another with --socket.";
+        Failure::usage(tried, error.to_string(), advice)
     })
 }
 

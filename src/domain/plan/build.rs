@@ -40,41 +40,8 @@ impl Planner<'_> {
         }));
 
         let mut writer = Steps::new(&self);
-        let mut steps: Vec<PlanStep> = Vec::with_capacity(ordered.len());
-        let mut positions: BTreeMap<&ResourceKey, u32> = BTreeMap::new();
-        let unset_first = self.unset_steps(&mut writer, &mut steps);
-        for key in ordered.into_iter().chain(circular) {
-            let Some((resource, kind)) = self.known(key) else {
-                continue;
-            };
-            if self.stays(key) {
-                continue;
-            }
-            let mut depends_on: Vec<u32> = before
-                .get(key)
-                .into_iter()
-                .flatten()
-                .filter_map(|first| positions.get(first).copied())
-                .collect();
-            depends_on.extend(unset_first.get(key).into_iter().flatten());
-            if let Some(enable) = kind
-                .spec
-                .enable
-                .as_ref()
-                .filter(|enable| resource.facts.hold(&enable.when))
-                .filter(|enable| lacks_role(enable, &frozen.identities, key))
-            {
-                let mut first = writer.step(key, resource, kind, Action::Enable);
-                first.why = enable.why.as_str().into();
-                depends_on.push(first.id);
-                steps.push(first);
-            }
-            let mut step = writer.step(key, resource, kind, kind.action());
-            depends_on.sort_unstable();
-            step.depends_on = depends_on;
-            positions.insert(key, step.id);
-            steps.push(step);
-        }
+        let ordered = ordered.into_iter().chain(circular).collect();
+        let steps = self.ordered_steps(&mut writer, ordered, &before, &frozen.identities);
         let mut aside = |keys: Vec<&ResourceKey>, action: Action, automatic: bool| {
             keys.into_iter()
                 .filter_map(|key| {
@@ -120,6 +87,52 @@ impl Planner<'_> {
         plan.targets.sort();
         plan.hash = hash(&plan);
         plan
+    }
+
+    /// Makes the steps in this order, after those that unset references.
+    fn ordered_steps(
+        &self,
+        writer: &mut Steps<'_>,
+        ordered: Vec<&ResourceKey>,
+        before: &BTreeMap<&ResourceKey, BTreeSet<&ResourceKey>>,
+        identities: &BTreeMap<String, Identity>,
+    ) -> Vec<PlanStep> {
+        let mut steps: Vec<PlanStep> = Vec::with_capacity(ordered.len());
+        let mut positions: BTreeMap<&ResourceKey, u32> = BTreeMap::new();
+        let unset_first = self.unset_steps(writer, &mut steps);
+        for key in ordered {
+            let Some((resource, kind)) = self.known(key) else {
+                continue;
+            };
+            if self.stays(key) {
+                continue;
+            }
+            let mut depends_on: Vec<u32> = before
+                .get(key)
+                .into_iter()
+                .flatten()
+                .filter_map(|first| positions.get(first).copied())
+                .collect();
+            depends_on.extend(unset_first.get(key).into_iter().flatten());
+            if let Some(enable) = kind
+                .spec
+                .enable
+                .as_ref()
+                .filter(|enable| resource.facts.hold(&enable.when))
+                .filter(|enable| lacks_role(enable, identities, key))
+            {
+                let mut first = writer.step(key, resource, kind, Action::Enable);
+                first.why = enable.why.as_str().into();
+                depends_on.push(first.id);
+                steps.push(first);
+            }
+            let mut step = writer.step(key, resource, kind, kind.action());
+            depends_on.sort_unstable();
+            step.depends_on = depends_on;
+            positions.insert(key, step.id);
+            steps.push(step);
+        }
+        steps
     }
 
     /// Adds a step for each native resource that loses a reference. Returns the numbers of these steps by the
