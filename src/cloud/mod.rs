@@ -94,9 +94,10 @@ pub trait Cloud: Send + Sync {
     /// Sends the call of a step.
     async fn act(&self, call: Call<'_>) -> Acted;
 
-    /// Returns the names of a cloud's projects, by id, as far as they are known, for people only. The call
-    /// never fails and never takes long. A project that Keystone does not name keeps its id.
-    async fn project_names(
+    /// Returns the names of the accounts to which resources belong (OpenStack's projects), by id, as far as they
+    /// are known, for people only. The call never fails and never takes long. An account that the cloud does not
+    /// name keeps its id.
+    async fn account_names(
         &self,
         site: &Site,
         ids: &BTreeSet<String>,
@@ -104,12 +105,12 @@ pub trait Cloud: Send + Sync {
     ) -> BTreeMap<String, String>;
 }
 
-/// How project names are looked up.
+/// How the names of accounts are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameLookup {
     /// Answered from memory; no call is made.
     Known,
-    /// Keystone is asked for the unknown names: for all of them at once, and seldom (N14).
+    /// The cloud is asked for the unknown names: for all of them at once, and seldom (N14).
     Asked,
 }
 

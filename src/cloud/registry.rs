@@ -218,7 +218,7 @@ impl Cloud for Registry {
         }
     }
 
-    async fn project_names(
+    async fn account_names(
         &self,
         _: &Site,
         _: &BTreeSet<String>,

@@ -94,14 +94,14 @@ impl Cloud for CloudRouter {
         }
     }
 
-    async fn project_names(
+    async fn account_names(
         &self,
         site: &Site,
         ids: &BTreeSet<String>,
         lookup: NameLookup,
     ) -> BTreeMap<String, String> {
         match self.of(site) {
-            Ok(cloud) => cloud.project_names(site, ids, lookup).await,
+            Ok(cloud) => cloud.account_names(site, ids, lookup).await,
             Err(_) => BTreeMap::new(),
         }
     }

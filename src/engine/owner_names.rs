@@ -51,7 +51,7 @@ async fn owners<'b>(
         } else {
             NameLookup::Known
         };
-        (site, cloud.project_names(site, &ids, names).await)
+        (site, cloud.account_names(site, &ids, names).await)
     });
     let told = futures_util::future::join_all(asked).await;
     let named = told.into_iter().flat_map(|(site, names)| {

@@ -109,7 +109,7 @@ fn cloud() -> (Arc<Keystone>, OpenStack) {
 async fn named(cloud: &OpenStack, region: &str, ids: &[&str], lookup: NameLookup) -> String {
     let ids: BTreeSet<String> = ids.iter().map(|id| (*id).to_owned()).collect();
     let site = Site::region("c", region);
-    let found = cloud.project_names(&site, &ids, lookup).await;
+    let found = cloud.account_names(&site, &ids, lookup).await;
     let found = found.iter().filter(|(id, _)| ids.contains(*id));
     let words: Vec<String> = found.map(|(id, name)| format!("{id}={name}")).collect();
     words.join(" ")

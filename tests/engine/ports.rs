@@ -450,13 +450,13 @@ impl Cloud for Client {
         self.inner.offer(site, kinds).await
     }
 
-    async fn project_names(
+    async fn account_names(
         &self,
         site: &Site,
         ids: &BTreeSet<String>,
         lookup: NameLookup,
     ) -> BTreeMap<String, String> {
-        self.inner.project_names(site, ids, lookup).await
+        self.inner.account_names(site, ids, lookup).await
     }
 
     async fn act(&self, call: Call<'_>) -> Acted {

@@ -498,7 +498,7 @@ impl Cloud for OpenStack {
         }
     }
 
-    async fn project_names(
+    async fn account_names(
         &self,
         site: &Site,
         ids: &BTreeSet<String>,

@@ -257,7 +257,7 @@ impl Cloud for Toy {
         }
     }
 
-    async fn project_names(
+    async fn account_names(
         &self,
         _: &Site,
         _: &BTreeSet<String>,
