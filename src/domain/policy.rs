@@ -149,8 +149,9 @@ pub const LOOK_WAIT_MAX: Duration = Duration::from_secs(32);
 /// Wait after the first observation that still finds the resource; it doubles with each further one.
 const LOOK_FIRST: Duration = Duration::from_millis(200);
 const LOOK_MAX: Duration = Duration::from_secs(10);
-/// Maximum number of ids in one list. A URL of 6 KB holds no more in addition to the witness.
-pub const IDS_A_LIST_MAX: usize = 139;
+/// Number of steps that are worth an observation of their own, whatever the provider: about as many as one list
+/// of OpenStack takes.
+pub const WORTH_A_LIST: usize = 139;
 /// Maximum time for which an accepted delete waits for other deletes whose calls are in flight.
 const GATHER_MAX: Duration = Duration::from_secs(10);
 /// Minimum wait before an observation while the deletion has more to send, since observations compete with
@@ -307,9 +308,8 @@ fn after_failure(
 ///    longer the deletion takes, the fewer observations there are.
 pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
     let unsent = gathered.unsent;
-    let worth_it = gathered.fills_a_list
-        && gathered.verifying >= 2 * unsent
-        && unsent >= IDS_A_LIST_MAX as u64;
+    let worth_it =
+        gathered.fills_a_list && gathered.verifying >= 2 * unsent && unsent >= WORTH_A_LIST as u64;
     let others = gathered.ready.max(gathered.running);
     if worth_it || others.is_none_or(|rank| rank < gathered.rank) {
         return Duration::ZERO;

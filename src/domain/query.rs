@@ -18,3 +18,16 @@ pub struct ListFilter {
     pub key: String,
     pub values: Vec<String>,
 }
+
+/// The key of a filter by id, whatever field of a row has the id.
+pub const BY_ID: &str = "id";
+
+impl ListFilter {
+    /// Finds rows by their ids.
+    pub fn by_ids(ids: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            key: BY_ID.to_owned(),
+            values: ids.into_iter().collect(),
+        }
+    }
+}

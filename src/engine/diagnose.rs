@@ -316,10 +316,7 @@ impl Diagnosis {
         let lookup = Lookup {
             site: site.clone(),
             kind: kind.clone(),
-            filter: Some(ListFilter {
-                key: "id".into(),
-                values: ids().collect(),
-            }),
+            filter: Some(ListFilter::by_ids(ids())),
         };
         let rows = self
             .reads
@@ -361,10 +358,7 @@ impl Diagnosis {
             let lookup = Lookup {
                 site: site.clone(),
                 kind: kind.clone(),
-                filter: Some(ListFilter {
-                    key: "id".into(),
-                    values: keys.iter().map(|key| key.id.clone()).collect(),
-                }),
+                filter: Some(ListFilter::by_ids(keys.iter().map(|key| key.id.clone()))),
             };
             // Their age only helps a person to decide: without it they are named all the same.
             let Ok((rows, _)) = self.reads.look_up(&lookup).await else {

@@ -1,7 +1,8 @@
 //! Observes resources: by lists, and by the witnesses that prove the lists complete (I13b).
 //!
 //! Parts of a resource that is deleted (ports of a network) are listed by that resource, if such a list shows
-//! fewer rows than there are ids to ask for. All other resources are listed by id, about 140 at a time.
+//! fewer rows than there are ids to ask for. All other resources are listed by id, as many at a time as one list
+//! takes.
 //!
 //! A listing proves absence only if it also returned a *witness*: a living resource of the same kind that the
 //! same call asked for, preferably of the same project. An edge's parent is its own witness. If only a few
@@ -18,8 +19,8 @@ use super::sites::Witness;
 use crate::cloud::{CloudFailure, Fields, ListRows, PAGE_ROWS};
 use crate::domain::kinds::{Kind, Kinds, lookup_one};
 use crate::domain::model::{ErrorClass, Identity, ResourceKey, Site};
-use crate::domain::policy::{IDS_A_LIST_MAX, Retry};
-use crate::domain::query::ListFilter;
+use crate::domain::policy::Retry;
+use crate::domain::query::{BY_ID, ListFilter};
 use crate::ledger::{ClaimedStep, Views};
 
 /// Up to this number of resources are read one by one, which is cheaper than finding a witness.
@@ -48,7 +49,7 @@ impl Observing {
         let project = project_of(steps);
         let mut seen = Observation::default();
         let list = kind.spec.list.as_ref();
-        if !kind.calls.takes_several("id") && list.is_some_and(|it| it.within.is_none()) {
+        if !kind.calls.takes_several(BY_ID) && list.is_some_and(|it| it.within.is_none()) {
             // One list answers for all resources whose delete the cloud still works on, whatever values a
             // filter by id takes.
             let filter = project.map(|project| ListFilter {
@@ -76,7 +77,7 @@ impl Observing {
             left.retain(|id| !seen.rows.contains_key(id));
         }
         let left: Vec<String> = left.into_iter().collect();
-        for ids in left.chunks(IDS_A_LIST_MAX) {
+        for ids in left.chunks(kind.calls.values_a_list(BY_ID)) {
             let ids = ids.iter().cloned().collect();
             if seen.failure.is_some() || !self.list_by_id(site, kind, ids, project, &mut seen).await
             {
@@ -200,8 +201,9 @@ impl Observing {
         }
         let count: usize = ids.values().map(BTreeSet::len).sum();
         let pages = usize::try_from(unsent).ok()?.div_ceil(PAGE_ROWS);
-        let lists = pages + ids.len().div_ceil(IDS_A_LIST_MAX);
-        (lists < count.div_ceil(IDS_A_LIST_MAX)).then_some(Scopes { key, ids })
+        let by_scope = pages + ids.len().div_ceil(kind.calls.values_a_list(key));
+        let by_id = count.div_ceil(kind.calls.values_a_list(BY_ID));
+        (by_scope < by_id).then_some(Scopes { key, ids })
     }
 
     /// Lists all rows of these scopes. A living row is the witness for the ids of its scope.
@@ -250,10 +252,7 @@ impl Observing {
         witness: Witness,
         seen: &mut Observation,
     ) -> bool {
-        let filter = ListFilter {
-            key: "id".into(),
-            values: ids.iter().cloned().chain([witness.id.clone()]).collect(),
-        };
+        let filter = ListFilter::by_ids(ids.iter().cloned().chain([witness.id.clone()]));
         let Some(rows) = self.list_rows(site, kind, Some(&filter), seen).await else {
             return false;
         };

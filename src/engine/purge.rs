@@ -221,10 +221,7 @@ impl Purging {
         let lookup = Lookup {
             site: key.site.clone(),
             kind: kind.name.clone(),
-            filter: Some(ListFilter {
-                key: "id".into(),
-                values: vec![key.id.clone()],
-            }),
+            filter: Some(ListFilter::by_ids([key.id.clone()])),
         };
         let (rows, _) = self.reads.look_up(&lookup).await.map_err(|it| it.message)?;
         let rows = rows.iter();

@@ -13,6 +13,7 @@ use crate::control::{ControlError, Envelope, Receipt, query};
 use crate::domain::kinds::{Home, Kind};
 use crate::domain::model::{Paged, ResourceKey, Site, Target};
 use crate::domain::native::{self, Native, NativeReference};
+use crate::domain::query::BY_ID;
 use crate::domain::text::escape;
 use crate::ledger::{Applied, Change, Cursor, Ledger, NativeBy, NativeFilter, NewNative};
 use crate::system::clock::Clock;
@@ -101,7 +102,7 @@ impl NativeResources {
         let (kind, home) = self.own_kind(&request.kind)?;
         let by = match request.by.as_slice() {
             [] => NativeBy::All,
-            [(field, value)] if field == "id" => NativeBy::Ids(vec![value.clone()]),
+            [(field, value)] if field == BY_ID => NativeBy::Ids(vec![value.clone()]),
             [(field, value)] => NativeBy::of(kind, field, vec![value.clone()], &home.site),
             [(first, _), (second, _), ..] => {
                 return Err(ControlError::Usage {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::journal::Journal;
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Actor, Origin, PlanOptions, ResourceKey, Target, Tombstone};
-use crate::domain::policy::IDS_A_LIST_MAX;
 use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, StuckAgain};
 use crate::system::clock::Clock;
 
@@ -85,7 +84,7 @@ impl Removal {
 /// takes only one value, since then everything is listed.
 pub(super) fn swept_together(kind: &Kind, filter: &str) -> usize {
     match kind.calls.takes_several(filter) {
-        true => IDS_A_LIST_MAX,
+        true => kind.calls.values_a_list(filter),
         false => usize::MAX,
     }
 }

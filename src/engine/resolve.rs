@@ -12,7 +12,7 @@ use crate::cloud::CloudFailure;
 use crate::control::{ControlError, SiteSpec, TargetSpec};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{KindName, Resource, Site, Target};
-use crate::domain::query::{ListFilter, Lookup};
+use crate::domain::query::{BY_ID, ListFilter, Lookup};
 use crate::domain::text::{did_you_mean, escape};
 
 /// Finds the resources that people and plans name.
@@ -47,7 +47,7 @@ impl Resolver {
             (_, _, By::Name) => return Ok(Vec::new()),
         };
         // A composite id begins with its parent's id, by which the row is found.
-        let composite = kind.spec.derived.is_some() || listed.id_filter() != Some("id");
+        let composite = kind.spec.derived.is_some() || listed.id_filter() != Some(BY_ID);
         let part = |word: &&str| match (word.split_once(','), by) {
             (Some((parent, _)), By::Id) if composite => parent.to_owned(),
             _ => (*word).to_owned(),

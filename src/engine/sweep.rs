@@ -15,7 +15,7 @@ use super::sweep_copies::CopySweep;
 use crate::cloud::{Fields, ListRows};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{KindName, Site, Tombstone};
-use crate::domain::query::ListFilter;
+use crate::domain::query::{BY_ID, ListFilter};
 use crate::ledger::{LedgerError, WorkQueue};
 use crate::system::clock::Clock;
 
@@ -96,7 +96,7 @@ impl Sweep {
                 let Some(kind) = self.reads.kinds.get(&kind) else {
                     continue;
                 };
-                for batch in tombstones.chunks(swept_together(kind, "id")) {
+                for batch in tombstones.chunks(swept_together(kind, BY_ID)) {
                     self.sweep_batch(&site, kind, batch).await?;
                 }
             }
@@ -109,13 +109,7 @@ impl Sweep {
         kind: &Kind,
         batch: &[Tombstone],
     ) -> Result<(), LedgerError> {
-        let filter = ListFilter {
-            key: "id".into(),
-            values: batch
-                .iter()
-                .map(|tombstone| tombstone.key.id.clone())
-                .collect(),
-        };
+        let filter = ListFilter::by_ids(batch.iter().map(|tombstone| tombstone.key.id.clone()));
         let request = ListRows {
             site,
             kind,

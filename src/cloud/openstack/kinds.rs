@@ -63,6 +63,9 @@ pub const EMBEDDED: &[(&str, &str)] = &[
 #[derive(Clone, Copy, Debug)]
 pub struct OpenStackKinds;
 
+/// Maximum number of ids in one list. A URL of 6 KB holds no more in addition to the witness.
+const IDS_A_LIST_MAX: usize = 139;
+
 /// How a service takes several values of a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -373,8 +376,11 @@ impl KindCalls for RestCalls {
         !self.created.is_empty()
     }
 
-    fn takes_several(&self, filter: &str) -> bool {
-        self.values_of(filter) != FilterValues::Single
+    fn values_a_list(&self, filter: &str) -> usize {
+        match self.values_of(filter) {
+            FilterValues::Single => 1,
+            _ => IDS_A_LIST_MAX,
+        }
     }
 
     fn lists_all_at_once(&self) -> bool {

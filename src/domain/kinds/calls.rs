@@ -54,8 +54,13 @@ pub trait KindCalls: Any + Debug + Send + Sync {
         false
     }
 
+    /// Returns how many values of this filter one list takes, at least 1.
+    fn values_a_list(&self, filter: &str) -> usize;
+
     /// Whether one list finds the resources with any of several values of this filter.
-    fn takes_several(&self, filter: &str) -> bool;
+    fn takes_several(&self, filter: &str) -> bool {
+        self.values_a_list(filter) > 1
+    }
 
     /// Whether one list shows all rows, so that a row that the list lacks does not exist.
     fn lists_all_at_once(&self) -> bool {

@@ -74,6 +74,7 @@ pub use spec::{
 pub use value::{NULL, fill, lookup, lookup_one, text, values, variables};
 
 use super::model::{Action, KindName, Resource, ResourceKey, Site};
+use super::query::BY_ID;
 
 /// The variable of a step whose row contained several resources of the kind when it was planned.
 const ONE_OF_SEVERAL: &str = "one_of_several";
@@ -395,7 +396,7 @@ impl Kind {
     /// these. None if each resource is read by itself.
     pub fn id_filter(&self) -> Option<&str> {
         let list = self.spec.list.as_ref().filter(|list| list.by_id)?;
-        list.within.as_deref().or(Some("id"))
+        list.within.as_deref().or(Some(BY_ID))
     }
 
     /// Returns the parts of an id by name: `id`, and each field of a composite id.

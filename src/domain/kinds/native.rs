@@ -123,6 +123,9 @@ pub fn base(field: &str) -> &str {
     field.strip_suffix("[]").unwrap_or(field)
 }
 
+/// Number of values of a filter in one question to the ledger.
+const VALUES_A_LIST: usize = 140;
+
 /// The calls of a native kind, which the registry of its deployment answers.
 #[derive(Debug)]
 pub(super) struct RegistryCalls {
@@ -138,8 +141,8 @@ impl KindCalls for RegistryCalls {
         matches!(action, Action::Delete | Action::Unset)
     }
 
-    fn takes_several(&self, _: &str) -> bool {
-        true
+    fn values_a_list(&self, _: &str) -> usize {
+        VALUES_A_LIST
     }
 
     fn meaning(&self, _: &StepError) -> Option<AnswerClass> {

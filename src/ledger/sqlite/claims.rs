@@ -12,7 +12,7 @@ use super::batch::Batch;
 use super::rows::{self, CLAIMED};
 use super::sql::{Run, Sql};
 use crate::domain::model::{KindName, Site, StepState};
-use crate::domain::policy::{Gathered, IDS_A_LIST_MAX};
+use crate::domain::policy::{Gathered, WORTH_A_LIST};
 use crate::ledger::transitions::step;
 use crate::ledger::{Capacity, ClaimedStep, Due, Fence, ObservationsDue};
 
@@ -176,7 +176,7 @@ pub(super) fn observations_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<O
              d.verifying, d.ready + d.running, d.requested_at
          FROM deletions d WHERE d.num = ?1 AND oldest <= ?5",
     )?;
-    let full = IDS_A_LIST_MAX as i64;
+    let full = WORTH_A_LIST as i64;
     let mut group = (0_i64, String::new(), String::new(), 0_u32);
     while let Some(next) = behind
         // Starts after the group's last entry; from its first entry, SQLite would read the whole group.

@@ -63,8 +63,8 @@ impl KindCalls for ToyCalls {
         action == Action::Delete
     }
 
-    fn takes_several(&self, _: &str) -> bool {
-        true
+    fn values_a_list(&self, _: &str) -> usize {
+        100
     }
 
     fn meaning(&self, error: &StepError) -> Option<AnswerClass> {
