@@ -14,6 +14,7 @@ use gone::domain::kinds::{Home, Kinds, Source};
 use gone::domain::model::{Deletion, Site, Tombstone};
 use gone::domain::peers::{Answers, Deployment, News, Question, Watch};
 use gone::engine::{Engine, Neighbours, Parts};
+use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{Cursor, DeletionFilter, TombstoneFilter, Views as _};
 use gone::peers::{Peer, PeerFailure, Peers};
@@ -557,6 +558,13 @@ impl Bench {
             self.clock.clone(),
             self.settings.engine.call_timeout,
         )
+    }
+
+    /// A replay of the ledger as it is on the disk, and the folder of its copy, while no engine runs.
+    pub fn rewind(&self) -> (Rewind, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let rewind = Rewind::open(&self.ledger, folder.path()).unwrap();
+        (rewind, folder)
     }
 
     /// The ledger as it is on the disk, while no engine runs.

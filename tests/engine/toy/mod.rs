@@ -8,16 +8,19 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gone::cloud::OpenStackKinds;
+use chrono::TimeDelta;
 use gone::cloud::openstack::EMBEDDED;
-use gone::control::{Command, TargetSpec};
+use gone::cloud::{CloudRouter, OpenStackKinds};
+use gone::control::{Command, Moment, TargetSpec, query};
 use gone::domain::kinds::{Kinds, Source};
 use gone::domain::model::{DeletionState, Site, Step, StepState};
+use gone::engine::replay::Replay;
+use gone::system::clock::Clock;
 use serde_json::json;
 
 use self::adapter::{Toy, ToyKinds};
 use self::cloud::{TOKEN, Yard};
-use super::harness::{Bench, cascade, paused};
+use super::harness::{Bench, Client, cascade, paused};
 
 const KINDS: &str = include_str!("kinds.toml");
 
@@ -190,6 +193,59 @@ fn records_are_let_go_after_the_hold_down_though_ids_are_no_uuids() {
         let kept = bench.ledger_state().await.tombstones;
         let kept: BTreeSet<&str> = kept.iter().map(|it| it.key.id.as_str()).collect();
         assert_eq!(kept, BTreeSet::from(["m-net-a1", "m-net-a2", "net-a"]));
+    });
+}
+
+#[test]
+fn a_replay_shows_a_deletion_as_it_was_at_each_time() {
+    let (bench, id, then, steps) = paused(async {
+        let (bench, _) = bench();
+        let (id, then, steps) = bench
+            .run(async |client| {
+                let id = client.delete_each(vec![target("subnet/net-A")]).await;
+                let is_sent = |step: &Step| step.state == StepState::Verifying;
+                client.until_any(&id, is_sent).await;
+                // The machines shut down for a minute.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let steps = client.steps(&id).await;
+                let then = bench.clock.now();
+                client.gone(&id).await;
+                (id, then, steps)
+            })
+            .await
+            .unwrap();
+        (bench, id, then, steps)
+    });
+    let states = |steps: &[Step]| -> BTreeSet<(String, &str)> {
+        let states = steps.iter();
+        states
+            .map(|step| (step.resource.key.to_string(), step.state.as_str()))
+            .collect()
+    };
+    // The replay has threads of its own, so it gets a clock that runs.
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let (rewind, _folder) = bench.rewind();
+        let nothing = Arc::new(CloudRouter::new(Vec::new(), Clock::system()));
+        let replay = Replay::open(rewind, then, bench.kinds.clone(), nothing, "toy".into());
+        let client = Client {
+            control: Arc::new(replay.await.unwrap()),
+        };
+        assert_eq!(states(&client.steps(&id).await), states(&steps));
+        assert_eq!(client.deletion(&id).await.state, DeletionState::Running);
+        let tombstones = client.control.ask(query::Tombstones::default());
+        let tombstones = tombstones.await.unwrap().rows;
+        let ids: BTreeSet<&str> = tombstones.iter().map(|it| it.key.id.as_str()).collect();
+        assert_eq!(ids, BTreeSet::from(["m-net-A1", "m-net-A2", "net-A"]));
+        let to = Moment::At(then + TimeDelta::hours(1));
+        client.submit(Command::Seek { to }).await.unwrap();
+        assert_eq!(client.deletion(&id).await.counts.gone, 3);
+        assert!(
+            client
+                .steps(&id)
+                .await
+                .iter()
+                .all(|step| step.state == StepState::Gone)
+        );
     });
 }
 
