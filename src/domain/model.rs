@@ -391,10 +391,11 @@ pub struct PlanOptions {
     #[serde(default)]
     #[schema(required)]
     pub drift: DriftPolicy,
-    /// Whether floating IPs of ports that go are deleted, and not only detached.
-    #[serde(default)]
+    /// Whether resources that the deletion would only detach are deleted too, where their kind allows it: floating
+    /// IPs of ports that go.
+    #[serde(default, rename = "release_floating_ips")]
     #[schema(required)]
-    pub release_floating_ips: bool,
+    pub delete_detached: bool,
     /// Whether resources that other projects may use are deleted too: public and community images, shared
     /// networks (N19).
     #[serde(default, skip_serializing_if = "is_false")]

@@ -264,7 +264,7 @@ pub fn plan_options_words(options: &PlanOptions) -> Vec<&'static str> {
     let choices = [
         (options.cascade, "cascade on", "cascade off"),
         (
-            options.release_floating_ips,
+            options.delete_detached,
             "floating IPs released",
             "floating IPs kept",
         ),

@@ -84,7 +84,7 @@ async fn a_deletion_is_accepted_with_its_place() {
     };
     assert_eq!(targets[0].to_string(), "network/web@prod");
     assert_eq!(options.drift, DriftPolicy::Absorb);
-    assert!(options.cascade && options.release_floating_ips);
+    assert!(options.cascade && options.delete_detached);
 }
 
 #[tokio::test]

@@ -288,7 +288,7 @@ pub fn commands() -> Vec<Command> {
         cascade: true,
         on_failure: OnFailure::Stop,
         drift: DriftPolicy::Refuse,
-        release_floating_ips: true,
+        delete_detached: true,
         include_public: true,
         with_project: true,
         park: true,

@@ -65,7 +65,7 @@ fn p01_a_row_that_was_gone_when_its_list_began_anew_is_in_no_plan() {
 #[test]
 fn n02_floating_ips_go_too_when_they_are_to_be_released() {
     let options = PlanOptions {
-        release_floating_ips: true,
+        delete_detached: true,
         ..cascade()
     };
     let mut cloud = Topology::web();

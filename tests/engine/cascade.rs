@@ -59,7 +59,7 @@ fn n02_floating_ips_are_released_if_the_caller_asks() {
         bench
             .run(async |client| {
                 let options = PlanOptions {
-                    release_floating_ips: true,
+                    delete_detached: true,
                     ..cascade()
                 };
                 let plan = client.plan_with("network", &shop.network, options).await;

@@ -78,7 +78,7 @@ impl Day {
             .unwrap();
         let options = PlanOptions {
             on_failure,
-            release_floating_ips: dice.bool(),
+            delete_detached: dice.bool(),
             ..cascade()
         };
         let owned = bench.owned_ports();

@@ -318,7 +318,8 @@ pub struct Reference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanOption {
-    ReleaseFloatingIps,
+    #[serde(rename = "release_floating_ips")]
+    DeleteDetached,
     IncludePublic,
     WithProject,
 }
@@ -326,7 +327,7 @@ pub enum PlanOption {
 impl PlanOption {
     pub fn is_given(self, options: PlanOptions) -> bool {
         match self {
-            Self::ReleaseFloatingIps => options.release_floating_ips,
+            Self::DeleteDetached => options.delete_detached,
             Self::IncludePublic => options.include_public,
             Self::WithProject => options.with_project,
         }

@@ -150,7 +150,7 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
                 cascade: request.cascade.unwrap_or_default(),
                 on_failure: request.on_failure.unwrap_or_default(),
                 drift: request.drift.unwrap_or_default(),
-                release_floating_ips: request.release_floating_ips.unwrap_or_default(),
+                delete_detached: request.release_floating_ips.unwrap_or_default(),
                 include_public: request.include_public.unwrap_or_default(),
                 with_project: request.with_project.unwrap_or_default(),
                 ..PlanOptions::default()

@@ -52,7 +52,7 @@ pub(super) async fn create(sent: Sent<PlanRequest>) -> Answer<Arc<Plan>> {
             cascade: body.cascade,
             on_failure: body.on_failure,
             drift: body.drift,
-            release_floating_ips: body.release_floating_ips,
+            delete_detached: body.release_floating_ips,
             include_public: body.include_public,
             with_project: body.with_project,
             ..PlanOptions::default()

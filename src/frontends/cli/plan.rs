@@ -74,7 +74,7 @@ impl From<Options> for PlanOptions {
             cascade: options.cascade,
             on_failure: options.on_failure.unwrap_or_default(),
             drift: options.drift.unwrap_or_default(),
-            release_floating_ips: options.release_floating_ips,
+            delete_detached: options.release_floating_ips,
             include_public: options.include_public,
             with_project: options.with_project,
             ..Self::default()

@@ -118,7 +118,7 @@ impl PlanPane {
             }
             Action::Confirm => context.confirm(self.confirm(plan, context.snapshot)),
             Action::ToggleCascade => self.ask_with(|it| &mut it.cascade, context),
-            Action::ToggleRelease => self.ask_with(|it| &mut it.release_floating_ips, context),
+            Action::ToggleRelease => self.ask_with(|it| &mut it.delete_detached, context),
             Action::TogglePublic => self.ask_with(|it| &mut it.include_public, context),
             Action::ToggleProject => self.ask_with(|it| &mut it.with_project, context),
             Action::Refresh => self.ask(context),
