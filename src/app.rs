@@ -46,7 +46,8 @@ use crate::frontends::cli::output::{Printer, Style, Tolerant};
 use crate::frontends::cli::{self, Exit, Failure, ReadLine, Session};
 #[cfg(feature = "console")]
 use crate::frontends::console::Keymap;
-use crate::ledger::sqlite::{owner, seal_key};
+use crate::ledger::sqlite::seal_key;
+use crate::ledger::{Location, holder};
 use crate::system::clock::Clock;
 use crate::system::config::{self, ConfigError, Settings, Surroundings};
 use crate::system::private;
@@ -160,7 +161,7 @@ trait LocalVerb {
 pub struct Places {
     /// The private folder (0700) of the logs, and by default of the ledger.
     pub state: PathBuf,
-    pub ledger: PathBuf,
+    pub ledger: Location,
     /// Whether the command line or the settings name the ledger. If so, only the engine of that ledger is
     /// used.
     pub ledger_named: bool,
@@ -195,23 +196,19 @@ pub fn places(
         let advice = "Set HOME or XDG_STATE_HOME.";
         return Err(Failure::usage(tried, "there is no home folder", advice));
     };
+    let located = |url: &Path| {
+        Location::parse(url).map_err(|error| {
+            let advice = "Give --ledger the path of a file.";
+            Failure::usage("open the ledger", error.to_string(), advice)
+        })
+    };
     let option = global.ledger.as_deref();
-    if option
-        .and_then(Path::to_str)
-        .is_some_and(|path| path.contains("://"))
-    {
-        return Err(Failure::usage(
-            "open the ledger",
-            "a database server is not supported by this version",
-            "Give --ledger the path of a file.",
-        ));
-    }
     let socket = global.socket.as_deref();
     if global.sandbox.is_some() {
         let state = state.join("sandbox");
         let own = socket.map_or_else(|| state.join("gone.sock"), Path::to_path_buf);
         return Ok(Places {
-            ledger: option.map_or_else(|| state.join("ledger.db"), Path::to_path_buf),
+            ledger: located(option.unwrap_or(&state.join("ledger.db")))?,
             ledger_named: true,
             serve: own.clone(),
             reach: own,
@@ -228,7 +225,7 @@ pub fn places(
             .flatten()
             .map(|path| seal_key(path))
             .collect(),
-        ledger: named.map_or_else(|| state.join("ledger.db"), Path::to_path_buf),
+        ledger: located(named.unwrap_or(&state.join("ledger.db")))?,
         ledger_named: option.is_some(),
         serve: around.socket_to_serve(socket).unwrap_or(usual.clone()),
         reach: around.socket_to_reach(socket, exists).unwrap_or(usual),
@@ -379,8 +376,8 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
     let (global, around, style) = (process.global, process.around, process.style);
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
-    let owner = owner(&places.ledger).map(|owner| owner.socket.map(PathBuf::from));
-    let (control, embedded) = match way(&places, owner, listens) {
+    let holder = holder(&places.ledger).map(|holder| holder.socket.map(PathBuf::from));
+    let (control, embedded) = match way(&places, holder, listens) {
         EngineSource::Attach(socket) => (attach(&socket).await?, None),
         EngineSource::Embed => {
             let embedded =
@@ -448,7 +445,7 @@ async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failur
         () = told.recv() => return Ok(Exit::Done),
     };
     tracing::info!(
-        ledger = %places.ledger.display(),
+        ledger = %places.ledger,
         socket = %places.serve.display(),
         "the engine runs"
     );

@@ -19,7 +19,7 @@ use crate::frontends::cli::args::Global;
 use crate::frontends::cli::output::Style;
 use crate::frontends::cli::{Exit, Failure};
 use crate::frontends::console::{self, ConsoleOptions, EngineMode, Keymap, Replayed};
-use crate::ledger::sqlite::owner;
+use crate::ledger::{Location, holder};
 use crate::system::config::{OnHangup, Settings, Surroundings};
 use crate::system::private;
 use crate::system::telemetry::{self, Verbosity};
@@ -139,8 +139,8 @@ async fn run(
 ) -> Result<Exit, Failure> {
     let on_hangup = settings.console.on_hangup;
     let mut options = options(global, around, style, &settings, EngineMode::Attached);
-    let owner = owner(&places.ledger).map(|owner| owner.socket.map(PathBuf::from));
-    let (control, embedded) = match way(places, owner, listens) {
+    let holder = holder(&places.ledger).map(|holder| holder.socket.map(PathBuf::from));
+    let (control, embedded) = match way(places, holder, listens) {
         EngineSource::Attach(socket) => (attach(&socket).await?, None),
         EngineSource::Embed => {
             let embedded = embedded::embed_to_stay(global, settings, places, around).await?;
@@ -172,11 +172,12 @@ async fn run(
 /// long as it runs.
 async fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
+    let Location::File(ledger) = &places.ledger;
     let mut command = Command::new(program);
     command
         .args(["--engine", "--new-session", "--variables-by-stdin"])
         .arg("--ledger")
-        .arg(&places.ledger)
+        .arg(ledger)
         .arg("--socket")
         .arg(&places.serve);
     if let Some(config) = &global.config {

@@ -22,8 +22,7 @@ use crate::frontends::cli::args::Global;
 use crate::frontends::cli::{Exit, Failure};
 use crate::frontends::gate::GateHandle;
 use crate::frontends::notify::Notifier;
-use crate::ledger::LedgerError;
-use crate::ledger::sqlite::SqliteLedger;
+use crate::ledger::{Hold, Ledger, LedgerError, Location, Opened};
 use crate::peers::ListenHandle;
 use crate::system::clock::Clock;
 use crate::system::config::{DeploymentSettings, NotifySettings, Settings, Surroundings};
@@ -35,7 +34,7 @@ const FEWEST: usize = 16;
 /// An engine that runs until [`Embedded::stop`], or until this process ends.
 pub(super) struct Embedded {
     pub(super) control: Arc<dyn Control>,
-    ledger: Arc<SqliteLedger>,
+    hold: Arc<dyn Hold>,
     engine: JoinHandle<Result<(), LedgerError>>,
     api: ApiHandle,
     gates: Vec<GateHandle>,
@@ -79,7 +78,7 @@ impl Embedded {
         self.engine.abort();
         // The task was aborted, so its result says nothing.
         let _ = self.engine.await;
-        self.ledger.close().await;
+        self.hold.release().await;
         for beside in self.beside {
             beside.stop().await;
         }
@@ -194,7 +193,11 @@ async fn wire(
     let clouds = clouds(global, places, &settings, targets)?;
     let kinds = Arc::new(kinds_at_home(scene.as_ref(), around, &settings)?);
     let gates = Gates::of(&settings.gate, &clouds, &clock)?;
-    let ledger = open_ledger(global, places, gates.tombstones.clone()).await?;
+    let Opened {
+        ledger,
+        epoch,
+        hold,
+    } = open_ledger(global, places, gates.tombstones.clone()).await?;
     let (mapping, call_timeout) = (settings.mapping.clone(), settings.engine.call_timeout);
     let cloud = connect(clouds, clock.clone(), call_timeout);
     let uids = settings.api.uids.clone();
@@ -204,15 +207,15 @@ async fn wire(
             Some(scene) => Some(scene.neighbours()),
             None => peers::neighbours(deployment.as_ref())?,
         },
-        ledger: ledger.clone(),
         cloud: with_registry(cloud, &kinds, &ledger, &clock),
+        ledger,
         kinds: kinds.clone(),
         clock: clock.clone(),
         settings,
         tombstones: gates.tombstones.clone(),
         gates: gates.counters.clone(),
-        ledger_name: places.ledger.display().to_string(),
-        epoch: ledger.epoch(),
+        ledger_name: places.ledger.to_string(),
+        epoch,
     });
     let engine = match stay.works {
         true => engine,
@@ -220,8 +223,7 @@ async fn wire(
     };
     let control = engine.control();
     let api = serve(&control, places, uids, &clock).await?;
-    ledger
-        .set_socket(places.serve.to_str())
+    hold.announce(places.serve.to_str())
         .map_err(|error| ledger_failure(&error))?;
     let notifier = match &stay.notify {
         Some(notify) => Some(super::notify::start(control.clone(), notify).await?),
@@ -248,7 +250,7 @@ async fn wire(
     Ok(Embedded {
         beside,
         control,
-        ledger,
+        hold,
         engine,
         api,
         gates,
@@ -279,7 +281,7 @@ fn kinds_at_home(
 fn with_registry(
     cloud: OpenStack,
     kinds: &Arc<Kinds>,
-    ledger: &Arc<SqliteLedger>,
+    ledger: &Arc<dyn Ledger>,
     clock: &Clock,
 ) -> Arc<dyn Cloud> {
     let Some(home) = kinds.home() else {
@@ -349,7 +351,8 @@ fn prepare_folders(places: &Places) -> Result<(), Failure> {
         Failure::usage(tried, error.to_string(), advice)
     };
     private::folder(&places.state).map_err(|error| failed(&places.state, error))?;
-    for path in [&places.ledger, &places.serve] {
+    let Location::File(ledger) = &places.ledger;
+    for path in [ledger, &places.serve] {
         match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
                 private::folder(folder).map_err(|error| failed(folder, error))?;

@@ -18,8 +18,7 @@ use crate::frontends::cli::output::Style;
 use crate::frontends::cli::{self, Exit, Failure};
 use crate::frontends::offline::doctor;
 use crate::frontends::{gate, notify};
-use crate::ledger::Views as _;
-use crate::ledger::sqlite::{SqliteLedger, owner};
+use crate::ledger::{Location, holder, open_reader};
 use crate::system::clock::Clock;
 use crate::system::config::{Settings, Surroundings};
 use crate::system::{files, private};
@@ -72,12 +71,13 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
     let settings = loaded.as_ref().map(|(settings, _)| settings.clone());
     let settings = settings.unwrap_or_default();
     let places = places(global, &settings, around, Path::exists)?;
+    let Location::File(ledger) = &places.ledger;
     let mut facts = doctor::Facts {
         settings: Some(loaded.map(|(_, file)| file).map_err(|e| e.to_string())),
         ledger: Some(doctor::LedgerFacts {
-            writable: doctor::can_write(&places.ledger),
+            writable: doctor::can_write(ledger),
             readable: readable(&places.ledger),
-            path: places.ledger.clone(),
+            path: ledger.clone(),
         }),
         engine: Some(engine_facts(&places).await),
         notify: Some(notify_facts(&settings, &places.ledger).await),
@@ -90,9 +90,7 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
         mapping: settings.mapping.clone(),
         ..doctor::Facts::default()
     };
-    facts
-        .warnings
-        .extend(doctor::readable_by_others(&places.ledger));
+    facts.warnings.extend(doctor::readable_by_others(ledger));
     if let Some(Ok(Some(file))) = &facts.settings {
         facts.warnings.extend(doctor::writable_by_others(file));
     }
@@ -174,17 +172,17 @@ async fn cloud_facts(
 }
 
 /// Checks whether this version can read the ledger. None if there is no ledger. Writes nothing.
-fn readable(ledger: &Path) -> Option<Result<(), String>> {
-    let opened = || SqliteLedger::open_reader(ledger).map(drop);
-    ledger
-        .exists()
+fn readable(ledger: &Location) -> Option<Result<(), String>> {
+    let opened = || open_reader(ledger).map(drop);
+    let Location::File(file) = ledger;
+    file.exists()
         .then(|| opened().map_err(|error| error.to_string()))
 }
 
 /// Reads the state of the channels from the ledger, also while an engine runs. Another check reports a ledger
 /// that cannot be read.
-async fn notify_facts(settings: &Settings, ledger: &Path) -> Vec<doctor::NotifyFacts> {
-    let ledger = SqliteLedger::open_reader(ledger).ok();
+async fn notify_facts(settings: &Settings, ledger: &Location) -> Vec<doctor::NotifyFacts> {
+    let ledger = open_reader(ledger).ok();
     let mut facts = Vec::new();
     for (name, channel) in notify::channels(&settings.notify) {
         let told = match &ledger {
@@ -225,8 +223,8 @@ fn gate_warnings(settings: &Settings) -> Vec<String> {
 }
 
 async fn engine_facts(places: &Places) -> doctor::EngineFacts {
-    let owner = owner(&places.ledger);
-    let named = owner.as_ref().and_then(|owner| owner.socket.clone());
+    let holder = holder(&places.ledger);
+    let named = holder.as_ref().and_then(|holder| holder.socket.clone());
     let socket = named.map_or_else(|| places.reach.clone(), Into::into);
     let answer = match connect_to(&socket).await {
         Ok(control) => {
@@ -240,7 +238,7 @@ async fn engine_facts(places: &Places) -> doctor::EngineFacts {
     };
     doctor::EngineFacts {
         socket,
-        owner_pid: owner.map(|owner| owner.pid),
+        owner_pid: holder.map(|holder| holder.pid),
         answer,
     }
 }

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use super::Places;
 use crate::frontends::cli::args::Global;
 use crate::frontends::cli::{Exit, Failure};
-use crate::ledger::LedgerError;
-use crate::ledger::sqlite::{Options, SqliteLedger, is_held};
 use crate::ledger::tombstones::Tombstones;
+use crate::ledger::{self, LedgerError, Location, Opened};
 
 pub(super) async fn open_ledger(
     global: &Global,
     places: &Places,
     tombstones: Option<Arc<Tombstones>>,
-) -> Result<Arc<SqliteLedger>, Failure> {
+) -> Result<Opened, Failure> {
     // The practice cloud starts empty each time, so an earlier practice ledger would only mislead.
     let anew = global.sandbox.is_some() && global.ledger.is_none();
     open(
@@ -28,41 +27,24 @@ pub(super) async fn open_ledger(
 
 /// Opens a ledger of the practice cloud. It starts empty, unless an engine holds it.
 #[cfg(feature = "sandbox")]
-pub(super) async fn open_anew(path: PathBuf) -> Result<Arc<SqliteLedger>, Failure> {
-    open(path, None, true, Vec::new()).await
+pub(super) async fn open_anew(location: Location) -> Result<Opened, Failure> {
+    open(location, None, true, Vec::new()).await
 }
 
 async fn open(
-    path: PathBuf,
+    location: Location,
     tombstones: Option<Arc<Tombstones>>,
     anew: bool,
     seal_keys: Vec<PathBuf>,
-) -> Result<Arc<SqliteLedger>, Failure> {
+) -> Result<Opened, Failure> {
     let opened = tokio::task::spawn_blocking(move || {
-        if anew && !is_held(&path) {
-            for suffix in ["", "-wal", "-shm", ".key"] {
-                let mut file = path.clone().into_os_string();
-                file.push(suffix);
-                match std::fs::remove_file(&file) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(LedgerError::Io {
-                            path: path.display().to_string(),
-                            detail: error.to_string(),
-                        });
-                    }
-                    _ => {}
-                }
-            }
+        if anew {
+            ledger::remove_unless_held(&location)?;
         }
-        let options = Options {
-            tombstones,
-            seal_keys,
-            ..Options::default()
-        };
-        SqliteLedger::open(&path, options)
+        ledger::open(&location, tombstones, seal_keys)
     });
     match opened.await {
-        Ok(Ok(ledger)) => Ok(Arc::new(ledger)),
+        Ok(Ok(opened)) => Ok(opened),
         Ok(Err(error)) => Err(ledger_failure(&error)),
         Err(error) => Err(Failure::from(std::io::Error::other(error))),
     }

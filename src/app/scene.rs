@@ -18,8 +18,7 @@ use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
 use crate::engine::{Engine, Neighbours, Parts};
 use crate::frontends::api::{self, ApiHandle};
 use crate::frontends::cli::Failure;
-use crate::ledger::LedgerError;
-use crate::ledger::sqlite::SqliteLedger;
+use crate::ledger::{Hold, LedgerError, Location, Opened};
 use crate::peers::{Peer, PeerFailure, Peers};
 use crate::sandbox::{Scenario, SceneDeployment, SceneResource};
 use crate::system::clock::Clock;
@@ -188,7 +187,7 @@ fn envelope(command: Command, who: &str) -> Envelope {
 /// An engine of the scenario without a console, reachable at its socket.
 pub(super) struct SideEngine {
     control: Arc<dyn Control>,
-    ledger: Arc<SqliteLedger>,
+    hold: Arc<dyn Hold>,
     engine: JoinHandle<Result<(), LedgerError>>,
     api: ApiHandle,
 }
@@ -207,11 +206,15 @@ impl SideEngine {
             site: home.site(),
             service: home.service.clone(),
         })));
-        let ledger = open_anew(place("db")).await?;
+        let Opened {
+            ledger,
+            epoch,
+            hold,
+        } = open_anew(Location::File(place("db"))).await?;
         let registry = Registry::new(home.site(), kinds.clone(), ledger.clone(), clock.clone());
         let engine = Engine::new(Parts {
             neighbours: Some(neighbours),
-            ledger: ledger.clone(),
+            ledger,
             cloud: Arc::new(registry),
             kinds,
             clock: clock.clone(),
@@ -219,7 +222,7 @@ impl SideEngine {
             tombstones: None,
             gates: Arc::default(),
             ledger_name: place("db").display().to_string(),
-            epoch: ledger.epoch(),
+            epoch,
         });
         let control = engine.control();
         let options = api::ServeOptions {
@@ -228,13 +231,12 @@ impl SideEngine {
         };
         let api = api::serve(control.clone(), options).await;
         let api = api.map_err(|error| Failure::usage(TRIED, error.to_string(), ""))?;
-        ledger
-            .set_socket(place("sock").to_str())
+        hold.announce(place("sock").to_str())
             .map_err(|error| ledger_failure(&error))?;
         let engine = tokio::spawn(async move { engine.run().await });
         Ok(Self {
             control,
-            ledger,
+            hold,
             engine,
             api,
         })
@@ -245,7 +247,7 @@ impl SideEngine {
         self.engine.abort();
         // The task was aborted, so its result says nothing.
         let _ = self.engine.await;
-        self.ledger.close().await;
+        self.hold.release().await;
     }
 }
 

@@ -1,40 +1,41 @@
 //! Why a ledger cannot be opened, read or written.
 
+/// `name`: how the ledger is called, that is, its path or URL.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LedgerError {
     #[error(
-        "the ledger {path} is held by another engine (pid {pid}); attach to it, or stop it first"
+        "the ledger {name} is held by another engine (pid {pid}); attach to it, or stop it first"
     )]
     Held {
-        path: String,
+        name: String,
         pid: u32,
         socket: Option<String>,
     },
     #[error(
-        "the ledger {path} was written by a newer gone (schema {found}, this one knows {known}); use that version"
+        "the ledger {name} was written by a newer gone (schema {found}, this one knows {known}); use that version"
     )]
     Newer {
-        path: String,
+        name: String,
         found: i64,
         known: i64,
     },
-    #[error("the ledger {path} is damaged: {detail}; restore a backup, or move it away")]
-    Corrupt { path: String, detail: String },
+    #[error("the ledger {name} is damaged: {detail}; restore a backup, or move it away")]
+    Corrupt { name: String, detail: String },
     #[error(
-        "the ledger {path} is an empty file: it was cut, or never written; restore a backup, or remove \
+        "the ledger {name} is an empty file: it was cut, or never written; restore a backup, or remove \
          it to begin anew"
     )]
-    Empty { path: String },
+    Empty { name: String },
     #[error(
-        "{path} is not a ledger of gone; name the ledger's file with --ledger, or move this one \
+        "{name} is not a ledger of gone; name the ledger's file with --ledger, or move this one \
          away"
     )]
-    Foreign { path: String },
+    Foreign { name: String },
     /// Nothing of the batch was written. The engine takes no new work and retries every 5 s.
-    #[error("cannot write the ledger {path}: {detail}")]
-    Io { path: String, detail: String },
-    #[error("the ledger {path} is open for reading only: another engine writes it")]
-    ReadOnly { path: String },
+    #[error("cannot write the ledger {name}: {detail}")]
+    Io { name: String, detail: String },
+    #[error("the ledger {name} is open for reading only: another engine writes it")]
+    ReadOnly { name: String },
     #[error("the cursor \"{cursor}\" is not one that a page gave; start again without it")]
     Cursor { cursor: String },
     #[error("the ledger's writer has ended")]

@@ -10,6 +10,8 @@
 //! | [`NativeResources`] | read the resources that this deployment keeps itself |
 //! | [`Federation`] | exchange notices and clearances with other deployments |
 //!
+//! [`open()`] opens one by its [`Location`], and [`holder`] finds the process that has it open.
+//!
 //! Writing is batch-shaped: callers hand over [`Change`]s. The store applies them in one transaction, each
 //! whole or not at all, and answers each separately. A change whose fence no longer matches fails alone as
 //! [`Applied::Stale`]. When `commit` returns `Ok`, every change that was applied is durable.
@@ -25,7 +27,9 @@ mod changes;
 mod error;
 pub mod events;
 mod federation;
+mod location;
 mod native_resources;
+mod open;
 pub mod sqlite;
 pub mod tombstones;
 pub mod transitions;
@@ -39,7 +43,9 @@ pub use changes::{
 };
 pub use error::LedgerError;
 pub use federation::{Federation, Importer, LiveStep, UnhandledDeletion, WatchCursor};
+pub use location::{Hold, Holder, Location};
 pub use native_resources::{NativeBy, NativeFilter, NativeResources, PointedAt, Referrer};
+pub use open::{Opened, holder, open, open_reader, remove_unless_held};
 pub use views::{
     AbandonedStep, AuditRow, Cursor, DeletionFilter, EventFilter, EventPage, KeptRequest,
     StepFilter, Summary, TombstoneFilter, Views,

@@ -17,7 +17,7 @@ struct LeftBehind<'a>(&'a Stage);
 
 impl LeftBehind<'_> {
     fn pid(&self) -> Option<u32> {
-        gone::ledger::sqlite::owner(&self.0.ledger()).map(|owner| owner.pid)
+        gone::ledger::sqlite::holder(&self.0.ledger()).map(|owner| owner.pid)
     }
 }
 

@@ -266,7 +266,7 @@ impl Stage {
     /// Waits until the engine of this process owns the ledger and listens.
     pub fn await_engine(&self, pid: u32) {
         wait_for(&format!("engine {pid}"), || {
-            let owner = gone::ledger::sqlite::owner(&self.ledger());
+            let owner = gone::ledger::sqlite::holder(&self.ledger());
             owner.is_some_and(|owner| owner.pid == pid && owner.socket.is_some())
         });
     }

@@ -374,7 +374,7 @@ impl Engine {
         let gate = gate_address(&log);
         let mut socket = None;
         wait_for("the socket", || {
-            socket = sqlite::owner(&ledger).and_then(|owner| owner.socket);
+            socket = sqlite::holder(&ledger).and_then(|owner| owner.socket);
             socket.is_some()
         });
         Self {

@@ -16,6 +16,7 @@ use gone::frontends::offline::doctor::{
     EngineFacts, Facts, FoundCloud, Health, LedgerFacts, Login, NotifyFacts, PeerFacts,
     TerminalFacts, can_write, examine,
 };
+use gone::ledger::Location;
 use gone::system::config::{self, Settings, Surroundings};
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
@@ -139,19 +140,25 @@ fn placed(line: &str, settings: &Settings) -> Places {
 fn the_state_is_where_the_contract_says() {
     let mut settings = Settings::default();
     let usual = placed("list", &settings);
-    assert_eq!(usual.ledger, Path::new("/s/gone/ledger.db"));
+    assert_eq!(usual.ledger, Location::File("/s/gone/ledger.db".into()));
     assert_eq!(usual.reach, Path::new("/env.sock"));
     settings.ledger.path = Some("/set.db".into());
-    assert_eq!(placed("list", &settings).ledger, Path::new("/set.db"));
+    assert_eq!(
+        placed("list", &settings).ledger,
+        Location::File("/set.db".into())
+    );
     let named = placed("list --ledger /opt.db --socket /opt.sock", &settings);
-    assert_eq!(named.ledger, Path::new("/opt.db"));
+    assert_eq!(named.ledger, Location::File("/opt.db".into()));
     assert_eq!(
         (named.serve.as_path(), named.reach.as_path()),
         (Path::new("/opt.sock"), Path::new("/opt.sock"))
     );
     // The practice cloud shares nothing with the real ones.
     let sandbox = placed("list --sandbox", &settings);
-    assert_eq!(sandbox.ledger, Path::new("/s/gone/sandbox/ledger.db"));
+    assert_eq!(
+        sandbox.ledger,
+        Location::File("/s/gone/sandbox/ledger.db".into())
+    );
     assert_eq!(sandbox.reach, Path::new("/s/gone/sandbox/gone.sock"));
 
     let global = parse("list --ledger postgres://h/d").unwrap().global;

@@ -671,7 +671,7 @@ impl Views for Faulty {
         }
         if self.lies == Lies::CannotReadRights {
             return Err(LedgerError::Io {
-                path: "simulation".into(),
+                name: "simulation".into(),
                 detail: "planted".into(),
             });
         }
@@ -725,7 +725,7 @@ impl Views for Faulty {
     async fn tombstones_of(&self, keys: Vec<ResourceKey>) -> Result<Vec<Tombstone>, LedgerError> {
         if self.crash.cannot_read.load(Ordering::SeqCst) {
             return Err(LedgerError::Io {
-                path: "the ledger".into(),
+                name: "the ledger".into(),
                 detail: "the disk is busy".into(),
             });
         }

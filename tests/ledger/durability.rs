@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use gone::domain::model::{DeletionState, Origin, Phase, Site, StepState};
-use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store, owner, upkeep};
+use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store, holder, upkeep};
 use gone::ledger::{
-    Applied, Capacity, Change, Commit as _, DeletionFilter, LedgerError, Selection,
+    Applied, Capacity, Change, Commit as _, DeletionFilter, Hold as _, LedgerError, Selection,
     TombstoneFilter, Views as _, WorkQueue as _, audit,
 };
 
@@ -53,9 +53,9 @@ async fn t08_tombstone_survives_crash() {
 async fn a_second_engine_is_told_who_holds_the_ledger() {
     let folder = Folder::new();
     let path = folder.ledger();
-    assert_eq!(owner(&path), None);
+    assert_eq!(holder(&path), None);
     let first = SqliteLedger::open(&path, Options::default()).unwrap();
-    first.set_socket(Some("/run/gone.sock")).unwrap();
+    first.announce(Some("/run/gone.sock")).unwrap();
     match Store::open(&path, Options::default()).unwrap_err() {
         LedgerError::Held { pid, socket, .. } => {
             assert_eq!(pid, std::process::id());
@@ -64,11 +64,11 @@ async fn a_second_engine_is_told_who_holds_the_ledger() {
         other => panic!("{other}"),
     }
     assert_eq!(
-        owner(&path).unwrap().socket.as_deref(),
+        holder(&path).unwrap().socket.as_deref(),
         Some("/run/gone.sock")
     );
     first.close().await;
-    assert_eq!(owner(&path), None);
+    assert_eq!(holder(&path), None);
     assert!(matches!(
         first.commit(Vec::new()).await,
         Err(LedgerError::Closed)
@@ -240,7 +240,7 @@ fn a_newer_schema_is_left_alone() {
     }
     assert_eq!(fs::read(folder.ledger()).unwrap(), before);
     assert_eq!(
-        owner(&folder.ledger()),
+        holder(&folder.ledger()),
         None,
         "a failed opening holds nothing"
     );

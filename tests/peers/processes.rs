@@ -176,7 +176,7 @@ impl Home {
         wait_for(&format!("engine of {}", self.name), || {
             let ended = engine.0.try_wait().unwrap();
             assert!(ended.is_none(), "{} ended: {}", self.name, self.log());
-            let owner = gone::ledger::sqlite::owner(&ledger);
+            let owner = gone::ledger::sqlite::holder(&ledger);
             owner.is_some_and(|owner| owner.pid == pid && owner.socket.is_some())
         });
         self.engine = Some(engine);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use gone::ledger::sqlite::owner;
+use gone::ledger::sqlite::holder;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -135,7 +135,7 @@ fn short_id(stage: &Stage) -> String {
 
 /// Who owns the ledger.
 fn engine(stage: &Stage) -> Option<u32> {
-    let owner = owner(&stage.path(".local/state/gone/ledger.db"))?;
+    let owner = holder(&stage.path(".local/state/gone/ledger.db"))?;
     Some(owner.pid)
 }
 

@@ -171,7 +171,7 @@ impl Bed {
 
     /// The process that owns the ledger and serves it.
     pub fn owner(&self) -> Option<u32> {
-        let owner = gone::ledger::sqlite::owner(&self.ledger())?;
+        let owner = gone::ledger::sqlite::holder(&self.ledger())?;
         owner.socket.map(|_| owner.pid)
     }
 

@@ -13,11 +13,11 @@ use crate::ledger::LedgerError;
 pub(super) fn check_content(path: &Path) -> Result<(), LedgerError> {
     let name = path.display().to_string();
     let found = std::fs::metadata(path).map_err(|error| LedgerError::Io {
-        path: name.clone(),
+        name: name.clone(),
         detail: error.to_string(),
     })?;
     match found.len() {
-        0 => Err(LedgerError::Empty { path: name }),
+        0 => Err(LedgerError::Empty { name }),
         _ => Ok(()),
     }
 }
@@ -38,7 +38,7 @@ pub(super) fn check_version(db: &Connection, path: &str) -> Result<(), LedgerErr
     let found = schema::version(db).map_err(|e| fault(path, &e))?;
     if found > schema::KNOWN {
         return Err(LedgerError::Newer {
-            path: path.to_owned(),
+            name: path.to_owned(),
             found,
             known: schema::KNOWN,
         });
@@ -51,7 +51,7 @@ pub(super) fn check_version(db: &Connection, path: &str) -> Result<(), LedgerErr
     match damage {
         None => Ok(()),
         Some(detail) => Err(LedgerError::Corrupt {
-            path: path.to_owned(),
+            name: path.to_owned(),
             detail,
         }),
     }
@@ -70,7 +70,7 @@ pub(super) fn check_pages(db: &Connection, path: &Path) -> Result<(), LedgerErro
     match quick_check(db).as_str() {
         "ok" => Ok(()),
         damage => Err(LedgerError::Corrupt {
-            path: path.display().to_string(),
+            name: path.display().to_string(),
             detail: damage.to_owned(),
         }),
     }
@@ -84,12 +84,12 @@ fn quick_check(db: &Connection) -> String {
 
 /// Tells damage from a disk that fails.
 pub(super) fn fault(path: &str, error: &rusqlite::Error) -> LedgerError {
-    let (path, detail) = (path.to_owned(), error.to_string());
+    let (name, detail) = (path.to_owned(), error.to_string());
     match error.sqlite_error_code() {
         // No code: a column holds a value that no ledger writes.
         None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            LedgerError::Corrupt { path, detail }
+            LedgerError::Corrupt { name, detail }
         }
-        Some(_) => LedgerError::Io { path, detail },
+        Some(_) => LedgerError::Io { name, detail },
     }
 }

@@ -13,7 +13,7 @@ use super::connection::{check_content, check_version, configure, fault};
 use super::lock::Lock;
 use super::sql::Sql;
 use super::store::{Job, Outcome, Store};
-use crate::ledger::LedgerError;
+use crate::ledger::{Hold, LedgerError};
 
 /// Requests that may wait for the writer: as many as one transaction takes if each is one change, so that a
 /// request waits for at most one commit before its own.
@@ -81,7 +81,7 @@ impl SqliteLedger {
             .name("ledger".to_owned())
             .spawn(move || run(store, requests, group))
             .map_err(|error| LedgerError::Io {
-                path: name.clone(),
+                name: name.clone(),
                 detail: error.to_string(),
             })?;
         let writer = Writer {
@@ -112,19 +112,6 @@ impl SqliteLedger {
         self.epoch
     }
 
-    /// Writes into the lock file where the engine listens, for consoles that look for it.
-    pub fn set_socket(&self, socket: Option<&str>) -> Result<(), LedgerError> {
-        let lock = self
-            .writer
-            .as_ref()
-            .and_then(|writer| writer.lock.upgrade());
-        let lock = lock.ok_or(LedgerError::Closed)?;
-        lock.say(socket).map_err(|error| LedgerError::Io {
-            path: self.name.clone(),
-            detail: error.to_string(),
-        })
-    }
-
     /// Answers the queued requests, closes the file and releases the lock, so that another engine can open
     /// the ledger. Later requests are answered with [`LedgerError::Closed`].
     pub async fn close(&self) {
@@ -137,6 +124,26 @@ impl SqliteLedger {
             // A writer that panicked has closed the ledger too.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
+    }
+}
+
+#[async_trait]
+impl Hold for SqliteLedger {
+    /// Writes it into the lock file.
+    fn announce(&self, socket: Option<&str>) -> Result<(), LedgerError> {
+        let lock = self
+            .writer
+            .as_ref()
+            .and_then(|writer| writer.lock.upgrade());
+        let lock = lock.ok_or(LedgerError::Closed)?;
+        lock.say(socket).map_err(|error| LedgerError::Io {
+            name: self.name.clone(),
+            detail: error.to_string(),
+        })
+    }
+
+    async fn release(&self) {
+        self.close().await;
     }
 }
 
@@ -193,7 +200,7 @@ impl Drive for SqliteLedger {
     async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
         let Some(writer) = &self.writer else {
             return Err(LedgerError::ReadOnly {
-                path: self.name.clone(),
+                name: self.name.clone(),
             });
         };
         let queue = locked(&writer.queue).clone().ok_or(LedgerError::Closed)?;
@@ -222,7 +229,7 @@ impl Drive for SqliteLedger {
         reading.await.map_err(|ended| match ended.is_panic() {
             // Only this read failed; the ledger is still open.
             true => LedgerError::Io {
-                path: self.name.clone(),
+                name: self.name.clone(),
                 detail: "a read panicked; see the log".to_owned(),
             },
             false => LedgerError::Closed,

@@ -1,5 +1,5 @@
-//! The owner of a ledger: it holds an operating-system lock, which ends with its process, on a file that says
-//! which process that is.
+//! The lock of a ledger: its holder has an operating-system lock, which ends with its process, on a file that
+//! says which process that is.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Write};
@@ -7,21 +7,11 @@ use std::os::unix::fs::{FileExt, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
-use crate::ledger::LedgerError;
+use crate::ledger::{Holder, LedgerError};
 use crate::system::private::{self, Trusted};
 
-/// Content of the lock file, by which consoles find the engine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
-    pub pid: u32,
-    /// Where its API listens; none until it does.
-    pub socket: Option<String>,
-}
-
 /// Refusals until the lock counts as held. A console that checks whether it is held takes it, shared, for an
-/// instant, so one refusal proves no owner. While the lock can be shared there is none, and refusals do not
+/// instant, so one refusal proves no holder. While the lock can be shared there is none, and refusals do not
 /// count until `ASKED_MAX` has passed.
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
@@ -36,7 +26,7 @@ impl Lock {
     pub(super) fn acquire(ledger: &Path) -> Result<Self, LedgerError> {
         let path = lock_path(ledger);
         let failed = |error: std::io::Error| LedgerError::Io {
-            path: path.display().to_string(),
+            name: path.display().to_string(),
             detail: error.to_string(),
         };
         let file = private::open_or_create(&path).map_err(failed)?;
@@ -62,16 +52,16 @@ impl Lock {
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
         }
-        let owner = read(&file);
+        let holder = read(&file);
         Err(LedgerError::Held {
-            path: ledger.display().to_string(),
-            pid: owner.as_ref().map_or(0, |owner| owner.pid),
-            socket: owner.and_then(|owner| owner.socket),
+            name: ledger.display().to_string(),
+            pid: holder.as_ref().map_or(0, |holder| holder.pid),
+            socket: holder.and_then(|holder| holder.socket),
         })
     }
 
     pub(super) fn say(&self, socket: Option<&str>) -> std::io::Result<()> {
-        let text = serde_json::to_vec(&Owner {
+        let text = serde_json::to_vec(&Holder {
             pid: std::process::id(),
             socket: socket.map(str::to_owned),
         })?;
@@ -89,9 +79,9 @@ impl Drop for Lock {
     }
 }
 
-/// The engine that owns this ledger now; none if there is none, whatever the file says. Also none if somebody
+/// The process that holds this ledger now; none if there is none, whatever the file says. Also none if somebody
 /// other than the ledger's owner could have written the file: its socket could lead to a stranger.
-pub fn owner(ledger: &Path) -> Option<Owner> {
+pub fn holder(ledger: &Path) -> Option<Holder> {
     let trusted = match fs::metadata(ledger) {
         Ok(found) => Trusted::us().and(found.uid()),
         Err(_) => Trusted::us(),
@@ -102,8 +92,8 @@ pub fn owner(ledger: &Path) -> Option<Owner> {
     is_locked(&file).then(|| read(&file)).flatten()
 }
 
-/// Whether any engine owns this ledger now.
-pub fn is_held(ledger: &Path) -> bool {
+/// Whether any process holds this ledger now.
+pub(super) fn is_held(ledger: &Path) -> bool {
     File::open(lock_path(ledger)).is_ok_and(|file| is_locked(&file))
 }
 
@@ -114,7 +104,7 @@ fn is_locked(file: &File) -> bool {
     }
 }
 
-fn read(file: &File) -> Option<Owner> {
+fn read(file: &File) -> Option<Holder> {
     let mut text = String::new();
     let mut file = file;
     file.read_to_string(&mut text).ok()?;
@@ -122,6 +112,27 @@ fn read(file: &File) -> Option<Owner> {
         .into_iter()
         .next()?
         .ok()
+}
+
+/// Removes a ledger with the files beside it, unless a process holds it.
+pub(in crate::ledger) fn remove_unless_held(ledger: &Path) -> Result<(), LedgerError> {
+    if is_held(ledger) {
+        return Ok(());
+    }
+    for suffix in ["", "-wal", "-shm", ".key"] {
+        let mut file = ledger.as_os_str().to_owned();
+        file.push(suffix);
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(LedgerError::Io {
+                    name: ledger.display().to_string(),
+                    detail: error.to_string(),
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn lock_path(ledger: &Path) -> PathBuf {

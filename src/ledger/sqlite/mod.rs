@@ -50,7 +50,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use driver::{InlineLedger, SqliteLedger};
-pub use lock::{Owner, is_held, owner};
+pub use lock::holder;
+pub(super) use lock::remove_unless_held;
 pub use seal::{Head, key_path as seal_key};
 pub use store::{Job, Outcome, Store};
 

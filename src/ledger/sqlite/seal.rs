@@ -269,7 +269,7 @@ pub(super) fn seal_anew(db: &Connection, key: &Key) -> Sql<Result<Head, audit::B
 
 fn no_key(ledger: &Path, error: &io::Error) -> LedgerError {
     LedgerError::Io {
-        path: key_path(ledger).display().to_string(),
+        name: key_path(ledger).display().to_string(),
         detail: error.to_string(),
     }
 }

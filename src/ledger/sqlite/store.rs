@@ -55,7 +55,7 @@ impl Store {
     pub fn open(path: &Path, options: Options) -> Result<Self, LedgerError> {
         let name = path.display().to_string();
         let failed = |error: std::io::Error| LedgerError::Io {
-            path: name.clone(),
+            name: name.clone(),
             detail: error.to_string(),
         };
         lock::prepare_folder(path).map_err(failed)?;
@@ -71,7 +71,7 @@ impl Store {
         let db = Connection::open_with_flags(path, flags).map_err(|e| fault(&name, &e))?;
         check_version(&db, &name)?;
         if schema::version(&db).map_err(|e| fault(&name, &e))? == 0 {
-            return Err(LedgerError::Foreign { path: name });
+            return Err(LedgerError::Foreign { name });
         }
         check_pages(&db, path)?;
         let mut store = Self::start(db, name, Some(lock), options)?;
@@ -125,17 +125,6 @@ impl Store {
 
     pub fn path(&self) -> &str {
         &self.path
-    }
-
-    /// Writes into the lock file where the engine listens, for consoles that look for it.
-    pub fn set_socket(&self, socket: Option<&str>) -> Result<(), LedgerError> {
-        let Some(lock) = &self.lock else {
-            return Ok(());
-        };
-        lock.say(socket).map_err(|error| LedgerError::Io {
-            path: self.path.clone(),
-            detail: error.to_string(),
-        })
     }
 
     pub(super) fn lock(&self) -> Weak<Lock> {

@@ -239,7 +239,7 @@ pub fn backup(path: &Path, to: &Path) -> Result<u64, LedgerError> {
     let (db, name) = open(path)?;
     let copy = to.display().to_string();
     let failed = |error: io::Error| LedgerError::Io {
-        path: copy.clone(),
+        name: copy.clone(),
         detail: error.to_string(),
     };
     // SQLite takes an empty file for a missing one, so the file is private from its first byte. If SQLite
@@ -294,7 +294,7 @@ fn export_table(
         }
         let line = Value::Object(line).to_string();
         writeln!(out, "{}", inert_json(&line, false)).map_err(|error| LedgerError::Io {
-            path: "the output".to_owned(),
+            name: "the output".to_owned(),
             detail: error.to_string(),
         })?;
         lines += 1;
@@ -323,7 +323,7 @@ fn open(path: &Path) -> Result<(Connection, String), LedgerError> {
     let db = Connection::open_with_flags(path, flags).map_err(|error| fault(&name, &error))?;
     check_version(&db, &name)?;
     match schema::version(&db).map_err(|error| fault(&name, &error))? {
-        0 => Err(LedgerError::Foreign { path: name }),
+        0 => Err(LedgerError::Foreign { name }),
         _ => Ok((db, name)),
     }
 }

@@ -84,7 +84,7 @@ impl Stage {
         };
         let ledger = stage.ledger();
         wait_for("the engine", || {
-            let owner = sqlite::owner(&ledger);
+            let owner = sqlite::holder(&ledger);
             owner.is_some_and(|owner| owner.pid == stage.engine.0.id() && owner.socket.is_some())
         });
         stage
