@@ -2,7 +2,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::core::{Answer, Api, Call, Content, Refusal, title};
+use super::core::{Answer, Api, Call, Content, PathMatch, Refusal, title};
 use http::{StatusCode, header};
 
 /// One rule of `PUT /sandbox/v1/faults`. The first rule that matches a call wins.
@@ -10,7 +10,7 @@ use http::{StatusCode, header};
 #[serde(deny_unknown_fields)]
 pub(super) struct Rule {
     #[serde(default, rename = "match")]
-    wanted: Match,
+    condition: Match,
     /// Number of calls that it hits; missing: all.
     #[serde(default)]
     times: Option<u64>,
@@ -34,7 +34,7 @@ struct Match {
 }
 
 /// The effect of a fault, in place of the ordinary answer or in addition to it. Keys can be combined where
-/// that makes sense; `delay_ms` goes with all of them.
+/// that makes sense; `delay_ms` can be combined with all of them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Action {
@@ -102,33 +102,31 @@ impl<'a> Subject<'a> {
     ) -> Self {
         let segments = call.segments();
         let below = api.and_then(|api| api.below(&segments));
-        let place = api.zip(below).and_then(|(api, path)| api.place(path));
-        let (mut kinds, mut ids): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-        if let Some(place) = &place {
-            let action = place.rest.get(1).unwrap_or(&"");
-            let edge = EDGES.iter().find(|(_, end)| action.ends_with(end));
-            kinds.extend(edge.map(|(edge, _)| edge));
-            kinds.extend([place.kind.name, place.kind.plural]);
-            ids.extend(place.rest.first());
-            ids.extend(place.parent);
-        } else {
-            let words = segments.iter();
-            let mut words = words.filter(|word| !matches!(**word, "v3" | "auth"));
-            kinds.extend(words.next());
-            ids.extend(words.next());
-        }
-        let mut ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
+        let matched = api.zip(below).and_then(|(api, path)| api.match_path(path));
+        let mut kinds: Vec<String> = Vec::new();
+        let mut ids: Vec<String> = Vec::new();
         // The ids of an edge's ends are in the body, and so is the project of a new member.
         let body = call.json();
-        if EDGES.iter().any(|(edge, _)| kinds.first() == Some(edge)) {
-            gather_ids(&body, &mut ids);
-        }
         ids.extend(body["member"].as_str().map(str::to_owned));
+        if let Some(PathMatch { kind, parent, rest }) = matched {
+            let action = rest.get(1).unwrap_or(&"");
+            if let Some((edge, _)) = EDGES.iter().find(|(_, end)| action.ends_with(end)) {
+                kinds.push((*edge).to_owned());
+                gather_ids(&body, &mut ids);
+            }
+            kinds.extend([kind.name, kind.plural].map(str::to_owned));
+            let named = rest.first().copied().into_iter().chain(parent);
+            ids.extend(named.map(str::to_owned));
+        } else {
+            let mut words = segments.iter().map(|word| (*word).to_owned());
+            kinds.extend(words.find(|word| !matches!(word.as_str(), "v3" | "auth")));
+            ids.extend(words.next());
+        }
         Self {
             region,
             method: call.method.as_str(),
             path,
-            kinds: kinds.into_iter().map(str::to_owned).collect(),
+            kinds,
             ids,
         }
     }
@@ -171,7 +169,7 @@ impl Faults {
         let rule = self
             .rules
             .iter_mut()
-            .find(|rule| rule.times != Some(0) && rule.wanted.fits(subject))?;
+            .find(|rule| rule.times != Some(0) && rule.condition.fits(subject))?;
         if let Some(times) = &mut rule.times {
             *times -= 1;
         }
@@ -181,8 +179,8 @@ impl Faults {
 
 impl Match {
     fn fits(&self, subject: &Subject<'_>) -> bool {
-        fn all(wanted: &Option<String>, fits: impl Fn(&str) -> bool) -> bool {
-            wanted.as_deref().is_none_or(fits)
+        fn all(condition: &Option<String>, fits: impl Fn(&str) -> bool) -> bool {
+            condition.as_deref().is_none_or(fits)
         }
         let (kinds, ids) = (&subject.kinds, &subject.ids);
         all(&self.region, |region| subject.region == Some(region))

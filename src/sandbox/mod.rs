@@ -19,7 +19,7 @@
 //! call back, undoes a deletion that a fault keeps, and revives what was deleted.
 //!
 //! A *kind* is data: `assets/sandbox` has the tables with its names, its attributes, which rows it takes along
-//! when it is deleted, and which rows hold it. A *service* is data too: its paths, its versions, and its words
+//! when it is deleted, and which rows block that. A *service* is data too: its paths, its versions, and its words
 //! for each reason to refuse a call. What no table can express is a *hook*: addresses, router interfaces,
 //! trunks, VIPs, changes that take time. Hooks are handed to a session by the name of their kind, so the core
 //! imports no service. Keystone is a service like the others, but all regions share it.

@@ -1,4 +1,4 @@
-//! The core: all services of all regions behind one function, without I/O.
+//! The practice cloud: all services of all regions behind one function, without I/O.
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub enum Fate {
 }
 
 /// A region (by its number) and its service; `None` for Keystone.
-type Place = Option<(usize, &'static Api)>;
+type Endpoint = Option<(usize, &'static Api)>;
 
 /// One line of the call log.
 #[derive(Clone, Debug, Serialize)]
@@ -156,27 +156,27 @@ impl World {
     /// Answers a call of a service, or of a path that leads nowhere.
     pub(super) fn serve(&mut self, request: &Request<Bytes>, now: DateTime<Utc>) -> Reply {
         let path = request.uri().path().to_owned();
-        let Some((place, below)) = self.place(&path) else {
+        let Some((endpoint, below)) = self.endpoint(&path) else {
             let message = "The requested URL was not found on the server.";
             let answer = Refusal::new(404, "", message).keystone();
             return self.reply(request, None, answer, None, now);
         };
         let call = call_of(request, &self.base_url, &path, below);
-        let region = place.map(|(index, _)| index);
-        let api = place.map(|(_, api)| api);
+        let region = endpoint.map(|(index, _)| index);
+        let api = endpoint.map(|(_, api)| api);
         let name = region.and_then(|index| self.regions.get(index));
         let name = name.map(|region| region.name.as_str());
         let subject = Subject::of(&call, &path, name, api);
         let action = self.faults.hit(&subject);
         let answer = match &action {
-            None => self.perform(&call, place, now).0,
-            Some(action) => self.afflict(&call, place, action, now),
+            None => self.perform(&call, endpoint, now).0,
+            Some(action) => self.apply_fault(&call, endpoint, action, now),
         };
         self.reply(request, region, answer, action.as_ref(), now)
     }
 
     /// Returns the region's service that a path leads to (`None` for Keystone), and the rest of the path.
-    fn place<'p>(&self, path: &'p str) -> Option<(Place, &'p str)> {
+    fn endpoint<'p>(&self, path: &'p str) -> Option<(Endpoint, &'p str)> {
         if path == "/" || path == "/v3" || path.starts_with("/v3/") {
             return Some((None, path));
         }
@@ -191,10 +191,10 @@ impl World {
     fn perform(
         &mut self,
         call: &Call<'_>,
-        place: Place,
+        endpoint: Endpoint,
         now: DateTime<Utc>,
     ) -> (Answer, Vec<Undo>) {
-        let Some((index, api)) = place else {
+        let Some((index, api)) = endpoint else {
             return self.keystone.handle(call, now);
         };
         let caller = self.keystone.caller(call.header("x-auth-token"), now);
@@ -206,14 +206,14 @@ impl World {
     }
 
     /// Returns the answer to a call that a fault hits, with every effect of the fault but those on delivery.
-    fn afflict(
+    fn apply_fault(
         &mut self,
         call: &Call<'_>,
-        place: Place,
+        endpoint: Endpoint,
         action: &Action,
         now: DateTime<Utc>,
     ) -> Answer {
-        let refused = action.refusal(|refusal| match place {
+        let refused = action.refusal(|refusal| match endpoint {
             None => refusal.keystone(),
             Some((_, api)) => (api.refuse)(refusal, call),
         });
@@ -223,9 +223,9 @@ impl World {
         if action.hang {
             return Answer::no_content();
         }
-        let (answer, changes) = self.perform(call, place, now);
+        let (answer, changes) = self.perform(call, endpoint, now);
         let mut answer = action.apply_to(answer);
-        let region = place.map(|(index, _)| index);
+        let region = endpoint.map(|(index, _)| index);
         if action.keep {
             if let Some(rows) = self.rows_of(region) {
                 rows.store.roll_back(changes);

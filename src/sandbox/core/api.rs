@@ -5,7 +5,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::kind::{Kind, Tables};
-use super::lists::{Page, Wanted};
+use super::lists::{ListQuery, Page};
 use super::session::{Hooks, Session};
 use super::wire::{Answer, Call, Handled, Refusal, Result};
 
@@ -18,7 +18,7 @@ pub(crate) struct Api {
     /// `None` if there is none.
     pub(crate) own: fn(&mut Session<'_>, &Call<'_>, Option<&[&str]>) -> Handled,
     /// Reads the parameters of a list.
-    pub(crate) wanted: fn(&Session<'_>, &'static Kind, &Call<'_>) -> Result<Wanted>,
+    pub(crate) list_query: fn(&Session<'_>, &'static Kind, &Call<'_>) -> Result<ListQuery>,
     /// Returns the body of a list.
     pub(crate) page: fn(&'static Kind, &Call<'_>, Page) -> Value,
     /// Puts a refusal into the service's own shape.
@@ -26,7 +26,7 @@ pub(crate) struct Api {
 }
 
 /// The collection or resource that a path leads to.
-pub(crate) struct Place<'p> {
+pub(crate) struct PathMatch<'p> {
     pub(crate) kind: &'static Kind,
     /// The parent's id in the path.
     pub(crate) parent: Option<&'p str>,
@@ -70,15 +70,15 @@ impl Api {
         })
     }
 
-    /// Returns the place that a path below the root leads to; the longest path of a kind wins.
-    pub(crate) fn place<'p>(&self, path: &'p [&'p str]) -> Option<Place<'p>> {
+    /// Returns what a path below the root leads to; the longest path of a kind wins.
+    pub(crate) fn match_path<'p>(&self, path: &'p [&'p str]) -> Option<PathMatch<'p>> {
         let kinds = self.tables.kinds.iter();
-        let places = kinds.filter_map(|kind| place_in(kind, path));
-        places.min_by_key(|place| place.rest.len())
+        let matches = kinds.filter_map(|kind| match_kind(kind, path));
+        matches.min_by_key(|matched| matched.rest.len())
     }
 }
 
-fn place_in<'p>(kind: &'static Kind, path: &'p [&'p str]) -> Option<Place<'p>> {
+fn match_kind<'p>(kind: &'static Kind, path: &'p [&'p str]) -> Option<PathMatch<'p>> {
     let (mut rest, mut parent) = (path, None);
     for word in kind.path.split('/') {
         let (first, below) = rest.split_first()?;
@@ -89,5 +89,5 @@ fn place_in<'p>(kind: &'static Kind, path: &'p [&'p str]) -> Option<Place<'p>> {
         }
         rest = below;
     }
-    Some(Place { kind, parent, rest })
+    Some(PathMatch { kind, parent, rest })
 }

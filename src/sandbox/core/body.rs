@@ -102,7 +102,7 @@ impl Check<'_> {
             return Err(kind.refusal("other_project", &[&name, &plain(value)]));
         }
         let is_set = !value.is_null() && checked != Value::Bool(false);
-        if attribute.is(ADMIN_SETS) && !caller.admin && is_set {
+        if attribute.is(ADMIN_SETS) && !caller.is_admin && is_set {
             return Err(kind.refusal("admin_only", &[&verb, &name]));
         }
         Ok(checked)
@@ -121,20 +121,20 @@ impl Check<'_> {
                 }
                 Some(_) => true,
             },
-            Shape::Texts => is_list(value, Value::is_string),
+            Shape::Texts => {
+                let items = value.as_array();
+                items.is_some_and(|items| items.iter().all(Value::is_string))
+            }
             Shape::Flag => {
                 let wrong = || self.kind.refusal("not_a_flag", &[&name, &plain(value)]);
                 return flag(value).map(Value::Bool).ok_or_else(wrong);
             }
             Shape::Number(least, most) => {
                 let given = value.as_i64().or_else(|| text?.trim().parse().ok());
-                return match given.filter(|number| (least..=most).contains(&number)) {
-                    Some(number) => Ok(number.into()),
-                    None => wrong(&format!(
-                        "'{}' is not a number from {least} to {most}.",
-                        plain(value)
-                    )),
-                };
+                let given = given.filter(|number| (least..=most).contains(&number));
+                let value = plain(value);
+                let reason = format!("'{value}' is not a number from {least} to {most}.");
+                return given.map_or_else(|| wrong(&reason), |number| Ok(number.into()));
             }
             Shape::Choice(words) => text.is_some_and(|text| words.contains(&text)),
             Shape::Id => match text.map(str::parse::<Uuid>) {
@@ -152,16 +152,13 @@ impl Check<'_> {
             },
             Shape::Children(kind) => {
                 let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-                return items
-                    .iter()
-                    .map(|item| self.child(name, kind, item))
-                    .collect();
+                let items = items.iter().map(|item| self.child(name, kind, item));
+                return items.collect();
             }
         };
-        if fits {
-            Ok(value.clone())
-        } else {
-            not("value")
+        match fits {
+            true => Ok(value.clone()),
+            false => not("value"),
         }
     }
 
@@ -173,16 +170,17 @@ impl Check<'_> {
 
     fn prefixes(&self, name: &str, value: &Value) -> Result<Value> {
         let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-        for item in items {
-            if item
-                .as_str()
-                .is_none_or(|text| text.parse::<IpNet>().is_err())
-            {
+        let is_net = |text: &str| text.parse::<IpNet>().is_ok();
+        let mut wrong = items
+            .iter()
+            .filter(|item| !item.as_str().is_some_and(is_net));
+        match wrong.next() {
+            None => Ok(items.to_vec().into()),
+            Some(item) => {
                 let reason = format!("'{}' is not a valid IP subnet.", plain(item));
-                return Err(self.invalid(name, item, &reason));
+                Err(self.invalid(name, item, &reason))
             }
         }
-        Ok(items.to_vec().into())
     }
 
     fn child(&self, name: &str, kind: &str, value: &Value) -> Result<Value> {
@@ -205,10 +203,6 @@ fn flag(value: &Value) -> Option<bool> {
         Value::String(word) if word.eq_ignore_ascii_case("false") => Some(false),
         _ => None,
     }
-}
-
-fn is_list(value: &Value, fits: impl Fn(&Value) -> bool) -> bool {
-    value.as_array().is_some_and(|items| items.iter().all(fits))
 }
 
 /// Returns a value as messages show it.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 pub(crate) struct Caller {
     /// Empty for an unscoped token.
     pub(crate) project: Arc<str>,
-    pub(crate) admin: bool,
-    pub(crate) member: bool,
+    pub(crate) is_admin: bool,
+    pub(crate) is_member: bool,
 }
 
 impl Caller {
@@ -15,18 +15,18 @@ impl Caller {
     pub(crate) fn admin_of(project: &str) -> Self {
         Self {
             project: project.into(),
-            admin: true,
-            member: true,
+            is_admin: true,
+            is_member: true,
         }
     }
 
     /// Whether the caller owns the resources of a project. An admin owns everything.
     pub(crate) fn owns(&self, project: &str) -> bool {
-        self.admin || *self.project == *project
+        self.is_admin || *self.project == *project
     }
 
     /// Whether the caller may change anything. A mere reader may not.
     pub(crate) fn writes(&self) -> bool {
-        self.admin || self.member
+        self.is_admin || self.is_member
     }
 }

@@ -26,14 +26,14 @@ pub(crate) struct Reference {
     pub(crate) attribute: &'static str,
 }
 
-/// Rows that hold the row that they name: it cannot be deleted.
+/// Rows that block the deletion of the row that they name.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
-pub(crate) struct Holder {
+pub(crate) struct Blocker {
     pub(crate) reference: Reference,
     #[serde(default = "conflict")]
     pub(crate) status: u16,
-    /// `{id}` is the row, `{by}` the first holder, `{all}` all holders.
+    /// `{id}` is the row, `{by}` the first blocker, `{all}` all of them.
     pub(crate) message: Message,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Service {
     pub(crate) times: &'static str,
     /// Whether lists compare texts ignoring case.
     #[serde(default)]
-    pub(crate) folds: bool,
+    pub(crate) ignores_case: bool,
     /// Whether a row that the caller may not see is missing. Otherwise it is forbidden.
     #[serde(default)]
     pub(crate) hides: bool,
@@ -102,7 +102,7 @@ pub(crate) struct Table {
     pub(crate) path: &'static str,
     /// The kind without which a row cannot exist, and the attribute that names it.
     pub(crate) parent: Option<Reference>,
-    /// Whether a list below a parent that does not exist is empty. Otherwise the parent is missed.
+    /// Whether a list below a parent that does not exist is empty. Otherwise the call is refused.
     #[serde(default)]
     pub(crate) parent_may_be_gone: bool,
     /// The attribute by which a path names a row. Another than `id` is indexed, and so is an `id` that is not
@@ -134,7 +134,7 @@ pub(crate) struct Table {
     #[serde(default)]
     pub(crate) takes: Vec<Reference>,
     #[serde(default)]
-    pub(crate) held_by: Vec<Holder>,
+    pub(crate) blocked_by: Vec<Blocker>,
 }
 
 fn id() -> &'static str {
@@ -235,8 +235,8 @@ impl Kind {
     }
 }
 
-impl Holder {
-    /// Returns the refusal to delete a row that others hold.
+impl Blocker {
+    /// Returns the refusal to delete a row whose deletion others block.
     pub(crate) fn refusal(&self, id: Uuid, by: &[Uuid]) -> Refusal {
         let all: Vec<String> = by.iter().map(Uuid::to_string).collect();
         let first = all.first().map_or("", String::as_str);

@@ -19,7 +19,7 @@ pub(crate) type Condition = Box<dyn Fn(&View<'_>, &Row) -> bool>;
 
 /// The parameters of a list.
 #[derive(Default)]
-pub(crate) struct Wanted {
+pub(crate) struct ListQuery {
     /// Attributes and their values, which are alternatives.
     pub(crate) filters: Vec<(String, Vec<String>)>,
     /// The attributes to show; empty for all.
@@ -46,7 +46,7 @@ pub(crate) struct Page {
     pub(crate) is_reverse: bool,
 }
 
-impl Wanted {
+impl ListQuery {
     pub(crate) fn fields(&self) -> Vec<&str> {
         self.fields.iter().map(String::as_str).collect()
     }
@@ -131,72 +131,70 @@ pub(crate) fn page(
     session: &Session<'_>,
     kind: &'static Kind,
     parent: Option<Uuid>,
-    mut wanted: Wanted,
+    mut query: ListQuery,
 ) -> Page {
     if let (Some(id), Some(above)) = (parent, &kind.parent) {
         let filter = (above.attribute.to_owned(), vec![id.to_string()]);
-        wanted.filters.insert(0, filter);
+        query.filters.insert(0, filter);
     }
     let view = session.view();
-    let rows = select(&view, kind, &wanted);
-    let fields = wanted.fields();
+    let rows = select(&view, kind, &query);
+    let fields = query.fields();
     Page {
         items: rows.iter().map(|row| view.shown(row, &fields)).collect(),
         first: rows.first().map(|row| row.id),
         last: rows.last().map(|row| row.id),
-        is_full: wanted.limit.is_none_or(|limit| rows.len() >= limit),
-        limit: wanted.limit,
-        is_reverse: wanted.is_reverse,
+        is_full: query.limit.is_none_or(|limit| rows.len() >= limit),
+        limit: query.limit,
+        is_reverse: query.is_reverse,
     }
 }
 
-fn select<'s>(view: &View<'s>, kind: &'static Kind, wanted: &Wanted) -> Vec<&'s Row> {
-    let limit = wanted.limit.unwrap_or(usize::MAX);
-    let marker = wanted.marker.and_then(|id| view.store.find(kind.name, id));
+fn select<'s>(view: &View<'s>, kind: &'static Kind, query: &ListQuery) -> Vec<&'s Row> {
+    let limit = query.limit.unwrap_or(usize::MAX);
+    let marker = query.marker.and_then(|id| view.store.find(kind.name, id));
     // The common case needs no sorting, and stops when the page is full.
-    if wanted.sorts.is_empty() && !wanted.is_reverse {
-        return matching(view, kind, wanted, marker.map(|row| row.id))
+    if query.sorts.is_empty() && !query.is_reverse {
+        return matching(view, kind, query, marker.map(|row| row.id))
             .take(limit)
             .collect();
     }
     let keys = |row: &Row| -> Vec<Value> {
-        let attributes = wanted.sorts.iter().map(|(name, _)| kind.attribute(name));
+        let attributes = query.sorts.iter().map(|(name, _)| kind.attribute(name));
         attributes
             .map(|attribute| view.value(row, attribute?))
             .map(Option::unwrap_or_default)
             .collect()
     };
     let compare = |one: &(Vec<Value>, &Row), other: &(Vec<Value>, &Row)| {
-        let mut order = Ordering::Equal;
-        for (number, (_, ascends)) in wanted.sorts.iter().enumerate() {
-            order = ordered(&one.0[number], &other.0[number], kind.service.folds);
-            order = if *ascends { order } else { order.reverse() };
-            if order != Ordering::Equal {
-                break;
-            }
-        }
-        let last_ascends = wanted.sorts.last().is_none_or(|(_, ascends)| *ascends);
-        order.then_with(|| match last_ascends {
-            true => one.1.id.cmp(&other.1.id),
-            false => other.1.id.cmp(&one.1.id),
-        })
+        let directed = |order: Ordering, ascends: bool| match ascends {
+            true => order,
+            false => order.reverse(),
+        };
+        let keys = query.sorts.iter().zip(one.0.iter().zip(&other.0));
+        let mut orders = keys.map(|((_, ascends), (one, other))| {
+            directed(ordered(one, other, kind.service.ignores_case), *ascends)
+        });
+        let order = orders.find(|order| order.is_ne());
+        let last_ascends = query.sorts.last().is_none_or(|(_, ascends)| *ascends);
+        order.unwrap_or_else(|| directed(one.1.id.cmp(&other.1.id), last_ascends))
     };
-    let rows = matching(view, kind, wanted, None);
+    let rows = matching(view, kind, query, None);
     let mut rows: Vec<_> = rows.map(|row| (keys(row), row)).collect();
     rows.sort_by(compare);
-    if wanted.is_reverse {
+    if query.is_reverse {
         rows.reverse();
     }
     if let Some(marker) = marker {
         let marker = (keys(marker), marker);
-        let after = match wanted.is_reverse {
+        let after = match query.is_reverse {
             true => Ordering::Less,
             false => Ordering::Greater,
         };
         rows.retain(|row| compare(row, &marker) == after);
     }
     rows.truncate(limit);
-    if wanted.is_reverse {
+    if query.is_reverse {
         rows.reverse();
     }
     rows.into_iter().map(|(_, row)| row).collect()
@@ -206,11 +204,11 @@ fn select<'s>(view: &View<'s>, kind: &'static Kind, wanted: &Wanted) -> Vec<&'s 
 fn matching<'s, 'w>(
     view: &'w View<'s>,
     kind: &'static Kind,
-    wanted: &'w Wanted,
+    query: &'w ListQuery,
     after: Option<Uuid>,
 ) -> Box<dyn Iterator<Item = &'s Row> + 'w> {
     let store = view.store;
-    let rows: Box<dyn Iterator<Item = &'s Row> + 'w> = match candidates(view, kind, wanted) {
+    let rows: Box<dyn Iterator<Item = &'s Row> + 'w> = match candidates(view, kind, query) {
         Some(ids) => Box::new(
             ids.into_iter()
                 .filter(move |id| after.is_none_or(|after| *id > after))
@@ -219,18 +217,18 @@ fn matching<'s, 'w>(
         None => Box::new(store.all_after(kind.name, after)),
     };
     Box::new(rows.filter(move |row| {
-        let shows = match &wanted.shows {
+        let shows = match &query.shows {
             Some(shows) => shows(view, row),
             None => view.sees(row),
         };
-        let mut filters = wanted.filters.iter();
+        let mut filters = query.filters.iter();
         shows && filters.all(|(name, values)| passes(view, row, name, values))
     }))
 }
 
 /// Returns a superset of the rows that pass, from an index; `None` to look at all.
-fn candidates(view: &View<'_>, kind: &'static Kind, wanted: &Wanted) -> Option<BTreeSet<Uuid>> {
-    wanted.filters.iter().find_map(|(name, values)| {
+fn candidates(view: &View<'_>, kind: &'static Kind, query: &ListQuery) -> Option<BTreeSet<Uuid>> {
+    query.filters.iter().find_map(|(name, values)| {
         if name == "id" {
             return Some(values.iter().filter_map(|id| id.parse().ok()).collect());
         }
@@ -263,7 +261,7 @@ fn passes(view: &View<'_>, row: &Row, name: &str, values: &[String]) -> bool {
         }
         value => values
             .iter()
-            .any(|wanted| equals(value, wanted, row.kind.service.folds)),
+            .any(|wanted| equals(value, wanted, row.kind.service.ignores_case)),
     }
 }
 
@@ -280,7 +278,7 @@ fn has_tags(row: &Row, name: &str, values: &[String]) -> bool {
     }
 }
 
-fn equals(value: &Value, wanted: &str, folds: bool) -> bool {
+fn equals(value: &Value, wanted: &str, ignores_case: bool) -> bool {
     match value {
         Value::Null | Value::Object(_) => false,
         Value::Bool(flag) => match wanted.to_ascii_lowercase().as_str() {
@@ -289,9 +287,9 @@ fn equals(value: &Value, wanted: &str, folds: bool) -> bool {
             _ => false,
         },
         Value::Number(number) => number.to_string() == wanted,
-        Value::String(text) if folds => text.eq_ignore_ascii_case(wanted),
+        Value::String(text) if ignores_case => text.eq_ignore_ascii_case(wanted),
         Value::String(text) => text == wanted,
-        Value::Array(items) => items.iter().any(|item| equals(item, wanted, folds)),
+        Value::Array(items) => items.iter().any(|item| equals(item, wanted, ignores_case)),
     }
 }
 
@@ -312,13 +310,13 @@ fn has_parts(item: &Value, conditions: &[String]) -> bool {
     })
 }
 
-fn ordered(one: &Value, other: &Value, folds: bool) -> Ordering {
+fn ordered(one: &Value, other: &Value, ignores_case: bool) -> Ordering {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one
             .as_f64()
             .partial_cmp(&other.as_f64())
             .unwrap_or(Ordering::Equal),
-        (Value::String(one), Value::String(other)) if folds => {
+        (Value::String(one), Value::String(other)) if ignores_case => {
             one.to_lowercase().cmp(&other.to_lowercase())
         }
         (Value::String(one), Value::String(other)) => one.cmp(other),

@@ -25,12 +25,12 @@ mod session;
 mod store;
 mod wire;
 
-pub(crate) use api::Api;
+pub(crate) use api::{Api, PathMatch};
 pub(crate) use attribute::{REQUIRED, Shape};
 pub(crate) use caller::Caller;
 pub(crate) use ids::Ids;
 pub(crate) use kind::{Body, Kind, Service, Tables};
-pub(crate) use lists::{Condition, Page, TAG_FILTERS, Wanted, filters, sorts, values};
+pub(crate) use lists::{Condition, ListQuery, Page, TAG_FILTERS, filters, sorts, values};
 pub(crate) use pace::Limits;
 pub(crate) use region::Region;
 pub(crate) use row::{Course, Row};

@@ -2,7 +2,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::api::{Api, Place};
+use super::api::{Api, PathMatch};
 use super::body;
 use super::kind::{Body, Kind, Reference};
 use super::lists;
@@ -20,8 +20,8 @@ pub(crate) fn route(
     if let Some(result) = (api.own)(session, call, below) {
         return result;
     }
-    match below.and_then(|path| api.place(path)) {
-        Some(place) => answer(session, api, call, &place),
+    match below.and_then(|path| api.match_path(path)) {
+        Some(matched) => answer(session, api, call, &matched),
         None => Err(api.tables.service.refusal("no_page", &[])),
     }
 }
@@ -30,26 +30,26 @@ fn answer(
     session: &mut Session<'_>,
     api: &Api,
     call: &Call<'_>,
-    place: &Place<'_>,
+    matched: &PathMatch<'_>,
 ) -> Result<Answer> {
-    let kind = place.kind;
+    let kind = matched.kind;
     let refuse = |name| Err(kind.refusal(name, &[]));
-    let parent = match (place.parent, &kind.parent) {
+    let parent = match (matched.parent, &kind.parent) {
         (Some(text), Some(parent)) => Some((parent, parent_id(session, call, kind, text)?)),
         _ => None,
     };
-    match (call.method.as_str(), place.rest) {
+    match (call.method.as_str(), matched.rest) {
         ("GET", []) => {
-            let wanted = (api.wanted)(session, kind, call)?;
-            let page = lists::page(session, kind, parent.map(|(_, id)| id), wanted);
+            let query = (api.list_query)(session, kind, call)?;
+            let page = lists::page(session, kind, parent.map(|(_, id)| id), query);
             Ok(Answer::ok((api.page)(kind, call, page)))
         }
         ("POST", []) => create(session, call, kind, parent),
         ("PUT" | "DELETE", []) => Err(kind.no_id()),
         ("GET", [id]) => {
             let row = find(session, kind, parent, id)?;
-            let wanted = (api.wanted)(session, kind, call)?;
-            let shown = session.view().shown(&row, &wanted.fields());
+            let query = (api.list_query)(session, kind, call)?;
+            let shown = session.view().shown(&row, &query.fields());
             Ok(Answer::ok(wrapped(kind, shown)))
         }
         ("PUT", [id]) => update(session, call, kind, parent, id),
@@ -57,7 +57,7 @@ fn answer(
             let row = find(session, kind, parent, id)?;
             session.may_change(&row, "delete")?;
             (session.hooks(kind).deletable)(session, &row)?;
-            session.constrain(&row)?;
+            session.check_revision(&row)?;
             (session.hooks(kind).delete)(session, &row, call)?;
             Ok(Answer::no_content())
         }
@@ -131,7 +131,7 @@ fn create(
     }
     let shown = |session: &Session<'_>, id| {
         let view = View {
-            is_whole: kind.has_contents(),
+            with_contents: kind.has_contents(),
             ..session.view()
         };
         let row = view.store.get(kind.name, id);
@@ -182,10 +182,10 @@ fn update(
     let mut row = find(session, kind, above, id)?;
     session.may_change(&row, "update")?;
     inner(kind, &body)?;
-    session.constrain(&row)?;
+    session.check_revision(&row)?;
     row.apply(&checked);
     let id = row.id;
     (session.hooks(kind).update)(session, row, &checked)?;
-    session.bump(kind.name, id);
+    session.raise_revision(kind.name, id);
     Ok(Answer::ok(wrapped(kind, session.shown(kind.name, id))))
 }

@@ -18,7 +18,7 @@ const ID: usize = 36;
 pub(crate) fn must_wait(store: &Store, changes: &[Undo]) -> bool {
     changes.iter().any(|undo| {
         let row = store.get(undo.kind, undo.id);
-        undo.before.is_some() && row.is_some_and(|row| row.is_leaving)
+        undo.before.is_some() && row.is_some_and(|row| row.is_deleting)
     })
 }
 

@@ -33,8 +33,8 @@ pub(crate) struct Row {
     pub(crate) is_deleted: bool,
     /// The time at which its pending change ends; `None` for never, or not pending.
     pub(crate) due: Option<DateTime<Utc>>,
-    /// Whether it is being deleted: it goes when the pending change ends.
-    pub(crate) is_leaving: bool,
+    /// Whether it is being deleted: it is removed when the pending change ends.
+    pub(crate) is_deleting: bool,
     /// Whether the pending change fails.
     pub(crate) fails: bool,
     /// The course of its next change.
@@ -63,7 +63,7 @@ impl Row {
             revision: kind.first_revision.unwrap_or(0),
             is_deleted: false,
             due: None,
-            is_leaving: false,
+            is_deleting: false,
             fails: false,
             next: None,
             file: None,
@@ -79,7 +79,7 @@ impl Row {
             .map(|(_, value)| value)
     }
 
-    /// Returns the value of an attribute, or the value for nobody set it.
+    /// Returns the value of an attribute, or the one that it has while nobody has set it.
     pub(crate) fn value(&self, name: &str) -> Value {
         let unset = || self.kind.attribute(name)?.unset.clone();
         self.get(name).cloned().or_else(unset).unwrap_or_default()
@@ -113,7 +113,7 @@ impl Row {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the attributes that a kind with any attributes does not know.
+    /// Returns the attributes that are in no table, of a kind that may have any.
     pub(crate) fn others(&self) -> Option<&Map<String, Value>> {
         self.get("").and_then(Value::as_object)
     }

@@ -45,7 +45,7 @@ impl Hooks {
             session.put(row);
             Ok(())
         },
-        deletable: |session, row| session.not_held(row),
+        deletable: |session, row| session.check_unblocked(row),
         delete: |session, row, _| {
             session.remove(row.kind.name, row.id);
             Ok(())
@@ -74,7 +74,7 @@ pub(crate) struct View<'a> {
     pub(crate) rules: &'a Rules,
     pub(crate) caller: &'a Caller,
     /// Whether rows are shown with their contents instead of the ids of their contents.
-    pub(crate) is_whole: bool,
+    pub(crate) with_contents: bool,
 }
 
 impl View<'_> {
@@ -84,7 +84,7 @@ impl View<'_> {
 
     /// Returns the value of an attribute; `None`: it is not shown.
     pub(crate) fn value(&self, row: &Row, attribute: &Attribute) -> Option<Value> {
-        if attribute.is(ADMIN_SEES) && !self.caller.admin {
+        if attribute.is(ADMIN_SEES) && !self.caller.is_admin {
             return None;
         }
         let name = attribute.name;
@@ -170,7 +170,7 @@ impl Session<'_> {
             store: self.store,
             rules: self.rules,
             caller: &self.caller,
-            is_whole: false,
+            with_contents: false,
         }
     }
 
@@ -229,14 +229,14 @@ impl Session<'_> {
     }
 
     /// Returns the row that an attribute of a body names; `None` if the attribute is missing or null.
-    pub(crate) fn referred(&self, kind: &str, body: &Body, name: &str) -> Result<Option<Row>> {
+    pub(crate) fn optional_row(&self, kind: &str, body: &Body, name: &str) -> Result<Option<Row>> {
         let text = body.get(name).and_then(Value::as_str);
         let row = text.map(|text| self.named(kind, text));
         row.transpose()
     }
 
     /// Returns the row that an attribute of a body names, which must be there.
-    pub(crate) fn target(&self, kind: &str, body: &Body, name: &str) -> Result<Row> {
+    pub(crate) fn required_row(&self, kind: &str, body: &Body, name: &str) -> Result<Row> {
         let id = body.get(name).and_then(Value::as_str);
         self.named(kind, id.unwrap_or("None"))
     }
@@ -250,23 +250,23 @@ impl Session<'_> {
     }
 
     /// Refuses when `If-Match` names another revision.
-    pub(crate) fn constrain(&self, row: &Row) -> Result<()> {
-        match self.if_match {
-            Some(wanted) if wanted != row.revision && row.kind.first_revision.is_some() => Err(row
-                .kind
-                .refusal("other_revision", &[&wanted, &row.revision])),
-            _ => Ok(()),
+    pub(crate) fn check_revision(&self, row: &Row) -> Result<()> {
+        let is_other = |revision: &u64| *revision != row.revision;
+        let other = self.if_match.filter(is_other);
+        match other.filter(|_| row.kind.first_revision.is_some()) {
+            Some(other) => Err(row.kind.refusal("other_revision", &[&other, &row.revision])),
+            None => Ok(()),
         }
     }
 
     /// Refuses to delete a row while another row names it.
-    pub(crate) fn not_held(&self, row: &Row) -> Result<()> {
-        for holder in &row.kind.held_by {
-            let Reference { kind, attribute } = holder.reference;
+    pub(crate) fn check_unblocked(&self, row: &Row) -> Result<()> {
+        for blocker in &row.kind.blocked_by {
+            let Reference { kind, attribute } = blocker.reference;
             let by = self.store.of(kind, attribute, row.id).map(|row| row.id);
             let by: Vec<Uuid> = by.collect();
             if !by.is_empty() {
-                return Err(holder.refusal(row.id, &by));
+                return Err(blocker.refusal(row.id, &by));
             }
         }
         Ok(())
@@ -288,7 +288,7 @@ impl Session<'_> {
     }
 
     /// Raises the revision number and sets the time of the last update.
-    pub(crate) fn bump(&mut self, kind: &str, id: Uuid) {
+    pub(crate) fn raise_revision(&mut self, kind: &str, id: Uuid) {
         let now = self.now;
         self.edit(kind, id, |row| {
             row.revision += 1;

@@ -133,6 +133,16 @@ impl Store {
         self.entries(kind, attribute, key(text)).map(|(row, _)| row)
     }
 
+    /// Lists the rows that `of` lists with their ranks: the addresses of ports in a subnet.
+    pub(crate) fn ranked(
+        &self,
+        kind: &str,
+        attribute: &str,
+        id: Uuid,
+    ) -> impl DoubleEndedIterator<Item = (&Row, u128)> + use<'_> {
+        self.entries(kind, attribute, id.as_u128())
+    }
+
     /// Lists the rows of a key with their ranks.
     fn entries(
         &self,
@@ -141,42 +151,16 @@ impl Store {
         key: u128,
     ) -> impl DoubleEndedIterator<Item = (&Row, u128)> + use<'_> {
         let table = self.tables.get(kind);
-        let place = table.and_then(|table| place(table.kind, attribute));
+        let position = table.and_then(|table| position(table.kind, attribute));
         table
-            .zip(place)
+            .zip(position)
             .into_iter()
-            .flat_map(move |(table, place)| {
-                let first = (place, key, 0, Uuid::nil());
-                let last = (place, key, u128::MAX, Uuid::max());
+            .flat_map(move |(table, position)| {
+                let first = (position, key, 0, Uuid::nil());
+                let last = (position, key, u128::MAX, Uuid::max());
                 let range = table.index.range((Included(first), Included(last)));
                 range.filter_map(|(_, _, rank, id)| Some((table.rows.get(id)?, *rank)))
             })
-    }
-
-    /// Lists the ranks of the rows that `of` lists.
-    pub(crate) fn ranks(
-        &self,
-        kind: &str,
-        attribute: &str,
-        id: Uuid,
-    ) -> impl DoubleEndedIterator<Item = u128> + use<'_> {
-        self.entries(kind, attribute, id.as_u128())
-            .map(|(_, rank)| rank)
-    }
-
-    /// Returns the first of the rows that `of` lists which has a rank.
-    pub(crate) fn at_rank(
-        &self,
-        kind: &str,
-        attribute: &str,
-        id: Uuid,
-        rank: u128,
-    ) -> Option<Uuid> {
-        let table = self.tables.get(kind)?;
-        let place = place(table.kind, attribute)?;
-        let first = (place, id.as_u128(), rank, Uuid::nil());
-        let last = (place, id.as_u128(), rank, Uuid::max());
-        table.index.range(first..=last).map(|entry| entry.3).next()
     }
 
     /// Lists a row and everything that it takes along, parents before children.
@@ -270,7 +254,7 @@ impl Store {
     }
 }
 
-fn place(kind: &Kind, attribute: &str) -> Option<usize> {
+fn position(kind: &Kind, attribute: &str) -> Option<usize> {
     kind.indexed.iter().position(|known| *known == attribute)
 }
 
@@ -297,15 +281,15 @@ pub(crate) fn number_of(address: IpAddr) -> u128 {
 fn entries_of(row: &Row) -> impl Iterator<Item = Entry> + use<'_> {
     let attributes = row.kind.indexed.iter().enumerate();
     attributes
-        .filter_map(|(place, name)| Some((place, row.get(name)?)))
-        .flat_map(move |(place, value)| {
+        .filter_map(|(position, name)| Some((position, row.get(name)?)))
+        .flat_map(move |(position, value)| {
             let items = match value {
                 Value::Array(items) => items.as_slice(),
                 single => std::slice::from_ref(single),
             };
             items.iter().filter_map(move |item| {
                 let (text, rank) = key_in(item)?;
-                (!text.is_empty()).then(|| (place, key(text), rank, row.id))
+                (!text.is_empty()).then(|| (position, key(text), rank, row.id))
             })
         })
 }

@@ -63,7 +63,7 @@ fn set_tags(image: &mut Row, tags: Option<&Value>) {
 /// Refuses to make an image public unless the caller is an admin.
 fn check_visibility(session: &Session<'_>, image: &Row, wanted: Option<&Value>) -> Result<()> {
     match wanted.and_then(Value::as_str) {
-        Some("public") if !session.caller.admin => Err(image.kind.forbidden("publicize")),
+        Some("public") if !session.caller.is_admin => Err(image.kind.forbidden("publicize")),
         _ => Ok(()),
     }
 }
@@ -160,7 +160,7 @@ pub(super) fn below(
 /// Answers 204 when nothing has been uploaded yet.
 fn download(session: &Session<'_>, id: &str) -> Result<Answer> {
     let image = session.named("image", id)?;
-    if image.text("status") == "deactivated" && !session.caller.admin {
+    if image.text("status") == "deactivated" && !session.caller.is_admin {
         return Err(refused("Deactivated", &[]));
     }
     Ok(match image.file {

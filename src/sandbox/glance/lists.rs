@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::images::{VISIBILITIES, member_status};
 use super::refused;
-use crate::sandbox::core::{Call, Condition, Kind, Page, Result, Session, Wanted, sorts};
+use crate::sandbox::core::{Call, Condition, Kind, ListQuery, Page, Result, Session, sorts};
 
 /// Default and maximum number of images per page.
 const PAGE: usize = 25;
@@ -17,16 +17,16 @@ const MEMBER_STATUSES: [&str; 4] = ["pending", "accepted", "rejected", "all"];
 /// Filters that take several values.
 const WORDS: [&str; 5] = ["name", "id", "status", "container_format", "disk_format"];
 
-pub(super) fn wanted(
+pub(super) fn list_query(
     session: &Session<'_>,
     kind: &'static Kind,
     call: &Call<'_>,
-) -> Result<Wanted> {
+) -> Result<ListQuery> {
     if kind.name != "image" {
-        return Ok(Wanted {
+        return Ok(ListQuery {
             // Members are listed in the order in which they were first added.
             sorts: vec![("number".to_owned(), true)],
-            ..Wanted::default()
+            ..ListQuery::default()
         });
     }
     // The default direction is descending, also for ties.
@@ -35,7 +35,7 @@ pub(super) fn wanted(
     for key in ["created_at", "id"] {
         sorts.push((key.to_owned(), usual == "asc"));
     }
-    Ok(Wanted {
+    Ok(ListQuery {
         filters: filters(call)?,
         fields: Vec::new(),
         sorts,
@@ -91,7 +91,7 @@ fn marker(session: &Session<'_>, call: &Call<'_>) -> Result<Option<Uuid>> {
     };
     let id: Option<Uuid> = text.parse().ok();
     let image = id.and_then(|id| session.store().find("image", id));
-    let image = image.filter(|image| session.caller.admin || !image.is_deleted);
+    let image = image.filter(|image| session.caller.is_admin || !image.is_deleted);
     let image = image.filter(|image| session.view().sees(image));
     let image = image.ok_or_else(|| refused("InvalidMarker", &[&text]))?;
     Ok(Some(image.id))
@@ -121,9 +121,10 @@ fn shows(call: &Call<'_>) -> Result<Condition> {
                 "community" => visibility.is_some(),
                 "shared" => {
                     let member = || member_status(view, image);
-                    view.caller.admin || member().is_some_and(|is| status == "all" || is == status)
+                    view.caller.is_admin
+                        || member().is_some_and(|is| status == "all" || is == status)
                 }
-                _ => view.caller.admin,
+                _ => view.caller.is_admin,
             };
         let wanted = visibility.as_deref().filter(|word| *word != "all");
         let own_tags = image.items("tags");

@@ -63,7 +63,7 @@ fn id_of(image: Uuid, project: &str) -> Uuid {
     Uuid::new_v5(&image, project.as_bytes())
 }
 
-/// Stores a new member with a status. One that was deleted gets its old place.
+/// Stores a new member with a status. One that was deleted is listed where it was.
 fn put(session: &mut Session<'_>, mut row: Row, image: Uuid, project: &str, status: &str) -> Row {
     row.id = id_of(image, project);
     row.project = project.into();
@@ -119,7 +119,7 @@ fn set_status(
     let mut member = member.ok_or_else(|| kind.missing_in(image.id, project))?;
     let caller = &session.caller;
     let is_invited = caller.writes() && *image.project != *caller.project;
-    if !is_invited && !caller.admin {
+    if !is_invited && !caller.is_admin {
         return Err(member.kind.forbidden("update"));
     }
     if !["pending", "accepted", "rejected"].contains(&status) {

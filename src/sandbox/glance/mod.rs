@@ -17,7 +17,7 @@ pub(super) static API: Api = Api {
     tables: &TABLES,
     hooks,
     own,
-    wanted: lists::wanted,
+    list_query: lists::list_query,
     page: lists::page,
     refuse,
 };

@@ -34,7 +34,7 @@ impl Keystone {
             token.project = Some(self.scoped(token.user, scope)?);
         }
         let shown = self.shown(&token, call);
-        let secret = self.keep(token, now);
+        let secret = self.store_token(token, now);
         Ok(Answer::created(shown).with(SUBJECT_TOKEN, secret))
     }
 
@@ -44,11 +44,11 @@ impl Keystone {
         let (id, name) = (user.id, user.text("name").to_owned());
         let mut token = self.new_token(id, now);
         token.project = Some(self.named("project", &name)?.id);
-        Some(self.keep(token, now))
+        Some(self.store_token(token, now))
     }
 
     /// Stores a token, and returns its secret.
-    fn keep(&mut self, token: Token, now: DateTime<Utc>) -> String {
+    fn store_token(&mut self, token: Token, now: DateTime<Utc>) -> String {
         let ids = &mut self.rows.store.ids;
         let secret = format!("gAAAAA{}{}", ids.hex(), ids.hex());
         // Nobody needs expired tokens. Clients renew theirs, so this stays small.

@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::core::{
-    Answer, Api, Body, Call, Caller, Hooks, Kind, Refusal, Region, Result, Row, Service, Session,
-    Settings, Shape, Tables, Undo, Wanted, resource,
+    Answer, Api, Body, Call, Caller, Hooks, Kind, ListQuery, Refusal, Region, Result, Row, Service,
+    Session, Settings, Shape, Tables, Undo, resource,
 };
 
 use access_rules::AccessRule;
@@ -35,7 +35,7 @@ pub(super) static API: Api = Api {
     tables: &TABLES,
     hooks,
     own: |_, _, _| None,
-    wanted,
+    list_query,
     page: |kind, call, page| shown::listed(call, kind.plural, page.items),
     refuse: |refusal, _| refusal.keystone(),
 };
@@ -103,7 +103,7 @@ fn roles(user: &Row) -> Option<&Map<String, Value>> {
 const NO: [&str; 9] = ["False", "FALSE", "false", "0", "n", "N", "no", "off", "OFF"];
 
 /// Reads the filters of a list: one that is given twice must be met twice, an unknown one is ignored.
-fn wanted(_: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result<Wanted> {
+fn list_query(_: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result<ListQuery> {
     let filter = |(name, value): &(String, String)| {
         let attribute = kind.attribute(name).filter(|_| kind.has_filter(name))?;
         let value = match attribute.shape {
@@ -112,10 +112,10 @@ fn wanted(_: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result<Wante
         };
         Some((name.clone(), vec![value]))
     };
-    Ok(Wanted {
+    Ok(ListQuery {
         filters: call.query.iter().filter_map(filter).collect(),
         sorts: vec![("number".to_owned(), true)],
-        ..Wanted::default()
+        ..ListQuery::default()
     })
 }
 
@@ -226,8 +226,8 @@ impl Keystone {
         Caller {
             project: project.into(),
             // A system admin is not an admin to services that know only projects.
-            admin: !token.system && roles.contains(&"admin"),
-            member: roles.contains(&"member"),
+            is_admin: !token.system && roles.contains(&"admin"),
+            is_member: roles.contains(&"member"),
         }
     }
 
@@ -290,11 +290,11 @@ impl Keystone {
                 let token = token.ok_or_else(Refusal::unauthorized)?;
                 let mut caller = self.caller_of(token);
                 // To Keystone an admin of the system is one.
-                caller.admin |= token.system;
+                caller.is_admin |= token.system;
                 if let ["auth", path @ ..] = path {
                     self.auth(call, path, &caller, now)?
                 } else {
-                    is_permitted(call, path, &hex(token.user), &caller)?;
+                    check_permitted(call, path, &hex(token.user), &caller)?;
                     let work = |session: &mut Session<'_>| resource::route(session, &API, call);
                     let (answer, changes) = self.rows.transact(caller, now, work);
                     return answer.map(|answer| (answer, changes));
@@ -307,9 +307,9 @@ impl Keystone {
 }
 
 /// Refuses a call of a resource that only an admin may make.
-fn is_permitted(call: &Call<'_>, path: &[&str], user: &str, caller: &Caller) -> Result<()> {
+fn check_permitted(call: &Call<'_>, path: &[&str], user: &str, caller: &Caller) -> Result<()> {
     let no_page = || refused("no_page", &[]);
-    let kind = API.place(path).ok_or_else(no_page)?.kind;
+    let kind = API.match_path(path).ok_or_else(no_page)?.kind;
     let is_own = |id: &str| match kind.name {
         "project" => caller.project.eq_ignore_ascii_case(id),
         "user" => user == id,
@@ -324,7 +324,7 @@ fn is_permitted(call: &Call<'_>, path: &[&str], user: &str, caller: &Caller) -> 
         ("DELETE", ["projects", _]) => kind.forbidden("delete"),
         _ => return Err(no_page()),
     };
-    match caller.admin {
+    match caller.is_admin {
         true => Ok(()),
         false => Err(refusal),
     }

@@ -20,7 +20,7 @@ impl Keystone {
         let unknown = || refused("UnknownToken", &[]);
         match (call.method.as_str(), path) {
             ("GET" | "HEAD", ["tokens"]) => {
-                if secret != subject && !caller.admin {
+                if secret != subject && !caller.is_admin {
                     return Err(refused("forbidden", &[&"token", &"validate"]));
                 }
                 let token = self.valid(subject, now);

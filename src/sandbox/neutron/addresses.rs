@@ -94,47 +94,43 @@ pub(super) fn ranges(subnet: &Row) -> Vec<(IpAddr, IpAddr)> {
 }
 
 /// Returns the port that has an address.
-pub(super) fn holder_of(store: &Store, subnet: Uuid, address: IpAddr) -> Option<Uuid> {
-    store.at_rank("port", "fixed_ips", subnet, number_of(address))
+pub(super) fn port_with(store: &Store, subnet: Uuid, address: IpAddr) -> Option<Uuid> {
+    let mut ports = store.ranked("port", "fixed_ips", subnet);
+    let port = ports.find(|(_, number)| *number == number_of(address));
+    port.map(|(port, _)| port.id)
 }
 
 /// Returns the next free address: the one after the highest in use, or else the lowest gap.
 pub(super) fn free_address(store: &Store, subnet: &Row) -> Option<IpAddr> {
-    let is_v4 = subnet.text("cidr").parse::<IpNet>().ok()?.addr().is_ipv4();
+    let is_v4 = cidr_of(subnet)?.addr().is_ipv4();
     let address = |number: u128| match is_v4 {
-        true => u32::try_from(number)
-            .ok()
-            .map(|number| IpAddr::V4(number.into())),
+        true => Some(IpAddr::V4(u32::try_from(number).ok()?.into())),
         false => Some(IpAddr::V6(number.into())),
     };
-    let ranges = ranges(subnet);
-    let ranges = ranges
-        .iter()
-        .map(|(start, end)| (number_of(*start), number_of(*end)));
-    let Some(highest) = store.ranks("port", "fixed_ips", subnet.id).next_back() else {
-        return ranges.map(|(start, _)| start).next().and_then(address);
+    let ranges = ranges(subnet).into_iter();
+    let mut ranges = ranges.map(|(start, end)| number_of(start)..=number_of(end));
+    let used = || {
+        let ports = store.ranked("port", "fixed_ips", subnet.id);
+        ports.map(|(_, number)| number)
+    };
+    let Some(highest) = used().next_back() else {
+        return address(*ranges.next()?.start());
     };
     let next = highest.saturating_add(1);
-    if ranges
-        .clone()
-        .any(|(start, end)| start <= next && next <= end)
-    {
+    if ranges.clone().any(|range| range.contains(&next)) {
         return address(next);
     }
-    for (start, end) in ranges {
-        let mut free = start;
-        let used = store.ranks("port", "fixed_ips", subnet.id);
-        for used in used.skip_while(|used| *used < start) {
+    let gap = ranges.find_map(|range| {
+        let mut free = *range.start();
+        for used in used().skip_while(|used| used < range.start()) {
             if used != free {
                 break;
             }
             free += 1;
         }
-        if free <= end {
-            return address(free);
-        }
-    }
-    None
+        range.contains(&free).then_some(free)
+    });
+    address(gap?)
 }
 
 /// Returns one free address for each IP version that the network has a subnet for.
@@ -180,8 +176,8 @@ pub(super) fn requested_addresses(
                 .ok_or_else(|| no_such_address(Some(text)))?,
             None => free_address(store, subnet).ok_or_else(|| no_more_addresses(network))?,
         };
-        let holder = holder_of(store, subnet.id, address);
-        if holder.is_some_and(|port| port != own) {
+        let port = port_with(store, subnet.id, address);
+        if port.is_some_and(|port| port != own) {
             return Err(already_allocated(subnet.id, address));
         }
         chosen.push((subnet.id, address));

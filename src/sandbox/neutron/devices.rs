@@ -34,7 +34,7 @@ const AUTO_DELETE_OWNERS: [&str; 3] = [
     "network:floatingip_agent_gateway",
 ];
 
-/// Whether a port is deleted with its network, and does not hold its subnet.
+/// Whether a port is deleted with its network, and does not block the deletion of its subnet.
 pub(super) fn is_automatic(port: &Row) -> bool {
     AUTO_DELETE_OWNERS.contains(&port.text("device_owner"))
 }

@@ -61,7 +61,7 @@ fn show_floating_ip(view: &View<'_>, ip: &Row, name: &str) -> Option<Value> {
 }
 
 fn create_floating_ip(session: &mut Session<'_>, mut ip: Row, body: &Body) -> Result<Uuid> {
-    let network = session.target("network", body, "floating_network_id")?;
+    let network = session.required_row("network", body, "floating_network_id")?;
     if !network.flag(EXTERNAL) {
         return Err(refused("FloatingNetworkNotExternal", &[&network.id]));
     }
@@ -88,12 +88,12 @@ fn wanted_address(port: &Row, body: &Body, name: &str) -> Option<Address> {
 }
 
 fn associate(session: &mut Session<'_>, id: Uuid, body: &Body) -> Result<()> {
-    let port = session.target("port", body, "port_id")?;
+    let port = session.required_row("port", body, "port_id")?;
     let ip = session.row("floating_ip", id)?;
     let Some((subnet, fixed)) = wanted_address(&port, body, "fixed_ip_address") else {
         return Err(refused("FloatingIPWithoutAddress", &[&port.id]));
     };
-    session.not_held(&ip)?;
+    session.check_unblocked(&ip)?;
     let fixed = fixed.to_string();
     let network = ip.text("floating_network_id");
     let is_taken = |other: &Row| {
@@ -134,8 +134,8 @@ pub(super) const PORT_FORWARDING: Hooks = Hooks {
 };
 
 fn create_forwarding(session: &mut Session<'_>, mut forwarding: Row, body: &Body) -> Result<Uuid> {
-    let port = session.target("port", body, "internal_port_id")?;
-    let floating = session.target("floating_ip", body, "floatingip_id")?;
+    let port = session.required_row("port", body, "internal_port_id")?;
+    let floating = session.required_row("floating_ip", body, "floatingip_id")?;
     let address = wanted_address(&port, body, "internal_ip_address");
     let (subnet, address) = address.ok_or_else(|| refused("ForwardingWithoutAddress", &[]))?;
     let network = floating.text("floating_network_id");
@@ -143,6 +143,6 @@ fn create_forwarding(session: &mut Session<'_>, mut forwarding: Row, body: &Body
     forwarding.set("router_id", router.to_string());
     forwarding.set("internal_ip_address", address.to_string());
     let made = session.put(forwarding);
-    session.bump("floating_ip", floating.id);
+    session.raise_revision("floating_ip", floating.id);
     Ok(made)
 }

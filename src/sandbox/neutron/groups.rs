@@ -9,8 +9,8 @@ const DEFAULT: &str = "default";
 pub(super) const SECURITY_GROUP: Hooks = Hooks {
     create: create_group,
     deletable: |session, group| {
-        session.not_held(group)?;
-        if group.text("name") == DEFAULT && !session.caller.admin {
+        session.check_unblocked(group)?;
+        if group.text("name") == DEFAULT && !session.caller.is_admin {
             return Err(refused("SecurityGroupCannotRemoveDefault", &[]));
         }
         Ok(())
@@ -61,9 +61,9 @@ pub(in crate::sandbox) fn ensure_default(session: &mut Session<'_>, project: &st
 }
 
 /// Creates the missing default groups of the projects that a list of groups covers, as Neutron does.
-pub(super) fn refill(session: &mut Session<'_>, call: &Call<'_>) {
+pub(super) fn create_missing_defaults(session: &mut Session<'_>, call: &Call<'_>) {
     let mut projects = vec![session.caller.project.to_string()];
-    if session.caller.admin {
+    if session.caller.is_admin {
         let named = call.query.iter().filter(|(key, value)| {
             matches!(key.as_str(), "project_id" | "tenant_id") && !value.is_empty()
         });
@@ -78,7 +78,7 @@ pub(super) const RULE: Hooks = Hooks {
     create: create_rule,
     delete: |session, rule, _| {
         session.remove("security_group_rule", rule.id);
-        session.bump("security_group", group_of(rule));
+        session.raise_revision("security_group", group_of(rule));
         Ok(())
     },
     ..Hooks::NONE
@@ -107,17 +107,17 @@ fn put_rule(
 }
 
 fn create_rule(session: &mut Session<'_>, rule: Row, _: &Body) -> Result<Uuid> {
-    if let Some(twin) = twin(session.store(), &rule) {
-        return Err(refused("SecurityGroupRuleExists", &[&twin]));
+    if let Some(equal_rule) = equal_rule(session.store(), &rule) {
+        return Err(refused("SecurityGroupRuleExists", &[&equal_rule]));
     }
     let group = group_of(&rule);
     let id = session.put(rule);
-    session.bump("security_group", group);
+    session.raise_revision("security_group", group);
     Ok(id)
 }
 
 /// Returns another rule with the same content.
-fn twin(store: &Store, rule: &Row) -> Option<Uuid> {
+fn equal_rule(store: &Store, rule: &Row) -> Option<Uuid> {
     const CONTENT: &str = "direction ethertype remote_group_id remote_address_group_id protocol \
                            port_range_min port_range_max remote_ip_prefix";
     let mut others = store.of("security_group_rule", "security_group_id", group_of(rule));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::addresses::{
-    addresses_of, already_allocated, cidr_of, fixed_ips, holder_of, is_inside, overlap,
+    addresses_of, already_allocated, cidr_of, fixed_ips, is_inside, overlap, port_with,
 };
 use super::devices::{
     ROUTER_INTERFACE, connected, create_port_of, in_use, inside_addresses, ports_of,
@@ -23,16 +23,16 @@ pub(super) fn add(session: &mut Session<'_>, router: &Row, body: &Value) -> Resu
     } else {
         return Err(refused("InterfaceOfNothing", &[]));
     };
-    session.bump("router", router.id);
+    session.raise_revision("router", router.id);
     Ok(shown(router, port, &[&subnet]))
 }
 
 /// Gives a router an address in a subnet, and returns the port that has it.
 fn add_subnet(session: &mut Session<'_>, router: &Row, subnet: &Row) -> Result<Uuid> {
-    is_free(session.store(), router, subnet)?;
+    check_free(session.store(), router, subnet)?;
     let gateway: Option<IpAddr> = subnet.text("gateway_ip").parse().ok();
     let gateway = gateway.ok_or_else(|| refused("InterfaceWithoutGatewayIp", &[]))?;
-    if holder_of(session.store(), subnet.id, gateway).is_some() {
+    if port_with(session.store(), subnet.id, gateway).is_some() {
         return Err(already_allocated(subnet.id, gateway));
     }
     let address = (subnet.id, gateway);
@@ -75,7 +75,7 @@ fn adopt_port(session: &mut Session<'_>, router: &Row, text: &str) -> Result<(Uu
     let subnet = addresses_of(&port).next();
     let subnet = subnet.and_then(|(subnet, _)| session.get("subnet", subnet).cloned());
     let subnet = subnet.ok_or_else(|| refused("InterfaceWithoutAddress", &[]))?;
-    is_free(session.store(), router, &subnet)?;
+    check_free(session.store(), router, &subnet)?;
     session.edit("port", port.id, |port| {
         port.set("device_id", router.id.to_string());
         port.set("device_owner", ROUTER_INTERFACE);
@@ -84,7 +84,7 @@ fn adopt_port(session: &mut Session<'_>, router: &Row, text: &str) -> Result<(Uu
 }
 
 /// Refuses a subnet that overlaps with one that the router is connected to.
-fn is_free(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
+fn check_free(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
     for other in connected(store, router.id) {
         if other.id == subnet.id {
             return Err(refused("InterfaceExists", &[&subnet.id]));
@@ -110,9 +110,9 @@ pub(super) fn remove(session: &mut Session<'_>, router: &Row, body: &Value) -> R
     let goes = |subnet: &&Row| is_by_port || wanted == Some(subnet.id);
     let gone: Vec<&Row> = subnets.iter().filter(goes).collect();
     for subnet in &gone {
-        is_unused(store, router, subnet)?;
+        check_unused(store, router, subnet)?;
     }
-    session.constrain(router)?;
+    session.check_revision(router)?;
     if gone.len() < subnets.len() {
         for subnet in &gone {
             session.edit("port", port.id, |port| remove_addresses(port, subnet.id));
@@ -120,7 +120,7 @@ pub(super) fn remove(session: &mut Session<'_>, router: &Row, body: &Value) -> R
     } else {
         session.remove("port", port.id);
     }
-    session.bump("router", router.id);
+    session.raise_revision("router", router.id);
     Ok(shown(router, port.id, &gone))
 }
 
@@ -141,7 +141,7 @@ fn interface(store: &Store, router: &Row, body: &Value) -> Result<Row> {
 }
 
 /// Checks that nothing needs the interface: floating IPs and forwardings first, then routes, as Neutron does.
-fn is_unused(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
+fn check_unused(store: &Store, router: &Row, subnet: &Row) -> Result<()> {
     let is_on = |text: &str| text.parse().is_ok_and(|address| is_inside(subnet, address));
     let ips = store.all("floating_ip");
     let mut ips = ips.filter(|ip| router_of(store, ip) == Some(router.id));

@@ -3,16 +3,16 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::refused;
-use crate::sandbox::core::{Call, Kind, Page, Result, Session, Wanted, filters, sorts, values};
+use crate::sandbox::core::{Call, Kind, ListQuery, Page, Result, Session, filters, sorts, values};
 
 /// Parameters that are not filters.
 const CONTROLS: &str = "limit marker page_reverse fields sort_key sort_dir";
 
-pub(super) fn wanted(
+pub(super) fn list_query(
     session: &Session<'_>,
     kind: &'static Kind,
     call: &Call<'_>,
-) -> Result<Wanted> {
+) -> Result<ListQuery> {
     let (filters, unknown) = filters(kind, call, CONTROLS);
     if !unknown.is_empty() {
         return Err(refused("UnknownFilter", &[&unknown.join("', '")]));
@@ -37,7 +37,7 @@ pub(super) fn wanted(
             known
         }
     };
-    Ok(Wanted {
+    Ok(ListQuery {
         filters,
         fields: values(call, "fields"),
         sorts: sorts(kind, call, "asc").map_err(|word| refused("UnknownSortKey", &[&word]))?,

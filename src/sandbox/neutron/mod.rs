@@ -29,7 +29,7 @@ pub(super) static API: Api = Api {
     tables: &TABLES,
     hooks,
     own,
-    wanted: lists::wanted,
+    list_query: lists::list_query,
     page: lists::page,
     refuse,
 };
@@ -85,14 +85,14 @@ fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Han
     if let Some(result) = extensions::answer(path) {
         return Some(result);
     }
-    let place = API.place(path)?;
-    match place.rest {
-        [] if place.kind.name == "security_group" && call.method == Method::GET => {
-            groups::refill(session, call);
+    let matched = API.match_path(path)?;
+    match matched.rest {
+        [] if matched.kind.name == "security_group" && call.method == Method::GET => {
+            groups::create_missing_defaults(session, call);
             None
         }
-        [id, "tags", rest @ ..] if place.kind.attribute("tags").is_some() => {
-            Some(tags::answer(session, call, place.kind, id, rest))
+        [id, "tags", rest @ ..] if matched.kind.attribute("tags").is_some() => {
+            Some(tags::answer(session, call, matched.kind, id, rest))
         }
         _ => None,
     }

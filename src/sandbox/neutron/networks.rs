@@ -10,7 +10,7 @@ const NUMBER: &str = "provider:segmentation_id";
 
 pub(super) const NETWORK: Hooks = Hooks {
     create: create_network,
-    deletable: network_deletable,
+    deletable: check_network_unused,
     show: show_network,
     visible: |view, network| {
         view.caller.owns(&network.project)
@@ -65,7 +65,7 @@ fn is_granted(view: &View<'_>, network: &Row) -> bool {
 /// Refuses while the network has a port that is not deleted with it. An external network's
 /// free floating IPs are deleted first, **even if the deletion of the network is then refused**: Neutron
 /// does that in a separate transaction.
-fn network_deletable(session: &mut Session<'_>, network: &Row) -> Result<()> {
+fn check_network_unused(session: &mut Session<'_>, network: &Row) -> Result<()> {
     let id = network.id;
     if network.flag(EXTERNAL) {
         let store = session.store();
@@ -91,7 +91,7 @@ fn network_deletable(session: &mut Session<'_>, network: &Row) -> Result<()> {
 /// Each network has an initial segment, and an admin may add more.
 pub(super) const SEGMENT: Hooks = Hooks {
     create: |session, mut segment, _| {
-        if !session.caller.admin {
+        if !session.caller.is_admin {
             return Err(segment.kind.forbidden("create"));
         }
         if segment.get("segmentation_id").is_none() {
@@ -99,7 +99,7 @@ pub(super) const SEGMENT: Hooks = Hooks {
         }
         Ok(session.put(segment))
     },
-    visible: |view, _| view.caller.admin,
+    visible: |view, _| view.caller.is_admin,
     ..Hooks::NONE
 };
 
@@ -107,15 +107,15 @@ pub(super) const RBAC_POLICY: Hooks = Hooks {
     create: |session, policy, _| {
         let network = policy.id_of("object_id");
         let id = session.put(policy);
-        session.bump("network", network.unwrap_or_default());
+        session.raise_revision("network", network.unwrap_or_default());
         Ok(id)
     },
-    deletable: policy_deletable,
+    deletable: check_policy_unused,
     ..Hooks::NONE
 };
 
 /// Refuses while a project to which the policy gives the network has a port there.
-fn policy_deletable(session: &mut Session<'_>, policy: &Row) -> Result<()> {
+fn check_policy_unused(session: &mut Session<'_>, policy: &Row) -> Result<()> {
     let id = policy.id_of("object_id").unwrap_or_default();
     let owner = session.get("network", id).map(|row| row.project.clone());
     let target = policy.text("target_tenant");

@@ -9,7 +9,7 @@ use crate::sandbox::core::{Body, Hooks, Result, Row, Session, View};
 
 pub(super) const LOCAL_IP: Hooks = Hooks {
     create: create_local_ip,
-    // The port that was created for it goes with it.
+    // The port that was created for it is removed too.
     removed: |session, ip| remove_ports_of(session, ip.id, OWNER),
     ..Hooks::NONE
 };
@@ -57,7 +57,7 @@ fn sees_parent(view: &View<'_>, row: &Row, kind: &str, attribute: &str) -> bool 
 }
 
 fn create_association(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<Uuid> {
-    let port = session.target("port", body, "fixed_port_id")?;
+    let port = session.required_row("port", body, "fixed_port_id")?;
     let ip = row.id_of("local_ip_id");
     let is_there = session
         .store()
@@ -80,7 +80,7 @@ pub(super) const CONNTRACK_HELPER: Hooks = Hooks {
 fn create_helper(session: &mut Session<'_>, row: Row, _: &Body) -> Result<Uuid> {
     let router = row.id_of("router_id").unwrap_or_default();
     let id = session.put(row);
-    session.bump("router", router);
+    session.raise_revision("router", router);
     Ok(id)
 }
 
@@ -91,8 +91,8 @@ pub(super) const NDP_PROXY: Hooks = Hooks {
 };
 
 fn create_proxy(session: &mut Session<'_>, mut proxy: Row, body: &Body) -> Result<Uuid> {
-    let port = session.target("port", body, "port_id")?;
-    let router = session.target("router", body, "router_id").ok();
+    let port = session.required_row("port", body, "port_id")?;
+    let router = session.required_row("router", body, "router_id").ok();
     let store = session.store();
     let behind = router.as_ref().and_then(|router| {
         let is_reached =
@@ -111,18 +111,18 @@ fn create_proxy(session: &mut Session<'_>, mut proxy: Row, body: &Body) -> Resul
 /// Metering labels. Only admins create and delete them and their rules.
 pub(super) const METERING_LABEL: Hooks = Hooks {
     create: create_as_admin,
-    writable: |view, _| view.caller.admin,
+    writable: |view, _| view.caller.is_admin,
     ..Hooks::NONE
 };
 
 pub(super) const METERING_RULE: Hooks = Hooks {
     create: create_as_admin,
-    visible: |view, _| view.caller.admin,
+    visible: |view, _| view.caller.is_admin,
     ..Hooks::NONE
 };
 
 fn create_as_admin(session: &mut Session<'_>, row: Row, _: &Body) -> Result<Uuid> {
-    if !session.caller.admin {
+    if !session.caller.is_admin {
         return Err(row.kind.forbidden("create"));
     }
     Ok(session.put(row))

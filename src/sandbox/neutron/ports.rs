@@ -13,7 +13,7 @@ const SERVERS: [&str; 3] = ["compute:", "baremetal:", "manila:"];
 pub(super) const PORT: Hooks = Hooks {
     create: create_port,
     update: update_port,
-    deletable: port_deletable,
+    deletable: check_port_unused,
     removed: port_removed,
     show: show_port,
     visible: owns_port_or_network,
@@ -113,9 +113,9 @@ fn check_groups(session: &Session<'_>, port: &Row) -> Result<()> {
 }
 
 /// Refuses in Neutron's order: ports of servers, of routers and floating IPs, of local IPs, of trunks.
-fn port_deletable(session: &mut Session<'_>, port: &Row) -> Result<()> {
+fn check_port_unused(session: &mut Session<'_>, port: &Row) -> Result<()> {
     let owner = port.text("device_owner");
-    if !session.caller.admin && SERVERS.iter().any(|server| owner.starts_with(server)) {
+    if !session.caller.is_admin && SERVERS.iter().any(|server| owner.starts_with(server)) {
         return Err(port.kind.forbidden("delete"));
     }
     let device = match owner {
@@ -129,7 +129,7 @@ fn port_deletable(session: &mut Session<'_>, port: &Row) -> Result<()> {
     if ROUTER_OWNERS.contains(&owner) && has_address && device.is_some() {
         return Err(refused("ServicePortInUse", &[&port.id, &owner]));
     }
-    session.not_held(port)
+    session.check_unblocked(port)
 }
 
 /// Floating IPs stay, without a port.

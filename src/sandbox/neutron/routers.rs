@@ -99,7 +99,7 @@ fn change_routes(
     }
     if routes != before {
         session.edit("router", router.id, |router| router.set("routes", routes));
-        session.bump("router", router.id);
+        session.raise_revision("router", router.id);
     }
     Ok(json!({"router": session.shown("router", router.id)}))
 }
@@ -116,7 +116,7 @@ fn set_gateway(session: &mut Session<'_>, id: Uuid, body: &Body) -> Result<()> {
         return Ok(());
     }
     if let Some(network) = known {
-        is_gateway_unused(session.store(), id, network)?;
+        check_gateway_unused(session.store(), id, network)?;
         remove_ports_of(session, id, ROUTER_GATEWAY);
         session.edit("router", id, |router| router.clear(GATEWAY));
     }
@@ -136,12 +136,12 @@ fn set_gateway(session: &mut Session<'_>, id: Uuid, body: &Body) -> Result<()> {
     let snat = info["enable_snat"].as_bool().unwrap_or(true);
     let info = json!({"network_id": wanted, "enable_snat": snat});
     session.edit("router", id, |router| router.set(GATEWAY, info));
-    session.bump("router", id);
+    session.raise_revision("router", id);
     Ok(())
 }
 
 /// Refuses to take a gateway that floating IPs, or NDP proxies, need.
-fn is_gateway_unused(store: &Store, router: Uuid, network: &str) -> Result<()> {
+fn check_gateway_unused(store: &Store, router: Uuid, network: &str) -> Result<()> {
     let mut ips = store.all("floating_ip");
     if ips.any(|ip| router_of(store, ip) == Some(router)) {
         let parts: &[&dyn std::fmt::Display] = &[&router, &network];

@@ -10,7 +10,7 @@ use crate::sandbox::core::{Body, Hooks, Result, Row, Session, Store, View};
 
 pub(super) const SUBNET: Hooks = Hooks {
     create: create_subnet,
-    deletable: subnet_deletable,
+    deletable: check_subnet_unused,
     removed: subnet_removed,
     show: show_subnet,
     visible: |view, subnet| {
@@ -39,7 +39,7 @@ fn show_subnet(view: &View<'_>, subnet: &Row, name: &str) -> Option<Value> {
 }
 
 fn create_subnet(session: &mut Session<'_>, mut subnet: Row, body: &Body) -> Result<Uuid> {
-    let network = session.target("network", body, "network_id")?;
+    let network = session.required_row("network", body, "network_id")?;
     if session.may_change(&network, "update").is_err() {
         return Err(subnet.kind.forbidden("create"));
     }
@@ -54,18 +54,18 @@ fn create_subnet(session: &mut Session<'_>, mut subnet: Row, body: &Body) -> Res
             free_block(session.store(), &session.row("subnet_pool", pool)?, &subnet)?
         }
     };
-    no_overlap(session.store(), network.id, cidr, &subnet)?;
+    check_overlap(session.store(), network.id, cidr, &subnet)?;
     subnet.set("cidr", cidr.to_string());
     if body.get("gateway_ip").is_none() {
         let first = cidr.hosts().next().map(|address| address.to_string());
         subnet.set("gateway_ip", first);
     }
     let id = session.put(subnet);
-    session.bump("network", network.id);
+    session.raise_revision("network", network.id);
     Ok(id)
 }
 
-fn no_overlap(store: &Store, network: Uuid, cidr: IpNet, new: &Row) -> Result<()> {
+fn check_overlap(store: &Store, network: Uuid, cidr: IpNet, new: &Row) -> Result<()> {
     for sibling in store.of("subnet", "network_id", network) {
         let Some(taken) = cidr_of(sibling) else {
             continue;
@@ -87,15 +87,15 @@ fn has_automatic_addresses(subnet: &Row) -> bool {
     modes.any(|name| matches!(subnet.text(name), "slaac" | "dhcpv6-stateless"))
 }
 
-fn subnet_deletable(session: &mut Session<'_>, subnet: &Row) -> Result<()> {
+fn check_subnet_unused(session: &mut Session<'_>, subnet: &Row) -> Result<()> {
     let loses_addresses = has_automatic_addresses(subnet);
     let mut ports = session.store().of("port", "fixed_ips", subnet.id);
-    let is_held = ports.any(|port| match loses_addresses {
+    let is_blocked = ports.any(|port| match loses_addresses {
         // Ports lose automatic addresses; only a router's interface holds the subnet.
         true => is_router_interface(port),
         false => !is_automatic(port),
     });
-    match is_held {
+    match is_blocked {
         false => Ok(()),
         true => Err(refused("SubnetInUse", &[&subnet.id])),
     }
@@ -109,7 +109,7 @@ fn subnet_removed(session: &mut Session<'_>, subnet: &Row) {
         session.edit("port", port, |port| remove_addresses(port, subnet.id));
     }
     if let Some(network) = subnet.id_of("network_id") {
-        session.bump("network", network);
+        session.raise_revision("network", network);
     }
 }
 

@@ -44,6 +44,6 @@ pub(super) fn answer(
     tags.sort_by_key(Value::to_string);
     tags.dedup();
     session.edit(kind.name, row.id, |row| row.set("tags", tags));
-    session.bump(kind.name, row.id);
+    session.raise_revision(kind.name, row.id);
     Ok(answer)
 }

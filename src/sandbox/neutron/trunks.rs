@@ -8,7 +8,7 @@ use crate::sandbox::core::{Answer, Body, Call, Handled, Hooks, Result, Row, Sess
 pub(super) const TRUNK: Hooks = Hooks {
     create: create_trunk,
     // A disabled trunk cannot be deleted; one with subports can.
-    deletable: |_, trunk| is_enabled(trunk),
+    deletable: |_, trunk| check_enabled(trunk),
     act,
     ..Hooks::NONE
 };
@@ -32,7 +32,7 @@ fn create_trunk(session: &mut Session<'_>, mut trunk: Row, body: &Body) -> Resul
     Ok(id)
 }
 
-fn is_enabled(trunk: &Row) -> Result<()> {
+fn check_enabled(trunk: &Row) -> Result<()> {
     match trunk.flag("admin_state_up") {
         true => Ok(()),
         false => Err(refused("TrunkDisabled", &[&trunk.id])),
@@ -54,7 +54,7 @@ fn act(session: &mut Session<'_>, call: &Call<'_>, trunk: &Row, path: &[&str]) -
             .and_then(|()| match *action {
                 // The subports are checked before the trunk's state.
                 "add_subports" => add(session, trunk.id, &wanted),
-                _ => is_enabled(trunk).and_then(|()| remove(session, trunk, &wanted)),
+                _ => check_enabled(trunk).and_then(|()| remove(session, trunk, &wanted)),
             }),
         _ => return None,
     };
@@ -76,7 +76,7 @@ fn add(session: &mut Session<'_>, id: Uuid, wanted: &[Value]) -> Result<()> {
         }
     }
     let trunk = session.row("trunk", id)?;
-    is_enabled(&trunk)?;
+    check_enabled(&trunk)?;
     let mut subports = trunk.items("sub_ports").to_vec();
     for one in wanted {
         subports.push(json!({

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::contents::BALANCER;
 use super::pending::{self, STATUS, Status, begin};
-use super::{children, refused, whole};
+use super::{children, graph, refused};
 use crate::sandbox::core::{Body, Call, Hooks, Refusal, Result, Row, Session, Store, id_in};
 use crate::sandbox::neutron::is_inside;
 
@@ -32,7 +32,7 @@ pub(super) const LOAD_BALANCER: Hooks = Hooks {
 };
 
 /// The placement of a VIP, as far as it is known before its port is created.
-struct Place {
+struct Placement {
     network: Uuid,
     subnet: Uuid,
     address: Value,
@@ -41,11 +41,11 @@ struct Place {
 }
 
 fn create(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<Uuid> {
-    let place = place(session, body)?;
+    let placement = placement(session, body)?;
     let more = row.items("additional_vips").to_vec();
-    let port = match place.port {
+    let port = match placement.port {
         Some(port) => port,
-        None => create_port(session, &row, &place, &more)?,
+        None => create_port(session, &row, &placement, &more)?,
     };
     let on = |subnet: &Value| {
         let mut fixed = port.items("fixed_ips").iter();
@@ -58,13 +58,13 @@ fn create(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<Uuid> 
         .map(|subnet| json!({"subnet_id": subnet, "ip_address": on(subnet), "port_id": port.id}))
         .collect();
     row.set("additional_vips", more);
-    row.set("vip_address", on(&place.subnet.to_string().into()));
+    row.set("vip_address", on(&placement.subnet.to_string().into()));
     row.set("vip_port_id", port.id.to_string());
-    row.set("vip_subnet_id", place.subnet.to_string());
-    row.set("vip_network_id", place.network.to_string());
+    row.set("vip_subnet_id", placement.subnet.to_string());
+    row.set("vip_network_id", placement.network.to_string());
     let balancer = row.clone();
     let id = session.put(row);
-    whole::create(session, &balancer, body)?;
+    graph::create(session, &balancer, body)?;
     begin(session, id, Status::PendingCreate);
     session.edit(BALANCER, id, |row| row.updated = None);
     Ok(id)
@@ -72,7 +72,7 @@ fn create(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<Uuid> 
 
 /// Returns the row of the network service that an attribute of a body names.
 fn named(session: &Session<'_>, kind: &str, body: &Body, name: &str) -> Result<Option<Row>> {
-    session.referred(kind, body, name).map_err(|_| {
+    session.optional_row(kind, body, name).map_err(|_| {
         let (first, rest) = kind.split_at(1);
         let id = body[name].as_str().unwrap_or_default();
         refused("VipTargetNotFound", &[&(first.to_uppercase() + rest), &id])
@@ -80,7 +80,7 @@ fn named(session: &Session<'_>, kind: &str, body: &Body, name: &str) -> Result<O
 }
 
 /// Places the VIP in the API's order: a port decides everything, else a network, else a subnet.
-fn place(session: &Session<'_>, body: &Body) -> Result<Place> {
+fn placement(session: &Session<'_>, body: &Body) -> Result<Placement> {
     let address = body.get("vip_address").cloned().unwrap_or_default();
     let port = named(session, "port", body, "vip_port_id")?;
     let network = named(session, "network", body, "vip_network_id")?;
@@ -102,7 +102,7 @@ fn place(session: &Session<'_>, body: &Body) -> Result<Place> {
         }
         (None, None) => return Err(refused("VipNowhere", &[])),
     };
-    Ok(Place {
+    Ok(Placement {
         network: subnet.id_of("network_id").unwrap_or_default(),
         subnet: subnet.id,
         address,
@@ -110,7 +110,7 @@ fn place(session: &Session<'_>, body: &Body) -> Result<Place> {
     })
 }
 
-fn on_port(port: Row, subnet: Option<Uuid>, address: &Value) -> Result<Place> {
+fn on_port(port: Row, subnet: Option<Uuid>, address: &Value) -> Result<Placement> {
     let device = port.text("device_id");
     if !device.is_empty() {
         return Err(refused("VipPortInUse", &[&port.id, &device]));
@@ -121,7 +121,7 @@ fn on_port(port: Row, subnet: Option<Uuid>, address: &Value) -> Result<Place> {
     };
     let fixed = port.items("fixed_ips").iter().find(fits).cloned();
     let fixed = fixed.ok_or_else(|| refused("VipAddressNotOnPort", &[]))?;
-    Ok(Place {
+    Ok(Placement {
         network: port.id_of("network_id").unwrap_or_default(),
         subnet: fixed["subnet_id"]
             .as_str()
@@ -137,15 +137,16 @@ fn on_port(port: Row, subnet: Option<Uuid>, address: &Value) -> Result<Place> {
 fn create_port(
     session: &mut Session<'_>,
     balancer: &Row,
-    place: &Place,
+    placement: &Placement,
     more: &[Value],
 ) -> Result<Row> {
-    let mut addresses = vec![json!({"subnet_id": place.subnet, "ip_address": place.address})];
+    let mut addresses =
+        vec![json!({"subnet_id": placement.subnet, "ip_address": placement.address})];
     addresses.extend_from_slice(more);
     let body = json!({
         "project_id": &*balancer.project,
         "name": format!("octavia-lb-{}", balancer.id),
-        "network_id": place.network,
+        "network_id": placement.network,
         "admin_state_up": false,
         "device_id": device(balancer.id),
         "device_owner": OWNER,
@@ -153,8 +154,8 @@ fn create_port(
     });
     let made = session.as_service(&balancer.project, |session| session.create("port", &body));
     let id = made.map_err(|refusal| match refusal.status {
-        http::StatusCode::CONFLICT => refused("VipPortConflict", &[&place.network]),
-        _ => refused("VipPortRefused", &[&place.network]),
+        http::StatusCode::CONFLICT => refused("VipPortConflict", &[&placement.network]),
+        _ => refused("VipPortRefused", &[&placement.network]),
     })?;
     session.commit();
     session.row("port", id)
@@ -196,7 +197,7 @@ fn delete(session: &mut Session<'_>, balancer: &Row, call: &Call<'_>) -> Result<
     Ok(())
 }
 
-/// Returns the port that goes with a balancer, because it was not the user's.
+/// Returns the port that is deleted with a balancer: the one that was created for it.
 fn own_port(store: &Store, balancer: &Row) -> Option<Uuid> {
     let port = store.get("port", balancer.id_of("vip_port_id")?)?;
     let is_own =

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::contents::{BALANCER, children, listeners_of, parent_of};
-use super::pending::{Status, hold, set_status};
+use super::pending::{Status, begin_change, set_status};
 use super::refused;
 use crate::sandbox::core::{Body, Call, Hooks, REQUIRED, Result, Row, Session, Store, View};
 
@@ -35,7 +35,7 @@ pub(super) fn show(view: &View<'_>, row: &Row, name: &str) -> Option<Value> {
     let inside = |kind: &str| -> Value {
         let children = children(store, row, kind).into_iter();
         children
-            .map(|child| match view.is_whole {
+            .map(|child| match view.with_contents {
                 true => view.shown(child, &[]),
                 false => json!({"id": child.id}),
             })
@@ -53,12 +53,12 @@ pub(super) fn show(view: &View<'_>, row: &Row, name: &str) -> Option<Value> {
             .into_iter()
             .map(|(_, id)| json!({"id": id}))
             .collect(),
-        ("pool", "healthmonitor") if view.is_whole => {
+        ("pool", "healthmonitor") if view.with_contents => {
             monitor().map(|monitor| view.shown(monitor, &[])).into()
         }
-        ("pool", "healthmonitor_id") if !view.is_whole => monitor()?.id.to_string().into(),
-        ("listener" | "pool", "loadbalancers") if !view.is_whole => parent(),
-        ("health_monitor", "pools") if !view.is_whole => parent(),
+        ("pool", "healthmonitor_id") if !view.with_contents => monitor()?.id.to_string().into(),
+        ("listener" | "pool", "loadbalancers") if !view.with_contents => parent(),
+        ("health_monitor", "pools") if !view.with_contents => parent(),
         (_, "load_balancer_id") => row.value("loadbalancer_id"),
         _ => return None,
     })
@@ -90,7 +90,7 @@ fn create(session: &mut Session<'_>, mut row: Row, _: &Body) -> Result<Uuid> {
     if row.kind.name == "health_monitor" && has_monitor(session.store(), &parent) {
         return Err(refused("HasMonitor", &[]));
     }
-    hold(session, &row, true)?;
+    begin_change(session, &row, true)?;
     let id = add(session, row, &parent);
     if let Some(listener) = listener {
         set_status(session, "listener", listener.id, Status::PendingUpdate);
@@ -124,8 +124,8 @@ fn update(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<()> {
     if let Some(name) = nulls.map(|(name, _)| name).find(is_needed) {
         return Err(refused("InvalidNull", &[name]));
     }
-    hold(session, &row, false)?;
-    Status::PendingUpdate.give(&mut row);
+    begin_change(session, &row, false)?;
+    Status::PendingUpdate.set_on(&mut row);
     session.put(row);
     Ok(())
 }
@@ -140,7 +140,7 @@ fn delete(session: &mut Session<'_>, row: &Row, _: &Call<'_>) -> Result<()> {
             session.touch(kind, id);
         }
     }
-    hold(session, row, false)?;
+    begin_change(session, row, false)?;
     set_status(session, row.kind.name, row.id, Status::PendingDelete);
     Ok(())
 }

@@ -5,8 +5,8 @@
 mod balancers;
 mod children;
 mod contents;
+mod graph;
 mod pending;
-mod whole;
 
 use std::fmt::Display;
 use std::sync::LazyLock;
@@ -17,15 +17,15 @@ use serde_json::{Map, Value, json};
 pub(super) use pending::BalancerChange;
 
 use super::core::{
-    Answer, Api, Call, Handled, Hooks, Kind, Page, Refusal, Result, Session, TAG_FILTERS, Tables,
-    Wanted, filters, id_in, sorts, values,
+    Answer, Api, Call, Handled, Hooks, Kind, ListQuery, Page, Refusal, Result, Session,
+    TAG_FILTERS, Tables, filters, id_in, sorts, values,
 };
 
 pub(super) static API: Api = Api {
     tables: &TABLES,
     hooks,
     own,
-    wanted,
+    list_query,
     page,
     refuse,
 };
@@ -55,10 +55,9 @@ fn refuse(refusal: Refusal, _: &Call<'_>) -> Answer {
     if status == StatusCode::UNAUTHORIZED {
         return refusal.keystone();
     }
-    let code = if status.is_server_error() {
-        "Server"
-    } else {
-        "Client"
+    let code = match status.is_server_error() {
+        true => "Server",
+        false => "Client",
     };
     let Refusal { kind, message, .. } = refusal;
     let body = match kind.as_str() {
@@ -76,8 +75,8 @@ fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Han
         return Some(Ok(Answer::ok("v2".into())));
     }
     // A parent in a path is looked up before the API's own functions, so its refusal has the shape of a page.
-    let place = API.place(path)?;
-    let (text, parent) = (place.parent?, place.kind.parent?);
+    let matched = API.match_path(path)?;
+    let (text, parent) = (matched.parent?, matched.kind.parent?);
     let id = id_in(text);
     if id.is_some_and(|id| session.get(parent.kind, id).is_some()) {
         return None;
@@ -95,7 +94,7 @@ const PAGE_MAX: usize = 1000;
 /// Parameters that are not filters.
 const CONTROLS: &str = "limit marker page_reverse fields sort sort_key sort_dir";
 
-fn wanted(session: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result<Wanted> {
+fn list_query(session: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result<ListQuery> {
     let caller = &session.caller;
     let project = call.param("project_id").unwrap_or(&caller.project);
     if !caller.owns(project) {
@@ -126,7 +125,7 @@ fn wanted(session: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result
         let known = id_in(text).filter(|id| session.store().find(kind.name, *id).is_some());
         known.ok_or_else(|| refused("InvalidMarker", &[&text]))
     });
-    Ok(Wanted {
+    Ok(ListQuery {
         filters,
         fields: values(call, "fields"),
         sorts,

@@ -8,11 +8,12 @@ use super::refused;
 use crate::sandbox::core::{Course, Result, Row, Session, Store};
 
 pub(super) const STATUS: &str = "provisioning_status";
-const WORKING: &str = "operating_status";
+const OPERATING: &str = "operating_status";
 
 /// Octavia's `provisioning_status`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub(super) enum Status {
     Active,
     Error,
@@ -23,13 +24,7 @@ pub(super) enum Status {
 
 impl Status {
     fn text(self) -> &'static str {
-        match self {
-            Self::Active => "ACTIVE",
-            Self::Error => "ERROR",
-            Self::PendingCreate => "PENDING_CREATE",
-            Self::PendingUpdate => "PENDING_UPDATE",
-            Self::PendingDelete => "PENDING_DELETE",
-        }
+        self.into()
     }
 
     fn is_pending(self) -> bool {
@@ -40,9 +35,9 @@ impl Status {
         row.text(STATUS) == self.text()
     }
 
-    pub(super) fn give(self, row: &mut Row) {
+    pub(super) fn set_on(self, row: &mut Row) {
         row.set(STATUS, self.text());
-        row.is_leaving = self == Self::PendingDelete;
+        row.is_deleting = self == Self::PendingDelete;
     }
 }
 
@@ -50,7 +45,7 @@ impl Status {
 pub(super) fn set_status(session: &mut Session<'_>, kind: &str, id: Uuid, status: Status) {
     let now = session.now;
     session.edit(kind, id, |row| {
-        status.give(row);
+        status.set_on(row);
         row.updated = Some(now);
     });
 }
@@ -73,7 +68,7 @@ fn balancer_of<'s>(store: &'s Store, row: &'s Row) -> Option<&'s Row> {
 /// Makes the balancer of a changed (or new) row pending, with everything else that the change involves: the
 /// listeners that use a pool, a member's or monitor's pool, a rule's policy, which must themselves be ACTIVE.
 /// Refused unless the balancer is ACTIVE: it takes one change at a time.
-pub(super) fn hold(session: &mut Session<'_>, row: &Row, is_new: bool) -> Result<()> {
+pub(super) fn begin_change(session: &mut Session<'_>, row: &Row, is_new: bool) -> Result<()> {
     let store = session.store();
     let parent = parent_of(store, row).ok_or_else(|| row.kind.missing(row.id))?;
     let mut touched = Vec::new();
@@ -82,12 +77,12 @@ pub(super) fn hold(session: &mut Session<'_>, row: &Row, is_new: bool) -> Result
         "pool" => touched.extend(listeners_of(store, row)),
         "l7policy" => touched.push(("listener", parent.id)),
         "member" | "health_monitor" => {
-            is_settled(parent, "Pool")?;
+            check_settled(parent, "Pool")?;
             touched.extend(listeners_of(store, parent));
             touched.push(("pool", parent.id));
         }
         "l7rule" => {
-            is_settled(parent, "L7Policy")?;
+            check_settled(parent, "L7Policy")?;
             touched.push(("l7policy", parent.id));
             touched.extend(parent.id_of("listener_id").map(|id| ("listener", id)));
         }
@@ -105,7 +100,7 @@ pub(super) fn hold(session: &mut Session<'_>, row: &Row, is_new: bool) -> Result
     Ok(())
 }
 
-fn is_settled(row: &Row, title: &str) -> Result<()> {
+fn check_settled(row: &Row, title: &str) -> Result<()> {
     match Status::Active.is_of(row) {
         true => Ok(()),
         false => Err(refused("Immutable", &[&title, &row.id])),
@@ -115,7 +110,7 @@ fn is_settled(row: &Row, title: &str) -> Result<()> {
 /// Ends the change of a balancer.
 pub(super) fn settle(session: &mut Session<'_>, balancer: &Row) {
     let fails = balancer.fails;
-    if balancer.is_leaving && !fails {
+    if balancer.is_deleting && !fails {
         session.remove(BALANCER, balancer.id);
         return;
     }
@@ -124,16 +119,16 @@ pub(super) fn settle(session: &mut Session<'_>, balancer: &Row) {
         let Some(row) = session.get(kind, id) else {
             continue;
         };
-        if row.is_leaving && !fails {
+        if row.is_deleting && !fails {
             session.remove(kind, id);
         } else if row.text(STATUS).starts_with("PENDING_") {
             session.edit(kind, id, |row| {
-                let (status, working) = match fails {
+                let (status, operating) = match fails {
                     true => (Status::Error, "ERROR"),
                     false => (Status::Active, "ONLINE"),
                 };
-                status.give(row);
-                row.set(WORKING, working);
+                status.set_on(row);
+                row.set(OPERATING, operating);
                 row.updated = Some(now);
                 row.fails = false;
             });
@@ -181,7 +176,7 @@ impl BalancerChange {
         let now = session.now;
         session.edit(BALANCER, self.id, |row| match self.provisioning_status {
             Some(status) => {
-                status.give(row);
+                status.set_on(row);
                 let seconds = self.for_s.map(|seconds| TimeDelta::seconds(seconds.into()));
                 row.due = seconds.map(|seconds| now + seconds);
                 row.fails = fails;
