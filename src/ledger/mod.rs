@@ -19,8 +19,8 @@
 //! **Architecture invariant:** readiness, counts, deletion states, tombstone phases, events and the
 //! audit are maintained inside the transaction that changes a step; nobody derives them afterwards.
 //!
-//! [`transitions`] alone knows which state follows which, and [`events`] alone what an event says; a store
-//! only loads and saves.
+//! [`transitions`] alone knows which state follows which, and [`events`] alone what an event says. A store
+//! loads the rows that a change touches into a [`working_set`], and saves them ([`store`]).
 
 pub mod audit;
 mod changes;
@@ -31,10 +31,12 @@ mod location;
 mod native_resources;
 mod open;
 pub mod sqlite;
+pub mod store;
 pub mod tombstones;
 pub mod transitions;
 mod views;
 mod work_queue;
+pub mod working_set;
 
 pub use changes::{
     Applied, AuditEntry, Change, Commit, DriftAnswer, KeyedRequest, NewDeletion, NewDriftAnswer,

@@ -27,3 +27,4 @@ mod support;
 mod testkit;
 mod tombstones;
 mod transitions;
+mod working_set;

@@ -1,27 +1,25 @@
-//! One transaction. The deletions that it touches are read once, counted in memory, and written at its end.
+//! One transaction. The rows that most changes touch are read once, changed in memory, and written together.
 //! So 1,024 outcomes of one deletion cost one write of its counts.
-
-use std::collections::BTreeMap;
+//!
+//! Some changes are still statements here. Before such a change everything in memory is saved, and after it
+//! the steps in memory are forgotten; [`Batch::in_memory`] does the same the other way round.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
-use super::deletion_row::DeletionRow;
+use super::row_store::SqliteRows;
 use super::seal::{self, Head, Key};
-use super::sql::{Apply, Run, Sql, refuse};
+use super::sql::{Apply, Run, Sql, Stop, refuse};
 use super::{reads, rows};
-use crate::domain::model::{DeletionState, StepState};
-use crate::ledger::events::{self, Happened};
+use crate::domain::model::StepState;
+use crate::ledger::events::Happened;
+use crate::ledger::store::StoredDeletion;
 use crate::ledger::tombstones::Changed;
-use crate::ledger::transitions::{Impossible, deletion, step};
-use crate::ledger::{AuditEntry, AuditRow, audit};
+use crate::ledger::transitions::{Impossible, deletion, has_ended, step};
+use crate::ledger::working_set::{Deletions, WorkingSet};
+use crate::ledger::{AuditEntry, AuditRow, Change, audit};
 
-#[derive(Clone)]
-struct Entry {
-    row: DeletionRow,
-    /// The row in the table; none if this transaction inserted it.
-    stored: Option<DeletionRow>,
-}
+pub(super) type Rows<'c> = WorkingSet<SqliteRows<'c>>;
 
 pub(super) struct Batch<'c> {
     pub(super) db: &'c Connection,
@@ -29,11 +27,10 @@ pub(super) struct Batch<'c> {
     pub(super) epoch: i64,
     /// Tombstones whose rows were removed, for the tombstones in memory.
     pub(super) let_go: Vec<Changed>,
-    deletions: BTreeMap<i64, Entry>,
+    /// The rows in memory.
+    pub(super) set: Rows<'c>,
     /// The key that seals the end of the audit; none if it is not here.
     seal: Option<&'c Key>,
-    /// When a step last moved.
-    pub(super) moved_at: Option<DateTime<Utc>>,
 }
 
 impl Run for Batch<'_> {
@@ -42,36 +39,60 @@ impl Run for Batch<'_> {
     }
 }
 
-/// The deletions as they were counted at a savepoint.
-pub(super) struct Savepoint(BTreeMap<i64, Entry>);
-
 impl<'c> Batch<'c> {
     pub(super) fn new(db: &'c Connection, epoch: i64, seal: Option<&'c Key>) -> Self {
         Self {
             db,
             epoch,
             let_go: Vec::new(),
-            deletions: BTreeMap::new(),
+            set: WorkingSet::new(SqliteRows::of(db)),
             seal,
-            moved_at: None,
         }
+    }
+
+    /// Loads together what these changes need.
+    pub(super) fn prefetch(&mut self, changes: &[Change]) -> Sql<()> {
+        let mut answered = Vec::new();
+        let mut ending = Vec::new();
+        for change in changes {
+            if let Change::Step(change) = change {
+                answered.push(change.step_id);
+                if has_ended(change.decision.to) {
+                    ending.push(change.step_id);
+                }
+            }
+        }
+        self.set.prefetch(&answered, &ending)
+    }
+
+    /// Runs a part of a change in memory, from what is saved, and saves it.
+    pub(super) fn in_memory<T>(
+        &mut self,
+        part: impl FnOnce(&mut Rows<'c>) -> Apply<T>,
+    ) -> Apply<T> {
+        self.set.forget_steps();
+        let done = part(&mut self.set);
+        self.set.save()?;
+        done
     }
 
     /// Opens a savepoint, to be kept or undone. Not for frequent use: while one is open, SQLite copies each
     /// page that is written, again for each statement.
-    pub(super) fn savepoint(&self) -> Sql<Savepoint> {
+    pub(super) fn savepoint(&mut self) -> Sql<Deletions> {
+        self.set.save()?;
         self.run("SAVEPOINT change", ())?;
-        Ok(Savepoint(self.deletions.clone()))
+        Ok(self.set.remember())
     }
 
-    pub(super) fn keep(&self, _: Savepoint) -> Sql<()> {
+    pub(super) fn keep(&mut self, _: Deletions) -> Sql<()> {
+        self.set.save()?;
         self.run("RELEASE change", ()).map(drop)
     }
 
-    pub(super) fn undo(&mut self, to: Savepoint) -> Sql<()> {
+    pub(super) fn undo(&mut self, to: Deletions) -> Sql<()> {
         self.run("ROLLBACK TO change", ())?;
         self.run("RELEASE change", ())?;
-        self.deletions = to.0;
+        self.set.go_back(to);
         Ok(())
     }
 
@@ -88,37 +109,8 @@ impl<'c> Batch<'c> {
         reads::find(self.db, deletion_id)
     }
 
-    /// Adds a deletion that this change just inserted to those that are counted.
-    pub(super) fn adopt(&mut self, num: i64) -> Sql<()> {
-        self.deletion(num)?;
-        if let Some(entry) = self.deletions.get_mut(&num) {
-            entry.stored = None;
-        }
-        Ok(())
-    }
-
-    /// Whether this transaction may have changed the deletion.
-    pub(super) fn touched(&self, num: i64) -> bool {
-        self.deletions.contains_key(&num)
-    }
-
-    pub(super) fn deletion(&mut self, num: i64) -> Sql<&mut DeletionRow> {
-        use std::collections::btree_map::Entry as Slot;
-        let entry = match self.deletions.entry(num) {
-            Slot::Occupied(slot) => slot.into_mut(),
-            Slot::Vacant(slot) => {
-                let sql = format!(
-                    "SELECT {} FROM deletions WHERE num = ?1",
-                    DeletionRow::COLUMNS
-                );
-                let row = self.db.one(&sql, [num], DeletionRow::read)?;
-                slot.insert(Entry {
-                    stored: Some(row.clone()),
-                    row,
-                })
-            }
-        };
-        Ok(&mut entry.row)
+    pub(super) fn deletion(&mut self, num: i64) -> Sql<&mut StoredDeletion> {
+        self.set.deletion(num)
     }
 
     /// Moves `n` steps from one state to another in the counts.
@@ -130,59 +122,22 @@ impl<'c> Batch<'c> {
         n: u64,
         now: DateTime<Utc>,
     ) -> Sql<()> {
-        self.moved_at = Some(now);
-        let row = self.deletion(num)?;
-        let before = row.counts.accepted();
-        let left = row.counts.of_mut(from);
-        debug_assert!(*left >= n, "more steps left {from:?} than there were");
-        *left = left.saturating_sub(n);
-        *row.counts.of_mut(to) += n;
-        if row.counts.accepted() > before {
-            row.pace.moved(before, now);
-        }
-        Ok(())
+        self.set.moved(num, from, to, n, now)
     }
 
-    /// Derives the deletion's state from its counts, and writes an event if it changed.
-    pub(super) fn derive_state(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
-        self.move_deletion(num, deletion::Trigger::StepsMoved, now)
-    }
-
-    /// Refuses what must not happen to the deletion now.
-    pub(super) fn check(&mut self, num: i64, trigger: deletion::Trigger) -> Apply<()> {
-        match self.deletion(num)?.after(trigger) {
-            Ok(_) => Ok(()),
-            Err(why) => refuse(why.0),
-        }
-    }
-
-    /// Moves the deletion to its next state, and writes an event if that is another one. People were notified
-    /// of each stuck step when it became stuck.
+    /// Moves the deletion to its next state, and writes an event if that is another one.
     pub(super) fn move_deletion(
         &mut self,
         num: i64,
         trigger: deletion::Trigger,
         now: DateTime<Utc>,
     ) -> Sql<()> {
-        let row = self.deletion(num)?;
-        let next = row.after(trigger).map_err(impossible)?;
-        (row.cancelled, row.paused) = (next.cancelled, next.paused);
-        let state = next.state;
-        let finished = deletion::has_finished(state, row.counts.live());
-        row.finished_at = finished.then(|| row.finished_at.unwrap_or(now));
-        if row.state == state {
-            return Ok(());
-        }
-        row.state = state;
-        if state != DeletionState::Refused {
-            row.note.clear();
-        }
-        let (id, stuck) = (row.id.clone(), row.counts.stuck);
-        self.event(Some(num), None, &events::deletion_moved(&id, state), now)?;
-        if state == DeletionState::Stuck {
-            self.deletion(num)?.note = self.why_stuck(num, stuck)?;
-        }
-        Ok(())
+        unrefused(self.in_memory(|set| set.move_deletion(num, trigger, now)))
+    }
+
+    /// Refuses what must not happen to the deletion now.
+    pub(super) fn check(&mut self, num: i64, trigger: deletion::Trigger) -> Apply<()> {
+        self.set.check(num, trigger)
     }
 
     /// The next state of a step, with its effects.
@@ -204,47 +159,14 @@ impl<'c> Batch<'c> {
         self.next(state, trigger, facts).map(|next| next.state)
     }
 
-    /// Says in one line how many steps are stuck, and what the first one met.
-    fn why_stuck(&self, num: i64, stuck: u64) -> Sql<String> {
-        let first = self
-            .first(
-                "SELECT kind, name, resource, coalesce(last_error ->> 'message', '') FROM steps
-                 WHERE deletion = ?1 AND state = 'stuck' AND held_by IS NULL ORDER BY id LIMIT 1",
-                [num],
-                |row| {
-                    let (kind, name): (String, String) = (row.get(0)?, row.get(1)?);
-                    let (resource, message): (String, String) = (row.get(2)?, row.get(3)?);
-                    let called = if name.is_empty() { resource } else { name };
-                    Ok(format!("{kind} {called}: {message}"))
-                },
-            )?
-            .unwrap_or_default();
-        Ok(match stuck {
-            1 => first,
-            n => format!("{n} steps; {first}"),
-        })
-    }
-
     pub(super) fn event(
-        &self,
+        &mut self,
         num: Option<i64>,
         step: Option<i64>,
-        happened: &Happened,
+        happened: Happened,
         now: DateTime<Utc>,
-    ) -> Sql<()> {
-        self.run(
-            "INSERT INTO events(at, deletion, step, kind, message, data)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-            params![
-                rows::micros(now),
-                num,
-                step,
-                happened.kind.as_str(),
-                happened.words,
-                happened.fields.to_string()
-            ],
-        )
-        .map(drop)
+    ) {
+        self.set.event(num, step, happened, now);
     }
 
     /// Appends to the audit chain (P6), in the transaction of the recorded change.
@@ -295,55 +217,25 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
-    /// Writes the deletions that changed, and the sums over all of them.
+    /// Settles the steps that are left to others, and writes what is in memory.
     pub(super) fn flush(&mut self) -> Sql<()> {
-        if let Some(now) = self.moved_at {
-            self.settle_left_steps(now)?;
+        if let Some(now) = self.set.moved_at {
+            unrefused(self.set.settle_left_steps(now))?;
         }
-        let mut sums: BTreeMap<String, i64> = BTreeMap::new();
-        for entry in self.deletions.values_mut() {
-            if entry.stored.as_ref() == Some(&entry.row) {
-                continue;
-            }
-            entry.row.write(self.db)?;
-            let before = entry.stored.as_ref();
-            for state in StepState::ALL {
-                let had = before.map_or(0, |row| row.counts.of(state));
-                add(
-                    &mut sums,
-                    "step",
-                    state.as_str(),
-                    entry.row.counts.of(state),
-                    had,
-                );
-            }
-            if before.map(|row| row.state) != Some(entry.row.state) {
-                add(&mut sums, "deletion", entry.row.state.as_str(), 1, 0);
-                if let Some(row) = before {
-                    add(&mut sums, "deletion", row.state.as_str(), 0, 1);
-                }
-            }
-            entry.stored = Some(entry.row.clone());
-        }
-        for (name, n) in sums.into_iter().filter(|(_, n)| *n != 0) {
-            self.run(
-                "INSERT INTO counters(name, n) VALUES(?1, ?2)
-                     ON CONFLICT(name) DO UPDATE SET n = n + excluded.n",
-                params![name, n],
-            )?;
-        }
-        Ok(())
+        self.set.save()?;
+        self.set.save_deletions()
     }
+}
+
+/// The result of a part of a change that refuses nothing by itself.
+pub(super) fn unrefused<T>(done: Apply<T>) -> Sql<T> {
+    done.map_err(|stop| match stop {
+        Stop::Failed(error) => error,
+        Stop::Impossible(why) | Stop::Refused(why) => impossible(Impossible(why)),
+    })
 }
 
 /// Refuses the change that asked for the impossible; see `fails_alone` of the store.
 fn impossible(why: Impossible) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(Box::new(why))
-}
-
-fn add(sums: &mut BTreeMap<String, i64>, of: &str, state: &str, now: u64, before: u64) {
-    let difference = now.cast_signed() - before.cast_signed();
-    if difference != 0 {
-        *sums.entry(format!("{of}_{state}")).or_default() += difference;
-    }
 }

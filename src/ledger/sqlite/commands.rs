@@ -1,11 +1,11 @@
 //! Commands for deletions that have started (retry, cancel, pause), and recovery after a restart.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use rusqlite::params;
 
-use super::batch::Batch;
+use super::batch::{Batch, unrefused};
 use super::rows;
 use super::sql::{Apply, Run, Sql, Stop, refuse};
 use crate::domain::drift::RECREATED;
@@ -14,30 +14,15 @@ use crate::domain::model::{
 };
 use crate::domain::policy::LOOK_WAIT_MAX;
 use crate::ledger::events::{self, Happened};
-use crate::ledger::transitions::deletion;
-use crate::ledger::transitions::step::{self, Facts, Trigger};
+use crate::ledger::transitions::step::{Facts, Trigger};
+use crate::ledger::transitions::{deletion, own_error};
 use crate::ledger::{Applied, AuditEntry, NewEvent, RetryBy, Selection, StuckAgain};
-
-/// A repeated DELETE wakes a deletion at most this often (T6).
-const WAKE_EVERY: TimeDelta = TimeDelta::minutes(1);
 
 /// Blocked steps that one wake-up moves. This bounds the transaction, not the work: the rest stays due.
 const WAKE_MAX: i64 = 10_000;
 
 /// Deletions by number, each with the steps that were named; none: all its steps.
 pub(super) type Chosen = BTreeMap<i64, Option<Vec<i64>>>;
-
-/// A step that a retry may put to work.
-struct Candidate {
-    id: i64,
-    state: StepState,
-    class: Option<ErrorClass>,
-    held_by: Option<i64>,
-    left_to: Option<i64>,
-    waits: u64,
-    /// Whether its call was ever sent.
-    sent: bool,
-}
 
 impl Batch<'_> {
     pub(super) fn wake_due(&mut self, now: DateTime<Utc>) -> Apply {
@@ -62,7 +47,7 @@ impl Batch<'_> {
     pub(super) fn recover(&mut self, now: DateTime<Utc>) -> Apply {
         // Nobody knows whether the call took effect: an observation decides whether it is sent again.
         let message = "the engine ended while the call was in flight".to_owned();
-        let error = rows::own_error(ErrorClass::OutcomeUnknown, "EngineEnded", message, now);
+        let error = own_error(ErrorClass::OutcomeUnknown, "EngineEnded", message, now);
         let error = rows::json(&error)?;
         let running = StepState::Running;
         let to = self.state_after(running, Trigger::EngineEnded, Facts::default())?;
@@ -163,153 +148,10 @@ impl Batch<'_> {
     ) -> Apply<u64> {
         let trigger = deletion::Trigger::Retried { by_person };
         self.check(num, trigger)?;
-        let row = self.deletion(num)?.clone();
-        if row.state == DeletionState::Refused {
+        if self.deletion(num)?.state == DeletionState::Refused {
             return self.plan_again(num, trigger, now);
         }
-        if !by_person {
-            // Another clock recorded a wake-up that is later than now.
-            let woken = row.woken_at.filter(|woken| *woken <= now);
-            if woken.is_some_and(|woken| now - woken < WAKE_EVERY) {
-                return Ok(0);
-            }
-            self.deletion(num)?.woken_at = Some(now);
-        }
-        let candidates = self.retry_candidates(num, only)?;
-        let mut roots = Vec::new();
-        let mut moved = 0;
-        let mut held_by = None;
-        let mut left_to = None;
-        for mut candidate in candidates {
-            if candidate.left_to.is_some() {
-                left_to = left_to.or(candidate.left_to);
-                continue;
-            }
-            if let Some(root) = candidate.held_by {
-                held_by = Some(root);
-                continue;
-            }
-            if !by_person && waits_for_person(candidate.class) {
-                continue;
-            }
-            if let Some(root) = self.still_held_by(num, &candidate)? {
-                // Its dependency was abandoned, and another stuck step holds it.
-                self.mark_stuck_behind(num, candidate.id, root, now)?;
-                held_by = Some(root);
-                continue;
-            }
-            candidate.waits += self.enable_again(num, candidate.id, now)?;
-            let next = self.put_to_work(&candidate, by_person, now)?;
-            self.moved(num, candidate.state, next.state, 1, now)?;
-            moved += 1;
-            if next.effects.releases_held {
-                roots.push(candidate.id);
-            }
-        }
-        if let (0, Some(_), Some(root)) = (moved, only, held_by) {
-            return refuse(format!(
-                "it waits for step {root}, which is stuck: retry that step"
-            ));
-        }
-        if let (0, Some(owner)) = (moved, left_to) {
-            let (called, by) = (self.called(owner)?, self.deletion_of(owner)?);
-            return refuse(format!(
-                "{called} is left to deletion {by}, which is stuck there: gone retry {by}"
-            ));
-        }
-        if !roots.is_empty() {
-            self.release_stuck(num, &roots, now)?;
-        }
-        self.move_deletion(num, trigger, now)?;
-        Ok(moved)
-    }
-
-    fn still_held_by(&mut self, num: i64, candidate: &Candidate) -> Sql<Option<i64>> {
-        match candidate.sent {
-            true => Ok(self.stuck_dependency(candidate.id)?.map(|(_, root)| root)),
-            false => self.holder_of(num, candidate.id),
-        }
-    }
-
-    /// Finds the stuck step that keeps a step, which was never sent, from going: one of its dependencies; or,
-    /// if a failure stops the deletion, any other stuck step (N11).
-    pub(super) fn holder_of(&mut self, num: i64, step: i64) -> Sql<Option<i64>> {
-        if let Some((_, root)) = self.stuck_dependency(step)? {
-            return Ok(Some(root));
-        }
-        match self.deletion(num)?.stops {
-            true => self.first(
-                "SELECT id FROM steps WHERE state = 'stuck' AND deletion = ?1
-                     AND held_by IS NULL AND id <> ?2 LIMIT 1",
-                [num, step],
-                |row| row.get(0),
-            ),
-            false => Ok(None),
-        }
-    }
-
-    fn retry_candidates(&self, num: i64, only: Option<&[i64]>) -> Sql<Vec<Candidate>> {
-        let mut found = self.all(
-            "SELECT id, state, last_error ->> 'class', held_by, waits, sent, left_to
-                 FROM steps WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
-            [num],
-            |row| {
-                Ok(Candidate {
-                    id: row.get(0)?,
-                    state: rows::word(row, 1)?,
-                    class: match row.get_ref(2)? {
-                        rusqlite::types::ValueRef::Null => None,
-                        _ => Some(rows::word(row, 2)?),
-                    },
-                    held_by: row.get(3)?,
-                    waits: rows::number(row, 4)?,
-                    sent: row.get(5)?,
-                    left_to: row.get(6)?,
-                })
-            },
-        )?;
-        if let Some(ids) = only {
-            let ids: HashSet<i64> = ids.iter().copied().collect();
-            found.retain(|candidate| ids.contains(&candidate.id));
-        }
-        Ok(found)
-    }
-
-    /// Puts a step back to work. After a person's retry the attempts start again, and people are notified
-    /// again (I7). A repeated DELETE causes one call, resets no counter (T6) and uses no attempt: the
-    /// engine's own schedule goes on where it was (I14). A step that was only blocked keeps its counter
-    /// either way.
-    fn put_to_work(
-        &self,
-        candidate: &Candidate,
-        by_person: bool,
-        now: DateTime<Utc>,
-    ) -> Sql<step::Next> {
-        let anew = by_person && candidate.state == StepState::Stuck;
-        let facts = Facts {
-            waits: candidate.waits > 0,
-            ..Facts::default()
-        };
-        let next = self.next(candidate.state, Trigger::Retried, facts)?;
-        // Without `RETURNING`: see `Fences` for many steps in one change.
-        self.run(
-            "UPDATE steps SET state = ?4, since = ?2, looks = 0,
-                     own_attempt_at = CASE WHEN NOT ?5 THEN coalesce(next_attempt_at, ?6) END,
-                     next_attempt_at = NULL,
-                     attempts = CASE WHEN ?3 THEN 0 ELSE attempts END,
-                     blocked_since = CASE WHEN ?3 THEN NULL ELSE blocked_since END,
-                     told = CASE WHEN ?5 THEN 0 ELSE told END
-                 WHERE id = ?1",
-            params![
-                candidate.id,
-                rows::micros(now),
-                anew,
-                next.state.as_str(),
-                by_person,
-                rows::micros(now + WAKE_EVERY)
-            ],
-        )?;
-        Ok(next)
+        self.in_memory(|set| set.retry_steps(num, only, by_person, now))
     }
 
     /// Retries these steps, as a person would, because what they waited for has happened.
@@ -480,7 +322,7 @@ impl Batch<'_> {
         if let Some(why) = why {
             self.stuck_again(num, record, why, now)?;
         }
-        self.event(Some(num), None, &happened, now)?;
+        self.event(Some(num), None, happened, now);
         Ok(Applied::Done)
     }
 
@@ -494,7 +336,7 @@ impl Batch<'_> {
         message: String,
         now: DateTime<Utc>,
     ) -> Sql<()> {
-        let error = rows::own_error(ErrorClass::Drift, RECREATED, message, now);
+        let error = own_error(ErrorClass::Drift, RECREATED, message, now);
         let gone = StepState::Gone;
         let next = self.next(gone, Trigger::Recreated, Facts::default())?;
         let stuck: Vec<i64> = self.all(
@@ -515,10 +357,12 @@ impl Batch<'_> {
         )?;
         let count = stuck.len() as u64;
         self.moved(num, gone, next.state, count, now)?;
-        for step in stuck {
-            self.follow(num, step, next.effects, now)?;
-        }
-        self.derive_state(num, now)
+        unrefused(self.in_memory(|set| {
+            for step in stuck {
+                set.follow(step, next.effects, now)?;
+            }
+            set.derive_state(num, now)
+        }))
     }
 
     pub(super) fn note(&mut self, event: &NewEvent, now: DateTime<Utc>) -> Apply {
@@ -534,15 +378,7 @@ impl Batch<'_> {
             words: event.message.clone(),
             fields: event.data.clone(),
         };
-        self.event(num, event.step_id, &happened, now)?;
+        self.event(num, event.step_id, happened, now);
         Ok(Applied::Done)
     }
-}
-
-/// Whether repeating the call cannot help: rights, guards, drift.
-fn waits_for_person(class: Option<ErrorClass>) -> bool {
-    matches!(
-        class,
-        Some(ErrorClass::Fatal | ErrorClass::Drift | ErrorClass::Guard)
-    )
 }

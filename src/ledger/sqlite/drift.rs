@@ -31,7 +31,7 @@ impl Batch<'_> {
             };
             let by = &answered.audit.actor.name;
             let happened = events::drift_answered(&answered.deletion_id, answer, by, note);
-            self.event(Some(num), None, &happened, now)?;
+            self.event(Some(num), None, happened, now);
         }
         Ok(applied)
     }
@@ -115,9 +115,9 @@ impl Batch<'_> {
         self.event(
             Some(num),
             None,
-            &events::options_set(&new.deletion_id, &options, &new.audit.actor.name),
+            events::options_set(&new.deletion_id, &options, &new.audit.actor.name),
             new.now,
-        )?;
+        );
         match new.retry.is_empty() {
             true => Ok(Applied::Moved(0)),
             false => {

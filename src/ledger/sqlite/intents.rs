@@ -1,82 +1,21 @@
 //! Accepting and refusing a deletion, with its tombstones; saving plans.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::params;
 use serde_json::{Value, json};
 
 use super::batch::Batch;
+use super::fences::Fences;
 use super::reads::{KEPT, kept_request};
 use super::rows;
 use super::sql::{Apply, Run, Sql, refuse};
 use crate::domain::canonical;
 use crate::domain::model::{
-    DeletionState, KindName, OnFailure, Phase, Plan, Refusal, ResourceKey, Target, short_id,
+    DeletionState, OnFailure, Phase, Plan, Refusal, ResourceKey, Target, short_id,
 };
 use crate::ledger::events;
 use crate::ledger::transitions::deletion;
 use crate::ledger::{Applied, KeyedRequest, NewDeletion};
-
-/// Writes tombstones, with statements that are prepared once for many identities.
-///
-/// Most tombstones are new, so the insert goes first, by itself and without `RETURNING`: a statement that
-/// returns rows, or may do several writes, keeps the pages that it touches in a journal of its own. Inside a
-/// savepoint that journal only grows, here to 1.3 GB of temporary file for 100,000 identities.
-pub(super) struct Fences<'c> {
-    db: &'c Connection,
-    first: CachedStatement<'c>,
-    again: CachedStatement<'c>,
-    record: CachedStatement<'c>,
-}
-
-impl<'c> Fences<'c> {
-    pub(super) fn prepare(db: &'c Connection) -> Sql<Self> {
-        Ok(Self {
-            db,
-            first: db.prepare_cached(
-                "INSERT INTO tombstones(id, kind, site, phase, deleted_at, deletion)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6)
-                 ON CONFLICT(id, kind, site) DO NOTHING",
-            )?,
-            again: db.prepare_cached(
-                "UPDATE tombstones SET
-                     incarnation = incarnation + (phase = 'gone'),
-                     deleted_at = CASE WHEN phase IN ('checking', 'deleting') THEN deleted_at
-                                       ELSE ?5 END,
-                     gone_at = NULL,
-                     phase = ?4,
-                     deletion = ?6
-                 WHERE id = ?1 AND kind = ?2 AND site = ?3
-                     AND (phase <> 'deleting' OR deletion = ?6)",
-            )?,
-            record: db.prepare_cached(
-                "SELECT record_id FROM tombstones WHERE id = ?1 AND kind = ?2 AND site = ?3",
-            )?,
-        })
-    }
-
-    /// Raises the tombstone of an identity, or keeps it, and returns its record; none if another deletion is
-    /// deleting the resource. A tombstone that is already up keeps its time (T15). A resource that was gone
-    /// is another incarnation now (M1), under the same record (M3).
-    pub(super) fn raise(
-        &mut self,
-        num: i64,
-        (id, kind, site): (&str, &KindName, &str),
-        phase: Phase,
-        now: DateTime<Utc>,
-    ) -> Sql<Option<i64>> {
-        let (kind, phase, now) = (kind.as_str(), phase.as_str(), rows::micros(now));
-        let row = params![id, kind, site, phase, now, num];
-        if self.first.execute(row)? > 0 {
-            return Ok(Some(self.db.last_insert_rowid()));
-        }
-        if self.again.execute(row)? == 0 {
-            return Ok(None);
-        }
-        self.record
-            .query_row(params![id, kind, site], |row| row.get(0))
-            .map(Some)
-    }
-}
 
 impl Batch<'_> {
     pub(super) fn save_plan(&mut self, plan: &Plan, now: DateTime<Utc>) -> Apply {
@@ -121,9 +60,9 @@ impl Batch<'_> {
         self.event(
             Some(num),
             None,
-            &events::accepted(&wanted.id, wanted.targets.len()),
+            events::accepted(&wanted.id, wanted.targets.len()),
             wanted.now,
-        )?;
+        );
         Ok(Applied::Accepted {
             deletion_id: wanted.id.clone(),
             existing: false,
@@ -234,7 +173,7 @@ impl Batch<'_> {
                 wanted.deadline.map(rows::micros)
             ],
         )?;
-        self.adopt(num)?;
+        self.set.adopt(num)?;
         Ok(num)
     }
 
@@ -271,9 +210,9 @@ impl Batch<'_> {
         self.event(
             Some(num),
             None,
-            &events::refused(deletion_id, refused.len(), why, note),
+            events::refused(deletion_id, refused.len(), why, note),
             now,
-        )?;
+        );
         note.clone_into(&mut self.deletion(num)?.note);
         self.move_deletion(num, deletion::Trigger::PlanRefused, now)?;
         Ok(Applied::Done)
@@ -290,7 +229,7 @@ impl Batch<'_> {
             return Ok(Applied::Done);
         }
         note.clone_into(&mut self.deletion(num)?.note);
-        self.event(Some(num), None, &events::delayed(deletion_id, note), now)?;
+        self.event(Some(num), None, events::delayed(deletion_id, note), now);
         Ok(Applied::Done)
     }
 

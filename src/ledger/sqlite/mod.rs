@@ -5,6 +5,8 @@
 //! reads ──────────▶ a few read-only connections      ├─▶ Store ─▶ Batch: one transaction,
 //! simulation ─────▶ InlineLedger: same code, inline ─┘            what cannot be taken is left out
 //! ```
+//! A batch decides a change in memory where [`super::transitions`] can, on the rows of its
+//! [`WorkingSet`](super::working_set::WorkingSet), and by statements otherwise.
 //!
 //! WAL with `synchronous=FULL`: when a commit has returned, its changes survive a loss of power. SQLite does
 //! not check foreign keys: nothing deletes rows that others refer to, and each of 100,000 steps would pay for
@@ -16,18 +18,16 @@ mod batch;
 mod claims;
 mod commands;
 mod connection;
-mod deletion_row;
 mod derived;
 mod drift;
 mod driver;
+mod fences;
 mod gantt;
 mod intents;
-mod left_to;
 mod lock;
 mod mirror;
 mod native;
 mod notification_cursor;
-mod outcomes;
 mod outline;
 mod pages;
 mod peers;
@@ -36,13 +36,13 @@ mod prune;
 mod purge;
 mod reads;
 pub mod rewind;
+mod row_store;
 mod rows;
 mod schema;
 mod seal;
 mod sql;
 mod start;
 mod store;
-mod stuck;
 mod summary;
 pub mod upkeep;
 

@@ -248,9 +248,9 @@ impl Batch<'_> {
         self.event(
             None,
             None,
-            &events::registry_written(key, what, &audit.actor.name),
+            events::registry_written(key, what, &audit.actor.name),
             now,
-        )?;
+        );
         Ok(Applied::Done)
     }
 }

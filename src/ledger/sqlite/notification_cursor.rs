@@ -1,48 +1,15 @@
-//! Notifications (I7): one event for each step that is stuck in its own right, and the cursor up to which
-//! each channel has been notified.
+//! How far each channel has been notified (I7), and the state of each site that people were notified of.
 
-use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::batch::Batch;
 use super::rows;
 use super::sql::{Apply, Run, Sql};
-
-use crate::domain::model::StepError;
 use crate::domain::news::{Mark, NotificationCursor};
 use crate::ledger::Applied;
-use crate::ledger::events;
 
 impl Batch<'_> {
-    /// Notifies people that a step is stuck in its own right, once until a person puts it to work again. A
-    /// repeated DELETE (T6), which wakes the step for one attempt, does not notify again.
-    pub(super) fn tell_person(&mut self, num: i64, step: i64, now: DateTime<Utc>) -> Sql<()> {
-        let untold = self.run(
-            "UPDATE steps SET told = 1 WHERE id = ?1 AND told = 0",
-            params![step],
-        )?;
-        if untold == 0 {
-            return Ok(());
-        }
-        let deletion = self.deletion(num)?.id.clone();
-        let happened = self.one(
-            "SELECT site, kind, resource, name, last_error FROM steps WHERE id = ?1",
-            [step],
-            |row| {
-                let (key, name): (_, String) = (rows::key(row, 0)?, row.get(3)?);
-                let error: Option<StepError> = rows::from_json_opt(row, 4)?;
-                Ok(events::person_needed(
-                    &deletion,
-                    &key,
-                    &name,
-                    error.as_ref(),
-                ))
-            },
-        )?;
-        self.event(Some(num), Some(step), &happened, now)
-    }
-
     /// Whether a site's state differs from the one that any engine wrote last. A site that works, and never
     /// failed, is not a change.
     pub(super) fn site_changed(&self, data: &Value) -> Sql<bool> {

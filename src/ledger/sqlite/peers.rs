@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params};
 
-use super::batch::Batch;
+use super::batch::{Batch, unrefused};
 use super::sql::{Apply, Run, Sql, Stop, refuse};
 use super::{reads, rows};
 use crate::domain::model::{
@@ -17,6 +17,7 @@ use crate::domain::peers::{
     awaiting, is_foreign_root, root_of,
 };
 use crate::ledger::events;
+use crate::ledger::transitions::own_error;
 use crate::ledger::{
     Applied, AuditEntry, Importer, LiveStep, NewDeletion, PointedAt, Referrer, UnhandledDeletion,
     WatchCursor,
@@ -56,7 +57,7 @@ impl Batch<'_> {
                 "INSERT INTO importers(name, service, region, since) VALUES(?1, ?2, ?3, ?4)",
                 params![name, service, region, rows::micros(now)],
             )?;
-            self.event(None, None, &events::importer_recorded(importer), now)?;
+            self.event(None, None, events::importer_recorded(importer), now);
         }
         let all = importer_kinds(self.db)?.into_iter();
         let recorded: BTreeSet<KindName> = all.filter(|it| it.1 == *name).map(|it| it.0).collect();
@@ -157,11 +158,6 @@ impl Batch<'_> {
             .exists([step])
     }
 
-    pub(super) fn drop_pending_clearances(&self, step: i64) -> Sql<()> {
-        self.run("DELETE FROM awaited WHERE step = ?1", params![step])
-            .map(drop)
-    }
-
     /// Records an importer's answers about the resources that steps delete. A clearance is final: late or
     /// repeated answers do not change it.
     pub(super) fn answered(
@@ -218,8 +214,8 @@ impl Batch<'_> {
                 .map(drop),
             // In a cancelled deletion it stays as it is.
             Some((num, _)) => match self.retry_steps(num, &[step], now) {
-                Err(Stop::Failed(error)) => Err(error),
-                Ok(_) | Err(Stop::Refused(_)) => Ok(()),
+                Err(Stop::Refused(_)) => Ok(()),
+                retried => unrefused(retried).map(drop),
             },
             None => Ok(()),
         }
@@ -247,7 +243,7 @@ impl Batch<'_> {
                 }
             }
             let (message, blockers) = awaiting(&pending_clearances(self.db, *step)?);
-            let error = rows::own_error(ErrorClass::Blocked, AWAITED, message, now);
+            let error = own_error(ErrorClass::Blocked, AWAITED, message, now);
             self.run(
                 "UPDATE steps SET blockers = ?2, last_error = ?3 WHERE id = ?1",
                 params![*step, rows::json(&blockers)?, rows::json(&error)?],
@@ -280,9 +276,9 @@ impl Batch<'_> {
         self.event(
             None,
             None,
-            &events::importer_released(name, &audit.actor.name, waited.len()),
+            events::importer_released(name, &audit.actor.name, waited.len()),
             now,
-        )?;
+        );
         let mut free = Vec::new();
         let mut held = Vec::new();
         for step in waited {
@@ -318,7 +314,7 @@ impl Batch<'_> {
         });
         if let Some((name, ..)) = anew {
             self.run("DELETE FROM foreign_going WHERE owner = ?1", params![name])?;
-            self.event(None, None, &events::owner_replaced(owner), now)?;
+            self.event(None, None, events::owner_replaced(owner), now);
         }
         self.run(
             "INSERT INTO watches(service, region, name, ledger, seq) VALUES(?1, ?2, ?3, ?4, ?5)
@@ -388,13 +384,9 @@ impl Batch<'_> {
                 self.event(
                     Some(num),
                     None,
-                    &events::handles_referrers(
-                        &wanted.id,
-                        wanted.targets.len(),
-                        &wanted.actor.name,
-                    ),
+                    events::handles_referrers(&wanted.id, wanted.targets.len(), &wanted.actor.name),
                     wanted.now,
-                )?;
+                );
                 num
             }
         };

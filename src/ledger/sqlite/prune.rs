@@ -52,7 +52,7 @@ impl Batch<'_> {
         let Some(num) = self.prunable(before)? else {
             return Ok(Applied::Moved(0));
         };
-        if self.touched(num) {
+        if self.set.touched(num) {
             // The tables do not have this transaction's changes yet: the next piece decides.
             return Ok(Applied::Moved(1));
         }

@@ -1,32 +1,17 @@
 //! The rungs of the purge ladder (P3), released tombstones, and paused sites: each is recorded before
 //! anything can be sent because of it.
 
-use std::collections::BTreeSet;
-
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
 use super::batch::Batch;
 use super::rows::{self, CLAIMED};
 use super::sql::{Apply, Run, Sql, refuse};
-use crate::domain::ladder::FORGOTTEN;
-use crate::domain::model::{
-    ErrorClass, Paged, Phase, ResourceKey, Site, SitePause, StepState, short_id,
-};
+use crate::domain::model::{Paged, Phase, ResourceKey, Site, SitePause, short_id};
 use crate::ledger::events;
-use crate::ledger::transitions::deletion;
-use crate::ledger::transitions::step::{Facts, Trigger};
 use crate::ledger::{
     AbandonedStep, Applied, AuditEntry, NewDeletion, NewPurge, PurgeAction, RetryBy, Selection,
 };
-
-/// A stuck or blocked step that is abandoned.
-struct StepToAbandon {
-    id: i64,
-    state: StepState,
-    record: Option<i64>,
-    held_by: Option<i64>,
-}
 
 impl Batch<'_> {
     pub(super) fn purge(&mut self, purge: &NewPurge) -> Apply {
@@ -80,24 +65,18 @@ impl Batch<'_> {
             self.event(
                 Some(num),
                 step,
-                &events::rung_taken(&of, rung, &purge.audit.actor.name),
+                events::rung_taken(&of, rung, &purge.audit.actor.name),
                 purge.now,
-            )?;
+            );
         }
         Ok(())
     }
 
-    /// Abandons stuck and blocked steps: they end `purged`, and their tombstones with them. Nothing is sent,
-    /// now or later: steps that waited for an abandoned one stay stuck and name it, until a person retries
-    /// them.
     fn forget(&mut self, what: &Selection, audit: &AuditEntry, now: DateTime<Utc>) -> Apply {
         let chosen = self.chosen(what)?;
         let mut forgotten = 0;
         for (num, only) in &chosen {
-            self.check(*num, deletion::Trigger::StepsAbandoned)?;
-            let steps = self.steps_to_abandon(*num, only.as_deref())?;
-            self.abandon(*num, &steps, now)?;
-            forgotten += steps.len() as u64;
+            forgotten += self.in_memory(|set| set.abandon_steps(*num, only.as_deref(), now))?;
         }
         if forgotten == 0 {
             let why = "none of its steps is stuck or blocked".to_owned();
@@ -105,114 +84,6 @@ impl Batch<'_> {
         }
         self.audit(audit, now)?;
         Ok(Applied::Moved(forgotten))
-    }
-
-    /// The steps to abandon. None has a call in flight: an engine claims a step before it sends anything for
-    /// it.
-    fn steps_to_abandon(&self, num: i64, only: Option<&[i64]>) -> Apply<Vec<StepToAbandon>> {
-        let mut steps = self.all(
-            "SELECT id, state, record, held_by FROM steps
-                 WHERE state IN ('stuck', 'blocked') AND deletion = ?1 ORDER BY id",
-            [num],
-            |row| {
-                Ok(StepToAbandon {
-                    id: row.get(0)?,
-                    state: rows::word(row, 1)?,
-                    record: row.get(2)?,
-                    held_by: row.get(3)?,
-                })
-            },
-        )?;
-        if let Some(ids) = only {
-            steps.retain(|step| ids.contains(&step.id));
-            if let Some(other) = ids.iter().find(|id| !steps.iter().any(|it| it.id == **id)) {
-                return refuse(format!("step {other} is neither stuck nor blocked"));
-            }
-            if let Some((held, root)) = steps.iter().find_map(|it| Some((it.id, it.held_by?))) {
-                return refuse(format!(
-                    "step {held} waits for step {root}, which is stuck: use the rung forget on \
-                     that step"
-                ));
-            }
-        }
-        Ok(steps)
-    }
-
-    fn abandon(&mut self, num: i64, steps: &[StepToAbandon], now: DateTime<Utc>) -> Sql<()> {
-        for step in steps {
-            let next = self.next(step.state, Trigger::Abandoned, Facts::default())?;
-            self.run(
-                "UPDATE steps SET state = ?3, since = ?2, ended_at = ?2, held_by = NULL,
-                     next_attempt_at = NULL WHERE id = ?1",
-                params![step.id, rows::micros(now), next.state.as_str()],
-            )?;
-            self.moved(num, step.state, next.state, 1, now)?;
-            self.drop_pending_clearances(step.id)?;
-            self.end_tombstone(num, step.record, next.effects.tombstone, now)?;
-            self.event(Some(num), Some(step.id), &events::abandoned(), now)?;
-        }
-        let ids: Vec<i64> = steps.iter().map(|step| step.id).collect();
-        self.release_stuck(num, &ids, now)?;
-        self.leave_waiting(num, &ids, now)?;
-        self.derive_state(num, now)
-    }
-
-    /// Makes the dependents of abandoned steps stuck, because the abandoned resources may still exist.
-    fn leave_waiting(&mut self, num: i64, forgotten: &[i64], now: DateTime<Utc>) -> Sql<()> {
-        let mut left: BTreeSet<(i64, i64)> = BTreeSet::new();
-        for id in forgotten {
-            let dependents: Vec<(i64, bool)> = self.all(
-                "UPDATE steps SET waits = waits - 1
-                     WHERE ended_at IS NULL
-                         AND id IN (SELECT dependent FROM edges WHERE dependency = ?1)
-                     RETURNING id, left_to IS NULL",
-                [id],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )?;
-            // Nothing is sent here for steps that are left to another deletion: they share its fate (P9).
-            let own = dependents.into_iter().filter(|(_, is_own)| *is_own);
-            left.extend(own.map(|(dependent, _)| (dependent, *id)));
-        }
-        let mut stuck = Vec::new();
-        for (dependent, forgotten) in left {
-            let from = self.one(
-                "SELECT state FROM steps WHERE id = ?1",
-                [dependent],
-                |row| rows::word(row, 0),
-            )?;
-            let next = self.next(from, Trigger::DependencyAbandoned, Facts::default())?;
-            let error = self.forgotten_error(forgotten, now)?;
-            self.run(
-                "UPDATE steps SET state = ?4, held_by = NULL, last_error = ?3,
-                     since = iif(state = ?4, since, ?2) WHERE id = ?1",
-                params![dependent, rows::micros(now), error, next.state.as_str()],
-            )?;
-            self.moved(num, from, next.state, 1, now)?;
-            stuck.push((dependent, next.effects));
-        }
-        for (dependent, effects) in stuck {
-            self.follow(num, dependent, effects, now)?;
-        }
-        Ok(())
-    }
-
-    /// Names the abandoned step that this one waited for, as the JSON of its `last_error`.
-    fn forgotten_error(&self, step: i64, now: DateTime<Utc>) -> Sql<String> {
-        let message = self.waited_for_forgotten(step)?;
-        rows::json(&rows::own_error(
-            ErrorClass::Blocked,
-            FORGOTTEN,
-            message,
-            now,
-        ))
-    }
-
-    pub(super) fn waited_for_forgotten(&self, step: i64) -> Sql<String> {
-        let called = self.called(step)?;
-        Ok(format!(
-            "waited for step {step}, {called}, which was abandoned and may still block it; a retry \
-             sends it anyway"
-        ))
     }
 
     /// Releases the tombstone of a resource that exists after its deletion ended; in any other phase this is
@@ -256,9 +127,9 @@ impl Batch<'_> {
         self.event(
             Some(num),
             None,
-            &events::tombstone_released(key, &audit.actor.name),
+            events::tombstone_released(key, &audit.actor.name),
             now,
-        )?;
+        );
         Ok(Applied::Done)
     }
 
@@ -277,9 +148,9 @@ impl Batch<'_> {
         self.event(
             Some(num),
             None,
-            &events::revived(key, &audit.actor.name, incarnation),
+            events::revived(key, &audit.actor.name, incarnation),
             now,
-        )?;
+        );
         Ok(Applied::Done)
     }
 
@@ -328,9 +199,9 @@ impl Batch<'_> {
         self.event(
             None,
             None,
-            &events::site_paused(site, paused, &audit.actor.name, &audit.reason),
+            events::site_paused(site, paused, &audit.actor.name, &audit.reason),
             now,
-        )?;
+        );
         Ok(Applied::Done)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::deletion_row::DeletionRow;
+use super::row_store::{self, DELETION};
 use super::rows::{self, STEP, TOMBSTONE};
 use super::sql::{Run, Sql};
 use crate::domain::attention::CauseGroup;
@@ -52,11 +52,11 @@ pub(super) fn deletion_by_num(db: &Connection, num: i64) -> Sql<Deletion> {
         "SELECT {}, r.targets, r.actor, requested_at, r.reason, r.cause, r.options, r.plan_hash,
              r.refused, r.deadline
          FROM deletions JOIN requests r USING (num) WHERE num = ?1",
-        DeletionRow::COLUMNS
+        DELETION
     );
     let latest = latest_event(db)?;
     db.one(&sql, [num], |row| {
-        let hot = DeletionRow::read(row)?;
+        let hot = row_store::deletion(row)?;
         let counts = hot.counts;
         let eta_seconds = latest
             .filter(|_| hot.state == DeletionState::Running)

@@ -10,8 +10,7 @@ use serde::de::{DeserializeOwned, IntoDeserializer};
 use super::sql::Sql;
 use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::model::{
-    Action, Counts, ErrorClass, KindName, Paged, ResourceKey, Site, Step, StepError, StepResource,
-    StepState, Tombstone,
+    Action, Counts, KindName, Paged, ResourceKey, Site, Step, StepResource, StepState, Tombstone,
 };
 use crate::ledger::{ClaimedStep, Fence};
 
@@ -75,23 +74,6 @@ pub(super) fn site_of(text: &str) -> Site {
     match text.parse::<Site>() {
         Ok(site) => site,
         Err(never) => match never {},
-    }
-}
-
-/// An error that no cloud sent.
-pub(super) fn own_error(
-    class: ErrorClass,
-    error_type: &str,
-    message: String,
-    at: DateTime<Utc>,
-) -> StepError {
-    StepError {
-        class,
-        status: None,
-        kind: error_type.to_owned(),
-        message,
-        request_id: String::new(),
-        at,
     }
 }
 

@@ -2,24 +2,14 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
-use crate::ledger::Applied;
+use crate::ledger::{Applied, store};
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
 
 /// The answer to a change, or why it was not applied.
 pub(super) type Apply<T = Applied> = Result<T, Stop>;
 
-pub(super) enum Stop {
-    /// The change is not possible in this state, for this reason; nothing was written.
-    Refused(String),
-    Failed(rusqlite::Error),
-}
-
-impl From<rusqlite::Error> for Stop {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Failed(error)
-    }
-}
+pub(super) type Stop = store::Stop<rusqlite::Error>;
 
 pub(super) fn refuse<T>(why: impl Into<String>) -> Apply<T> {
     Err(Stop::Refused(why.into()))

@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use rusqlite::{OptionalExtension, params};
 
-use super::batch::Batch;
-use super::intents::Fences;
-use super::left_to::waiting_error;
+use super::batch::{Batch, unrefused};
+use super::fences::Fences;
 use super::sql::{Apply, Run, Sql, refuse};
 use super::{outline, rows};
 use crate::domain::model::{Action, CopiedBy, Phase, Plan, PlanStep, ResourceKey, Site, StepState};
 use crate::ledger::Applied;
 use crate::ledger::events;
-use crate::ledger::transitions::{deletion, step};
+use crate::ledger::transitions::{deletion, step, waiting_error};
 
 /// The deletion that executes a planned step.
 #[derive(Clone, Copy)]
@@ -55,9 +54,9 @@ impl Batch<'_> {
         self.event(
             Some(num),
             None,
-            &events::planned(deletion_id, counts.total),
+            events::planned(deletion_id, counts.total),
             now,
-        )?;
+        );
         self.move_deletion(num, deletion::Trigger::PlanStarted, now)?;
         Ok(Applied::Done)
     }
@@ -175,7 +174,7 @@ impl Batch<'_> {
     }
 
     fn insert_steps(
-        &self,
+        &mut self,
         num: i64,
         plan: &Plan,
         ranks: &[u32],
@@ -222,9 +221,13 @@ impl Batch<'_> {
                 left: owner.is_some(),
                 ..step::Facts::default()
             });
-            let left = owner
-                .map(|owner| waiting_error(&self.deletion_of(owner)?, at))
-                .transpose()?;
+            let left = match owner {
+                Some(owner) => {
+                    let by = unrefused(self.set.deletion_of(owner))?;
+                    Some(rows::json(&waiting_error(&by, at))?)
+                }
+                None => None,
+            };
             insert.execute(params![
                 id,
                 num,
@@ -256,6 +259,17 @@ impl Batch<'_> {
             states.push(state);
         }
         Ok(states)
+    }
+
+    /// Notes the owners of a deletion's steps, which may have moved before it started.
+    fn note_owners(&mut self, num: i64, now: DateTime<Utc>) -> Sql<()> {
+        self.set.moved_at = Some(now);
+        self.run(
+            "INSERT OR IGNORE INTO owners_moved(step)
+             SELECT left_to FROM steps WHERE deletion = ?1 AND left_to IS NOT NULL",
+            params![num],
+        )
+        .map(drop)
     }
 
     /// Settles the targets that have no step of their own. Resources that the cloud removes by itself, that

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-use super::batch::Batch;
+use super::batch::{Batch, unrefused};
 use super::claims::Rotation;
 use super::connection::{check_content, check_pages, check_version, configure, fault};
 use super::lock::{self, Lock};
@@ -188,14 +188,20 @@ impl Store {
         let mut outcomes = Vec::with_capacity(jobs.len());
         for job in jobs {
             outcomes.push(match job {
-                Job::Commit(changes) => Outcome::Applied(
-                    changes
-                        .iter()
-                        .map(|change| apply(&mut batch, change))
-                        .collect::<Sql<_>>()?,
-                ),
+                Job::Commit(changes) => {
+                    match batch.prefetch(changes) {
+                        // The change that needs the row that cannot be read is refused alone.
+                        Err(error) if fails_alone(&error) => {}
+                        prefetched => prefetched?,
+                    }
+                    let applied = changes.iter().map(|change| apply(&mut batch, change));
+                    Outcome::Applied(applied.collect::<Sql<_>>()?)
+                }
                 Job::Claim { capacities, now } => {
-                    Outcome::Claimed(batch.claim(capacities, &mut self.rotation, *now)?)
+                    batch.set.save()?;
+                    let claimed = batch.claim(capacities, &mut self.rotation, *now)?;
+                    batch.set.forget_steps();
+                    Outcome::Claimed(claimed)
                 }
             });
         }
@@ -245,7 +251,11 @@ impl Batch<'_> {
     /// rules, a row that cannot be read) is refused alone; a disk that fails fails the whole transaction.
     fn change_apart(&mut self, change: &Change) -> Sql<Applied> {
         let before = self.savepoint()?;
-        match self.apply(change) {
+        let saved = self.apply(change).and_then(|applied| {
+            self.set.save()?;
+            Ok(applied)
+        });
+        match saved {
             Ok(applied) => {
                 self.keep(before)?;
                 Ok(applied)
@@ -263,13 +273,24 @@ impl Batch<'_> {
     fn apply(&mut self, change: &Change) -> Sql<Applied> {
         match self.dispatch(change) {
             Err(Stop::Refused(why)) => Ok(Applied::Refused(why)),
-            Err(Stop::Failed(error)) => Err(error),
-            Ok(applied) => Ok(applied),
+            done => unrefused(done),
         }
     }
 
-    #[rustfmt::skip]
     fn dispatch(&mut self, change: &Change) -> Apply {
+        if matches!(change, Change::Step(_)) {
+            return self.make(change);
+        }
+        // All others are statements, or begin with some: they see what is saved, and write behind the rows in
+        // memory.
+        self.set.save()?;
+        let applied = self.make(change);
+        self.set.forget_steps();
+        applied
+    }
+
+    #[rustfmt::skip]
+    fn make(&mut self, change: &Change) -> Apply {
         use Change as C;
         match change {
             C::SavePlan { plan, now } => self.save_plan(plan, *now),
@@ -281,7 +302,7 @@ impl Batch<'_> {
                 self.refuse(deletion_id, refused, note, *now),
             C::StillPlanning { deletion_id, note, now } =>
                 self.still_planning(deletion_id, note, *now),
-            C::Step(change) => self.step(change),
+            C::Step(change) => self.set.record_outcome(change),
             C::WakeDue { now } => self.wake_due(*now),
             C::Retry { selection, by, audit, now } => self.retry(selection, *by, audit, *now),
             C::AnswerDrift(answer) => self.answer_drift(answer),

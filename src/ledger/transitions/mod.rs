@@ -1,16 +1,40 @@
-//! The state machine of steps and deletions, as pure functions: (state, trigger, facts) → (state, effects).
+//! The state machine of steps and deletions.
 //!
-//! This is the only place that says which state follows which. Stores load the facts, write the new state,
-//! and carry out the effects, for one row or for a set of rows in the same state; a check of a ledger and a
-//! replay use the same functions.
-//!
+//! [`step`] and [`deletion`] are pure functions of one row: (state, trigger, facts) → (state, effects). This
+//! is the only place that says which state follows which; stores, a check of a ledger and a replay use it too.
 //! A trigger that must not happen in a state is an error ([`Impossible`]). Nothing is written then: a person
 //! who asked for it is told why, and any other change is refused.
+//!
+//! A change that touches many rows is decided on a [`WorkingSet`](super::working_set::WorkingSet): it loads
+//! the rows, the functions of this folder change them in memory, and a store saves them. Not all changes are
+//! decided here yet:
+//!
+//! | change | decided |
+//! |---|---|
+//! | outcomes, with what follows for dependents, stopped deletions, left steps and people | here |
+//! | retries of stuck and blocked steps, by whatever they are caused | here |
+//! | steps that are abandoned | here |
+//! | moves of a deletion, its note and its event | here |
+//! | claims: which steps, and how many | in the store, and it stays there |
+//! | accepting, planning again, refusing, starting | in the store ([`super::sqlite`]) |
+//! | cancelling, waking due steps, recovery, resources that exist again | in the store |
+//! | clearances, notices, the registry, pruning | in the store |
 
 pub mod deletion;
 pub mod step;
 
-use crate::domain::model::StepState;
+mod abandon;
+mod left_to;
+mod moves;
+mod outcomes;
+mod retry;
+mod stuck;
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::model::{ErrorClass, StepError, StepState};
+
+pub use left_to::waiting_error;
 
 /// Why a trigger is impossible in this state, in words for the person who asked for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,4 +47,21 @@ pub fn has_ended(state: StepState) -> bool {
         state,
         StepState::Gone | StepState::Skipped | StepState::Purged
     )
+}
+
+/// An error that no cloud sent.
+pub fn own_error(
+    class: ErrorClass,
+    error_type: &str,
+    message: String,
+    at: DateTime<Utc>,
+) -> StepError {
+    StepError {
+        class,
+        status: None,
+        kind: error_type.to_owned(),
+        message,
+        request_id: String::new(),
+        at,
+    }
 }

@@ -1,0 +1,220 @@
+//! What a store of rows must do for a [`WorkingSet`](super::working_set::WorkingSet): load rows by sets of
+//! keys, find the few that a change cannot name, and save what changed.
+//!
+//! A store decides nothing: which state follows which, and what an event says, is decided above it.
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::events::Happened;
+use crate::domain::model::{
+    Action, Blocker, Counts, DeletionState, KindName, Phase, ResourceKey, StepError, StepState,
+};
+
+/// Why a change was not applied.
+#[derive(Debug)]
+pub enum Stop<E> {
+    /// The change is not possible in this state, for this reason; nothing was written.
+    Refused(String),
+    /// The rows do not allow what follows from the change. It may be half done, so all of it is undone.
+    Impossible(String),
+    /// The store failed.
+    Failed(E),
+}
+
+impl<E> From<E> for Stop<E> {
+    fn from(error: E) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// A step, with everything that a change may read or write of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredStep {
+    pub id: i64,
+    /// Number of its deletion.
+    pub deletion: i64,
+    pub key: ResourceKey,
+    pub name: String,
+    pub action: Action,
+    /// Record of its tombstone; none if its resource stays, or another deletion deletes it.
+    pub record: Option<i64>,
+    pub state: StepState,
+    /// Since when it is in its state; if it waits for an observation, since its call was sent.
+    pub since: DateTime<Utc>,
+    pub ended_at: Option<DateTime<Utc>>,
+    pub claim: i64,
+    /// Epoch of the engine that claimed it.
+    pub epoch: i64,
+    /// Whether its call was ever sent.
+    pub sent: bool,
+    /// Number of its dependencies that have not ended.
+    pub waits: u32,
+    pub attempts: u32,
+    pub looks: u32,
+    /// When it is due, if it is blocked or verifying.
+    pub next_attempt_at: Option<DateTime<Utc>>,
+    /// When the engine's own schedule would have made the next attempt, if a repeated DELETE woke the step
+    /// (I14).
+    pub own_attempt_at: Option<DateTime<Utc>>,
+    pub blocked_since: Option<DateTime<Utc>>,
+    pub blockers: Vec<Blocker>,
+    pub error: Option<StepError>,
+    /// The stuck step because of which this one is stuck too (N11, N12).
+    pub held_by: Option<i64>,
+    /// The step of another deletion that deletes the same resource (P9).
+    pub left_to: Option<i64>,
+    /// Whether people were notified that it is stuck (I7).
+    pub notified: bool,
+}
+
+/// A deletion, with the columns that change while its steps move.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredDeletion {
+    pub num: i64,
+    pub id: String,
+    pub state: DeletionState,
+    pub cancelled: bool,
+    pub paused: bool,
+    /// Whether `on_failure = stop`.
+    pub stops: bool,
+    pub counts: Counts,
+    pub finished_at: Option<DateTime<Utc>>,
+    /// When a repeated DELETE last woke it (T6).
+    pub woken_at: Option<DateTime<Utc>>,
+    pub note: String,
+    pub pace: Pace,
+}
+
+/// How fast clouds accept the steps: two samples, so that the rate covers the last 30 to 60 s of progress.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pace {
+    pub moved_at: Option<DateTime<Utc>>,
+    pub from: (Option<DateTime<Utc>>, u64),
+    pub middle: (Option<DateTime<Utc>>, u64),
+}
+
+const PACE_MARK: TimeDelta = TimeDelta::seconds(30);
+
+impl Pace {
+    pub fn moved(&mut self, ended_before: u64, now: DateTime<Utc>) {
+        self.moved_at = Some(now);
+        match self.middle.0 {
+            Some(middle) if now - middle < PACE_MARK => {}
+            Some(middle) if now - middle < PACE_MARK * 2 => {
+                self.from = self.middle;
+                self.middle = (Some(now), ended_before);
+            }
+            // The first sample, or the first after a pause: older samples say nothing.
+            _ => {
+                self.from = (Some(now), ended_before);
+                self.middle = self.from;
+            }
+        }
+    }
+
+    /// Estimates the seconds until the rest is accepted too, at the rate of the last minute.
+    pub fn eta_seconds(&self, counts: &Counts, latest: DateTime<Utc>) -> Option<u64> {
+        let (from, moved) = (self.from.0?, self.moved_at?);
+        let done = counts.accepted().checked_sub(self.from.1);
+        let done = u128::from(done.filter(|done| *done > 0)?);
+        let left = (counts.live() - counts.verifying).max(1);
+        if latest - moved > PACE_MARK * 2 {
+            return None;
+        }
+        let millis = u128::try_from((moved - from).num_milliseconds().max(1)).ok()?;
+        u64::try_from((u128::from(left) * millis).div_ceil(done * 1000)).ok()
+    }
+}
+
+/// An event that is not saved yet.
+#[derive(Clone, Debug)]
+pub struct UnsavedEvent {
+    /// Number of the deletion.
+    pub deletion: Option<i64>,
+    pub step: Option<i64>,
+    pub happened: Happened,
+    pub at: DateTime<Utc>,
+}
+
+/// The new phase of a tombstone, if it is still this deletion's. What the cloud showed of its resource is
+/// dropped.
+#[derive(Clone, Debug)]
+pub struct EndedTombstone {
+    pub record: i64,
+    pub deletion: i64,
+    pub phase: Phase,
+    pub at: DateTime<Utc>,
+}
+
+/// What changed in memory. Events are saved in this order, and everything else in any order.
+#[derive(Debug, Default)]
+pub struct Unsaved<'a> {
+    /// Steps as they are saved, and as they are now.
+    pub steps: Vec<(&'a StoredStep, &'a StoredStep)>,
+    pub tombstones: Vec<EndedTombstone>,
+    /// Steps that no longer wait for clearances.
+    pub cleared: Vec<i64>,
+    pub events: Vec<UnsavedEvent>,
+}
+
+/// The rows of a ledger, within one transaction.
+///
+/// The methods that find rows see what is saved, and the working set saves before it calls them.
+pub trait RowStore {
+    type Error;
+
+    fn load_deletion(&self, num: i64) -> Result<StoredDeletion, Self::Error>;
+
+    /// Loads steps; those that do not exist are left out.
+    fn load_steps(&self, ids: &[i64]) -> Result<Vec<StoredStep>, Self::Error>;
+
+    /// Loads the edges to the dependents of these steps, as (dependency, dependent), in this order.
+    fn load_dependents(&self, ids: &[i64]) -> Result<Vec<(i64, i64)>, Self::Error>;
+
+    /// Finds a stuck dependency of this step, and the step that holds it (or itself). Ignores steps that are
+    /// stuck because of this one: if a failure stops the deletion, that is every step.
+    fn find_stuck_dependency(&self, step: i64) -> Result<Option<(i64, i64)>, Self::Error>;
+
+    fn find_abandoned_dependency(&self, step: i64) -> Result<Option<i64>, Self::Error>;
+
+    /// Finds a step of the deletion, other than this one, that is stuck in its own right.
+    fn find_failed(&self, deletion: i64, other_than: i64) -> Result<Option<i64>, Self::Error>;
+
+    /// Finds the steps of the deletion in this state, in the order of their ids.
+    fn find_in_state(&self, deletion: i64, state: StepState) -> Result<Vec<i64>, Self::Error>;
+
+    /// Finds the steps that enabled this step's resource, and for no other step; without those whose resource
+    /// another live step is enabling.
+    fn find_own_enables(&self, step: i64) -> Result<Vec<i64>, Self::Error>;
+
+    /// Finds the live steps that are left to this one, in the order of their ids.
+    fn find_left_to(&self, owner: i64) -> Result<Vec<i64>, Self::Error>;
+
+    /// Finds the live steps that are left to a step that has moved in this transaction, or to one of `also`,
+    /// and notes that they were found.
+    fn take_left_to_moved(&self, also: &[i64]) -> Result<Vec<i64>, Self::Error>;
+
+    /// Whether any importer's clearance for this step is missing.
+    fn awaits_clearance(&self, step: i64) -> Result<bool, Self::Error>;
+
+    /// Makes a step wait for the clearance of each importer of this kind.
+    fn await_clearances(&self, step: i64, kind: &KindName) -> Result<(), Self::Error>;
+
+    /// Raises the tombstone of a resource, or keeps it, and returns its record; none if another deletion is
+    /// deleting the resource.
+    fn raise_tombstone(
+        &self,
+        deletion: i64,
+        key: &ResourceKey,
+        phase: Phase,
+        now: DateTime<Utc>,
+    ) -> Result<Option<i64>, Self::Error>;
+
+    fn save(&self, unsaved: &Unsaved<'_>) -> Result<(), Self::Error>;
+
+    /// Saves the deletions that changed, each as it is saved (none if it is new) and as it is now.
+    fn save_deletions(
+        &self,
+        changed: &[(Option<StoredDeletion>, StoredDeletion)],
+    ) -> Result<(), Self::Error>;
+}

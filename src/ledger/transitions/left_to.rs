@@ -1,0 +1,269 @@
+//! Steps that are left to another deletion, and share the fate of its step (P9, I9).
+//!
+//! `left_to` names the step of the other deletion, the *owner*. While the owner is live, the step waits for
+//! it; nothing is sent for it. Then, in the transaction that moves the owner:
+//!
+//! 1. the owner is confirmed gone: the step is gone;
+//! 2. the owner is stuck: the step is stuck, and says which deletion to retry;
+//! 3. the owner goes on: the step waits again;
+//! 4. the owner was cancelled before anything was sent, so its resource stays: the step takes the
+//!    resource over, since its own deletion was approved to delete it;
+//! 5. the owner was abandoned: the step takes the resource over, but a person decides (stuck).
+//!
+//! The store notes each owner that ends, gets stuck or goes on, and the owner of each step that is no longer
+//! held, whichever change caused it; [`WorkingSet::settle_left_steps`] settles the steps once per
+//! transaction.
+//!
+//! No steps wait in a circle: a step is left only to a deletion that started earlier, and a resource is taken
+//! over by the earliest of the steps that were left.
+
+use chrono::{DateTime, Utc};
+
+use super::step::{Facts, Trigger};
+use super::{has_ended, own_error};
+use crate::domain::ladder::{FORGOTTEN, LEFT_TO};
+use crate::domain::model::{Action, ErrorClass, Phase, StepError, StepState, short_id};
+use crate::ledger::events;
+use crate::ledger::store::RowStore;
+use crate::ledger::working_set::{Changing, WorkingSet};
+
+/// A live step that is left to another deletion, and the state of that deletion's step.
+struct LeftStep {
+    id: i64,
+    deletion: i64,
+    state: StepState,
+    is_held: bool,
+    owner: i64,
+    owner_state: StepState,
+}
+
+impl LeftStep {
+    fn facts(&self) -> Facts {
+        Facts {
+            held: self.is_held,
+            left: true,
+            ..Facts::default()
+        }
+    }
+}
+
+impl<S: RowStore> WorkingSet<S> {
+    /// Settles the steps that were left to owners that have moved, and the steps left to those in turn.
+    pub fn settle_left_steps(&mut self, now: DateTime<Utc>) -> Changing<S> {
+        let mut new_owners = Vec::new();
+        loop {
+            let left = self.searched()?.take_left_to_moved(&new_owners)?;
+            if left.is_empty() {
+                return Ok(());
+            }
+            new_owners.clear();
+            for id in left {
+                // Read now: an earlier step of this loop may have moved it.
+                if let Some(step) = self.left_step(id)? {
+                    new_owners.extend(self.settle_left_step(&step, now)?);
+                }
+            }
+        }
+    }
+
+    /// None if the step has ended, or has been taken over.
+    fn left_step(&mut self, id: i64) -> Changing<S, Option<LeftStep>> {
+        let step = self.step(id)?;
+        let (deletion, state, is_held) = (step.deletion, step.state, step.held_by.is_some());
+        let Some(owner) = step.left_to.filter(|_| !has_ended(state)) else {
+            return Ok(None);
+        };
+        Ok(Some(LeftStep {
+            id,
+            deletion,
+            state,
+            is_held,
+            owner,
+            owner_state: self.step(owner)?.state,
+        }))
+    }
+
+    /// Returns the step if others may be left to it now.
+    fn settle_left_step(
+        &mut self,
+        step: &LeftStep,
+        now: DateTime<Utc>,
+    ) -> Changing<S, Option<i64>> {
+        let mut new_owner = None;
+        match step.owner_state {
+            StepState::Gone => self.gone_with_owner(step, now)?,
+            StepState::Skipped | StepState::Purged => {
+                self.take_over(step, now)?;
+                new_owner = Some(step.id);
+            }
+            StepState::Stuck => self.stuck_with_owner(step, now)?,
+            StepState::Waiting
+            | StepState::Ready
+            | StepState::Running
+            | StepState::Verifying
+            | StepState::Blocked => self.wait_for_owner(step, now)?,
+        }
+        self.derive_state(step.deletion, now)?;
+        Ok(new_owner)
+    }
+
+    fn gone_with_owner(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Changing<S> {
+        let next = Self::next(step.state, Trigger::OwnerGone, step.facts())?;
+        self.move_step(step.id, next.state, None, now)?;
+        let by = self.deletion_of(step.owner)?;
+        self.event(
+            Some(step.deletion),
+            Some(step.id),
+            events::owner_gone(&by),
+            now,
+        );
+        self.follow(step.id, next.effects, now)
+    }
+
+    fn stuck_with_owner(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Changing<S> {
+        if step.state == StepState::Stuck {
+            return Ok(());
+        }
+        let error = self.step(step.owner)?.error.as_ref();
+        let why = error.map_or(String::new(), |error| error.message.clone());
+        let by = self.deletion_of(step.owner)?;
+        let message =
+            format!("deletion {by} deletes it, and is stuck there: {why}; next: gone retry {by}");
+        self.stick(step, Trigger::OwnerStuck, LEFT_TO, message, now)
+    }
+
+    fn wait_for_owner(&mut self, left: &LeftStep, now: DateTime<Utc>) -> Changing<S> {
+        let next = Self::next(left.state, Trigger::OwnerContinues, left.facts())?;
+        if next.state == left.state {
+            return Ok(());
+        }
+        if let Some(root) = self.holder_of(left.deletion, left.id)? {
+            return self.mark_stuck_behind(left.deletion, left.id, root, now);
+        }
+        let by = self.deletion_of(left.owner)?;
+        let step = self.step_mut(left.id)?;
+        (step.state, step.since, step.notified) = (next.state, now, false);
+        step.error = Some(waiting_error(&by, now));
+        self.moved(left.deletion, left.state, next.state, 1, now)?;
+        self.event(
+            Some(left.deletion),
+            Some(left.id),
+            events::owner_continues(&by),
+            now,
+        );
+        self.follow(left.id, next.effects, now)
+    }
+
+    /// The owner did not delete the resource: from here on this deletion does, as it was approved to. Other
+    /// steps that were left to the same owner are left to this one.
+    fn take_over(&mut self, left: &LeftStep, now: DateTime<Utc>) -> Changing<S> {
+        let record = self.raise_tombstone_of(left, now)?;
+        let step = self.step_mut(left.id)?;
+        (step.left_to, step.record, step.error) = (None, record, None);
+        let kind = step.key.kind.clone();
+        self.leave_to(left, now)?;
+        if record.is_some() {
+            self.searched()?.await_clearances(left.id, &kind)?;
+        }
+        let by = self.deletion_of(left.owner)?;
+        if left.owner_state == StepState::Purged {
+            let message = format!(
+                "deletion {by} abandoned it, and it may still exist; next: retry, and this \
+                 deletion deletes it"
+            );
+            return self.stick(left, Trigger::OwnerAbandoned, FORGOTTEN, message, now);
+        }
+        // A dependency was abandoned meanwhile: only a person's retry sends this step.
+        if let Some(abandoned) = self.searched()?.find_abandoned_dependency(left.id)? {
+            let message = self.waited_for_abandoned(abandoned)?;
+            return self.stick(left, Trigger::DependencyAbandoned, FORGOTTEN, message, now);
+        }
+        let holder = self.holder_of(left.deletion, left.id)?;
+        let facts = Facts {
+            waits: self.step(left.id)?.waits > 0,
+            held: holder.is_some(),
+            ..Facts::default()
+        };
+        let next = Self::next(left.state, Trigger::OwnerSkipped, facts)?;
+        let to = next.state;
+        self.move_step(left.id, to, None, now)?;
+        let happened = events::left_step_taken_over(&by, to, left.owner);
+        self.event(Some(left.deletion), Some(left.id), happened, now);
+        match holder {
+            Some(root) => self.mark_stuck_behind(left.deletion, left.id, root, now),
+            None => self.follow(left.id, next.effects, now),
+        }
+    }
+
+    /// Leaves the other steps that were left to the same owner to this step.
+    fn leave_to(&mut self, left: &LeftStep, now: DateTime<Utc>) -> Changing<S> {
+        let others = self.searched()?.find_left_to(left.owner)?;
+        let by = self.deletion_of(left.id)?;
+        for id in others {
+            let step = self.step_mut(id)?;
+            step.left_to = Some(left.id);
+            let num = step.deletion;
+            let happened = events::left_step_passed_on(&by, left.owner);
+            self.event(Some(num), Some(id), happened, now);
+        }
+        Ok(())
+    }
+
+    /// Raises a tombstone for this deletion if the step takes the resource away.
+    fn raise_tombstone_of(
+        &mut self,
+        left: &LeftStep,
+        now: DateTime<Utc>,
+    ) -> Changing<S, Option<i64>> {
+        let step = self.step(left.id)?;
+        if !matches!(step.action, Action::Delete | Action::Detach) {
+            return Ok(None);
+        }
+        let key = step.key.clone();
+        let store = self.searched()?;
+        Ok(store.raise_tombstone(left.deletion, &key, Phase::Deleting, now)?)
+    }
+
+    /// Makes the step stuck in its own right, with this reason: its dependents become stuck too, and people
+    /// are notified.
+    fn stick(
+        &mut self,
+        left: &LeftStep,
+        trigger: Trigger,
+        error_type: &str,
+        message: String,
+        now: DateTime<Utc>,
+    ) -> Changing<S> {
+        let error = left_error(error_type, message, now);
+        let next = Self::next(left.state, trigger, left.facts())?;
+        self.move_step(left.id, next.state, Some(error.clone()), now)?;
+        let taken_from = has_ended(left.owner_state).then_some(left.owner);
+        let happened = events::left_step_stuck(&error, taken_from);
+        self.event(Some(left.deletion), Some(left.id), happened, now);
+        self.follow(left.id, next.effects, now)
+    }
+
+    /// The short id of the deletion to which a step belongs.
+    pub fn deletion_of(&mut self, step: i64) -> Changing<S, String> {
+        let num = self.step(step)?.deletion;
+        Ok(short_id(&self.deletion(num)?.id).to_owned())
+    }
+
+    pub fn waited_for_abandoned(&mut self, step: i64) -> Changing<S, String> {
+        let called = self.called(step)?;
+        Ok(format!(
+            "waited for step {step}, {called}, which was abandoned and may still block it; a retry \
+             sends it anyway"
+        ))
+    }
+}
+
+/// Why a step waits whose resource the deletion `by` deletes.
+pub fn waiting_error(by: &str, now: DateTime<Utc>) -> StepError {
+    let message = format!("deletion {by} deletes it: this step ends when that one ends");
+    left_error(LEFT_TO, message, now)
+}
+
+fn left_error(error_type: &str, message: String, now: DateTime<Utc>) -> StepError {
+    own_error(ErrorClass::Blocked, error_type, message, now)
+}

@@ -1,0 +1,159 @@
+//! Retries of stuck and blocked steps, by a person, by a repeated DELETE, or because what they waited for has
+//! happened.
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::deletion;
+use super::step::{self, Facts, Trigger};
+use crate::domain::model::{ErrorClass, StepState};
+use crate::ledger::store::{RowStore, Stop};
+use crate::ledger::working_set::{Changing, WorkingSet};
+
+/// A repeated DELETE wakes a deletion at most this often (T6).
+const WAKE_EVERY: TimeDelta = TimeDelta::minutes(1);
+
+/// What became of the steps that a retry may put to work.
+#[derive(Default)]
+struct Retried {
+    moved: u64,
+    /// The steps whose own retry releases those that they held.
+    roots: Vec<i64>,
+    /// The stuck step for which one of the others waits.
+    held_by: Option<i64>,
+    /// The step to which one of the others is left.
+    left_to: Option<i64>,
+}
+
+impl<S: RowStore> WorkingSet<S> {
+    /// Retries the stuck and blocked steps of a deletion that has started, or only these; returns how many.
+    pub fn retry_steps(
+        &mut self,
+        num: i64,
+        only: Option<&[i64]>,
+        by_person: bool,
+        now: DateTime<Utc>,
+    ) -> Changing<S, u64> {
+        if !by_person {
+            let woken_at = &mut self.deletion(num)?.woken_at;
+            // Another clock recorded a wake-up that is later than now.
+            let woken = woken_at.filter(|woken| *woken <= now);
+            if woken.is_some_and(|woken| now - woken < WAKE_EVERY) {
+                return Ok(0);
+            }
+            *woken_at = Some(now);
+        }
+        let mut retried = Retried::default();
+        for id in self.retry_candidates(num, only)? {
+            self.retry_step(num, id, by_person, &mut retried, now)?;
+        }
+        if let (0, Some(_), Some(root)) = (retried.moved, only, retried.held_by) {
+            return Err(Stop::Refused(format!(
+                "it waits for step {root}, which is stuck: retry that step"
+            )));
+        }
+        if let (0, Some(owner)) = (retried.moved, retried.left_to) {
+            let (called, by) = (self.called(owner)?, self.deletion_of(owner)?);
+            return Err(Stop::Refused(format!(
+                "{called} is left to deletion {by}, which is stuck there: gone retry {by}"
+            )));
+        }
+        if !retried.roots.is_empty() {
+            self.release_stuck(num, &retried.roots, now)?;
+        }
+        self.move_deletion(num, deletion::Trigger::Retried { by_person }, now)?;
+        Ok(retried.moved)
+    }
+
+    /// The stuck and blocked steps, in the order of their ids.
+    fn retry_candidates(&mut self, num: i64, only: Option<&[i64]>) -> Changing<S, Vec<i64>> {
+        let mut found = self.steps_in(num, StepState::Stuck)?;
+        found.extend(self.steps_in(num, StepState::Blocked)?);
+        found.sort_unstable();
+        if let Some(only) = only {
+            let only: HashSet<i64> = only.iter().copied().collect();
+            found.retain(|id| only.contains(id));
+        }
+        Ok(found)
+    }
+
+    fn retry_step(
+        &mut self,
+        num: i64,
+        id: i64,
+        by_person: bool,
+        retried: &mut Retried,
+        now: DateTime<Utc>,
+    ) -> Changing<S> {
+        let step = self.step(id)?;
+        let (from, sent) = (step.state, step.sent);
+        if step.left_to.is_some() {
+            retried.left_to = retried.left_to.or(step.left_to);
+            return Ok(());
+        }
+        if step.held_by.is_some() {
+            retried.held_by = step.held_by;
+            return Ok(());
+        }
+        if !by_person && waits_for_person(step.error.as_ref().map(|error| error.class)) {
+            return Ok(());
+        }
+        let holder = match sent {
+            true => self
+                .searched()?
+                .find_stuck_dependency(id)?
+                .map(|(_, root)| root),
+            false => self.holder_of(num, id)?,
+        };
+        if let Some(root) = holder {
+            // Its dependency was abandoned, and another stuck step holds it.
+            self.mark_stuck_behind(num, id, root, now)?;
+            retried.held_by = Some(root);
+            return Ok(());
+        }
+        self.enable_again(num, id, now)?;
+        let next = self.put_to_work(id, by_person, now)?;
+        self.moved(num, from, next.state, 1, now)?;
+        retried.moved += 1;
+        if next.effects.releases_held {
+            retried.roots.push(id);
+        }
+        Ok(())
+    }
+
+    /// Puts a step back to work. After a person's retry the attempts start again, and people are notified
+    /// again (I7). A repeated DELETE causes one call, resets no counter (T6) and uses no attempt: the
+    /// engine's own schedule goes on where it was (I14). A step that was only blocked keeps its counter
+    /// either way.
+    fn put_to_work(
+        &mut self,
+        id: i64,
+        by_person: bool,
+        now: DateTime<Utc>,
+    ) -> Changing<S, step::Next> {
+        let step = self.step_mut(id)?;
+        let facts = Facts {
+            waits: step.waits > 0,
+            ..Facts::default()
+        };
+        let next = Self::next(step.state, Trigger::Retried, facts)?;
+        if by_person && step.state == StepState::Stuck {
+            (step.attempts, step.blocked_since) = (0, None);
+        }
+        step.own_attempt_at =
+            (!by_person).then(|| step.next_attempt_at.unwrap_or(now + WAKE_EVERY));
+        step.notified &= !by_person;
+        (step.state, step.since) = (next.state, now);
+        (step.next_attempt_at, step.looks) = (None, 0);
+        Ok(next)
+    }
+}
+
+/// Whether repeating the call cannot help: rights, guards, drift.
+fn waits_for_person(class: Option<ErrorClass>) -> bool {
+    matches!(
+        class,
+        Some(ErrorClass::Fatal | ErrorClass::Drift | ErrorClass::Guard)
+    )
+}

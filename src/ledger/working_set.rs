@@ -1,0 +1,297 @@
+//! The rows that the changes of one transaction read and write, in memory.
+//!
+//! Rows are loaded once and saved together, by sets of ids: a step whose dependencies end one after the other
+//! is written once. [`transitions`](super::transitions) decides what changes in them.
+//!
+//! Before a row is searched for by anything but its id, everything is saved, so that a search sees what
+//! earlier changes did.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use chrono::{DateTime, Utc};
+
+use super::events::Happened;
+use super::store::{
+    EndedTombstone, RowStore, Stop, StoredDeletion, StoredStep, Unsaved, UnsavedEvent,
+};
+use crate::domain::model::{Phase, StepState};
+
+/// The result of a part of a change.
+pub type Changing<S, T = ()> = Result<T, Stop<<S as RowStore>::Error>>;
+
+struct KeptStep {
+    /// The row as it is saved, if it may differ from how it is now.
+    saved: Option<StoredStep>,
+    now: StoredStep,
+}
+
+#[derive(Clone)]
+struct KeptDeletion {
+    /// The row as it is saved; none if this transaction inserted it.
+    saved: Option<StoredDeletion>,
+    now: StoredDeletion,
+}
+
+/// The rows that a transaction has touched, as they are saved and as they are now.
+pub struct WorkingSet<S: RowStore> {
+    store: S,
+    steps: HashMap<i64, KeptStep>,
+    /// Steps that may differ from how they are saved.
+    written: Vec<i64>,
+    /// The dependents of each step, in the order of their ids. Edges never change.
+    dependents: HashMap<i64, Vec<i64>>,
+    deletions: BTreeMap<i64, KeptDeletion>,
+    tombstones: Vec<EndedTombstone>,
+    cleared: Vec<i64>,
+    events: Vec<UnsavedEvent>,
+    /// When a step last moved.
+    pub moved_at: Option<DateTime<Utc>>,
+}
+
+/// The deletions as they were at a savepoint.
+pub struct Deletions(BTreeMap<i64, KeptDeletion>);
+
+impl<S: RowStore> WorkingSet<S> {
+    pub fn new(store: S) -> Self {
+        Self {
+            store,
+            steps: HashMap::new(),
+            written: Vec::new(),
+            dependents: HashMap::new(),
+            deletions: BTreeMap::new(),
+            tombstones: Vec::new(),
+            cleared: Vec::new(),
+            events: Vec::new(),
+            moved_at: None,
+        }
+    }
+
+    /// Loads these steps together, and the dependents of those that will end.
+    pub fn prefetch(&mut self, steps: &[i64], ending: &[i64]) -> Result<(), S::Error> {
+        self.load_steps(steps)?;
+        let unknown = |id: &&i64| !self.dependents.contains_key(id);
+        let ids: Vec<i64> = ending.iter().filter(unknown).copied().collect();
+        self.load_dependents(&ids)?;
+        let dependents: Vec<i64> = ids
+            .iter()
+            .flat_map(|id| &self.dependents[id])
+            .copied()
+            .collect();
+        self.load_steps(&dependents)
+    }
+
+    fn load_step(&mut self, id: i64) -> Result<(), S::Error> {
+        match self.steps.contains_key(&id) {
+            true => Ok(()),
+            false => self.load_steps(&[id]),
+        }
+    }
+
+    fn load_steps(&mut self, ids: &[i64]) -> Result<(), S::Error> {
+        let mut unknown = HashSet::new();
+        let ids: Vec<i64> = ids
+            .iter()
+            .filter(|id| !self.steps.contains_key(id) && unknown.insert(**id))
+            .copied()
+            .collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        for now in self.store.load_steps(&ids)? {
+            self.steps.insert(now.id, KeptStep { saved: None, now });
+        }
+        Ok(())
+    }
+
+    fn load_dependents(&mut self, ids: &[i64]) -> Result<(), S::Error> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        for id in ids {
+            self.dependents.insert(*id, Vec::new());
+        }
+        for (dependency, dependent) in self.store.load_dependents(ids)? {
+            self.dependents
+                .entry(dependency)
+                .or_default()
+                .push(dependent);
+        }
+        Ok(())
+    }
+
+    pub fn find_step(&mut self, id: i64) -> Result<Option<&StoredStep>, S::Error> {
+        self.load_step(id)?;
+        Ok(self.steps.get(&id).map(|step| &step.now))
+    }
+
+    /// A step that must exist.
+    pub fn step(&mut self, id: i64) -> Changing<S, &StoredStep> {
+        match self.find_step(id)? {
+            Some(step) => Ok(step),
+            None => Err(Stop::Impossible(format!("there is no step {id}"))),
+        }
+    }
+
+    /// A step that must exist, to be changed.
+    pub fn step_mut(&mut self, id: i64) -> Changing<S, &mut StoredStep> {
+        self.load_step(id)?;
+        let Some(step) = self.steps.get_mut(&id) else {
+            return Err(Stop::Impossible(format!("there is no step {id}")));
+        };
+        if step.saved.is_none() {
+            step.saved = Some(step.now.clone());
+            self.written.push(id);
+        }
+        Ok(&mut step.now)
+    }
+
+    /// The dependents of a step, whose rows are loaded together.
+    pub fn dependents(&mut self, id: i64) -> Result<Vec<i64>, S::Error> {
+        if !self.dependents.contains_key(&id) {
+            self.load_dependents(&[id])?;
+        }
+        let mut dependents = self.dependents.get(&id).cloned().unwrap_or_default();
+        self.load_steps(&dependents)?;
+        dependents.retain(|dependent| self.steps.contains_key(dependent));
+        Ok(dependents)
+    }
+
+    /// The steps of a deletion in this state, with their rows, in the order of their ids.
+    pub fn steps_in(&mut self, deletion: i64, state: StepState) -> Result<Vec<i64>, S::Error> {
+        let found = self.searched()?.find_in_state(deletion, state)?;
+        self.load_steps(&found)?;
+        Ok(found)
+    }
+
+    /// The store, for a search: everything is saved before.
+    pub fn searched(&mut self) -> Result<&S, S::Error> {
+        self.save()?;
+        Ok(&self.store)
+    }
+
+    pub fn deletion(&mut self, num: i64) -> Result<&mut StoredDeletion, S::Error> {
+        use std::collections::btree_map::Entry;
+        let kept = match self.deletions.entry(num) {
+            Entry::Occupied(slot) => slot.into_mut(),
+            Entry::Vacant(slot) => {
+                let now = self.store.load_deletion(num)?;
+                let saved = Some(now.clone());
+                slot.insert(KeptDeletion { saved, now })
+            }
+        };
+        Ok(&mut kept.now)
+    }
+
+    /// Adds a deletion that this transaction has just inserted.
+    pub fn adopt(&mut self, num: i64) -> Result<(), S::Error> {
+        self.deletion(num)?;
+        if let Some(kept) = self.deletions.get_mut(&num) {
+            kept.saved = None;
+        }
+        Ok(())
+    }
+
+    /// Whether this transaction may have changed the deletion.
+    pub fn touched(&self, num: i64) -> bool {
+        self.deletions.contains_key(&num)
+    }
+
+    pub fn event(
+        &mut self,
+        deletion: Option<i64>,
+        step: Option<i64>,
+        happened: Happened,
+        at: DateTime<Utc>,
+    ) {
+        self.events.push(UnsavedEvent {
+            deletion,
+            step,
+            happened,
+            at,
+        });
+    }
+
+    /// Ends the tombstone of a step that has one, in the transaction that ends the step (T9).
+    pub fn end_tombstone(
+        &mut self,
+        deletion: i64,
+        record: Option<i64>,
+        phase: Option<Phase>,
+        at: DateTime<Utc>,
+    ) {
+        if let (Some(record), Some(phase)) = (record, phase) {
+            self.tombstones.push(EndedTombstone {
+                record,
+                deletion,
+                phase,
+                at,
+            });
+        }
+    }
+
+    /// Makes a step wait for clearances no longer.
+    pub fn drop_pending_clearances(&mut self, step: i64) {
+        self.cleared.push(step);
+    }
+
+    /// Saves everything but the deletions, of which only the last state counts.
+    pub fn save(&mut self) -> Result<(), S::Error> {
+        let written = std::mem::take(&mut self.written);
+        let changed = written.iter().filter_map(|id| {
+            let step = self.steps.get(id)?;
+            let saved = step.saved.as_ref()?;
+            (*saved != step.now).then_some((saved, &step.now))
+        });
+        let unsaved = Unsaved {
+            steps: changed.collect(),
+            tombstones: std::mem::take(&mut self.tombstones),
+            cleared: std::mem::take(&mut self.cleared),
+            events: std::mem::take(&mut self.events),
+        };
+        let is_empty = unsaved.steps.is_empty()
+            && unsaved.tombstones.is_empty()
+            && unsaved.cleared.is_empty()
+            && unsaved.events.is_empty();
+        if !is_empty {
+            self.store.save(&unsaved)?;
+        }
+        for id in written {
+            if let Some(step) = self.steps.get_mut(&id) {
+                step.saved = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the steps, all saved, because something else may write them.
+    pub fn forget_steps(&mut self) {
+        self.steps.clear();
+        self.written.clear();
+        self.dependents.clear();
+    }
+
+    pub fn save_deletions(&mut self) -> Result<(), S::Error> {
+        let mut changed = Vec::new();
+        for kept in self.deletions.values_mut() {
+            if kept.saved.as_ref() != Some(&kept.now) {
+                changed.push((kept.saved.take(), kept.now.clone()));
+            }
+            kept.saved = Some(kept.now.clone());
+        }
+        self.store.save_deletions(&changed)
+    }
+
+    /// The deletions as they are now, to go back to them.
+    pub fn remember(&self) -> Deletions {
+        Deletions(self.deletions.clone())
+    }
+
+    /// Drops what is not saved, and all steps; the store itself has gone back to what it was.
+    pub fn go_back(&mut self, to: Deletions) {
+        self.forget_steps();
+        self.tombstones.clear();
+        self.cleared.clear();
+        self.events.clear();
+        self.deletions = to.0;
+    }
+}
