@@ -119,6 +119,8 @@ struct Link<'k> {
     says: &'k str,
     /// Whether the link is an unset that leaves the resource's other references as they are (N18).
     partial: bool,
+    /// Whether the resource is deleted after its target, if both are.
+    after: bool,
     /// Whether a service made the resource for its target (N20).
     of_service: bool,
 }
@@ -490,6 +492,7 @@ impl<'k> Planner<'k> {
                             field: None,
                             says: &takes.says,
                             partial: false,
+                            after: false,
                             of_service: false,
                         };
                         taken.push((other.clone(), Fate::Taken, vec![link]));
@@ -567,6 +570,7 @@ impl<'k> Planner<'k> {
                             field: reference.field.as_deref(),
                             says: &reference.says,
                             partial: reference.partial,
+                            after: reference.after,
                             of_service: reference.of_service,
                         });
                     }

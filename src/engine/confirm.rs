@@ -76,30 +76,44 @@ impl Confirming {
             if let Some(failure) = kind.and_then(|kind| not_taken(kind, step)) {
                 return Observed::NotTaken(failure);
             }
-            let anew = created_since_sent(listed, row, step);
-            return anew.map_or(Observed::Present, |created| {
-                Observed::Anew(self.recreated(created))
-            });
+            if let Some(created) = created_since_sent(listed, row, step) {
+                return Observed::Anew(self.recreated(created));
+            }
+            let put_back = kind.filter(|_| !was_lost(step));
+            return match put_back.and_then(|kind| Some((kind, kind.put_back(row)?))) {
+                Some((kind, state)) => Observed::Failed(self.accepted(state, |state| {
+                    let because = because(kind, row);
+                    format!("the {} was put back, and is {state}{because}", listed.name)
+                })),
+                None => Observed::Present,
+            };
         };
-        let words = match settling {
-            AsyncDelete::GoesOn => "is still",
-            AsyncDelete::Failed => "has become",
-        };
-        let error = StepError {
+        let slow = || kind.map(|kind| self.slow(kind, step)).unwrap_or_default();
+        let because = || kind.map(|kind| because(kind, row)).unwrap_or_default();
+        match settling {
+            AsyncDelete::GoesOn => Observed::StillDeleting(self.accepted(status, |status| {
+                format!("the {} is still {status}{}", listed.name, slow())
+            })),
+            AsyncDelete::Failed => Observed::Failed(self.accepted(status, |status| {
+                format!(
+                    "the {} has become {status}{}{}",
+                    listed.name,
+                    because(),
+                    slow()
+                )
+            })),
+        }
+    }
+
+    /// Makes the error for a delete that the cloud accepted and has not finished.
+    fn accepted(&self, status: String, says: impl FnOnce(&str) -> String) -> StepError {
+        StepError {
             class: ErrorClass::Blocked,
             status: None,
-            message: format!(
-                "the delete was accepted; the {} {words} {status}{}",
-                listed.name,
-                kind.map(|kind| self.slow(kind, step)).unwrap_or_default()
-            ),
+            message: format!("the delete was accepted; {}", says(&status)),
             kind: status,
             request_id: String::new(),
             at: self.clock.now(),
-        };
-        match settling {
-            AsyncDelete::GoesOn => Observed::StillDeleting(error),
-            AsyncDelete::Failed => Observed::Failed(error),
         }
     }
 
@@ -256,11 +270,22 @@ fn not_taken(kind: &Kind, step: &ClaimedStep) -> Option<Failure> {
     })
 }
 
+/// Whether the answer to the step's last call was lost.
+fn was_lost(step: &ClaimedStep) -> bool {
+    let lost = |error: &StepError| error.class == ErrorClass::OutcomeUnknown;
+    step.last_error.as_ref().is_some_and(lost)
+}
+
+/// Returns the cloud's reason for a failed delete, to be appended to a sentence.
+fn because(kind: &Kind, row: &Value) -> String {
+    let because = kind.failed_because(row);
+    because.map(|it| format!(": {it}")).unwrap_or_default()
+}
+
 /// Returns when the row's resource was created, if that was not before its delete was sent. Clouds tell it to
 /// the second; a cloud whose clock is slow shows it as older, and it is observed until `verify_max`.
 fn created_since_sent(listed: &Kind, row: &Value, step: &ClaimedStep) -> Option<DateTime<Utc>> {
-    let lost = |error: &StepError| error.class == ErrorClass::OutcomeUnknown;
-    if listed.name != step.key.kind || step.last_error.as_ref().is_some_and(lost) {
+    if listed.name != step.key.kind || was_lost(step) {
         return None;
     }
     let created = listed.created_at(row);

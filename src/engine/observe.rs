@@ -53,7 +53,9 @@ impl Observing {
             // One list answers for all resources whose delete the cloud still works on, whatever values a
             // filter by id takes.
             let filter = project.map(|project| ListFilter {
-                key: list.map(|list| list.project.clone()).unwrap_or_default(),
+                key: list
+                    .map(|list| list.project_filter().to_owned())
+                    .unwrap_or_default(),
                 values: vec![project.to_owned()],
             });
             self.list_around(site, kind, &mut left, (filter.as_ref(), project), &mut seen)
@@ -329,7 +331,7 @@ impl Observing {
                     .spec
                     .list
                     .as_ref()
-                    .map(|it| it.project.clone())
+                    .map(|it| it.project_filter().to_owned())
                     .unwrap_or_default(),
                 values: vec![project.to_owned()],
             };

@@ -110,10 +110,10 @@ impl Resolver {
         let mut found = Vec::new();
         for id in ids {
             let row = self.reads.read(site, kind, id).await?.row;
-            found.extend(
-                row.iter()
-                    .flat_map(|row| self.reads.kinds.resources_in(site, kind, row)),
-            );
+            let shown = row
+                .iter()
+                .flat_map(|row| self.reads.kinds.resources_in(site, kind, row));
+            found.extend(shown.filter(|shown| shown.key.kind == kind.name));
         }
         Ok(found)
     }

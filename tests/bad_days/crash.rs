@@ -273,10 +273,11 @@ fn furnish(stage: &Stage, region: &str, demo: &str) -> Estate {
     Estate::furnish(demo, &outer, &send)
 }
 
-/// Whether the practice cloud lacks the extension that it needs.
+/// Whether the practice cloud lacks its service, or the extension that it needs.
 fn is_elsewhere(kind: &Kind) -> bool {
     let needed = kind.calls.extension();
-    needed.is_some_and(|it| it.starts_with("bgp") || it.starts_with("vpn"))
+    ["compute", "block-storage"].contains(&kind.service.as_str())
+        || needed.is_some_and(|it| it.starts_with("bgp") || it.starts_with("vpn"))
 }
 
 fn steps_of(stage: &Stage, id: &str) -> Vec<Step> {

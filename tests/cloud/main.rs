@@ -17,6 +17,7 @@ mod profiles;
 mod project_names;
 mod proxies;
 mod secrets;
+mod servers;
 mod support;
 
 mod testbed;

@@ -52,12 +52,12 @@ async fn n19_an_offer_names_extensions_and_the_services_without_kinds_and_is_ask
     let (offer, asked) = offered(ResponseTemplate::new(200).set_body_json(extensions)).await;
     let offer = offer.unwrap();
     let services: Vec<&String> = offer.covered.keys().collect();
-    assert_eq!(services, ["network"]);
+    // Which the catalog calls volumev3.
+    assert_eq!(services, ["block-storage", "compute", "network"]);
     let extensions: Vec<&String> = offer.covered["network"].iter().collect();
     assert_eq!(extensions, ["logging", "metering"]);
-    // Which the catalog calls volumev3.
     let others: Vec<&String> = offer.others.iter().collect();
-    assert_eq!(others, ["block-storage"]);
+    assert_eq!(others, ["dns"]);
     assert_eq!(asked, 1);
 }
 

@@ -78,6 +78,8 @@ pub fn token_body(network: &str) -> Value {
                 endpoint("internal", "R1", &format!("{network}/internal")),
                 endpoint("public", "R2", &format!("{network}/two/v2.0")),
             ]},
+            {"type": "dns", "name": "designate", "endpoints": [endpoint("public", "R1", network)]},
+            {"type": "compute", "name": "nova", "endpoints": [endpoint("public", "R1", &format!("{network}/compute/v2.1"))]},
             {"type": "volumev3", "name": "cinder", "endpoints": [
                 endpoint("public", "R1", &format!("{network}/volume/v3/p-id")),
             ]},
@@ -105,7 +107,7 @@ pub async fn stub_cloud() -> (MockServer, Session) {
 
 pub fn ports<'a>() -> ListRequest<'a> {
     ListRequest {
-        service: "network",
+        service: "network".into(),
         path: "/v2.0/ports",
         items_key: "ports",
         query: &[],

@@ -156,7 +156,7 @@ async fn testbed_every_service_pages_in_a_way_that_is_understood() {
         ("identity", "/v3/users", "users"),
     ] {
         let mut request = ports();
-        (request.service, request.path, request.items_key) = (service, path, items_key);
+        (request.service, request.path, request.items_key) = (service.into(), path, items_key);
         request.not_found = None;
         let mut whole = request.clone();
         (request.page_limit, whole.page_limit) = (1, 1000);

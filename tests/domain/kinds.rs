@@ -6,6 +6,8 @@ use gone::domain::kinds::Source;
 const NETWORK: &str = include_str!("../../assets/kinds/openstack/network.toml");
 const BALANCERS: &str = include_str!("../../assets/kinds/openstack/load-balancer.toml");
 const IDENTITY: &str = include_str!("../../assets/kinds/openstack/identity.toml");
+const COMPUTE: &str = include_str!("../../assets/kinds/openstack/compute.toml");
+const BLOCK_STORAGE: &str = include_str!("../../assets/kinds/openstack/block-storage.toml");
 
 fn error_of(text: String) -> String {
     let source = Source {
@@ -21,6 +23,8 @@ fn error_of_network(from: &str, to: &str) -> String {
     let sources = [
         ("load-balancer.toml", BALANCERS),
         ("identity.toml", IDENTITY),
+        ("compute.toml", COMPUTE),
+        ("block-storage.toml", BLOCK_STORAGE),
     ];
     let sources = sources.map(|(file, text)| (file, text.to_owned()));
     let changed = ("mine.toml", NETWORK.replacen(from, to, 1));

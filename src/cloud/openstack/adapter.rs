@@ -13,7 +13,7 @@ use super::answers::{
     absent, failure, frozen, named, not_logged_in, not_shown, shown_nothing, unread, write_outcome,
 };
 use super::keystone::logs_in_alike;
-use super::kinds::{OpenStackKinds, calls_of};
+use super::kinds::{OpenStackKinds, calls_of, service_of};
 use super::project_names::ProjectNames;
 use super::requests::{Part, RestList, rendered, variables};
 use super::{CallError, CloudConfig, ListRequest, Session, Transport};
@@ -170,7 +170,7 @@ impl OpenStack {
             .get_or_try_init(|| async {
                 let path = format!("{prefix}/extensions");
                 let request = connection.session.request(
-                    &kind.service,
+                    service_of(kind),
                     Method::GET,
                     &path,
                     None,
@@ -202,7 +202,7 @@ impl OpenStack {
     ) -> Result<Option<Identity>, CloudFailure> {
         let kind = list.kind;
         let mut pages = connection.session.pages(ListRequest {
-            service: &kind.service,
+            service: service_of(kind),
             path: &part.path,
             items_key: &list.call.items,
             query: &part.query,
@@ -218,8 +218,9 @@ impl OpenStack {
             if page.first {
                 listed(Listed::PartAgain);
             }
+            page.items.retain(|row| !list.call.shows_absence(row));
             for row in &mut page.items {
-                kind.complete(row, &part.variables);
+                list.complete(row, &part.variables, &page.identity);
             }
             listed(Listed::Rows(page.items));
             identity = Some(frozen(&page.identity));
@@ -344,8 +345,10 @@ impl Cloud for OpenStack {
             Fields::Id if list.spec.fields.is_empty() => Vec::new(),
             Fields::Id => vec![("fields".to_owned(), "id".to_owned())],
         };
+        let signed_in = connection.session.identity().await;
+        let signed_in = signed_in.map_err(|error| not_logged_in(request.site, &error))?;
         let mut identity: Option<Identity> = None;
-        for mut part in list.parts(request.filter)? {
+        for mut part in list.parts(request.filter, &signed_in.roles)? {
             part.query.extend(fields.iter().cloned());
             let now = self
                 .list_part(&connection, &list, part, request.rows_max, listed)
@@ -393,15 +396,25 @@ impl Cloud for OpenStack {
         let path = list.row_path(&variables)?;
         let answer = connection
             .session
-            .request(&kind.service, Method::GET, &path, None, self.call_timeout)
+            .request(
+                service_of(kind),
+                Method::GET,
+                &path,
+                None,
+                self.call_timeout,
+            )
             .await;
         match answer {
             Ok(answer) => match list.row_in(&answer.json) {
                 Some(row @ Value::Object(_)) => {
-                    let mut row = row.clone();
-                    kind.complete(&mut row, &variables);
+                    let is_there = !list.call.shows_absence(row);
+                    let row = is_there.then(|| {
+                        let mut row = row.clone();
+                        list.complete(&mut row, &variables, &answer.identity);
+                        row
+                    });
                     Ok(Row {
-                        row: Some(row),
+                        row,
                         identity: Some(frozen(&answer.identity)),
                         offered: true,
                     })
@@ -442,7 +455,7 @@ impl Cloud for OpenStack {
         let sent = connection
             .session
             .request(
-                &call.kind.service,
+                service_of(call.kind),
                 method.clone(),
                 &path,
                 body.as_ref(),

@@ -274,13 +274,18 @@ pub(super) fn join(endpoint: &Url, path_and_query: &str) -> Result<Url, CatalogE
     Ok(url)
 }
 
-/// Returns an endpoint's path without its version.
+/// Returns an endpoint's path without its version, and without the project after it: older catalogs list Nova
+/// and Cinder as `/v3/PROJECT`, and neither needs the project there.
 #[must_use]
 pub fn root_of(path: &str) -> &str {
     let path = path.trim_end_matches('/');
     match path.rsplit_once('/') {
         Some((root, last)) if is_version(last) => root,
-        _ => path,
+        Some((versioned, _)) => match versioned.rsplit_once('/') {
+            Some((root, version)) if is_version(version) => root,
+            _ => path,
+        },
+        None => path,
     }
 }
 

@@ -8,6 +8,12 @@
 //! | `values`, `listed` | of a service: whether a filter may be repeated or takes a single value; the filters that take several values as a list |
 //! | `also` | sets of filters, each of which needs a list of its own: a list without such a filter leaves some rows out, and a list with it shows only those |
 //! | `always` | filters that every list needs, because a list without them leaves rows out |
+//! | `admin_filters` | filters that the service takes from admins alone: a list of others needs none, since it shows their own project |
+//! | `project_of_login` | the project is in rows for admins alone: for others it is the login's own |
+//! | `absent` | what a row shows whose resource is gone: the service still shows it by its id |
+//! | `for_admins` | filters without which an admin's list shows the rows of his own project alone; the service refuses them to others |
+//! | `one` | the path of one row, if not the list's path followed by the id |
+//! | `api_version` | of a service: the header `OpenStack-API-Version` of every call, which names the microversion that the words of the file are written for |
 //! | `also_at` | of a service: other prefixes under which clients find the same resources |
 //! | `methods` | of a service: the closed list of methods that a gate forwards to it; any other is answered 405 |
 //! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
@@ -27,16 +33,25 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::session::Service;
 use crate::cloud::CloudFailure;
 use crate::domain::kinds::{
-    AnswerClass, Kind, KindCalls, KindSpec, KindsError, NULL, Provider, Source, fill, lookup_one,
-    values, variables,
+    AnswerClass, Kind, KindCalls, KindSpec, KindsError, NULL, OneOf, Provider, Source, fill, holds,
+    lookup_one, values, variables,
 };
 use crate::domain::model::{Action, KindName, StepError};
 use crate::domain::text::did_you_mean;
 
 /// The built-in files of this provider.
 pub const EMBEDDED: &[(&str, &str)] = &[
+    (
+        "kinds/openstack/block-storage.toml",
+        include_str!("../../../assets/kinds/openstack/block-storage.toml"),
+    ),
+    (
+        "kinds/openstack/compute.toml",
+        include_str!("../../../assets/kinds/openstack/compute.toml"),
+    ),
     (
         "kinds/openstack/identity.toml",
         include_str!("../../../assets/kinds/openstack/identity.toml"),
@@ -87,6 +102,8 @@ pub struct ServiceCalls {
     /// The prefix of every path: `/v2.0`.
     #[serde(default)]
     pub prefix: String,
+    /// The microversion of every call, as the header `OpenStack-API-Version` names it: `compute 2.53`.
+    pub api_version: Option<String>,
     /// Other prefixes under which clients find the same resources.
     #[serde(default)]
     pub also_at: Vec<String>,
@@ -116,6 +133,7 @@ impl Default for ServiceCalls {
     fn default() -> Self {
         Self {
             prefix: String::new(),
+            api_version: None,
             also_at: Vec::new(),
             uploads: None,
             methods: all_methods(),
@@ -172,8 +190,9 @@ pub struct ListCall {
     pub path: String,
     /// The key of the array in the answer.
     pub items: String,
-    /// The key of the object in the answer if one resource is read by `{path}/{id}`; none if the answer is
-    /// the object.
+    /// The path of one resource, with `{id}`, if not `{path}/{id}`.
+    pub one: Option<String>,
+    /// The key of the object in the answer if one resource is read; none if the answer is the object.
     pub item: Option<String>,
     /// Sets of filters, each of which needs a list of its own. A list without such a filter leaves some rows
     /// out, and a list with it shows only those rows.
@@ -182,6 +201,19 @@ pub struct ListCall {
     /// Filters that are sent with every list, because a list without them leaves rows out.
     #[serde(default)]
     pub always: BTreeMap<String, String>,
+    /// Filters that the service takes from admins alone. A list of others is sent without them, since it shows
+    /// their own project's rows.
+    #[serde(default)]
+    pub admin_filters: Vec<String>,
+    /// Whether rows show their project to admins alone. For others it is the login's own.
+    #[serde(default)]
+    pub project_of_login: bool,
+    /// What a row shows whose resource is gone: each path has one of these values.
+    #[serde(default)]
+    pub absent: BTreeMap<String, OneOf>,
+    /// Filters without which an admin's list shows only his own project's rows. Others may not send them.
+    #[serde(default)]
+    pub for_admins: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -300,6 +332,15 @@ pub(super) fn calls_of(kind: &Kind) -> Result<&RestCalls, CloudFailure> {
     kind.calls_of().ok_or_else(|| {
         CloudFailure::configuration(format!("the kind {} is not one of OpenStack's", kind.name))
     })
+}
+
+/// Returns the service of a kind, with the version of its API.
+pub fn service_of(kind: &Kind) -> Service<'_> {
+    let calls: Option<&RestCalls> = kind.calls_of();
+    Service {
+        name: &kind.service,
+        api_version: calls.and_then(|calls| calls.service.api_version.as_deref()),
+    }
 }
 
 impl KindCalls for RestCalls {
@@ -460,6 +501,13 @@ impl RestCalls {
             true => FilterValues::Listed,
             false => self.service.values,
         }
+    }
+}
+
+impl ListCall {
+    /// Whether the row is the memory of a resource that is gone.
+    pub fn shows_absence(&self, row: &Value) -> bool {
+        !self.absent.is_empty() && holds(&self.absent, row)
     }
 }
 

@@ -11,7 +11,7 @@ use super::call::{Answer, CallError, Reason};
 use super::identity::Identity;
 use super::paging::{Onward, marker, onward};
 use super::remote::RemoteError;
-use super::session::Session;
+use super::session::{Service, Session};
 
 /// 10 million rows at 500 a page. A server that sends more does not end its list.
 const PAGES_MAX: usize = 20_000;
@@ -22,7 +22,7 @@ const RESTARTS_MAX: u32 = 5;
 /// The list to read.
 #[derive(Clone, Debug)]
 pub struct ListRequest<'a> {
-    pub service: &'a str,
+    pub service: Service<'a>,
     /// The path with its version, such as `/v2.0/ports`.
     pub path: &'a str,
     /// The key of the array in the answer, such as `ports`.
@@ -244,7 +244,7 @@ impl Pages<'_> {
     }
 
     fn fail(&self, reason: Reason) -> CallError {
-        let url = format!("{} {}", self.request.service, self.start);
+        let url = format!("{} {}", self.request.service.name, self.start);
         self.session.error(&Method::GET, url, reason)
     }
 }

@@ -23,7 +23,7 @@ impl Session {
     /// See [`Reason`](super::Reason). A login that is not an admin is refused with a 403.
     pub async fn projects(&self, deadline: Duration) -> Result<HashMap<String, String>, CallError> {
         let request = ListRequest {
-            service: SERVICE,
+            service: SERVICE.into(),
             path: "/v3/projects",
             items_key: "projects",
             query: &[],

@@ -6,6 +6,7 @@ use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
+use super::identity::Identity;
 use super::kinds::{CallTemplate, FilterValues, ListCall, RestCalls, calls_of};
 use crate::cloud::{Call, CloudFailure};
 use crate::domain::kinds::{Kind, ListSpec, NULL, fill};
@@ -72,9 +73,19 @@ impl<'k> RestList<'k> {
 
     /// Returns the lists that together ask for all values of a filter. Without a filter, one list asks for
     /// everything.
-    pub(super) fn parts(&self, filter: Option<&ListFilter>) -> Result<Vec<Part>, CloudFailure> {
+    pub(super) fn parts(
+        &self,
+        filter: Option<&ListFilter>,
+        roles: &[String],
+    ) -> Result<Vec<Part>, CloudFailure> {
+        let mut always = self.call.always.clone();
+        let admin = is_admin(roles);
+        if admin {
+            always.extend(self.call.for_admins.clone());
+        }
+        let filter = filter.filter(|it| admin || !self.call.admin_filters.contains(&it.key));
         let plain = self.plain_parts(filter)?.into_iter();
-        let plain: Vec<Part> = plain.map(|part| part.with(&self.call.always)).collect();
+        let plain: Vec<Part> = plain.map(|part| part.with(&always)).collect();
         let also = self.call.also.iter();
         let also = also.flat_map(|more| plain.iter().map(move |part| part.with(more)));
         let also: Vec<Part> = also.collect();
@@ -122,7 +133,15 @@ impl<'k> RestList<'k> {
     }
 
     fn path(&self, variables: &BTreeMap<String, String>) -> Result<String, CloudFailure> {
-        let path = fill(&self.call.path, &escaped(variables)).map_err(|name| {
+        self.filled(&self.call.path, variables)
+    }
+
+    fn filled(
+        &self,
+        template: &str,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<String, CloudFailure> {
+        let path = fill(template, &escaped(variables)).map_err(|name| {
             CloudFailure::configuration(format!(
                 "{}: its list's path needs \"{name}\"",
                 self.kind.name
@@ -137,9 +156,30 @@ impl<'k> RestList<'k> {
         &self,
         variables: &BTreeMap<String, String>,
     ) -> Result<String, CloudFailure> {
+        if let Some(one) = &self.call.one {
+            return self.filled(one, variables);
+        }
         let last = self.spec.id.last().and_then(|name| variables.get(name));
         let last = utf8_percent_encode(last.map_or("", String::as_str), SEGMENT);
         Ok(format!("{}/{last}", self.path(variables)?))
+    }
+
+    /// Adds to a row what its service leaves out: the parts of its id that stand in its path alone, and a
+    /// project that only admins are shown.
+    pub(super) fn complete(
+        &self,
+        row: &mut Value,
+        path: &BTreeMap<String, String>,
+        login: &Identity,
+    ) {
+        self.kind.complete(row, path);
+        if self.call.project_of_login
+            && !is_admin(&login.roles)
+            && let (Some(row), Some(project)) = (row.as_object_mut(), &login.project_id)
+        {
+            row.entry(&self.spec.project)
+                .or_insert_with(|| project.as_str().into());
+        }
     }
 
     pub(super) fn row_in<'j>(&self, answer: &'j Value) -> Option<&'j Value> {
@@ -148,6 +188,11 @@ impl<'k> RestList<'k> {
             None => answer.get(self.spec.id.last()?).map(|_| answer),
         }
     }
+}
+
+/// Whether a login sees the rows of all projects.
+fn is_admin(roles: &[String]) -> bool {
+    roles.iter().any(|role| role == "admin")
 }
 
 /// Quotes a value for Glance, which reads a list of values: a comma outside quotes ends a value.

@@ -103,6 +103,25 @@ impl std::fmt::Debug for Session {
     }
 }
 
+/// A service of the catalog, and the version of its API that a call is written for.
+#[derive(Clone, Copy, Debug)]
+pub struct Service<'s> {
+    /// The service's type: `compute`.
+    pub name: &'s str,
+    /// The header `OpenStack-API-Version`: `compute 2.53`. Without it, a service with microversions answers as
+    /// its oldest one.
+    pub api_version: Option<&'s str>,
+}
+
+impl<'s> From<&'s str> for Service<'s> {
+    fn from(name: &'s str) -> Self {
+        Self {
+            name,
+            api_version: None,
+        }
+    }
+}
+
 impl Session {
     /// Makes a session for the cloud's region. Nothing is sent yet.
     #[must_use]
@@ -254,17 +273,19 @@ impl Session {
     ///
     /// # Errors
     /// Anything but a 2xx with an empty or JSON body. See [`Reason`].
-    pub async fn request(
+    pub async fn request<'s>(
         &self,
-        service: &str,
+        service: impl Into<Service<'s>>,
         method: Method,
         path_and_query: &str,
         body: Option<&Value>,
         deadline: Duration,
     ) -> Result<Answer, CallError> {
+        let service = service.into();
         let until = Instant::now() + deadline;
         let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
-        let before = |reason| self.error(&method, format!("{service} {path_and_query}"), reason);
+        let named = || format!("{} {path_and_query}", service.name);
+        let before = |reason| self.error(&method, named(), reason);
         let mut stale = None;
         loop {
             let token = timeout_at(until, self.token(stale))
@@ -272,14 +293,20 @@ impl Session {
                 .unwrap_or(Err(AuthError::NoTime))
                 .map_err(|error| before(Reason::Login(Box::new(error))))?;
             let endpoint = self
-                .locate(&token.catalog, service, None, None)
+                .locate(&token.catalog, service.name, None, None)
                 .map_err(|error| before(Reason::Catalog(Box::new(error))))?;
             let url = join(&endpoint, path_and_query)
                 .map_err(|error| before(Reason::Catalog(Box::new(error))))?;
             let fail = |reason| self.error(&method, display(&url), reason);
             let remaining = until.saturating_duration_since(Instant::now());
             let response = self
-                .send(&token, &method, &url, &body, remaining)
+                .send(
+                    &token,
+                    (&method, &url),
+                    service.api_version,
+                    &body,
+                    remaining,
+                )
                 .await
                 .map_err(|error| fail(Reason::Transport(error)))?;
             if let Some(credential) = token.restricted_by.as_ref()
@@ -292,7 +319,7 @@ impl Session {
                 return Err(fail(Reason::AccessRules {
                     credential: credential.clone(),
                     call: format!("{method} {}", url.path()),
-                    service: service.to_owned(),
+                    service: service.name.to_owned(),
                     answer: Box::new(self.refusal(&response, &token)),
                 }));
             }
@@ -308,8 +335,8 @@ impl Session {
     async fn send(
         &self,
         token: &Token,
-        method: &Method,
-        url: &Url,
+        (method, url): (&Method, &Url),
+        api_version: Option<&str>,
         body: &Bytes,
         deadline: Duration,
     ) -> Result<http::Response<Bytes>, TransportError> {
@@ -319,6 +346,9 @@ impl Session {
             .header(header::ACCEPT, "application/json")
             .header(header::USER_AGENT, USER_AGENT)
             .header("x-auth-token", token.header.clone());
+        if let Some(version) = api_version {
+            request = request.header("openstack-api-version", version);
+        }
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }

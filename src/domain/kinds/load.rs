@@ -270,6 +270,11 @@ impl Kinds {
                 "reference to \"{to}\": \"partial\" requires on_delete = \"unset\""
             ));
         }
+        if reference.after && reference.on_delete != OnDelete::Unset {
+            return Err(format!(
+                "reference to \"{to}\": \"after\" requires on_delete = \"unset\""
+            ));
+        }
         if reference.of_service && reference.on_delete != OnDelete::Automatic {
             return Err(format!(
                 "reference to \"{to}\": \"of_service\" requires on_delete = \"automatic\""

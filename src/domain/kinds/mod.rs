@@ -17,6 +17,7 @@
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
 //! | `when`, `to_when` | a condition: each path, of the row or of its target, has one of these values, compared as text; a value that ends in `*` is a prefix |
 //! | `partial` | of an `unset` reference: the resource still holds its other targets (N18) |
+//! | `after` | of an `unset` reference: if both are deleted, the resource comes after its target, whose deletion may take it along |
 //! | `of_service` | of a reference: a service made the resource, in its own project (N20) |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
 //! | `join` | copies fields of a row of another kind, found by id |
@@ -36,7 +37,7 @@
 //! | `tagged` | the filter that finds resources with one of several tags: copies at other sites |
 //! | `scope` | the field by which one list observes all rows of a parent that is deleted |
 //! | `guard` | the resource is never deleted while `when` holds, `unless` a plan option is given. With `left_in`, the resource stays when its parent of that kind is deleted. `left_while` is a condition on that parent. With `only_left`, the resource is deleted if it is a target itself |
-//! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed |
+//! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed. With `at_once`, it shows so from the answer on, and a later row that does not was put back. `state` is the resource's own state, and `cause` is where the cloud says why a delete failed |
 //! | `unpinned_by` | the edge whose removal ends a blocking reference, so that the referrer stays: for the purge ladder only, never in a plan |
 //! | `runbook` | the manual steps for one id, when no call helps |
 //! | `stays` | the resource stays, and only what belongs to it is deleted (a project). With the plan option that `goes_with` names, the resource is deleted too |
@@ -353,6 +354,19 @@ impl Kind {
         }
     }
 
+    /// Returns the state of a resource that the cloud has put back, although it had accepted the delete. None if
+    /// rows of the kind do not show that.
+    pub fn put_back(&self, row: &Value) -> Option<String> {
+        let settles = self.spec.settles.as_ref().filter(|it| it.at_once)?;
+        let state = settles.state.as_ref().unwrap_or(&settles.field);
+        Some(lookup_one(row, state).unwrap_or_default())
+    }
+
+    /// Returns the cloud's reason for a failed delete, as the row shows it.
+    pub fn failed_because(&self, row: &Value) -> Option<String> {
+        lookup_one(row, self.spec.settles.as_ref()?.cause.as_ref()?)
+    }
+
     /// Whether the kind's ids are natural keys, which a re-created resource gets again (M). A tombstone then
     /// says nothing about the resource that exists after the deletion's end.
     pub fn has_natural_key(&self) -> bool {
@@ -533,7 +547,7 @@ impl Match {
 }
 
 /// Whether each path has one of its values.
-fn holds(when: &BTreeMap<String, OneOf>, row: &Value) -> bool {
+pub fn holds(when: &BTreeMap<String, OneOf>, row: &Value) -> bool {
     when.iter().all(|(path, wanted)| {
         let texts = value::values(row, path).into_iter().filter_map(text);
         texts.into_iter().any(|text| wanted.accepts(&text))

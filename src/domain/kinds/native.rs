@@ -199,6 +199,7 @@ pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
         fields: Vec::new(),
         id: vec!["id".to_owned()],
         name: "name".to_owned(),
+        project_filter: None,
         project: "project_id".to_owned(),
         created: "created_at".to_owned(),
         tags: "tags[]".to_owned(),

@@ -109,9 +109,11 @@ pub struct ListSpec {
     /// The path of the shown name, if not `name`.
     #[serde(default = "name_field")]
     pub name: String,
-    /// The path of the project's id, and the cloud's filter for it, if not `project_id`.
+    /// The path of the project's id, if not `project_id`.
     #[serde(default = "project_field")]
     pub project: String,
+    /// The cloud's filter for the project's id, if it is not called as the path.
+    pub project_filter: Option<String>,
     /// The path of the field that has the time of creation.
     #[serde(default = "created_field")]
     pub created: String,
@@ -136,6 +138,13 @@ pub struct ListSpec {
     /// A field that never changes, that the cloud filters by, and that names the parent of a row. When the
     /// parent is deleted with all its rows, one list by this field observes all of them (N14).
     pub scope: Option<String>,
+}
+
+impl ListSpec {
+    /// Returns the filter for the resources of a project.
+    pub fn project_filter(&self) -> &str {
+        self.project_filter.as_deref().unwrap_or(&self.project)
+    }
 }
 
 fn id_fields() -> Vec<String> {
@@ -190,6 +199,14 @@ pub struct Settles {
     pub pending: Vec<String>,
     /// Values of the field when the delete has failed.
     pub failed: Vec<String>,
+    /// Whether a row shows the delete as soon as the cloud has accepted it. A later row that shows neither was
+    /// put back: the delete has failed.
+    #[serde(default)]
+    pub at_once: bool,
+    /// The path of the resource's state, if `field` is about the delete alone.
+    pub state: Option<String>,
+    /// The path of the cloud's reason for a failed delete.
+    pub cause: Option<String>,
     /// After how many minutes a person is warned, with the text of `warning`, that the delete takes long.
     pub minutes_warn: u64,
     pub warning: String,
@@ -292,6 +309,10 @@ pub struct Reference {
     /// other targets (N18).
     #[serde(default)]
     pub partial: bool,
+    /// With `unset`: whether the resource is deleted after its target if both are deleted, because the target's
+    /// own deletion may take it along.
+    #[serde(default)]
+    pub after: bool,
     /// Whether a service made the resource for the target, in a project of its own: that project is no reason
     /// to refuse (N20).
     #[serde(default)]

@@ -206,6 +206,10 @@ impl Planner<'_> {
                 },
             };
             for link in self.links(key, resource, &index) {
+                if link.after && going.is_some_and(is_step) {
+                    let target = self.when_gone(&link.to);
+                    target.into_iter().for_each(|earlier| first(earlier, key));
+                }
                 // The cloud clears the other references by itself, so the order does not depend on them.
                 if !matches!(link.on_delete, OnDelete::Block | OnDelete::Cascade) {
                     continue;

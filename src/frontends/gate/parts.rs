@@ -15,7 +15,9 @@ use super::refusal::{Refusal, Result};
 use super::route::Named;
 use super::rules::{Operation, Ruling};
 use super::{Call, Gate};
-use crate::cloud::openstack::{CallError, FilterValues, ListRequest, RestCalls, item_in};
+use crate::cloud::openstack::{
+    CallError, FilterValues, ListRequest, RestCalls, item_in, service_of,
+};
 use crate::domain::kinds::{Bond, Kind};
 use crate::domain::model::{KindName, Phase};
 use crate::domain::text::escape;
@@ -297,7 +299,7 @@ impl Gate {
                 .map(|(key, value)| (key.to_owned(), value))
                 .collect();
             let listed = self.session.list(ListRequest {
-                service: &kind.service,
+                service: service_of(kind),
                 path: &path,
                 items_key: &call.items,
                 query: &query,
@@ -318,9 +320,13 @@ impl Gate {
         let Some(path) = super::route::path_of(kind, id) else {
             return Ok(None);
         };
-        let read = self
-            .session
-            .request(&kind.service, Method::GET, &path, None, self.call_timeout);
+        let read = self.session.request(
+            service_of(kind),
+            Method::GET,
+            &path,
+            None,
+            self.call_timeout,
+        );
         match read.await {
             Ok(mut answer) => Ok(item_in(kind, &mut answer.json).map(Value::take)),
             Err(error) => {

@@ -153,10 +153,16 @@ impl Routes {
             root: root.to_owned(),
             ..Self::default()
         };
-        for kind in kinds.iter().filter(|kind| kind.service == service) {
-            if let Some(calls) = kind.calls_of::<RestCalls>() {
-                routes.add(kind, calls);
-            }
+        let of_service = kinds.iter().filter(|kind| kind.service == service);
+        let of_service: Vec<_> = of_service
+            .filter_map(|kind| Some((kind, kind.calls_of::<RestCalls>()?)))
+            .collect();
+        let is_read_elsewhere =
+            |calls: &RestCalls| calls.list.as_ref().is_some_and(|list| list.one.is_some());
+        if !of_service.iter().any(|(_, calls)| is_read_elsewhere(calls)) {
+            of_service
+                .iter()
+                .for_each(|(kind, calls)| routes.add(kind, calls));
         }
         for reference in kinds.iter().flat_map(|kind| &kind.spec.references) {
             let found_by = reference.find.as_ref().map(|find| find.key.as_str());
@@ -177,7 +183,8 @@ impl Routes {
         routes
     }
 
-    /// Adds the paths and methods of one kind.
+    /// Adds the paths and methods of one kind. Gates pass the calls of a service whose rows are not read below
+    /// the path of their list (`/servers/detail`) as they are.
     fn add(&mut self, kind: &Kind, calls: &RestCalls) {
         let patterns = |path: &str| {
             let below = |prefix| pattern(&format!("{}{prefix}{path}", self.root));

@@ -1,0 +1,117 @@
+//! The words of Nova's and Cinder's calls: what a list sends for an admin and for others, and what a row shows of
+//! a resource that is gone.
+use std::sync::Arc;
+use std::time::Duration;
+
+use gone::cloud::openstack::{HttpTransport, Transport};
+use gone::cloud::{Cloud as _, Fields, ListRows, OpenStack};
+use gone::domain::model::{KindName, Site};
+use gone::domain::query::ListFilter;
+use gone::system::clock::Clock;
+use serde_json::{Value, json};
+use wiremock::matchers::{method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+use crate::support::{TOKEN, password_cloud, token_body};
+
+/// A cloud whose login has this role, and which answers each of these paths with its body.
+async fn cloud_of(role: &str, answers: &[(&str, Value)]) -> (MockServer, OpenStack) {
+    let server = MockServer::start().await;
+    let mut token = token_body(&server.uri());
+    token["token"]["roles"] = json!([{"id": "1", "name": role}]);
+    let login = ResponseTemplate::new(201)
+        .insert_header("X-Subject-Token", TOKEN)
+        .set_body_json(token);
+    Mock::given(method("POST"))
+        .and(path("/v3/auth/tokens"))
+        .respond_with(login)
+        .mount(&server)
+        .await;
+    for (at, answer) in answers {
+        Mock::given(method("GET"))
+            .and(path(*at))
+            .respond_with(ResponseTemplate::new(200).set_body_json(answer))
+            .mount(&server)
+            .await;
+    }
+    let cloud = OpenStack::new(
+        vec![(site(), password_cloud(&server.uri()))],
+        Box::new(|cloud| {
+            let transport = HttpTransport::new(cloud).map_err(|error| error.to_string())?;
+            Ok(Arc::new(transport) as Arc<dyn Transport>)
+        }),
+        Clock::system(),
+        Duration::from_secs(20),
+    );
+    (server, cloud)
+}
+
+fn site() -> Site {
+    Site::region("c", "R1")
+}
+
+/// The rows of a kind in a project, and the last request for them.
+async fn rows_in_project(role: &str, kind: &str, at: &str, rows: Value) -> (Vec<Value>, String) {
+    let (server, cloud) = cloud_of(role, &[(at, rows)]).await;
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
+    let kind = kinds.get(&KindName::new(kind)).unwrap();
+    let filter = ListFilter {
+        key: "project_id".to_owned(),
+        values: vec!["p-id".to_owned()],
+    };
+    let site = site();
+    let request = ListRows {
+        site: &site,
+        kind,
+        filter: Some(&filter),
+        fields: Fields::Planning,
+        rows_max: None,
+    };
+    let rows = cloud.list(request).await.unwrap().rows;
+    let asked = server.received_requests().await.unwrap();
+    let asked = asked.iter().rfind(|it| it.url.path() == at).unwrap();
+    let version = asked.headers.get("openstack-api-version");
+    let version = version.map_or("none", |it| it.to_str().unwrap());
+    let query = asked.url.query().unwrap_or_default();
+    (rows, format!("{query} as {version}"))
+}
+
+#[tokio::test]
+async fn n19_an_admins_list_names_all_projects_and_a_members_sends_no_filter_that_cinder_refuses_him()
+ {
+    // The catalog lists Cinder with the project in its path, which no call needs.
+    let at = "/volume/v3/volumes/detail";
+    let rows = json!({"volumes": [{"id": "v1"}]});
+    let (_, asked) = rows_in_project("admin", "volume", at, rows.clone()).await;
+    assert_eq!(
+        asked,
+        "project_id=p-id&all_tenants=1&limit=500 as volume 3.44"
+    );
+    let (_, asked) = rows_in_project("member", "volume", at, rows).await;
+    assert_eq!(asked, "limit=500 as volume 3.44");
+}
+
+#[tokio::test]
+async fn n19_a_backup_whose_project_only_admins_are_shown_is_in_the_logins_own() {
+    let at = "/volume/v3/backups/detail";
+    let rows = json!({"backups": [{"id": "b1"}]});
+    let (rows, _) = rows_in_project("member", "backup", at, rows.clone()).await;
+    assert_eq!(rows[0]["os-backup-project-attr:project_id"], "p-id");
+    let shown = json!({"backups": [{"id": "b1", "os-backup-project-attr:project_id": "other"}]});
+    let (rows, _) = rows_in_project("admin", "backup", at, shown).await;
+    assert_eq!(rows[0]["os-backup-project-attr:project_id"], "other");
+}
+
+#[tokio::test]
+async fn i13_a_server_that_nova_still_shows_as_deleted_is_gone() {
+    let at = "/compute/v2.1/servers/s1";
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
+    let server = kinds.get(&KindName::new("server")).unwrap();
+    for (status, is_there) in [("ACTIVE", true), ("SOFT_DELETED", true), ("DELETED", false)] {
+        let answer = json!({"server": {"id": "s1", "status": status}});
+        let (_server, cloud) = cloud_of("member", &[(at, answer)]).await;
+        let read = cloud.read(&site(), server, "s1").await.unwrap();
+        assert_eq!(read.row.is_some(), is_there, "{status}");
+        assert!(read.offered);
+    }
+}

@@ -1,0 +1,164 @@
+//! Servers and volumes in a plan, and how their rows show what became of a delete.
+
+use std::collections::BTreeMap;
+
+use gone::domain::kinds::AsyncDelete;
+use gone::domain::model::{Action, KindName, Plan, PlanOptions, RefusalRule};
+use serde_json::json;
+
+use super::topology::{Topology, cascade};
+
+/// A project with a server, which has a port and a volume; the volume has a snapshot and a backup.
+fn project() -> Topology {
+    let mut cloud = Topology::new();
+    let volume = json!({ "id": "data", "name": "data", "status": "in-use",
+        "os-vol-tenant-attr:tenant_id": "p1", "attachments": [{ "server_id": "vm" }] });
+    cloud
+        .add("project", json!({ "id": "p1", "name": "demo" }))
+        .add(
+            "network",
+            json!({ "id": "net", "shared": false, "router:external": false }),
+        )
+        .add(
+            "port",
+            json!({ "id": "nic", "network_id": "net", "device_owner": "compute:nova",
+            "device_id": "vm", "fixed_ips": [], "security_groups": [] }),
+        )
+        .add(
+            "server",
+            json!({ "id": "vm", "name": "vm", "tenant_id": "p1", "locked": false }),
+        )
+        .add("volume", volume)
+        .add(
+            "volume_snapshot",
+            json!({ "id": "snap", "volume_id": "data",
+            "os-extended-snapshot-attributes:project_id": "p1" }),
+        )
+        .add(
+            "backup",
+            json!({ "id": "full", "volume_id": "data", "os-backup-project-attr:project_id": "p1" }),
+        );
+    cloud
+}
+
+/// For each step, the steps that it waits for itself, each as `action kind`.
+fn waits(plan: &Plan) -> BTreeMap<String, Vec<String>> {
+    let named =
+        |step: &gone::domain::model::PlanStep| format!("{} {}", step.action.as_str(), step.kind);
+    let before = |id: &u32| {
+        plan.steps
+            .iter()
+            .find(|it| it.id == *id)
+            .map(named)
+            .unwrap()
+    };
+    let steps = plan.steps.iter();
+    steps
+        .map(|step| {
+            let mut first: Vec<String> = step.depends_on.iter().map(before).collect();
+            first.sort();
+            (named(step), first)
+        })
+        .collect()
+}
+
+#[test]
+fn n20_a_projects_server_goes_before_its_ports_and_volumes() {
+    let plan = project().plan("project", "p1", cascade());
+    assert!(plan.refused.is_empty(), "{:?}", plan.refused);
+    let waits = waits(&plan);
+    assert_eq!(waits["delete server"], Vec::<String>::new());
+    assert_eq!(waits["delete port"], ["delete server"]);
+    assert_eq!(waits["delete network"], ["delete port"]);
+    assert_eq!(
+        waits["delete volume"],
+        ["delete server", "delete volume_snapshot"]
+    );
+    assert_eq!(waits["delete backup"], Vec::<String>::new());
+    // The server lets go of its volume itself.
+    let automatic: Vec<&str> = plan.automatic.iter().map(|it| it.kind.as_str()).collect();
+    assert_eq!(automatic, ["volume_attachment"]);
+}
+
+#[test]
+fn n04_a_volume_is_detached_and_its_server_stays() {
+    let plan = project().plan("volume", "data", cascade());
+    assert!(plan.refused.is_empty(), "{:?}", plan.refused);
+    let waits = waits(&plan);
+    let steps: Vec<&str> = waits.keys().map(String::as_str).collect();
+    assert_eq!(
+        steps,
+        [
+            "delete volume",
+            "delete volume_snapshot",
+            "detach volume_attachment"
+        ]
+    );
+    assert_eq!(
+        waits["delete volume"],
+        ["delete volume_snapshot", "detach volume_attachment"]
+    );
+    let refused = project()
+        .plan("volume", "data", PlanOptions::default())
+        .refused;
+    assert!(
+        refused.iter().all(|it| it.rule == RefusalRule::InUse),
+        "{refused:?}"
+    );
+    assert!(!refused.is_empty());
+}
+
+#[test]
+fn n04_a_server_alone_leaves_its_ports_and_volumes() {
+    let plan = project().plan("server", "vm", cascade());
+    let steps: Vec<_> = plan
+        .steps
+        .iter()
+        .map(|it| (it.action, it.kind.as_str()))
+        .collect();
+    assert_eq!(steps, [(Action::Delete, "server")]);
+    let unset: Vec<&str> = plan.unset.iter().map(|it| it.kind.as_str()).collect();
+    assert_eq!(unset, ["port"]);
+}
+
+/// Nova deletes it for an admin all the same.
+#[test]
+fn a_locked_server_is_refused_before_anything_is_sent() {
+    let mut cloud = project();
+    cloud.change("server", "vm", "locked", json!(true));
+    for (kind, id) in [("server", "vm"), ("project", "p1")] {
+        let refused = cloud.plan(kind, id, cascade()).refused;
+        let locked = refused.iter().any(|it| it.reason.contains("it is locked"));
+        assert!(locked, "{kind}: {refused:?}");
+        cloud.asked.clear();
+    }
+}
+
+#[test]
+fn a_row_shows_a_delete_that_goes_on_failed_or_was_put_back() {
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
+    let kind = |name: &str| kinds.get(&KindName::new(name)).unwrap();
+    let (server, volume, network) = (kind("server"), kind("volume"), kind("network"));
+
+    let deleting = json!({ "status": "ACTIVE", "OS-EXT-STS:task_state": "deleting" });
+    let goes_on = Some((AsyncDelete::GoesOn, "deleting".to_owned()));
+    assert_eq!(server.settling(&deleting), goes_on);
+    let refused = json!({ "status": "ERROR", "OS-EXT-STS:task_state": null,
+        "fault": { "message": "Failed to terminate instance: no" } });
+    assert_eq!(server.settling(&refused), None);
+    assert_eq!(server.put_back(&refused).as_deref(), Some("ERROR"));
+    let because = server.failed_because(&refused);
+    assert_eq!(because.as_deref(), Some("Failed to terminate instance: no"));
+
+    let failed = Some((AsyncDelete::Failed, "error_deleting".to_owned()));
+    assert_eq!(
+        volume.settling(&json!({ "status": "error_deleting" })),
+        failed
+    );
+    let busy = json!({ "status": "available" });
+    assert_eq!(volume.put_back(&busy).as_deref(), Some("available"));
+    assert_eq!(volume.failed_because(&busy), None);
+
+    // Neutron deletes at once: a row that is there says nothing.
+    assert_eq!(network.put_back(&json!({ "status": "ACTIVE" })), None);
+}
