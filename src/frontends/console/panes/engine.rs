@@ -89,16 +89,16 @@ impl ListPane for EnginePane {
     }
     fn details(&self, row: &ReconcilerStatus, look: &RenderContext) -> Vec<Cell> {
         let dot = look.dot();
-        let state = match row.running {
-            0 => "waiting".to_owned(),
-            1 => "running".to_owned(),
-            runs => format!("running {runs} times"),
-        };
         let since = look.time(row.since);
-        let mut lines = vec![
-            Cell::plain(reconciler_words(row.name)),
-            Cell::plain(format!("{state} since {since}{dot}{}", activity_words(row))),
-        ];
+        let now = match row.running {
+            0 => format!("waiting since {since}"),
+            1 => format!("running since {since}{dot}{}", activity_words(row)),
+            runs => format!(
+                "{runs} running, the first since {since}{dot}{}",
+                activity_words(row)
+            ),
+        };
+        let mut lines = vec![Cell::plain(reconciler_words(row.name)), Cell::plain(now)];
         if let Some(error) = &row.last_error {
             let text = format!("failed {}: {}", look.time(error.at), error.message);
             lines.push(Cell::new(text, Tone::Warn));
