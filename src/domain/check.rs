@@ -54,7 +54,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::kinds::{Kind, Kinds, OnDelete, Reference};
+use super::kinds::{Kind, Kinds, OnDelete, OneOf, Reference};
 use super::model::KindName;
 use walk::Reached;
 
@@ -257,6 +257,16 @@ impl<'k> Link<'k> {
         !self.from.is_native() && conditions > 0
     }
 
+    /// Whether no resource is both a referrer and a target by this reference: of one field, referrers have other
+    /// values than targets.
+    fn never_follows_itself(&self) -> bool {
+        let Reference { when, to_when, .. } = self.reference;
+        let differs = |(path, wanted): (&String, &OneOf)| {
+            when.get(path).is_some_and(|own| own.excludes(wanted))
+        };
+        self.from.name == self.to.name && to_when.iter().any(differs)
+    }
+
     fn field(&self) -> &'k str {
         let matched = self.reference.matches.first().map(|rule| &rule.field);
         let field = self.reference.field.as_ref().or(matched);
@@ -297,6 +307,9 @@ fn cycles(links: &Links<'_>) -> Vec<Finding> {
             continue;
         };
         let ring: Vec<Link<'_>> = [*first].into_iter().chain(back).collect();
+        if ring.iter().all(Link::never_follows_itself) {
+            continue;
+        }
         let references = ring.iter().map(|link| (&link.from.name, link.field()));
         let mut references: Vec<_> = references.collect();
         references.sort_unstable();

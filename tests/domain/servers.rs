@@ -36,7 +36,13 @@ fn project() -> Topology {
         )
         .add(
             "backup",
-            json!({ "id": "full", "volume_id": "data", "os-backup-project-attr:project_id": "p1" }),
+            json!({ "id": "more", "volume_id": "data", "os-backup-project-attr:project_id": "p1",
+                "is_incremental": true, "has_dependent_backups": false }),
+        )
+        .add(
+            "backup",
+            json!({ "id": "full", "volume_id": "data", "os-backup-project-attr:project_id": "p1",
+                "is_incremental": false, "has_dependent_backups": true }),
         );
     cloud
 }
@@ -74,7 +80,10 @@ fn n20_a_projects_server_goes_before_its_ports_and_volumes() {
         waits["delete volume"],
         ["delete server", "delete volume_snapshot"]
     );
-    assert_eq!(waits["delete backup"], Vec::<String>::new());
+    let backups = plan.steps.iter().filter(|it| it.kind.as_str() == "backup");
+    let backups: Vec<&str> = backups.map(|it| &*it.resource_id).collect();
+    assert_eq!(backups, ["more", "full"]);
+    assert_eq!(waits["delete backup"], ["delete backup"]);
     // The server lets go of its volume itself.
     let automatic: Vec<&str> = plan.automatic.iter().map(|it| it.kind.as_str()).collect();
     assert_eq!(automatic, ["volume_attachment"]);

@@ -555,6 +555,19 @@ pub fn holds(when: &BTreeMap<String, OneOf>, row: &Value) -> bool {
 }
 
 impl OneOf {
+    /// Whether no value of one is accepted by the other.
+    pub fn excludes(&self, other: &Self) -> bool {
+        let none_of = |of: &Self, by: &Self| {
+            let values = match of {
+                Self::One(one) => std::slice::from_ref(one),
+                Self::Any(any) => any.as_slice(),
+            };
+            let mut texts = values.iter().filter_map(text);
+            !texts.any(|text| by.accepts(&text))
+        };
+        none_of(self, other) && none_of(other, self)
+    }
+
     /// Whether a value is accepted. Texts, numbers and booleans are compared as text. An accepted value that
     /// ends in `*` is a prefix.
     pub fn accepts(&self, found: &str) -> bool {
