@@ -40,7 +40,12 @@ pub struct Api {
 }
 
 /// Services that are not in every region, and where their API begins.
-const OTHERS: [(&str, &str); 2] = [("load-balancer", "/v2.0/lbaas"), ("image", "/v2")];
+const OTHERS: [(&str, &str); 4] = [
+    ("load-balancer", "/v2.0/lbaas"),
+    ("image", "/v2"),
+    ("compute", "/v2.1"),
+    ("block-storage", "/v3"),
+];
 
 impl Api {
     /// As a cloud of this `clouds.yaml`.
@@ -78,8 +83,11 @@ impl Api {
                 endpoint["region"] == region && endpoint["interface"] == "public"
             };
             let url = text(&endpoints.iter().find(here)?["url"]);
-            let url = url.trim_end_matches('/').trim_end_matches("/v2.0");
-            Some(url.trim_end_matches("/v2").to_owned())
+            let versions = ["/", "/v2.0", "/v2.1", "/v2", "/v3"];
+            let root = versions
+                .iter()
+                .fold(url.as_str(), |url, it| url.trim_end_matches(it));
+            Some(root.to_owned())
         };
         let network_url = format!("{}/v2.0", url_of("network").unwrap());
         let others = OTHERS.into_iter();
@@ -215,6 +223,23 @@ impl Api {
         };
         assert!(status < 300, "{method} {path}: {status} {answer}");
         answer
+    }
+
+    /// Deletes what this path names, if it is there.
+    pub fn delete_at(&self, path: &str) {
+        let sent = self.send("DELETE", self.url(path), None);
+        self.runtime.block_on(sent);
+    }
+
+    /// Uploads the bytes of an image.
+    pub fn upload(&self, path: &str, bytes: &'static [u8]) {
+        let call = self.client.put(self.url(path)).body(bytes);
+        let call = call.header("content-type", "application/octet-stream");
+        let call = call.header("x-auth-token", &self.token);
+        let status = self
+            .runtime
+            .block_on(async { call.send().await.unwrap().status() });
+        assert!(status.is_success(), "{path}: {status}");
     }
 
     fn url(&self, path: &str) -> String {

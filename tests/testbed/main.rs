@@ -33,6 +33,7 @@ mod proxy;
 mod refusals;
 mod registry;
 mod seat;
+mod servers;
 mod table;
 #[path = "../stories/terminal.rs"]
 mod terminal;

@@ -7,8 +7,8 @@ use crate::bed::{Bed, clouds, wait_for};
 use crate::gate::engine_with_gates;
 
 /// People of the testbed's own Keystone, who leave when this is dropped.
-struct People<'b> {
-    bed: &'b Bed,
+pub struct People<'b> {
+    pub bed: &'b Bed,
     users: Vec<String>,
     /// By the name of the row; an empty token is nobody's.
     tokens: Vec<(&'static str, String)>,
@@ -24,16 +24,21 @@ impl Drop for People<'_> {
 }
 
 impl<'b> People<'b> {
-    fn new(bed: &'b Bed) -> Self {
-        let mut people = Self {
+    pub fn none(bed: &'b Bed) -> Self {
+        Self {
             bed,
             users: Vec::new(),
-            tokens: vec![
-                ("nobody", String::new()),
-                ("a token that is none", "no-such-token".to_owned()),
-                ("an admin", bed.api.token.clone()),
-            ],
-        };
+            tokens: Vec::new(),
+        }
+    }
+
+    fn new(bed: &'b Bed) -> Self {
+        let mut people = Self::none(bed);
+        people.tokens = vec![
+            ("nobody", String::new()),
+            ("a token that is none", "no-such-token".to_owned()),
+            ("an admin", bed.api.token.clone()),
+        ];
         let demo = bed.api.project_id("demo");
         let owner = people.comes("a member", &bed.project, "member");
         people.comes("a reader", &bed.project, "reader");
@@ -44,10 +49,15 @@ impl<'b> People<'b> {
         people
     }
 
+    /// The name and the password of a user.
+    pub fn name(&self, number: usize) -> String {
+        format!("{}-{number}", self.bed.name)
+    }
+
     /// A new user with this role in this project, and a token.
-    fn comes(&mut self, row: &'static str, project: &str, role: &str) -> (String, String) {
+    pub fn comes(&mut self, row: &'static str, project: &str, role: &str) -> (String, String) {
         let api = &self.bed.api;
-        let name = format!("{}-{}", self.bed.name, self.users.len());
+        let name = self.name(self.users.len());
         let user = json!({"user": {"name": name, "password": name, "domain_id": "default"}});
         let user = text(&api.identity("POST", "/users", &user).0["user"]["id"]);
         self.users.push(user.clone());
@@ -97,7 +107,7 @@ impl<'b> People<'b> {
         self.tokens.push(("access rules", token));
     }
 
-    fn api(&self, row: &str) -> Api {
+    pub fn api(&self, row: &str) -> Api {
         let (_, token) = self.tokens.iter().find(|(name, _)| *name == row).unwrap();
         Api::by(&clouds(), "testbed", "RegionOne", token)
     }

@@ -1,0 +1,259 @@
+//! Servers and volumes of real Nova and Cinder: emptied with their project, deleted by themselves, and put back by
+//! a hypervisor or a storage that refuses.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::api::text;
+use crate::bed::{Bed, clouds, wait_for};
+use crate::cascade::only_the_default_group_is_left;
+use crate::people::People;
+
+/// The lists of what a project's servers and volumes leave, and their keys.
+const LISTS: [(&str, &str); 4] = [
+    ("/v2.1/servers/detail", "servers"),
+    ("/v3/volumes/detail", "volumes"),
+    ("/v3/snapshots/detail", "snapshots"),
+    ("/v3/backups/detail", "backups"),
+];
+
+/// A server of the bed's project, with a port that Nova made, a port of the member's, and a volume that has a
+/// snapshot and two backups.
+struct Machine<'b> {
+    people: People<'b>,
+    server: String,
+    volume: String,
+    own_port: String,
+    image: String,
+    flavor: String,
+}
+
+impl Drop for Machine<'_> {
+    fn drop(&mut self) {
+        let admin = &self.people.bed.api;
+        admin.delete_at(&format!("/v2.1/flavors/{}", self.flavor));
+        admin.delete_at(&format!("/v2/images/{}", self.image));
+    }
+}
+
+impl<'b> Machine<'b> {
+    /// `gone` knows the member's login as the cloud `mine`.
+    fn furnish(bed: &'b Bed) -> Self {
+        let mut people = People::none(bed);
+        people.comes("a member", &bed.project, "member");
+        let member = people.api("a member");
+        let name = &bed.name;
+        let image = json!({"name": name, "disk_format": "raw", "container_format": "bare", "visibility": "public"});
+        let image = text(&bed.api.call_any("POST", "/v2/images", image)["id"]);
+        bed.api
+            .upload(&format!("/v2/images/{image}/file"), b"boots nothing");
+        let flavor = json!({"flavor": {"name": name, "ram": 64, "vcpus": 1, "disk": 1}});
+        let flavor = text(&bed.api.call_any("POST", "/v2.1/flavors", flavor)["flavor"]["id"]);
+
+        let network = &bed.networks[0];
+        // The seed gives the network a policy that only an admin may delete.
+        let freed = json!({"network": {"qos_policy_id": null}});
+        bed.api.call("PUT", &format!("networks/{network}"), freed);
+        for policy in bed
+            .api
+            .rows("qos/policies", &format!("project_id={}", bed.project))
+        {
+            bed.api
+                .delete_at(&format!("/v2.0/qos/policies/{}", text(&policy["id"])));
+        }
+        let port = json!({"port": {"network_id": network, "name": format!("{name}-own")}});
+        let own_port = text(&member.call("POST", "ports", port)["port"]["id"]);
+        let server = json!({"server": {"name": name, "imageRef": image, "flavorRef": flavor,
+            "networks": [{"uuid": network}, {"port": own_port}]}});
+        let server = text(&member.call_any("POST", "/v2.1/servers", server)["server"]["id"]);
+        let machine = |path: &str, kind: &str, state: &str| {
+            wait_for(&format!("{path} {state}"), || {
+                member.call_any("GET", path, Value::Null)[kind]["status"] == state
+            });
+        };
+        let made = |path: &str, kind: &str, mut fields: Value| {
+            fields["name"] = json!(name);
+            let made = member.call_any("POST", path, json!({ kind: fields }));
+            let id = text(&made[kind]["id"]);
+            machine(&format!("{path}/{id}"), kind, "available");
+            id
+        };
+        machine(&format!("/v2.1/servers/{server}"), "server", "ACTIVE");
+        let volume = made("/v3/volumes", "volume", json!({"size": 1}));
+        made("/v3/snapshots", "snapshot", json!({"volume_id": volume}));
+        made("/v3/backups", "backup", json!({"volume_id": volume}));
+        made(
+            "/v3/backups",
+            "backup",
+            json!({"volume_id": volume, "incremental": true}),
+        );
+        let attachment = json!({"volumeAttachment": {"volumeId": volume}});
+        let path = format!("/v2.1/servers/{server}/os-volume_attachments");
+        member.call_any("POST", &path, attachment);
+        machine(&format!("/v3/volumes/{volume}"), "volume", "in-use");
+
+        bed.change_clouds(|clouds| {
+            let mut mine = clouds["clouds"]["testbed"].clone();
+            mine["auth"] = json!({"auth_url": mine["auth"]["auth_url"], "username": people.name(0),
+                "password": people.name(0), "user_domain_id": "default", "project_id": bed.project});
+            mine["regions"] = json!(["RegionOne"]);
+            clouds["clouds"]["mine"] = mine;
+        });
+        Self {
+            server,
+            volume,
+            own_port,
+            image,
+            flavor,
+            people,
+        }
+    }
+
+    fn left(&self) -> Vec<String> {
+        let admin = &self.people.bed.api;
+        let project = &self.people.bed.project;
+        let rows = LISTS.iter().flat_map(|(path, key)| {
+            let path = format!("{path}?all_tenants=1&project_id={project}");
+            let rows = admin.call_any("GET", &path, Value::Null);
+            let rows = rows[key].as_array().unwrap().clone();
+            rows.into_iter().map(move |row| format!("{key} {row}"))
+        });
+        rows.collect()
+    }
+}
+
+/// A service that misbehaves to what has this name, until it is dropped.
+struct Misbehaving(&'static str);
+
+impl Misbehaving {
+    fn so(service: &'static str, how: &str, name: &str) -> Self {
+        misbehave(&[service, how, name]);
+        Self(service)
+    }
+}
+
+impl Drop for Misbehaving {
+    fn drop(&mut self) {
+        misbehave(&[self.0, "well"]);
+    }
+}
+
+fn misbehave(words: &[&str]) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testbed/misbehave");
+    let mut command = Command::new(script);
+    command.env("TESTBED_DIR", clouds().parent().unwrap());
+    assert!(command.args(words).status().unwrap().success(), "{words:?}");
+}
+
+const SMALL: &str = "--networks 1 --ports 0 --trunks 0 --fips 0";
+
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_story_8_n19_a_project_of_servers_and_volumes_is_left_empty() {
+    for who in ["mine", "testbed"] {
+        let bed = Bed::seeded("RegionOne", SMALL);
+        let machine = Machine::furnish(&bed);
+        assert_eq!(machine.left().len(), 5);
+        let line = format!(
+            "--cloud {who} --region RegionOne delete project/{} --cascade --yes --wait=5m",
+            bed.project
+        );
+        bed.gone(&line).ends_with(0);
+        assert_eq!(machine.left(), Vec::<String>::new(), "{who}");
+        only_the_default_group_is_left(&bed);
+    }
+}
+
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_n04_a_volume_is_detached_and_a_server_lets_go_of_its_ports() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let machine = Machine::furnish(&bed);
+    let member = machine.people.api("a member");
+    let line = |target: String| format!("--cloud mine delete {target} --cascade --yes --wait=5m");
+    bed.gone(&line(format!("volume/{}", machine.volume)))
+        .ends_with(0);
+    let server = format!("/v2.1/servers/{}", machine.server);
+    let status = &member.call_any("GET", &server, Value::Null)["server"]["status"];
+    assert_eq!(status, "ACTIVE");
+
+    bed.gone(&line(format!("server/{}", machine.server)))
+        .ends_with(0);
+    let ports = member.rows("ports", &format!("network_id={}", bed.networks[0]));
+    let of_routers = |port: &&Value| text(&port["device_owner"]).starts_with("network:");
+    let ports: Vec<Value> = ports
+        .into_iter()
+        .filter(|port| !of_routers(&port))
+        .collect();
+    assert!(
+        ports.len() == 1 && ports[0]["id"] == machine.own_port,
+        "{ports:?}"
+    );
+    bed.gone(&line(format!("project/{}", bed.project)))
+        .ends_with(0);
+    assert_eq!(machine.left(), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_p04_a_locked_server_is_refused_for_an_admin_too() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let machine = Machine::furnish(&bed);
+    let member = machine.people.api("a member");
+    let action = format!("/v2.1/servers/{}/action", machine.server);
+    member.call_any("POST", &action, json!({"lock": null}));
+    for target in [
+        format!("server/{}", machine.server),
+        format!("project/{}", bed.project),
+    ] {
+        let line =
+            format!("--cloud testbed --region RegionOne delete {target} --cascade --yes --wait=5m");
+        bed.gone(&line).ends_with(6).says(&["it is locked"]);
+    }
+    member.call_any("POST", &action, json!({"unlock": null}));
+    let line = format!(
+        "--cloud mine delete project/{} --cascade --yes --wait=5m",
+        bed.project
+    );
+    bed.gone(&line).ends_with(0);
+    assert_eq!(machine.left(), Vec::<String>::new());
+}
+
+/// An accepted delete that is not carried out is an attempt, with the cloud's reason, and goes once it can.
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_i06_a_hypervisor_that_refuses_and_a_storage_that_is_busy_are_tried_again() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let machine = Machine::furnish(&bed);
+    let _engine = bed.engine("--cloud mine");
+    let wait = |id: &str, words: &str| {
+        wait_for(words, || {
+            bed.gone(&format!("show {id}")).out.contains(words)
+        });
+    };
+    let started = |target: String| {
+        let line = format!("delete {target} --cascade --yes -o json");
+        let accepted = bed.gone(&line).ends_with(0).json();
+        text(&accepted["id"])
+    };
+    let busy = Misbehaving::so("cinder", "delete-busy", &bed.name);
+    let volume = started(format!("volume/{}", machine.volume));
+    wait(&volume, "was put back, and is available");
+    drop(busy);
+    let refuses = Misbehaving::so("nova", "delete-fails", &bed.name);
+    let server = started(format!("server/{}", machine.server));
+    wait(
+        &server,
+        "was put back, and is ERROR: Failed to terminate instance",
+    );
+    drop(refuses);
+    for id in [&volume, &server] {
+        bed.gone(&format!("retry {id}")).ends_with(0);
+        bed.gone(&format!("watch {id}")).ends_with(0);
+    }
+    let rest = started(format!("project/{}", bed.project));
+    bed.gone(&format!("watch {rest}")).ends_with(0);
+    assert_eq!(machine.left(), Vec::<String>::new());
+}
