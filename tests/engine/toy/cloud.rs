@@ -23,6 +23,8 @@ pub struct Yard {
     shut_down: BTreeMap<String, DateTime<Utc>>,
     /// The errors that the next calls of an action get.
     pub faults: Vec<(&'static str, &'static str)>,
+    /// Why the next shutdown of each of these machines is given up.
+    pub put_back: BTreeMap<String, &'static str>,
     /// Every call so far: `DeleteVpc vpc-Ab`.
     pub calls: Vec<String>,
 }
@@ -53,11 +55,7 @@ impl Yard {
 
     /// Answers one request: status and body.
     pub fn handle(&mut self, token: &str, request: &Value, now: DateTime<Utc>) -> (u16, Value) {
-        let shut_down = &mut self.shut_down;
-        self.rows.entry("Machine").or_default().retain(|id, _| {
-            let gone = shut_down.get(id).is_some_and(|at| *at <= now);
-            !gone
-        });
+        self.finish_shutdowns(now);
         let action = request["action"].as_str().unwrap_or_default();
         let id = request["id"].as_str().unwrap_or_default();
         self.calls.push(format!("{action} {id}").trim().to_owned());
@@ -77,6 +75,22 @@ impl Yard {
             }
         }
         refused("UnknownAction", action)
+    }
+
+    /// Removes the machines that are shut down, or puts them back.
+    fn finish_shutdowns(&mut self, now: DateTime<Utc>) {
+        let machines = self.rows.entry("Machine").or_default();
+        let due = self.shut_down.extract_if(.., |_, at| *at <= now);
+        for (id, _) in due {
+            let row = machines.get_mut(&id);
+            match (self.put_back.remove(&id), row) {
+                (Some(why), Some(row)) => {
+                    row["state"] = "available".into();
+                    row["why"] = why.into();
+                }
+                _ => drop(machines.remove(&id)),
+            }
+        }
     }
 
     fn list(&self, kind: &'static str, key: &str, request: &Value) -> (u16, Value) {

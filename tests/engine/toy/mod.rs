@@ -151,6 +151,37 @@ fn a_throttled_call_and_a_failed_one_are_sent_again() {
 }
 
 #[test]
+fn i06_a_machine_that_is_put_back_was_refused_and_is_tried_again() {
+    paused(async {
+        let (bench, yard) = bench();
+        let busy = ("m-net-A1".to_owned(), "its disk is busy");
+        yard.lock().unwrap().put_back.extend([busy]);
+        bench
+            .run(async |client| {
+                let id = client.delete_each(vec![target("subnet/net-A")]).await;
+                let is_blocked = |step: &Step| step.state == StepState::Blocked;
+                client.until_any(&id, is_blocked).await;
+                let steps = client.steps(&id).await;
+                let blocked = steps.iter().find(|step| is_blocked(step)).unwrap();
+                assert_eq!(blocked.resource.key.id, "m-net-A1");
+                assert_eq!(
+                    blocked.last_error.as_ref().unwrap().message,
+                    "the delete was accepted; the toy.machine was put back, and is available: its disk is busy"
+                );
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        let yard = yard.lock().unwrap();
+        let sent = yard
+            .calls
+            .iter()
+            .filter(|it| *it == "DeleteMachine m-net-A1");
+        assert_eq!(sent.count(), 2);
+    });
+}
+
+#[test]
 fn what_comes_back_is_seen_by_the_sweep() {
     paused(async {
         let (bench, yard) = bench();
