@@ -120,7 +120,18 @@ async fn testbed_an_application_credential_logs_in_and_a_wrong_password_does_not
     };
     let name = format!("gone-{}", uuid::Uuid::now_v7());
     let body = json!({"application_credential": {"name": name}});
-    let made = call(Method::POST, &path, Some(&body)).await;
+    // Keystone 30.0.0 may take this login, which is by password, for that of a request which it answers at the
+    // same time, and which another test makes by an application credential.
+    let made = loop {
+        let made = session.request("keystone", Method::POST, &path, Some(&body), DEADLINE);
+        match made.await {
+            Err(error)
+                if error
+                    .to_string()
+                    .contains("Using method 'application_credential'") => {}
+            made => break made.unwrap().json,
+        }
+    };
     let made = &made["application_credential"];
     let text = |key: &str| made[key].as_str().unwrap().to_owned();
     let with = |credentials| {
