@@ -80,8 +80,10 @@ impl Yard {
     /// Removes the machines that are shut down, or puts them back.
     fn finish_shutdowns(&mut self, now: DateTime<Utc>) {
         let machines = self.rows.entry("Machine").or_default();
-        let due = self.shut_down.extract_if(.., |_, at| *at <= now);
-        for (id, _) in due {
+        let due = self.shut_down.iter().filter(|(_, at)| **at <= now);
+        let due: Vec<String> = due.map(|(id, _)| id.clone()).collect();
+        for id in due {
+            self.shut_down.remove(&id);
             let row = machines.get_mut(&id);
             match (self.put_back.remove(&id), row) {
                 (Some(why), Some(row)) => {
