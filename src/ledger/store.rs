@@ -146,7 +146,7 @@ pub struct EndedTombstone {
     pub at: DateTime<Utc>,
 }
 
-/// What changed in memory. Events are saved in this order, and everything else in any order.
+/// The changes in memory that are not saved yet. Events are saved in this order, and everything else in any order.
 #[derive(Debug, Default)]
 pub struct Unsaved<'a> {
     /// Steps as they are saved, and as they are now.

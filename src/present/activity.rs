@@ -3,7 +3,7 @@
 use super::words::{duration, thousands};
 use crate::domain::activity::{Reconciler, ReconcilerStatus};
 
-/// What a reconciler is for.
+/// Returns the purpose of a reconciler, in words.
 pub fn reconciler_words(name: Reconciler) -> &'static str {
     match name {
         Reconciler::Planning => "plans accepted deletions",
@@ -23,7 +23,7 @@ pub fn reconciler_words(name: Reconciler) -> &'static str {
     }
 }
 
-/// What a reconciler does now: `waiting`, `running`, `port web-12, port web-13 and 7 more`.
+/// Returns what a reconciler does now: `waiting`, `running`, `port web-12, port web-13 and 7 more`.
 pub fn activity_words(status: &ReconcilerStatus) -> String {
     if status.running == 0 {
         return "waiting".to_owned();
@@ -37,7 +37,7 @@ pub fn activity_words(status: &ReconcilerStatus) -> String {
     }
 }
 
-/// How long a run took: `40 ms`, `1.2 s`, or minutes and more as every duration.
+/// Returns how long a run took: `40 ms`, `1.2 s`, or minutes and more as every duration.
 pub fn run_time(milliseconds: u64) -> String {
     match milliseconds {
         0..1_000 => format!("{milliseconds} ms"),

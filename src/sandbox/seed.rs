@@ -1,6 +1,6 @@
 //! Builds a topology at once: 100,000 ports in seconds.
 //!
-//! What a seed creates is data, in `assets/sandbox/seed.toml`: `[most]` and `[needs]` say which seeds are
+//! The data of all seeds is in `assets/sandbox/seed.toml`: `[most]` and `[needs]` say which seeds are
 //! refused, each `[[step]]` what is created ([`Step`]). `${word}` in a text of a step stands for:
 //!
 //! | word | value |

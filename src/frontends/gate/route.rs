@@ -147,7 +147,8 @@ impl Place {
 pub struct Ambiguous;
 
 impl Routes {
-    /// Returns the routes of the kinds of `service`, below the path of its endpoint.
+    /// Returns the routes of the kinds of `service`, below the path of its endpoint. A service of which a kind is
+    /// not read below the path of its list (`/servers/detail`) has none: a gate passes its requests as they are.
     pub fn new(kinds: &Kinds, service: &str, root: &str) -> Self {
         let mut routes = Self {
             root: root.to_owned(),
@@ -183,8 +184,7 @@ impl Routes {
         routes
     }
 
-    /// Adds the paths and methods of one kind. Gates pass the calls of a service whose rows are not read below
-    /// the path of their list (`/servers/detail`) as they are.
+    /// Adds the paths and methods of one kind.
     fn add(&mut self, kind: &Kind, calls: &RestCalls) {
         let patterns = |path: &str| {
             let below = |prefix| pattern(&format!("{}{prefix}{path}", self.root));

@@ -13,7 +13,7 @@
 use super::Impossible;
 use crate::domain::model::{Counts, DeletionState, StepState};
 
-/// What the state of a deletion depends on, once its plan has started.
+/// The facts on which the state of a deletion depends, once its plan has started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     pub cancelled: bool,

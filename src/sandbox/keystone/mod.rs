@@ -43,7 +43,7 @@ pub(super) static API: Api = Api {
 static TABLES: LazyLock<Tables> =
     LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/identity.toml")));
 
-/// What the caller may do is checked before the common methods are called.
+/// Returns the hooks of a kind. A caller's rights are checked before the common methods are called.
 fn hooks(kind: &str) -> Option<Hooks> {
     let named = Hooks {
         create: put_with_id,
