@@ -49,7 +49,11 @@ impl Observing {
         let project = project_of(steps);
         let mut seen = Observation::default();
         let list = kind.spec.list.as_ref();
-        if !kind.calls.takes_several(BY_ID) && list.is_some_and(|it| it.within.is_none()) {
+        // A list that leaves some rows out, or shows only those that other lists leave out (`also`), has no
+        // witness. A parent all of whose rows are deleted has no witness left either.
+        let no_witness =
+            list.is_some_and(|it| it.within.is_some()) || !kind.calls.lists_all_at_once();
+        if !no_witness && !kind.calls.takes_several(BY_ID) && list.is_some() {
             // One list answers for all resources whose delete the cloud still works on, whatever values a
             // filter by id takes.
             let filter = project.map(|project| ListFilter {
@@ -65,10 +69,6 @@ impl Observing {
             }
             return seen;
         }
-        // A list that shows only the rows which other lists leave out (`also`) has no witness. A parent all
-        // of whose rows are deleted has no witness left either.
-        let no_witness =
-            list.is_some_and(|it| it.within.is_some()) || !kind.calls.lists_all_at_once();
         if left.len() <= READ_MAX || no_witness {
             self.read_each(site, kind, left, &mut seen).await;
             return seen;

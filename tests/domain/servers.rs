@@ -171,3 +171,15 @@ fn a_row_shows_a_delete_that_goes_on_failed_or_was_put_back() {
     // Neutron deletes at once: a row that is there says nothing.
     assert_eq!(network.put_back(&json!({ "status": "ACTIVE" })), None);
 }
+
+/// Nova lists no soft-deleted server, which still holds its ports and volumes.
+#[test]
+fn i13_no_list_without_a_server_proves_that_it_is_gone() {
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
+    let all_at_once = |name: &str| {
+        let kind = kinds.get(&KindName::new(name)).unwrap();
+        kind.calls.lists_all_at_once()
+    };
+    assert!(!all_at_once("server"));
+    assert!(all_at_once("volume") && all_at_once("load_balancer"));
+}

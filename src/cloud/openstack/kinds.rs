@@ -11,6 +11,7 @@
 //! | `admin_filters` | filters that the service takes from admins alone: a list of others needs none, since it shows their own project |
 //! | `project_of_login` | the project is in rows for admins alone: for others it is the login's own |
 //! | `absent` | what a row shows whose resource is gone: the service still shows it by its id |
+//! | `leaves_out` | every list leaves out some resources that are there, so only a read by id proves that one is gone |
 //! | `for_admins` | filters without which an admin's list shows the rows of his own project alone; the service refuses them to others |
 //! | `one` | the path of one row, if not the list's path followed by the id |
 //! | `api_version` | of a service: the header `OpenStack-API-Version` of every call, which names the microversion that the words of the file are written for |
@@ -208,7 +209,10 @@ pub struct ListCall {
     /// Whether rows show their project to admins alone. For others it is the login's own.
     #[serde(default)]
     pub project_of_login: bool,
-    /// What a row shows whose resource is gone: each path has one of these values.
+    /// Whether every list leaves out some resources that are there: only a read by id proves that one is gone.
+    #[serde(default)]
+    pub leaves_out: bool,
+    /// The fields by which a row says that its resource is gone: each path has one of these values.
     #[serde(default)]
     pub absent: BTreeMap<String, OneOf>,
     /// Filters without which an admin's list shows only his own project's rows. Others may not send them.
@@ -425,7 +429,8 @@ impl KindCalls for RestCalls {
     }
 
     fn lists_all_at_once(&self) -> bool {
-        self.list.as_ref().is_none_or(|list| list.also.is_empty())
+        let all = |list: &ListCall| list.also.is_empty() && !list.leaves_out;
+        self.list.as_ref().is_none_or(all)
     }
 
     fn extension(&self) -> Option<&str> {
