@@ -257,14 +257,20 @@ impl<'k> Link<'k> {
         !self.from.is_native() && conditions > 0
     }
 
-    /// Whether no resource is both a referrer and a target by this reference: of one field, referrers have other
-    /// values than targets.
+    /// Whether resources of one kind are in no circle by this reference: of one field, referrers have other values
+    /// than targets, or a referrer's name is below its target's.
     fn never_follows_itself(&self) -> bool {
-        let Reference { when, to_when, .. } = self.reference;
+        let Reference {
+            when,
+            to_when,
+            matches,
+            ..
+        } = self.reference;
+        let is_below = matches.iter().any(|rule| rule.below.is_some());
         let differs = |(path, wanted): (&String, &OneOf)| {
             when.get(path).is_some_and(|own| own.excludes(wanted))
         };
-        self.from.name == self.to.name && to_when.iter().any(differs)
+        self.from.name == self.to.name && (is_below || to_when.iter().any(differs))
     }
 
     fn field(&self) -> &'k str {

@@ -644,15 +644,17 @@ impl<'k> Planner<'k> {
             && reference.matches.iter().all(|rule: &Match| {
                 let mine = resource.facts.all(&rule.field);
                 let mut mine = mine.filter_map(|value| rule.referred(value));
-                match (&rule.equals, &rule.in_cidr) {
-                    (Some(path), _) => {
-                        mine.any(|mine| target_values(at, target, path).any(|value| value == mine))
-                    }
-                    (_, Some(path)) => {
-                        mine.any(|ip| target_values(at, target, path).any(|cidr| in_cidr(ip, cidr)))
-                    }
-                    _ => false,
-                }
+                let ways: [(_, fn(&str, &str) -> bool); 3] = [
+                    (&rule.equals, |mine, value| mine == value),
+                    (&rule.in_cidr, in_cidr),
+                    (&rule.below, below),
+                ];
+                let way = ways
+                    .into_iter()
+                    .find_map(|(path, fits)| Some((path.as_ref()?, fits)));
+                way.is_some_and(|(path, fits)| {
+                    mine.any(|mine| target_values(at, target, path).any(|value| fits(mine, value)))
+                })
             })
     }
 }
@@ -691,6 +693,12 @@ fn taken_keys(
         kind: takes.kind.clone(),
         id: id.to_owned(),
     })
+}
+
+/// Whether a domain name is below another: `www.example.org.` below `example.org.`
+fn below(name: &str, domain: &str) -> bool {
+    let rest = name.strip_suffix(domain);
+    rest.is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
 }
 
 fn in_cidr(address: &str, cidr: &str) -> bool {

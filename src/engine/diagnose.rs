@@ -11,12 +11,14 @@ use super::planning::Planning;
 use super::reads::{Reads, may_pass};
 use crate::cloud::CloudFailure;
 use crate::domain::drift::newcomers_line;
+use crate::domain::kinds::AsyncDelete;
 use crate::domain::model::{
     Actor, Blocker, DriftPolicy, ErrorClass, KindName, Origin, Phase, Plan, PlanOptions, PlanStep,
     ResourceKey, Site, Target, Tombstone,
 };
 use crate::domain::policy::{Failure, Retry};
 use crate::domain::query::{ListFilter, Lookup};
+use crate::domain::text::escape;
 use crate::ledger::{Applied, AuditEntry, Change, ClaimedStep, LedgerError, NewDeletion, Views};
 use crate::system::clock::Clock;
 
@@ -51,6 +53,10 @@ impl Diagnosis {
         let began = self.clock.now();
         let found = match self.in_the_way(step, named).await {
             Ok(found) => found,
+            Err(why) => return not_known(failure, &why.message),
+        };
+        let failure = match self.state_of(step).await {
+            Ok(state) => with_state(failure, state),
             Err(why) => return not_known(failure, &why.message),
         };
         let keys: Vec<ResourceKey> = found.keys().cloned().collect();
@@ -141,6 +147,30 @@ impl Diagnosis {
             blockers,
             ..failure
         }
+    }
+
+    /// Returns the state that the resource's row shows, if a refusal may be due to it; none if the resource is
+    /// gone, or its kind shows none.
+    async fn state_of(&self, step: &ClaimedStep) -> Result<Option<State>, CloudFailure> {
+        let Some(kind) = self.reads.kinds.get(&step.key.kind) else {
+            return Ok(None);
+        };
+        if kind.spec.list.is_none() || !kind.shows_state() {
+            return Ok(None);
+        }
+        let read = self.reads.read(&step.key.site, kind, &step.key.id).await;
+        let row = match read {
+            Ok(read) => read.row,
+            Err(why) if may_pass(&why) => return Err(why),
+            Err(_) => None,
+        };
+        Ok(row.and_then(|row| {
+            let goes_on = matches!(kind.settling(&row), Some((AsyncDelete::GoesOn, _)));
+            Some(State {
+                says: kind.put_back(&row)?,
+                goes_on,
+            })
+        }))
     }
 
     /// Deletes the newcomers in a deletion of their own, under the same guards. The step waits for that
@@ -381,6 +411,32 @@ impl Diagnosis {
             .filter(|blocker| newcomers.contains(&&blocker.key()))
             .collect();
         newcomers_line(deletion_id, &named, newcomers.len(), told)
+    }
+}
+
+/// The state of a resource whose delete was refused.
+struct State {
+    says: String,
+    /// Whether an earlier delete is under way.
+    goes_on: bool,
+}
+
+/// Adds the state to a refusal, because some services give one text for all causes. If an earlier delete is
+/// under way, the step waits for it.
+fn with_state(failure: Failure, state: Option<State>) -> Failure {
+    let Some(State { says, goes_on }) = state.filter(|it| !it.says.is_empty()) else {
+        return failure;
+    };
+    let mut error = failure.error;
+    error.message = format!("{} (it is {})", error.message, escape(&says));
+    let retry = match goes_on {
+        true => Retry::Pending,
+        false => failure.retry,
+    };
+    Failure {
+        retry,
+        error,
+        ..failure
     }
 }
 

@@ -51,12 +51,13 @@ impl Observing {
         let list = kind.spec.list.as_ref();
         // A list that leaves some rows out, or shows only those that other lists leave out (`also`), has no
         // witness. A parent all of whose rows are deleted has no witness left either.
-        let no_witness =
-            list.is_some_and(|it| it.within.is_some()) || !kind.calls.lists_all_at_once();
+        let no_witness = list.is_some_and(|it| it.within.is_some() || it.own_project)
+            || !kind.calls.lists_all_at_once();
         if !no_witness && !kind.calls.takes_several(BY_ID) && list.is_some() {
             // One list answers for all resources whose delete the cloud still works on, whatever values a
             // filter by id takes.
-            let filter = project.map(|project| ListFilter {
+            let by_project = list.is_some_and(|list| list.by_project);
+            let filter = project.filter(|_| by_project).map(|project| ListFilter {
                 key: list
                     .map(|list| list.project_filter().to_owned())
                     .unwrap_or_default(),

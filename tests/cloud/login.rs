@@ -315,7 +315,7 @@ async fn an_endpoint_is_found_by_alias_region_and_interface() {
     assert_eq!(
         url("netwrok", None, None).await,
         told(
-            "no service \"netwrok\" in region \"R1\"; did you mean \"network\"?; it has compute, dns, network, volumev3"
+            "no service \"netwrok\" in region \"R1\"; did you mean \"network\"?; it has compute, network, reservation, volumev3"
         )
     );
     assert_eq!(

@@ -13,6 +13,7 @@ mod in_process;
 mod listing;
 mod login;
 mod offer;
+mod paging;
 mod profiles;
 mod project_names;
 mod proxies;

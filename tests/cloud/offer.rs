@@ -57,7 +57,7 @@ async fn n19_an_offer_names_extensions_and_the_services_without_kinds_and_is_ask
     let extensions: Vec<&String> = offer.covered["network"].iter().collect();
     assert_eq!(extensions, ["logging", "metering"]);
     let others: Vec<&String> = offer.others.iter().collect();
-    assert_eq!(others, ["dns"]);
+    assert_eq!(others, ["reservation"]);
     assert_eq!(asked, 1);
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use gone::cloud::openstack::{
-    Clock, CloudConfig, CloudsConfig, Environment, HttpTransport, ListRequest, Session,
+    Clock, CloudConfig, CloudsConfig, Environment, HttpTransport, ListRequest, Paging, Session,
 };
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path};
@@ -78,7 +78,7 @@ pub fn token_body(network: &str) -> Value {
                 endpoint("internal", "R1", &format!("{network}/internal")),
                 endpoint("public", "R2", &format!("{network}/two/v2.0")),
             ]},
-            {"type": "dns", "name": "designate", "endpoints": [endpoint("public", "R1", network)]},
+            {"type": "reservation", "name": "blazar", "endpoints": [endpoint("public", "R1", network)]},
             {"type": "compute", "name": "nova", "endpoints": [endpoint("public", "R1", &format!("{network}/compute/v2.1"))]},
             {"type": "volumev3", "name": "cinder", "endpoints": [
                 endpoint("public", "R1", &format!("{network}/volume/v3/p-id")),
@@ -114,6 +114,8 @@ pub fn ports<'a>() -> ListRequest<'a> {
         page_limit: 2,
         not_found: Some("PortNotFound"),
         rows_max: None,
+        paging: Paging::Links,
+        row_id: "id",
         deadline: DEADLINE,
     }
 }

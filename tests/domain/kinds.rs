@@ -5,6 +5,7 @@ use gone::domain::kinds::Source;
 
 const NETWORK: &str = include_str!("../../assets/kinds/openstack/network.toml");
 const BALANCERS: &str = include_str!("../../assets/kinds/openstack/load-balancer.toml");
+const SECRETS: &str = include_str!("../../assets/kinds/openstack/key-manager.toml");
 const IDENTITY: &str = include_str!("../../assets/kinds/openstack/identity.toml");
 const COMPUTE: &str = include_str!("../../assets/kinds/openstack/compute.toml");
 const BLOCK_STORAGE: &str = include_str!("../../assets/kinds/openstack/block-storage.toml");
@@ -22,6 +23,7 @@ fn error_of_network(from: &str, to: &str) -> String {
     assert!(NETWORK.contains(from), "{from}");
     let sources = [
         ("load-balancer.toml", BALANCERS),
+        ("key-manager.toml", SECRETS),
         ("identity.toml", IDENTITY),
         ("compute.toml", COMPUTE),
         ("block-storage.toml", BLOCK_STORAGE),

@@ -302,11 +302,13 @@ fn a_rung_that_is_mistyped_is_told_the_nearest() {
 fn a_runbook_with_a_variable_that_no_one_sets_is_an_error() {
     const BALANCERS: &str = include_str!("../../assets/kinds/openstack/load-balancer.toml");
     const NETWORK: &str = include_str!("../../assets/kinds/openstack/network.toml");
+    const SECRETS: &str = include_str!("../../assets/kinds/openstack/key-manager.toml");
     const IDENTITY: &str = include_str!("../../assets/kinds/openstack/identity.toml");
     let error_of = |from: &str, to: &str| {
         let changed = BALANCERS.replacen(from, to, 1);
         let files = [
             ("network.toml", NETWORK),
+            ("key-manager.toml", SECRETS),
             ("identity.toml", IDENTITY),
             ("mine.toml", &changed),
         ];

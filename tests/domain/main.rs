@@ -20,6 +20,7 @@ mod peers;
 mod plan;
 mod policy;
 mod rooms;
+mod secrets;
 mod servers;
 mod services;
 #[allow(dead_code)] // No theme needs all of it.

@@ -183,9 +183,13 @@ impl Topology {
                 "pool_id" => lookup(row, "pools[].id")
                     .iter()
                     .any(|id| filter.values.contains(id)),
-                key => lookup(row, key)
-                    .iter()
-                    .any(|value| filter.values.contains(value)),
+                key => lookup(row, key).iter().any(|value| {
+                    let fits = |wanted: &String| match wanted.strip_prefix('*') {
+                        Some(end) => value.ends_with(end),
+                        None => value == wanted,
+                    };
+                    filter.values.iter().any(fits)
+                }),
             })
             .collect()
     }

@@ -27,6 +27,12 @@ const COLLECTIONS: [&str; 15] = [
 ];
 /// Calls at a time while cleaning up.
 const PARALLEL: usize = 8;
+/// Services whose paths do not tell them from others.
+const NAMED: [(&str, &str); 3] = [
+    ("dns", "/v2"),
+    ("key-manager", "/v1"),
+    ("orchestration", "/v1"),
+];
 
 pub struct Api {
     runtime: Runtime,
@@ -87,11 +93,14 @@ impl Api {
             let root = versions
                 .iter()
                 .fold(url.as_str(), |url, it| url.trim_end_matches(it));
+            // Heat's names the project of this login.
+            let root = root.rsplit_once("/v1/").map_or(root, |(root, _)| root);
             Some(root.to_owned())
         };
         let network_url = format!("{}/v2.0", url_of("network").unwrap());
         let others = OTHERS.into_iter();
         let others = others
+            .chain(NAMED)
             .filter_map(|(service, root)| Some((service, format!("{}{root}", url_of(service)?))))
             .collect();
         Self {
@@ -210,7 +219,20 @@ impl Api {
     /// A call that must work, to the service whose path this is, with its version. Made again where
     /// the database undid it, and that was all: see `begun_again` in `seed.py`.
     pub fn call_any(&self, method: &str, path: &str, body: Value) -> Value {
-        let url = self.url(path);
+        self.call_at(method, path, self.url(path), body)
+    }
+
+    /// A call that must work, to this service of the catalog.
+    pub fn call_of(&self, service: &str, method: &str, path: &str, body: Value) -> Value {
+        self.call_at(
+            method,
+            path,
+            format!("{}{path}", self.others[service]),
+            body,
+        )
+    }
+
+    fn call_at(&self, method: &str, path: &str, url: String, body: Value) -> Value {
         let body = (!body.is_null()).then_some(&body);
         let (status, answer) = loop {
             let sent = self.send(method, url.clone(), body);

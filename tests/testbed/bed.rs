@@ -120,6 +120,19 @@ impl Bed {
         made[member].clone()
     }
 
+    /// Deletes what the seed gives the project and only an admin may delete: QoS policies.
+    pub fn without_policies(&self) {
+        for network in &self.networks {
+            let freed = json!({"network": {"qos_policy_id": null}});
+            self.api.call("PUT", &format!("networks/{network}"), freed);
+        }
+        let policies = format!("project_id={}", self.project);
+        for policy in self.api.rows("qos/policies", &policies) {
+            self.api
+                .delete_at(&format!("/v2.0/qos/policies/{}", text(&policy["id"])));
+        }
+    }
+
     /// A network of the admin's to which routers of the project may lead.
     pub fn outer(&mut self) -> Outer {
         let outer = Outer::make(&|method, path, body| self.api.call_any(method, path, body));

@@ -37,3 +37,4 @@ mod servers;
 mod table;
 #[path = "../stories/terminal.rs"]
 mod terminal;
+mod whole_project;

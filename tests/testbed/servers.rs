@@ -53,16 +53,7 @@ impl<'b> Machine<'b> {
         let flavor = text(&bed.api.call_any("POST", "/v2.1/flavors", flavor)["flavor"]["id"]);
 
         let network = &bed.networks[0];
-        // The seed gives the network a policy that only an admin may delete.
-        let freed = json!({"network": {"qos_policy_id": null}});
-        bed.api.call("PUT", &format!("networks/{network}"), freed);
-        for policy in bed
-            .api
-            .rows("qos/policies", &format!("project_id={}", bed.project))
-        {
-            bed.api
-                .delete_at(&format!("/v2.0/qos/policies/{}", text(&policy["id"])));
-        }
+        bed.without_policies();
         let port = json!({"port": {"network_id": network, "name": format!("{name}-own")}});
         let own_port = text(&member.call("POST", "ports", port)["port"]["id"]);
         let server = json!({"server": {"name": name, "imageRef": image, "flavorRef": flavor,

@@ -10,7 +10,8 @@ use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell};
 
 use super::answers::{
-    absent, failure, frozen, named, not_logged_in, not_shown, shown_nothing, unread, write_outcome,
+    absent, failure, frozen, named, not_logged_in, not_shown, other_project, shown_nothing, unread,
+    write_outcome,
 };
 use super::keystone::logs_in_alike;
 use super::kinds::{OpenStackKinds, calls_of, service_of};
@@ -209,6 +210,8 @@ impl OpenStack {
             page_limit: rows_max.map_or(PAGE_ROWS, |rows| rows.min(PAGE_ROWS)),
             not_found: list.calls.not_found.first().map(String::as_str),
             rows_max,
+            paging: list.call.paging,
+            row_id: list.call.row_id(),
             deadline: self.call_timeout,
         });
         listed(Listed::Part);
@@ -347,8 +350,15 @@ impl Cloud for OpenStack {
         };
         let signed_in = connection.session.identity().await;
         let signed_in = signed_in.map_err(|error| not_logged_in(request.site, &error))?;
+        if list.spec.own_project
+            && let Some(filter) = request.filter
+            && filter.key == list.spec.project_filter()
+            && (filter.values.iter()).any(|it| Some(it) != signed_in.project_id.as_ref())
+        {
+            return Err(other_project(request.site, kind, &signed_in));
+        }
         let mut identity: Option<Identity> = None;
-        for mut part in list.parts(request.filter, &signed_in.roles)? {
+        for mut part in list.parts(request.filter, &signed_in)? {
             part.query.extend(fields.iter().cloned());
             let now = self
                 .list_part(&connection, &list, part, request.rows_max, listed)

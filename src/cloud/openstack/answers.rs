@@ -84,6 +84,27 @@ pub(super) fn shown_nothing(site: &Site, kind: &Kind, identity: &TokenIdentity) 
     }
 }
 
+/// Returns the failure for a list of another project's resources, which the service shows to nobody else.
+pub(super) fn other_project(site: &Site, kind: &Kind, login: &TokenIdentity) -> CloudFailure {
+    let project = login.project_name.as_ref().or(login.project_id.as_ref());
+    CloudFailure {
+        retry: Retry::Never,
+        class: ErrorClass::Fatal,
+        forbidden: true,
+        status: None,
+        kind: "OtherProject".into(),
+        message: format!(
+            "{site}: the {} service shows each login the resources of its own project alone, which for {} is \
+             {}: log in to the project itself",
+            kind.service,
+            login.user_name,
+            project.map_or("none", String::as_str)
+        ),
+        request_id: String::new(),
+        retry_after: None,
+    }
+}
+
 /// Returns the failure for a list that the service refuses, with the roles that the service requires.
 pub(super) fn not_shown(site: &Site, kind: &Kind, failed: CloudFailure) -> CloudFailure {
     let shown_to = calls_of(kind).map(|calls| calls.service.shown_to.as_str());

@@ -119,6 +119,11 @@ pub enum Reason {
     EndlessList { page: usize },
     #[error("the list does not end: {pages} pages were read")]
     TooManyPages { pages: usize },
+    /// Each page begins elsewhere than the one before ended, since rows come and go.
+    #[error("the list was read {lists} times, and changed each time while it was read")]
+    RowsMove { lists: u32 },
+    #[error("a row of the list has no {field:?}, by which the next page is asked for")]
+    NoRowId { field: String },
     /// Pages that were read under different identities do not form one list (rule I13).
     #[error("the user's project or roles changed while the list was read")]
     IdentityChanged,

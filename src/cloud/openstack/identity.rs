@@ -15,3 +15,11 @@ pub struct Identity {
     /// Id of the project's domain; else of the domain that the token is for; else the user's.
     pub domain: String,
 }
+
+impl Identity {
+    /// Whether the services show this identity the rows of all projects.
+    #[must_use]
+    pub fn is_admin(&self) -> bool {
+        self.roles.iter().any(|role| role == "admin")
+    }
+}

@@ -12,9 +12,12 @@
 //! | `project_of_login` | the project is in rows for admins alone: for others it is the login's own |
 //! | `absent` | what a row shows whose resource is gone: the service still shows it by its id |
 //! | `leaves_out` | every list leaves out some resources that are there, so only a read by id proves that one is gone |
+//! | `paging` | of a list: `marker` or `offset`, if its pages have no links to the next page; `whole`, if it takes no limit |
+//! | `id_in` | a field with a URL whose last segment is the id of a row |
+//! | `admin_headers` | of a service: headers without which an admin's calls reach the rows of his own project alone |
 //! | `for_admins` | filters without which an admin's list shows the rows of his own project alone; the service refuses them to others |
 //! | `one` | the path of one row, if not the list's path followed by the id |
-//! | `api_version` | of a service: the header `OpenStack-API-Version` of every call, which names the microversion that the words of the file are written for |
+//! | `api_version` | of a service, or of a kind that needs a later one: the header `OpenStack-API-Version` of every call, which names the microversion that the words of the file are written for |
 //! | `also_at` | of a service: other prefixes under which clients find the same resources |
 //! | `methods` | of a service: the closed list of methods that a gate forwards to it; any other is answered 405 |
 //! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
@@ -34,6 +37,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::list::Paging;
 use super::session::Service;
 use crate::cloud::CloudFailure;
 use crate::domain::kinds::{
@@ -54,12 +58,20 @@ pub const EMBEDDED: &[(&str, &str)] = &[
         include_str!("../../../assets/kinds/openstack/compute.toml"),
     ),
     (
+        "kinds/openstack/dns.toml",
+        include_str!("../../../assets/kinds/openstack/dns.toml"),
+    ),
+    (
         "kinds/openstack/identity.toml",
         include_str!("../../../assets/kinds/openstack/identity.toml"),
     ),
     (
         "kinds/openstack/image.toml",
         include_str!("../../../assets/kinds/openstack/image.toml"),
+    ),
+    (
+        "kinds/openstack/key-manager.toml",
+        include_str!("../../../assets/kinds/openstack/key-manager.toml"),
     ),
     (
         "kinds/openstack/load-balancer.toml",
@@ -72,6 +84,10 @@ pub const EMBEDDED: &[(&str, &str)] = &[
     (
         "kinds/openstack/network-more.toml",
         include_str!("../../../assets/kinds/openstack/network-more.toml"),
+    ),
+    (
+        "kinds/openstack/orchestration.toml",
+        include_str!("../../../assets/kinds/openstack/orchestration.toml"),
     ),
 ];
 
@@ -105,6 +121,9 @@ pub struct ServiceCalls {
     pub prefix: String,
     /// The microversion of every call, as the header `OpenStack-API-Version` names it: `compute 2.53`.
     pub api_version: Option<String>,
+    /// Headers without which an admin's calls reach only his own project's rows: name → value.
+    #[serde(default)]
+    pub admin_headers: BTreeMap<String, String>,
     /// Other prefixes under which clients find the same resources.
     #[serde(default)]
     pub also_at: Vec<String>,
@@ -135,6 +154,7 @@ impl Default for ServiceCalls {
         Self {
             prefix: String::new(),
             api_version: None,
+            admin_headers: BTreeMap::new(),
             also_at: Vec::new(),
             uploads: None,
             methods: all_methods(),
@@ -161,6 +181,8 @@ pub struct RestCalls {
     /// The words that apply to all calls of the service.
     #[serde(skip)]
     pub service: Arc<ServiceCalls>,
+    /// The microversion of the kind's calls, if it is not the service's.
+    pub api_version: Option<String>,
     pub list: Option<ListCall>,
     pub delete: Option<CallTemplate>,
     /// The call for a row that holds several resources of the kind, where `delete` would remove all of them
@@ -218,6 +240,10 @@ pub struct ListCall {
     /// Filters without which an admin's list shows only his own project's rows. Others may not send them.
     #[serde(default)]
     pub for_admins: BTreeMap<String, String>,
+    #[serde(default)]
+    pub paging: Paging,
+    /// The field with a URL whose last segment is a row's id, if rows have no `id`.
+    pub id_in: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -343,7 +369,11 @@ pub fn service_of(kind: &Kind) -> Service<'_> {
     let calls: Option<&RestCalls> = kind.calls_of();
     Service {
         name: &kind.service,
-        api_version: calls.and_then(|calls| calls.service.api_version.as_deref()),
+        api_version: calls.and_then(|calls| {
+            let own = calls.api_version.as_deref();
+            own.or(calls.service.api_version.as_deref())
+        }),
+        admin_headers: calls.map(|calls| &calls.service.admin_headers),
     }
 }
 
@@ -510,6 +540,11 @@ impl RestCalls {
 }
 
 impl ListCall {
+    /// Returns the field of a row that tells it from others.
+    pub fn row_id(&self) -> &str {
+        self.id_in.as_deref().unwrap_or("id")
+    }
+
     /// Whether the row is the memory of a resource that is gone.
     pub fn shows_absence(&self, row: &Value) -> bool {
         !self.absent.is_empty() && holds(&self.absent, row)

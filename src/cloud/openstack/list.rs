@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use serde::Deserialize;
 use serde_json::Value;
 use url::form_urlencoded;
 
@@ -18,6 +19,22 @@ const PAGES_MAX: usize = 20_000;
 /// Maximum number of restarts of one list. Rows are deleted while gone reads pages, by gone too, but more
 /// restarts than this mean another fault.
 const RESTARTS_MAX: u32 = 5;
+
+/// How a service gives the rows after a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Paging {
+    /// By the link of the page. A page without one is the last.
+    #[default]
+    Links,
+    /// By the id of the page's last row, until a page is empty.
+    Marker,
+    /// By the number of rows so far, until a page has no more. Rows that come or go meanwhile move the others, so
+    /// each page begins with the last row of the one before; if it does not, the list is read again.
+    Offset,
+    /// All rows are on one page. A limit would be taken for a filter, which nothing fits.
+    Whole,
+}
 
 /// The list to read.
 #[derive(Clone, Debug)]
@@ -36,6 +53,9 @@ pub struct ListRequest<'a> {
     pub not_found: Option<&'a str>,
     /// Stop after this number of rows.
     pub rows_max: Option<usize>,
+    pub paging: Paging,
+    /// The field of a row that tells it from others.
+    pub row_id: &'a str,
     /// The deadline of each page.
     pub deadline: Duration,
 }
@@ -81,6 +101,8 @@ pub struct Pages<'a> {
     asked: usize,
     /// Number of rows returned since the last start.
     given: usize,
+    /// The id of the last row that was returned since the last start.
+    last_row: Option<Value>,
 }
 
 impl Session {
@@ -113,7 +135,8 @@ impl Session {
     pub fn pages<'a>(&'a self, request: ListRequest<'a>) -> Pages<'a> {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.extend_pairs(request.query);
-        if !request.query.iter().any(|(key, _)| key == "limit") {
+        let has_limit = request.query.iter().any(|(key, _)| key == "limit");
+        if request.paging != Paging::Whole && !has_limit {
             query.append_pair("limit", &request.page_limit.to_string());
         }
         Pages {
@@ -127,6 +150,7 @@ impl Session {
             restarts: 0,
             asked: 0,
             given: 0,
+            last_row: None,
         }
     }
 }
@@ -157,17 +181,41 @@ impl Pages<'_> {
                 .session
                 .request(service, Method::GET, path, None, deadline);
             match call.await {
-                Ok(answer) => break answer,
-                Err(error) if self.marker_vanished(&error) => {
-                    self.restarts += 1;
-                    self.next = None;
-                    self.seen.clear();
-                    self.given = 0;
+                Ok(answer) if self.rows_moved(&answer) => {
+                    if self.restarts == RESTARTS_MAX {
+                        return Err(self.fail(Reason::RowsMove {
+                            lists: self.restarts + 1,
+                        }));
+                    }
+                    self.restart();
                 }
+                Ok(answer) => break answer,
+                Err(error) if self.marker_vanished(&error) => self.restart(),
                 Err(error) => return Err(error),
             }
         };
         self.page(answer)
+    }
+
+    fn restart(&mut self) {
+        self.restarts += 1;
+        self.next = None;
+        self.seen.clear();
+        self.given = 0;
+        self.last_row = None;
+    }
+
+    /// Whether a page of counted rows does not begin with the last row of the page before.
+    fn rows_moved(&self, answer: &Answer) -> bool {
+        let ListRequest {
+            paging,
+            row_id,
+            items_key,
+            ..
+        } = self.request;
+        let first = answer.json.get(items_key);
+        let first = first.and_then(|rows| rows.get(0)?.get(row_id));
+        paging == Paging::Offset && self.last_row.is_some() && first != self.last_row.as_ref()
     }
 
     fn page(&mut self, mut answer: Answer) -> Result<Page, CallError> {
@@ -188,16 +236,17 @@ impl Pages<'_> {
                 }));
             }
         };
-        let next = onward(&answer.json, &answer.headers, key, &self.start);
-        let next = match next.map_err(|reason| self.fail(reason))? {
-            Onward::End => None,
-            Onward::At(path) => Some(path),
-        };
+        if self.request.paging == Paging::Offset && self.last_row.is_some() {
+            items.remove(0);
+        }
+        let next = self.next_page(&answer, &items)?;
         let left = self.request.rows_max.unwrap_or(usize::MAX) - self.given;
         let complete = next.is_none() && items.len() <= left;
         self.done = complete || items.len() >= left;
         items.truncate(left);
         self.given += items.len();
+        let last = items.last();
+        self.last_row = last.and_then(|row| row.get(self.request.row_id).cloned());
         if let Some(path) = next {
             if !self.seen.insert(path.clone()) {
                 return Err(self.fail(Reason::EndlessList { page: self.asked }));
@@ -211,6 +260,38 @@ impl Pages<'_> {
             complete,
             identity: answer.identity,
         })
+    }
+
+    /// Returns the path of the page after this one; none if it is the last.
+    fn next_page(&self, answer: &Answer, items: &[Value]) -> Result<Option<String>, CallError> {
+        let ListRequest {
+            paging,
+            row_id,
+            items_key,
+            ..
+        } = self.request;
+        if matches!(paging, Paging::Links | Paging::Whole) {
+            let next = onward(&answer.json, &answer.headers, items_key, &self.start);
+            return match next.map_err(|reason| self.fail(reason))? {
+                Onward::End => Ok(None),
+                Onward::At(path) => Ok(Some(path)),
+            };
+        }
+        let Some(last) = items.last() else {
+            return Ok(None);
+        };
+        let id = last.get(row_id).and_then(Value::as_str).ok_or_else(|| {
+            let field = row_id.to_owned();
+            self.fail(Reason::NoRowId { field })
+        })?;
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        if paging == Paging::Marker {
+            query.append_pair("marker", id);
+        } else {
+            let overlap = (self.given + items.len()).saturating_sub(1);
+            query.append_pair("offset", &overlap.to_string());
+        }
+        Ok(Some(format!("{}&{}", self.start, query.finish())))
     }
 
     /// Whether the row that the link names was deleted, so that the list must be read again. Neutron then

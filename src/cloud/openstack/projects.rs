@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::call::CallError;
-use super::list::ListRequest;
+use super::list::{ListRequest, Paging};
 use super::session::Session;
 
 const SERVICE: &str = "identity";
@@ -30,6 +30,8 @@ impl Session {
             page_limit: PAGE_ROWS,
             not_found: None,
             rows_max: Some(PROJECTS_MAX),
+            paging: Paging::Links,
+            row_id: "id",
             deadline,
         };
         let listing = self.list(request).await?;

@@ -116,14 +116,20 @@ fn said(body: &Value) -> Option<(Option<String>, String)> {
     if let (Some(message), true) = (text(body, "message"), body.get("code").is_some()) {
         // Glance writes HTML line breaks into its JSON.
         let message = message.replace("<br />", " ");
-        return Some((text(body, "title"), message.trim().to_owned()));
+        let kind = text(body, "title").or_else(|| text(body, "type"));
+        return Some((kind, message.trim().to_owned()));
     }
     // Octavia's own shape for a parent that does not exist.
     if let (Some(said), true) = (text(body, "description"), body.get("code").is_some()) {
         return Some((text(body, "title"), said));
     }
     if let Some(error) = body.get("error").filter(|e| e.get("message").is_some()) {
-        return Some((text(error, "title"), text(error, "message")?));
+        let kind = text(error, "type").or_else(|| text(error, "title"));
+        return Some((kind, text(error, "message")?));
+    }
+    // Heat's, for what it did not expect.
+    if let (Some(said), Some(error)) = (text(body, "explanation"), body.get("error")) {
+        return Some((text(error, "type"), said));
     }
     let (key, inner) = body.as_object().filter(|o| o.len() == 1)?.iter().next()?;
     if let (Some(message), true) = (inner.as_str(), key.ends_with("Error")) {

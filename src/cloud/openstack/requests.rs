@@ -76,14 +76,18 @@ impl<'k> RestList<'k> {
     pub(super) fn parts(
         &self,
         filter: Option<&ListFilter>,
-        roles: &[String],
+        login: &Identity,
     ) -> Result<Vec<Part>, CloudFailure> {
         let mut always = self.call.always.clone();
-        let admin = is_admin(roles);
+        let admin = login.is_admin();
         if admin {
             always.extend(self.call.for_admins.clone());
         }
-        let filter = filter.filter(|it| admin || !self.call.admin_filters.contains(&it.key));
+        let is_needed = |it: &&ListFilter| match &it.key {
+            project if self.spec.own_project && project == self.spec.project_filter() => false,
+            key => admin || !self.call.admin_filters.contains(key),
+        };
+        let filter = filter.filter(is_needed);
         let plain = self.plain_parts(filter)?.into_iter();
         let plain: Vec<Part> = plain.map(|part| part.with(&always)).collect();
         let also = self.call.also.iter();
@@ -164,8 +168,8 @@ impl<'k> RestList<'k> {
         Ok(format!("{}/{last}", self.path(variables)?))
     }
 
-    /// Adds to a row what its service leaves out: the parts of its id that stand in its path alone, and a
-    /// project that only admins are shown.
+    /// Adds to a row what its service leaves out: the parts of its id that stand in its path or in a URL, and a
+    /// project that is not shown.
     pub(super) fn complete(
         &self,
         row: &mut Value,
@@ -173,10 +177,18 @@ impl<'k> RestList<'k> {
         login: &Identity,
     ) {
         self.kind.complete(row, path);
-        if self.call.project_of_login
-            && !is_admin(&login.roles)
-            && let (Some(row), Some(project)) = (row.as_object_mut(), &login.project_id)
+        if let Some(url) = self
+            .call
+            .id_in
+            .as_ref()
+            .and_then(|field| row.get(field)?.as_str())
+            && let Some((_, id)) = url.rsplit_once('/')
         {
+            let id = id.to_owned();
+            row["id"] = id.into();
+        }
+        let of_login = self.spec.own_project || (self.call.project_of_login && !login.is_admin());
+        if of_login && let (Some(row), Some(project)) = (row.as_object_mut(), &login.project_id) {
             row.entry(&self.spec.project)
                 .or_insert_with(|| project.as_str().into());
         }
@@ -185,14 +197,12 @@ impl<'k> RestList<'k> {
     pub(super) fn row_in<'j>(&self, answer: &'j Value) -> Option<&'j Value> {
         match &self.call.item {
             Some(item) => answer.get(item),
-            None => answer.get(self.spec.id.last()?).map(|_| answer),
+            None => {
+                let id = self.call.id_in.as_ref().or(self.spec.id.last())?;
+                answer.get(id).map(|_| answer)
+            }
         }
     }
-}
-
-/// Whether a login sees the rows of all projects.
-fn is_admin(roles: &[String]) -> bool {
-    roles.iter().any(|role| role == "admin")
 }
 
 /// Quotes a value for Glance, which reads a list of values: a comma outside quotes ends a value.

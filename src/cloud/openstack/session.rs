@@ -1,5 +1,5 @@
 //! A login to one cloud, and the calls made under it in one region.
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -111,6 +111,8 @@ pub struct Service<'s> {
     /// The header `OpenStack-API-Version`: `compute 2.53`. Without it, a service with microversions answers as
     /// its oldest one.
     pub api_version: Option<&'s str>,
+    /// Headers of an admin's calls, which reach the rows of all projects by them: name → value.
+    pub admin_headers: Option<&'s BTreeMap<String, String>>,
 }
 
 impl<'s> From<&'s str> for Service<'s> {
@@ -118,6 +120,7 @@ impl<'s> From<&'s str> for Service<'s> {
         Self {
             name,
             api_version: None,
+            admin_headers: None,
         }
     }
 }
@@ -300,13 +303,7 @@ impl Session {
             let fail = |reason| self.error(&method, display(&url), reason);
             let remaining = until.saturating_duration_since(Instant::now());
             let response = self
-                .send(
-                    &token,
-                    (&method, &url),
-                    service.api_version,
-                    &body,
-                    remaining,
-                )
+                .send(&token, (&method, &url), service, &body, remaining)
                 .await
                 .map_err(|error| fail(Reason::Transport(error)))?;
             if let Some(credential) = token.restricted_by.as_ref()
@@ -336,7 +333,7 @@ impl Session {
         &self,
         token: &Token,
         (method, url): (&Method, &Url),
-        api_version: Option<&str>,
+        service: Service<'_>,
         body: &Bytes,
         deadline: Duration,
     ) -> Result<http::Response<Bytes>, TransportError> {
@@ -346,8 +343,13 @@ impl Session {
             .header(header::ACCEPT, "application/json")
             .header(header::USER_AGENT, USER_AGENT)
             .header("x-auth-token", token.header.clone());
-        if let Some(version) = api_version {
+        if let Some(version) = service.api_version {
             request = request.header("openstack-api-version", version);
+        }
+        if let Some(headers) = service.admin_headers.filter(|_| token.identity.is_admin()) {
+            for (name, value) in headers {
+                request = request.header(name, value);
+            }
         }
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, "application/json");

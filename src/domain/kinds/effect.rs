@@ -104,6 +104,9 @@ impl Kinds {
             if let Some(path) = &rule.in_cidr {
                 self.validate_shown(&called("match.in_cidr"), path, target)?;
             }
+            if let Some(path) = &rule.below {
+                self.validate_shown(&called("match.below"), path, target)?;
+            }
         }
         self.validate_when(&called("to_when"), &reference.to_when, target)?;
         if let Some(find) = &reference.find {

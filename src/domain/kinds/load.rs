@@ -254,13 +254,14 @@ impl Kinds {
         if !matches.is_empty() && matches.iter().all(|rule| rule.equals.is_none()) {
             return Err(format!(
                 "reference to \"{to}\": \"match\" needs at least one rule with \"equals\": \
-                 resources are found by equal values, and \"in_cidr\" only narrows what is found"
+                 resources are found by equal values, and \"in_cidr\" and \"below\" only narrow what is found"
             ));
         }
         for rule in matches {
-            if rule.equals.is_some() == rule.in_cidr.is_some() {
+            let ways = [&rule.equals, &rule.in_cidr, &rule.below];
+            if ways.into_iter().flatten().count() != 1 {
                 return Err(format!(
-                    "match of \"{}\" needs either \"equals\" or \"in_cidr\"",
+                    "match of \"{}\" needs one of \"equals\", \"in_cidr\" and \"below\"",
                     rule.field
                 ));
             }

@@ -15,7 +15,7 @@
 //! | `in_project` | the kind has the reference of `defaults.in_project` |
 //! | `deleting` | of a file or a kind: the fields that show readers that a resource is being deleted |
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
-//! | `when`, `to_when` | a condition: each path, of the row or of its target, has one of these values, compared as text; a value that ends in `*` is a prefix |
+//! | `when`, `to_when` | a condition: each path, of the row or of its target, has one of these values, compared as text; a value that ends in `*` is a prefix, and `*` alone is any text |
 //! | `partial` | of an `unset` reference: the resource still holds its other targets (N18) |
 //! | `after` | of an `unset` reference: if both are deleted, the resource comes after its target, whose deletion may take it along |
 //! | `of_service` | of a reference: a service made the resource, in its own project (N20) |
@@ -23,13 +23,14 @@
 //! | `join` | copies fields of a row of another kind, found by id |
 //! | `native` | a native kind: a deployment keeps its resources in its registry, with these fields |
 //! | `own_only` | of a list: a login that may not list sees exactly one resource, its own |
-//! | `by_project` | of a list: false if listing by project would change something in the cloud |
+//! | `own_project` | of a list: it shows a login the rows of its own project alone, so a plan for another project says that it did not look (N19) |
+//! | `by_project` | of a list: false if the cloud has no filter by project, or the filter would change something in the cloud |
 //! | `unknown` | a resource that its service does not know may still own other resources, and is found through those |
 //! | `shown_by` | of a reference: a login that may not list the referrers learns from resources of this kind whether there are any |
 //! | `imports` | of a service: the other services to whose kinds its own kinds refer |
 //! | `asynchronous` | of a reference: it is handled after its target was accepted for deletion (G3) |
 //! | `within` | the cloud lists the kind only below its parent (an image's members); a row may leave out the parent's id |
-//! | `match` | the referrer's value `equals` a value of the target, with or without a prefix; in addition, an address is `in_cidr` of the target |
+//! | `match` | the referrer's value `equals` a value of the target, with or without a prefix, or as the `last_segment` of a URL; in addition, an address is `in_cidr` of the target, or a domain name is `below` the target's |
 //! | `find` | the server-side filter that finds the referrers of many targets at once |
 //! | `enable` | a call that must come before the delete while `when` holds; with `unless_role`, only for a login without that role |
 //! | `names` | fields by which the body of a request refers to a resource, although no row has them |
@@ -362,6 +363,11 @@ impl Kind {
         Some(lookup_one(row, state).unwrap_or_default())
     }
 
+    /// Whether rows of the kind show the state by which a delete is refused or carried out.
+    pub fn shows_state(&self) -> bool {
+        self.spec.settles.as_ref().is_some_and(|it| it.at_once)
+    }
+
     /// Returns the cloud's reason for a failed delete, as the row shows it.
     pub fn failed_because(&self, row: &Value) -> Option<String> {
         lookup_one(row, self.spec.settles.as_ref()?.cause.as_ref()?)
@@ -383,7 +389,7 @@ impl Kind {
     /// possible.
     pub fn values_max(&self, filter: &str) -> usize {
         match self.calls.takes_several(filter) {
-            _ if self.is_listed_within() => usize::MAX,
+            _ if self.is_listed_within() || self.shows_own_project() => usize::MAX,
             true => FILTER_VALUES_MAX,
             false => SINGLE_VALUES_MAX,
         }
@@ -393,6 +399,11 @@ impl Kind {
     pub fn is_listed_within(&self) -> bool {
         let list = self.spec.list.as_ref();
         list.is_some_and(|list| list.within.is_some())
+    }
+
+    /// Whether a list shows a login the rows of its own project alone.
+    pub fn shows_own_project(&self) -> bool {
+        self.spec.list.as_ref().is_some_and(|list| list.own_project)
     }
 
     /// Adds to a row the parts of an id that only the path of the request names, because a list below a
@@ -528,7 +539,7 @@ impl Reference {
     pub fn id_fields(&self) -> impl Iterator<Item = &str> {
         let by_id = self.matches.iter().filter(|rule| {
             let equals_id = rule.equals.as_deref().is_none_or(|path| path == "id");
-            rule.strip_prefix.is_none() && rule.in_cidr.is_none() && equals_id
+            rule.strip_prefix.is_none() && !rule.only_narrows() && equals_id
         });
         let fields = by_id.map(|rule| rule.field.as_str());
         fields.chain(self.field.as_deref())
@@ -536,12 +547,21 @@ impl Reference {
 }
 
 impl Match {
-    /// Returns the target's value from the referrer's value, which has a prefix; none if the prefix is
-    /// missing.
+    /// Whether the rule compares values that are not equal.
+    fn only_narrows(&self) -> bool {
+        self.equals.is_none() && (self.in_cidr.is_some() || self.below.is_some())
+    }
+
+    /// Returns the target's value from the referrer's value, which may have a prefix or be a URL; none if the
+    /// prefix is missing.
     pub fn referred<'v>(&self, value: &'v str) -> Option<&'v str> {
-        match &self.strip_prefix {
-            Some(prefix) => value.strip_prefix(prefix.as_str()),
-            None => Some(value),
+        let value = match &self.strip_prefix {
+            Some(prefix) => value.strip_prefix(prefix.as_str())?,
+            None => value,
+        };
+        match self.last_segment {
+            true => value.rsplit('/').next(),
+            false => Some(value),
         }
     }
 }
@@ -573,7 +593,7 @@ impl OneOf {
     pub fn accepts(&self, found: &str) -> bool {
         let is = |one: &Value| {
             text(one).is_some_and(|one| match one.strip_suffix('*') {
-                Some(prefix) if !prefix.is_empty() => found.starts_with(prefix),
+                Some(prefix) => !found.is_empty() && found.starts_with(prefix),
                 _ => one == found,
             })
         };

@@ -205,6 +205,7 @@ pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
         tags: "tags[]".to_owned(),
         within: None,
         own_only: false,
+        own_project: false,
         by_project: true,
         tagged: None,
         by_id: true,

@@ -128,8 +128,12 @@ pub struct ListSpec {
     /// Whether a login that may not list sees exactly one resource: its own project.
     #[serde(default)]
     pub own_only: bool,
-    /// Whether the kind may be listed by project. A filter by project makes Neutron create that project's
-    /// default group, even for a project that no longer exists.
+    /// Whether a list shows a login the rows of its own project alone, whatever its role. Rows need not name the
+    /// project. A plan for another project says that it did not look.
+    #[serde(default)]
+    pub own_project: bool,
+    /// Whether the kind may be listed by project. Some services have no such filter, and in Neutron it creates
+    /// that project's default group, even for a project that no longer exists.
     #[serde(default = "yes")]
     pub by_project: bool,
     /// Whether the cloud can filter by the id. If not, each resource is read by itself.
@@ -362,10 +366,15 @@ pub struct Match {
     pub field: String,
     /// A prefix that is removed from the referrer's value. A value without it refers to nothing.
     pub strip_prefix: Option<String>,
+    /// Whether the referrer's value is a URL, of which the last segment counts.
+    #[serde(default)]
+    pub last_segment: bool,
     /// Path in the target; `id` means the target's id.
     pub equals: Option<String>,
     /// Path in the target to a network in CIDR notation.
     pub in_cidr: Option<String>,
+    /// Path in the target to a domain name. The referrer's value is a name below it.
+    pub below: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

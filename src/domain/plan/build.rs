@@ -29,6 +29,7 @@ impl Planner<'_> {
         refused.extend(self.copies_by_name());
         refused.extend(self.not_empty());
         refused.extend(self.in_the_way_unseen());
+        refused.extend(self.perhaps_not_empty());
         refused.extend(circular.iter().map(|key| {
             self.refusal(
                 key,

@@ -1,5 +1,8 @@
 //! Kinds that a service does not show to the login. If each of their resources also shows in a resource of
-//! another service, a plan without any such resource does not need the hidden list.
+//! another service, a plan without any such resource does not need the hidden list. A service that shows each
+//! project to its own logins alone is passed over, and the plan says so.
+
+use std::collections::BTreeMap;
 
 use super::Planner;
 use super::listed_rows::ListedRow;
@@ -8,8 +11,12 @@ use crate::domain::model::{KindName, Refusal, RefusalRule, ResourceKey, Site};
 use crate::domain::query::Lookup;
 
 impl<'k> Planner<'k> {
-    /// Whether everything that a lookup could find would also show elsewhere.
+    /// Whether everything that a lookup could find would also show elsewhere, or is shown to nobody of another
+    /// project.
     pub fn can_do_without(&self, lookup: &Lookup) -> bool {
+        if (self.kind(&lookup.kind)).is_some_and(Kind::shows_own_project) {
+            return true;
+        }
         let key = lookup.filter.as_ref().map(|filter| filter.key.as_str());
         let goes = |to: &KindName| {
             let mut going = self.going.keys();
@@ -68,14 +75,45 @@ impl<'k> Planner<'k> {
             })
     }
 
+    /// Refuses targets that may only be deleted when they are empty, if a service does not show whether they
+    /// will be (N19).
+    pub(super) fn perhaps_not_empty(&self) -> impl Iterator<Item = Refusal> {
+        let own = self.not_shown.iter();
+        let own = own.filter(|((_, kind), _)| self.kind(kind).is_some_and(Kind::shows_own_project));
+        own.flat_map(move |((site, _), why)| {
+            let targets = self.targets.iter().filter(move |it| it.site == *site);
+            let emptied = targets.filter(|it| {
+                self.kind(&it.kind)
+                    .is_some_and(|kind| kind.spec.stays.is_some())
+                    && !self.stays(self.first_of(it))
+            });
+            emptied.map(move |target| {
+                let reason = format!(
+                    "gone cannot tell whether {} will be empty: {why}",
+                    self.called(target)
+                );
+                self.refusal(target, RefusalRule::InUse, reason, None)
+            })
+        })
+    }
+
+    /// Says what was not looked at, in one line for all kinds that are hidden for the same reason.
     pub(super) fn not_looked_at(&self) -> impl Iterator<Item = String> {
         let none_shows = |site, unseen| self.shows_unseen(site, unseen).next().is_none();
-        let not_shown = self.not_shown.iter();
-        let not_shown = not_shown.filter(move |((site, unseen), _)| none_shows(site, unseen));
-        not_shown.map(|((_, unseen), why)| {
-            format!(
-                "not looked at: {unseen}: {why}; no listed resource indicates that there is one"
-            )
+        let mut hidden: BTreeMap<(&str, bool), Vec<&str>> = BTreeMap::new();
+        for ((site, unseen), why) in &self.not_shown {
+            if none_shows(site, unseen) {
+                let shows_elsewhere = !self.kind(unseen).is_some_and(Kind::shows_own_project);
+                let kinds = hidden.entry((why, shows_elsewhere)).or_default();
+                kinds.push(unseen.as_str());
+            }
+        }
+        hidden.into_iter().map(|((why, shows_elsewhere), kinds)| {
+            let none = match shows_elsewhere {
+                true => "; no listed resource indicates that there is one",
+                false => "",
+            };
+            format!("not looked at: {}: {why}{none}", kinds.join(", "))
         })
     }
 }

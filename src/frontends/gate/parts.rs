@@ -306,6 +306,8 @@ impl Gate {
                 page_limit: PAGE_ROWS,
                 not_found: calls.not_found.first().map(String::as_str),
                 rows_max: None,
+                paging: call.paging,
+                row_id: call.row_id(),
                 deadline: self.call_timeout,
             });
             match listed.await {

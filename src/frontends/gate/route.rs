@@ -166,7 +166,8 @@ impl Routes {
                 .for_each(|(kind, calls)| routes.add(kind, calls));
         }
         for reference in kinds.iter().flat_map(|kind| &kind.spec.references) {
-            let found_by = reference.find.as_ref().map(|find| find.key.as_str());
+            let find = reference.find.as_ref().filter(|find| find.of == "id");
+            let found_by = find.map(|find| find.key.as_str());
             for path in reference.id_fields().chain(found_by) {
                 let leaf = path.rsplit('.').next().unwrap_or(path);
                 let leaf = leaf.trim_end_matches("[]");

@@ -1,0 +1,121 @@
+//! Lists without links to the next page: by a marker, and by the number of rows so far, of which rows come and go.
+
+use std::sync::Mutex;
+
+use gone::cloud::openstack::{ListRequest, Paging, Reason};
+use serde_json::{Value, json};
+use wiremock::matchers::{method, path};
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
+
+use crate::support::{ports, stub_cloud};
+
+/// A service that pages its rows by `marker` or `offset`, two at a time, and changes them before each page.
+struct Rows {
+    rows: Mutex<Vec<u32>>,
+    /// Called with the number of pages that were read before.
+    changes: fn(usize, &mut Vec<u32>),
+    pages: Mutex<usize>,
+}
+
+impl Respond for Rows {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let mut rows = self.rows.lock().unwrap();
+        let mut pages = self.pages.lock().unwrap();
+        (self.changes)(*pages, &mut rows);
+        *pages += 1;
+        let asked = |name: &str| {
+            let mut pairs = request.url.query_pairs();
+            pairs.find_map(|(key, value)| (key == name).then(|| value.into_owned()))
+        };
+        let from = match (asked("marker"), asked("offset")) {
+            (Some(marker), _) => {
+                let at = rows.iter().position(|id| id.to_string() == marker);
+                at.map_or(0, |at| at + 1)
+            }
+            (None, Some(offset)) => offset.parse().unwrap(),
+            (None, None) => 0,
+        };
+        let page: Vec<Value> = rows.iter().skip(from).take(2).map(row).collect();
+        ResponseTemplate::new(200).set_body_json(json!({ "ports": page }))
+    }
+}
+
+fn row(id: &u32) -> Value {
+    json!({ "id": id.to_string() })
+}
+
+/// The ids that a list of these rows shows, or why it failed.
+async fn listed(
+    paging: Paging,
+    rows: impl IntoIterator<Item = u32>,
+    changes: fn(usize, &mut Vec<u32>),
+) -> Result<Vec<u32>, Reason> {
+    let (server, session) = stub_cloud().await;
+    mount(&server, rows.into_iter().collect(), changes).await;
+    let request = ListRequest { paging, ..ports() };
+    let listing = session.list(request).await.map_err(|error| error.reason)?;
+    let ids = listing.items.iter().map(|row| row["id"].as_str().unwrap());
+    Ok(ids.map(|id| id.parse().unwrap()).collect())
+}
+
+async fn mount(server: &MockServer, rows: Vec<u32>, changes: fn(usize, &mut Vec<u32>)) {
+    let rows = Rows {
+        rows: Mutex::new(rows),
+        changes,
+        pages: Mutex::new(0),
+    };
+    Mock::given(method("GET"))
+        .and(path("/v2.0/ports"))
+        .respond_with(rows)
+        .mount(server)
+        .await;
+}
+
+#[tokio::test]
+async fn i13_lists_without_links_are_read_to_their_end() {
+    for paging in [Paging::Marker, Paging::Offset] {
+        for number in 0..6 {
+            let ids = listed(paging, 0..number, |_, _| {}).await.unwrap();
+            assert_eq!(ids, (0..number).collect::<Vec<_>>(), "{paging:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn i13_a_row_that_goes_while_rows_are_counted_hides_no_other() {
+    let goes = |pages: usize, rows: &mut Vec<u32>| {
+        if pages == 1 {
+            rows.remove(0);
+        }
+    };
+    let ids = listed(Paging::Offset, 0..6, goes).await.unwrap();
+    assert_eq!(ids, [1, 2, 3, 4, 5]);
+    let comes = |pages: usize, rows: &mut Vec<u32>| {
+        if pages == 1 {
+            rows.insert(0, 9);
+        }
+    };
+    let ids = listed(Paging::Offset, 0..4, comes).await.unwrap();
+    assert_eq!(ids, [9, 0, 1, 2, 3]);
+}
+
+#[tokio::test]
+async fn i13_counted_rows_that_all_go_are_none_and_not_an_error() {
+    let all_go = |pages: usize, rows: &mut Vec<u32>| {
+        if pages == 1 {
+            rows.clear();
+        }
+    };
+    let ids = listed(Paging::Offset, 0..6, all_go).await.unwrap();
+    assert_eq!(ids, Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn i13_counted_rows_that_never_rest_are_an_error() {
+    let restless = |pages: usize, rows: &mut Vec<u32>| rows.insert(0, 100 + pages as u32);
+    let failed = listed(Paging::Offset, 0..6, restless).await.unwrap_err();
+    assert_eq!(
+        failed.to_string(),
+        "the list was read 6 times, and changed each time while it was read"
+    );
+}
