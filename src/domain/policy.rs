@@ -100,6 +100,22 @@ pub struct Schedule {
     pub pending_max: Duration,
     /// How long the engine observes an accepted delete before it counts as refused.
     pub verify_max: Duration,
+    /// How an accepted delete is repeated that the cloud works on; none if it is not.
+    pub repeats: Option<Repeats>,
+}
+
+/// How often an accepted delete is sent again while the cloud works on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Repeats {
+    pub every: Duration,
+    /// The states in which the cloud works on it, which are the types of the errors that say so.
+    pub pending: Vec<String>,
+}
+
+impl Repeats {
+    fn is_pending(&self, error: &StepError) -> bool {
+        error.status.is_none() && self.pending.contains(&error.kind)
+    }
 }
 
 /// A step's next state, and the values that change with it.
@@ -167,6 +183,13 @@ pub fn after_call(
     chance: f64,
 ) -> Decision {
     match outcome {
+        // A repeated delete is still the first one.
+        Outcome::Accepted if repeats(step, schedule) => Decision {
+            next_attempt_at: Some(now),
+            blocked_since: step.blocked_since,
+            error: step.last_error.cloned(),
+            ..plain(step, StepState::Verifying)
+        },
         Outcome::Accepted => Decision {
             next_attempt_at: Some(now),
             ..plain(step, StepState::Verifying)
@@ -330,7 +353,7 @@ pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
 /// 3. Present after an accepted call: the resource is observed again, after twice the wait each time, until
 ///    `verify_max`. Then the acceptance counts as a refused attempt.
 /// 4. Still deleting: the resource is observed again, without using an attempt, until `pending_max`. Then the
-///    step is stuck (I6).
+///    step is stuck (I6). If the kind says so, the delete is repeated meanwhile, which uses no attempt either.
 /// 5. Failed: this counts as a refused attempt.
 /// 6. Anew: the delete is sent again at once, as long as attempts are left.
 /// 7. Unclear: the resource is observed again later, without using an attempt.
@@ -415,6 +438,18 @@ pub fn after_observation(
                     ..kept
                 };
             }
+            let in_turn = |repeats: &Repeats| {
+                let last = step.last_error.filter(|error| repeats.is_pending(error));
+                let before = last.and_then(|last| (last.at - since).to_std().ok());
+                let turns = |age: Duration| age.as_secs() / repeats.every.as_secs().max(1);
+                turns(age) > turns(before.unwrap_or_default())
+            };
+            if !step.cancelled && schedule.repeats.as_ref().is_some_and(in_turn) {
+                return Decision {
+                    to: StepState::Ready,
+                    ..kept
+                };
+            }
             Decision {
                 next_attempt_at: Some(together(now + SNOOZE.max(age / 8).min(SNOOZE_MAX))),
                 observed_again: true,
@@ -434,6 +469,15 @@ pub fn after_observation(
             })
         }
     }
+}
+
+/// Whether the step's accepted delete was observed to be under way when it was sent again.
+fn repeats(step: StepFacts<'_>, schedule: &Schedule) -> bool {
+    let error = step.last_error.filter(|_| step.blocked_since.is_some());
+    let repeats = schedule.repeats.as_ref();
+    repeats
+        .zip(error)
+        .is_some_and(|(repeats, error)| repeats.is_pending(error))
 }
 
 /// Returns since when a step has been blocked, and for how long.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::domain::kinds::Kinds;
 use crate::domain::model::KindName;
-use crate::domain::policy::Schedule;
+use crate::domain::policy::{Repeats, Schedule};
 use crate::system::config::GcSettings;
 
 pub(super) struct Schedules {
@@ -41,6 +41,12 @@ impl Schedules {
             jitter: gc.jitter,
             pending_max: own.and_then(|own| own.pending_max).unwrap_or(usual),
             verify_max: self.verify_max,
+            repeats: settles.and_then(|it| {
+                Some(Repeats {
+                    every: Duration::from_secs(60 * it.minutes_again?),
+                    pending: it.pending.clone(),
+                })
+            }),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use gone::domain::model::{Blocker, ErrorClass, KindName, Site, StepError, StepState};
 use gone::domain::policy::{
-    Decision, Failure, Gathered, Observed, Outcome, Retry, Schedule, StepFacts, after_call,
-    after_observation, look_wait,
+    Decision, Failure, Gathered, Observed, Outcome, Repeats, Retry, Schedule, StepFacts,
+    after_call, after_observation, look_wait,
 };
 
 const MINUTE: u64 = 60;
@@ -30,6 +30,7 @@ fn schedule() -> Schedule {
         jitter: 0.1,
         pending_max: Duration::from_secs(600),
         verify_max: Duration::from_secs(60),
+        repeats: None,
     }
 }
 
@@ -410,6 +411,7 @@ fn i13_the_first_look_is_due_at_once() {
 fn i13_a_look_at_the_end_of_the_time_is_the_last() {
     let schedule = Schedule {
         verify_max: Duration::from_millis(200),
+        repeats: None,
         ..schedule()
     };
     let looked = |looks| {
@@ -545,6 +547,54 @@ fn i06_what_the_cloud_works_on_uses_no_attempt_and_is_stuck_at_its_limit() {
     assert_eq!((end.to, end.attempts), (StepState::Stuck, 0));
     assert_eq!(end.error.unwrap().kind, "PENDING_DELETE");
     assert_eq!(end.next_attempt_at, None);
+}
+
+/// Nova's case: a delete that was sent before the host was down never ends, and one that is sent after it does.
+#[test]
+fn i06_a_delete_under_way_is_repeated_where_that_does_no_harm_and_is_stuck_at_the_same_time() {
+    let schedule = Schedule {
+        repeats: Some(Repeats {
+            every: Duration::from_secs(180),
+            pending: vec!["PENDING_DELETE".into()],
+        }),
+        ..schedule()
+    };
+    let (mut at, mut since, mut last, mut repeated) = (now(), None, None, Vec::new());
+    loop {
+        let step = StepFacts {
+            blocked_since: since,
+            last_error: last.as_ref(),
+            ..fresh()
+        };
+        let Observed::StillDeleting(seen) = settling() else {
+            unreachable!()
+        };
+        let seen = Observed::StillDeleting(StepError { at, ..seen });
+        let mut decision = after_observation(step, seen, at, &schedule, 0.0);
+        assert_eq!(decision.attempts, 0);
+        if decision.to == StepState::Stuck {
+            break;
+        }
+        if decision.to == StepState::Ready {
+            repeated.push((at - now()).num_seconds());
+            let step = StepFacts {
+                blocked_since: decision.blocked_since,
+                last_error: decision.error.as_ref(),
+                ..fresh()
+            };
+            decision = after_call(step, Outcome::Accepted, at, &schedule, 0.0);
+        }
+        assert_eq!(decision.to, StepState::Verifying);
+        at = decision
+            .next_attempt_at
+            .unwrap()
+            .max(at + chrono::TimeDelta::seconds(1));
+        (since, last) = (decision.blocked_since, decision.error);
+    }
+    let turns: Vec<i64> = repeated.iter().map(|seconds| seconds / 180).collect();
+    assert_eq!(turns, [1, 2, 3], "{repeated:?}");
+    let took = (at - now()).num_seconds();
+    assert!((600..640).contains(&took), "{took}");
 }
 
 #[test]

@@ -38,7 +38,7 @@
 //! | `tagged` | the filter that finds resources with one of several tags: copies at other sites |
 //! | `scope` | the field by which one list observes all rows of a parent that is deleted |
 //! | `guard` | the resource is never deleted while `when` holds, `unless` a plan option is given. With `left_in`, the resource stays when its parent of that kind is deleted. `left_while` is a condition on that parent. With `only_left`, the resource is deleted if it is a target itself |
-//! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed. With `at_once`, it shows so from the answer on, and a later row that does not was put back. `state` is the resource's own state, and `cause` is where the cloud says why a delete failed |
+//! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed. With `at_once`, it shows so from the answer on, and a later row that does not was put back. `state` is the resource's own state, and `cause` is where the cloud says why a delete failed. After `minutes_again`, the delete is repeated while it is in progress |
 //! | `unpinned_by` | the edge whose removal ends a blocking reference, so that the referrer stays: for the purge ladder only, never in a plan |
 //! | `runbook` | the manual steps for one id, when no call helps |
 //! | `stays` | the resource stays, and only what belongs to it is deleted (a project). With the plan option that `goes_with` names, the resource is deleted too |

@@ -216,6 +216,9 @@ pub struct Settles {
     pub warning: String,
     /// For how many minutes the delete may be in progress, if nothing else is configured (I6).
     pub minutes_max: u64,
+    /// After how many minutes the delete is sent again while it is in progress, and again after as many. Only for
+    /// a cloud that a repeated delete does no harm.
+    pub minutes_again: Option<u64>,
 }
 
 /// The manual steps for a person when no call helps.
