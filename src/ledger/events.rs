@@ -209,7 +209,7 @@ pub fn person_needed(
 pub fn recreated(
     key: &ResourceKey,
     copy: Option<&ResourceKey>,
-    times: i64,
+    times: u32,
     stuck: Option<StuckAgain>,
 ) -> (Happened, Option<String>) {
     let plural = if times == 1 { "" } else { "s" };
@@ -248,7 +248,7 @@ pub fn tombstone_released(key: &ResourceKey, by: &str) -> Happened {
     happened(EventKind::Purge, words, fields)
 }
 
-pub fn revived(key: &ResourceKey, by: &str, incarnation: i64) -> Happened {
+pub fn revived(key: &ResourceKey, by: &str, incarnation: u32) -> Happened {
     let words = format!("{key} was revived by {by}: incarnation {incarnation}");
     let mut fields = of(key, json!({"phase": "released"}));
     fields["incarnation"] = json!(incarnation);

@@ -5,9 +5,11 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::AuditEntry;
 use super::events::Happened;
 use crate::domain::model::{
-    Action, Blocker, Counts, DeletionState, KindName, Phase, ResourceKey, StepError, StepState,
+    Action, Blocker, Counts, DeletionState, KindName, Phase, ResourceKey, Site, SitePause,
+    StepError, StepState,
 };
 
 /// Why a change was not applied.
@@ -85,6 +87,21 @@ pub struct StoredDeletion {
     pub pace: Pace,
 }
 
+/// A tombstone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredTombstone {
+    pub record: i64,
+    /// Number of the deletion that raised it last.
+    pub deletion: i64,
+    pub phase: Phase,
+    /// When the deletion of its resource began; none while a resource that was deleted once exists again.
+    pub deleted_at: Option<DateTime<Utc>>,
+    pub gone_at: Option<DateTime<Utc>>,
+    pub incarnation: u32,
+    /// How often its resource existed again.
+    pub recreated: u32,
+}
+
 /// How fast clouds accept the steps: two samples, so that the rate covers the last 30 to 60 s of progress.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pace {
@@ -146,14 +163,18 @@ pub struct EndedTombstone {
     pub at: DateTime<Utc>,
 }
 
-/// The changes in memory that are not saved yet. Events are saved in this order, and everything else in any order.
+/// The changes in memory that are not saved yet. Audit and events are each saved in this order, tombstones that
+/// changed before those that ended, and everything else in any order.
 #[derive(Debug, Default)]
 pub struct Unsaved<'a> {
     /// Steps as they are saved, and as they are now.
     pub steps: Vec<(&'a StoredStep, &'a StoredStep)>,
-    pub tombstones: Vec<EndedTombstone>,
+    pub tombstones: Vec<StoredTombstone>,
+    pub ended: Vec<EndedTombstone>,
     /// Steps that no longer wait for clearances.
     pub cleared: Vec<i64>,
+    /// Rows of the audit, whose chain the store continues (P6).
+    pub audit: Vec<(AuditEntry, DateTime<Utc>)>,
     pub events: Vec<UnsavedEvent>,
 }
 
@@ -162,6 +183,9 @@ pub struct Unsaved<'a> {
 /// The methods that find rows see what is saved, and the working set saves before it calls them.
 pub trait RowStore {
     type Error;
+
+    /// Finds the number of a deletion by its full id.
+    fn find_deletion(&self, id: &str) -> Result<Option<i64>, Self::Error>;
 
     fn load_deletion(&self, num: i64) -> Result<StoredDeletion, Self::Error>;
 
@@ -182,6 +206,26 @@ pub trait RowStore {
 
     /// Finds the steps of the deletion in this state, in the order of their ids.
     fn find_in_state(&self, deletion: i64, state: StepState) -> Result<Vec<i64>, Self::Error>;
+
+    /// Finds blocked steps of all deletions whose next attempt is due, the longest due first: at most `limit`.
+    fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Result<Vec<i64>, Self::Error>;
+
+    /// Finds the running steps of all deletions.
+    fn find_running(&self) -> Result<Vec<i64>, Self::Error>;
+
+    /// Finds the blocked and verifying steps of all deletions that are so since a time after `now`, and those
+    /// whose next observation is after `observed_by`.
+    fn find_ahead(
+        &self,
+        now: DateTime<Utc>,
+        observed_by: DateTime<Utc>,
+    ) -> Result<Vec<i64>, Self::Error>;
+
+    /// Makes this engine the one whose outcomes of observations count (I11).
+    fn take_over_observations(&self) -> Result<(), Self::Error>;
+
+    /// Finds the step of a deletion that ended this record's tombstone.
+    fn find_gone_step(&self, deletion: i64, record: i64) -> Result<Option<i64>, Self::Error>;
 
     /// Finds the steps that enabled this step's resource, and for no other step; without those whose resource
     /// another live step is enabling.
@@ -209,6 +253,23 @@ pub trait RowStore {
         phase: Phase,
         now: DateTime<Utc>,
     ) -> Result<Option<i64>, Self::Error>;
+
+    /// Loads the tombstones of these resources, in the same order.
+    fn load_tombstones(
+        &self,
+        keys: &[ResourceKey],
+    ) -> Result<Vec<Option<StoredTombstone>>, Self::Error>;
+
+    /// Finds the records that a deletion is only checking.
+    fn find_checking(&self, deletion: i64) -> Result<Vec<i64>, Self::Error>;
+
+    /// Writes that a person paused the site, or (none) that it is not paused. Returns whether that is a change.
+    fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Result<bool, Self::Error>;
+
+    /// Loads the state of a site that an engine wrote last.
+    fn load_site_state(&self, site: &str) -> Result<Option<String>, Self::Error>;
+
+    fn save_site_state(&self, site: &str, state: &str) -> Result<(), Self::Error>;
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Result<(), Self::Error>;
 

@@ -10,14 +10,20 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 
+use super::AuditEntry;
 use super::events::Happened;
 use super::store::{
-    EndedTombstone, RowStore, Stop, StoredDeletion, StoredStep, Unsaved, UnsavedEvent,
+    EndedTombstone, RowStore, Stop, StoredDeletion, StoredStep, StoredTombstone, Unsaved,
+    UnsavedEvent,
 };
-use crate::domain::model::{Phase, StepState};
+use super::transitions::refuse;
+use crate::domain::model::{Phase, ResourceKey, StepState};
 
 /// The result of a part of a change.
 pub type Changing<S, T = ()> = Result<T, Stop<<S as RowStore>::Error>>;
+
+/// Steps that are in memory at the same time, of a change that moves all steps of a deletion.
+const TOGETHER: usize = 2_000;
 
 struct KeptStep {
     /// The row as it is saved, if it may differ from how it is now.
@@ -41,8 +47,10 @@ pub struct WorkingSet<S: RowStore> {
     /// The dependents of each step, in the order of their ids. Edges never change.
     dependents: HashMap<i64, Vec<i64>>,
     deletions: BTreeMap<i64, KeptDeletion>,
-    tombstones: Vec<EndedTombstone>,
+    tombstones: Vec<StoredTombstone>,
+    ended: Vec<EndedTombstone>,
     cleared: Vec<i64>,
+    audit: Vec<(AuditEntry, DateTime<Utc>)>,
     events: Vec<UnsavedEvent>,
     /// When a step last moved.
     pub moved_at: Option<DateTime<Utc>>,
@@ -60,7 +68,9 @@ impl<S: RowStore> WorkingSet<S> {
             dependents: HashMap::new(),
             deletions: BTreeMap::new(),
             tombstones: Vec::new(),
+            ended: Vec::new(),
             cleared: Vec::new(),
+            audit: Vec::new(),
             events: Vec::new(),
             moved_at: None,
         }
@@ -163,10 +173,41 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(found)
     }
 
+    /// Changes each of these steps. They are loaded and saved in parts, so that memory stays bounded. Everything
+    /// must be saved before.
+    pub fn each_step(
+        &mut self,
+        ids: &[i64],
+        mut change: impl FnMut(&mut Self, i64) -> Changing<S>,
+    ) -> Changing<S> {
+        for part in ids.chunks(TOGETHER) {
+            self.forget_steps();
+            self.load_steps(part)?;
+            for id in part {
+                change(self, *id)?;
+            }
+            self.save()?;
+        }
+        Ok(())
+    }
+
+    /// The store, for rows that are not kept in memory.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
     /// The store, for a search: everything is saved before.
     pub fn searched(&mut self) -> Result<&S, S::Error> {
         self.save()?;
         Ok(&self.store)
+    }
+
+    /// The number of a deletion that must exist.
+    pub fn existing_deletion(&self, id: &str) -> Changing<S, i64> {
+        match self.store.find_deletion(id)? {
+            Some(num) => Ok(num),
+            None => refuse(format!("no deletion {id}")),
+        }
     }
 
     pub fn deletion(&mut self, num: i64) -> Result<&mut StoredDeletion, S::Error> {
@@ -211,6 +252,30 @@ impl<S: RowStore> WorkingSet<S> {
         });
     }
 
+    /// Appends to the audit (P6), in the transaction of the recorded change.
+    pub fn audit(&mut self, entry: &AuditEntry, at: DateTime<Utc>) {
+        self.audit.push((entry.clone(), at));
+    }
+
+    pub fn tombstone(&mut self, key: &ResourceKey) -> Result<Option<StoredTombstone>, S::Error> {
+        let found = self
+            .searched()?
+            .load_tombstones(std::slice::from_ref(key))?;
+        Ok(found.into_iter().next().flatten())
+    }
+
+    pub fn change_tombstone(&mut self, tombstone: StoredTombstone) {
+        self.tombstones.push(tombstone);
+    }
+
+    /// Releases the tombstones that this deletion only checked: their resources are as before.
+    pub fn release_checking(&mut self, num: i64, now: DateTime<Utc>) -> Result<(), S::Error> {
+        for record in self.searched()?.find_checking(num)? {
+            self.end_tombstone(num, Some(record), Some(Phase::Released), now);
+        }
+        Ok(())
+    }
+
     /// Ends the tombstone of a step that has one, in the transaction that ends the step (T9).
     pub fn end_tombstone(
         &mut self,
@@ -220,7 +285,7 @@ impl<S: RowStore> WorkingSet<S> {
         at: DateTime<Utc>,
     ) {
         if let (Some(record), Some(phase)) = (record, phase) {
-            self.tombstones.push(EndedTombstone {
+            self.ended.push(EndedTombstone {
                 record,
                 deletion,
                 phase,
@@ -245,16 +310,12 @@ impl<S: RowStore> WorkingSet<S> {
         let unsaved = Unsaved {
             steps: changed.collect(),
             tombstones: std::mem::take(&mut self.tombstones),
+            ended: std::mem::take(&mut self.ended),
             cleared: std::mem::take(&mut self.cleared),
+            audit: std::mem::take(&mut self.audit),
             events: std::mem::take(&mut self.events),
         };
-        let is_empty = unsaved.steps.is_empty()
-            && unsaved.tombstones.is_empty()
-            && unsaved.cleared.is_empty()
-            && unsaved.events.is_empty();
-        if !is_empty {
-            self.store.save(&unsaved)?;
-        }
+        self.store.save(&unsaved)?;
         for id in written {
             if let Some(step) = self.steps.get_mut(&id) {
                 step.saved = None;
@@ -290,7 +351,9 @@ impl<S: RowStore> WorkingSet<S> {
     pub fn go_back(&mut self, to: Deletions) {
         self.forget_steps();
         self.tombstones.clear();
+        self.ended.clear();
         self.cleared.clear();
+        self.audit.clear();
         self.events.clear();
         self.deletions = to.0;
     }

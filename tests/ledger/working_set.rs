@@ -5,9 +5,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
-use gone::domain::model::{Action, Counts, DeletionState, KindName, Phase, ResourceKey, StepState};
+use gone::domain::model::{
+    Action, Counts, DeletionState, KindName, Phase, ResourceKey, Site, SitePause, StepState,
+};
 use gone::domain::policy::Decision;
-use gone::ledger::store::{Pace, RowStore, Stop, StoredDeletion, StoredStep, Unsaved};
+use gone::ledger::store::{
+    Pace, RowStore, Stop, StoredDeletion, StoredStep, StoredTombstone, Unsaved,
+};
 use gone::ledger::working_set::WorkingSet;
 use gone::ledger::{Applied, Fence, StepChange};
 
@@ -45,6 +49,12 @@ impl MemoryRows {
 
 impl RowStore for &MemoryRows {
     type Error = String;
+
+    fn find_deletion(&self, id: &str) -> Result<Option<i64>, String> {
+        let deletions = self.deletions.borrow();
+        let found = deletions.values().find(|row| row.id == id);
+        Ok(found.map(|row| row.num))
+    }
 
     fn load_deletion(&self, num: i64) -> Result<StoredDeletion, String> {
         let found = self.deletions.borrow().get(&num).cloned();
@@ -97,6 +107,37 @@ impl RowStore for &MemoryRows {
         Ok(self.steps_where(|it| it.deletion == deletion && it.state == state))
     }
 
+    fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Result<Vec<i64>, String> {
+        let mut due = self.steps_where(|it| {
+            it.state == StepState::Blocked && it.next_attempt_at.is_some_and(|next| next <= now)
+        });
+        due.truncate(limit);
+        Ok(due)
+    }
+
+    fn find_running(&self) -> Result<Vec<i64>, String> {
+        Ok(self.steps_where(|it| it.state == StepState::Running))
+    }
+
+    fn find_ahead(&self, now: DateTime<Utc>, by: DateTime<Utc>) -> Result<Vec<i64>, String> {
+        Ok(self.steps_where(|it| match it.state {
+            StepState::Blocked => it.since > now,
+            StepState::Verifying => it.since > now || it.next_attempt_at > Some(by),
+            _ => false,
+        }))
+    }
+
+    fn take_over_observations(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn find_gone_step(&self, deletion: i64, record: i64) -> Result<Option<i64>, String> {
+        let gone = self.steps_where(|it| {
+            (it.deletion, it.record, it.state) == (deletion, Some(record), StepState::Gone)
+        });
+        Ok(gone.first().copied())
+    }
+
     fn find_own_enables(&self, step: i64) -> Result<Vec<i64>, String> {
         let dependencies = self.dependencies(step);
         Ok(self.steps_where(|it| {
@@ -138,6 +179,29 @@ impl RowStore for &MemoryRows {
         Ok(Some(record))
     }
 
+    fn load_tombstones(
+        &self,
+        keys: &[ResourceKey],
+    ) -> Result<Vec<Option<StoredTombstone>>, String> {
+        Ok(vec![None; keys.len()])
+    }
+
+    fn find_checking(&self, _: i64) -> Result<Vec<i64>, String> {
+        Ok(Vec::new())
+    }
+
+    fn pause_site(&self, _: &Site, _: Option<&SitePause>) -> Result<bool, String> {
+        Ok(true)
+    }
+
+    fn load_site_state(&self, _: &str) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+
+    fn save_site_state(&self, _: &str, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     fn save(&self, unsaved: &Unsaved<'_>) -> Result<(), String> {
         for (saved, now) in &unsaved.steps {
             let ends = now.ended_at.is_some() || now.state == StepState::Stuck;
@@ -147,7 +211,7 @@ impl RowStore for &MemoryRows {
             self.steps.borrow_mut().insert(now.id, (*now).clone());
             self.steps_saved.set(self.steps_saved.get() + 1);
         }
-        for ended in &unsaved.tombstones {
+        for ended in &unsaved.ended {
             self.phases.borrow_mut().insert(ended.record, ended.phase);
         }
         let words = unsaved.events.iter().map(|it| it.happened.words.clone());

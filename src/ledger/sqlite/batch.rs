@@ -5,19 +5,19 @@
 //! the steps in memory are forgotten; [`Batch::in_memory`] does the same the other way round.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
+use super::reads;
 use super::row_store::SqliteRows;
-use super::seal::{self, Head, Key};
+use super::seal::Key;
 use super::sql::{Apply, Run, Sql, Stop, refuse};
-use super::{reads, rows};
 use crate::domain::model::StepState;
 use crate::ledger::events::Happened;
 use crate::ledger::store::StoredDeletion;
 use crate::ledger::tombstones::Changed;
 use crate::ledger::transitions::{Impossible, deletion, has_ended, step};
 use crate::ledger::working_set::{Deletions, WorkingSet};
-use crate::ledger::{AuditEntry, AuditRow, Change, audit};
+use crate::ledger::{AuditEntry, Change};
 
 pub(super) type Rows<'c> = WorkingSet<SqliteRows<'c>>;
 
@@ -29,8 +29,6 @@ pub(super) struct Batch<'c> {
     pub(super) let_go: Vec<Changed>,
     /// The rows in memory.
     pub(super) set: Rows<'c>,
-    /// The key that seals the end of the audit; none if it is not here.
-    seal: Option<&'c Key>,
 }
 
 impl Run for Batch<'_> {
@@ -45,8 +43,7 @@ impl<'c> Batch<'c> {
             db,
             epoch,
             let_go: Vec::new(),
-            set: WorkingSet::new(SqliteRows::of(db)),
-            seal,
+            set: WorkingSet::new(SqliteRows { db, epoch, seal }),
         }
     }
 
@@ -150,15 +147,6 @@ impl<'c> Batch<'c> {
         step::after(state, trigger, facts).map_err(impossible)
     }
 
-    pub(super) fn state_after(
-        &self,
-        state: StepState,
-        trigger: step::Trigger,
-        facts: step::Facts,
-    ) -> Sql<StepState> {
-        self.next(state, trigger, facts).map(|next| next.state)
-    }
-
     pub(super) fn event(
         &mut self,
         num: Option<i64>,
@@ -169,52 +157,8 @@ impl<'c> Batch<'c> {
         self.set.event(num, step, happened, now);
     }
 
-    /// Appends to the audit chain (P6), in the transaction of the recorded change.
-    pub(super) fn audit(&self, entry: &AuditEntry, now: DateTime<Utc>) -> Sql<()> {
-        let before = self
-            .first(
-                "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1",
-                (),
-                |row| {
-                    Ok(Head {
-                        length: row.get(0)?,
-                        hash: row.get(1)?,
-                    })
-                },
-            )?
-            .unwrap_or_else(Head::none);
-        let mut row = AuditRow {
-            seq: before.length + 1,
-            // In the precision of the table; otherwise the hash would not match the row that is read back.
-            at: DateTime::from_timestamp_micros(rows::micros(now)).unwrap_or(now),
-            actor: entry.actor.clone(),
-            action: entry.action.clone(),
-            target: entry.target.clone(),
-            reason: entry.reason.clone(),
-            detail: entry.detail.clone(),
-            hash: String::new(),
-        };
-        row.hash = audit::link(&before.hash, &row);
-        self.run(
-            "INSERT INTO audit(seq, at, actor, action, target, reason, detail, hash)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            params![
-                row.seq,
-                rows::micros(row.at),
-                rows::json(&row.actor)?,
-                row.action,
-                row.target,
-                row.reason,
-                row.detail.to_string(),
-                row.hash
-            ],
-        )?;
-        if let Some(key) = self.seal {
-            seal::advance(self.db, key, &before, &row)?;
-        }
-        // A log that is kept elsewhere shows whether the audit still has this row.
-        tracing::info!(audit = %Head::of(&row), action = row.action, "recorded");
-        Ok(())
+    pub(super) fn audit(&mut self, entry: &AuditEntry, now: DateTime<Utc>) {
+        self.set.audit(entry, now);
     }
 
     /// Settles the steps that are left to others, and writes what is in memory.

@@ -48,7 +48,9 @@ impl Batch<'_> {
                 let steps = Selection::Steps(answered.steps.clone());
                 self.retry(&steps, RetryBy::Person, &answered.audit, now)
             }
-            DriftAnswer::Refuse { .. } => self.cancel(&answered.deletion_id, &answered.audit, now),
+            DriftAnswer::Refuse { .. } => {
+                self.set.cancel(&answered.deletion_id, &answered.audit, now)
+            }
         }
     }
 
@@ -110,7 +112,7 @@ impl Batch<'_> {
             )?;
         }
         if new.retry.is_empty() {
-            self.audit(&new.audit, new.now)?;
+            self.audit(&new.audit, new.now);
         }
         self.event(
             Some(num),

@@ -56,7 +56,7 @@ impl Batch<'_> {
         self.raise_checking(num, &wanted.targets, &wanted.copies, wanted.now)?;
         self.remember_shown(wanted)?;
         self.remember_key(wanted)?;
-        self.audit(&wanted.audit, wanted.now)?;
+        self.audit(&wanted.audit, wanted.now);
         self.event(
             Some(num),
             None,
@@ -201,7 +201,7 @@ impl Batch<'_> {
         now: DateTime<Utc>,
     ) -> Apply {
         let num = self.before_start(deletion_id)?;
-        self.release_checking(num)?;
+        self.set.release_checking(num, now)?;
         self.run(
             "UPDATE requests SET refused = ?2 WHERE num = ?1",
             params![num, rows::json(refused)?],
@@ -272,16 +272,6 @@ impl Batch<'_> {
                 answer,
                 rows::micros(now)
             ],
-        )
-        .map(drop)
-    }
-
-    /// Releases the tombstones that this deletion only checked: their resources are as before.
-    pub(super) fn release_checking(&self, num: i64) -> Sql<()> {
-        self.run(
-            "UPDATE tombstones SET phase = 'released'
-             WHERE deletion = ?1 AND phase = 'checking'",
-            params![num],
         )
         .map(drop)
     }

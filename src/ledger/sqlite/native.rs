@@ -34,7 +34,8 @@ impl Batch<'_> {
         if let Some(why) = self.not_to_be_referred_to(&new.references)? {
             return refuse(why);
         }
-        self.revive(key, &new.audit, new.now)?;
+        self.set.revive(key, &new.audit, new.now)?;
+        self.set.save()?;
         let now = rows::micros(new.now);
         let num: i64 = self.one(
             "INSERT INTO native(site, kind, id, incarnation, name, fields, created_at, updated_at)
@@ -244,7 +245,7 @@ impl Batch<'_> {
         audit: &AuditEntry,
         now: DateTime<Utc>,
     ) -> Apply {
-        self.audit(audit, now)?;
+        self.audit(audit, now);
         self.event(
             None,
             None,

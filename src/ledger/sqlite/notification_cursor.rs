@@ -1,7 +1,6 @@
-//! How far each channel has been notified (I7), and the state of each site that people were notified of.
+//! How far each channel has been notified (I7).
 
 use rusqlite::{Connection, params};
-use serde_json::Value;
 
 use super::batch::Batch;
 use super::rows;
@@ -10,27 +9,6 @@ use crate::domain::news::{Mark, NotificationCursor};
 use crate::ledger::Applied;
 
 impl Batch<'_> {
-    /// Whether a site's state differs from the one that any engine wrote last. A site that works, and never
-    /// failed, is not a change.
-    pub(super) fn site_changed(&self, data: &Value) -> Sql<bool> {
-        let (Some(site), Some(state)) = (data["site"].as_str(), data["state"].as_str()) else {
-            return Ok(true);
-        };
-        let changed = match state {
-            "reachable" => self.run(
-                "UPDATE sites SET state = ?2 WHERE site = ?1 AND state <> ?2",
-                params![site, state],
-            )?,
-            _ => self.run(
-                "INSERT INTO sites(site, state) VALUES(?1, ?2)
-                 ON CONFLICT(site) DO UPDATE SET state = excluded.state
-                     WHERE state <> excluded.state",
-                params![site, state],
-            )?,
-        };
-        Ok(changed > 0)
-    }
-
     pub(super) fn move_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Apply {
         match mark {
             Some(mark) => self.run(

@@ -272,7 +272,7 @@ impl Batch<'_> {
             [name],
             |row| row.get(0),
         )?;
-        self.audit(audit, now)?;
+        self.audit(audit, now);
         self.event(
             None,
             None,
@@ -380,7 +380,7 @@ impl Batch<'_> {
                     return Ok(Applied::Stale);
                 }
                 let num = self.insert_deletion(wanted)?;
-                self.audit(&wanted.audit, wanted.now)?;
+                self.audit(&wanted.audit, wanted.now);
                 self.event(
                     Some(num),
                     None,

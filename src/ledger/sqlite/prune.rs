@@ -25,7 +25,7 @@ impl Batch<'_> {
         now: DateTime<Utc>,
     ) -> Apply {
         if let Some(audit) = audit {
-            self.audit(audit, now)?;
+            self.audit(audit, now);
         }
         // Also snapshots of refused and cancelled deletions: a few rows.
         self.run(

@@ -1,5 +1,4 @@
-//! The rungs of the purge ladder (P3), released tombstones, and paused sites: each is recorded before
-//! anything can be sent because of it.
+//! The rungs of the purge ladder (P3): each is recorded before anything can be sent because of it.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
@@ -7,7 +6,7 @@ use rusqlite::{Connection, params};
 use super::batch::Batch;
 use super::rows::{self, CLAIMED};
 use super::sql::{Apply, Run, Sql, refuse};
-use crate::domain::model::{Paged, Phase, ResourceKey, Site, SitePause, short_id};
+use crate::domain::model::{Paged, SitePause, short_id};
 use crate::ledger::events;
 use crate::ledger::{
     AbandonedStep, Applied, AuditEntry, NewDeletion, NewPurge, PurgeAction, RetryBy, Selection,
@@ -21,7 +20,7 @@ impl Batch<'_> {
             PurgeAction::Unpin(deletion) => self.unpin(purge, deletion)?,
             PurgeAction::Runbook => {
                 self.chosen(&purge.what)?;
-                self.audit(&purge.audit, now)?;
+                self.audit(&purge.audit, now);
                 Applied::Done
             }
             PurgeAction::Forget => self.forget(&purge.what, &purge.audit, now)?,
@@ -82,127 +81,8 @@ impl Batch<'_> {
             let why = "none of its steps is stuck or blocked".to_owned();
             return refuse(why);
         }
-        self.audit(audit, now)?;
+        self.audit(audit, now);
         Ok(Applied::Moved(forgotten))
-    }
-
-    /// Releases the tombstone of a resource that exists after its deletion ended; in any other phase this is
-    /// refused.
-    pub(super) fn release(
-        &mut self,
-        key: &ResourceKey,
-        audit: &AuditEntry,
-        now: DateTime<Utc>,
-    ) -> Apply {
-        let site = key.site.to_string();
-        let identity = params![key.id, key.kind.as_str(), site];
-        let found: Option<(Phase, String, i64)> = self.first(
-            "SELECT t.phase, coalesce(d.id, ''), t.deletion FROM tombstones t
-                 LEFT JOIN deletions d ON d.num = t.deletion
-                 WHERE t.id = ?1 AND t.kind = ?2 AND t.site = ?3",
-            identity,
-            |row| Ok((rows::word(row, 0)?, row.get(1)?, row.get(2)?)),
-        )?;
-        let Some((phase, deletion, num)) = found else {
-            return refuse(format!("{key} has no tombstone"));
-        };
-        let short = short_id(&deletion);
-        match phase {
-            Phase::Gone | Phase::Purged => {}
-            Phase::Released => return refuse(format!("{key} is released already")),
-            Phase::Checking | Phase::Deleting => {
-                return refuse(format!(
-                    "{key} is {} by deletion {short}: cancel that deletion, or abandon its step, \
-                     first",
-                    if phase == Phase::Checking {
-                        "being checked"
-                    } else {
-                        "being deleted"
-                    }
-                ));
-            }
-        }
-        self.let_go_of_ended(key, false)?;
-        self.audit(audit, now)?;
-        self.event(
-            Some(num),
-            None,
-            events::tombstone_released(key, &audit.actor.name),
-            now,
-        );
-        Ok(Applied::Done)
-    }
-
-    /// Revives the record of a resource that was created again after its end (M1, M3). Others stay as they
-    /// were.
-    pub(super) fn revive(
-        &mut self,
-        key: &ResourceKey,
-        audit: &AuditEntry,
-        now: DateTime<Utc>,
-    ) -> Apply {
-        let Some((num, incarnation)) = self.let_go_of_ended(key, true)? else {
-            return Ok(Applied::Done);
-        };
-        self.audit(audit, now)?;
-        self.event(
-            Some(num),
-            None,
-            events::revived(key, &audit.actor.name, incarnation),
-            now,
-        );
-        Ok(Applied::Done)
-    }
-
-    /// Releases the tombstone of an ended deletion. Returns that deletion, and which incarnation exists now;
-    /// none if it has not ended. What exists after `gone`, or was created, is another incarnation (M1); what
-    /// was left behind is the same.
-    fn let_go_of_ended(&self, key: &ResourceKey, created: bool) -> Sql<Option<(i64, i64)>> {
-        self.first(
-            "UPDATE tombstones SET incarnation = incarnation + (phase = 'gone' OR ?4),
-                     phase = 'released', deleted_at = NULL, gone_at = NULL, recreated = 0
-                 WHERE id = ?1 AND kind = ?2 AND site = ?3 AND phase IN ('gone', 'purged')
-                 RETURNING deletion, incarnation",
-            params![key.id, key.kind.as_str(), key.site.to_string(), created],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-    }
-
-    pub(super) fn pause_site(
-        &mut self,
-        site: &Site,
-        paused: bool,
-        audit: &AuditEntry,
-        now: DateTime<Utc>,
-    ) -> Apply {
-        let name = site.to_string();
-        let changed = match paused {
-            true => self.run(
-                "INSERT INTO site_pauses(site, actor, reason, at) VALUES(?1, ?2, ?3, ?4)
-                 ON CONFLICT(site) DO NOTHING",
-                params![
-                    name,
-                    rows::json(&audit.actor)?,
-                    audit.reason,
-                    rows::micros(now)
-                ],
-            )?,
-            false => self.run("DELETE FROM site_pauses WHERE site = ?1", params![name])?,
-        };
-        if changed == 0 {
-            return refuse(match paused {
-                true => format!("{site} is paused already"),
-                false => format!("{site} is not paused by a person"),
-            });
-        }
-        self.audit(audit, now)?;
-        self.event(
-            None,
-            None,
-            events::site_paused(site, paused, &audit.actor.name, &audit.reason),
-            now,
-        );
-        Ok(Applied::Done)
     }
 }
 

@@ -3,27 +3,30 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::fences::Fences;
-use super::rows;
+use super::seal::{self, Head, Key};
 use super::sql::{Run, Sql};
-use crate::domain::model::{KindName, Phase, ResourceKey, StepState};
+use super::{reads, rows};
+use crate::domain::model::{KindName, Phase, ResourceKey, Site, SitePause, StepState};
 use crate::ledger::store::{
-    EndedTombstone, Pace, RowStore, StoredDeletion, StoredStep, Unsaved, UnsavedEvent,
+    EndedTombstone, Pace, RowStore, StoredDeletion, StoredStep, StoredTombstone, Unsaved,
+    UnsavedEvent,
 };
+use crate::ledger::{AuditEntry, AuditRow, audit};
 
 /// Rows are read and written one by one, with statements that are compiled once: SQLite is a library, so a
 /// statement costs no more than a row of a set.
 pub(super) struct SqliteRows<'c> {
-    db: &'c Connection,
+    pub(super) db: &'c Connection,
+    /// Epoch of the engine that owns this ledger.
+    pub(super) epoch: i64,
+    /// The key that seals the end of the audit; none if it is not here.
+    pub(super) seal: Option<&'c Key>,
 }
 
-impl<'c> SqliteRows<'c> {
-    pub(super) fn of(db: &'c Connection) -> Self {
-        Self { db }
-    }
-
+impl SqliteRows<'_> {
     /// Writes what changed of a step. Columns over which an index decides are written only if they changed.
     fn save_step(&self, saved: &StoredStep, now: &StoredStep) -> Sql<()> {
         let at = |time: Option<DateTime<Utc>>| time.map(rows::micros);
@@ -75,7 +78,76 @@ impl<'c> SqliteRows<'c> {
         Ok(())
     }
 
-    fn save_tombstone(&self, ended: &EndedTombstone) -> Sql<()> {
+    fn save_tombstone(&self, now: &StoredTombstone) -> Sql<()> {
+        let at = |time: Option<DateTime<Utc>>| time.map(rows::micros);
+        self.db
+            .run(
+                "UPDATE tombstones SET deletion = ?2, phase = ?3, deleted_at = ?4, gone_at = ?5,
+                     incarnation = ?6, recreated = ?7
+                 WHERE record_id = ?1",
+                params![
+                    now.record,
+                    now.deletion,
+                    now.phase.as_str(),
+                    at(now.deleted_at),
+                    at(now.gone_at),
+                    now.incarnation,
+                    now.recreated
+                ],
+            )
+            .map(drop)
+    }
+
+    /// Appends to the audit chain (P6).
+    pub(super) fn save_audit(&self, entry: &AuditEntry, now: DateTime<Utc>) -> Sql<()> {
+        let before = self
+            .db
+            .first(
+                "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1",
+                (),
+                |row| {
+                    Ok(Head {
+                        length: row.get(0)?,
+                        hash: row.get(1)?,
+                    })
+                },
+            )?
+            .unwrap_or_else(Head::none);
+        let mut row = AuditRow {
+            seq: before.length + 1,
+            // In the precision of the table; otherwise the hash would not match the row that is read back.
+            at: DateTime::from_timestamp_micros(rows::micros(now)).unwrap_or(now),
+            actor: entry.actor.clone(),
+            action: entry.action.clone(),
+            target: entry.target.clone(),
+            reason: entry.reason.clone(),
+            detail: entry.detail.clone(),
+            hash: String::new(),
+        };
+        row.hash = audit::link(&before.hash, &row);
+        self.db.run(
+            "INSERT INTO audit(seq, at, actor, action, target, reason, detail, hash)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![
+                row.seq,
+                rows::micros(row.at),
+                rows::json(&row.actor)?,
+                row.action,
+                row.target,
+                row.reason,
+                row.detail.to_string(),
+                row.hash
+            ],
+        )?;
+        if let Some(key) = self.seal {
+            seal::advance(self.db, key, &before, &row)?;
+        }
+        // A log that is kept elsewhere shows whether the audit still has this row.
+        tracing::info!(audit = %Head::of(&row), action = row.action, "recorded");
+        Ok(())
+    }
+
+    fn end_tombstone(&self, ended: &EndedTombstone) -> Sql<()> {
         let gone_at = (ended.phase == Phase::Gone).then(|| rows::micros(ended.at));
         let changed = self.db.run(
             "UPDATE tombstones SET phase = ?3, gone_at = ?4
@@ -154,6 +226,10 @@ impl<'c> SqliteRows<'c> {
 impl RowStore for SqliteRows<'_> {
     type Error = rusqlite::Error;
 
+    fn find_deletion(&self, id: &str) -> Sql<Option<i64>> {
+        reads::find(self.db, id)
+    }
+
     fn load_deletion(&self, num: i64) -> Sql<StoredDeletion> {
         let sql = format!("SELECT {DELETION} FROM deletions WHERE num = ?1");
         self.db.one(&sql, [num], deletion)
@@ -208,6 +284,43 @@ impl RowStore for SqliteRows<'_> {
             "SELECT id FROM steps INDEXED BY steps_by_state WHERE state = ?1 AND deletion = ?2
              ORDER BY id",
             params![state.as_str(), deletion],
+            |row| row.get(0),
+        )
+    }
+
+    fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Sql<Vec<i64>> {
+        self.db.all(
+            "SELECT id FROM steps INDEXED BY steps_due WHERE state = 'blocked'
+                 AND next_attempt_at <= ?1 ORDER BY next_attempt_at LIMIT ?2",
+            params![rows::micros(now), limit as i64],
+            |row| row.get(0),
+        )
+    }
+
+    fn find_running(&self) -> Sql<Vec<i64>> {
+        let sql = "SELECT id FROM steps WHERE state = 'running' ORDER BY id";
+        self.db.all(sql, (), |row| row.get(0))
+    }
+
+    fn find_ahead(&self, now: DateTime<Utc>, observed_by: DateTime<Utc>) -> Sql<Vec<i64>> {
+        self.db.all(
+            "SELECT id FROM steps WHERE state IN ('blocked', 'verifying') AND since > ?1
+                 OR state = 'verifying' AND next_attempt_at > ?2
+             ORDER BY id",
+            params![rows::micros(now), rows::micros(observed_by)],
+            |row| row.get(0),
+        )
+    }
+
+    fn take_over_observations(&self) -> Sql<()> {
+        let sql = "UPDATE steps SET epoch = ?1 WHERE state = 'verifying'";
+        self.db.run(sql, [self.epoch]).map(drop)
+    }
+
+    fn find_gone_step(&self, deletion: i64, record: i64) -> Sql<Option<i64>> {
+        self.db.first(
+            "SELECT id FROM steps WHERE deletion = ?1 AND record = ?2 AND state = 'gone'",
+            [deletion, record],
             |row| row.get(0),
         )
     }
@@ -280,16 +393,73 @@ impl RowStore for SqliteRows<'_> {
         Fences::prepare(self.db)?.raise(deletion, identity, phase, now)
     }
 
+    fn load_tombstones(&self, keys: &[ResourceKey]) -> Sql<Vec<Option<StoredTombstone>>> {
+        let mut find = self.db.prepare_cached(
+            "SELECT record_id, deletion, phase, deleted_at, gone_at, incarnation, recreated
+             FROM tombstones WHERE id = ?1 AND kind = ?2 AND site = ?3",
+        )?;
+        let found = keys.iter().map(|key| {
+            let identity = params![key.id, key.kind.as_str(), key.site.to_string()];
+            find.query_row(identity, tombstone).optional()
+        });
+        found.collect()
+    }
+
+    fn find_checking(&self, deletion: i64) -> Sql<Vec<i64>> {
+        self.db.all(
+            "SELECT record_id FROM tombstones WHERE deletion = ?1 AND phase = 'checking'",
+            [deletion],
+            |row| row.get(0),
+        )
+    }
+
+    fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Sql<bool> {
+        let site = site.to_string();
+        let changed = match pause {
+            Some(pause) => self.db.run(
+                "INSERT INTO site_pauses(site, actor, reason, at) VALUES(?1, ?2, ?3, ?4)
+                 ON CONFLICT(site) DO NOTHING",
+                params![
+                    site,
+                    rows::json(&pause.by)?,
+                    pause.reason,
+                    rows::micros(pause.at)
+                ],
+            )?,
+            None => {
+                let sql = "DELETE FROM site_pauses WHERE site = ?1";
+                self.db.run(sql, [site])?
+            }
+        };
+        Ok(changed > 0)
+    }
+
+    fn load_site_state(&self, site: &str) -> Sql<Option<String>> {
+        let sql = "SELECT state FROM sites WHERE site = ?1";
+        self.db.first(sql, [site], |row| row.get(0))
+    }
+
+    fn save_site_state(&self, site: &str, state: &str) -> Sql<()> {
+        let sql = "INSERT OR REPLACE INTO sites(site, state) VALUES(?1, ?2)";
+        self.db.run(sql, [site, state]).map(drop)
+    }
+
     fn save(&self, unsaved: &Unsaved<'_>) -> Sql<()> {
         for (saved, now) in &unsaved.steps {
             self.save_step(saved, now)?;
         }
-        for ended in &unsaved.tombstones {
-            self.save_tombstone(ended)?;
+        for tombstone in &unsaved.tombstones {
+            self.save_tombstone(tombstone)?;
+        }
+        for ended in &unsaved.ended {
+            self.end_tombstone(ended)?;
         }
         for step in &unsaved.cleared {
             let sql = "DELETE FROM awaited WHERE step = ?1";
             self.db.run(sql, [step])?;
+        }
+        for (entry, at) in &unsaved.audit {
+            self.save_audit(entry, *at)?;
         }
         for event in &unsaved.events {
             self.save_event(event)?;
@@ -375,6 +545,19 @@ fn step(row: &Row) -> Sql<StoredStep> {
         held_by: row.get(22)?,
         left_to: row.get(23)?,
         notified: row.get(24)?,
+    })
+}
+
+/// A tombstone, from the columns that [`RowStore::load_tombstones`] names.
+fn tombstone(row: &Row) -> Sql<StoredTombstone> {
+    Ok(StoredTombstone {
+        record: row.get(0)?,
+        deletion: row.get(1)?,
+        phase: rows::word(row, 2)?,
+        deleted_at: rows::time_opt(row, 3)?,
+        gone_at: rows::time_opt(row, 4)?,
+        incarnation: rows::number(row, 5)?,
+        recreated: rows::number(row, 6)?,
     })
 }
 

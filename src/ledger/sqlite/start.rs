@@ -275,7 +275,7 @@ impl Batch<'_> {
     /// Settles the targets that have no step of their own. Resources that the cloud removes by itself, that
     /// only lose a reference, or that stay have no tombstone. In a plan without any step, the other targets
     /// do not exist: they are gone.
-    fn settle_other_targets(&self, num: i64, plan: &Plan, now: DateTime<Utc>) -> Sql<()> {
+    fn settle_other_targets(&mut self, num: i64, plan: &Plan, now: DateTime<Utc>) -> Sql<()> {
         if plan.steps.is_empty() {
             let kept: Vec<ResourceKey> = plan
                 .automatic
@@ -299,7 +299,7 @@ impl Batch<'_> {
                 ])?;
             }
         }
-        self.release_checking(num)
+        self.set.release_checking(num, now)
     }
 }
 

@@ -11,6 +11,7 @@ use super::claims::Rotation;
 use super::connection::{check_content, check_pages, check_version, configure, fault};
 use super::lock::{self, Lock};
 use super::mirror::Mirror;
+use super::row_store::SqliteRows;
 use super::seal::{self, Head};
 use super::sql::{Apply, Sql, Stop};
 use super::{Options, schema};
@@ -226,9 +227,12 @@ impl Store {
         let failed = |error: rusqlite::Error| fault(&self.path, &error);
         let key = seal::own_key(ledger)?;
         let tx = Transaction::new(&mut self.db, TransactionBehavior::Immediate).map_err(failed)?;
-        Batch::new(&tx, self.epoch, None)
-            .audit(entry, now)
-            .map_err(failed)?;
+        let rows = SqliteRows {
+            db: &tx,
+            epoch: self.epoch,
+            seal: None,
+        };
+        rows.save_audit(entry, now).map_err(failed)?;
         let sealed = seal::seal_anew(&tx, &key).map_err(failed)?;
         if sealed.is_ok() {
             tx.commit().map_err(failed)?;
@@ -281,10 +285,10 @@ impl Batch<'_> {
         if matches!(change, Change::Step(_)) {
             return self.make(change);
         }
-        // All others are statements, or begin with some: they see what is saved, and write behind the rows in
-        // memory.
+        // All others begin with a search, or are statements, which write behind the rows in memory.
         self.set.save()?;
         let applied = self.make(change);
+        self.set.save()?;
         self.set.forget_steps();
         applied
     }
@@ -303,21 +307,21 @@ impl Batch<'_> {
             C::StillPlanning { deletion_id, note, now } =>
                 self.still_planning(deletion_id, note, *now),
             C::Step(change) => self.set.record_outcome(change),
-            C::WakeDue { now } => self.wake_due(*now),
+            C::WakeDue { now } => self.set.wake_due(*now),
             C::Retry { selection, by, audit, now } => self.retry(selection, *by, audit, *now),
             C::AnswerDrift(answer) => self.answer_drift(answer),
             C::SetOptions(options) => self.set_options(options),
-            C::Cancel { deletion_id, audit, now } => self.cancel(deletion_id, audit, *now),
+            C::Cancel { deletion_id, audit, now } => self.set.cancel(deletion_id, audit, *now),
             C::Pause { deletion_id, paused, audit, now } =>
-                self.pause(deletion_id, *paused, audit, *now),
+                self.set.pause(deletion_id, *paused, audit, *now),
             C::Purge(purge) => self.purge(purge),
-            C::Release { key, audit, now } => self.release(key, audit, *now),
-            C::Revive { key, audit, now } => self.revive(key, audit, *now),
+            C::Release { key, audit, now } => self.set.release(key, audit, *now),
+            C::Revive { key, audit, now } => self.set.revive(key, audit, *now),
             C::PauseSite { site, paused, audit, now } =>
-                self.pause_site(site, *paused, audit, *now),
+                self.set.pause_site(site, *paused, audit, *now),
             C::Recreated { key, copy, stuck, now } =>
-                self.recreated(key, copy.as_ref(), *stuck, *now),
-            C::Note { event, now } => self.note(event, *now),
+                self.set.recreated(key, copy.as_ref(), *stuck, *now),
+            C::Note { event, now } => self.set.note(event, *now),
             C::MoveNotificationCursor { channel, mark } =>
                 self.move_notification_cursor(channel, mark.as_ref()),
             C::Add(new) => self.add_native(new),
@@ -333,7 +337,7 @@ impl Batch<'_> {
             C::MarkHandled { keys, deletion } => self.react(keys, deletion.as_deref()),
             C::Answered { importer, answers, now } => self.answered(importer, answers, *now),
             C::ReleaseImporter { name, audit, now } => self.release_importer(name, audit, *now),
-            C::Recover { now } => self.recover(*now),
+            C::Recover { now } => self.set.recover(*now),
         }
     }
 }

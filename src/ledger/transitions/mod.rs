@@ -14,24 +14,31 @@
 //! | outcomes, with what follows for dependents, stopped deletions, left steps and people | here |
 //! | retries of stuck and blocked steps, by whatever they are caused | here |
 //! | steps that are abandoned | here |
+//! | cancelling, pausing, waking due steps, recovery, resources that exist again | here |
+//! | released and revived tombstones, paused sites | here |
 //! | moves of a deletion, its note and its event | here |
 //! | claims: which steps, and how many | in the store, and it stays there |
 //! | accepting, planning again, refusing, starting | in the store ([`super::sqlite`]) |
-//! | cancelling, waking due steps, recovery, resources that exist again | in the store |
 //! | clearances, notices, the registry, pruning | in the store |
 
 pub mod deletion;
 pub mod step;
 
 mod abandon;
+mod cancel;
 mod left_to;
 mod moves;
 mod outcomes;
 mod retry;
+mod returns;
+mod sites;
 mod stuck;
+mod tombstone;
+mod wake;
 
 use chrono::{DateTime, Utc};
 
+use super::store::Stop;
 use crate::domain::model::{ErrorClass, StepError, StepState};
 
 pub use left_to::waiting_error;
@@ -40,6 +47,11 @@ pub use left_to::waiting_error;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Impossible(pub String);
+
+/// Refuses a change, for this reason.
+pub fn refuse<T, E>(why: impl Into<String>) -> Result<T, Stop<E>> {
+    Err(Stop::Refused(why.into()))
+}
 
 /// Whether a step in this state has ended: nothing acts on it any more, and nothing waits for it.
 pub fn has_ended(state: StepState) -> bool {

@@ -1,0 +1,124 @@
+//! Resources that exist again after they were gone (T14), and released tombstones.
+
+use chrono::{DateTime, Utc};
+
+use super::step::{Facts, Trigger};
+use super::{has_ended, own_error, refuse, tombstone};
+use crate::domain::drift::RECREATED;
+use crate::domain::model::{ErrorClass, Phase, ResourceKey, StepState, short_id};
+use crate::ledger::events;
+use crate::ledger::store::{RowStore, StoredTombstone};
+use crate::ledger::working_set::{Changing, WorkingSet};
+use crate::ledger::{Applied, AuditEntry, StuckAgain};
+
+impl<S: RowStore> WorkingSet<S> {
+    /// Counts that a resource exists again; see [`Change::Recreated`](crate::ledger::Change::Recreated).
+    pub fn recreated(
+        &mut self,
+        key: &ResourceKey,
+        copy: Option<&ResourceKey>,
+        stuck: Option<StuckAgain>,
+        now: DateTime<Utc>,
+    ) -> Changing<S, Applied> {
+        let counts = |found: &StoredTombstone| match found.phase {
+            Phase::Gone => true,
+            Phase::Deleting => copy.is_some(),
+            Phase::Checking | Phase::Released | Phase::Purged => false,
+        };
+        let Some(mut found) = self.tombstone(key)?.filter(counts) else {
+            return refuse(format!("{key} was not deleted before"));
+        };
+        found.recreated += 1;
+        let (num, record) = (found.deletion, found.record);
+        let (happened, why) = events::recreated(key, copy, found.recreated, stuck);
+        self.change_tombstone(found);
+        if let Some(why) = why {
+            self.mark_recreated(num, record, why, now)?;
+        }
+        self.event(Some(num), None, happened, now);
+        Ok(Applied::Done)
+    }
+
+    /// Marks the step that had deleted the resource as stuck, with the reason: a person must find out who
+    /// re-creates it. If other steps wait for that step, the resource blocks their own calls; if the step is no
+    /// longer kept, the return is only counted.
+    fn mark_recreated(
+        &mut self,
+        num: i64,
+        record: i64,
+        message: String,
+        now: DateTime<Utc>,
+    ) -> Changing<S> {
+        let Some(id) = self.searched()?.find_gone_step(num, record)? else {
+            return Ok(());
+        };
+        for dependent in self.dependents(id)? {
+            if !has_ended(self.step(dependent)?.state) {
+                return Ok(());
+            }
+        }
+        let error = own_error(ErrorClass::Drift, RECREATED, message, now);
+        let next = Self::next(StepState::Gone, Trigger::Recreated, Facts::default())?;
+        self.move_step(id, next.state, Some(error), now)?;
+        self.step_mut(id)?.notified = false;
+        self.end_tombstone(num, Some(record), next.effects.tombstone, now);
+        self.follow(id, next.effects, now)?;
+        self.derive_state(num, now)
+    }
+
+    /// Releases the tombstone of a resource that exists after its deletion ended; in any other phase this is
+    /// refused.
+    pub fn release(
+        &mut self,
+        key: &ResourceKey,
+        audit: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Changing<S, Applied> {
+        let Some(found) = self.tombstone(key)? else {
+            return refuse(format!("{key} has no tombstone"));
+        };
+        let being = match found.phase {
+            Phase::Gone | Phase::Purged => None,
+            Phase::Released => return refuse(format!("{key} is released already")),
+            Phase::Checking => Some("checked"),
+            Phase::Deleting => Some("deleted"),
+        };
+        if let Some(being) = being {
+            let deletion = self.deletion(found.deletion)?;
+            return refuse(format!(
+                "{key} is being {being} by deletion {}: cancel that deletion, or abandon its step, first",
+                short_id(&deletion.id)
+            ));
+        }
+        self.release_ended(&found, false);
+        self.audit(audit, now);
+        let happened = events::tombstone_released(key, &audit.actor.name);
+        self.event(Some(found.deletion), None, happened, now);
+        Ok(Applied::Done)
+    }
+
+    /// Revives the record of a resource that was created again after its end (M1, M3). Others stay as they
+    /// were.
+    pub fn revive(
+        &mut self,
+        key: &ResourceKey,
+        audit: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Changing<S, Applied> {
+        let found = self.tombstone(key)?;
+        let revived = found.and_then(|found| self.release_ended(&found, true));
+        if let Some(revived) = revived {
+            self.audit(audit, now);
+            let happened = events::revived(key, &audit.actor.name, revived.incarnation);
+            self.event(Some(revived.deletion), None, happened, now);
+        }
+        Ok(Applied::Done)
+    }
+
+    /// Releases the tombstone of an ended deletion, and returns it as it is then.
+    fn release_ended(&mut self, ended: &StoredTombstone, created: bool) -> Option<StoredTombstone> {
+        let released = tombstone::released(ended, created)?;
+        self.change_tombstone(released.clone());
+        Some(released)
+    }
+}

@@ -1,0 +1,74 @@
+//! Steps that go on without an answer: because their next attempt is due, or because another engine starts.
+
+use chrono::{DateTime, Utc};
+
+use super::own_error;
+use super::step::{Facts, Trigger};
+use crate::domain::model::{ErrorClass, StepState};
+use crate::domain::policy::LOOK_WAIT_MAX;
+use crate::ledger::Applied;
+use crate::ledger::store::{RowStore, StoredStep};
+use crate::ledger::working_set::{Changing, WorkingSet};
+
+/// Steps that one change wakes. This bounds the transaction, not the work: the rest stays due.
+const WAKE_MAX: usize = 10_000;
+
+impl<S: RowStore> WorkingSet<S> {
+    /// Makes blocked steps ready whose next attempt is due.
+    pub fn wake_due(&mut self, now: DateTime<Utc>) -> Changing<S, Applied> {
+        let due = self.searched()?.find_due(now, WAKE_MAX)?;
+        self.each_step(&due, |set, id| {
+            let step = set.step_mut(id)?;
+            let (num, from) = (step.deletion, step.state);
+            let to = Self::next(from, Trigger::Due, Facts::default())?.state;
+            (step.state, step.since, step.next_attempt_at) = (to, now, None);
+            Ok(set.moved(num, from, to, 1, now)?)
+        })?;
+        Ok(Applied::Moved(due.len() as u64))
+    }
+
+    /// Observes the steps first whose call was in flight when an earlier engine ended: nobody knows whether the
+    /// call took effect. Late outcomes of that engine no longer count (I11).
+    pub fn recover(&mut self, now: DateTime<Utc>) -> Changing<S, Applied> {
+        let message = "the engine ended while the call was in flight".to_owned();
+        let error = own_error(ErrorClass::OutcomeUnknown, "EngineEnded", message, now);
+        let in_flight = self.searched()?.find_running()?;
+        self.each_step(&in_flight, |set, id| {
+            let step = set.step_mut(id)?;
+            let (num, from) = (step.deletion, step.state);
+            let to = Self::next(from, Trigger::EngineEnded, Facts::default())?.state;
+            (step.state, step.since, step.next_attempt_at) = (to, now, Some(now));
+            (step.looks, step.error) = (0, Some(error.clone()));
+            Ok(set.moved(num, from, to, 1, now)?)
+        })?;
+        self.searched()?.take_over_observations()?;
+        self.end_waits_in_future(now)?;
+        Ok(Applied::Moved(in_flight.len() as u64))
+    }
+
+    /// Handles a clock that was set back while no engine ran.
+    fn end_waits_in_future(&mut self, now: DateTime<Utc>) -> Changing<S> {
+        let ahead = self.searched()?.find_ahead(now, now + LOOK_WAIT_MAX)?;
+        self.each_step(&ahead, |set, id| {
+            let step = set.step_mut(id)?;
+            wait_from(step, now);
+            Ok(())
+        })
+    }
+}
+
+/// Waits that began later than now begin now, and keep their length. No observation is further away than the
+/// longest wait between observations.
+fn wait_from(step: &mut StoredStep, now: DateTime<Utc>) {
+    if step.since > now {
+        let ahead = step.since - now;
+        step.next_attempt_at = step.next_attempt_at.map(|next| (next - ahead).max(now));
+        step.blocked_since = step.blocked_since.map(|since| since.min(now));
+        step.since = now;
+    }
+    if step.state == StepState::Verifying {
+        step.next_attempt_at = step
+            .next_attempt_at
+            .map(|next| next.min(now + LOOK_WAIT_MAX));
+    }
+}
