@@ -174,7 +174,7 @@ impl Cloud for Registry {
                 now,
             }),
             // Native kinds have no such calls: a kind that declares one is refused when it is loaded.
-            Action::Detach | Action::Enable => {
+            Action::Detach | Action::Enable | Action::Reset | Action::Force => {
                 let said = format!(
                     "this deployment's registry cannot {tried} a {}",
                     call.kind.name
@@ -194,7 +194,7 @@ impl Cloud for Registry {
             Ok(outcome) => {
                 // These are the statuses of the registry's HTTP interface.
                 let (status, came) = match &outcome {
-                    Outcome::Accepted => (Some(204), "204".to_owned()),
+                    Outcome::Accepted | Outcome::Prepared => (Some(204), "204".to_owned()),
                     Outcome::Absent => (Some(404), format!("404 {NOT_FOUND}")),
                     Outcome::Failed(failure) | Outcome::Unclear(failure) => {
                         (failure.error.status, failure.error.message.clone())

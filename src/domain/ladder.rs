@@ -20,10 +20,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::kinds::{AnswerClass, Kind, fill};
-use super::model::{Deletion, ResourceKey, Site, Step, StepError, StepState, short_id};
+use super::kinds::{AnswerClass, Kind, RungRule, fill, holds, lookup_one};
+use super::model::{Action, Deletion, ResourceKey, Site, Step, StepError, StepState, short_id};
 use super::text::{did_you_mean, escape};
 
 /// The error type of a step that is stuck only because it waits for a stuck step.
@@ -41,18 +42,31 @@ pub const FORGOTTEN: &str = "DependencyForgotten";
 pub enum Rung {
     Retry,
     Unpin,
+    /// A call of the cloud gives the resource a state from which it may be deleted.
+    Reset,
+    /// A call of the cloud deletes what its delete does not.
+    Force,
     Runbook,
     Forget,
 }
 
 impl Rung {
     /// All rungs, from the lowest.
-    pub const ALL: [Self; 4] = [Self::Retry, Self::Unpin, Self::Runbook, Self::Forget];
+    pub const ALL: [Self; 6] = [
+        Self::Retry,
+        Self::Unpin,
+        Self::Reset,
+        Self::Force,
+        Self::Runbook,
+        Self::Forget,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Retry => "retry",
             Self::Unpin => "unpin",
+            Self::Reset => "reset",
+            Self::Force => "force",
             Self::Runbook => "runbook",
             Self::Forget => "forget",
         }
@@ -60,7 +74,7 @@ impl Rung {
 
     /// Whether the rung makes the engine send calls.
     pub fn starts_work(self) -> bool {
-        matches!(self, Self::Retry | Self::Unpin)
+        matches!(self, Self::Retry | Self::Unpin | Self::Reset | Self::Force)
     }
 
     /// # Errors
@@ -139,6 +153,10 @@ pub struct Facts<'f> {
     pub read_only: bool,
     /// The calls that would remove the edges that block the step, or why there are none.
     pub pins: Result<Vec<String>, String>,
+    /// The resource's row as it is now, or why it is not known. Needed only if the kind has a call for a rung.
+    pub row: Result<Value, String>,
+    /// The roles of the login at the step's site.
+    pub roles: Vec<String>,
     /// Number of steps that wait for this one.
     pub waiting: u64,
 }
@@ -185,7 +203,7 @@ pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>)
         let why_not = match rung {
             _ if roots.is_empty() => Some(nothing()),
             Rung::Retry | Rung::Forget => refused,
-            Rung::Unpin | Rung::Runbook => Some(one_at_a_time(roots)),
+            Rung::Unpin | Rung::Reset | Rung::Force | Rung::Runbook => Some(one_at_a_time(roots)),
         };
         let forgets = rung == Rung::Forget && why_not.is_none();
         Offer {
@@ -236,16 +254,28 @@ fn offer(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Offer {
     let (does, leaves) = match rung {
         _ if why_not.is_some() => (Vec::new(), String::new()),
         Rung::Retry => (
-            vec![call_of(facts), "its attempts start from zero".to_owned()],
+            vec![
+                call_of(facts, step.action.planned()),
+                "its attempts start from zero".to_owned(),
+            ],
             String::new(),
         ),
         Rung::Unpin => {
             let mut does = facts.pins.clone().unwrap_or_default();
-            does.push(format!("then {}", call_of(facts)));
+            does.push(format!("then {}", call_of(facts, step.action.planned())));
             (
                 does,
                 "the resources on both sides of the removed edge stay".to_owned(),
             )
+        }
+        Rung::Reset | Rung::Force => {
+            let (action, rule) = rung_rule(rung, facts);
+            let mut does = vec![call_of(facts, action)];
+            if rung == Rung::Reset {
+                does.push(format!("then {}", call_of(facts, step.action.planned())));
+            }
+            let risk = rule.map(|rule| rule.risk.clone()).unwrap_or_default();
+            (does, risk)
         }
         Rung::Runbook => (
             vec!["sends nothing: shows what to do manually, for this one id".to_owned()],
@@ -308,6 +338,7 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
     match rung {
         Rung::Retry => None,
         Rung::Unpin => facts.pins.as_ref().err().cloned(),
+        Rung::Reset | Rung::Force => no_call(rung, facts),
         Rung::Runbook if !stuck => Some(match step.next_attempt_at {
             Some(at) => format!(
                 "it is only blocked for now, and retried at {}",
@@ -318,6 +349,55 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
         Rung::Runbook => no_runbook(facts),
         Rung::Forget => None,
     }
+}
+
+/// Returns the kind's rule for a rung that is a call.
+fn rung_rule<'k>(rung: Rung, facts: &Facts<'k>) -> (Action, Option<&'k RungRule>) {
+    let action = match rung {
+        Rung::Reset => Action::Reset,
+        _ => Action::Force,
+    };
+    let rules = facts.kind.map(|kind| kind.spec.rungs.as_slice());
+    let mut rules = rules.unwrap_or_default().iter();
+    (action, rules.find(|rule| rule.call == action))
+}
+
+/// Says why a rung that is a call is not offered.
+fn no_call(rung: Rung, facts: &Facts<'_>) -> Option<String> {
+    let name = &facts.step.resource.key.kind;
+    let (action, Some(rule)) = rung_rule(rung, facts) else {
+        return Some(format!("the kind {name} has no such call"));
+    };
+    if facts.step.action.planned() != Action::Delete {
+        return Some(format!(
+            "the step is not a delete: it is to {}",
+            facts.step.action.as_str()
+        ));
+    }
+    if let Some(role) = rule
+        .role
+        .as_ref()
+        .filter(|role| !facts.roles.contains(role))
+    {
+        return Some(format!("it needs the role {role}"));
+    }
+    let row = match &facts.row {
+        Ok(row) => row,
+        Err(why) => return Some(why.clone()),
+    };
+    if holds(&rule.when, row) {
+        return None;
+    }
+    let states = rule.when.keys().map(|path| {
+        let shown = lookup_one(row, path).unwrap_or_else(|| "none".to_owned());
+        format!("{path} is {}", escape(&shown))
+    });
+    let states: Vec<String> = states.collect();
+    let word = action.as_str();
+    Some(format!(
+        "its state is not one to {word}: {}",
+        states.join(", ")
+    ))
 }
 
 /// Says why no rung is offered for a step that is neither stuck nor blocked.
@@ -401,7 +481,12 @@ pub fn runbook(kind: &Kind, step: &Step) -> Option<String> {
 }
 
 /// Writes the call that removes a resource of this kind: `DELETE /v2.0/ports/4fdb…`.
-pub fn call_line(kind: &Kind, key: &ResourceKey, more: &BTreeMap<String, String>) -> String {
+pub fn call_line(
+    kind: &Kind,
+    action: Action,
+    key: &ResourceKey,
+    more: &BTreeMap<String, String>,
+) -> String {
     let mut variables = more.clone();
     variables.extend(kind.id_variables(&key.id));
     // The parts of an edge's id are variables too.
@@ -411,16 +496,16 @@ pub fn call_line(kind: &Kind, key: &ResourceKey, more: &BTreeMap<String, String>
             variables.extend(named.map(|(name, _)| (name.clone(), part.to_owned())));
         }
     }
-    let called = kind.calls.line(&variables);
+    let called = kind.calls.line(action, &variables);
     called.unwrap_or_else(|| format!("delete {key}"))
 }
 
-fn call_of(facts: &Facts<'_>) -> String {
+fn call_of(facts: &Facts<'_>, action: Action) -> String {
     let step = facts.step;
     let key = &step.resource.key;
     let line = match facts.kind {
-        Some(kind) => call_line(kind, key, &facts.variables),
-        None => format!("{} {key}", step.action.as_str()),
+        Some(kind) => call_line(kind, action, key, &facts.variables),
+        None => format!("{} {key}", action.as_str()),
     };
     escape(&line).into_owned()
 }

@@ -240,11 +240,31 @@ pub enum Action {
     Unset,
     /// Prepares the resource for its deletion (a disabled trunk refuses it otherwise).
     Enable,
+    /// Gives the resource a state from which it may be deleted; the delete follows (P3).
+    Reset,
+    /// Deletes the resource by the cloud's own call for what does not go (P3).
+    Force,
 }
 
 impl Action {
     pub fn as_str(self) -> &'static str {
         self.into()
+    }
+
+    /// Whether the resource or edge is gone in the end.
+    pub fn takes_away(self) -> bool {
+        match self {
+            Self::Delete | Self::Detach | Self::Reset | Self::Force => true,
+            Self::Unset | Self::Enable => false,
+        }
+    }
+
+    /// Returns the action of the plan: a rung of the ladder replaces a delete.
+    pub fn planned(self) -> Self {
+        match self {
+            Self::Reset | Self::Force => Self::Delete,
+            planned => planned,
+        }
     }
 }
 

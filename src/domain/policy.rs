@@ -15,6 +15,8 @@ use super::model::{Blocker, ErrorClass, StepError, StepState};
 pub enum Outcome {
     /// A 2xx, which does not prove absence (I13).
     Accepted,
+    /// The call changed the resource's state, and its delete follows.
+    Prepared,
     /// The kind's own not-found answer to a call by id, under the frozen identity (I13a).
     Absent,
     Failed(Failure),
@@ -194,6 +196,7 @@ pub fn after_call(
             next_attempt_at: Some(now),
             ..plain(step, StepState::Verifying)
         },
+        Outcome::Prepared => plain(step, StepState::Ready),
         Outcome::Absent => plain(step, StepState::Gone),
         Outcome::Failed(failure) => after_failure(step, failure, now, schedule, chance),
         Outcome::Unclear(failure) => Decision {

@@ -104,7 +104,7 @@ impl Dispatching {
                 Some((failure.retry, failure.retry_after)),
                 failure.error.message.clone(),
             ),
-            Outcome::Accepted | Outcome::Absent => (None, String::new()),
+            Outcome::Accepted | Outcome::Prepared | Outcome::Absent => (None, String::new()),
         };
         self.reads.sites.ended(&site, sent, failed, &reason);
         if failed.is_some() {
@@ -202,6 +202,7 @@ impl Dispatching {
             {
                 Outcome::Absent
             }
+            Outcome::Accepted if step.action == Action::Reset => Outcome::Prepared,
             Outcome::Absent => Outcome::Accepted,
             Outcome::Failed(failure)
                 if failure.retry == Retry::Scheduled

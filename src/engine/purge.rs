@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::PAGE_MAX;
 use super::audit::audit;
 use super::errors::ledger_error;
@@ -16,6 +18,7 @@ use super::protection::protected;
 use super::reads::Reads;
 use super::records::deletion;
 use super::schedules::Schedules;
+use crate::cloud::Freshness;
 use crate::control::{ControlError, Envelope, Purged, Receipt};
 use crate::domain::ladder::{self, Facts, Ladder, PurgeScope, Rung};
 use crate::domain::model::{
@@ -81,6 +84,10 @@ impl Purging {
             },
             _ => (None, String::new()),
         };
+        let (row, roles) = match roots.as_slice() {
+            [one] => self.row_of(one).await,
+            _ => (Err(String::new()), Vec::new()),
+        };
         let facts: Vec<Facts<'_>> = roots
             .iter()
             .map(|step| Facts {
@@ -97,6 +104,8 @@ impl Purging {
                     Some(plan) => Ok(self.calls(plan)),
                     None => Err(why_no_pins.clone()),
                 },
+                row: row.clone(),
+                roles: roles.clone(),
                 waiting: waiting_for(step, &steps),
             })
             .collect();
@@ -141,6 +150,23 @@ impl Purging {
         };
         let page = self.ledger.steps(filter, page).await;
         Ok(page.map_err(ledger_error)?.rows)
+    }
+
+    /// Reads the row of a step's resource, and the roles of the login there, if its kind has rungs that depend on
+    /// them.
+    async fn row_of(&self, step: &Step) -> (Result<Value, String>, Vec<String>) {
+        let key = &step.resource.key;
+        let kind = self.reads.kinds.get(&key.kind);
+        let Some(kind) = kind.filter(|kind| !kind.spec.rungs.is_empty()) else {
+            return (Err("it is not known".to_owned()), Vec::new());
+        };
+        let identity = self.reads.identity(&key.site, Freshness::AtLogin).await;
+        let row = match self.reads.read(&key.site, kind, &key.id).await {
+            Ok(read) => read.row.ok_or_else(|| "it is gone: retry it".to_owned()),
+            Err(failure) => Err(format!("its state is not known: {}", failure.message)),
+        };
+        let roles = identity.map_or_else(|_| Vec::new(), |it| it.identity.roles);
+        (row, roles)
     }
 
     /// Returns the plan that removes the edges by which other resources hold a step, or why there is
@@ -242,7 +268,8 @@ impl Purging {
     fn calls(&self, plan: &Plan) -> Vec<String> {
         let lines = plan.steps.iter().map(|step| {
             let kind = self.reads.kinds.get(&step.kind);
-            let line = kind.map(|kind| ladder::call_line(kind, &step.key(), &step.vars));
+            let line =
+                kind.map(|kind| ladder::call_line(kind, step.action, &step.key(), &step.vars));
             let line = line.unwrap_or_default();
             format!("{}: {}", escape(&line), escape(&step.why))
         });
@@ -301,6 +328,8 @@ impl Purging {
         let mut changes = Vec::new();
         let action = match (rung, &found.pins) {
             (Rung::Retry, _) => PurgeAction::Retry,
+            (Rung::Reset, _) => PurgeAction::Call(Action::Reset),
+            (Rung::Force, _) => PurgeAction::Call(Action::Force),
             (Rung::Runbook, _) => PurgeAction::Runbook,
             (Rung::Forget, _) => PurgeAction::Forget,
             (Rung::Unpin, Some(plan)) => {

@@ -276,7 +276,14 @@ fn furnish(stage: &Stage, region: &str, demo: &str) -> Estate {
 /// Whether the practice cloud lacks its service, or the extension that it needs.
 fn is_elsewhere(kind: &Kind) -> bool {
     let needed = kind.calls.extension();
-    ["compute", "block-storage"].contains(&kind.service.as_str())
+    let lacks = [
+        "compute",
+        "block-storage",
+        "dns",
+        "key-manager",
+        "orchestration",
+    ];
+    lacks.contains(&kind.service.as_str())
         || needed.is_some_and(|it| it.starts_with("bgp") || it.starts_with("vpn"))
 }
 

@@ -9,6 +9,7 @@ use gone::domain::ladder::{Facts, HELD, Ladder, Rung, of_deletion, of_step, runb
 use gone::domain::model::{
     Counts, Deletion, DeletionState, ErrorClass, KindName, Origin, Site, Step, StepError, StepState,
 };
+use serde_json::json;
 
 use crate::testkit;
 
@@ -73,6 +74,8 @@ fn facts<'f>(kinds: &'f Kinds, step: &'f Step) -> Facts<'f> {
         guarded: None,
         read_only: false,
         pins: Err("nothing pins it".to_owned()),
+        row: Err("its state is not known".to_owned()),
+        roles: Vec::new(),
         waiting: 0,
     }
 }
@@ -295,7 +298,64 @@ fn a_rung_that_is_mistyped_is_told_the_nearest() {
     assert_eq!(Rung::parse("unpin"), Ok(Rung::Unpin));
     let error = Rung::parse("forgt").unwrap_err();
     assert!(error.contains("did you mean \"forget\"?"), "{error}");
-    assert!(error.ends_with("retry, unpin, runbook, forget"), "{error}");
+    assert!(
+        error.ends_with("retry, unpin, reset, force, runbook, forget"),
+        "{error}"
+    );
+}
+
+/// What is offered for a volume's step in this state, to a login with these roles.
+fn offers_for(status: &str, roles: &[&str]) -> Ladder {
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
+    let failed = error(
+        "error_deleting",
+        None,
+        "the volume has become error_deleting",
+    );
+    let step = step("volume", StepState::Blocked, Some(failed), 5);
+    let facts = Facts {
+        row: Ok(json!({ "id": "v1", "status": status })),
+        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+        ..facts(&kinds, &step)
+    };
+    of_step(&deletion(1), &facts, now())
+}
+
+#[test]
+fn p03_a_clouds_own_call_is_offered_in_the_state_that_it_is_for_and_says_what_it_risks() {
+    let ladder = offers_for("error_deleting", &["admin"]);
+    let called = [Rung::Reset, Rung::Force];
+    assert!(called.iter().all(|rung| offered(&ladder).contains(rung)));
+    let reset = ladder.offer(Rung::Reset).unwrap();
+    let id = "4fdb";
+    assert_eq!(
+        reset.does,
+        [
+            format!(
+                "POST /v3/volumes/{id}/action {{\"os-reset_status\":{{\"status\":\"error\"}}}}"
+            ),
+            format!("then DELETE /v3/volumes/{id}")
+        ]
+    );
+    let force = ladder.offer(Rung::Force).unwrap();
+    assert_eq!(
+        force.does,
+        [format!(
+            "POST /v3/volumes/{id}/action {{\"os-force_delete\":{{}}}}"
+        )]
+    );
+    assert!(force.leaves.contains("may be left on the storage"));
+
+    for (status, roles, why) in [
+        ("available", vec!["admin"], "status is available"),
+        ("error_deleting", vec!["member"], "it needs the role admin"),
+    ] {
+        let ladder = offers_for(status, &roles);
+        for rung in called {
+            let said = ladder.offer(rung).unwrap().why_not.clone().unwrap();
+            assert!(said.contains(why), "{said}");
+        }
+    }
 }
 
 #[test]

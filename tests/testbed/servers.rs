@@ -248,3 +248,51 @@ fn testbed_i06_a_hypervisor_that_refuses_and_a_storage_that_is_busy_are_tried_ag
     bed.gone(&format!("watch {rest}")).ends_with(0);
     assert_eq!(machine.left(), Vec::<String>::new());
 }
+
+/// Its storage has failed once: the snapshot stays in error_deleting, in which Cinder deletes nothing.
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_p03_what_cinder_does_not_delete_any_more_goes_by_force_for_an_admin_alone() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let machine = Machine::furnish(&bed);
+    let member = machine.people.api("a member");
+    let path = format!("/v3/snapshots?volume_id={}", machine.volume);
+    let snapshots = &member.call_any("GET", &path, Value::Null)["snapshots"];
+    let snapshot = format!("volume_snapshot/{}", text(&snapshots[0]["id"]));
+    // Blocked, after its first attempt.
+    let blocked = |cloud: &str| {
+        let line = format!("{cloud} delete {snapshot} --cascade --yes --wait=20s -o json");
+        let id = text(&bed.gone(&line).ends_with(4).json()["id"]);
+        let short = id[id.len() - 8..].to_owned();
+        (
+            id,
+            format!("{cloud} purge {short} --rung force --confirm {short}"),
+        )
+    };
+    let fails = Misbehaving::so("cinder", "delete-fails", &bed.name);
+    let (id, force) = blocked("--cloud mine");
+    bed.gone(&force).says(&["it needs the role admin"]);
+    bed.gone(&format!("--cloud mine cancel {id}")).ends_with(0);
+    drop(fails);
+
+    let (id, force) = blocked("--cloud testbed --region RegionOne");
+    let cloud = "--cloud testbed --region RegionOne";
+    bed.gone(&format!("{cloud} show {id}"))
+        .says(&["(it is error_deleting)"]);
+    bed.gone(&format!("{cloud} purge {id}"))
+        .says(&["os-force_delete", "may be left on the storage"]);
+    bed.gone(&force);
+    bed.gone(&format!("{cloud} watch {id}")).ends_with(0);
+    bed.gone("audit list").says(&["purge force"]);
+    assert!(
+        !machine
+            .left()
+            .iter()
+            .any(|row| row.starts_with("snapshots"))
+    );
+    let line = format!(
+        "--cloud mine delete project/{} --cascade --yes --wait=5m",
+        bed.project
+    );
+    bed.gone(&line).ends_with(0);
+}

@@ -24,7 +24,7 @@
 //! | `delete_one` | the call that takes one resource out of a row that holds several of its kind (N17) |
 //! | `needs_project` | of a service: it shows nothing to a login without a project (for the system, for a domain) |
 //! | `shown_to` | of a service: the roles that a login needs to be shown anything |
-//! | `delete`, `enable` | call template: method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |
+//! | `delete`, `enable`, `reset`, `force` | call template: method, path and body with `{variables}`; `{cascade}` is `true` or `false`, `{null}` in a body is null |
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
 //! | `created` | the calls that create a resource under an id that may be used again (M6) |
 //! | `requires_extension` | the extension without which a cloud has no resources of the kind |
@@ -191,6 +191,9 @@ pub struct RestCalls {
     pub delete_one: Option<CallTemplate>,
     /// The call that must come before the delete, as the kind's `enable` says.
     pub enable: Option<CallTemplate>,
+    /// The calls of the rungs of the purge ladder that the kind has.
+    pub reset: Option<CallTemplate>,
+    pub force: Option<CallTemplate>,
     /// The calls that create a resource under an id that may be used again (M6).
     #[serde(default)]
     pub created: Vec<Created>,
@@ -405,11 +408,22 @@ impl KindCalls for RestCalls {
             ("call.delete", &self.delete),
             ("call.delete_one", &self.delete_one),
             ("call.enable", &self.enable),
+            ("call.reset", &self.reset),
+            ("call.force", &self.force),
         ] {
             if let Some(call) = call {
                 validate_method(field, &call.method)?;
                 let named = call.variables();
                 validate_variables(kind, field, named.iter().map(String::as_str))?;
+            }
+        }
+        for action in [Action::Reset, Action::Force] {
+            let has_rung = kind.spec.rungs.iter().any(|rung| rung.call == action);
+            if has_rung != self.can(action) {
+                let word = action.as_str();
+                return Err(format!(
+                    "needs both a \"rung\" with call = \"{word}\" and \"call.{word}\", or none of them"
+                ));
             }
         }
         for template in &self.not_found_says {
@@ -427,12 +441,7 @@ impl KindCalls for RestCalls {
     }
 
     fn can(&self, action: Action) -> bool {
-        match action {
-            Action::Delete | Action::Detach => self.delete.is_some(),
-            Action::Enable => self.enable.is_some(),
-            // OpenStack clears references by itself.
-            Action::Unset => false,
-        }
+        self.call_for(action).is_some()
     }
 
     fn takes_one(&self) -> bool {
@@ -473,14 +482,34 @@ impl KindCalls for RestCalls {
         rule.map(|rule| rule.class)
     }
 
-    fn line(&self, variables: &BTreeMap<String, String>) -> Option<String> {
-        let delete = self.delete.as_ref()?;
-        let path = fill(&delete.path, variables).ok()?;
-        Some(format!("{} {}{path}", delete.method, self.service.prefix))
+    fn line(&self, action: Action, variables: &BTreeMap<String, String>) -> Option<String> {
+        let call = self.call_for(action)?;
+        let path = fill(&call.path, variables).ok()?;
+        // Calls of rungs say in their body what they do.
+        let is_rung = matches!(action, Action::Reset | Action::Force);
+        let body = call.body.as_ref().filter(|_| is_rung);
+        let body = body.map(|body| format!(" {body}").replace(&format!("\"{NULL}\""), "null"));
+        let body = body.unwrap_or_default();
+        Some(format!(
+            "{} {}{path}{body}",
+            call.method, self.service.prefix
+        ))
     }
 }
 
 impl RestCalls {
+    /// Returns the call of an action; none if the kind has none.
+    pub fn call_for(&self, action: Action) -> Option<&CallTemplate> {
+        match action {
+            Action::Delete | Action::Detach => self.delete.as_ref(),
+            Action::Enable => self.enable.as_ref(),
+            Action::Reset => self.reset.as_ref(),
+            Action::Force => self.force.as_ref(),
+            // OpenStack clears references by itself.
+            Action::Unset => None,
+        }
+    }
+
     /// Returns the meaning of an answer by the first rule that matches.
     pub fn classify(&self, status: u16, error_type: &str, message: &str) -> Option<&AnswerRule> {
         self.answers.iter().find(|rule| {

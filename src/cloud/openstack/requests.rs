@@ -254,14 +254,11 @@ pub(super) fn rendered(
     let name = &call.kind.name;
     // No other call is sent instead. A kind without a call for the action is an error (P1).
     let template: Option<&CallTemplate> = match call.action {
-        Action::Enable => calls.enable.as_ref(),
         // A call that would take more than the planned resource is never sent (N17).
         Action::Delete | Action::Detach if call.kind.takes_one(call.vars) => {
             calls.delete_one.as_ref()
         }
-        Action::Delete | Action::Detach => calls.delete.as_ref(),
-        // The cloud clears references by itself.
-        Action::Unset => None,
+        action => calls.call_for(action),
     };
     let Some(template) = template else {
         return Err(CloudFailure::configuration(format!(

@@ -75,8 +75,9 @@ pub trait KindCalls: Any + Debug + Send + Sync {
     /// Returns the meaning of an error that the cloud answered; none if no rule matches it.
     fn meaning(&self, error: &StepError) -> Option<AnswerClass>;
 
-    /// Returns the delete call in words, `DELETE /v2.0/ports/4fdb…`; none if a variable is missing.
-    fn line(&self, variables: &BTreeMap<String, String>) -> Option<String>;
+    /// Returns the call of an action in words, `DELETE /v2.0/ports/4fdb…`; none if there is no such call, or a
+    /// variable is missing.
+    fn line(&self, action: Action, variables: &BTreeMap<String, String>) -> Option<String>;
 }
 
 /// What an answer of a cloud means.

@@ -14,6 +14,7 @@ use super::{
     ActionWord, Kind, KindName, KindSpec, Kinds, ListSpec, OnDelete, Provider, Reference, Runbook,
     Settles, value,
 };
+use crate::domain::model::Action;
 use crate::domain::nesting::line_of;
 use crate::domain::text::did_you_mean;
 
@@ -158,6 +159,7 @@ impl Kinds {
             self.known("names", to)?;
         }
         self.validate_takes_effect(kind)?;
+        Self::validate_rungs(spec)?;
         for reference in &spec.references {
             self.validate_reference(spec, reference)?;
             if let Some(edge) = &reference.unpinned_by {
@@ -236,6 +238,29 @@ impl Kinds {
                 Ok(())
             }
         }
+    }
+
+    fn validate_rungs(spec: &KindSpec) -> Result<(), String> {
+        for (nth, rung) in spec.rungs.iter().enumerate() {
+            if !matches!(rung.call, Action::Reset | Action::Force) {
+                return Err(format!(
+                    "rung.call: \"{}\" is not one of reset, force",
+                    rung.call.as_str()
+                ));
+            }
+            if spec
+                .rungs
+                .iter()
+                .skip(nth + 1)
+                .any(|other| other.call == rung.call)
+            {
+                return Err(format!(
+                    "rung.call: \"{}\" is given twice",
+                    rung.call.as_str()
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn validate_reference(&self, spec: &KindSpec, reference: &Reference) -> Result<(), String> {

@@ -40,6 +40,7 @@
 //! | `guard` | the resource is never deleted while `when` holds, `unless` a plan option is given. With `left_in`, the resource stays when its parent of that kind is deleted. `left_while` is a condition on that parent. With `only_left`, the resource is deleted if it is a target itself |
 //! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed. With `at_once`, it shows so from the answer on, and a later row that does not was put back. `state` is the resource's own state, and `cause` is where the cloud says why a delete failed. After `minutes_again`, the delete is repeated while it is in progress |
 //! | `unpinned_by` | the edge whose removal ends a blocking reference, so that the referrer stays: for the purge ladder only, never in a plan |
+//! | `rung` | a rung of the purge ladder: the cloud's own `call` for a resource that does not go (`reset`, `force`), `when` its row is in such a state, for a login with the `role`, with its `risk` |
 //! | `runbook` | the manual steps for one id, when no call helps |
 //! | `stays` | the resource stays, and only what belongs to it is deleted (a project). With the plan option that `goes_with` names, the resource is deleted too |
 //! | `incarnation` | the field that distinguishes a resource from one that was re-created under the same id (I10) |
@@ -71,7 +72,8 @@ pub use native::{IN_USE, INCARNATION, NOT_FOUND, base, refer_to, referred};
 pub use source::{KindsError, Source};
 pub use spec::{
     ActionWord, DerivedSpec, EnableSpec, FieldSpec, Find, GuardRule, IdSpelling, Join, KindSpec,
-    ListSpec, Match, NativeSpec, OnDelete, OneOf, PlanOption, Reference, Runbook, Settles, Takes,
+    ListSpec, Match, NativeSpec, OnDelete, OneOf, PlanOption, Reference, Runbook, RungRule,
+    Settles, Takes,
 };
 pub use value::{NULL, fill, lookup, lookup_one, text, values, variables};
 

@@ -149,7 +149,7 @@ impl KindCalls for RegistryCalls {
         None
     }
 
-    fn line(&self, variables: &BTreeMap<String, String>) -> Option<String> {
+    fn line(&self, _: Action, variables: &BTreeMap<String, String>) -> Option<String> {
         let id = variables.get("id")?;
         Some(format!("DELETE /resources/{}/{id}", self.kind))
     }

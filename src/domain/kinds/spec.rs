@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::domain::model::{KindName, PlanOptions};
+use crate::domain::model::{Action, KindName, PlanOptions};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,6 +43,9 @@ pub struct KindSpec {
     pub action: ActionWord,
     pub settles: Option<Settles>,
     pub runbook: Option<Runbook>,
+    /// The cloud's own calls for a resource that does not go.
+    #[serde(default, rename = "rung")]
+    pub rungs: Vec<RungRule>,
     pub enable: Option<EnableSpec>,
     #[serde(default, rename = "reference")]
     pub references: Vec<Reference>,
@@ -219,6 +222,20 @@ pub struct Settles {
     /// After how many minutes the delete is sent again while it is in progress, and again after as many. Only for
     /// a cloud that a repeated delete does no harm.
     pub minutes_again: Option<u64>,
+}
+
+/// A rung of the purge ladder that a call of the kind makes (P3).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RungRule {
+    /// `reset` or `force`.
+    pub call: Action,
+    /// The states of a row for which the call is meant.
+    pub when: BTreeMap<String, OneOf>,
+    /// The role without which the cloud refuses the call.
+    pub role: Option<String>,
+    /// What may be lost by it.
+    pub risk: String,
 }
 
 /// The manual steps for a person when no call helps.

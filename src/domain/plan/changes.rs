@@ -112,7 +112,7 @@ fn done(steps: &[&PlanStep]) -> String {
         .iter()
         .map(|step| match (step.automatic, step.action) {
             (true, _) => "removed by the cloud itself",
-            (false, Action::Delete) => "deleted",
+            (false, Action::Delete | Action::Reset | Action::Force) => "deleted",
             (false, Action::Detach) => "detached",
             (false, Action::Unset) => "unset",
             (false, Action::Enable) => "prepared",

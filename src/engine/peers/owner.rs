@@ -465,7 +465,7 @@ fn not_clear(plan: &Plan, why: &str, name: &str) -> Vec<Refusal> {
 }
 
 fn takes_away(action: Action) -> bool {
-    matches!(action, Action::Delete | Action::Detach)
+    action.takes_away()
 }
 
 /// Returns a warning that names referrers which do not block the plan.

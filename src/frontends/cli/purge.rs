@@ -16,8 +16,9 @@ use crate::present::purged_words;
 /// Show the purge ladder of a stuck deletion or step, or take a rung of it
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
-The rungs, from the lowest on: retry, unpin (remove the edges that hold it), runbook (what to do
-manually, for this one id), forget (abandon it: what still exists becomes an orphan).
+The rungs, from the lowest on: retry, unpin (remove the edges that hold it), reset (its state, by
+the cloud's own call, then delete it), force (the cloud's own call for what does not go), runbook
+(what to do manually, for this one id), forget (abandon it: what still exists becomes an orphan).
 
 Examples:
   gone purge 9f86d081                   what is offered, what each does, and why others are not
@@ -27,7 +28,7 @@ pub struct Purge {
     /// Ids of deletions, or their last 8 characters; or numbers of steps
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
-    /// Take this rung: retry, unpin, runbook or forget
+    /// Take this rung: retry, unpin, reset, force, runbook or forget
     #[arg(long, value_name = "NAME", requires = "confirm", value_parser = Rung::parse)]
     pub rung: Option<Rung>,
     /// The deletion's short id, as a confirmation

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use super::batch::Batch;
 use super::rows::{self, CLAIMED};
 use super::sql::{Apply, Run, Sql, refuse};
-use crate::domain::model::{Paged, SitePause, short_id};
+use crate::domain::model::{Action, Paged, SitePause, short_id};
 use crate::ledger::events;
 use crate::ledger::{
     AbandonedStep, Applied, AuditEntry, NewDeletion, NewPurge, PurgeAction, RetryBy, Selection,
@@ -18,6 +18,7 @@ impl Batch<'_> {
         let applied = match &purge.action {
             PurgeAction::Retry => self.retry(&purge.what, RetryBy::Person, &purge.audit, now)?,
             PurgeAction::Unpin(deletion) => self.unpin(purge, deletion)?,
+            PurgeAction::Call(action) => self.retry_by(purge, *action)?,
             PurgeAction::Runbook => {
                 self.chosen(&purge.what)?;
                 self.audit(&purge.audit, now);
@@ -50,6 +51,16 @@ impl Batch<'_> {
                 refused
             }
         }
+    }
+
+    /// Retries the step with another call.
+    fn retry_by(&mut self, purge: &NewPurge, action: Action) -> Apply {
+        let applied = self.retry(&purge.what, RetryBy::Person, &purge.audit, purge.now)?;
+        let steps = self.chosen(&purge.what)?.into_values().flatten().flatten();
+        for step in steps {
+            self.in_memory(|set| set.call_instead(step, action))?;
+        }
+        Ok(applied)
     }
 
     fn tell_purge(&mut self, purge: &NewPurge) -> Apply<()> {

@@ -66,6 +66,10 @@ impl SqliteRows<'_> {
             let sql = "UPDATE steps SET left_to = ?2, record = ?3 WHERE id = ?1";
             self.db.run(sql, params![now.id, now.left_to, now.record])?;
         }
+        if saved.action != now.action {
+            let sql = "UPDATE steps SET action = ?2 WHERE id = ?1";
+            self.db.run(sql, params![now.id, now.action.as_str()])?;
+        }
         if saved.notified != now.notified {
             let sql = "UPDATE steps SET told = ?2 WHERE id = ?1";
             self.db.run(sql, params![now.id, now.notified])?;

@@ -22,7 +22,7 @@ use chrono::{DateTime, Utc};
 use super::step::{Facts, Trigger};
 use super::{has_ended, own_error};
 use crate::domain::ladder::{FORGOTTEN, LEFT_TO};
-use crate::domain::model::{Action, ErrorClass, Phase, StepError, StepState, short_id};
+use crate::domain::model::{ErrorClass, Phase, StepError, StepState, short_id};
 use crate::ledger::events;
 use crate::ledger::store::RowStore;
 use crate::ledger::working_set::{Changing, WorkingSet};
@@ -216,7 +216,7 @@ impl<S: RowStore> WorkingSet<S> {
         now: DateTime<Utc>,
     ) -> Changing<S, Option<i64>> {
         let step = self.step(left.id)?;
-        if !matches!(step.action, Action::Delete | Action::Detach) {
+        if !step.action.takes_away() {
             return Ok(None);
         }
         let key = step.key.clone();

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::has_ended;
 use super::step::{self, Trigger};
-use crate::domain::model::StepState;
+use crate::domain::model::{Action, StepState};
 use crate::domain::peers::AWAITED;
 use crate::ledger::events;
 use crate::ledger::store::{RowStore, Stop};
@@ -56,6 +56,10 @@ impl<S: RowStore> WorkingSet<S> {
             step.since = now;
         }
         step.state = to;
+        // The delete follows a reset.
+        if step.action == Action::Reset && to == StepState::Ready && decision.error.is_none() {
+            step.action = Action::Delete;
+        }
         step.ended_at = has_ended(to).then_some(now);
         step.attempts = decision.attempts;
         // Without a next attempt the step is due now; otherwise it would never be.

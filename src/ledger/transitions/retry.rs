@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::deletion;
 use super::step::{self, Facts, Trigger};
-use crate::domain::model::{ErrorClass, StepState};
+use crate::domain::model::{Action, ErrorClass, StepState};
 use crate::ledger::store::{RowStore, Stop};
 use crate::ledger::working_set::{Changing, WorkingSet};
 
@@ -64,6 +64,12 @@ impl<S: RowStore> WorkingSet<S> {
         }
         self.move_deletion(num, deletion::Trigger::Retried { by_person }, now)?;
         Ok(retried.moved)
+    }
+
+    /// The next call of a step that was put to work is this one, in place of the delete (P3).
+    pub fn call_instead(&mut self, id: i64, action: Action) -> Changing<S> {
+        self.step_mut(id)?.action = action;
+        Ok(())
     }
 
     /// The stuck and blocked steps, in the order of their ids.
@@ -144,6 +150,9 @@ impl<S: RowStore> WorkingSet<S> {
         step.own_attempt_at =
             (!by_person).then(|| step.next_attempt_at.unwrap_or(now + WAKE_EVERY));
         step.notified &= !by_person;
+        if by_person {
+            step.action = step.action.planned();
+        }
         (step.state, step.since) = (next.state, now);
         (step.next_attempt_at, step.looks) = (None, 0);
         Ok(next)

@@ -71,7 +71,7 @@ impl KindCalls for ToyCalls {
         Some(class_of(&error.kind))
     }
 
-    fn line(&self, variables: &BTreeMap<String, String>) -> Option<String> {
+    fn line(&self, _: Action, variables: &BTreeMap<String, String>) -> Option<String> {
         Some(format!("{} {}", self.delete, variables.get("id")?))
     }
 }
