@@ -628,7 +628,7 @@ pub struct Snapshot {
     /// ([`StepState::Verifying`]); at most 200.
     pub attention: Vec<Step>,
     pub last_event: i64,
-    /// Steps that became gone per second, over the last ten seconds.
+    /// Number of steps that clouds accepted per second, over the last minute: the sum over the deletions.
     pub rate_per_second: f64,
 }
 

@@ -115,6 +115,7 @@ queries! {
     Step => Box<StepRow>,
     Timeline => Vec<Event>,
     Tombstones => Paged<Tombstone>,
+    TombstonesOf => Vec<Tombstone>,
     #[serde(skip)]
     ShownBefore => Option<serde_json::Value>,
     #[serde(skip)]
@@ -292,6 +293,12 @@ impl Tombstones {
             ..Self::default()
         }
     }
+}
+
+/// The tombstones of these resources, at most 500, without the released ones.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct TombstonesOf {
+    pub keys: Vec<ResourceKey>,
 }
 
 /// A resource that is being deleted, as its cloud showed it when its deletion was requested (T7). Not served

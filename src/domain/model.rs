@@ -868,6 +868,10 @@ impl Counts {
     pub fn ended(&self) -> u64 {
         self.gone + self.skipped + self.purged
     }
+    /// Number of steps whose resource is gone, or that had nothing to do. An abandoned step is not done.
+    pub fn done(&self) -> u64 {
+        self.gone + self.skipped
+    }
     /// Number of steps that have ended or whose delete was accepted. This is the measure of progress, since
     /// one observation ends accepted steps by the hundred.
     pub fn accepted(&self) -> u64 {
@@ -895,8 +899,14 @@ pub struct Deletion {
     pub options: PlanOptions,
     pub plan_hash: Option<String>,
     pub counts: Counts,
-    /// The time left, from the rate of the last minute; none while no step ends.
+    /// Number of steps that clouds accepted per second, over the last minute; zero while nothing is under way.
+    #[serde(default)]
+    pub rate_per_second: f64,
+    /// The time left at that rate; none while the end is not known.
     pub eta_seconds: Option<u64>,
+    /// If all that is left is blocked: when the next attempt is due.
+    #[serde(default)]
+    pub next_attempt_at: Option<DateTime<Utc>>,
     pub finished_at: Option<DateTime<Utc>>,
     /// Why the deletion was refused (N15); empty otherwise.
     #[serde(default)]
@@ -961,6 +971,13 @@ pub struct Tombstone {
     pub recreated: u32,
     /// Empty if the deletion is no longer kept.
     pub deletion_id: String,
+}
+
+impl Tombstone {
+    /// Whether the absence of the resource was confirmed at this time or later.
+    pub fn is_gone_since(&self, then: DateTime<Utc>) -> bool {
+        self.phase == Phase::Gone && self.gone_at.is_some_and(|at| at >= then)
+    }
 }
 
 /// A resource that a purge left in a cloud (P3); its tombstone is `purged`.

@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use super::belongings::tally;
 use super::reads::Reads;
 use super::resolve::Resolver;
 use crate::cloud::{CloudFailure, Fields, ListRows};
 use crate::control::{ControlError, SiteListing, SiteSpec, query};
-use crate::domain::model::{ErrorClass, Phase, Resource};
+use crate::domain::model::{ErrorClass, Phase, Resource, Tombstone};
 use crate::ledger::{Ledger, LedgerError};
 use crate::system::clock::Clock;
 
@@ -41,6 +43,7 @@ impl Listings {
             };
             // People see the failure and ask again, so the read is paced and not repeated.
             let permit = self.reads.sites.permit(site).await;
+            let began = self.clock.now();
             let listing = self.reads.cloud.list(request).await;
             drop(permit);
             self.reads.site_answered(site, listing.as_ref().err());
@@ -68,7 +71,9 @@ impl Listings {
                     failure.message
                 ));
             }
-            if let Err(unread) = self.mark_deleting(&mut rows).await {
+            // What goes later than this may still be among the rows.
+            let at = self.clock.now();
+            if let Err(unread) = self.mark_deleted(&mut rows, began).await {
                 error = Some(format!(
                     "gone cannot tell which of these are being deleted: {unread}"
                 ));
@@ -78,16 +83,24 @@ impl Listings {
                 rows,
                 error,
                 class,
-                at: self.clock.now(),
+                at,
             }
         });
         Ok(futures_util::future::join_all(listings).await)
     }
 
-    /// Shows each resource that is being deleted in the state that its kind names.
-    async fn mark_deleting(&self, rows: &mut [Resource]) -> Result<(), LedgerError> {
+    /// Shows each resource that is being deleted in the state that its kind names. Removes those that were
+    /// confirmed gone since the listing began: it may have been read before.
+    async fn mark_deleted(
+        &self,
+        rows: &mut Vec<Resource>,
+        began: DateTime<Utc>,
+    ) -> Result<(), LedgerError> {
         let keys = rows.iter().map(|row| row.key.clone()).collect();
         let tombstones = self.ledger.tombstones_of(keys).await?;
+        let went = |tombstone: &&Tombstone| tombstone.is_gone_since(began);
+        let gone: HashSet<_> = tombstones.iter().filter(went).map(|it| &it.key).collect();
+        rows.retain(|row| !gone.contains(&row.key));
         let doomed: HashSet<_> = tombstones
             .into_iter()
             .filter(|tombstone| tombstone.phase == Phase::Deleting)

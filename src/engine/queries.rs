@@ -220,6 +220,15 @@ impl Handler<query::Tombstones> for Queries {
     }
 }
 
+impl Handler<query::TombstonesOf> for Queries {
+    async fn handle(&self, request: query::TombstonesOf) -> Result<Vec<Tombstone>, ControlError> {
+        let mut keys = request.keys;
+        keys.truncate(PAGE_MAX);
+        let found = self.ledger.tombstones_of(keys).await;
+        found.map_err(ledger_error)
+    }
+}
+
 impl Handler<query::ShownBefore> for Queries {
     async fn handle(&self, request: query::ShownBefore) -> Result<Option<Value>, ControlError> {
         let row = self.ledger.shown_before(request.key).await;

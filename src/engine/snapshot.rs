@@ -22,7 +22,6 @@ use crate::system::clock::Clock;
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
 /// A page of a console, and more steps than a person can take in.
 const ATTENTION_MAX: usize = 200;
-const RATE_WINDOW_SECONDS: f64 = 10.0;
 
 /// Publishes the snapshot to consoles and other readers.
 pub(super) struct Publishing {
@@ -63,25 +62,15 @@ impl Publishing {
     async fn publish_now(&self) -> Result<(), LedgerError> {
         let now = self.clock.now();
         let before = self.snapshot.borrow().clone();
-        let mut snapshot = self.picture(&before).await?;
-        if snapshot == *before {
-            return Ok(());
+        let snapshot = self.picture(&before).await?;
+        if snapshot != *before {
+            self.show(snapshot, now);
         }
-        if let Some(at) = before.at {
-            let seconds = (now - at).num_milliseconds().max(1).unsigned_abs() as f64 / 1000.0;
-            let accepted = snapshot.steps.accepted();
-            let done = accepted.saturating_sub(before.steps.accepted()) as f64;
-            // An exponential mean over the window, which needs no history.
-            let weight = (seconds / RATE_WINDOW_SECONDS).min(1.0);
-            snapshot.rate_per_second =
-                before.rate_per_second * (1.0 - weight) + done / seconds * weight;
-        }
-        self.show(snapshot, now);
         Ok(())
     }
 
     /// Publishes the present state of a replay, even if it is unchanged, because the caller that asked for
-    /// this time waits for it. The rate of steps is unknown in a replay.
+    /// this time waits for it.
     pub(super) async fn publish_replayed(&self) -> Result<(), LedgerError> {
         let before = self.snapshot.borrow().clone();
         let snapshot = self.picture(&before).await?;
@@ -106,6 +95,8 @@ impl Publishing {
         });
         summary.attention.extend(slow);
         summary.attention.truncate(ATTENTION_MAX);
+        let rates = summary.deletions.iter().map(|it| it.rate_per_second);
+        let rate_per_second = rates.sum();
         Ok(Snapshot {
             version: before.version,
             at: before.at,
@@ -120,7 +111,7 @@ impl Publishing {
             deletions: summary.deletions,
             attention: summary.attention,
             last_event: summary.last_event,
-            rate_per_second: before.rate_per_second,
+            rate_per_second,
         })
     }
 }

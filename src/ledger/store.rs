@@ -111,6 +111,8 @@ pub struct Pace {
 }
 
 const PACE_MARK: TimeDelta = TimeDelta::seconds(30);
+/// Over less than a second there is no rate per second.
+const RATE_MILLIS_MIN: i64 = 1_000;
 
 impl Pace {
     pub fn moved(&mut self, ended_before: u64, now: DateTime<Utc>) {
@@ -129,17 +131,17 @@ impl Pace {
         }
     }
 
-    /// Estimates the seconds until the rest is accepted too, at the rate of the last minute.
-    pub fn eta_seconds(&self, counts: &Counts, latest: DateTime<Utc>) -> Option<u64> {
-        let (from, moved) = (self.from.0?, self.moved_at?);
-        let done = counts.accepted().checked_sub(self.from.1);
-        let done = u128::from(done.filter(|done| *done > 0)?);
-        let left = (counts.live() - counts.verifying).max(1);
+    /// The number of steps that were accepted per second, over the last minute; zero if none was.
+    pub fn rate_per_second(&self, counts: &Counts, latest: DateTime<Utc>) -> f64 {
+        let (Some(from), Some(moved)) = (self.from.0, self.moved_at) else {
+            return 0.0;
+        };
         if latest - moved > PACE_MARK * 2 {
-            return None;
+            return 0.0;
         }
-        let millis = u128::try_from((moved - from).num_milliseconds().max(1)).ok()?;
-        u64::try_from((u128::from(left) * millis).div_ceil(done * 1000)).ok()
+        let done = counts.accepted().saturating_sub(self.from.1);
+        let millis = (moved - from).num_milliseconds().max(RATE_MILLIS_MIN);
+        done as f64 * 1000.0 / millis as f64
     }
 }
 

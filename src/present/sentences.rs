@@ -1,13 +1,19 @@
 //! Short sentences about deletions, steps, blockers and events.
 
-use super::words::{count, duration, kind_words, resource_words, thousands, time};
+use chrono::{DateTime, Utc};
+
+use super::words::{count, kind_words, range_words, resource_words, thousands, time};
 use crate::domain::attention::Cause;
 use crate::domain::awaiting::{becomes, deployment_of, silent_deployment};
+use crate::domain::estimate::{Outlook, is_blocked, outlook};
 use crate::domain::ladder::Rung;
 use crate::domain::model::{
     Blocker, Counts, Deletion, EventKind, Mapped, OnFailure, Plan, PlanOptions, RefusalRule,
     ResourceKey, Step, StepError, StepState, Target, short_id,
 };
+
+/// A slower rate is not shown: it would read as zero.
+const RATE_SHOWN_MIN: f64 = 0.05;
 
 /// Describes a blocker: `floating IP 203.0.113.9 (project demo, not in this plan)`.
 pub fn blocker_words(blocker: &Blocker) -> String {
@@ -152,36 +158,48 @@ pub fn target_words(deletion: &Deletion) -> String {
     }
 }
 
-/// `running: gone 120 of 536, running 8, blocked 2, 4.2/s, about 28s left`
+/// `running: gone 120 of 536, running 8, waiting 408, 4.2/s, 1-3 min left`
 pub fn state_words(deletion: &Deletion) -> String {
-    let Deletion { state, counts, .. } = deletion;
+    let counts = &deletion.counts;
     let (gone, total) = (counts.gone, counts.total);
-    let mut words = format!("{}: gone {gone} of {total}", state.as_str());
+    let mut words = format!("{}: gone {gone} of {total}", deletion_state_word(deletion));
     for state in StepState::ALL {
         let number = counts.of(state);
         if number > 0 && state != StepState::Gone {
             words += &format!(", {} {number}", state.as_str());
         }
     }
-    match pace_words(deletion) {
+    match pace_words(deletion, time) {
         Some(pace) => format!("{words}, {pace}"),
         None => words,
     }
 }
 
-/// `120/536`, the steps that have ended, of all.
+/// `120/536`, the steps that are done, of all. An abandoned step is not done.
 pub fn progress_words(deletion: &Deletion) -> String {
     let total = thousands(deletion.counts.total);
-    format!("{}/{total}", thousands(deletion.counts.ended()))
+    format!("{}/{total}", thousands(deletion.counts.done()))
 }
 
-/// `4.2/s, about 3m 05s left`, at the rate of the last minute.
-pub fn pace_words(deletion: &Deletion) -> Option<String> {
-    let eta = deletion.eta_seconds?;
-    let counts = &deletion.counts;
-    let left = counts.live().saturating_sub(counts.verifying);
-    let rate = left as f64 / eta.max(1) as f64;
-    Some(format!("{rate:.1}/s, about {} left", duration(eta)))
+/// `4.2/s, 2-4 min left`, at the rate of the last minute; `next attempt at 2026-11-26T03:12:07Z` if all that is
+/// left is blocked; none if nothing is known. `at` writes a time.
+pub fn pace_words(deletion: &Deletion, at: impl Fn(DateTime<Utc>) -> String) -> Option<String> {
+    let rate = Some(deletion.rate_per_second).filter(|rate| *rate >= RATE_SHOWN_MIN);
+    let rate = rate.map(|rate| format!("{rate:.1}/s"));
+    let outlook = outlook(deletion).map(|outlook| match outlook {
+        Outlook::Within { least, most } => format!("{} left", range_words(least, most)),
+        Outlook::NextAttempt(next) => format!("next attempt at {}", at(next)),
+    });
+    let words: Vec<String> = rate.into_iter().chain(outlook).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// The state of a deletion for people: `blocked` if it runs, but all that is left waits.
+pub fn deletion_state_word(deletion: &Deletion) -> &'static str {
+    match is_blocked(deletion) {
+        true => StepState::Blocked.as_str(),
+        false => deletion.state.as_str(),
+    }
 }
 
 /// The result of a rung; `orphans` is where this front end lists what abandoned steps left behind.

@@ -1,8 +1,9 @@
 //! Words for kinds, names, numbers and durations.
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::Value;
 
+use crate::domain::kinds::values;
 use crate::domain::model::{KindName, short_id};
 
 /// `floating IP` for `floating_ip`.
@@ -80,8 +81,44 @@ pub fn duration(seconds: u64) -> String {
     }
 }
 
-/// Returns the value at a dotted path of a row, as text for a cell.
+/// A range of seconds: `20-40 s`, `2-4 min`, `about 3 h`. Both ends are rounded to what a person reads, the first
+/// one down and the other up.
+pub fn range_words(least: u64, most: u64) -> String {
+    let units = [
+        (120, 5, 1, "s"),
+        (1_200, 60, 60, "min"),
+        (7_200, 300, 60, "min"),
+        (u64::MAX, 3_600, 3_600, "h"),
+    ];
+    let unit = units.into_iter().find(|(below, ..)| most < *below);
+    let (_, grain, size, word) = unit.unwrap_or((0, 3_600, 3_600, "h"));
+    let low = least / grain * grain / size;
+    let high = most.div_ceil(grain) * grain / size;
+    match low.max(1) >= high {
+        true => format!("about {high} {word}"),
+        false if low == 0 => format!("up to {high} {word}"),
+        false => format!("{low}-{high} {word}"),
+    }
+}
+
+/// How long ago something was, rounded so that it seldom changes: `just now`, `20 s ago`, `3 min ago`, `2 h ago`.
+pub fn ago_words(age: TimeDelta) -> String {
+    match age.num_seconds() {
+        ..10 => "just now".to_owned(),
+        seconds @ 10..60 => format!("{} s ago", seconds / 10 * 10),
+        seconds @ 60..3_600 => format!("{} min ago", seconds / 60),
+        seconds @ 3_600..86_400 => format!("{} h ago", seconds / 3_600),
+        seconds => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+/// Returns the value at a dotted path of a row, as text for a cell. As in a kinds file, `[]` steps into each
+/// element of an array.
 pub fn at_path<'v>(row: &'v Value, path: &str) -> String {
+    if path.contains("[]") {
+        let values: Vec<String> = values(row, path).into_iter().map(json_words).collect();
+        return values.join(", ");
+    }
     let inner = |value: &'v Value, part: &str| match value {
         Value::Array(items) => items.get(part.parse::<usize>().ok()?),
         value => value.get(part),
@@ -108,11 +145,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_durations_read_easily() {
+    fn a_path_steps_into_arrays() {
+        let row = serde_json::json!({
+            "subnets": ["s1", "s2"],
+            "fixed_ips": [{"ip_address": "10.0.0.5"}, {"ip_address": "fd00::5"}],
+            "info": {"network_id": "n1"},
+            "none": [],
+        });
+        for (path, words) in [
+            ("subnets[]", "s1, s2"),
+            ("fixed_ips[].ip_address", "10.0.0.5, fd00::5"),
+            ("fixed_ips.1.ip_address", "fd00::5"),
+            ("info.network_id", "n1"),
+            ("none[]", ""),
+            ("absent[].id", ""),
+        ] {
+            assert_eq!(at_path(&row, path), words, "{path}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_times_read_easily() {
         assert_eq!(count(1, "step"), "1 step");
         assert_eq!(count(12_000, "step"), "12,000 steps");
         assert_eq!(duration(59), "59s");
         assert_eq!(duration(185), "3m 05s");
         assert_eq!(duration(90_000), "1d 1h");
+        for (least, most, words) in [
+            (0, 9, "up to 10 s"),
+            (21, 38, "20-40 s"),
+            (104, 326, "1-6 min"),
+            (1_690, 4_990, "25-85 min"),
+            (10_000, 10_200, "2-3 h"),
+            (119, 119, "115-120 s"),
+            (180, 180, "about 3 min"),
+        ] {
+            assert_eq!(range_words(least, most), words);
+        }
+        let ago = |seconds| ago_words(TimeDelta::seconds(seconds));
+        assert_eq!(
+            [ago(-1), ago(9), ago(27), ago(119), ago(7_200)],
+            ["just now", "just now", "20 s ago", "1 min ago", "2 h ago"]
+        );
     }
 }

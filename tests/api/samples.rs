@@ -75,7 +75,9 @@ pub fn deletion(id: &str) -> Deletion {
             total: 2,
             ..Counts::default()
         },
+        rate_per_second: 1.5,
         eta_seconds: Some(30),
+        next_attempt_at: Some(noon()),
         deadline: Some(noon()),
         ..testkit::deletion(id, actor(), DeletionState::Running, noon())
     }
@@ -589,8 +591,11 @@ pub fn queries() -> Vec<Query> {
         }),
         Query::Deployments(query::Deployments {}),
         Query::Reconcilers(query::Reconcilers {}),
+        Query::TombstonesOf(query::TombstonesOf {
+            keys: vec![key("port", "p1")],
+        }),
     ];
-    covers_all(&all, 27, |query| match query {
+    covers_all(&all, 28, |query| match query {
         Query::Deletions(_) => 0,
         Query::Deletion(_) => 1,
         Query::Steps(_) => 2,
@@ -611,7 +616,8 @@ pub fn queries() -> Vec<Query> {
         Query::Gates(query::Gates {}) => 17,
         Query::Causes(_) => 18,
         // They cross no socket.
-        Query::ShownBefore(_) | Query::Namesake(_) | Query::WholeOf(_) | Query::PointsAt(_) => 27,
+        Query::ShownBefore(_) | Query::Namesake(_) | Query::WholeOf(_) | Query::PointsAt(_) => 28,
+        Query::TombstonesOf(_) => 27,
         Query::Native(_) => 24,
         Query::Deployments(query::Deployments {}) => 25,
         Query::Reconcilers(query::Reconcilers {}) => 26,
@@ -767,8 +773,9 @@ pub fn pages() -> Vec<Page> {
         Page::BranchSteps(steps),
         Page::FrozenPlan(Arc::new(plan())),
         Page::Reconcilers(vec![reconciler()]),
+        Page::TombstonesOf(vec![tombstone()]),
     ];
-    covers_all(&all, 27, |page| match page {
+    covers_all(&all, 28, |page| match page {
         Page::Deletions(_) => 0,
         Page::Deletion(_) => 1,
         Page::Steps(_) => 2,
@@ -796,7 +803,8 @@ pub fn pages() -> Vec<Page> {
         Page::BranchSteps(_) => 24,
         Page::FrozenPlan(_) => 25,
         Page::Reconcilers(_) => 26,
-        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 27,
+        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 28,
+        Page::TombstonesOf(_) => 27,
     });
     all
 }

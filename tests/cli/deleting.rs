@@ -536,7 +536,7 @@ async fn progress_is_for_terminals() {
         let mut world = World::new();
         let mut second = deletion(DeletionState::Running);
         second.counts.gone = 2;
-        second.eta_seconds = Some(28);
+        second.rate_per_second = 0.5;
         world.deletions = [
             deletion(DeletionState::Running),
             second,
@@ -553,7 +553,7 @@ async fn progress_is_for_terminals() {
         "{}",
         ran.err
     );
-    assert!(ran.err.contains("28s left"), "{}", ran.err);
+    assert!(ran.err.contains("0.5/s, up to 25 s left"), "{}", ran.err);
     assert!(!ran.out.contains('\r'));
 
     let ran = run(world(), "delete network/web --yes --wait").await;

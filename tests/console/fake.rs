@@ -20,7 +20,7 @@ use gone::domain::model::{
     Action, Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event as LedgerEvent,
     EventKind, KindName, OnFailure, Origin, Orphan, Paged, Plan, PlanOptions, PlanStep, Presence,
     Refusal, RefusalRule, Resource, ResourceKey, Site, Step, StepError, StepResource, StepState,
-    Target,
+    Target, Tombstone,
 };
 use gone::domain::outline::{self, BY_URGENCY, Branch, BranchRead, Outline, Place};
 use gone::domain::peers::{
@@ -155,6 +155,10 @@ pub fn deletion(n: u32, state: DeletionState, gone: u64, total: u64) -> Deletion
         targets: vec![target("network", n, &format!("web-{n}"))],
         reason: "decommissioned".to_owned(),
         counts,
+        rate_per_second: match state {
+            DeletionState::Running => 2.2,
+            _ => 0.0,
+        },
         eta_seconds: (state == DeletionState::Running).then_some(185),
         ..testkit::deletion(&id, by, state, ago(i64::from(n) * 7))
     }
@@ -239,6 +243,7 @@ pub struct World {
     pub gates: Vec<GateStatus>,
     pub deployments: Vec<DeploymentStatus>,
     pub reconcilers: Vec<ReconcilerStatus>,
+    pub tombstones: Vec<Tombstone>,
     /// Asked first, if another world than this one is shown.
     pub answers: Option<Answers>,
 }
@@ -440,6 +445,7 @@ impl World {
             gates: Vec::new(),
             deployments: Vec::new(),
             reconcilers: Vec::new(),
+            tombstones: Vec::new(),
             answers: None,
         }
     }
@@ -718,6 +724,10 @@ impl World {
             Query::Reconcilers(query::Reconcilers {}) => {
                 Page::Reconcilers(self.reconcilers.clone())
             }
+            Query::TombstonesOf(query::TombstonesOf { keys }) => {
+                let of_these = self.tombstones.iter().filter(|it| keys.contains(&it.key));
+                Page::TombstonesOf(of_these.cloned().collect())
+            }
             Query::FrozenPlan(_) => {
                 Page::FrozenPlan(Arc::new(self.plan.clone().map_err(|_| missing())?))
             }
@@ -988,11 +998,15 @@ pub struct Desk {
     pub shows: bool,
     /// Questions are answered at once; off, they stay without an answer.
     pub answers: bool,
+    /// Questions that stay without an answer, because a cloud is slow.
+    pub withholds: fn(&Query) -> bool,
     /// Commands are answered at once; off, [`Self::receive`] does it.
     pub receives: bool,
     /// Of what is asked together, the last is answered first.
     pub last_first: bool,
     pub held: Vec<(u64, Command)>,
+    /// The answers that were withheld, as the world was when it was asked.
+    pub withheld: Vec<(u64, Result<Page, ControlError>)>,
     /// Why each was sent.
     pub reasons: Vec<String>,
     pub size: (u16, u16),
@@ -1037,10 +1051,12 @@ impl Desk {
             following: None,
             shows: true,
             answers: true,
+            withholds: |_| false,
             receives: true,
             last_first: false,
             reasons: Vec::new(),
             held: Vec::new(),
+            withheld: Vec::new(),
             size,
         };
         desk.perform(effects);
@@ -1066,8 +1082,10 @@ impl Desk {
             match effect {
                 Effect::Query { ticket, query } => {
                     let answer = self.world.answer(&query);
+                    let is_withheld = !self.answers || (self.withholds)(&query);
                     self.asked.push(query);
-                    if !self.answers {
+                    if is_withheld {
+                        self.withheld.push((ticket, answer));
                         continue;
                     }
                     let now = self.now;
@@ -1126,7 +1144,30 @@ impl Desk {
         self.take(Event::Followed { ticket, events });
     }
 
-    /// The engine publishes; a second has passed.
+    /// Gives the answers that were withheld, this many seconds later.
+    pub fn answer_withheld(&mut self, seconds: i64) {
+        self.now += TimeDelta::seconds(seconds);
+        let now = self.now;
+        for (ticket, answer) in std::mem::take(&mut self.withheld) {
+            self.take(Event::Answer {
+                ticket,
+                answer,
+                now,
+            });
+        }
+    }
+
+    /// So many seconds pass, with the ticks that the console wants.
+    pub fn pass(&mut self, seconds: i64) {
+        for _ in 0..seconds {
+            self.now += TimeDelta::seconds(1);
+            if self.state.wants_tick() {
+                self.take(Event::Tick(self.now));
+            }
+        }
+    }
+
+    /// The engine publishes; some seconds have passed.
     pub fn publish(&mut self) {
         self.now += TimeDelta::seconds(6);
         self.world.snapshot.version += 1;

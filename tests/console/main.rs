@@ -9,6 +9,7 @@
 
 mod emptiness;
 mod fake;
+mod freshness;
 mod lists;
 mod pictures;
 mod pty;

@@ -227,7 +227,7 @@ fn a_refresh_is_not_forgotten_while_more_of_the_tree_is_opened() {
     desk.now += chrono::TimeDelta::seconds(6);
     let now = desk.now;
     desk.take(Event::Tick(now));
-    assert!(desk.text().contains("✓ 1/8"), "{}", desk.text());
+    assert!(desk.text().contains("· 1/8"), "{}", desk.text());
     desk.world.steps[20].state = StepState::Gone;
     let mut event = desk.world.events.pop().unwrap();
     event.seq = 7;
@@ -245,7 +245,7 @@ fn a_refresh_is_not_forgotten_while_more_of_the_tree_is_opened() {
     assert!(desk.text().contains("└ subnet subnet-0"), "{}", desk.text());
     let now = desk.now;
     desk.take(Event::Tick(now));
-    assert!(desk.text().contains("✓ 2/8"), "{}", desk.text());
+    assert!(desk.text().contains("· 2/8"), "{}", desk.text());
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod awaiting;
 mod check_kinds;
 mod coverage;
 mod edges;
+mod estimate;
 mod kinds;
 mod ladder;
 mod nesting;

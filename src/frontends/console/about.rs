@@ -8,7 +8,9 @@ use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, StepState, short_id};
-use crate::present::{attempts_words, blocker_words, count, counts_words, json_words, pace_words};
+use crate::present::{
+    attempts_words, blocker_words, count, counts_words, deletion_state_word, json_words, pace_words,
+};
 
 /// Whether a deletion fits the filter. `words` describe its targets, any of whose kinds and sites may match.
 pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &str) -> bool {
@@ -17,7 +19,7 @@ pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &s
     let sites: Vec<String> = keys().map(|key| key.site.to_string()).collect();
     filter.fits(&Facts {
         texts: &[&deletion.id, words, &deletion.reason],
-        state: deletion.state.as_str(),
+        state: deletion_state_word(deletion),
         kind: &kinds.join(" "),
         site: &sites.join(" "),
         project: "",
@@ -43,7 +45,8 @@ pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<C
     }
     if counts.total > 0 {
         let steps = count(counts.total, "step");
-        let pace = pace_words(deletion).map(|pace| format!("{}{pace}", look.dot()));
+        let pace =
+            pace_words(deletion, |at| look.time(at)).map(|pace| format!("{}{pace}", look.dot()));
         let (words, pace) = (
             counts_words(counts, StepState::ALL),
             pace.unwrap_or_default(),

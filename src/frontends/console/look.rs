@@ -6,7 +6,8 @@ use ratatui::style::{Color, Modifier, Style};
 use unicode_truncate::UnicodeTruncateStr;
 use unicode_width::UnicodeWidthStr;
 
-use crate::domain::model::{Counts, DeletionState, StepState};
+use crate::domain::estimate::is_blocked;
+use crate::domain::model::{Counts, Deletion, DeletionState, StepState};
 use crate::domain::text;
 use crate::system::config::{Accent, Theme};
 
@@ -180,8 +181,12 @@ impl RenderContext<'_> {
         }
     }
 
-    pub(crate) fn deletion_state(&self, state: DeletionState) -> Cell {
-        let (glyph, word, tone) = match state {
+    /// Glyph and word of a deletion's state. A deletion of which all that is left waits is shown as blocked.
+    pub(crate) fn deletion_state(&self, deletion: &Deletion) -> Cell {
+        if is_blocked(deletion) {
+            return self.step_state(StepState::Blocked);
+        }
+        let (glyph, word, tone) = match deletion.state {
             DeletionState::Planning => (self.pick("◌", "?"), "planning", Tone::Busy),
             DeletionState::Refused => (self.pick("✖", "x"), "refused", Tone::Bad),
             DeletionState::AwaitingApproval => (self.pick("‖", "|"), "approval", Tone::Warn),
@@ -198,6 +203,11 @@ impl RenderContext<'_> {
     /// The time of day (UTC), after month and day if it is not today.
     pub(crate) fn time(&self, at: DateTime<Utc>) -> String {
         self.today_or(at, "%H:%M:%S", "%m-%d %H:%M")
+    }
+
+    /// The time of day alone, for what is due today.
+    pub(crate) fn clock(&self, at: DateTime<Utc>) -> String {
+        at.format("%H:%M:%S").to_string()
     }
 
     fn today_or(&self, at: DateTime<Utc>, today: &str, other: &str) -> String {
@@ -230,22 +240,22 @@ impl RenderContext<'_> {
         self.pick("–", "-")
     }
 
-    /// Progress as `████▓▓░░░░`: steps that have ended, steps that the cloud has accepted, and the rest.
+    /// Progress as `████▓▓░░░░`: steps that are done, steps that the cloud has accepted, and the rest.
     pub(crate) fn bar(&self, counts: &Counts, width: usize) -> String {
         let columns = |part: u64| {
             let part = u128::from(part.min(counts.total)) * width as u128;
             let columns = part.checked_div(u128::from(counts.total)).unwrap_or(0);
             usize::try_from(columns).unwrap_or(0)
         };
-        let ended = columns(counts.ended());
-        let accepted = columns(counts.accepted()) - ended;
-        let rest = width - ended - accepted;
+        let done = columns(counts.done());
+        let accepted = columns(counts.done() + counts.verifying) - done;
+        let rest = width - done - accepted;
         let signs = [
             self.pick("█", "#"),
             self.pick("▓", "+"),
             self.pick("░", "."),
         ];
-        let columns = [ended, accepted, rest].into_iter();
+        let columns = [done, accepted, rest].into_iter();
         let parts = signs.into_iter().zip(columns);
         parts.map(|(sign, columns)| sign.repeat(columns)).collect()
     }

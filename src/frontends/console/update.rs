@@ -464,8 +464,9 @@ fn followed(state: &mut State, events: Result<Vec<LedgerEvent>, ControlError>) {
         Err(error) => {
             // The request is repeated when the pane is opened again: an engine that is gone is not hammered.
             state.say(Tone::Bad, format!("events could not be read: {error}"));
+            let now = state.now;
             for pane in state.open_panes() {
-                pane.lost(&error.to_string());
+                pane.lost(&error.to_string(), now);
             }
             return;
         }

@@ -9,6 +9,7 @@ use super::row_store::{self, DELETION};
 use super::rows::{self, STEP, TOMBSTONE};
 use super::sql::{Run, Sql};
 use crate::domain::attention::CauseGroup;
+use crate::domain::estimate;
 use crate::domain::model::{
     Actor, Counts, Deletion, DeletionState, Event, Identity, KindName, Phase, Plan, PlanStep,
     ResourceKey, Site, Step, StepState, Tombstone,
@@ -17,6 +18,9 @@ use crate::ledger::{AuditRow, EventFilter, EventPage, KeptRequest, Original, Ori
 
 /// Plans and clients' own keys are kept for this long.
 pub(super) const KEPT: TimeDelta = TimeDelta::hours(24);
+
+/// The next attempt is looked for among so many blocked steps: each snapshot pays for it.
+const BLOCKED_READ_MAX: u64 = 1_000;
 
 /// The shortest suffix that names a deletion.
 const SHORT_ID: usize = 8;
@@ -55,12 +59,18 @@ pub(super) fn deletion_by_num(db: &Connection, num: i64) -> Sql<Deletion> {
         DELETION
     );
     let latest = latest_event(db)?;
-    db.one(&sql, [num], |row| {
+    let mut deletion = db.one(&sql, [num], |row| {
         let hot = row_store::deletion(row)?;
         let counts = hot.counts;
-        let eta_seconds = latest
-            .filter(|_| hot.state == DeletionState::Running)
-            .and_then(|latest| hot.pace.eta_seconds(&counts, latest));
+        let is_under_way = hot.state == DeletionState::Running
+            && counts.ready + counts.running + counts.verifying > 0;
+        let rate_per_second = latest
+            .filter(|_| is_under_way)
+            .map_or(0.0, |latest| hot.pace.rate_per_second(&counts, latest));
+        let left = (counts.live() - counts.verifying).max(1) as f64;
+        let has_end = rate_per_second > 0.0 && counts.blocked == 0;
+        // A cast of a float saturates.
+        let eta_seconds = has_end.then(|| (left / rate_per_second).ceil() as u64);
         Ok(Deletion {
             id: hot.id,
             targets: rows::from_json(row, 24)?,
@@ -72,13 +82,24 @@ pub(super) fn deletion_by_num(db: &Connection, num: i64) -> Sql<Deletion> {
             options: rows::from_json(row, 29)?,
             plan_hash: row.get(30)?,
             counts,
+            rate_per_second,
             eta_seconds,
+            next_attempt_at: None,
             finished_at: hot.finished_at,
             refused: rows::from_json(row, 31)?,
             note: hot.note,
             deadline: rows::time_opt(row, 32)?,
         })
-    })
+    })?;
+    if estimate::is_blocked(&deletion) && deletion.counts.blocked <= BLOCKED_READ_MAX {
+        deletion.next_attempt_at = db.one(
+            "SELECT min(next_attempt_at) FROM steps INDEXED BY steps_by_state
+             WHERE state = 'blocked' AND deletion = ?1",
+            [num],
+            |row| rows::time_opt(row, 0),
+        )?;
+    }
+    Ok(deletion)
 }
 
 /// The time of the newest event serves as now: readers have no clock that a simulation could set.

@@ -251,7 +251,7 @@ impl ListPane for AttentionPane {
     fn table(&self, _rows: &Rows<QueueRow>, look: &RenderContext) -> Table<'_, QueueRow> {
         let brief = look.brief_width();
         columns! { row: QueueRow, look;
-            fixed("STATE", 9) => row.either(|it| look.step_state(it.state), |it| look.deletion_state(it.state)),
+            fixed("STATE", 9) => row.either(|it| look.step_state(it.state), |it| look.deletion_state(it)),
             flex("WHAT", 1) => Cell::plain(row.either(step_words, target_words)),
             flex("BLOCKED BY", 1) => Cell::plain(row.either(step_reason, refusal_reason)),
             fixed("SINCE", brief).from(60) => Cell::dim(look.maybe_brief(row.either(|it| it.blocked_since, |it| Some(it.requested_at)))),

@@ -1,19 +1,22 @@
 //! Resources of one kind, at all sites.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use unicode_width::UnicodeWidthStr;
 
 use super::kit::acts::words_at;
 use super::kit::*;
 use crate::control::{KindInfo, SiteListing, Snapshot, query};
-use crate::domain::model::{Resource, Site, Target, short_id};
+use crate::domain::model::{Phase, Resource, ResourceKey, Site, Target, Tombstone, short_id};
 use crate::frontends::console::look::{WIDE, or_none};
 use crate::present::{at_path, count, kind_words};
 
-/// Shortest time between two listings, which cost calls to the clouds; resources that go cause a new one.
-const REFRESH_SECONDS_MIN: i64 = 5;
+/// Shortest time between two listings by the clock, because each costs calls to the clouds.
+const LISTED_EVERY: TimeDelta = TimeDelta::seconds(5);
+/// Number of rows near the cursor that are looked up in the ledger, more than a screen has.
+const LOOKED_UP_MAX: usize = 500;
 /// Maximum number of rows that are measured for column widths; more would change little.
 const MEASURED_ROWS_MAX: usize = 1_000;
 const COLUMN_WIDTH_MAX: usize = 40;
@@ -23,8 +26,65 @@ struct BrowsePane {
     /// The widths of the kind's columns.
     widths: Vec<u16>,
     order: Option<Order>,
-    /// Number of steps that were gone at the last listing.
-    gone_before: u64,
+    departures: Departures,
+    /// The number of steps that were gone, and of deletions by state, when it was last updated.
+    before: Option<(u64, BTreeMap<String, u64>)>,
+}
+
+/// The listed resources that are gone since: the ledger knows it at once, while a cloud may take long to list
+/// them again.
+struct Departures {
+    pace: Pace,
+    /// The rows to look up.
+    keys: Vec<ResourceKey>,
+    gone: Vec<Tombstone>,
+}
+
+impl Departures {
+    fn look_up(&mut self, keys: Vec<ResourceKey>) {
+        self.keys = keys;
+        self.invalidate();
+    }
+
+    fn has(&self, row: &Listed) -> bool {
+        let is_it = |it: &&Tombstone| it.key == row.resource.key;
+        let gone = self.gone.iter().find(is_it);
+        gone.is_some_and(|tombstone| tombstone.is_gone_since(row.listed_at))
+    }
+}
+
+impl Refreshed for Departures {
+    fn invalidate(&mut self) {
+        if !self.keys.is_empty() {
+            self.pace.invalidate();
+        }
+    }
+    fn ask(&mut self, context: &mut Context) {
+        if !self.keys.is_empty() && self.pace.is_due(context) {
+            let keys = std::mem::take(&mut self.keys);
+            let ticket = context.outbox.ask(query::TombstonesOf { keys });
+            self.pace.asked(ticket, context.now);
+        }
+    }
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
+        match arrived.take::<query::TombstonesOf>(&mut self.pace.ticket) {
+            None => return false,
+            Some(Ok(tombstones)) => {
+                let gone = tombstones.into_iter();
+                self.gone = gone.filter(|it| it.phase == Phase::Gone).collect();
+                self.pace.arrived(context.now);
+            }
+            // The next listing lacks them too.
+            Some(Err(_)) => self.pace.arrived(context.now),
+        }
+        true
+    }
+    fn is_waiting(&self) -> bool {
+        !self.keys.is_empty() && self.pace.is_waiting()
+    }
+    fn errors(&self) -> &[String] {
+        &[]
+    }
 }
 
 /// The column that the rows are sorted by.
@@ -38,6 +98,7 @@ struct Order {
 struct Listed {
     resource: Resource,
     kind: Arc<KindInfo>,
+    listed_at: DateTime<Utc>,
 }
 
 pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
@@ -52,10 +113,14 @@ pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
         kind,
         widths: Vec::new(),
         order: None,
-        gone_before: 0,
+        departures: Departures {
+            pace: Pace::new(),
+            keys: Vec::new(),
+            gone: Vec::new(),
+        },
+        before: None,
     };
-    let pause = TimeDelta::seconds(REFRESH_SECONDS_MIN);
-    listed(pane, Rows::new(feed.resting(pause)))
+    listed(pane, Rows::new(feed.every(LISTED_EVERY)))
 }
 
 /// Names each site that could not be listed, so that it does not look empty.
@@ -65,10 +130,13 @@ fn read(listings: Vec<SiteListing>, kind: &Arc<KindInfo>) -> Batch<Listed> {
         Some(format!("{} could not be listed: {error}", listing.site))
     });
     let errors = failed.collect();
-    let resources = listings.into_iter().flat_map(|listing| listing.rows);
-    let rows = resources.map(|resource| Listed {
-        resource,
-        kind: kind.clone(),
+    let rows = listings.into_iter().flat_map(|listing| {
+        let rows = listing.rows.into_iter();
+        rows.map(move |resource| Listed {
+            resource,
+            kind: kind.clone(),
+            listed_at: listing.at,
+        })
     });
     Batch {
         rows: rows.collect(),
@@ -222,7 +290,7 @@ impl ListPane for BrowsePane {
     type Row = Listed;
     const SCOPE: Scope = Scope::Browse;
     const NOUN: &'static str = "resource";
-    const REFRESH: Refresh = Refresh::Demand;
+    const REFRESH: Refresh = Refresh::Paced;
     const DETAIL_ROWS: u16 = 2;
     const MARKS: bool = true;
     const NOTHING: &'static [&'static str] = &[];
@@ -305,8 +373,23 @@ impl ListPane for BrowsePane {
             visible.reverse();
         }
     }
-    /// Measures the widths of the columns.
+    fn others(&self) -> Vec<&dyn Refreshed> {
+        vec![&self.departures]
+    }
+    fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
+        vec![&mut self.departures]
+    }
+    /// Removes what is gone, and measures the widths of the columns.
     fn answered(&mut self, rows: &mut Rows<Listed>) {
+        if !self.departures.gone.is_empty() {
+            rows.feed.rows.retain(|row| !self.departures.has(row));
+            // Marks outlive a listing that failed at some site; what is gone is gone at any.
+            for Tombstone { key, .. } in &self.departures.gone {
+                if !rows.feed.rows.iter().any(|row| row.resource.key == *key) {
+                    rows.list.marks.remove(&key.to_string());
+                }
+            }
+        }
         let columns = self.kind.columns.iter();
         let widths = columns.map(|(heading, path)| {
             let measured = rows.all().take(MEASURED_ROWS_MAX);
@@ -316,9 +399,22 @@ impl ListPane for BrowsePane {
         });
         self.widths = widths.collect();
     }
-    fn update(&mut self, rows: &mut Rows<Listed>, snapshot: &Snapshot, _moved: bool) -> bool {
-        if snapshot.steps.gone != self.gone_before {
-            self.gone_before = snapshot.steps.gone;
+    /// Looks up what has gone, and lists again once a deletion has begun or ended.
+    fn update(&mut self, rows: &mut Rows<Listed>, snapshot: &Snapshot, moved: bool) -> bool {
+        if !moved {
+            return false;
+        }
+        let now = (snapshot.steps.gone, snapshot.deletions_by_state.clone());
+        let Some((gone, deletions)) = self.before.replace(now) else {
+            return false;
+        };
+        if gone != snapshot.steps.gone {
+            let first = rows.list.cursor.saturating_sub(LOOKED_UP_MAX / 2);
+            let near = (first..rows.len()).take(LOOKED_UP_MAX);
+            let keys = near.filter_map(|row| Some(rows.get(row)?.resource.key.clone()));
+            self.departures.look_up(keys.collect());
+        }
+        if deletions != snapshot.deletions_by_state {
             rows.feed.invalidate();
         }
         false
@@ -347,7 +443,7 @@ impl ListPane for BrowsePane {
         let resource = &row.resource;
         let words = || words_at(&row.target());
         match action {
-            Action::Open => context.push(Route::Details(Box::new(resource.clone()))),
+            Action::Open => context.push(Route::Details(Box::new(resource.clone()), row.listed_at)),
             Action::Explain => context.push(Route::Explain(resource.key.clone(), words())),
             _ => {}
         }

@@ -3,9 +3,10 @@
 use super::kit::acts::act_on_deletion;
 use super::kit::*;
 use crate::control::{Snapshot, query};
+use crate::domain::estimate::{Outlook, outlook};
 use crate::domain::model::{Deletion, short_id};
 use crate::frontends::console::about::{deletion_lines, fits_deletion};
-use crate::present::{duration, progress_words, target_words};
+use crate::present::{progress_words, range_words, target_words};
 
 struct DeletionsPane;
 
@@ -31,7 +32,7 @@ fn progress_bar(deletion: &Deletion, look: &RenderContext, width: u16) -> Cell {
         0 => Cell::default(),
         _ => Cell::new(
             look.bar(&deletion.counts, usize::from(width)),
-            look.deletion_state(deletion.state).tone,
+            look.deletion_state(deletion).tone,
         ),
     }
 }
@@ -40,6 +41,15 @@ fn done(deletion: &Deletion) -> String {
     match deletion.counts.total {
         0 => String::new(),
         _ => progress_words(deletion),
+    }
+}
+
+/// The time left, or when the next attempt is.
+fn left(deletion: &Deletion, look: &RenderContext) -> String {
+    match outlook(deletion) {
+        Some(Outlook::Within { least, most }) => range_words(least, most),
+        Some(Outlook::NextAttempt(at)) => format!("{} {}", look.pick("↻", "@"), look.clock(at)),
+        None => String::new(),
     }
 }
 
@@ -63,12 +73,12 @@ impl ListPane for DeletionsPane {
     fn table(&self, _rows: &Rows<Deletion>, look: &RenderContext) -> Table<'_, Deletion> {
         let bar = if look.width < 120 { 10 } else { 20 };
         columns! { row: Deletion, look;
-            fixed("STATE", 11) => look.deletion_state(row.state),
+            fixed("STATE", 11) => look.deletion_state(row),
             fixed("ID", 8).from(60) => Cell::dim(short_id(&row.id)),
             flex("WHAT", 3) => Cell::plain(target_words(row)),
             fixed("PROGRESS", bar).from(60) => progress_bar(row, look, bar),
             fixed("DONE", 13).right() => Cell::plain(done(row)),
-            fixed("LEFT", 7).right().from(60) => Cell::dim(row.eta_seconds.map(duration).unwrap_or_default()),
+            fixed("LEFT", 10).right().from(60) => Cell::dim(left(row, look)),
             // These columns appear only on screens so wide that the name loses nothing.
             fixed("REQUESTED", 11).from(120) => Cell::dim(look.time(row.requested_at)),
             flex("BY", 1).from(140) => Cell::dim(&row.requested_by.name),

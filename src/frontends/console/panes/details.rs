@@ -1,5 +1,6 @@
 //! All fields of one resource, as the cloud listed it.
 
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::kit::*;
@@ -11,6 +12,7 @@ const DEPTH_MAX: usize = 4;
 
 struct DetailsPane {
     title: String,
+    listed_at: DateTime<Utc>,
 }
 
 /// A field: its path in the resource, and its value in words.
@@ -25,7 +27,8 @@ impl Row for Field {
     }
 }
 
-pub(super) fn of(row: &Resource) -> Box<dyn Pane> {
+/// Shows a resource that was listed at that time.
+pub(super) fn of(row: &Resource, listed_at: DateTime<Utc>) -> Box<dyn Pane> {
     let mut fields = Vec::new();
     flatten("", &row.attributes, 0, &mut fields);
     let of_all = [
@@ -40,7 +43,7 @@ pub(super) fn of(row: &Resource) -> Box<dyn Pane> {
     let of_all = of_all.map(|(name, value)| (name.to_owned(), value));
     let title = resource_words(&row.key.kind, &row.name, &row.key.id);
     let rows = of_all.into_iter().chain(fields).collect();
-    listed(DetailsPane { title }, Rows::of(rows))
+    listed(DetailsPane { title, listed_at }, Rows::of(rows))
 }
 
 fn flatten(path: &str, value: &Value, depth: usize, fields: &mut Vec<Field>) {
@@ -74,6 +77,9 @@ impl ListPane for DetailsPane {
 
     fn heading(&self, _rows: &Rows<Field>, _look: &RenderContext) -> String {
         self.title.clone()
+    }
+    fn freshness(&self, _rows: &Rows<Field>, _now: DateTime<Utc>) -> Freshness {
+        Freshness::AsOf(self.listed_at)
     }
     fn table(&self, _rows: &Rows<Field>, look: &RenderContext) -> Table<'_, Field> {
         columns! { row: Field, look;

@@ -110,6 +110,13 @@ impl ListPane for EventsPane {
     const FOLLOWS_END: bool = true;
     const FOLLOWS: bool = true;
 
+    fn freshness(&self, rows: &Rows<Entry>, now: DateTime<Utc>) -> Freshness {
+        match rows.feed.pace.freshness(true, now) {
+            // Events come without a query.
+            Freshness::Fixed => Freshness::Live,
+            other => other,
+        }
+    }
     fn table(&self, _rows: &Rows<Entry>, _look: &RenderContext) -> Table<'_, Entry> {
         columns! { it: Entry, look;
             fixed("TIME (UTC)", 11) => Cell::dim(look.time(it.at)),

@@ -106,7 +106,7 @@ impl ListPane for InspectPane {
     fn lead(&self, _rows: &Rows<LedgerEvent>, look: &RenderContext) -> Vec<Cell> {
         let step = self.step.rows.first().map(|step| step_lines(step, look));
         let deletion = self.deletion.rows.first().map(|deletion| {
-            let mut lines = vec![look.deletion_state(deletion.state)];
+            let mut lines = vec![look.deletion_state(deletion)];
             lines.extend(deletion_lines(deletion, look));
             lines
         });

@@ -27,6 +27,8 @@ mod tree;
 
 use std::collections::VecDeque;
 
+use chrono::{DateTime, Utc};
+
 use self::kit::{Keymap, Pane, Scope};
 use super::look::Notice;
 use crate::control::{KindInfo, Snapshot};
@@ -97,7 +99,7 @@ panes! {
         Causes() => causes::pane();
         Cause(cause: Cause) => attention::of(cause);
         Browse(kind: KindInfo) => browse::of(kind);
-        Details(resource: Box<Resource>) => details::of(&resource);
+        Details(resource: Box<Resource>, listed_at: DateTime<Utc>) => details::of(&resource, listed_at);
         Explain(key: ResourceKey, words: String) => explain::of(key, words);
         Blockers(of: PurgeScope, words: String) => blockers::of(of, words);
         PlanBlockers(refused: Vec<Refusal>, words: String) => blockers::of_plan(&refused, words);

@@ -7,6 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use super::forest::{Forest, Part};
 use super::kit::acts::{target_spec, words_at};
 use super::kit::*;
@@ -27,6 +29,8 @@ struct PlanPane {
     targets: Vec<Target>,
     options: PlanOptions,
     stage: Stage,
+    /// When the plan arrived.
+    planned_at: Option<DateTime<Utc>>,
     list: List,
     forest: Forest,
 }
@@ -40,6 +44,7 @@ pub(super) fn of(targets: Vec<Target>, cascade: bool) -> Box<dyn Pane> {
         targets,
         options,
         stage: Stage::Planning(0),
+        planned_at: None,
         list: List::default(),
         forest: Forest::default(),
     })
@@ -67,6 +72,7 @@ impl PlanPane {
         self.forest.filter(&self.list.filter);
         self.list.cursor = 0;
         self.stage = Stage::Ready(plan);
+        self.planned_at = Some(context.now);
         context.requests.push(PaneRequest::Guard);
     }
 
@@ -164,6 +170,13 @@ impl Pane for PlanPane {
     }
     fn len(&self) -> usize {
         self.forest.len()
+    }
+    fn freshness(&self, _now: DateTime<Utc>) -> Freshness {
+        match (&self.stage, self.planned_at) {
+            (Stage::Planning(_), _) => Freshness::Asking,
+            (_, Some(at)) => Freshness::AsOf(at),
+            (_, None) => Freshness::Fixed,
+        }
     }
     fn is_busy(&self) -> bool {
         matches!(self.stage, Stage::Planning(_) | Stage::Starting(..))

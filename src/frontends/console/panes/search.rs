@@ -106,7 +106,7 @@ impl Refreshed for Search {
                         self.count(next, context);
                     }
                 }
-                Some(Err(error)) => self.feed.fail(error.to_string()),
+                Some(Err(error)) => self.feed.fail(error.to_string(), context.now),
             }
         }
         true

@@ -1,5 +1,7 @@
 //! The sites that the engine works with.
 
+use chrono::{DateTime, Utc};
+
 use super::kit::*;
 use crate::control::{Command, SiteState, SiteStatus, Snapshot};
 
@@ -89,6 +91,9 @@ impl ListPane for SitesPane {
             rows.feed.stand(snapshot.sites.clone());
         }
         is_known
+    }
+    fn freshness(&self, _rows: &Rows<SiteStatus>, _now: DateTime<Utc>) -> Freshness {
+        Freshness::Live
     }
     fn table(&self, _rows: &Rows<SiteStatus>, _look: &RenderContext) -> Table<'_, SiteStatus> {
         columns! { row: SiteStatus, look;

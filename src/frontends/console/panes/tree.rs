@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use chrono::{DateTime, Utc};
+
 use super::forest::{Forest, Node, Part, RowKey};
 use super::kit::acts::{act, act_on_deletion};
 use super::kit::*;
@@ -214,7 +216,7 @@ impl TreePane {
             }
             Err(error) => {
                 self.left_below.clear();
-                self.below.fail(error.to_string());
+                self.below.fail(error.to_string(), context.now);
             }
         }
         self.ask(context);
@@ -266,6 +268,12 @@ impl Pane for TreePane {
         let asks = self.asked_below.is_some() || self.asked_members.is_some();
         asks || rows || self.deletion.is_waiting()
     }
+    fn freshness(&self, now: DateTime<Utc>) -> Freshness {
+        self.below.freshness(true, now)
+    }
+    fn is_live(&self) -> bool {
+        self.below.is_timed()
+    }
     fn follows(&self) -> bool {
         self.deletion().is_none_or(|d| !d.state.is_terminal())
     }
@@ -287,10 +295,11 @@ impl Pane for TreePane {
     fn head(&self, look: &RenderContext) -> Vec<Cell> {
         let mut lines = Vec::new();
         if let Some(deletion) = self.deletion() {
-            let state = look.deletion_state(deletion.state);
+            let state = look.deletion_state(deletion);
             let bar = look.bar(&deletion.counts, usize::from(look.width / 4));
             let progress = format!("{} {bar} {}", state.text, progress_words(deletion));
-            let facts: Vec<String> = [progress].into_iter().chain(pace_words(deletion)).collect();
+            let pace = pace_words(deletion, |at| look.time(at));
+            let facts: Vec<String> = [progress].into_iter().chain(pace).collect();
             lines.push(Cell::new(facts.join(look.dot()), state.tone));
             let note = Some(&deletion.note).filter(|note| !note.is_empty());
             lines.extend(note.map(Cell::plain));

@@ -1,6 +1,6 @@
 //! The header: what needs a person, how much is under way, which sites answer.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use unicode_width::UnicodeWidthStr as _;
@@ -193,7 +193,8 @@ pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
         Cell::new(format!("{glyph} {} {word}", thousands(n)), tone)
     });
     let mut facts: Vec<Cell> = read_only.into_iter().chain(counts).collect();
-    if snapshot.rate_per_second >= 0.05 {
+    let is_recent = |at| state.told_at() - at < RATE_WINDOW;
+    if snapshot.rate_per_second >= 0.05 && snapshot.at.is_none_or(is_recent) {
         let mut rate = format!("{:.1}/s", snapshot.rate_per_second);
         if state.rates.len() > 1 && !look.sparing {
             rate.push(' ');
@@ -210,6 +211,8 @@ pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
     facts
 }
 
+/// The window of the rate. After that long without a snapshot nothing has moved, so there is no rate.
+const RATE_WINDOW: TimeDelta = TimeDelta::seconds(60);
 /// Width from which each site's concurrency limit is shown.
 const CALLS_FROM: u16 = 100;
 

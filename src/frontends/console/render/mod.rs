@@ -12,6 +12,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::widgets::{Clear, Widget as _};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::keys::{self, Action, Binding};
 use super::layout::{Areas, areas, detail_rows, head_lines, is_too_small};
@@ -56,10 +57,25 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let title = format!(" {} ", pane.title(&look));
     let end = canvas.put(2, area.y, area.width - 12, &title, look.style(Tone::Strong));
     let filter = &pane.list().filter;
+    let mut end = end;
     if !filter.is_empty() {
         let text = format!(" filter: {} ", filter.text());
         let room = area.width.saturating_sub(end + 6);
-        canvas.put(end + 1, area.y, room, &text, look.style(Tone::Warn));
+        end = canvas.put(end + 1, area.y, room, &text, look.style(Tone::Warn));
+    }
+    if let Some(words) = freshness(state, pane, &look) {
+        let wide = u16::try_from(look.safe(&words.text).width() + 2).unwrap_or(u16::MAX);
+        let x = area.width.saturating_sub(wide.saturating_add(6));
+        // A title that is too long leaves no room for it.
+        if x > end {
+            canvas.put(
+                x,
+                area.y,
+                wide,
+                &format!(" {} ", words.text),
+                look.style(words.tone),
+            );
+        }
     }
     if state.is_waiting() {
         let signs = match look.ascii {
@@ -70,6 +86,13 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
         let sign = format!(" {} ", signs[tick % signs.len()]);
         canvas.own(area.width - 5, area.y, &sign, look.style(Tone::Busy));
     }
+}
+
+/// How old the rows of a pane are; none in a replay, whose time the header shows.
+fn freshness(state: &State, pane: &dyn Pane, look: &RenderContext) -> Option<Cell> {
+    let last = state.snapshot.at.filter(|_| state.engine_gone);
+    let freshness = pane.freshness(look.now);
+    freshness.words(look, last).filter(|_| !look.replays)
 }
 
 fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {

@@ -155,9 +155,10 @@ impl Forest {
             return Cell::default();
         };
         let present = |state: &StepState| counts.of(*state) > 0;
-        let tone = BY_URGENCY.into_iter().find(present);
-        let tone = tone.map_or(Tone::Dim, |state| look.step_glyph(state).1);
-        // The numbers of stuck and blocked steps; if there are none, how many are gone.
+        // The worst of its steps gives the mark and the tone.
+        let worst = BY_URGENCY.into_iter().find(present);
+        let (worst, tone) = worst.map_or(("", Tone::Dim), |state| look.step_glyph(state));
+        // The numbers of stuck and blocked steps; if there are none, how many are done.
         let held = [StepState::Stuck, StepState::Blocked].into_iter();
         let mut words: Vec<String> = held
             .filter(present)
@@ -166,10 +167,9 @@ impl Forest {
                 format!("{glyph} {}", thousands(counts.of(state)))
             })
             .collect();
-        if words.is_empty() && BY_URGENCY.iter().any(present) {
-            let (glyph, _) = look.step_glyph(StepState::Gone);
-            let (gone, total) = (thousands(counts.gone), thousands(counts.total));
-            words.push(format!("{glyph} {gone}/{total}"));
+        if words.is_empty() && !worst.is_empty() {
+            let (done, total) = (thousands(counts.done()), thousands(counts.total));
+            words.push(format!("{worst} {done}/{total}"));
         }
         Cell::new(words.join(" "), tone)
     }

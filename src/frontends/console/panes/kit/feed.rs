@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Context;
 use super::emptiness::Load;
+use super::freshness::{ASKING_SHOWN_AFTER, Freshness};
 use crate::control::query::Pages;
 use crate::control::{ControlError, Page, Query, Request};
 use crate::domain::model::Paged;
@@ -11,7 +12,16 @@ use crate::domain::model::Paged;
 /// The engine serves at most this many rows a page.
 pub(crate) const PAGE_ROWS: usize = 500;
 /// Shortest time between two refreshes: a person could not follow faster changes.
-const PAUSE_MS: i64 = 1_000;
+const PAUSE: TimeDelta = TimeDelta::seconds(1);
+/// After a change, a query rests this many times as long as its last answer took; on a clock longer, because
+/// nothing is known to have changed.
+const REST_AFTER_CHANGE: i32 = 4;
+const REST_ON_CLOCK: i32 = 10;
+/// A failed query is sent again after this time, then after twice as long each time, up to the maximum.
+const RETRY_FIRST: TimeDelta = TimeDelta::seconds(5);
+const RETRY_MAX: TimeDelta = TimeDelta::seconds(60);
+/// Rows that follow the engine and have been out of date for this long say so.
+const LATE_AFTER: TimeDelta = TimeDelta::seconds(5);
 
 type Ask<T> = Box<dyn Fn(At<'_, T>) -> Query + Send>;
 type Read<T> = Box<dyn Fn(Page) -> Result<Batch<T>, ControlError> + Send>;
@@ -136,9 +146,9 @@ impl<T: 'static> Feed<T> {
         Self { rows_max, ..self }
     }
 
-    /// Sets the shortest time between two refreshes.
-    pub(crate) fn resting(mut self, pause: TimeDelta) -> Self {
-        self.pace.pause = pause;
+    /// Sends the query again by itself: not more often than this, and more rarely if an answer takes long.
+    pub(crate) fn every(mut self, period: TimeDelta) -> Self {
+        self.pace.period = Some(period);
         self
     }
 
@@ -217,10 +227,10 @@ impl<T: 'static> Feed<T> {
         }
     }
 
-    /// Records an error. The earlier rows stay; the engine's next progress leads to another query.
-    pub(crate) fn fail(&mut self, error: String) {
+    /// Records an error. The earlier rows stay.
+    pub(crate) fn fail(&mut self, error: String, now: DateTime<Utc>) {
         self.fresh.clear();
-        self.pace.fail(error);
+        self.pace.fail(error, now);
     }
 }
 
@@ -229,9 +239,17 @@ pub(crate) struct Pace {
     pub(crate) ticket: Option<u64>,
     asked_at: Option<DateTime<Utc>>,
     took: TimeDelta,
-    /// Shortest time between two queries.
-    pause: TimeDelta,
+    /// Shortest time between two queries that a clock sends; none: no clock sends any.
+    period: Option<TimeDelta>,
     stale: bool,
+    /// Whether a clock sent the query under way, so that nobody waits for it.
+    by_clock: bool,
+    /// When the last good answer was asked for.
+    as_of: Option<DateTime<Utc>>,
+    /// When the last query failed, and how many did since the last good answer.
+    failed: Option<(DateTime<Utc>, i32)>,
+    /// Whether a failed query is sent again by itself.
+    pub(crate) retries: bool,
     pub(crate) loaded: bool,
     pub(crate) errors: Vec<String>,
 }
@@ -242,8 +260,12 @@ impl Pace {
             ticket: None,
             asked_at: None,
             took: TimeDelta::zero(),
-            pause: TimeDelta::milliseconds(PAUSE_MS),
+            period: None,
             stale: true,
+            by_clock: false,
+            as_of: None,
+            failed: None,
+            retries: true,
             loaded: false,
             errors: Vec::new(),
         }
@@ -253,16 +275,33 @@ impl Pace {
         self.stale = true;
     }
 
-    /// Whether the query must be sent now. A refresh waits a second, or four times as long as the last one
-    /// took; in a replay it never waits, because a replay changes only when the person moves it.
+    /// Whether the query must be sent now. A refresh waits a second, or longer if the last one took long; in a
+    /// replay it never waits, because a replay changes only when the person moves it.
     pub(crate) fn is_due(&self, context: &Context) -> bool {
-        let (now, pause) = (context.now, self.pause.max(self.took * 4));
-        let rested = self.asked_at.is_none_or(|at| now - at >= pause || now < at);
-        self.ticket.is_none() && self.stale && (rested || context.replays)
+        let now = context.now;
+        let rested = |pause| self.asked_at.is_none_or(|at| now - at >= pause || now < at);
+        if self.ticket.is_some() {
+            return false;
+        }
+        if context.replays {
+            return self.stale;
+        }
+        self.stale && rested(PAUSE.max(self.took * REST_AFTER_CHANGE))
+            || self
+                .period
+                .is_some_and(|period| rested(period.max(self.took * REST_ON_CLOCK)))
+            || self.retry_at().is_some_and(|at| at <= now)
+    }
+
+    fn retry_at(&self) -> Option<DateTime<Utc>> {
+        let (at, times) = self.failed.filter(|_| self.retries)?;
+        let doublings = u32::try_from(times - 1).unwrap_or(0).min(8);
+        Some(at + RETRY_MAX.min(RETRY_FIRST * 2_i32.pow(doublings)))
     }
 
     pub(crate) fn asked(&mut self, ticket: u64, now: DateTime<Utc>) {
         self.ticket = Some(ticket);
+        self.by_clock = self.loaded && !self.stale;
         self.asked_at = Some(now);
         self.stale = false;
     }
@@ -271,13 +310,16 @@ impl Pace {
         self.ticket = None;
         self.errors.clear();
         self.loaded = true;
+        self.failed = None;
+        self.as_of = self.asked_at;
         self.took = self.asked_at.map_or(TimeDelta::zero(), |at| now - at);
     }
 
-    pub(crate) fn fail(&mut self, error: String) {
+    pub(crate) fn fail(&mut self, error: String, now: DateTime<Utc>) {
         self.ticket = None;
         self.errors = vec![error];
         self.loaded = true;
+        self.failed = Some((now, self.failed.map_or(0, |(_, times)| times) + 1));
     }
 
     /// The state of a query whose rows, if there are any, are elsewhere.
@@ -289,9 +331,32 @@ impl Pace {
         }
     }
 
-    /// Whether an answer is due or a query must be sent later, so that the loop has to tick.
+    /// Whether somebody waits for an answer, or for a query to be sent, so that the loop has to tick.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.stale || self.ticket.is_some()
+        self.stale || (self.ticket.is_some() && !self.by_clock)
+    }
+
+    /// Whether a query is sent by itself as time passes.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.period.is_some() || (self.retries && self.failed.is_some())
+    }
+
+    /// How old the rows are. `follows` tells whether they are asked for again as soon as they change.
+    pub(crate) fn freshness(&self, follows: bool, now: DateTime<Utc>) -> Freshness {
+        let asked = self.asked_at.filter(|_| self.ticket.is_some());
+        let is_slow = asked.is_some_and(|at| now - at >= ASKING_SHOWN_AFTER);
+        match (self.failed, self.as_of) {
+            _ if is_slow || !self.loaded => Freshness::Asking,
+            (Some((at, _)), _) => Freshness::Failed {
+                at,
+                retries: self.retries,
+            },
+            (None, None) => Freshness::Fixed,
+            (None, Some(at)) if self.period.is_some() => Freshness::Aged(at),
+            (None, Some(at)) if !follows => Freshness::AsOf(at),
+            (None, Some(at)) if self.stale && now - at >= LATE_AFTER => Freshness::Aged(at),
+            (None, Some(_)) => Freshness::Live,
+        }
     }
 }
 
@@ -329,7 +394,7 @@ impl<T: 'static> Refreshed for Feed<T> {
                     if context.replays && !self.continues {
                         self.rows.clear();
                     }
-                    self.fail(error.to_string());
+                    self.fail(error.to_string(), context.now);
                 }
             },
         }

@@ -12,6 +12,9 @@ pub(crate) enum Refresh {
     EachMove,
     /// The pane is opened for the first time, or a person asks: each answer costs calls to the clouds.
     Demand,
+    /// The pane is opened or on top again; and as time passes, the more rarely the longer an answer takes
+    /// ([`Feed::every`]).
+    Paced,
     /// A second has passed: the rows change while the engine rests.
     Clock,
     /// Never: the rows need no query, or [`ListPane::update`] takes them from each snapshot.
@@ -85,6 +88,13 @@ pub(crate) trait ListPane: Send + Sized + 'static {
             false => Self::NOTHING,
         }
     }
+    /// How old the rows are.
+    fn freshness(&self, rows: &Rows<Self::Row>, now: DateTime<Utc>) -> Freshness {
+        match Self::REFRESH {
+            Refresh::Never => Freshness::Fixed,
+            refresh => rows.feed.pace.freshness(refresh != Refresh::Demand, now),
+        }
+    }
     /// Whether a command of this pane is under way.
     fn is_working(&self) -> bool {
         false
@@ -137,6 +147,7 @@ struct Listed<P: ListPane> {
 
 pub(crate) fn listed<P: ListPane>(pane: P, rows: Rows<P::Row>) -> Box<dyn Pane> {
     let mut listed = Listed { pane, rows };
+    listed.rows.feed.pace.retries = P::REFRESH != Refresh::Demand;
     listed.refilter(None);
     Box::new(listed)
 }
@@ -251,8 +262,11 @@ impl<P: ListPane> Pane for Listed<P> {
             _ => self.rows.feed.is_waiting() || self.pane.is_working() || others(),
         }
     }
+    fn freshness(&self, now: DateTime<Utc>) -> Freshness {
+        self.pane.freshness(&self.rows, now)
+    }
     fn is_live(&self) -> bool {
-        P::REFRESH == Refresh::Clock
+        P::REFRESH == Refresh::Clock || self.rows.feed.pace.is_timed()
     }
     fn is_modal(&self) -> bool {
         self.pane.is_modal()
@@ -313,9 +327,9 @@ impl<P: ListPane> Pane for Listed<P> {
             self.refilter(None);
         }
     }
-    fn lost(&mut self, error: &str) {
+    fn lost(&mut self, error: &str, now: DateTime<Utc>) {
         if P::FOLLOWS {
-            self.rows.feed.fail(error.to_owned());
+            self.rows.feed.fail(error.to_owned(), now);
         }
     }
     fn act(&mut self, action: Action, context: &mut Context) {

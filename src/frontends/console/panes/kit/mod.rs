@@ -6,6 +6,7 @@ pub(crate) mod acts;
 mod columns;
 pub(crate) mod emptiness;
 mod feed;
+pub(crate) mod freshness;
 mod list_pane;
 mod rows;
 
@@ -23,6 +24,7 @@ pub(crate) use crate::domain::filter::{Facts, SearchQuery};
 pub(crate) use columns::{Column, Shown, Table, Width, attempts, columns, fixed, flex, paired};
 pub(crate) use emptiness::{FAILED, Load, Vacancy};
 pub(crate) use feed::{Arrived, At, Batch, Feed, PAGE_ROWS, Pace, Refreshed};
+pub(crate) use freshness::Freshness;
 pub(crate) use list_pane::{ListPane, Refresh, listed};
 pub(crate) use rows::{List, Row, Rows};
 
@@ -99,6 +101,8 @@ pub(crate) trait Pane: Send {
     fn detail_rows(&self) -> u16;
     /// Returns the text that stands in place of rows; called only if there are none.
     fn vacancy(&self, look: &RenderContext) -> Vacancy;
+    /// How old the rows are.
+    fn freshness(&self, now: DateTime<Utc>) -> Freshness;
     /// Whether something is under way that will be shown, so that the loop ticks.
     fn is_busy(&self) -> bool;
     /// Whether its content changes without the engine, so that it is woken as time passes.
@@ -129,7 +133,7 @@ pub(crate) trait Pane: Send {
     }
     fn followed(&mut self, _events: &[LedgerEvent]) {}
     /// Called when the events could not be read.
-    fn lost(&mut self, _error: &str) {}
+    fn lost(&mut self, _error: &str, _now: DateTime<Utc>) {}
     fn act(&mut self, action: Action, context: &mut Context);
     /// Called when this pane's question was confirmed and its command sent with this ticket; returns true
     /// if the pane takes the receipt itself.
