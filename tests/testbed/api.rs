@@ -159,6 +159,12 @@ impl Api {
         self.runtime.block_on(sent)
     }
 
+    /// The URL of a service, without its version.
+    pub fn root_of(&self, service: &str) -> &str {
+        let (_, prefix) = OTHERS.iter().find(|(name, _)| *name == service).unwrap();
+        self.others[service].trim_end_matches(prefix)
+    }
+
     /// A read of any URL with one more header.
     pub fn get_with(&self, url: &str, header: &str, value: &str) -> (u16, Value) {
         let call = self.client.get(url).header("x-auth-token", &self.token);

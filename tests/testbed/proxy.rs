@@ -1,4 +1,4 @@
-//! A proxy before a real Neutron. It writes down every DELETE, of which the testbed's own log has none, and
+//! A proxy before a real service. It writes down every DELETE, of which the testbed's own log has none, and
 //! fails calls that a test wants to fail.
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -65,14 +65,20 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
+    /// Before Neutron.
     pub fn before(api: &Api) -> Self {
+        Self::to(api.network_url.trim_end_matches("/v2.0"))
+    }
+
+    /// Before the service with this root.
+    pub fn to(upstream: &str) -> Self {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
         let seen = Seen {
-            upstream: api.network_url.trim_end_matches("/v2.0").to_owned(),
+            upstream: upstream.to_owned(),
             client: reqwest::Client::new(),
             deletes: Arc::default(),
             failing: Arc::default(),

@@ -1,8 +1,10 @@
 //! Servers and volumes of real Nova and Cinder: emptied with their project, deleted by themselves, and put back by
 //! a hypervisor or a storage that refuses.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -10,6 +12,7 @@ use crate::api::text;
 use crate::bed::{Bed, clouds, wait_for};
 use crate::cascade::only_the_default_group_is_left;
 use crate::people::People;
+use crate::proxy::Proxy;
 
 /// The lists of what a project's servers and volumes leave, and their keys.
 const LISTS: [(&str, &str); 4] = [
@@ -295,4 +298,34 @@ fn testbed_p03_what_cinder_does_not_delete_any_more_goes_by_force_for_an_admin_a
         bed.project
     );
     bed.gone(&line).ends_with(0);
+}
+
+/// Killed as the server goes, and as each of what it held goes.
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_i11_engines_killed_between_server_and_volumes_lose_nothing_and_delete_no_volume_twice() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let machine = Machine::furnish(&bed);
+    let proxy = Proxy::to(bed.api.root_of("block-storage"));
+    bed.change_clouds(|clouds| {
+        let url = format!("{}/v3", proxy.url);
+        clouds["clouds"]["mine"]["block_storage_endpoint_override"] = url.into();
+    });
+    let mut engine = bed.engine("--cloud mine");
+    let line = format!("delete project/{} --cascade --yes -o json", bed.project);
+    let id = text(&bed.gone(&line).ends_with(0).json()["id"]);
+    for millis in [200, 600, 1200, 1800, 2500, 3500] {
+        std::thread::sleep(Duration::from_millis(millis));
+        drop(engine);
+        engine = bed.engine("--cloud mine");
+    }
+    bed.gone(&format!("watch {id}")).ends_with(0);
+    assert_eq!(machine.left(), Vec::<String>::new());
+    bed.gone("ledger check").ends_with(0);
+    let mut accepted: BTreeMap<String, usize> = BTreeMap::new();
+    for (path, status) in proxy.deletes() {
+        *accepted.entry(path).or_default() += usize::from(status == Some(202));
+    }
+    assert!(accepted.len() >= 4, "{accepted:?}");
+    assert!(accepted.values().all(|times| *times <= 1), "{accepted:?}");
 }
