@@ -329,3 +329,29 @@ fn testbed_i11_engines_killed_between_server_and_volumes_lose_nothing_and_delete
     assert!(accepted.len() >= 4, "{accepted:?}");
     assert!(accepted.values().all(|times| *times <= 1), "{accepted:?}");
 }
+
+/// A cloud that keeps deleted servers for a while, with their ports and volumes.
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_p03_a_server_that_is_only_soft_deleted_is_told_and_goes_by_force() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let machine = Machine::furnish(&bed);
+    let soft = Misbehaving::so("nova", "soft-delete", "600");
+    let server = format!("server/{}", machine.server);
+    let line = format!("--cloud mine delete {server} --cascade --yes --wait=20s -o json");
+    let id = text(&bed.gone(&line).ends_with(4).json()["id"]);
+    let short = &id[id.len() - 8..];
+    bed.gone(&format!("--cloud mine show {id}"))
+        .says(&["was put back, and is SOFT_DELETED"]);
+    bed.gone(&format!(
+        "--cloud mine purge {id} --rung force --confirm {short}"
+    ));
+    bed.gone(&format!("--cloud mine watch {id}")).ends_with(0);
+    drop(soft);
+    let line = format!(
+        "--cloud mine delete project/{} --cascade --yes --wait=5m",
+        bed.project
+    );
+    bed.gone(&line).ends_with(0);
+    assert_eq!(machine.left(), Vec::<String>::new());
+}
