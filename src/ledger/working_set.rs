@@ -6,24 +6,23 @@
 //! Before a row is searched for by anything but its id, everything is saved, so that a search sees what
 //! earlier changes did.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 
 use super::AuditEntry;
 use super::events::Happened;
 use super::store::{
-    EndedTombstone, RowStore, Stop, StoredDeletion, StoredStep, StoredTombstone, Unsaved,
+    EndedTombstone, Fallible, RowStore, Stop, StoredDeletion, StoredStep, StoredTombstone, Unsaved,
     UnsavedEvent,
 };
-use super::transitions::refuse;
 use crate::domain::model::{Phase, ResourceKey, StepState};
 
 /// The result of a part of a change.
-pub type Changing<S, T = ()> = Result<T, Stop<<S as RowStore>::Error>>;
+pub type Changing<S, T = ()> = Result<T, Stop<<S as Fallible>::Error>>;
 
 /// Steps that are in memory at the same time, of a change that moves all steps of a deletion.
-const TOGETHER: usize = 2_000;
+pub const TOGETHER: usize = 2_000;
 
 struct KeptStep {
     /// The row as it is saved, if it may differ from how it is now.
@@ -52,6 +51,8 @@ pub struct WorkingSet<S: RowStore> {
     cleared: Vec<i64>,
     audit: Vec<(AuditEntry, DateTime<Utc>)>,
     events: Vec<UnsavedEvent>,
+    /// Steps that have ended, got stuck or gone on, and to which others may be left (P9).
+    owners_moved: BTreeSet<i64>,
     /// When a step last moved.
     pub moved_at: Option<DateTime<Utc>>,
 }
@@ -72,12 +73,13 @@ impl<S: RowStore> WorkingSet<S> {
             cleared: Vec::new(),
             audit: Vec::new(),
             events: Vec::new(),
+            owners_moved: BTreeSet::new(),
             moved_at: None,
         }
     }
 
     /// Loads these steps together, and the dependents of those that will end.
-    pub fn prefetch(&mut self, steps: &[i64], ending: &[i64]) -> Result<(), S::Error> {
+    pub fn load_together(&mut self, steps: &[i64], ending: &[i64]) -> Result<(), S::Error> {
         self.load_steps(steps)?;
         let unknown = |id: &&i64| !self.dependents.contains_key(id);
         let ids: Vec<i64> = ending.iter().filter(unknown).copied().collect();
@@ -97,7 +99,7 @@ impl<S: RowStore> WorkingSet<S> {
         }
     }
 
-    fn load_steps(&mut self, ids: &[i64]) -> Result<(), S::Error> {
+    pub fn load_steps(&mut self, ids: &[i64]) -> Result<(), S::Error> {
         let mut unknown = HashSet::new();
         let ids: Vec<i64> = ids
             .iter()
@@ -206,7 +208,7 @@ impl<S: RowStore> WorkingSet<S> {
     pub fn existing_deletion(&self, id: &str) -> Changing<S, i64> {
         match self.store.find_deletion(id)? {
             Some(num) => Ok(num),
-            None => refuse(format!("no deletion {id}")),
+            None => Err(Stop::Refused(format!("no deletion {id}"))),
         }
     }
 
@@ -307,8 +309,13 @@ impl<S: RowStore> WorkingSet<S> {
             let saved = step.saved.as_ref()?;
             (*saved != step.now).then_some((saved, &step.now))
         });
+        let changed: Vec<_> = changed.collect();
+        let owners = changed
+            .iter()
+            .filter_map(|(saved, now)| owner_moved(saved, now));
+        self.owners_moved.extend(owners);
         let unsaved = Unsaved {
-            steps: changed.collect(),
+            steps: changed,
             tombstones: std::mem::take(&mut self.tombstones),
             ended: std::mem::take(&mut self.ended),
             cleared: std::mem::take(&mut self.cleared),
@@ -342,13 +349,32 @@ impl<S: RowStore> WorkingSet<S> {
         self.store.save_deletions(&changed)
     }
 
-    /// The deletions as they are now, to go back to them.
-    pub fn remember(&self) -> Deletions {
-        Deletions(self.deletions.clone())
+    /// Notes a step to which another is left, and which may have moved before.
+    pub fn note_owner(&mut self, owner: i64, now: DateTime<Utc>) {
+        self.owners_moved.insert(owner);
+        self.moved_at = Some(now);
     }
 
-    /// Drops what is not saved, and all steps; the store itself has gone back to what it was.
-    pub fn go_back(&mut self, to: Deletions) {
+    /// The owners that were noted since the last call.
+    pub fn take_owners_moved(&mut self) -> Vec<i64> {
+        std::mem::take(&mut self.owners_moved).into_iter().collect()
+    }
+
+    /// Opens a savepoint, to be kept or undone.
+    pub fn savepoint(&mut self) -> Result<Deletions, S::Error> {
+        self.save()?;
+        self.store.begin_savepoint()?;
+        Ok(Deletions(self.deletions.clone()))
+    }
+
+    pub fn keep(&mut self, _: Deletions) -> Result<(), S::Error> {
+        self.save()?;
+        self.store.keep_savepoint()
+    }
+
+    /// Goes back to the savepoint, and drops what is not saved.
+    pub fn undo(&mut self, to: Deletions) -> Result<(), S::Error> {
+        self.store.undo_savepoint()?;
         self.forget_steps();
         self.tombstones.clear();
         self.ended.clear();
@@ -356,5 +382,19 @@ impl<S: RowStore> WorkingSet<S> {
         self.audit.clear();
         self.events.clear();
         self.deletions = to.0;
+        Ok(())
+    }
+}
+
+/// The owner of left steps that has moved, if this step is one or is left to one: an owner that has ended, got
+/// stuck or goes on; and the owner of a step that is no longer held.
+fn owner_moved(saved: &StoredStep, now: &StoredStep) -> Option<i64> {
+    let was_stuck = saved.state == StepState::Stuck;
+    match (saved.state == now.state, now.left_to) {
+        (true, _) => None,
+        (false, Some(owner)) if was_stuck && now.state == StepState::Waiting => Some(owner),
+        _ => {
+            (was_stuck || now.state == StepState::Stuck || now.ended_at.is_some()).then_some(now.id)
+        }
     }
 }

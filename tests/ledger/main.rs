@@ -12,6 +12,7 @@ mod durability;
 mod gantt;
 mod invariants;
 mod left;
+mod memory;
 mod outline;
 mod peers;
 mod prune;

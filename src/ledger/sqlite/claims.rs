@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::batch::Batch;
+use super::row_store::Rows;
 use super::rows::{self, CLAIMED};
-use super::sql::{Run, Sql};
+use super::sql::{Run, Sql, Stop, unrefused};
 use crate::domain::model::{KindName, Site, StepState};
 use crate::domain::policy::{Gathered, WORTH_A_LIST};
 use crate::ledger::transitions::step;
@@ -19,7 +19,7 @@ use crate::ledger::{Capacity, ClaimedStep, Due, Fence, ObservationsDue};
 /// The deletion that was served last at each site; the next round starts after it.
 pub(super) type Rotation = BTreeMap<Site, i64>;
 
-impl Batch<'_> {
+impl Rows<'_> {
     pub(super) fn claim(
         &mut self,
         capacities: &[Capacity],
@@ -123,13 +123,15 @@ impl Batch<'_> {
             rows::claimed(row, &deletion_id, false)
         })?;
         let facts = step::Facts::default();
-        let running = self.next(StepState::Ready, step::Trigger::Claimed, facts)?;
+        let running = step::after(StepState::Ready, step::Trigger::Claimed, facts);
+        let running = unrefused(running.map_err(|why| Stop::Impossible(why.0)))?;
+        let epoch = self.store().epoch;
         // Row by row, as in `release_dependents`.
         for step in &mut taken {
             step.fence = Fence {
                 state: running.state,
                 claim: step.fence.claim + 1,
-                epoch: self.epoch,
+                epoch,
             };
             step.since = now;
             self.run(

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! commit, claim ──▶ SqliteLedger: one writer thread ─┐
-//! reads ──────────▶ a few read-only connections      ├─▶ Store ─▶ Batch: one transaction,
+//! reads ──────────▶ a few read-only connections      ├─▶ Store ─▶ WorkingSet: one transaction,
 //! simulation ─────▶ InlineLedger: same code, inline ─┘            what cannot be taken is left out
 //! ```
-//! A batch decides a change in memory where [`super::transitions`] can, on the rows of its
-//! [`WorkingSet`](super::working_set::WorkingSet), and by statements otherwise.
+//! [`super::transitions`] decides each change on the [`WorkingSet`](super::working_set::WorkingSet) of a
+//! transaction, whose rows [`row_store`] loads and saves. Only claims are statements.
 //!
 //! WAL with `synchronous=FULL`: when a commit has returned, its changes survive a loss of power. SQLite does
 //! not check foreign keys: nothing deletes rows that others refer to, and each of 100,000 steps would pay for
@@ -14,16 +14,12 @@
 //!
 //! **Architecture invariant:** SQLite never runs on a tokio worker, except in a simulation.
 
-mod batch;
 mod claims;
-mod commands;
 mod connection;
 mod derived;
-mod drift;
 mod driver;
-mod fences;
 mod gantt;
-mod intents;
+mod left_for_later;
 mod lock;
 mod mirror;
 mod native;
@@ -31,9 +27,9 @@ mod notification_cursor;
 mod outline;
 mod pages;
 mod peers;
+mod plan_rows;
 mod ports;
 mod prune;
-mod purge;
 mod reads;
 pub mod rewind;
 mod row_store;
@@ -41,7 +37,6 @@ mod rows;
 mod schema;
 mod seal;
 mod sql;
-mod start;
 mod store;
 mod summary;
 pub mod upkeep;

@@ -3,14 +3,18 @@
 
 use super::sql::{Run, Sql};
 use super::{reads, rows};
-use crate::domain::model::{Counts, KindName, PlanStep, Step, StepState};
+use crate::domain::model::{Counts, KindName, Step, StepState};
 use crate::domain::outline::{self, BY_URGENCY, Branch, BranchRead, FOLD_FROM, Outline, Place};
 use rusqlite::{Connection, Row, params};
 
-/// Writes the branches of a deletion whose steps have these ids. Returns the branch of each step, in their
-/// order.
-pub(super) fn plant(db: &Connection, num: i64, ids: &[i64], steps: &[PlanStep]) -> Sql<Vec<i64>> {
-    let planted = outline::plant(steps);
+/// Inserts the branches of a deletion, whose `below` is a position in the plan, and returns the id of the first;
+/// the others follow. `id_of` returns the id of the step at a position.
+pub(super) fn insert(
+    db: &Connection,
+    num: i64,
+    branches: &[Branch],
+    id_of: impl Fn(i64) -> Option<i64>,
+) -> Sql<i64> {
     let first: i64 = db.one("SELECT coalesce(max(id), 0) + 1 FROM branches", (), |row| {
         row.get(0)
     })?;
@@ -18,20 +22,18 @@ pub(super) fn plant(db: &Connection, num: i64, ids: &[i64], steps: &[PlanStep]) 
         "INSERT INTO branches(id, deletion, below, site, kind, action, leaf)
          VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
-    for branch in &planted.branches {
-        let below = branch.below.and_then(|at| usize::try_from(at).ok());
+    for branch in branches {
         insert.execute(params![
             first + branch.id,
             num,
-            below.and_then(|at| ids.get(at)),
+            branch.below.and_then(&id_of),
             branch.site.to_string(),
             branch.kind.as_str(),
             branch.action.as_str(),
             branch.leaf
         ])?;
     }
-    let of_steps = planted.branch_of.iter();
-    Ok(of_steps.map(|at| first + i64::from(*at)).collect())
+    Ok(first)
 }
 
 /// Writes the branches of the steps of an older ledger.
@@ -50,8 +52,11 @@ pub(super) fn plant_all(db: &Connection) -> Sql<()> {
             let left = left.filter_map(|position| positions.binary_search(position).ok());
             step.depends_on = left.filter_map(|at| u32::try_from(at).ok()).collect();
         }
-        for (id, branch) in ids.iter().zip(plant(db, num, &ids, &steps)?) {
-            place.execute(params![id, branch])?;
+        let planted = outline::plant(&steps);
+        let id_of = |at| ids.get(usize::try_from(at).ok()?).copied();
+        let first = insert(db, num, &planted.branches, id_of)?;
+        for (id, branch) in ids.iter().zip(planted.branch_of) {
+            place.execute(params![id, first + i64::from(branch)])?;
         }
     }
     Ok(())

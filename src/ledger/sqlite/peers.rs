@@ -6,410 +6,105 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params};
 
-use super::batch::{Batch, unrefused};
-use super::sql::{Apply, Run, Sql, Stop, refuse};
+use super::row_store::SqliteRows;
+use super::sql::{Run, Sql};
 use super::{reads, rows};
-use crate::domain::model::{
-    Deletion, ErrorClass, KindName, Phase, ResourceKey, Site, StepState, Target,
-};
+use crate::domain::model::{Deletion, KindName, Phase, ResourceKey, Site, Target};
 use crate::domain::peers::{
-    AWAITED, Answered, ClearanceRequest, DeletionNotice, Deployment, News, PendingClearance,
-    awaiting, is_foreign_root, root_of,
+    Answered, ClearanceRequest, DeletionNotice, Deployment, News, PendingClearance, root_of,
 };
-use crate::ledger::events;
-use crate::ledger::transitions::own_error;
-use crate::ledger::{
-    Applied, AuditEntry, Importer, LiveStep, NewDeletion, PointedAt, Referrer, UnhandledDeletion,
-    WatchCursor,
-};
+use crate::ledger::store::{PeerRows, StoredNotice};
+use crate::ledger::{Importer, LiveStep, PointedAt, Referrer, UnhandledDeletion, WatchCursor};
 
-/// The deletion of another deployment that takes a resource away, or took it.
-pub(super) struct ForeignDeletion {
-    pub(super) deletion: String,
-    pub(super) owner: String,
-    pub(super) is_gone: bool,
-}
+impl PeerRows for SqliteRows<'_> {
+    fn load_importers(&self) -> Sql<Vec<Deployment>> {
+        let sql = "SELECT name, service, region FROM importers ORDER BY name";
+        self.all(sql, (), |row| deployment(row, 0))
+    }
 
-impl Batch<'_> {
-    /// Puts an importer on record from its first watch on (G12). For a kind to which it did not refer before,
-    /// it is notified of everything that is being deleted or gone, and steps wait for its clearance.
-    pub(super) fn watched(
-        &mut self,
-        importer: &Deployment,
-        kinds: &BTreeSet<KindName>,
-        now: DateTime<Utc>,
-    ) -> Apply {
+    fn insert_importer(&self, importer: &Deployment, now: DateTime<Utc>) -> Sql<()> {
         let Deployment {
             name,
             service,
             region,
         } = importer;
-        let is_known: bool = self.one(
-            "SELECT EXISTS (SELECT 1 FROM importers WHERE (name, service, region) = (?1, ?2, ?3))",
-            [name, service, region],
-            |row| row.get(0),
-        )?;
-        if !is_known {
-            if let Some(why) = self.name_or_place_taken(importer)? {
-                return refuse(why);
-            }
-            self.run(
-                "INSERT INTO importers(name, service, region, since) VALUES(?1, ?2, ?3, ?4)",
-                params![name, service, region, rows::micros(now)],
-            )?;
-            self.event(None, None, events::importer_recorded(importer), now);
-        }
-        let all = importer_kinds(self.db)?.into_iter();
-        let recorded: BTreeSet<KindName> = all.filter(|it| it.1 == *name).map(|it| it.0).collect();
-        for kind in recorded.difference(kinds) {
-            self.run(
-                "DELETE FROM importer_kinds WHERE kind = ?1 AND importer = ?2",
-                params![kind.as_str(), *name],
-            )?;
-        }
-        for kind in kinds.difference(&recorded) {
-            self.run(
-                "INSERT INTO importer_kinds(kind, importer) VALUES(?1, ?2)",
-                params![kind.as_str(), *name],
-            )?;
-            self.run(
-                "INSERT OR IGNORE INTO peer_changes(record) SELECT record_id FROM tombstones
-                 WHERE kind = ?1 AND phase IN ('checking', 'deleting', 'gone') ORDER BY record_id",
-                params![kind.as_str()],
-            )?;
-            self.run(
-                "INSERT OR IGNORE INTO awaited(importer, step) SELECT ?2, id FROM steps
-                 WHERE kind = ?1 AND ended_at IS NULL AND action IN ('delete', 'detach')",
-                params![kind.as_str(), *name],
-            )?;
-        }
-        Ok(Applied::Done)
+        let sql = "INSERT INTO importers(name, service, region, since) VALUES(?1, ?2, ?3, ?4)";
+        self.run(sql, params![name, service, region, rows::micros(now)])
+            .map(drop)
     }
 
-    /// Why a deployment that is not on record under this name cannot have it. A service and region has one
-    /// name, so that no peer registers more than once; a name has one service and region, so that no peer
-    /// takes the name of another (P13).
-    fn name_or_place_taken(&self, wanted: &Deployment) -> Sql<Option<String>> {
-        let Deployment {
-            name,
-            service,
-            region,
-        } = wanted;
-        let other: Option<String> = self.first(
-            "SELECT name FROM importers WHERE service = ?1 AND region = ?2",
-            [service, region],
-            |row| row.get(0),
-        )?;
-        if let Some(other) = other.filter(|other| other != name) {
-            return Ok(Some(format!(
-                "{service}/{region} is on record as deployment {other}, not {name}; release {other} \
-                 first"
-            )));
+    fn remove_importer(&self, name: &str) -> Sql<Option<Vec<i64>>> {
+        if self.run("DELETE FROM importers WHERE name = ?1", [name])? == 0 {
+            return Ok(None);
         }
-        self.name_of_another(wanted)
+        self.run("DELETE FROM importer_kinds WHERE importer = ?1", [name])?;
+        let sql = "DELETE FROM awaited WHERE importer = ?1 RETURNING step";
+        self.all(sql, [name], |row| row.get(0)).map(Some)
     }
 
-    /// Why this name belongs to a deployment of another service or region.
-    fn name_of_another(&self, wanted: &Deployment) -> Sql<Option<String>> {
-        let Deployment {
-            name,
-            service,
-            region,
-        } = wanted;
-        let place: Option<(String, String)> = self.first(
-            "SELECT service, region FROM (
-                     SELECT name, service, region FROM importers
-                     UNION ALL SELECT name, service, region FROM watches)
-                 WHERE name = ?1 AND (service, region) <> (?2, ?3)",
-            [name, service, region],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
-        Ok(place.map(|(its_service, its_region)| {
-            format!(
-                "deployment {name} is on record as {its_service}/{its_region}, not as \
-                 {service}/{region}; release that one first"
-            )
-        }))
-    }
-
-    /// The importers of each kind, whose clearance a deletion of that kind waits for.
-    pub(super) fn importers_by_kind(&self) -> Sql<BTreeMap<KindName, Vec<String>>> {
-        let mut by_kind: BTreeMap<KindName, Vec<String>> = BTreeMap::new();
-        for (kind, importer) in importer_kinds(self.db)? {
-            by_kind.entry(kind).or_default().push(importer);
-        }
-        Ok(by_kind)
-    }
-
-    pub(super) fn await_clearance(&self, step: i64, importers: &[String]) -> Sql<()> {
-        let mut insert = self
-            .db
-            .prepare_cached("INSERT OR IGNORE INTO awaited(importer, step) VALUES(?1, ?2)")?;
-        for importer in importers {
-            insert.execute(params![importer, step])?;
-        }
-        Ok(())
-    }
-
-    /// Whether any importer's clearance is missing.
-    pub(super) fn awaits_clearance(&self, step: i64) -> Sql<bool> {
-        self.db
-            .prepare_cached("SELECT 1 FROM awaited WHERE step = ?1")?
-            .exists([step])
-    }
-
-    /// Records an importer's answers about the resources that steps delete. A clearance is final: late or
-    /// repeated answers do not change it.
-    pub(super) fn answered(
-        &mut self,
-        importer: &str,
-        answers: &[(i64, Answered)],
-        now: DateTime<Utc>,
-    ) -> Apply {
-        let mut news = 0;
-        let mut free = Vec::new();
-        let mut held = Vec::new();
-        for (step, answer) in answers {
-            let changed = match answer.clear {
-                true => self.run(
-                    "DELETE FROM awaited WHERE importer = ?1 AND step = ?2",
-                    params![importer, *step],
-                )?,
-                false => {
-                    let said = rows::json(answer)?;
-                    self.run(
-                        "UPDATE awaited SET said = ?3
-                         WHERE importer = ?1 AND step = ?2 AND said IS NOT ?3",
-                        params![importer, *step, said],
-                    )?
-                }
-            };
-            news += changed as u64;
-            match changed > 0 {
-                true if self.awaits_clearance(*step)? => held.push(*step),
-                true => free.push(*step),
-                false => {}
-            }
-        }
-        self.tell_awaiting(&held, now)?;
-        self.release_cleared(&free, now)?;
-        Ok(Applied::Moved(news))
-    }
-
-    fn release_cleared(&mut self, steps: &[i64], now: DateTime<Utc>) -> Sql<()> {
-        for step in steps {
-            self.try_what_met(*step, AWAITED, now)?;
-        }
-        Ok(())
-    }
-
-    /// Retries a step that only this error holds, also if it was held so long that it is stuck.
-    pub(super) fn try_what_met(&mut self, step: i64, error: &str, now: DateTime<Utc>) -> Sql<()> {
-        match self.held_by_error(step, error)? {
-            Some((_, StepState::Blocked)) => self
-                .run(
-                    "UPDATE steps SET next_attempt_at = ?2 WHERE id = ?1",
-                    params![step, rows::micros(now)],
-                )
-                .map(drop),
-            // In a cancelled deletion it stays as it is.
-            Some((num, _)) => match self.retry_steps(num, &[step], now) {
-                Err(Stop::Refused(_)) => Ok(()),
-                retried => unrefused(retried).map(drop),
-            },
-            None => Ok(()),
-        }
-    }
-
-    /// The deletion and state of a step that only this error holds.
-    fn held_by_error(&self, step: i64, error: &str) -> Sql<Option<(i64, StepState)>> {
-        self.first(
-            "SELECT deletion, state FROM steps WHERE id = ?1 AND state IN ('blocked', 'stuck')
-                 AND last_error ->> 'type' = ?2",
-            params![step, error],
-            |row| Ok((row.get(0)?, rows::word(row, 1)?)),
-        )
-    }
-
-    /// Updates what stuck steps say about the clearances that they wait for. A blocked step finds that out at
-    /// its next attempt, which is now.
-    fn tell_awaiting(&mut self, steps: &[i64], now: DateTime<Utc>) -> Sql<()> {
-        for step in steps {
-            match self.held_by_error(*step, AWAITED)? {
-                Some((_, StepState::Stuck)) => {}
-                _ => {
-                    self.try_what_met(*step, AWAITED, now)?;
-                    continue;
-                }
-            }
-            let (message, blockers) = awaiting(&pending_clearances(self.db, *step)?);
-            let error = own_error(ErrorClass::Blocked, AWAITED, message, now);
-            self.run(
-                "UPDATE steps SET blockers = ?2, last_error = ?3 WHERE id = ?1",
-                params![*step, rows::json(&blockers)?, rows::json(&error)?],
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Releases an importer that is gone for good, as an admin says (G12): no step waits for its clearance
-    /// any more.
-    pub(super) fn release_importer(
-        &mut self,
-        name: &str,
-        audit: &AuditEntry,
-        now: DateTime<Utc>,
-    ) -> Apply {
-        if self.run("DELETE FROM importers WHERE name = ?1", params![name])? == 0 {
-            return refuse(format!("no importer {name} is on record"));
-        }
+    fn add_importer_kind(&self, kind: &KindName, importer: &str) -> Sql<()> {
+        let row = [kind.as_str(), importer];
+        let sql = "INSERT INTO importer_kinds(kind, importer) VALUES(?1, ?2)";
+        self.run(sql, row)?;
         self.run(
-            "DELETE FROM importer_kinds WHERE importer = ?1",
-            params![name],
+            "INSERT OR IGNORE INTO peer_changes(record) SELECT record_id FROM tombstones
+             WHERE kind = ?1 AND phase IN ('checking', 'deleting', 'gone') ORDER BY record_id",
+            [kind.as_str()],
         )?;
-        let waited: Vec<i64> = self.all(
-            "DELETE FROM awaited WHERE importer = ?1 RETURNING step",
-            [name],
-            |row| row.get(0),
-        )?;
-        self.audit(audit, now);
-        self.event(
-            None,
-            None,
-            events::importer_released(name, &audit.actor.name, waited.len()),
-            now,
-        );
-        let mut free = Vec::new();
-        let mut held = Vec::new();
-        for step in waited {
-            match self.awaits_clearance(step)? {
-                true => held.push(step),
-                false => free.push(step),
-            }
-        }
-        self.tell_awaiting(&held, now)?;
-        self.release_cleared(&free, now)?;
-        Ok(Applied::Done)
-    }
-
-    /// Records the notices of a watch. Resources that their owner released or abandoned are dropped here.
-    pub(super) fn heard(
-        &mut self,
-        (service, region): (&str, &str),
-        news: &News,
-        now: DateTime<Utc>,
-    ) -> Apply {
-        let owner = news.from.name.as_str();
-        if let Some(why) = self.name_of_another(&news.from)? {
-            return refuse(why);
-        }
-        let before: Option<(String, String, i64)> = self.first(
-            "SELECT name, ledger, seq FROM watches WHERE service = ?1 AND region = ?2",
-            [service, region],
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
-        )?;
-        // Another name or ledger, or one that was set back: earlier notices no longer count.
-        let anew = before.filter(|(name, ledger, seq)| {
-            name != owner || *ledger != news.ledger || *seq > news.seq
-        });
-        if let Some((name, ..)) = anew {
-            self.run("DELETE FROM foreign_going WHERE owner = ?1", params![name])?;
-            self.event(None, None, events::owner_replaced(owner), now);
-        }
         self.run(
-            "INSERT INTO watches(service, region, name, ledger, seq) VALUES(?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT(service, region) DO UPDATE
-             SET name = excluded.name, ledger = excluded.ledger, seq = excluded.seq",
-            params![service, region, owner, news.ledger, news.seq],
-        )?;
-        for going in &news.changes {
-            self.record_notice(owner, going, now)?;
-        }
-        Ok(Applied::Done)
-    }
-
-    fn record_notice(&self, owner: &str, going: &DeletionNotice, now: DateTime<Utc>) -> Sql<()> {
-        let DeletionNotice {
-            key,
-            phase,
-            incarnation,
-            deletion,
-            root,
-        } = going;
-        let site = key.site.to_string();
-        if matches!(phase, Phase::Released | Phase::Purged) {
-            return self
-                .run(
-                    "DELETE FROM foreign_going
-                     WHERE id = ?1 AND kind = ?2 AND site = ?3 AND owner = ?4",
-                    params![key.id, key.kind.as_str(), site, owner],
-                )
-                .map(drop);
-        }
-        self.run(
-            "INSERT INTO foreign_going(owner, site, kind, id, phase, incarnation, deletion, root,
-                     gone_at)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-                 ON CONFLICT(id, kind, site) DO UPDATE SET
-                     phase = excluded.phase, incarnation = excluded.incarnation,
-                     root = excluded.root, gone_at = excluded.gone_at, deletion = excluded.deletion,
-                     handled_by = iif(deletion = excluded.deletion, handled_by, NULL)
-                 WHERE owner = excluded.owner",
-            params![
-                owner,
-                site,
-                key.kind.as_str(),
-                key.id,
-                phase.as_str(),
-                incarnation,
-                deletion,
-                root,
-                (!going.is_going()).then(|| rows::micros(now))
-            ],
+            "INSERT OR IGNORE INTO awaited(importer, step) SELECT ?2, id FROM steps
+             WHERE kind = ?1 AND ended_at IS NULL AND action IN ('delete', 'detach')",
+            row,
         )
         .map(drop)
     }
 
-    /// Marks resources that are deleted elsewhere as handled by this deletion; none: nothing here refers to
-    /// them.
-    pub(super) fn react(&mut self, keys: &[ResourceKey], deletion: Option<&NewDeletion>) -> Apply {
-        let num = match deletion {
-            None => 0,
-            Some(wanted) => {
-                if self.find(&wanted.id)?.is_some() {
-                    return Ok(Applied::Stale);
-                }
-                let num = self.insert_deletion(wanted)?;
-                self.audit(&wanted.audit, wanted.now);
-                self.event(
-                    Some(num),
-                    None,
-                    events::handles_referrers(&wanted.id, wanted.targets.len(), &wanted.actor.name),
-                    wanted.now,
-                );
-                num
-            }
-        };
-        for key in keys {
-            self.run("UPDATE foreign_going SET handled_by = ?4 WHERE id = ?1 AND kind = ?2 AND site = ?3", params![key.id, key.kind.as_str(), key.site.to_string(), num])?;
-        }
-        Ok(match deletion {
-            None => Applied::Done,
-            Some(wanted) => Applied::Accepted {
-                deletion_id: wanted.id.clone(),
-                existing: false,
-            },
-        })
+    fn remove_importer_kind(&self, kind: &KindName, importer: &str) -> Sql<()> {
+        let sql = "DELETE FROM importer_kinds WHERE kind = ?1 AND importer = ?2";
+        self.run(sql, [kind.as_str(), importer]).map(drop)
     }
 
-    /// The deletion of another deployment that takes this resource away, or took it, if there is one (G10).
-    pub(super) fn foreign_deletion(&self, key: &ResourceKey) -> Sql<Option<ForeignDeletion>> {
+    fn save_answer(&self, importer: &str, step: i64, answer: &Answered) -> Sql<bool> {
+        let changed = match answer.clear {
+            true => {
+                let sql = "DELETE FROM awaited WHERE importer = ?1 AND step = ?2";
+                self.run(sql, params![importer, step])?
+            }
+            false => self.run(
+                "UPDATE awaited SET said = ?3
+                 WHERE importer = ?1 AND step = ?2 AND said IS NOT ?3",
+                params![importer, step, rows::json(answer)?],
+            )?,
+        };
+        Ok(changed > 0)
+    }
+
+    fn load_pending(&self, step: i64) -> Sql<Vec<PendingClearance>> {
+        pending_clearances(self.db, step)
+    }
+
+    fn load_watches(&self) -> Sql<Vec<WatchCursor>> {
+        watches(self.db)
+    }
+
+    fn save_watch(&self, watch: &WatchCursor) -> Sql<()> {
+        let WatchCursor { owner, ledger, seq } = watch;
+        self.run(
+            "INSERT INTO watches(service, region, name, ledger, seq) VALUES(?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT(service, region) DO UPDATE
+             SET name = excluded.name, ledger = excluded.ledger, seq = excluded.seq",
+            params![owner.service, owner.region, owner.name, ledger, seq],
+        )
+        .map(drop)
+    }
+
+    fn load_notice(&self, key: &ResourceKey) -> Sql<Option<StoredNotice>> {
         self.first(
             "SELECT deletion, owner, phase FROM foreign_going
-                 WHERE id = ?1 AND kind = ?2 AND site = ?3",
+             WHERE id = ?1 AND kind = ?2 AND site = ?3",
             params![key.id, key.kind.as_str(), key.site.to_string()],
             |row| {
-                Ok(ForeignDeletion {
+                Ok(StoredNotice {
                     deletion: row.get(0)?,
                     owner: row.get(1)?,
                     is_gone: rows::word::<Phase>(row, 2)? == Phase::Gone,
@@ -418,34 +113,69 @@ impl Batch<'_> {
         )
     }
 
-    /// Drops resources that were gone elsewhere before this time, as their owner does.
-    pub(super) fn prune_gone_elsewhere(&self, before: i64) -> Sql<()> {
+    fn save_notice(
+        &self,
+        owner: &str,
+        notice: &DeletionNotice,
+        gone_at: Option<DateTime<Utc>>,
+    ) -> Sql<()> {
+        let key = &notice.key;
         self.run(
-            "DELETE FROM foreign_going WHERE phase = 'gone' AND gone_at < ?1",
-            params![before],
+            "INSERT INTO foreign_going(owner, site, kind, id, phase, incarnation, deletion, root,
+                 gone_at)
+             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT(id, kind, site) DO UPDATE SET
+                 phase = excluded.phase, incarnation = excluded.incarnation,
+                 root = excluded.root, gone_at = excluded.gone_at, deletion = excluded.deletion,
+                 handled_by = iif(deletion = excluded.deletion, handled_by, NULL)
+             WHERE owner = excluded.owner",
+            params![
+                owner,
+                key.site.to_string(),
+                key.kind.as_str(),
+                key.id,
+                notice.phase.as_str(),
+                notice.incarnation,
+                notice.deletion,
+                notice.root,
+                gone_at.map(rows::micros)
+            ],
         )
         .map(drop)
     }
 
-    /// The root of a new deletion, from its cause; none if the deletion is a root itself.
-    pub(super) fn root_by(&self, cause: Option<&str>) -> Sql<Option<String>> {
-        let Some(cause) = cause else {
-            return Ok(None);
-        };
-        if is_foreign_root(cause) {
-            return Ok(Some(cause.to_owned()));
+    fn remove_notice(&self, owner: &str, key: &ResourceKey) -> Sql<()> {
+        self.run(
+            "DELETE FROM foreign_going WHERE id = ?1 AND kind = ?2 AND site = ?3 AND owner = ?4",
+            params![key.id, key.kind.as_str(), key.site.to_string(), owner],
+        )
+        .map(drop)
+    }
+
+    fn remove_notices_of(&self, owner: &str) -> Sql<()> {
+        let sql = "DELETE FROM foreign_going WHERE owner = ?1";
+        self.run(sql, [owner]).map(drop)
+    }
+
+    fn save_handled(&self, keys: &[ResourceKey], by: Option<i64>) -> Sql<()> {
+        for key in keys {
+            self.run(
+                "UPDATE foreign_going SET handled_by = ?4
+                 WHERE id = ?1 AND kind = ?2 AND site = ?3",
+                params![
+                    key.id,
+                    key.kind.as_str(),
+                    key.site.to_string(),
+                    by.unwrap_or(0)
+                ],
+            )?;
         }
-        let root: Option<Option<String>> = self.first(
-            "SELECT r.root FROM requests r JOIN deletions d ON d.num = r.num WHERE d.id = ?1",
-            [cause],
-            |row| row.get(0),
-        )?;
-        Ok(root.flatten())
+        Ok(())
     }
 }
 
 /// The kinds to which each importer refers.
-fn importer_kinds(db: &Connection) -> Sql<Vec<(KindName, String)>> {
+pub(super) fn importer_kinds(db: &Connection) -> Sql<Vec<(KindName, String)>> {
     db.all("SELECT kind, importer FROM importer_kinds", (), |row| {
         Ok((KindName::new(row.get_ref(0)?.as_str()?), row.get(1)?))
     })

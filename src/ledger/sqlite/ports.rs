@@ -9,7 +9,9 @@ use chrono::{DateTime, Utc};
 use super::driver::Drive;
 use super::pages::{self, position};
 use super::store::{Job, Outcome};
-use super::{claims, gantt, native, notification_cursor, outline, peers, purge, reads, summary};
+use super::{
+    claims, gantt, left_for_later, native, notification_cursor, outline, peers, reads, summary,
+};
 use crate::domain::attention::CauseGroup;
 use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::model::{
@@ -126,7 +128,7 @@ port! {
             |db| Ok(reads::plan(db, &hash, now)?.map(Arc::new));
         kept_request(actor: &Actor, key: &str, now: DateTime<Utc>) -> Option<KeptRequest> =
             |db| reads::kept_request(db, &actor, &key, now);
-        site_pauses() -> Vec<SitePause> = |db| purge::site_pauses(db);
+        site_pauses() -> Vec<SitePause> = |db| left_for_later::site_pauses(db);
         gantt(deletion_id: &str, columns: u32, now: DateTime<Utc>) -> Option<Gantt> =
             |db| gantt::gantt(db, &deletion_id, columns, now);
         upcoming(now: DateTime<Utc>) -> Upcoming = |db| gantt::upcoming(db, now);
@@ -151,7 +153,7 @@ port! {
 
     async fn orphans(&self, page: Cursor) -> Result<Paged<AbandonedStep>, LedgerError> {
         let (after, limit) = (position(&page)?, pages::limit(page.limit));
-        self.read(move |db| purge::orphans(db, after, limit)).await
+        self.read(move |db| left_for_later::orphans(db, after, limit)).await
     }
 }
 

@@ -2,20 +2,25 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
-use crate::ledger::{Applied, store};
+use crate::ledger::store;
+use crate::ledger::transitions::Impossible;
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
 
-/// The answer to a change, or why it was not applied.
-pub(super) type Apply<T = Applied> = Result<T, Stop>;
-
 pub(super) type Stop = store::Stop<rusqlite::Error>;
 
-pub(super) fn refuse<T>(why: impl Into<String>) -> Apply<T> {
-    Err(Stop::Refused(why.into()))
+/// The result of a change, or of a part of one, that must not be refused. What the rows do not allow is an error
+/// of the change that asked for it; see `fails_alone` of the store.
+pub(super) fn unrefused<T>(done: Result<T, Stop>) -> Sql<T> {
+    done.map_err(|stop| match stop {
+        Stop::Failed(error) => error,
+        Stop::Impossible(why) | Stop::Refused(why) => {
+            rusqlite::Error::ToSqlConversionFailure(Box::new(Impossible(why)))
+        }
+    })
 }
 
-/// What runs statements: a connection, or the batch of one transaction.
+/// What runs statements: a connection, or the rows of one transaction.
 pub(super) trait Run {
     fn db(&self) -> &Connection;
 

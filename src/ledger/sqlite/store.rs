@@ -6,15 +6,15 @@ use std::sync::{Arc, Weak};
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-use super::batch::{Batch, unrefused};
 use super::claims::Rotation;
 use super::connection::{check_content, check_pages, check_version, configure, fault};
 use super::lock::{self, Lock};
 use super::mirror::Mirror;
-use super::row_store::SqliteRows;
+use super::row_store::{Rows, SqliteRows};
 use super::seal::{self, Head};
-use super::sql::{Apply, Sql, Stop};
+use super::sql::{Sql, Stop, unrefused};
 use super::{Options, schema};
+use crate::ledger::working_set::WorkingSet;
 use crate::ledger::{Applied, AuditEntry, Capacity, Change, ClaimedStep, LedgerError, audit};
 use crate::system::private;
 
@@ -168,10 +168,8 @@ impl Store {
     /// Almost always every change can be applied, so the first attempt makes no savepoints. If one cannot,
     /// everything is repeated with a savepoint for each change, and only that change is refused.
     fn transact(&mut self, jobs: &[Job]) -> Sql<Vec<Outcome>> {
-        match self.attempt(jobs, |batch, change| batch.apply(change)) {
-            Err(error) if fails_alone(&error) => {
-                self.attempt(jobs, |batch, change| batch.change_apart(change))
-            }
+        match self.attempt(jobs, apply) {
+            Err(error) if fails_alone(&error) => self.attempt(jobs, apply_apart),
             done => done,
         }
     }
@@ -179,36 +177,37 @@ impl Store {
     fn attempt(
         &mut self,
         jobs: &[Job],
-        apply: impl Fn(&mut Batch, &Change) -> Sql<Applied>,
+        apply: impl Fn(&mut Rows<'_>, &Change) -> Sql<Applied>,
     ) -> Sql<Vec<Outcome>> {
         if let Some(mirror) = &self.mirror {
             mirror.undo();
         }
         let tx = Transaction::new(&mut self.db, TransactionBehavior::Immediate)?;
-        let mut batch = Batch::new(&tx, self.epoch, self.seal.as_ref());
+        let rows = SqliteRows::new(&tx, self.epoch, self.seal.as_ref());
+        let mut set = WorkingSet::new(rows);
         let mut outcomes = Vec::with_capacity(jobs.len());
         for job in jobs {
             outcomes.push(match job {
                 Job::Commit(changes) => {
-                    match batch.prefetch(changes) {
+                    match set.prefetch(changes) {
                         // The change that needs the row that cannot be read is refused alone.
                         Err(error) if fails_alone(&error) => {}
                         prefetched => prefetched?,
                     }
-                    let applied = changes.iter().map(|change| apply(&mut batch, change));
+                    let applied = changes.iter().map(|change| apply(&mut set, change));
                     Outcome::Applied(applied.collect::<Sql<_>>()?)
                 }
                 Job::Claim { capacities, now } => {
-                    batch.set.save()?;
-                    let claimed = batch.claim(capacities, &mut self.rotation, *now)?;
-                    batch.set.forget_steps();
+                    set.save()?;
+                    let claimed = set.claim(capacities, &mut self.rotation, *now)?;
+                    set.forget_steps();
                     Outcome::Claimed(claimed)
                 }
             });
         }
-        batch.flush()?;
-        let let_go = std::mem::take(&mut batch.let_go);
-        drop(batch);
+        unrefused(set.flush())?;
+        let let_go = set.store().let_go.take();
+        drop(set);
         tx.commit()?;
         if let Some(mirror) = &self.mirror {
             mirror.take_over(&self.db, let_go);
@@ -227,11 +226,7 @@ impl Store {
         let failed = |error: rusqlite::Error| fault(&self.path, &error);
         let key = seal::own_key(ledger)?;
         let tx = Transaction::new(&mut self.db, TransactionBehavior::Immediate).map_err(failed)?;
-        let rows = SqliteRows {
-            db: &tx,
-            epoch: self.epoch,
-            seal: None,
-        };
+        let rows = SqliteRows::new(&tx, self.epoch, None);
         rows.save_audit(entry, now).map_err(failed)?;
         let sealed = seal::seal_anew(&tx, &key).map_err(failed)?;
         if sealed.is_ok() {
@@ -250,95 +245,33 @@ impl Store {
     }
 }
 
-impl Batch<'_> {
-    /// Applies one change in its savepoint. A change that the ledger cannot take (a plan that breaks its
-    /// rules, a row that cannot be read) is refused alone; a disk that fails fails the whole transaction.
-    fn change_apart(&mut self, change: &Change) -> Sql<Applied> {
-        let before = self.savepoint()?;
-        let saved = self.apply(change).and_then(|applied| {
-            self.set.save()?;
+/// Applies one change in its savepoint. A change that the ledger cannot take (a plan that breaks its rules, a row
+/// that cannot be read) is refused alone; a disk that fails fails the whole transaction.
+fn apply_apart(set: &mut Rows<'_>, change: &Change) -> Sql<Applied> {
+    let before = set.savepoint()?;
+    let saved = apply(set, change).and_then(|applied| {
+        set.save()?;
+        Ok(applied)
+    });
+    match saved {
+        Ok(applied) => {
+            set.keep(before)?;
             Ok(applied)
-        });
-        match saved {
-            Ok(applied) => {
-                self.keep(before)?;
-                Ok(applied)
-            }
-            Err(error) if fails_alone(&error) => {
-                self.undo(before)?;
-                Ok(Applied::Refused(format!(
-                    "the ledger cannot take this: {error}"
-                )))
-            }
-            Err(error) => Err(error),
         }
+        Err(error) if fails_alone(&error) => {
+            set.undo(before)?;
+            Ok(Applied::Refused(format!(
+                "the ledger cannot take this: {error}"
+            )))
+        }
+        Err(error) => Err(error),
     }
+}
 
-    fn apply(&mut self, change: &Change) -> Sql<Applied> {
-        match self.dispatch(change) {
-            Err(Stop::Refused(why)) => Ok(Applied::Refused(why)),
-            done => unrefused(done),
-        }
-    }
-
-    fn dispatch(&mut self, change: &Change) -> Apply {
-        if matches!(change, Change::Step(_)) {
-            return self.make(change);
-        }
-        // All others begin with a search, or are statements, which write behind the rows in memory.
-        self.set.save()?;
-        let applied = self.make(change);
-        self.set.save()?;
-        self.set.forget_steps();
-        applied
-    }
-
-    #[rustfmt::skip]
-    fn make(&mut self, change: &Change) -> Apply {
-        use Change as C;
-        match change {
-            C::SavePlan { plan, now } => self.save_plan(plan, *now),
-            C::KeepAnswer { request, answer, now } => self.keep_answer(request, answer, *now),
-            C::Accept(wanted) => self.accept(wanted),
-            C::Start { deletion_id, plan, ranks, max_attempts, now } =>
-                self.start(deletion_id, plan, ranks, max_attempts, *now),
-            C::Refuse { deletion_id, refused, note, now } =>
-                self.refuse(deletion_id, refused, note, *now),
-            C::StillPlanning { deletion_id, note, now } =>
-                self.still_planning(deletion_id, note, *now),
-            C::Step(change) => self.set.record_outcome(change),
-            C::WakeDue { now } => self.set.wake_due(*now),
-            C::Retry { selection, by, audit, now } => self.retry(selection, *by, audit, *now),
-            C::AnswerDrift(answer) => self.answer_drift(answer),
-            C::SetOptions(options) => self.set_options(options),
-            C::Cancel { deletion_id, audit, now } => self.set.cancel(deletion_id, audit, *now),
-            C::Pause { deletion_id, paused, audit, now } =>
-                self.set.pause(deletion_id, *paused, audit, *now),
-            C::Purge(purge) => self.purge(purge),
-            C::Release { key, audit, now } => self.set.release(key, audit, *now),
-            C::Revive { key, audit, now } => self.set.revive(key, audit, *now),
-            C::PauseSite { site, paused, audit, now } =>
-                self.set.pause_site(site, *paused, audit, *now),
-            C::Recreated { key, copy, stuck, now } =>
-                self.set.recreated(key, copy.as_ref(), *stuck, *now),
-            C::Note { event, now } => self.set.note(event, *now),
-            C::MoveNotificationCursor { channel, mark } =>
-                self.move_notification_cursor(channel, mark.as_ref()),
-            C::Add(new) => self.add_native(new),
-            C::Amend { new, read_at } => self.amend_native(new, *read_at),
-            C::DeleteNative { key, incarnation, unless, now } =>
-                self.delete_native(key, *incarnation, unless, *now),
-            C::Unset { key, references, now } => self.unset_native(key, references, *now),
-            C::Prune { before, never_again, audit, now } =>
-                self.prune(*before, never_again, audit.as_ref(), *now),
-            C::Watched { importer, kinds, now } => self.watched(importer, kinds, *now),
-            C::AdvanceWatch { service, region, news, now } =>
-                self.heard((service, region), news, *now),
-            C::MarkHandled { keys, deletion } => self.react(keys, deletion.as_deref()),
-            C::Answered { importer, answers, now } => self.answered(importer, answers, *now),
-            C::ReleaseImporter { name, audit, now } => self.release_importer(name, audit, *now),
-            C::Recover { now } => self.set.recover(*now),
-        }
+fn apply(set: &mut Rows<'_>, change: &Change) -> Sql<Applied> {
+    match set.apply(change) {
+        Err(Stop::Refused(why)) => Ok(Applied::Refused(why)),
+        done => unrefused(done),
     }
 }
 

@@ -10,19 +10,21 @@
 //!    resource over, since its own deletion was approved to delete it;
 //! 5. the owner was abandoned: the step takes the resource over, but a person decides (stuck).
 //!
-//! The store notes each owner that ends, gets stuck or goes on, and the owner of each step that is no longer
-//! held, whichever change caused it; [`WorkingSet::settle_left_steps`] settles the steps once per
+//! The working set notes each owner that ends, gets stuck or goes on, and the owner of each step that is no
+//! longer held, whichever change caused it; [`WorkingSet::settle_left_steps`] settles the steps once per
 //! transaction.
 //!
 //! No steps wait in a circle: a step is left only to a deletion that started earlier, and a resource is taken
 //! over by the earliest of the steps that were left.
+
+use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
 use super::step::{Facts, Trigger};
 use super::{has_ended, own_error};
 use crate::domain::ladder::{FORGOTTEN, LEFT_TO};
-use crate::domain::model::{ErrorClass, Phase, StepError, StepState, short_id};
+use crate::domain::model::{ErrorClass, KindName, Phase, StepError, StepState, short_id};
 use crate::ledger::events;
 use crate::ledger::store::RowStore;
 use crate::ledger::working_set::{Changing, WorkingSet};
@@ -50,17 +52,16 @@ impl LeftStep {
 impl<S: RowStore> WorkingSet<S> {
     /// Settles the steps that were left to owners that have moved, and the steps left to those in turn.
     pub fn settle_left_steps(&mut self, now: DateTime<Utc>) -> Changing<S> {
-        let mut new_owners = Vec::new();
         loop {
-            let left = self.searched()?.take_left_to_moved(&new_owners)?;
-            if left.is_empty() {
+            self.save()?;
+            let owners = self.take_owners_moved();
+            if owners.is_empty() {
                 return Ok(());
             }
-            new_owners.clear();
-            for id in left {
+            for id in self.store().find_left_to(&owners)? {
                 // Read now: an earlier step of this loop may have moved it.
                 if let Some(step) = self.left_step(id)? {
-                    new_owners.extend(self.settle_left_step(&step, now)?);
+                    self.settle_left_step(&step, now)?;
                 }
             }
         }
@@ -83,18 +84,13 @@ impl<S: RowStore> WorkingSet<S> {
         }))
     }
 
-    /// Returns the step if others may be left to it now.
-    fn settle_left_step(
-        &mut self,
-        step: &LeftStep,
-        now: DateTime<Utc>,
-    ) -> Changing<S, Option<i64>> {
-        let mut new_owner = None;
+    fn settle_left_step(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Changing<S> {
         match step.owner_state {
             StepState::Gone => self.gone_with_owner(step, now)?,
             StepState::Skipped | StepState::Purged => {
                 self.take_over(step, now)?;
-                new_owner = Some(step.id);
+                // Others are left to this step now.
+                self.note_owner(step.id, now);
             }
             StepState::Stuck => self.stuck_with_owner(step, now)?,
             StepState::Waiting
@@ -103,8 +99,7 @@ impl<S: RowStore> WorkingSet<S> {
             | StepState::Verifying
             | StepState::Blocked => self.wait_for_owner(step, now)?,
         }
-        self.derive_state(step.deletion, now)?;
-        Ok(new_owner)
+        self.derive_state(step.deletion, now)
     }
 
     fn gone_with_owner(&mut self, step: &LeftStep, now: DateTime<Utc>) -> Changing<S> {
@@ -163,7 +158,9 @@ impl<S: RowStore> WorkingSet<S> {
         let kind = step.key.kind.clone();
         self.leave_to(left, now)?;
         if record.is_some() {
-            self.searched()?.await_clearances(left.id, &kind)?;
+            let importers = self.importers_by_kind()?.remove(&kind).unwrap_or_default();
+            let awaited: Vec<_> = importers.into_iter().map(|it| (it, left.id)).collect();
+            self.searched()?.await_clearances(&awaited)?;
         }
         let by = self.deletion_of(left.owner)?;
         if left.owner_state == StepState::Purged {
@@ -197,7 +194,7 @@ impl<S: RowStore> WorkingSet<S> {
 
     /// Leaves the other steps that were left to the same owner to this step.
     fn leave_to(&mut self, left: &LeftStep, now: DateTime<Utc>) -> Changing<S> {
-        let others = self.searched()?.find_left_to(left.owner)?;
+        let others = self.searched()?.find_left_to(&[left.owner])?;
         let by = self.deletion_of(left.id)?;
         for id in others {
             let step = self.step_mut(id)?;
@@ -219,9 +216,9 @@ impl<S: RowStore> WorkingSet<S> {
         if !step.action.takes_away() {
             return Ok(None);
         }
-        let key = step.key.clone();
-        let store = self.searched()?;
-        Ok(store.raise_tombstone(left.deletion, &key, Phase::Deleting, now)?)
+        let keys = [step.key.clone()];
+        let records = self.raise_tombstones(left.deletion, &keys, Phase::Deleting, now)?;
+        Ok(records.into_iter().next().flatten())
     }
 
     /// Makes the step stuck in its own right, with this reason: its dependents become stuck too, and people
@@ -241,6 +238,15 @@ impl<S: RowStore> WorkingSet<S> {
         let happened = events::left_step_stuck(&error, taken_from);
         self.event(Some(left.deletion), Some(left.id), happened, now);
         self.follow(left.id, next.effects, now)
+    }
+
+    /// The importers of each kind, whose clearance a deletion of that kind waits for.
+    pub(super) fn importers_by_kind(&self) -> Changing<S, BTreeMap<KindName, Vec<String>>> {
+        let mut by_kind: BTreeMap<KindName, Vec<String>> = BTreeMap::new();
+        for (kind, importer) in self.store().load_importer_kinds()? {
+            by_kind.entry(kind).or_default().push(importer);
+        }
+        Ok(by_kind)
     }
 
     /// The short id of the deletion to which a step belongs.

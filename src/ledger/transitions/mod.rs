@@ -5,33 +5,42 @@
 //! A trigger that must not happen in a state is an error ([`Impossible`]). Nothing is written then: a person
 //! who asked for it is told why, and any other change is refused.
 //!
-//! A change that touches many rows is decided on a [`WorkingSet`](super::working_set::WorkingSet): it loads
-//! the rows, the functions of this folder change them in memory, and a store saves them. Not all changes are
-//! decided here yet:
+//! Every change is decided on a [`WorkingSet`](super::working_set::WorkingSet): it loads the rows, the functions
+//! of this folder change them in memory, and a store saves them ([`WorkingSet::apply`] has the table of changes).
+//! What a store does by itself ([`super::store`]) decides nothing:
 //!
-//! | change | decided |
+//! | a store | because |
 //! |---|---|
-//! | outcomes, with what follows for dependents, stopped deletions, left steps and people | here |
-//! | retries of stuck and blocked steps, by whatever they are caused | here |
-//! | steps that are abandoned | here |
-//! | cancelling, pausing, waking due steps, recovery, resources that exist again | here |
-//! | released and revived tombstones, paused sites | here |
-//! | moves of a deletion, its note and its event | here |
-//! | claims: which steps, and how many | in the store, and it stays there |
-//! | accepting, planning again, refusing, starting | in the store ([`super::sqlite`]) |
-//! | clearances, notices, the registry, pruning | in the store |
+//! | claims steps, at most as many as a site has capacity for | the order is that of an index |
+//! | notes the notices to importers, when a phase changes or an importer refers to a new kind | a copy of a set |
+//! | makes the steps of a kind wait for a new importer | a copy of a set |
+//! | makes the new engine the one whose observations count | a copy to a set |
+//! | removes old rows, with what belongs to them | they are only removed |
+//! | keeps plans, requests, refusals and notification cursors | they are only copied |
+//! | continues the chain of the audit, and seals it | the chain is a store's own |
+//!
+//! [`WorkingSet::apply`]: super::working_set::WorkingSet::apply
 
 pub mod deletion;
 pub mod step;
 
 mod abandon;
+mod accept;
+mod apply;
 mod cancel;
+mod clearances;
+mod drift;
 mod left_to;
 mod moves;
+mod notices;
 mod outcomes;
+mod prune;
+mod registry;
 mod retry;
 mod returns;
+mod rungs;
 mod sites;
+mod start;
 mod stuck;
 mod tombstone;
 mod wake;

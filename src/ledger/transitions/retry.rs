@@ -1,15 +1,16 @@
 //! Retries of stuck and blocked steps, by a person, by a repeated DELETE, or because what they waited for has
 //! happened.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::deletion;
 use super::step::{self, Facts, Trigger};
-use crate::domain::model::{Action, ErrorClass, StepState};
-use crate::ledger::store::{RowStore, Stop};
+use super::{deletion, refuse};
+use crate::domain::model::{Action, DeletionState, ErrorClass, StepState};
+use crate::ledger::store::{LedgerRows, RowStore, Stop};
 use crate::ledger::working_set::{Changing, WorkingSet};
+use crate::ledger::{Applied, AuditEntry, RetryBy, Selection};
 
 /// A repeated DELETE wakes a deletion at most this often (T6).
 const WAKE_EVERY: TimeDelta = TimeDelta::minutes(1);
@@ -24,6 +25,73 @@ struct Retried {
     held_by: Option<i64>,
     /// The step to which one of the others is left.
     left_to: Option<i64>,
+}
+
+/// Deletions by number, each with the steps that were named; none: all its steps.
+pub(super) type Chosen = BTreeMap<i64, Option<Vec<i64>>>;
+
+impl<S: LedgerRows> WorkingSet<S> {
+    /// Retries the chosen steps; see [`Change::Retry`](crate::ledger::Change::Retry).
+    pub fn retry(
+        &mut self,
+        selection: &Selection,
+        by: RetryBy,
+        audit: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Changing<S, Applied> {
+        let by_person = by == RetryBy::Person;
+        let mut moved = 0;
+        let mut refused = None;
+        for (num, only) in self.chosen(selection)? {
+            match self.retry_deletion(num, only.as_deref(), by_person, now) {
+                Err(Stop::Refused(why)) => refused = refused.or(Some(why)),
+                retried => moved += retried?,
+            }
+        }
+        if let Some(why) = refused.filter(|_| moved == 0) {
+            return refuse(why);
+        }
+        if by_person || moved > 0 {
+            self.audit(audit, now);
+        }
+        Ok(Applied::Moved(moved))
+    }
+
+    /// Resolves a selection to deletions and steps.
+    pub(super) fn chosen(&mut self, selection: &Selection) -> Changing<S, Chosen> {
+        let mut chosen = Chosen::new();
+        match selection {
+            Selection::Deletion(id) => drop(chosen.insert(self.existing_deletion(id)?, None)),
+            Selection::Steps(ids) => {
+                self.load_steps(ids)?;
+                for id in ids {
+                    let Some(step) = self.find_step(*id)? else {
+                        return refuse(format!("no step {id}"));
+                    };
+                    let steps = chosen.entry(step.deletion).or_default();
+                    steps.get_or_insert_default().push(*id);
+                }
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// Retries the stuck and blocked steps of a deletion, or only these, or plans it again if it was refused;
+    /// returns how many.
+    pub fn retry_deletion(
+        &mut self,
+        num: i64,
+        only: Option<&[i64]>,
+        by_person: bool,
+        now: DateTime<Utc>,
+    ) -> Changing<S, u64> {
+        let trigger = deletion::Trigger::Retried { by_person };
+        self.check(num, trigger)?;
+        match self.deletion(num)?.state {
+            DeletionState::Refused => self.plan_again(num, trigger, now),
+            _ => self.retry_steps(num, only, by_person, now),
+        }
+    }
 }
 
 impl<S: RowStore> WorkingSet<S> {

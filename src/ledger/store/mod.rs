@@ -1,9 +1,21 @@
 //! What a store of rows must do for a [`WorkingSet`](super::working_set::WorkingSet): load rows by sets of
 //! keys, find the few that a change cannot name, and save what changed.
 //!
-//! A store decides nothing: which state follows which, and what an event says, is decided above it.
+//! A store decides nothing: which state follows which, and what an event says, is decided above it. The rows
+//! that change with every step are kept in memory by the working set ([`RowStore`]); the others are loaded and
+//! saved by the few changes that need them ([`PlanRows`], [`PeerRows`], [`NativeRows`], [`PruneRows`]).
+
+mod natives;
+mod peers;
+mod plans;
+mod prune;
 
 use chrono::{DateTime, TimeDelta, Utc};
+
+pub use natives::NativeRows;
+pub use peers::{PeerRows, StoredNotice};
+pub use plans::{NewStep, OriginalCopies, PlanRows, StoredRequest};
+pub use prune::PruneRows;
 
 use super::AuditEntry;
 use super::events::Happened;
@@ -11,6 +23,7 @@ use crate::domain::model::{
     Action, Blocker, Counts, DeletionState, KindName, Phase, ResourceKey, Site, SitePause,
     StepError, StepState,
 };
+use crate::domain::news::Mark;
 
 /// Why a change was not applied.
 #[derive(Debug)]
@@ -102,6 +115,16 @@ pub struct StoredTombstone {
     pub recreated: u32,
 }
 
+/// A tombstone to insert.
+#[derive(Clone, Copy, Debug)]
+pub struct NewTombstone<'a> {
+    pub key: &'a ResourceKey,
+    /// Number of the deletion that raises it.
+    pub deletion: i64,
+    pub phase: Phase,
+    pub deleted_at: DateTime<Utc>,
+}
+
 /// How fast clouds accept the steps: two samples, so that the rate covers the last 30 to 60 s of progress.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pace {
@@ -180,11 +203,28 @@ pub struct Unsaved<'a> {
     pub events: Vec<UnsavedEvent>,
 }
 
-/// The rows of a ledger, within one transaction.
+/// What can fail.
+pub trait Fallible {
+    type Error;
+}
+
+/// All rows of a ledger, within one transaction.
+pub trait LedgerRows: RowStore + PlanRows + PeerRows + NativeRows + PruneRows {}
+
+impl<S: RowStore + PlanRows + PeerRows + NativeRows + PruneRows> LedgerRows for S {}
+
+/// The rows of steps, deletions and tombstones.
 ///
 /// The methods that find rows see what is saved, and the working set saves before it calls them.
-pub trait RowStore {
-    type Error;
+pub trait RowStore: Fallible {
+    /// Opens a savepoint. They nest: keeping or undoing ends the latest. Not for frequent use: while one is open,
+    /// a store may copy each page that is written, again for each statement.
+    fn begin_savepoint(&self) -> Result<(), Self::Error>;
+
+    fn keep_savepoint(&self) -> Result<(), Self::Error>;
+
+    /// Undoes everything since the latest savepoint.
+    fn undo_savepoint(&self) -> Result<(), Self::Error>;
 
     /// Finds the number of a deletion by its full id.
     fn find_deletion(&self, id: &str) -> Result<Option<i64>, Self::Error>;
@@ -233,28 +273,17 @@ pub trait RowStore {
     /// another live step is enabling.
     fn find_own_enables(&self, step: i64) -> Result<Vec<i64>, Self::Error>;
 
-    /// Finds the live steps that are left to this one, in the order of their ids.
-    fn find_left_to(&self, owner: i64) -> Result<Vec<i64>, Self::Error>;
-
-    /// Finds the live steps that are left to a step that has moved in this transaction, or to one of `also`,
-    /// and notes that they were found.
-    fn take_left_to_moved(&self, also: &[i64]) -> Result<Vec<i64>, Self::Error>;
+    /// Finds the live steps that are left to any of these, in the order of their ids.
+    fn find_left_to(&self, owners: &[i64]) -> Result<Vec<i64>, Self::Error>;
 
     /// Whether any importer's clearance for this step is missing.
     fn awaits_clearance(&self, step: i64) -> Result<bool, Self::Error>;
 
-    /// Makes a step wait for the clearance of each importer of this kind.
-    fn await_clearances(&self, step: i64, kind: &KindName) -> Result<(), Self::Error>;
+    /// Loads the importers of each kind.
+    fn load_importer_kinds(&self) -> Result<Vec<(KindName, String)>, Self::Error>;
 
-    /// Raises the tombstone of a resource, or keeps it, and returns its record; none if another deletion is
-    /// deleting the resource.
-    fn raise_tombstone(
-        &self,
-        deletion: i64,
-        key: &ResourceKey,
-        phase: Phase,
-        now: DateTime<Utc>,
-    ) -> Result<Option<i64>, Self::Error>;
+    /// Makes steps wait for the clearance of importers.
+    fn await_clearances(&self, awaited: &[(String, i64)]) -> Result<(), Self::Error>;
 
     /// Loads the tombstones of these resources, in the same order.
     fn load_tombstones(
@@ -262,11 +291,21 @@ pub trait RowStore {
         keys: &[ResourceKey],
     ) -> Result<Vec<Option<StoredTombstone>>, Self::Error>;
 
+    /// Inserts tombstones, and returns their records in the same order.
+    fn insert_tombstones(&self, new: &[NewTombstone<'_>]) -> Result<Vec<i64>, Self::Error>;
+
     /// Finds the records that a deletion is only checking.
     fn find_checking(&self, deletion: i64) -> Result<Vec<i64>, Self::Error>;
 
     /// Writes that a person paused the site, or (none) that it is not paused. Returns whether that is a change.
     fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Result<bool, Self::Error>;
+
+    /// Saves how far a channel has been notified (I7); none: it is no longer a channel.
+    fn save_notification_cursor(
+        &self,
+        channel: &str,
+        mark: Option<&Mark>,
+    ) -> Result<(), Self::Error>;
 
     /// Loads the state of a site that an engine wrote last.
     fn load_site_state(&self, site: &str) -> Result<Option<String>, Self::Error>;

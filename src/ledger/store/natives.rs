@@ -1,0 +1,56 @@
+//! Rows of the registry.
+
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
+
+use super::Fallible;
+use crate::domain::model::{KindName, ResourceKey};
+use crate::domain::native::{Native, NativeReference};
+use crate::ledger::{NewNative, PointedAt};
+
+/// The rows of the registry. `num`: the number of a resource, which its references name.
+pub trait NativeRows: Fallible {
+    /// Loads a resource with its number.
+    fn load_native(&self, key: &ResourceKey) -> Result<Option<(i64, Native)>, Self::Error>;
+
+    /// Inserts a resource without its references, and returns its number.
+    fn insert_native(&self, new: &NewNative, incarnation: u32) -> Result<i64, Self::Error>;
+
+    /// Saves the fields of a resource; each time is later than the one before.
+    fn save_fields(
+        &self,
+        num: i64,
+        fields: &Map<String, Value>,
+        now: DateTime<Utc>,
+    ) -> Result<(), Self::Error>;
+
+    /// Removes this incarnation of a resource, and returns its number.
+    fn remove_native(
+        &self,
+        key: &ResourceKey,
+        incarnation: u32,
+    ) -> Result<Option<i64>, Self::Error>;
+
+    /// Loads the references of a resource, each with its field.
+    fn load_references(&self, num: i64) -> Result<Vec<(String, ResourceKey)>, Self::Error>;
+
+    fn insert_references(
+        &self,
+        num: i64,
+        references: &[NativeReference],
+    ) -> Result<(), Self::Error>;
+
+    fn remove_reference(&self, num: i64, field: &str, to: &ResourceKey) -> Result<(), Self::Error>;
+
+    fn remove_references(&self, num: i64) -> Result<(), Self::Error>;
+
+    /// Finds the resources that refer to this one from one of these fields of a kind: names the first.
+    fn find_referrers(
+        &self,
+        to: &ResourceKey,
+        fields: &[(KindName, String)],
+    ) -> Result<PointedAt, Self::Error>;
+
+    /// Finds the blocked and stuck steps of a resource.
+    fn find_held_steps(&self, key: &ResourceKey) -> Result<Vec<i64>, Self::Error>;
+}

@@ -1,0 +1,128 @@
+//! Rows that are written with a request or a plan, and hardly change afterwards.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use super::Fallible;
+use crate::domain::model::{
+    Actor, Plan, PlanOptions, PlanStep, Refusal, ResourceKey, Site, StepError, StepState, Target,
+};
+use crate::domain::outline::Branch;
+use crate::ledger::{KeptRequest, KeyedRequest, NewDeletion};
+
+/// What a deletion was asked for, with everything that a later change reads or writes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredRequest {
+    pub targets: Vec<Target>,
+    pub copies: Vec<ResourceKey>,
+    pub options: PlanOptions,
+    /// Hash of the approved plan; once the plan has started, of that plan.
+    pub plan_hash: Option<String>,
+    pub reason: String,
+    /// The deletion with which all this began, if not with itself.
+    pub root: Option<String>,
+    /// Until then it is planned again if a cloud does not answer (N16).
+    pub deadline: Option<DateTime<Utc>>,
+}
+
+/// A step to insert.
+#[derive(Clone, Debug)]
+pub struct NewStep<'a> {
+    pub id: i64,
+    /// Number of its deletion.
+    pub deletion: i64,
+    pub planned: &'a PlanStep,
+    /// Its position in the plan.
+    pub position: usize,
+    pub state: StepState,
+    pub since: DateTime<Utc>,
+    /// Number of its dependencies.
+    pub waits: usize,
+    /// Length of the longest remaining path.
+    pub rank: u32,
+    pub max_attempts: u32,
+    pub branch: i64,
+    /// Record of its tombstone; none if its resource stays, or another deletion deletes it.
+    pub record: Option<i64>,
+    /// The step of another deletion that deletes the same resource (P9).
+    pub left_to: Option<i64>,
+    pub error: Option<StepError>,
+}
+
+/// Where copies of an original may come back.
+#[derive(Clone, Debug)]
+pub struct OriginalCopies {
+    pub original: ResourceKey,
+    pub sites: BTreeSet<Site>,
+    /// The resources that go with it without a tombstone of their own (T20).
+    pub parts: BTreeSet<ResourceKey>,
+    /// Its name and project, if nothing else identifies its copies.
+    pub name: Option<(String, String)>,
+}
+
+/// The rows of requests and plans.
+pub trait PlanRows: Fallible {
+    /// Saves a plan under its hash, and removes those that are kept no longer.
+    fn save_plan(&self, plan: &Plan, now: DateTime<Utc>) -> Result<(), Self::Error>;
+
+    /// Finds the request that this actor made under this key within the last 24 h.
+    fn find_request(
+        &self,
+        actor: &Actor,
+        key: &str,
+        now: DateTime<Utc>,
+    ) -> Result<Option<KeptRequest>, Self::Error>;
+
+    /// Keeps a request, and removes those that are kept no longer. `deletion`: the id of the deletion that it
+    /// asked for, or empty.
+    fn keep_request(
+        &self,
+        request: &KeyedRequest,
+        deletion: &str,
+        answer: Option<&Value>,
+        now: DateTime<Utc>,
+    ) -> Result<(), Self::Error>;
+
+    /// Inserts a deletion that is to be planned, and returns its number.
+    fn insert_deletion(&self, wanted: &NewDeletion, root: Option<&str>)
+    -> Result<i64, Self::Error>;
+
+    fn load_request(&self, num: i64) -> Result<StoredRequest, Self::Error>;
+
+    /// Saves the options, the reason and the deadline; nothing else changes.
+    fn save_request(&self, num: i64, request: &StoredRequest) -> Result<(), Self::Error>;
+
+    /// Saves why the plan of a deletion was refused.
+    fn save_refusals(&self, num: i64, refused: &[Refusal]) -> Result<(), Self::Error>;
+
+    /// Saves the plan that has started, without its steps.
+    fn save_frozen(&self, num: i64, header: &Plan) -> Result<(), Self::Error>;
+
+    /// Keeps the resource of a record as its cloud showed it (T7).
+    fn save_snapshot(&self, record: i64, shown: &Value) -> Result<(), Self::Error>;
+
+    /// Finds the live step of any deletion that does the same to the same resource, and is not left to another.
+    fn find_live_step(&self, planned: &PlanStep) -> Result<Option<i64>, Self::Error>;
+
+    /// The first id that no step has.
+    fn first_free_step(&self) -> Result<i64, Self::Error>;
+
+    /// Inserts the branches of a plan whose steps have ids from `first_step` on ([`crate::domain::outline`]).
+    /// Returns the id of the first branch; the others follow.
+    fn insert_branches(
+        &self,
+        deletion: i64,
+        first_step: i64,
+        branches: &[Branch],
+    ) -> Result<i64, Self::Error>;
+
+    fn insert_steps(&self, new: &[NewStep<'_>]) -> Result<(), Self::Error>;
+
+    /// Inserts edges, as (dependency, dependent).
+    fn insert_edges(&self, edges: &[(i64, i64)]) -> Result<(), Self::Error>;
+
+    /// Records where copies may come back (T14), under the records of a deletion.
+    fn remember_copies(&self, deletion: i64, copies: &[OriginalCopies]) -> Result<(), Self::Error>;
+}

@@ -1,0 +1,227 @@
+//! Accepting a deletion, and refusing its plan or making it again.
+
+use chrono::{DateTime, Utc};
+use serde_json::json;
+
+use super::{deletion, refuse};
+use crate::domain::canonical;
+use crate::domain::model::{DeletionState, Phase, Refusal, ResourceKey, short_id};
+use crate::ledger::events;
+use crate::ledger::store::{LedgerRows, StoredRequest};
+use crate::ledger::working_set::{Changing, WorkingSet};
+use crate::ledger::{Applied, KeyedRequest, NewDeletion};
+
+impl<S: LedgerRows> WorkingSet<S> {
+    /// Accepts a deletion; see [`Change::Accept`](crate::ledger::Change::Accept).
+    pub fn accept(&mut self, wanted: &NewDeletion) -> Changing<S, Applied> {
+        if wanted.targets.is_empty() {
+            return refuse("a deletion needs a target");
+        }
+        if let Some(answer) = self.answered_before(wanted)? {
+            return Ok(answer);
+        }
+        let targets: Vec<ResourceKey> = wanted.targets.iter().map(|it| it.key.clone()).collect();
+        if let Some((_, deletion_id)) = self.first_in_deletion(&targets)? {
+            self.prolong(&deletion_id, wanted.deadline)?;
+            return Ok(Applied::Accepted {
+                deletion_id,
+                existing: true,
+            });
+        }
+        if let Some((copy, deletion_id)) = self.first_in_deletion(&wanted.copies)? {
+            return refuse(format!(
+                "its copy {copy} is being deleted by deletion {}; delete it when that has ended",
+                short_id(&deletion_id)
+            ));
+        }
+        let num = self.insert_deletion(wanted)?;
+        self.guard(num, &targets, &wanted.copies, wanted.now)?;
+        self.keep_shown(wanted)?;
+        if let Some(request) = keyed(wanted) {
+            let store = self.store();
+            store.keep_request(&request, &wanted.id, None, wanted.now)?;
+        }
+        self.audit(&wanted.audit, wanted.now);
+        let happened = events::accepted(&wanted.id, wanted.targets.len());
+        self.event(Some(num), None, happened, wanted.now);
+        Ok(Applied::Accepted {
+            deletion_id: wanted.id.clone(),
+            existing: false,
+        })
+    }
+
+    /// Answers a request with the same id or idempotency key again: with the same deletion, or with a refusal
+    /// if the key was used for another request.
+    fn answered_before(&self, wanted: &NewDeletion) -> Changing<S, Option<Applied>> {
+        if self.store().find_deletion(&wanted.id)?.is_some() {
+            return Ok(Some(Applied::Accepted {
+                deletion_id: wanted.id.clone(),
+                existing: true,
+            }));
+        }
+        let Some(KeyedRequest { actor, key, body }) = keyed(wanted) else {
+            return Ok(None);
+        };
+        let before = self.store().find_request(&actor, &key, wanted.now)?;
+        Ok(before.map(|before| match before.body == body {
+            true => Applied::Accepted {
+                deletion_id: before.deletion,
+                existing: true,
+            },
+            false => Applied::KeyReused(before.other_use()),
+        }))
+    }
+
+    fn keep_shown(&mut self, wanted: &NewDeletion) -> Changing<S> {
+        if wanted.shown.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<ResourceKey> = wanted.shown.iter().map(|(key, _)| key.clone()).collect();
+        let tombstones = self.searched()?.load_tombstones(&keys)?;
+        for ((_, shown), tombstone) in wanted.shown.iter().zip(tombstones) {
+            if let Some(tombstone) = tombstone {
+                self.store().save_snapshot(tombstone.record, shown)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first of these resources that a deletion may still move, and that deletion's id.
+    pub fn first_in_deletion(
+        &mut self,
+        keys: &[ResourceKey],
+    ) -> Changing<S, Option<(ResourceKey, String)>> {
+        let tombstones = self.searched()?.load_tombstones(keys)?;
+        for (key, tombstone) in keys.iter().zip(tombstones) {
+            let is_going = |phase| matches!(phase, Phase::Checking | Phase::Deleting);
+            let Some(tombstone) = tombstone.filter(|it| is_going(it.phase)) else {
+                continue;
+            };
+            let row = self.deletion(tombstone.deletion)?;
+            let is_over = row.finished_at.is_some()
+                && matches!(row.state, DeletionState::Refused | DeletionState::Cancelled);
+            if !is_over {
+                return Ok(Some((key.clone(), row.id.clone())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A repeated request may wait for longer.
+    fn prolong(&mut self, deletion_id: &str, deadline: Option<DateTime<Utc>>) -> Changing<S> {
+        let num = self.existing_deletion(deletion_id)?;
+        let mut request = self.store().load_request(num)?;
+        if deadline > request.deadline {
+            request.deadline = deadline;
+            self.store().save_request(num, &request)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the row of a deletion that is to be planned.
+    pub fn insert_deletion(&mut self, wanted: &NewDeletion) -> Changing<S, i64> {
+        let root = self.root_by(wanted.cause.as_deref())?;
+        let num = self.store().insert_deletion(wanted, root.as_deref())?;
+        self.adopt(num)?;
+        Ok(num)
+    }
+
+    /// Raises the write guard over the targets and their copies.
+    fn guard(
+        &mut self,
+        num: i64,
+        targets: &[ResourceKey],
+        copies: &[ResourceKey],
+        now: DateTime<Utc>,
+    ) -> Changing<S> {
+        self.raise_tombstones(num, targets, Phase::Checking, now)?;
+        self.raise_tombstones(num, copies, Phase::Checking, now)?;
+        Ok(())
+    }
+
+    /// Refuses a plan; see [`Change::Refuse`](crate::ledger::Change::Refuse).
+    pub fn refuse_plan(
+        &mut self,
+        deletion_id: &str,
+        refused: &[Refusal],
+        note: &str,
+        now: DateTime<Utc>,
+    ) -> Changing<S, Applied> {
+        let num = self.before_start(deletion_id)?;
+        self.release_checking(num, now)?;
+        self.store().save_refusals(num, refused)?;
+        let why = refused.first().map_or(note, |first| first.reason.as_str());
+        let happened = events::refused(deletion_id, refused.len(), why, note);
+        self.event(Some(num), None, happened, now);
+        note.clone_into(&mut self.deletion(num)?.note);
+        self.move_deletion(num, deletion::Trigger::PlanRefused, now)?;
+        Ok(Applied::Done)
+    }
+
+    /// Says why a deletion is still planned.
+    pub fn still_planning(
+        &mut self,
+        deletion_id: &str,
+        note: &str,
+        now: DateTime<Utc>,
+    ) -> Changing<S, Applied> {
+        let num = self.before_start(deletion_id)?;
+        if self.deletion(num)?.note == note {
+            return Ok(Applied::Done);
+        }
+        note.clone_into(&mut self.deletion(num)?.note);
+        self.event(Some(num), None, events::delayed(deletion_id, note), now);
+        Ok(Applied::Done)
+    }
+
+    /// The deletion's number, if its plan may still start or be refused.
+    pub(super) fn before_start(&mut self, deletion_id: &str) -> Changing<S, i64> {
+        let num = self.existing_deletion(deletion_id)?;
+        self.check(num, deletion::Trigger::PlanStarted)?;
+        Ok(num)
+    }
+
+    /// Plans a refused deletion again, behind its write guard.
+    pub(super) fn plan_again(
+        &mut self,
+        num: i64,
+        retried: deletion::Trigger,
+        now: DateTime<Utc>,
+    ) -> Changing<S, u64> {
+        let StoredRequest {
+            targets,
+            copies,
+            options,
+            ..
+        } = self.store().load_request(num)?;
+        // The targets of a chained deletion are under the write guard of the deletion that takes them away.
+        if !options.chained {
+            let targets: Vec<ResourceKey> = targets.into_iter().map(|it| it.key).collect();
+            for keys in [&targets, &copies] {
+                if let Some((key, other)) = self.first_in_deletion(keys)? {
+                    let other = short_id(&other);
+                    return refuse(format!("{key} is being deleted by deletion {other}"));
+                }
+            }
+            self.guard(num, &targets, &copies, now)?;
+        }
+        self.store().save_refusals(num, &[])?;
+        self.move_deletion(num, retried, now)?;
+        Ok(1)
+    }
+}
+
+/// The request under the client's own key, if it has one, with a hash by which two requests count as the same.
+fn keyed(wanted: &NewDeletion) -> Option<KeyedRequest> {
+    let body = json!({
+        "targets": wanted.targets,
+        "options": wanted.options,
+        "plan_hash": wanted.plan_hash,
+        "reason": wanted.reason,
+    });
+    Some(KeyedRequest {
+        actor: wanted.actor.clone(),
+        key: wanted.idempotency_key.clone()?,
+        body: canonical::hash(body.to_string()),
+    })
+}

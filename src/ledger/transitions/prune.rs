@@ -1,0 +1,56 @@
+//! Removes old events, and deletions that ended long ago, in pieces that hold up nobody.
+//!
+//! Between two pieces every rule of the ledger holds: a deletion's counts shrink with its steps. The audit is
+//! kept for ever, and so are the records of natural keys, which come again (M1).
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::model::{KindName, StepState};
+use crate::ledger::store::LedgerRows;
+use crate::ledger::working_set::{Changing, WorkingSet};
+use crate::ledger::{Applied, AuditEntry};
+
+/// Rows that one piece removes: some 50 ms.
+const PIECE: usize = 2_000;
+
+impl<S: LedgerRows> WorkingSet<S> {
+    /// Removes a piece; see [`Change::Prune`](crate::ledger::Change::Prune).
+    pub fn prune(
+        &mut self,
+        before: DateTime<Utc>,
+        never_again: &[KindName],
+        audit: Option<&AuditEntry>,
+        now: DateTime<Utc>,
+    ) -> Changing<S, Applied> {
+        if let Some(audit) = audit {
+            self.audit(audit, now);
+        }
+        let store = self.searched()?;
+        store.prune_leftovers(before)?;
+        let events = store.prune_events(before, PIECE)?;
+        if events > 0 {
+            return Ok(Applied::Moved(events));
+        }
+        let Some(num) = store.find_prunable(before)? else {
+            return Ok(Applied::Moved(0));
+        };
+        if self.touched(num) {
+            // The tables do not have this transaction's changes yet: the next piece decides.
+            return Ok(Applied::Moved(1));
+        }
+        for state in [StepState::Gone, StepState::Skipped] {
+            let removed = self
+                .store()
+                .prune_steps(num, state, before, never_again, PIECE)?;
+            if removed > 0 {
+                let counts = &mut self.deletion(num)?.counts;
+                let slot = counts.of_mut(state);
+                *slot = slot.saturating_sub(removed);
+                counts.total = counts.total.saturating_sub(removed);
+                return Ok(Applied::Moved(removed));
+            }
+        }
+        self.store().prune_deletion(num, never_again)?;
+        Ok(Applied::Moved(1))
+    }
+}
