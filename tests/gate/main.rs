@@ -16,6 +16,7 @@ mod parts;
 mod passing;
 mod paths;
 mod scopes;
+mod servers;
 mod spelling;
 mod support;
 mod table;

@@ -54,7 +54,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::cloud::openstack::{ConfigError, Session, StreamingClient, root_of, streaming_client};
+use crate::cloud::openstack::{
+    ConfigError, Session, StreamingClient, root_of, service_type, streaming_client,
+};
 use crate::control::Control;
 use crate::control::traffic::{Counter, Counters};
 use crate::domain::kinds::{Kind, Kinds};
@@ -194,7 +196,8 @@ pub async fn serve(parts: Parts) -> Result<GateHandle, ServeError> {
     let by_name = into().filter(|mapping| mapping.by == CopiedBy::Name);
     let named_from = by_name.map(|mapping| mapping.central.clone()).collect();
     let centrals = into().map(|mapping| mapping.central.clone());
-    let service = parts.settings.upstream.service.clone();
+    // A catalog may call Cinder `volumev3`.
+    let service = service_type(&parts.settings.upstream.service);
     let source = parts.settings.source.as_str().to_owned();
     let counters = &parts.counters;
     let counter = counters.open(address.to_string(), source, site.clone(), service.clone());

@@ -131,6 +131,9 @@ impl Refusal {
                 json(json!({"faultcode": fault, "faultstring": message, "debuginfo": null}))
             }
             "image" => glance(status, &message, accept),
+            "compute" | "block-storage" => json(json!({
+                fault(status): {"code": status.as_u16(), "message": message},
+            })),
             _ => json(json!({
                 "error": {"code": status.as_u16(), "title": kind, "message": message},
             })),
@@ -147,6 +150,21 @@ impl Refusal {
         }
         name_deletion(headers, deletion.as_deref());
         response
+    }
+}
+
+/// Returns the name that Nova and Cinder give an error of this status.
+fn fault(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::BAD_REQUEST => "badRequest",
+        StatusCode::UNAUTHORIZED => "unauthorized",
+        StatusCode::FORBIDDEN => "forbidden",
+        StatusCode::NOT_FOUND => "itemNotFound",
+        StatusCode::METHOD_NOT_ALLOWED => "badMethod",
+        StatusCode::CONFLICT => "conflictingRequest",
+        StatusCode::PAYLOAD_TOO_LARGE | StatusCode::TOO_MANY_REQUESTS => "overLimit",
+        StatusCode::SERVICE_UNAVAILABLE => "serviceUnavailable",
+        _ => "computeFault",
     }
 }
 
