@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 
 use super::{deletion, refuse, step, waiting_error};
-use crate::domain::model::{Action, CopiedBy, Phase, Plan, PlanStep, ResourceKey, StepError};
+use crate::domain::model::{CopiedBy, Phase, Plan, PlanStep, ResourceKey, StepError};
 use crate::domain::outline;
 use crate::ledger::store::{LedgerRows, NewStep, OriginalCopies, Stop};
 use crate::ledger::working_set::{Changing, TOGETHER, WorkingSet};
