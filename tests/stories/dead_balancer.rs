@@ -100,7 +100,7 @@ fn tell(telling: &Telling) {
     let writes = cloud.writes();
     seat.press("F");
     seat.see_all(&["✓ yes", "sends nothing: shows what to do manually"]);
-    for rung in [">  unpin", ">  runbook"] {
+    for rung in [">  unpin", ">  reset", ">  force", ">  runbook"] {
         seat.press("j");
         seat.see(rung);
     }
