@@ -274,8 +274,8 @@ fn offer(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Offer {
             if rung == Rung::Reset {
                 does.push(format!("then {}", call_of(facts, step.action.planned())));
             }
-            let risk = rule.map(|rule| rule.risk.clone()).unwrap_or_default();
-            (does, risk)
+            does.extend(rule.map(|rule| format!("risk: {}", rule.risk)));
+            (does, String::new())
         }
         Rung::Runbook => (
             vec!["sends nothing: shows what to do manually, for this one id".to_owned()],

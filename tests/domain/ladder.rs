@@ -334,17 +334,17 @@ fn p03_a_clouds_own_call_is_offered_in_the_state_that_it_is_for_and_says_what_it
             format!(
                 "POST /v3/volumes/{id}/action {{\"os-reset_status\":{{\"status\":\"error\"}}}}"
             ),
-            format!("then DELETE /v3/volumes/{id}")
+            format!("then DELETE /v3/volumes/{id}"),
+            "risk: the storage may still work on the volume, which can lose or keep its data"
+                .to_owned()
         ]
     );
     let force = ladder.offer(Rung::Force).unwrap();
     assert_eq!(
-        force.does,
-        [format!(
-            "POST /v3/volumes/{id}/action {{\"os-force_delete\":{{}}}}"
-        )]
+        force.does[0],
+        format!("POST /v3/volumes/{id}/action {{\"os-force_delete\":{{}}}}")
     );
-    assert!(force.leaves.contains("may be left on the storage"));
+    assert!(force.does[1].contains("may be left on the storage"));
 
     for (status, roles, why) in [
         ("available", vec!["admin"], "status is available"),
