@@ -80,7 +80,7 @@
 //! | `frontends/gate` | the reverse proxy in front of one service of a site | `Parts`, `Threads` |
 //! | `frontends/notify` | webhooks and mail about what needs a person | `Notifier` |
 //! | `frontends/offline` | reports of `gone doctor` and `gone ledger check` | `doctor::Check` |
-//! | [`sandbox`] | the practice cloud: Keystone, Neutron, Octavia, Glance | `World` |
+//! | [`sandbox`] | the practice cloud: Keystone, Neutron, Octavia, Glance, Nova, Cinder | `World` |
 //! | [`app`] | chooses the mode of the process, connects the parts | `Mode`, `EngineSource` |
 //!
 //! # Who may import what

@@ -2,7 +2,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::core::{Answer, Api, Call, Content, PathMatch, Refusal, title};
+use super::core::{Answer, Api, Call, Content, Course, End, PathMatch, Refusal, title};
 use http::{StatusCode, header};
 
 /// One rule of `PUT /sandbox/v1/faults`. The first rule that matches a call wins.
@@ -55,6 +55,10 @@ pub(super) struct Action {
     pub(super) drop_after_effect: bool,
     /// The call answers 2xx, but changes nothing.
     pub(super) keep: bool,
+    /// The end of the change that the call begins, of a row that takes its time.
+    ends_in: Option<Ending>,
+    /// How long that change takes.
+    for_s: Option<u32>,
     /// A list comes back empty.
     pub(super) empty_list: bool,
     /// The body is cut in the middle, so it is no longer valid JSON.
@@ -63,6 +67,17 @@ pub(super) struct Action {
     pub(super) recreate_after_ms: Option<u64>,
     #[serde(rename = "as")]
     recreate_as: Option<RecreateAs>,
+}
+
+/// How an accepted change ends: a hypervisor refuses or hangs, a storage is busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Ending {
+    Done,
+    Error,
+    /// The row is as it was before.
+    PutBack,
+    Never,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -86,10 +101,12 @@ pub(super) struct Subject<'a> {
 }
 
 /// Relations that calls change as if they were resources, and the ends of the calls' paths.
-const EDGES: [(&str, &str); 3] = [
+const EDGES: [(&str, &str); 5] = [
     ("router_interface", "_router_interface"),
     ("static_route", "_extraroutes"),
     ("subport", "_subports"),
+    ("volume_attachment", "os-volume_attachments"),
+    ("server_interface", "os-interface"),
 ];
 
 impl<'a> Subject<'a> {
@@ -115,7 +132,7 @@ impl<'a> Subject<'a> {
                 gather_ids(&body, &mut ids);
             }
             kinds.extend([kind.name, kind.plural].map(str::to_owned));
-            let named = rest.first().copied().into_iter().chain(parent);
+            let named = rest.iter().copied().chain(parent);
             ids.extend(named.map(str::to_owned));
         } else {
             let mut words = segments.iter().map(|word| (*word).to_owned());
@@ -252,12 +269,29 @@ impl Action {
         if self.recreate_as.is_some() && self.recreate_after_ms.is_none() {
             return Err("as: needs recreate_after_ms".to_owned());
         }
+        if self.for_s.is_some() && self.ends_in.is_none_or(|end| end == Ending::Never) {
+            return Err("for_s: needs ends_in, and not never".to_owned());
+        }
         let (is_refused, is_revived) = (self.status.is_some(), self.recreate_after_ms.is_some());
         let effects = [is_refused, self.hang, self.keep, is_revived];
         match effects.iter().filter(|given| **given).count() {
             0 | 1 => Ok(()),
             _ => Err("only one of status, hang, keep, recreate_after_ms".to_owned()),
         }
+    }
+
+    /// Returns the course of the changes that the call begins, if it is an unusual one.
+    pub(super) fn course(&self) -> Option<Course> {
+        let end = self.ends_in?;
+        let seconds = self.for_s.unwrap_or(1);
+        Some(Course {
+            seconds: (end != Ending::Never).then_some(seconds),
+            end: match end {
+                Ending::Error => End::Error,
+                Ending::PutBack => End::PutBack,
+                Ending::Done | Ending::Never => End::Done,
+            },
+        })
     }
 
     pub(super) fn as_new(&self) -> bool {

@@ -8,15 +8,16 @@
 //! ```text
 //!  client ──▶ server ──▶ World::handle ─┬▶ control, seed      (below /sandbox/v1)
 //!  simulation ──────────▶ (request, now)│                              ┌▶ body, lists
-//!                                       └▶ faults ─▶ region ─▶ resource ┼▶ hooks of neutron, octavia,
-//!                                                    │   of a service   │   glance, keystone
+//!                                       └▶ faults ─▶ region ─▶ resource ┼▶ hooks of neutron, octavia, glance,
+//!                                                    │   of a service   │   nova, cinder, keystone
 //!                          Reply {response, delay, fate} ◀── pace       └▶ session ─▶ store
 //! ```
 //!
 //! # One core
 //! All services of a region share one store (`core`): rows of any kind with their attributes as JSON, found by
 //! id or by an indexed attribute, with a journal of what a call changed. So one piece of code rolls a refused
-//! call back, undoes a deletion that a fault keeps, and revives what was deleted.
+//! call back, undoes a deletion that a fault keeps, and revives what was deleted. And one service acts on the rows
+//! of another: a balancer has a port, a server has ports and volumes, which go or are free when it goes.
 //!
 //! A *kind* is data: `assets/sandbox` has the tables with its names, its attributes, which rows it takes along
 //! when it is deleted, and which rows block that. A *service* is data too: its paths, its versions, and its words
@@ -26,8 +27,8 @@
 //!
 //! # Time
 //! A row may be pending until it is *due*. `World::handle` first ends whatever is due by then, in the order of
-//! the times; the `settle` hook of the kind says how a change ends. A scenario can set the *course* of a row's
-//! next change: how long it takes, and whether it fails.
+//! the times; the `settle` hook of the kind says how a change ends. A fault can set the *course* of a change:
+//! how long it takes, and whether it fails or puts the row back.
 //!
 //! # To add a service
 //! 1. A file in `assets/sandbox`: its `[service]`, its `[refusals]` (those that all services have are in small
@@ -40,12 +41,14 @@
 //! 4. A line in `SERVICES` of `world.rs`; the catalog, the paths and the faults follow from it.
 //! 5. Scenes in `tests/sandbox/conformance`, which run against the real service too, and a line in
 //!    `tests/sandbox/refusals.rs`. If a seed creates its rows: steps in `assets/sandbox/seed.toml`.
+mod cinder;
 mod control;
 mod core;
 mod faults;
 mod glance;
 mod keystone;
 mod neutron;
+mod nova;
 mod octavia;
 mod scenario;
 mod seed;

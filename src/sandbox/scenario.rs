@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use http::{Request, header};
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,6 +25,9 @@ const BUILT_IN: [(&str, &str); 8] = built_in! {
     "quiet" "morning" "outage" "giant" "practice" "resurrection" "hostile" "deployments"
 };
 
+/// No change takes so long that nobody set a course for.
+const LONG_ENOUGH: TimeDelta = TimeDelta::minutes(1);
+
 /// The scenario that is used when none is named.
 pub const DEFAULT_SCENARIO: &str = "practice";
 
@@ -44,8 +47,9 @@ pub enum ScenarioError {
 
 /// A scenario file, in TOML. An unknown key is an error that names it.
 ///
-/// Seeds are applied first, then calls in their order, then limits and faults. `${word}` in a path, a body or
-/// a fault is the value that a call saved under that word; `${n}` numbers the repetitions of a call from 1.
+/// Seeds are applied first, then calls in their order, each of which waits until what it began has ended; then
+/// limits and faults. `${word}` in a path, a body or a fault is the value that a call saved under that word; `${n}`
+/// numbers the repetitions of a call from 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -109,7 +113,7 @@ struct ScriptedCall {
     /// `admin` or `demo`.
     #[serde(rename = "as")]
     user: String,
-    /// `network`, `load-balancer` or `image`.
+    /// Its type in the catalog: `network`, `load-balancer`, `image`, `compute`, `volumev3`.
     service: String,
     method: String,
     /// The path below the service's version: `/v2.0`, `/v2.0/lbaas`, `/v2`.
@@ -215,6 +219,9 @@ impl World {
                 words.insert("n".to_owned(), round.to_string());
                 let played = self.play(call, &mut words, now);
                 played.map_err(|problem| format!("call[{index}]: {problem}"))?;
+                for region in &mut self.regions {
+                    region.settle(now + LONG_ENOUGH);
+                }
             }
         }
         self.forget_calls();

@@ -42,7 +42,7 @@ pub(super) struct Seed {
     /// Each on a port of its own behind a router, spread over the networks.
     floating_ips: usize,
     trunks: usize,
-    /// Each a `compute:nova` port with a device of its own, spread over the networks.
+    /// Each with a port, spread over the networks.
     servers: usize,
     /// On the first network, each with a listener, a pool of two members and a health monitor.
     load_balancers: usize,

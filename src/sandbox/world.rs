@@ -8,13 +8,19 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
-use super::core::{Answer, Api, Call, Ids, Refusal, Region, Settings, Undo, query_pairs};
+use super::core::{Answer, Api, Call, Course, Ids, Refusal, Region, Settings, Undo, query_pairs};
 use super::faults::{Action, Faults, Subject};
 use super::keystone::Keystone;
-use super::{glance, neutron, octavia};
+use super::{cinder, glance, neutron, nova, octavia};
 
 /// The services of each region. Keystone is not among them: all regions share it.
-static SERVICES: [&Api; 3] = [&neutron::API, &octavia::API, &glance::API];
+static SERVICES: [&Api; 5] = [
+    &neutron::API,
+    &octavia::API,
+    &glance::API,
+    &cinder::API,
+    &nova::API,
+];
 
 /// Returns the service with a type of the catalog.
 pub(super) fn service(kind: &str) -> Option<&'static Api> {
@@ -42,6 +48,8 @@ pub struct WorldOptions {
     /// Whether an image's deleted member can be added again; otherwise Glance reports a duplicate, as on
     /// databases whose unique key is image and member alone.
     pub member_reuse: bool,
+    /// Whether Nova keeps a deleted server, so that it can be restored (`reclaim_instance_interval`).
+    pub soft_delete: bool,
 }
 
 impl Default for WorldOptions {
@@ -54,6 +62,7 @@ impl Default for WorldOptions {
             token_lifetime: Duration::from_secs(4 * 60 * 60),
             page_max: None,
             member_reuse: true,
+            soft_delete: false,
         }
     }
 }
@@ -125,6 +134,7 @@ impl World {
             keep_ids: options.keep_ids,
             page_max: options.page_max,
             member_reuse: options.member_reuse,
+            soft_delete: options.soft_delete,
         };
         let (names, url) = (&options.regions, &options.base_url);
         let region = |(number, name): (u64, &String)| {
@@ -169,7 +179,7 @@ impl World {
         let subject = Subject::of(&call, &path, name, api);
         let action = self.faults.hit(&subject);
         let answer = match &action {
-            None => self.perform(&call, endpoint, now).0,
+            None => self.perform(&call, endpoint, None, now).0,
             Some(action) => self.apply_fault(&call, endpoint, action, now),
         };
         self.reply(request, region, answer, action.as_ref(), now)
@@ -192,6 +202,7 @@ impl World {
         &mut self,
         call: &Call<'_>,
         endpoint: Endpoint,
+        course: Option<Course>,
         now: DateTime<Utc>,
     ) -> (Answer, Vec<Undo>) {
         let Some((index, api)) = endpoint else {
@@ -200,7 +211,7 @@ impl World {
         let caller = self.keystone.caller(call.header("x-auth-token"), now);
         let caller = caller.filter(|_| self.keystone.is_allowed(api.kind(), call));
         match self.regions.get_mut(index) {
-            Some(region) => region.handle(api, call, caller, now),
+            Some(region) => region.handle(api, call, caller, course, now),
             None => (Answer::no_content(), Vec::new()),
         }
     }
@@ -223,7 +234,7 @@ impl World {
         if action.hang {
             return Answer::no_content();
         }
-        let (answer, changes) = self.perform(call, endpoint, now);
+        let (answer, changes) = self.perform(call, endpoint, action.course(), now);
         let mut answer = action.apply_to(answer);
         let region = endpoint.map(|(index, _)| index);
         if action.keep {

@@ -273,7 +273,8 @@ fn furnish(stage: &Stage, region: &str, demo: &str) -> Estate {
     Estate::furnish(demo, &outer, &send)
 }
 
-/// Whether the practice cloud lacks its service, or the extension that it needs.
+/// Whether the estate lacks it: servers and volumes have tests of their own, and the practice cloud lacks some
+/// extensions.
 fn is_elsewhere(kind: &Kind) -> bool {
     let needed = kind.calls.extension();
     let lacks = [

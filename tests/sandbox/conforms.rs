@@ -22,7 +22,11 @@ fn check(scene: &str) {
             Who::BadToken => "bad",
         };
         let Request { service, path, .. } = request;
-        let path = format!("/RegionOne/{}{}{path}", service.kind(), service.root());
+        let kind = match service.kind() {
+            "block-storage" => "volumev3",
+            kind => kind,
+        };
+        let path = format!("/RegionOne/{kind}{}{path}", service.root());
         let method = request.method.parse().unwrap();
         let mut cloud = cloud.borrow_mut();
         let headers = request.all_headers();
@@ -62,6 +66,8 @@ conforms! {
     images image_members image_member_again image_visibility image_deletion
     image_files image_tags image_lists image_filters image_sorting image_pages image_refusals
     balancers balancer_children balancer_deletions balancer_updates balancer_vips balancer_ports balancer_graphs balancer_lists balancer_filters balancer_permissions balancer_bodies balancer_child_bodies
+    servers server_locks server_states server_ports server_volumes server_trunks server_lists server_bodies keypairs_and_server_groups
+    volumes volume_snapshots volume_backups volume_attachments volume_transfers volume_groups volume_lists stuck_volumes
 }
 
 /// The first cells of the tables, but for the sections of other services.

@@ -18,3 +18,4 @@ mod refusals;
 mod rules;
 mod scenarios;
 mod served;
+mod servers;

@@ -22,6 +22,8 @@ fn a_service_refuses_with_what_its_file_has_and_with_all_of_it() {
         ("octavia", "load-balancer"),
         ("glance", "image"),
         ("keystone", "identity"),
+        ("nova", "compute"),
+        ("cinder", "block-storage"),
     ] {
         let path = format!("{}/assets/sandbox/{file}.toml", env!("CARGO_MANIFEST_DIR"));
         let tables: toml::Table = fs::read_to_string(path).unwrap().parse().unwrap();

@@ -26,7 +26,10 @@ impl Login {
             .find(|endpoint| endpoint["region"] == "RegionOne" && endpoint["interface"] == "public")
             .unwrap();
         let url = endpoint["url"].as_str().unwrap().trim_end_matches('/');
-        let url = url.trim_end_matches("/v2.0").trim_end_matches("/v2");
+        let versions = ["/v2.0", "/v2.1", "/v2", "/v3"];
+        let url = versions
+            .iter()
+            .fold(url, |url, version| url.trim_end_matches(version));
         format!("{url}{}", service.root())
     }
 }
@@ -179,4 +182,21 @@ conforms! {
     testbed_balancer_permissions balancer_permissions
     testbed_balancer_bodies balancer_bodies
     testbed_balancer_child_bodies balancer_child_bodies
+    testbed_servers servers
+    testbed_server_locks server_locks
+    testbed_server_states server_states
+    testbed_server_ports server_ports
+    testbed_server_volumes server_volumes
+    testbed_server_trunks server_trunks
+    testbed_server_lists server_lists
+    testbed_server_bodies server_bodies
+    testbed_keypairs_and_server_groups keypairs_and_server_groups
+    testbed_volumes volumes
+    testbed_volume_snapshots volume_snapshots
+    testbed_volume_backups volume_backups
+    testbed_volume_attachments volume_attachments
+    testbed_volume_transfers volume_transfers
+    testbed_volume_groups volume_groups
+    testbed_volume_lists volume_lists
+    testbed_stuck_volumes stuck_volumes
 }

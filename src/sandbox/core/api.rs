@@ -46,13 +46,21 @@ impl Api {
         let status = match (call.method.as_str(), call.segments().as_slice()) {
             ("GET", []) => StatusCode::from_u16(service.versions_status).ok()?,
             ("GET", ["versions"]) => StatusCode::OK,
+            ("GET", [one]) if service.catalog.strip_prefix('/') == Some(*one) => StatusCode::OK,
             _ => return None,
         };
         let root = call.url.trim_end_matches('/').trim_end_matches("/versions");
+        let root = root.trim_end_matches(service.catalog);
         let links = json!([{"rel": "self", "href": format!("{root}{}", service.endpoint)}]);
         let version = |version: &&str| {
-            let (id, status) = version.split_once(' ').unwrap_or_default();
-            json!({"id": id, "status": status, "links": links})
+            let mut words = version.split(' ');
+            let mut next = || words.next();
+            let mut shown = json!({"id": next(), "status": next(), "links": links});
+            if let (Some(first), Some(last)) = (next(), next()) {
+                shown["min_version"] = first.into();
+                shown["version"] = last.into();
+            }
+            shown
         };
         let versions: Value = service.versions.iter().map(version).collect();
         Some(Answer::json(status, json!({"versions": versions})))

@@ -6,6 +6,8 @@ use std::sync::Arc;
 pub(crate) struct Caller {
     /// Empty for an unscoped token.
     pub(crate) project: Arc<str>,
+    /// The user's id; empty for the sandbox itself.
+    pub(crate) user: Arc<str>,
     pub(crate) is_admin: bool,
     pub(crate) is_member: bool,
 }
@@ -15,6 +17,7 @@ impl Caller {
     pub(crate) fn admin_of(project: &str) -> Self {
         Self {
             project: project.into(),
+            user: "".into(),
             is_admin: true,
             is_member: true,
         }

@@ -69,7 +69,10 @@ pub(crate) struct Service {
     /// What follows the service's URL in the links of its versions.
     #[serde(default)]
     pub(crate) endpoint: &'static str,
-    /// Its versions: the id and the status of each.
+    /// What follows the service's URL in the catalog.
+    #[serde(default)]
+    pub(crate) catalog: &'static str,
+    /// Its versions: the id and the status of each, and its first and last microversion if it has some.
     #[serde(default)]
     pub(crate) versions: Vec<&'static str>,
     /// The status of the answer with its versions.
@@ -111,6 +114,17 @@ pub(crate) struct Table {
     pub(crate) key: &'static str,
     /// A 404; `{id}` is the id in the path, `{parent}` that of the parent.
     missing: Message,
+    /// The status of the answer to POST, and to DELETE.
+    #[serde(default = "created")]
+    pub(crate) created: u16,
+    #[serde(default = "no_content")]
+    pub(crate) deleted: u16,
+    /// The attributes that the answer to POST shows; all when missing.
+    #[serde(default)]
+    pub(crate) new: &'static str,
+    /// The attributes that a list shows which has a list with all of them below it (`detail`).
+    #[serde(default)]
+    pub(crate) brief: &'static str,
     /// Whether a body has the attributes themselves, without a key around them.
     #[serde(default)]
     pub(crate) is_bare: bool,
@@ -135,6 +149,14 @@ pub(crate) struct Table {
     pub(crate) takes: Vec<Reference>,
     #[serde(default)]
     pub(crate) blocked_by: Vec<Blocker>,
+}
+
+fn created() -> u16 {
+    201
+}
+
+fn no_content() -> u16 {
+    204
 }
 
 fn id() -> &'static str {

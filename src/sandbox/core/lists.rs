@@ -2,14 +2,14 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::attribute::SORTS;
 use super::kind::Kind;
 use super::row::Row;
 use super::session::{Session, View};
-use super::wire::Call;
+use super::wire::{Call, Result};
 
 /// Filters by tags, where a kind has tags.
 pub(crate) const TAG_FILTERS: [&str; 4] = ["tags", "tags-any", "not-tags", "not-tags-any"];
@@ -34,6 +34,8 @@ pub(crate) struct ListQuery {
     pub(crate) is_reverse: bool,
     /// The rows that the list has for the caller; by default those that the caller sees.
     pub(crate) shows: Option<Condition>,
+    /// Whether `shows` also decides on the deleted rows that the kind keeps.
+    pub(crate) with_deleted: bool,
 }
 
 /// The rows of a page, and what links need.
@@ -208,12 +210,17 @@ fn matching<'s, 'w>(
     after: Option<Uuid>,
 ) -> Box<dyn Iterator<Item = &'s Row> + 'w> {
     let store = view.store;
-    let rows: Box<dyn Iterator<Item = &'s Row> + 'w> = match candidates(view, kind, query) {
+    let indexed = match query.with_deleted {
+        true => None,
+        false => candidates(view, kind, query),
+    };
+    let rows: Box<dyn Iterator<Item = &'s Row> + 'w> = match indexed {
         Some(ids) => Box::new(
             ids.into_iter()
                 .filter(move |id| after.is_none_or(|after| *id > after))
                 .filter_map(|id| store.get(kind.name, id)),
         ),
+        None if query.with_deleted => Box::new(store.with_deleted(kind.name, after)),
         None => Box::new(store.all_after(kind.name, after)),
     };
     Box::new(rows.filter(move |row| {
@@ -326,4 +333,51 @@ fn ordered(one: &Value, other: &Value, ignores_case: bool) -> Ordering {
         (_, Value::Null) => Ordering::Greater,
         (one, other) => one.to_string().cmp(&other.to_string()),
     }
+}
+
+/// The most rows of a page, which is also the usual number, where lists begin with the newest row.
+const NEWEST_MAX: usize = 1000;
+
+/// Reads the page of a list that begins with the newest row, as Nova's and Cinder's do.
+pub(crate) fn newest_first(
+    session: &Session<'_>,
+    kind: &'static Kind,
+    call: &Call<'_>,
+) -> Result<ListQuery> {
+    let limit = call.param("limit").map(|text| {
+        let limit = text.parse::<usize>();
+        limit.map_err(|_| kind.refusal("bad_limit", &[&text]))
+    });
+    let marker = call.param("marker").map(|text| {
+        let row = text.parse().ok();
+        let row = row.and_then(|id| session.store().find(kind.name, id));
+        row.map(|row| row.id)
+            .ok_or_else(|| kind.refusal("bad_marker", &[&text]))
+    });
+    Ok(ListQuery {
+        sorts: vec![("number".to_owned(), false)],
+        limit: Some(limit.transpose()?.unwrap_or(NEWEST_MAX).min(NEWEST_MAX)),
+        marker: marker.transpose()?,
+        ..ListQuery::default()
+    })
+}
+
+/// Returns the body of such a list: a full page has a link to the next one.
+pub(crate) fn linked(kind: &'static Kind, call: &Call<'_>, page: Page) -> Value {
+    let mut body = json!({kind.plural: page.items});
+    if let Some(last) = page.last.filter(|_| page.is_full) {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(call.query.iter().filter(|(name, _)| name != "marker"));
+        query.append_pair("marker", &last.to_string());
+        let href = format!("{}?{}", call.url, query.finish());
+        body[format!("{}_links", kind.plural)] = json!([{"rel": "next", "href": href}]);
+    }
+    body
+}
+
+/// Whether a parameter is there and no word for false. One without a value is true.
+pub(crate) fn is_set(call: &Call<'_>, name: &str) -> bool {
+    let no = ["0", "f", "false", "off", "n", "no"];
+    let value = call.param(name);
+    value.is_some_and(|word| !no.contains(&word.to_ascii_lowercase().as_str()))
 }

@@ -26,14 +26,16 @@ mod store;
 mod wire;
 
 pub(crate) use api::{Api, PathMatch};
-pub(crate) use attribute::{REQUIRED, Shape};
+pub(crate) use attribute::{ADMIN_SEES, REQUIRED, Shape};
 pub(crate) use caller::Caller;
 pub(crate) use ids::Ids;
 pub(crate) use kind::{Body, Kind, Service, Tables};
-pub(crate) use lists::{Condition, ListQuery, Page, TAG_FILTERS, filters, sorts, values};
+pub(crate) use lists::{
+    Condition, ListQuery, Page, TAG_FILTERS, filters, is_set, linked, newest_first, sorts, values,
+};
 pub(crate) use pace::Limits;
 pub(crate) use region::Region;
-pub(crate) use row::{Course, Row};
+pub(crate) use row::{Course, End, Row};
 pub(crate) use session::{Hooks, Session, Settings, View, id_in};
 pub(crate) use store::{Store, Undo, number_of};
 pub(crate) use wire::{Answer, Call, Content, Handled, Refusal, Result, query_pairs, title};

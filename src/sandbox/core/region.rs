@@ -6,6 +6,7 @@ use super::caller::Caller;
 use super::pace::Pace;
 use super::resource;
 use super::revival;
+use super::row::Course;
 use super::session::{Rules, Session, Settings};
 use super::store::{Store, Undo};
 use super::wire::{Answer, Call, Refusal, Result};
@@ -47,6 +48,7 @@ impl Region {
             caller,
             now,
             if_match: None,
+            course: None,
             committed: Vec::new(),
         }
     }
@@ -71,12 +73,14 @@ impl Region {
     }
 
     /// Returns the answer to a call, and the changes that it made, so that a fault can roll them back or revive
-    /// what the call deleted. `caller` is `None` for a missing or bad token.
+    /// what the call deleted. `caller` is `None` for a missing or bad token. `course` is that of the changes which
+    /// the call begins.
     pub(crate) fn handle(
         &mut self,
         api: &'static Api,
         call: &Call<'_>,
         caller: Option<Caller>,
+        course: Option<Course>,
         now: DateTime<Utc>,
     ) -> (Answer, Vec<Undo>) {
         if let Some(answer) = api.versions(call) {
@@ -85,7 +89,10 @@ impl Region {
         let Some(caller) = caller else {
             return ((api.refuse)(Refusal::unauthorized(), call), Vec::new());
         };
-        let work = |session: &mut Session<'_>| resource::route(session, api, call);
+        let work = |session: &mut Session<'_>| {
+            session.course = course;
+            resource::route(session, api, call)
+        };
         let (result, changes) = self.transact(caller, now, work);
         let answer = result.unwrap_or_else(|refusal| (api.refuse)(refusal, call));
         (answer, changes)

@@ -8,7 +8,7 @@ use super::kind::{Body, Kind, Reference};
 use super::lists;
 use super::row::Row;
 use super::session::{Session, View};
-use super::wire::{Answer, Call, Result};
+use super::wire::{Answer, Call, Result, status};
 
 pub(crate) fn route(
     session: &mut Session<'_>,
@@ -39,8 +39,11 @@ fn answer(
         _ => None,
     };
     match (call.method.as_str(), matched.rest) {
-        ("GET", []) => {
-            let query = (api.list_query)(session, kind, call)?;
+        ("GET", rest @ ([] | ["detail"])) if rest.is_empty() || !kind.brief.is_empty() => {
+            let mut query = (api.list_query)(session, kind, call)?;
+            if rest.is_empty() && query.fields.is_empty() {
+                query.fields = kind.brief.split_whitespace().map(str::to_owned).collect();
+            }
             let page = lists::page(session, kind, parent.map(|(_, id)| id), query);
             Ok(Answer::ok((api.page)(kind, call, page)))
         }
@@ -59,7 +62,7 @@ fn answer(
             (session.hooks(kind).deletable)(session, &row)?;
             session.check_revision(&row)?;
             (session.hooks(kind).delete)(session, &row, call)?;
-            Ok(Answer::no_content())
+            Ok(Answer::empty(kind.deleted))
         }
         (_, [] | [_]) => refuse("no_method"),
         (_, [id, path @ ..]) => {
@@ -135,8 +138,10 @@ fn create(
             ..session.view()
         };
         let row = view.store.get(kind.name, id);
-        row.map_or(Value::Null, |row| view.shown(row, &[]))
+        let fields: Vec<&str> = kind.new.split_whitespace().collect();
+        row.map_or(Value::Null, |row| view.shown(row, &fields))
     };
+    let answer = |body| Answer::json(status(kind.created), body);
     if let Some(items) = body.get(kind.plural).and_then(Value::as_array) {
         if !kind.has_bulk {
             return Err(kind.refusal("no_bulk", &[]));
@@ -146,10 +151,10 @@ fn create(
             let id = create_one(session, kind, above, item)?;
             made.push(shown(session, id));
         }
-        return Ok(Answer::created(json!({kind.plural: made})));
+        return Ok(answer(json!({kind.plural: made})));
     }
     let id = create_one(session, kind, above, inner(kind, &body)?)?;
-    Ok(Answer::created(wrapped(kind, shown(session, id))))
+    Ok(answer(wrapped(kind, shown(session, id))))
 }
 
 fn create_one(

@@ -9,13 +9,24 @@ use uuid::Uuid;
 use super::attribute::{PROJECT, Shape, WITHIN};
 use super::kind::{Body, Kind};
 
-/// The course of a row's next change, where a scenario wants an unusual one.
+/// The course of a change that takes time, where a scenario or a fault wants an unusual one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
-    /// Seconds that it stays pending; `None`: until the next control call.
+    /// Seconds that the row stays pending; `None`: until the next control call.
     pub(crate) seconds: Option<u32>,
-    /// Whether it fails.
-    pub(crate) fails: bool,
+    pub(crate) end: End,
+}
+
+/// How a change ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum End {
+    /// As the call wanted.
+    #[default]
+    Done,
+    /// In an error.
+    Error,
+    /// With the row as it was before.
+    PutBack,
 }
 
 #[derive(Clone, Debug)]
@@ -35,8 +46,8 @@ pub(crate) struct Row {
     pub(crate) due: Option<DateTime<Utc>>,
     /// Whether it is being deleted: it is removed when the pending change ends.
     pub(crate) is_deleting: bool,
-    /// Whether the pending change fails.
-    pub(crate) fails: bool,
+    /// How the pending change ends.
+    pub(crate) end: End,
     /// The course of its next change.
     pub(crate) next: Option<Course>,
     /// An uploaded file.
@@ -64,7 +75,7 @@ impl Row {
             is_deleted: false,
             due: None,
             is_deleting: false,
-            fails: false,
+            end: End::Done,
             next: None,
             file: None,
             values: Vec::new(),

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::attribute::{ADMIN_SEES, Attribute, HIDDEN};
 use super::caller::Caller;
 use super::kind::{Body, Kind, Reference};
-use super::row::Row;
+use super::row::{Course, End, Row};
 use super::store::{Store, Undo};
 use super::wire::{Call, Handled, Refusal, Result};
 
@@ -139,6 +139,8 @@ pub(crate) struct Settings {
     pub(crate) page_max: Option<usize>,
     /// Whether an image's deleted member can be added again.
     pub(crate) member_reuse: bool,
+    /// Whether Nova keeps a deleted server for a while, from which it can be restored.
+    pub(crate) soft_delete: bool,
 }
 
 /// How long a row stays pending by default.
@@ -152,6 +154,8 @@ pub(crate) struct Session<'a> {
     pub(crate) now: DateTime<Utc>,
     /// The revision number that a changed row must have.
     pub(crate) if_match: Option<u64>,
+    /// The course of the changes that the call begins, where a fault wants an unusual one.
+    pub(crate) course: Option<Course>,
     /// Changes that are kept even when the call is refused.
     pub(crate) committed: Vec<Undo>,
 }
@@ -213,8 +217,10 @@ impl Session<'_> {
     pub(crate) fn named(&self, kind: &str, text: &str) -> Result<Row> {
         let kind = self.store.kind(kind);
         let found = if kind.has_text_key() {
-            let mut rows = self.store.of_text(kind.name, kind.key, text);
-            rows.find(|row| row.text(kind.key).eq_ignore_ascii_case(text))
+            let rows = self.store.of_text(kind.name, kind.key, text);
+            let rows = rows.filter(|row| row.text(kind.key).eq_ignore_ascii_case(text));
+            // Two users may use one name.
+            rows.max_by_key(|row| self.view().sees(row))
         } else {
             id_in(text).and_then(|id| self.get(kind.name, id))
         };
@@ -358,10 +364,10 @@ impl Session<'_> {
 
     /// Makes a row pending, and sets the time at which that ends.
     pub(crate) fn begin(&mut self, kind: &str, id: Uuid) {
-        let now = self.now;
+        let (now, usual) = (self.now, self.course);
         self.edit(kind, id, |row| {
-            let course = row.next.take();
-            row.fails = course.is_some_and(|course| course.fails);
+            let course = row.next.take().or(usual);
+            row.end = course.map_or(End::Done, |course| course.end);
             row.due = match course {
                 None => Some(now + SETTLES_AFTER),
                 Some(course) => course

@@ -100,12 +100,21 @@ impl Store {
         kind: &str,
         after: Option<Uuid>,
     ) -> impl Iterator<Item = &Row> + use<'_> {
+        let rows = self.with_deleted(kind, after);
+        rows.filter(|row| !row.is_deleted)
+    }
+
+    /// Lists the same, and the deleted rows that the kind keeps.
+    pub(crate) fn with_deleted(
+        &self,
+        kind: &str,
+        after: Option<Uuid>,
+    ) -> impl Iterator<Item = &Row> + use<'_> {
         let start = after.map_or(Unbounded, Excluded);
         let table = self.tables.get(kind).into_iter();
         table
             .flat_map(move |table| table.rows.range((start, Unbounded)))
             .map(|(_, row)| row)
-            .filter(|row| !row.is_deleted)
     }
 
     pub(crate) fn all(&self, kind: &str) -> impl Iterator<Item = &Row> + use<'_> {

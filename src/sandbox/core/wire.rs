@@ -84,6 +84,10 @@ impl Answer {
         Self::new(StatusCode::NO_CONTENT, Content::Empty)
     }
 
+    pub(crate) fn empty(code: u16) -> Self {
+        Self::new(status(code), Content::Empty)
+    }
+
     /// Returns the HTML error page of a proxy in front of a service.
     pub(crate) fn html(status: StatusCode) -> Self {
         let title = format!("{} {}", status.as_u16(), title(status));
@@ -142,9 +146,8 @@ pub(crate) type Handled = Option<Result<Answer>>;
 
 impl Refusal {
     pub(crate) fn new(status: u16, kind: &str, message: impl Into<String>) -> Self {
-        let status = StatusCode::from_u16(status);
         Self {
-            status: status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            status: self::status(status),
             kind: kind.to_owned(),
             message: message.into(),
         }
@@ -157,6 +160,31 @@ impl Refusal {
         Self::new(401, "Unauthorized", message)
     }
 
+    /// Returns the body that Nova and Cinder give a refusal. The type `page` marks one of the layer before the
+    /// API's own functions, which has the shape of Glance's; a 401 comes from keystonemiddleware.
+    pub(crate) fn fault(self) -> Answer {
+        let (status, message) = (self.status, self.message);
+        let code = status.as_u16();
+        if self.kind == "page" {
+            let title = title(status);
+            let message = format!("{message}<br /><br />\n\n\n");
+            let body =
+                json!({"message": message, "code": format!("{code} {title}"), "title": title});
+            return Answer::json(status, body);
+        }
+        let name = match code {
+            400 => "badRequest",
+            401 => return Self::unauthorized().keystone(),
+            403 => "forbidden",
+            404 => "itemNotFound",
+            409 => "conflictingRequest",
+            413 | 429 => "overLimit",
+            503 => "serviceUnavailable",
+            _ => "computeFault",
+        };
+        Answer::json(status, json!({name: {"code": code, "message": message}}))
+    }
+
     pub(crate) fn keystone(self) -> Answer {
         Answer::json(
             self.status,
@@ -167,6 +195,11 @@ impl Refusal {
             }}),
         )
     }
+}
+
+/// Returns the status with a code of a table.
+pub(crate) fn status(code: u16) -> StatusCode {
+    StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 /// Returns the reason phrase of a status.

@@ -37,12 +37,11 @@ pub(super) fn list_query(
     }
     Ok(ListQuery {
         filters: filters(call)?,
-        fields: Vec::new(),
         sorts,
         limit: Some(limit(call)?),
         marker: marker(session, call)?,
-        is_reverse: false,
         shows: Some(shows(call)?),
+        ..ListQuery::default()
     })
 }
 

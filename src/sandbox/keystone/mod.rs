@@ -225,6 +225,7 @@ impl Keystone {
         let roles = self.roles_of(token);
         Caller {
             project: project.into(),
+            user: hex(token.user).into(),
             // A system admin is not an admin to services that know only projects.
             is_admin: !token.system && roles.contains(&"admin"),
             is_member: roles.contains(&"member"),

@@ -65,7 +65,7 @@ impl Keystone {
             let endpoint = |region: &str, interface: &str| {
                 let url = match service.kind {
                     "identity" => format!("{}/v3", self.base_url),
-                    kind => format!("{}/{region}/{kind}", self.base_url),
+                    kind => format!("{}/{region}/{kind}{}", self.base_url, service.catalog),
                 };
                 let id = named_id(&format!("{url} {region} {interface}"));
                 json!({"id": id, "interface": interface, "region_id": region, "url": url, "region": region})

@@ -46,7 +46,7 @@ pub(super) fn list_query(
         is_reverse: call
             .param("page_reverse")
             .is_some_and(|flag| flag.eq_ignore_ascii_case("true")),
-        shows: None,
+        ..ListQuery::default()
     })
 }
 

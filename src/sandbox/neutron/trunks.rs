@@ -7,8 +7,16 @@ use crate::sandbox::core::{Answer, Body, Call, Handled, Hooks, Result, Row, Sess
 
 pub(super) const TRUNK: Hooks = Hooks {
     create: create_trunk,
-    // A disabled trunk cannot be deleted; one with subports can.
-    deletable: |_, trunk| check_enabled(trunk),
+    // A trunk that is disabled, or a server's, cannot be deleted; one with subports can.
+    deletable: |session, trunk| {
+        check_enabled(trunk)?;
+        let parent = trunk.id_of("port_id");
+        let parent = parent.and_then(|id| session.get("port", id));
+        match parent.is_some_and(|port| port.text("binding:vif_type") == "ovs") {
+            true => Err(refused("TrunkInUse", &[&trunk.id])),
+            false => Ok(()),
+        }
+    },
     act,
     ..Hooks::NONE
 };

@@ -132,7 +132,7 @@ fn list_query(session: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Re
         limit,
         marker: marker.transpose()?,
         is_reverse: call.param("page_reverse") == Some("True"),
-        shows: None,
+        ..ListQuery::default()
     })
 }
 

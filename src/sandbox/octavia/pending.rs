@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::contents::{BALANCER, listeners_of, parent_of};
 use super::refused;
-use crate::sandbox::core::{Course, Result, Row, Session, Store};
+use crate::sandbox::core::{Course, End, Result, Row, Session, Store};
 
 pub(super) const STATUS: &str = "provisioning_status";
 const OPERATING: &str = "operating_status";
@@ -109,7 +109,7 @@ fn check_settled(row: &Row, title: &str) -> Result<()> {
 
 /// Ends the change of a balancer.
 pub(super) fn settle(session: &mut Session<'_>, balancer: &Row) {
-    let fails = balancer.fails;
+    let fails = balancer.end != End::Done;
     if balancer.is_deleting && !fails {
         session.remove(BALANCER, balancer.id);
         return;
@@ -130,7 +130,7 @@ pub(super) fn settle(session: &mut Session<'_>, balancer: &Row) {
                 status.set_on(row);
                 row.set(OPERATING, operating);
                 row.updated = Some(now);
-                row.fails = false;
+                row.end = End::Done;
             });
         }
     }
@@ -149,12 +149,12 @@ pub(in crate::sandbox) struct BalancerChange {
     id: Uuid,
     provisioning_status: Option<Status>,
     for_s: Option<u32>,
-    ends_in: Option<End>,
+    ends_in: Option<Unusual>,
 }
 
 /// An unusual end of a change.
 #[derive(Clone, Copy, Debug, Deserialize)]
-enum End {
+enum Unusual {
     #[serde(rename = "ERROR")]
     Error,
 }
@@ -172,19 +172,19 @@ impl BalancerChange {
         if self.ends_in.is_some() && self.for_s.is_none() {
             return Err("ends_in: needs for_s".to_owned());
         }
-        let fails = self.ends_in.is_some();
+        let end = self.ends_in.map_or(End::Done, |_| End::Error);
         let now = session.now;
         session.edit(BALANCER, self.id, |row| match self.provisioning_status {
             Some(status) => {
                 status.set_on(row);
                 let seconds = self.for_s.map(|seconds| TimeDelta::seconds(seconds.into()));
                 row.due = seconds.map(|seconds| now + seconds);
-                row.fails = fails;
+                row.end = end;
                 row.next = None;
             }
             None => {
                 let seconds = self.for_s;
-                row.next = Some(Course { seconds, fails });
+                row.next = Some(Course { seconds, end });
             }
         });
         Ok(())

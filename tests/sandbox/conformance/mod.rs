@@ -10,6 +10,8 @@ mod images;
 mod more_network;
 pub mod rows;
 mod scenes;
+mod servers;
+mod volumes;
 
 use std::collections::BTreeMap;
 
@@ -23,7 +25,11 @@ const LONELY_PROJECT: &str = "5b1ff7d2c0aa4d0f8d7d0c9f4c1e2a3b";
 
 /// All scenes, by the services that they are about.
 pub fn scenes() -> impl Iterator<Item = &'static Scene> {
-    scenes::SCENES.iter().chain(balancers::SCENES)
+    scenes::SCENES
+        .iter()
+        .chain(balancers::SCENES)
+        .chain(servers::SCENES)
+        .chain(volumes::SCENES)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +46,8 @@ pub enum Service {
     Network,
     LoadBalancer,
     Image,
+    Compute,
+    BlockStorage,
 }
 
 impl Service {
@@ -49,6 +57,8 @@ impl Service {
             Self::Network => "network",
             Self::LoadBalancer => "load-balancer",
             Self::Image => "image",
+            Self::Compute => "compute",
+            Self::BlockStorage => "block-storage",
         }
     }
 
@@ -58,6 +68,8 @@ impl Service {
             Self::Network => "/v2.0",
             Self::LoadBalancer => "/v2.0/lbaas",
             Self::Image => "/v2",
+            Self::Compute => "/v2.1",
+            Self::BlockStorage => "/v3",
         }
     }
 }
@@ -417,9 +429,18 @@ impl Stage {
             Value::Array(items) => items.into_iter().next().unwrap_or_default(),
             other => other,
         };
+        let goes_with_balancer = step.service == Service::LoadBalancer && path != "/loadbalancers";
         if step.method == "POST" && path == "/images" {
             self.made.extend(made_image(&resource));
-        } else if step.method == "POST" {
+        } else if step.method == "POST" && path == "/groups" {
+            // There is no DELETE of a group.
+            self.made.push(Made {
+                service: step.service,
+                method: "POST",
+                path: format!("/groups/{}/action", resource["id"].as_str().unwrap()),
+                body: Some(json!({"delete": {"delete-volumes": true}})),
+            });
+        } else if step.method == "POST" && !goes_with_balancer {
             for one in answer
                 .body
                 .as_object()
@@ -455,8 +476,8 @@ impl Stage {
     fn clean_up(&self, target: &mut Target<'_>) {
         for _ in 0..2 {
             for made in self.made.iter().rev() {
-                if made.service == Service::LoadBalancer {
-                    remove_balancer(target, made);
+                if let Some(path) = slow_removal(made) {
+                    remove_slowly(target, made, &path);
                     continue;
                 }
                 (target.send)(&Request {
@@ -519,20 +540,25 @@ impl Stage {
     }
 }
 
-/// A balancer takes its children with it, when it is not pending; and it takes its time.
-fn remove_balancer(target: &mut Target<'_>, made: &Made) {
-    if !made.path.starts_with("/loadbalancers/") {
-        return;
-    }
-    let path = format!("{}?cascade=true", made.path);
+/// The call that removes what takes its time to go, with what is inside it.
+fn slow_removal(made: &Made) -> Option<String> {
+    let is_slow = !matches!(made.service, Service::Network | Service::Image);
+    let takes_all = ["/loadbalancers/", "/volumes/"];
+    let takes_all = takes_all.iter().any(|all| made.path.starts_with(all));
+    let query = if takes_all { "?cascade=true" } else { "" };
+    is_slow.then(|| format!("{}{query}", made.path))
+}
+
+/// Asks until it is gone: something that is pending, or in use by what goes, is refused for a while.
+fn remove_slowly(target: &mut Target<'_>, made: &Made, path: &str) {
     for _ in 0..LOOKS_MAX {
         let answer = (target.send)(&Request {
             who: Who::Admin,
             service: made.service,
             method: made.method,
-            path: &path,
+            path,
             headers: &[],
-            body: None,
+            body: made.body.clone(),
             if_match: None,
         });
         if answer.status == 404 {
@@ -557,7 +583,11 @@ fn error_of(body: &Value) -> (String, String) {
         return (String::new(), message.trim().to_owned());
     }
     let Some(error) = body.get("NeutronError").or(body.get("error")) else {
-        return Default::default();
+        // Nova's and Cinder's have one name for each status.
+        let named = body.as_object().and_then(|body| body.iter().next());
+        return named.map_or_else(Default::default, |(name, error)| {
+            (name.clone(), text(&error["message"]))
+        });
     };
     let kind = error.get("type").unwrap_or(&error["title"]);
     (text(kind), text(&error["message"]))

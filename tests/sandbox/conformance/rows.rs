@@ -259,7 +259,8 @@ pub const ROWS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Sections about services that the sandbox does not have.
+/// Sections about services that the sandbox does not have, or of which it has a part: the scenes about servers and
+/// volumes name no rows.
 pub const OTHER_SERVICES: &[&str] = &[
     "For comparison",
     "Keystone",

@@ -1,0 +1,109 @@
+//! Attachments of volumes to servers. Nova makes and removes those of its servers.
+use serde_json::json;
+use uuid::Uuid;
+
+use super::refused;
+use super::states::{STATUS, begin_deletion, set_status, show};
+use crate::sandbox::core::{Answer, Hooks, Refusal, Result, Row, Session, Store};
+
+pub(super) const ATTACHMENT: Hooks = Hooks {
+    create: |session, mut attachment, body| {
+        let volume = session.required_row("volume", body, "volume_uuid")?;
+        check_available(&volume)?;
+        attachment.set("volume_id", volume.id.to_string());
+        attachment.set("instance", attachment.value("instance_uuid"));
+        set_status(session, "volume", volume.id, "reserved");
+        Ok(session.put(attachment))
+    },
+    show: |view, row, name| match name {
+        "instance_id" => Some(row.value("instance")),
+        _ => show(view, row, name),
+    },
+    ..Hooks::NONE
+};
+
+/// Refuses a volume that something else is done with.
+pub(super) fn check_available(volume: &Row) -> Result<()> {
+    match volume.text(STATUS) {
+        "available" => Ok(()),
+        status => Err(refused("VolumeBusy", &[&status])),
+    }
+}
+
+pub(super) fn of_volume(store: &Store, volume: Uuid) -> impl Iterator<Item = &Row> {
+    store.of("attachment", "volume_id", volume)
+}
+
+/// Lists the attachments of a server, in the order in which they were made.
+pub(in crate::sandbox) fn of_server(store: &Store, server: Uuid) -> Vec<Row> {
+    let mut found: Vec<Row> = store
+        .of("attachment", "instance", server)
+        .cloned()
+        .collect();
+    found.sort_by_key(|row| row.number);
+    found
+}
+
+/// Attaches a volume to a server; `disk` sets what Nova keeps of it.
+pub(in crate::sandbox) fn attach(
+    session: &mut Session<'_>,
+    volume: &Row,
+    server: Uuid,
+    disk: impl FnOnce(&mut Row),
+) -> Result<Row> {
+    check_available(volume)?;
+    let mut attachment = session.new_row("attachment", &volume.project);
+    attachment.set(STATUS, "attached");
+    attachment.set("volume_id", volume.id.to_string());
+    attachment.set("instance", server.to_string());
+    disk(&mut attachment);
+    session.put(attachment.clone());
+    set_status(session, "volume", volume.id, "in-use");
+    Ok(attachment)
+}
+
+/// Removes an attachment, which leaves the volume available, or deletes it. One that has a snapshot stays.
+pub(in crate::sandbox) fn release(session: &mut Session<'_>, attachment: &Row, deletes: bool) {
+    session.remove("attachment", attachment.id);
+    let volume = attachment.id_of("volume_id").unwrap_or_default();
+    let store = session.store();
+    let is_used = of_volume(store, volume).next().is_some();
+    let has_snapshot = store
+        .of("volume_snapshot", "volume_id", volume)
+        .next()
+        .is_some();
+    if is_used {
+        return;
+    }
+    set_status(session, "volume", volume, "available");
+    if deletes
+        && !has_snapshot
+        && let Some(volume) = session.get("volume", volume).cloned()
+    {
+        begin_deletion(session, &volume);
+    }
+}
+
+/// Returns the refusal to free a volume that Nova has attached to a living server.
+pub(super) fn server_has(session: &Session<'_>, attachment: &Row) -> Option<Refusal> {
+    let server = attachment.id_of("instance")?;
+    let is_novas = attachment.text(STATUS) == "attached";
+    session.get("server", server).filter(|_| is_novas)?;
+    Some(refused("ServerHasVolume", &[&server]))
+}
+
+/// Answers with the attachments that the volume has left.
+pub(super) fn delete(session: &mut Session<'_>, id: &str) -> Result<Answer> {
+    let attachment = session.named("attachment", id)?;
+    session.may_change(&attachment, "delete")?;
+    if let Some(refusal) = server_has(session, &attachment) {
+        return Err(refusal);
+    }
+    release(session, &attachment, false);
+    let volume = attachment.id_of("volume_id").unwrap_or_default();
+    let left = of_volume(session.store(), volume);
+    let left: Vec<_> = left
+        .map(|row| session.view().part(row, row.kind.brief))
+        .collect();
+    Ok(Answer::ok(json!({"attachments": left})))
+}

@@ -1,0 +1,67 @@
+//! Groups of volumes, and their snapshots.
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::refused;
+use super::states::{action, begin_deletion, make, set_status, settle};
+use crate::sandbox::core::{Answer, Body, Call, Handled, Hooks, Result, Row, Session};
+
+pub(super) const GROUP: Hooks = Hooks {
+    create: |session, group, _| Ok(make(session, group)),
+    settle,
+    act: |session: &mut Session<'_>, call: &Call<'_>, group: &Row, path: &[&str]| -> Handled {
+        let (name, arguments) = action(call, path)?;
+        let with_volumes = arguments["delete-volumes"] == Value::Bool(true);
+        (name == "delete").then(|| delete(session, group, with_volumes))
+    },
+    ..Hooks::NONE
+};
+
+/// Begins to delete a group with its volumes. There is no DELETE of a group.
+fn delete(session: &mut Session<'_>, group: &Row, with_volumes: bool) -> Result<Answer> {
+    session.may_change(group, "delete")?;
+    let volumes = ids_of(session, "volume", "group_id", group.id);
+    if !volumes.is_empty() && !with_volumes {
+        return Err(refused("GroupHasVolumes", &[&group.id]));
+    }
+    if !ids_of(session, "group_snapshot", "group_id", group.id).is_empty() {
+        return Err(refused("GroupHasSnapshots", &[]));
+    }
+    for volume in volumes {
+        set_status(session, "volume", volume, "deleting");
+    }
+    begin_deletion(session, group);
+    Ok(Answer::empty(202))
+}
+
+fn ids_of(session: &Session<'_>, kind: &str, attribute: &str, id: Uuid) -> Vec<Uuid> {
+    let rows = session.store().of(kind, attribute, id);
+    rows.map(|row| row.id).collect()
+}
+
+pub(super) const GROUP_SNAPSHOT: Hooks = Hooks {
+    create: create_snapshot,
+    delete: |session, snapshot, _| {
+        for part in ids_of(session, "volume_snapshot", "group_snapshot_id", snapshot.id) {
+            set_status(session, "volume_snapshot", part, "deleting");
+        }
+        begin_deletion(session, snapshot);
+        Ok(())
+    },
+    settle,
+    ..Hooks::NONE
+};
+
+/// Creates a snapshot of each volume of a group.
+fn create_snapshot(session: &mut Session<'_>, mut row: Row, body: &Body) -> Result<Uuid> {
+    let group = session.required_row("volume_group", body, "group_id")?;
+    row.set("group_type_id", group.value("group_type"));
+    for volume in ids_of(session, "volume", "group_id", group.id) {
+        let body = json!({"volume_id": volume, "name": row.value("name")});
+        let part = session.create("volume_snapshot", &body)?;
+        session.edit("volume_snapshot", part, |part| {
+            part.set("group_snapshot_id", row.id.to_string());
+        });
+    }
+    Ok(make(session, row))
+}

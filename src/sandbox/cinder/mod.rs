@@ -1,0 +1,93 @@
+//! Cinder v3 of one region.
+//!
+//! A change takes its time and shows in a row's status. A second DELETE meanwhile is refused, and one refusal has
+//! the same text whatever the cause is.
+mod attachments;
+mod copies;
+mod groups;
+mod states;
+mod volumes;
+
+use std::fmt::Display;
+use std::sync::LazyLock;
+
+pub(super) use attachments::{attach, of_server, release};
+pub(super) use states::begin_status;
+
+use super::core::{
+    ADMIN_SEES, Api, Call, Handled, Hooks, Kind, ListQuery, Refusal, Result, Session, Tables,
+    filters, is_set, linked, newest_first,
+};
+
+pub(super) static API: Api = Api {
+    tables: &TABLES,
+    hooks,
+    own,
+    list_query,
+    page: linked,
+    refuse: |refusal, _| refusal.fault(),
+};
+
+static TABLES: LazyLock<Tables> =
+    LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/block-storage.toml")));
+
+fn hooks(kind: &str) -> Option<Hooks> {
+    Some(match kind {
+        "attachment" => attachments::ATTACHMENT,
+        "backup" => copies::BACKUP,
+        "group_snapshot" => groups::GROUP_SNAPSHOT,
+        "group_type" | "volume_type" => Hooks {
+            visible: |_, _| true,
+            writable: |view, _| view.caller.is_admin,
+            ..Hooks::NONE
+        },
+        "volume" => volumes::VOLUME,
+        "volume_group" => groups::GROUP,
+        "volume_snapshot" => copies::SNAPSHOT,
+        "volume_transfer" => volumes::TRANSFER,
+        _ => return None,
+    })
+}
+
+/// Returns the refusal with a name, from the service's file.
+fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
+    TABLES.service.refusal(name, parts)
+}
+
+fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
+    match (call.method.as_str(), path?) {
+        ("DELETE", ["attachments", id]) => Some(attachments::delete(session, id)),
+        ("DELETE", ["groups", _]) => Some(Err(refused("NoSuchCall", &[]))),
+        _ => None,
+    }
+}
+
+/// Parameters that are not filters.
+const CONTROLS: &str = "all_tenants limit marker offset sort sort_key sort_dir with_count";
+
+/// Reads a list's parameters. An admin's filter that no row has finds nothing, others may use none but those of
+/// the API's description.
+fn list_query(session: &Session<'_>, kind: &'static Kind, call: &Call<'_>) -> Result<ListQuery> {
+    let caller = &session.caller;
+    let (filters, unknown) = filters(kind, call, CONTROLS);
+    if !caller.is_admin {
+        let is_closed = |name: &str| kind.attribute(name).is_some_and(|it| it.is(ADMIN_SEES));
+        let closed = filters.iter().map(|(name, _)| name);
+        let closed = closed.filter(|name| is_closed(name)).chain(&unknown);
+        let closed: Vec<&str> = closed.map(String::as_str).collect();
+        if !closed.is_empty() {
+            return Err(refused("InvalidFilters", &[&closed.join(",")]));
+        }
+    }
+    let is_of_all =
+        (caller.is_admin && is_set(call, "all_tenants")) || kind.attribute("project_id").is_none();
+    let own = (!is_of_all).then(|| caller.project.clone());
+    let is_empty = !unknown.is_empty();
+    Ok(ListQuery {
+        filters,
+        shows: Some(Box::new(move |_, row| {
+            !is_empty && own.as_deref().is_none_or(|own| *row.project == *own)
+        })),
+        ..newest_first(session, kind, call)?
+    })
+}

@@ -1,0 +1,99 @@
+//! The status of a row: how it is made, and how it is deleted.
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::refused;
+use crate::sandbox::core::{Answer, Call, End, Handled, Result, Row, Session, View};
+
+pub(super) const STATUS: &str = "status";
+const DELETING: &str = "deleting";
+
+/// Stores a new row, which is being made for a while.
+pub(super) fn make(session: &mut Session<'_>, mut row: Row) -> Uuid {
+    let kind = row.kind.name;
+    row.set("user_id", &*session.caller.user);
+    let id = session.put(row);
+    session.begin(kind, id);
+    id
+}
+
+pub(super) fn set_status(session: &mut Session<'_>, kind: &str, id: Uuid, status: &str) {
+    let now = session.now;
+    session.edit(kind, id, |row| {
+        row.set(STATUS, status);
+        row.is_deleting = status == DELETING;
+        row.updated = Some(now);
+    });
+}
+
+/// Gives a row a status that ends after a while.
+pub(in crate::sandbox) fn begin_status(session: &mut Session<'_>, row: &Row, status: &str) {
+    set_status(session, row.kind.name, row.id, status);
+    session.begin(row.kind.name, row.id);
+}
+
+pub(super) fn begin_deletion(session: &mut Session<'_>, row: &Row) {
+    begin_status(session, row, DELETING);
+}
+
+/// Returns the status that a change leaves, unless the row is gone after it.
+pub(super) fn end_of(row: &Row) -> Option<&'static str> {
+    match (row.is_deleting, row.end) {
+        (true, End::Done) => None,
+        (true, End::Error) => Some("error_deleting"),
+        (false, End::Error) => Some("error"),
+        _ => Some("available"),
+    }
+}
+
+/// Ends what a row does: it is made, deleted, or put back by a storage that is busy.
+pub(super) fn settle(session: &mut Session<'_>, row: &Row) {
+    match end_of(row) {
+        Some(status) => set_status(session, row.kind.name, row.id, status),
+        None => session.remove(row.kind.name, row.id),
+    }
+}
+
+/// Computes what rows of several kinds show.
+pub(super) fn show(_: &View<'_>, row: &Row, name: &str) -> Option<Value> {
+    let is_project = name.ends_with(":tenant_id") || name.ends_with(":project_id");
+    is_project.then(|| row.project.to_string().into())
+}
+
+/// Returns the action that a call wants, and its arguments.
+pub(super) fn action(call: &Call<'_>, path: &[&str]) -> Option<(String, Value)> {
+    let is_action = path == ["action"] && call.method == http::Method::POST;
+    let body = call.json();
+    let actions = body.as_object().filter(|_| is_action)?;
+    let (name, arguments) = actions.iter().next()?;
+    Some((name.clone(), arguments.clone()))
+}
+
+/// Handles the actions with which an admin frees a row that is stuck: its status is set, or it is deleted
+/// whatever its status is.
+pub(super) fn act(
+    session: &mut Session<'_>,
+    call: &Call<'_>,
+    row: &Row,
+    path: &[&str],
+    delete: fn(&mut Session<'_>, &Row) -> Result<()>,
+) -> Handled {
+    let (name, arguments) = action(call, path)?;
+    let verb = name.strip_prefix("os-")?;
+    if !matches!(verb, "reset_status" | "force_delete") {
+        return None;
+    }
+    if !session.caller.is_admin {
+        return Some(Err(refused("AdminAction", &[&row.kind.singular, &verb])));
+    }
+    let done = match verb {
+        "force_delete" => delete(session, row),
+        _ => {
+            let status = arguments[STATUS].as_str().unwrap_or_default();
+            session.edit(row.kind.name, row.id, |row| row.due = None);
+            set_status(session, row.kind.name, row.id, status);
+            Ok(())
+        }
+    };
+    Some(done.map(|()| Answer::empty(202)))
+}

@@ -1,0 +1,170 @@
+//! Volumes, and their transfers to other projects.
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::attachments::{check_available, of_volume, release, server_has};
+use super::copies::is_free;
+use super::refused;
+use super::states::{STATUS, act, action, begin_deletion, end_of, make, set_status, settle, show};
+use crate::sandbox::core::{
+    Answer, Body, Call, End, Handled, Hooks, Result, Row, Session, View, is_set,
+};
+
+pub(super) const VOLUME: Hooks = Hooks {
+    create,
+    delete: |session, volume, call| {
+        let forced = is_set(call, "force");
+        if forced && !session.caller.is_admin {
+            return Err(refused("ForceDelete", &[]));
+        }
+        delete(session, volume, forced, is_set(call, "cascade"))
+    },
+    settle: end_change,
+    show: show_volume,
+    act: act_on_volume,
+    ..Hooks::NONE
+};
+
+pub(super) const TRANSFER: Hooks = Hooks {
+    create: |session, transfer, body| {
+        let volume = session.required_row("volume", body, "volume_id")?;
+        check_available(&volume)?;
+        set_status(session, "volume", volume.id, "awaiting-transfer");
+        Ok(session.put(transfer))
+    },
+    removed: |session, transfer| {
+        let volume = transfer.id_of("volume_id").unwrap_or_default();
+        set_status(session, "volume", volume, "available");
+    },
+    ..Hooks::NONE
+};
+
+fn create(session: &mut Session<'_>, mut volume: Row, body: &Body) -> Result<Uuid> {
+    session.optional_row("volume_group", body, "group_id")?;
+    if let Some(name) = body.get("volume_type").and_then(Value::as_str) {
+        let is_it = |row: &&Row| row.text("name") == name || row.id.to_string() == name;
+        let known = session.store().all("volume_type").find(is_it);
+        let known = known.map(|row| (row.id.to_string(), row.value("name")));
+        if let Some((id, name)) = known {
+            volume.set("volume_type_id", id);
+            volume.set("volume_type", name);
+        } else if name != "__DEFAULT__" {
+            return Err(session.missing("volume_type", name));
+        }
+    }
+    for (kind, source) in [
+        ("volume_snapshot", "snapshot_id"),
+        ("volume", "source_volid"),
+    ] {
+        if let Some(source) = session.optional_row(kind, body, source)? {
+            volume.set("size", source.value("size"));
+        }
+    }
+    if volume.get("imageRef").is_some() {
+        volume.set("bootable", "true");
+    }
+    Ok(make(session, volume))
+}
+
+/// The statuses of volumes that may be deleted.
+const DELETABLE: [&str; 5] = [
+    "available",
+    "error",
+    "error_restoring",
+    "error_extending",
+    "error_managing",
+];
+
+/// Begins to delete a volume; with its snapshots if `cascades`, whatever its status is if `forced`.
+pub(super) fn delete(
+    session: &mut Session<'_>,
+    volume: &Row,
+    forced: bool,
+    cascades: bool,
+) -> Result<()> {
+    let store = session.store();
+    let snapshots = store.of("volume_snapshot", "volume_id", volume.id);
+    let snapshots: Vec<Row> = snapshots.cloned().collect();
+    let is_blocked = of_volume(store, volume.id).next().is_some()
+        || volume.id_of("group_id").is_some()
+        || (!cascades && !snapshots.is_empty())
+        || (!forced && !snapshots.iter().all(is_free));
+    if is_blocked || !(forced || DELETABLE.contains(&volume.text(STATUS))) {
+        let statuses = format!("status must be {} and", DELETABLE.join(" or "));
+        let statuses = if forced { "" } else { &statuses };
+        return Err(refused("VolumeRefused", &[&statuses]));
+    }
+    for snapshot in snapshots {
+        set_status(session, "volume_snapshot", snapshot.id, "deleting");
+    }
+    begin_deletion(session, volume);
+    Ok(())
+}
+
+/// Ends what a volume does. The snapshots that were to be deleted with it share its end.
+fn end_change(session: &mut Session<'_>, volume: &Row) {
+    if volume.text(STATUS) == "detaching" {
+        return match volume.end {
+            End::Done => detach(session, volume),
+            _ => set_status(session, "volume", volume.id, "in-use"),
+        };
+    }
+    if let Some(status) = end_of(volume) {
+        let snapshots = session
+            .store()
+            .of("volume_snapshot", "volume_id", volume.id);
+        let snapshots = snapshots.filter(|row| row.is_deleting && row.due.is_none());
+        let snapshots: Vec<Uuid> = snapshots.map(|row| row.id).collect();
+        for snapshot in snapshots {
+            set_status(session, "volume_snapshot", snapshot, status);
+        }
+    }
+    settle(session, volume);
+}
+
+fn detach(session: &mut Session<'_>, volume: &Row) {
+    let attachments: Vec<Row> = of_volume(session.store(), volume.id).cloned().collect();
+    for attachment in attachments {
+        release(session, &attachment, false);
+    }
+}
+
+fn show_volume(view: &View<'_>, volume: &Row, name: &str) -> Option<Value> {
+    if name != "attachments" {
+        return show(view, volume, name);
+    }
+    let shown = |attachment: &Row| {
+        json!({
+            "id": volume.id,
+            "attachment_id": attachment.id,
+            "volume_id": volume.id,
+            "server_id": attachment.value("instance"),
+            "host_name": "compute1",
+            "device": attachment.value("device"),
+            "attached_at": attachment.created.format(volume.kind.service.times).to_string(),
+        })
+    };
+    // A reserved volume is not attached yet.
+    let attachments = of_volume(view.store, volume.id);
+    let attachments = attachments.filter(|row| row.text(STATUS) == "attached");
+    Some(attachments.map(shown).collect())
+}
+
+fn act_on_volume(
+    session: &mut Session<'_>,
+    call: &Call<'_>,
+    volume: &Row,
+    path: &[&str],
+) -> Handled {
+    let (name, _) = action(call, path)?;
+    if !matches!(name.as_str(), "os-detach" | "os-force_detach") {
+        let delete = |session: &mut Session<'_>, row: &Row| delete(session, row, true, false);
+        return act(session, call, volume, path, delete);
+    }
+    let refusal = of_volume(session.store(), volume.id).find_map(|row| server_has(session, row));
+    if let Some(refusal) = refusal {
+        return Some(Err(refusal));
+    }
+    detach(session, volume);
+    Some(Ok(Answer::empty(202)))
+}

@@ -1,0 +1,205 @@
+//! The calls below a server: its actions, its interfaces, its volumes.
+use serde_json::{Value, json};
+
+use super::devices::{attach, disks_of, is_root, plug, ports_of, unplug};
+use super::refused;
+use super::states::{begin, begin_deletion, check_free, check_unlocked, set_state};
+use crate::sandbox::cinder;
+use crate::sandbox::core::{Answer, Call, Handled, Result, Row, Session};
+
+/// The states of a server whose interfaces and volumes can be changed.
+const USABLE: [&str; 5] = [
+    "active",
+    "stopped",
+    "paused",
+    "suspended",
+    "shelved_offloaded",
+];
+
+pub(super) fn act(
+    session: &mut Session<'_>,
+    call: &Call<'_>,
+    server: &Row,
+    path: &[&str],
+) -> Handled {
+    let method = call.method.as_str();
+    if method != "GET"
+        && let Err(refusal) = session.may_change(server, "action")
+    {
+        return Some(Err(refusal));
+    }
+    let empty = |done: Result<()>| Some(done.map(|()| Answer::empty(202)));
+    match (method, path) {
+        ("POST", ["action"]) => empty(change(session, server, &call.json())),
+        ("GET", ["os-interface"]) => {
+            let ports = ports_of(session.store(), server.id);
+            let shown: Value = ports.iter().map(interface).collect();
+            Some(Ok(Answer::ok(json!({"interfaceAttachments": shown}))))
+        }
+        ("POST", ["os-interface"]) => Some(add_interface(session, server, &call.json())),
+        ("DELETE", ["os-interface", port]) => empty(remove_interface(session, server, port)),
+        ("GET", ["os-volume_attachments"]) => {
+            let disks = disks_of(session.store(), server.id);
+            let shown: Value = disks.iter().map(disk).collect();
+            Some(Ok(Answer::ok(json!({"volumeAttachments": shown}))))
+        }
+        ("POST", ["os-volume_attachments"]) => Some(add_disk(session, server, &call.json())),
+        ("DELETE", ["os-volume_attachments", volume]) => {
+            empty(remove_disk(session, server, volume))
+        }
+        _ => None,
+    }
+}
+
+/// Actions that change the state at once: their name, the word of a refusal, the states that allow them, and the
+/// status and state after them.
+type Change = (
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    &'static str,
+    &'static str,
+);
+
+const CHANGES: [Change; 8] = [
+    (
+        "os-stop",
+        "stop",
+        &["active", "error"],
+        "SHUTOFF",
+        "stopped",
+    ),
+    ("os-start", "start", &["stopped"], "ACTIVE", "active"),
+    ("pause", "pause", &["active"], "PAUSED", "paused"),
+    ("unpause", "unpause", &["paused"], "ACTIVE", "active"),
+    ("suspend", "suspend", &["active"], "SUSPENDED", "suspended"),
+    ("resume", "resume", &["suspended"], "ACTIVE", "active"),
+    (
+        "shelve",
+        "shelve",
+        &["active", "stopped"],
+        "SHELVED_OFFLOADED",
+        "shelved_offloaded",
+    ),
+    (
+        "unshelve",
+        "unshelve",
+        &["shelved_offloaded"],
+        "ACTIVE",
+        "active",
+    ),
+];
+
+fn change(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<()> {
+    let action = body.as_object().and_then(|body| body.iter().next());
+    let (name, arguments) = action.ok_or_else(|| refused("UnknownAction", &[&""]))?;
+    let is_admin = session.caller.is_admin;
+    match name.as_str() {
+        "lock" => session.edit("server", server.id, |row| {
+            row.set("locked", true);
+            row.set("locked_reason", arguments["locked_reason"].clone());
+            row.set("is_locked_by_admin", is_admin);
+        }),
+        "unlock" if server.flag("is_locked_by_admin") && !is_admin => {
+            return Err(refused("Unlock", &[]));
+        }
+        "unlock" => session.edit("server", server.id, |row| {
+            for name in ["locked", "locked_reason", "is_locked_by_admin"] {
+                row.clear(name);
+            }
+        }),
+        "os-resetState" if !is_admin => return Err(refused("ResetState", &[])),
+        "os-resetState" => match arguments["state"].as_str() {
+            Some("active") => set_state(session, server.id, "ACTIVE", "active"),
+            _ => set_state(session, server.id, "ERROR", "error"),
+        },
+        "forceDelete" => {
+            check_unlocked(session, server)?;
+            begin_deletion(session, server);
+        }
+        "restore" => {
+            check_free(session, server, "restore", &["soft-delete"])?;
+            begin(session, server, "restoring");
+        }
+        name => {
+            let known = CHANGES.iter().find(|(known, ..)| *known == name);
+            let known = known.ok_or_else(|| refused("UnknownAction", &[&name]))?;
+            let (_, word, states, status, vm_state) = known;
+            check_free(session, server, word, states)?;
+            set_state(session, server.id, status, vm_state);
+        }
+    }
+    Ok(())
+}
+
+/// Shows a port as an interface of its server.
+fn interface(port: &Row) -> Value {
+    json!({
+        "port_id": port.id,
+        "net_id": port.value("network_id"),
+        "mac_addr": port.value("mac_address"),
+        "port_state": "DOWN",
+        "fixed_ips": port.value("fixed_ips"),
+    })
+}
+
+fn add_interface(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<Answer> {
+    check_free(session, server, "attach_interface", &USABLE)?;
+    let wanted = &body["interfaceAttachment"];
+    let mut server = server.clone();
+    let port = plug(session, &mut server, &wanted["port_id"], &wanted["net_id"])?;
+    session.put(server);
+    let shown = interface(&session.row("port", port)?);
+    Ok(Answer::ok(json!({"interfaceAttachment": shown})))
+}
+
+/// Accepts also a port that the server does not have, or no more.
+fn remove_interface(session: &mut Session<'_>, server: &Row, port: &str) -> Result<()> {
+    check_free(session, server, "detach_interface", &USABLE)?;
+    let ports = ports_of(session.store(), server.id).into_iter();
+    for port in ports.filter(|known| known.id.to_string() == port) {
+        unplug(session, server, &port);
+    }
+    Ok(())
+}
+
+/// Shows an attachment as a volume of its server.
+fn disk(disk: &Row) -> Value {
+    json!({
+        "volumeId": disk.value("volume_id"),
+        "serverId": disk.value("instance"),
+        "device": disk.value("device"),
+        "tag": null,
+        "delete_on_termination": disk.flag("delete_on_termination"),
+        "attachment_id": disk.id,
+        "bdm_uuid": disk.id,
+    })
+}
+
+fn add_disk(session: &mut Session<'_>, server: &Row, body: &Value) -> Result<Answer> {
+    check_free(session, server, "attach_volume", &USABLE)?;
+    let wanted = &body["volumeAttachment"];
+    let volume = session.named("volume", wanted["volumeId"].as_str().unwrap_or_default())?;
+    let made = attach(session, server, &volume, wanted)?;
+    Ok(Answer::ok(json!({"volumeAttachment": disk(&made)})))
+}
+
+/// Begins to detach a volume. The one that the server boots from goes with the server alone.
+fn remove_disk(session: &mut Session<'_>, server: &Row, text: &str) -> Result<()> {
+    let volume = session.named("volume", text)?;
+    let disks = disks_of(session.store(), server.id);
+    let disk = disks
+        .iter()
+        .find(|disk| disk.id_of("volume_id") == Some(volume.id));
+    let disk = disk.ok_or_else(|| refused("NotAttached", &[&server.id, &text]))?;
+    if is_root(disk) {
+        return Err(refused("RootDisk", &[]));
+    }
+    check_free(session, server, "detach_volume", &USABLE)?;
+    if volume.text("status") != "in-use" {
+        let request = format!("req-{}", session.store.ids.uuid());
+        return Err(refused("NotInUse", &[&request]));
+    }
+    cinder::begin_status(session, &volume, "detaching");
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! The ports and the volumes of a server, which are rows of Neutron and of Cinder.
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::refused;
+use crate::sandbox::cinder;
+use crate::sandbox::core::{Result, Row, Session, Store};
+
+pub(super) use cinder::of_server as disks_of;
+
+const OWNER: &str = "compute:nova";
+const HOST: &str = "compute1";
+
+/// Lists the ports of a server, in the order of their creation.
+pub(super) fn ports_of(store: &Store, server: Uuid) -> Vec<Row> {
+    let mut ports: Vec<Row> = store.of("port", "device_id", server).cloned().collect();
+    ports.sort_by_key(|port| port.number);
+    ports
+}
+
+/// Gives a new server its interfaces: a port of its own in a network, or a port of the user's.
+pub(super) fn plug_all(session: &mut Session<'_>, server: &mut Row) -> Result<()> {
+    let wanted = server.items("networks").to_vec();
+    for one in wanted {
+        plug(session, server, &one["port"], &one["uuid"])?;
+    }
+    Ok(())
+}
+
+/// Gives a server an interface. It keeps the ports in mind that are not its own.
+pub(super) fn plug(
+    session: &mut Session<'_>,
+    server: &mut Row,
+    port: &Value,
+    network: &Value,
+) -> Result<Uuid> {
+    if let Some(text) = port.as_str() {
+        let port = session.named("port", text);
+        let port = port.map_err(|_| refused("UnknownPort", &[&text]))?;
+        if !port.text("device_id").is_empty() {
+            return Err(refused("PortInUse", &[&text]));
+        }
+        let mut kept = server.items("kept_ports").to_vec();
+        kept.push(text.into());
+        server.set("kept_ports", kept);
+        bind(session, port.id, server.id);
+        return Ok(port.id);
+    }
+    let text = network.as_str().unwrap_or_default();
+    let network = session.named("network", text);
+    let network = network.map_err(|_| refused("UnknownNetwork", &[&text]))?;
+    let mut body = json!({"network_id": network.id, "project_id": &*server.project});
+    let groups = server.items("security_groups").iter();
+    let groups: Vec<Value> = groups
+        .filter_map(|it| group_id(session, server, it))
+        .collect();
+    if !groups.is_empty() {
+        body["security_groups"] = groups.into();
+    }
+    let port = session.as_service(&server.project, |session| session.create("port", &body))?;
+    bind(session, port, server.id);
+    Ok(port)
+}
+
+/// Returns the id of a security group that a body names by its name or id.
+fn group_id(session: &Session<'_>, server: &Row, wanted: &Value) -> Option<Value> {
+    let wanted = wanted["name"].as_str()?;
+    let mut groups = session.store().all("security_group");
+    let group = groups.find(|group| {
+        *group.project == *server.project
+            && (group.text("name") == wanted || group.id.to_string() == wanted)
+    })?;
+    Some(group.id.to_string().into())
+}
+
+fn bind(session: &mut Session<'_>, port: Uuid, server: Uuid) {
+    session.edit("port", port, |port| {
+        port.set("device_id", server.to_string());
+        port.set("device_owner", OWNER);
+        port.set("binding:host_id", HOST);
+        port.set("binding:vif_type", "ovs");
+    });
+}
+
+/// Takes a port from a server. One that Nova made is deleted, another one is free again.
+pub(super) fn unplug(session: &mut Session<'_>, server: &Row, port: &Row) {
+    let id = port.id.to_string();
+    let is_kept = server.items("kept_ports").iter().any(|kept| *kept == id);
+    if !is_kept && session.check_unblocked(port).is_ok() {
+        session.remove("port", port.id);
+        return;
+    }
+    session.edit("port", port.id, |port| {
+        for name in [
+            "device_id",
+            "device_owner",
+            "binding:host_id",
+            "binding:vif_type",
+        ] {
+            port.clear(name);
+        }
+    });
+}
+
+/// Attaches the disks that a new server wants: volumes that exist, or new ones.
+pub(super) fn attach_disks(session: &mut Session<'_>, server: &Row) -> Result<()> {
+    for disk in server.items("block_device_mapping_v2") {
+        let volume = match (
+            disk["source_type"].as_str(),
+            disk["destination_type"].as_str(),
+        ) {
+            (Some("volume"), _) => {
+                let text = disk["uuid"].as_str().unwrap_or_default();
+                let volume = session.named("volume", text);
+                volume.map_err(|_| refused("UnknownDisk", &[&text]))?
+            }
+            (_, Some("volume")) => new_volume(session, server, &disk["volume_size"])?,
+            // A disk of the host.
+            _ => continue,
+        };
+        attach(session, server, &volume, disk)?;
+    }
+    Ok(())
+}
+
+/// Creates a volume that is available at once.
+fn new_volume(session: &mut Session<'_>, server: &Row, size: &Value) -> Result<Row> {
+    let body = json!({"size": size, "name": "", "project_id": &*server.project});
+    let volume = session.create("volume", &body)?;
+    session.settle("volume", volume);
+    session.row("volume", volume)
+}
+
+/// Attaches a volume to a server; `wanted` may say that it is deleted with the server, and its place.
+pub(super) fn attach(
+    session: &mut Session<'_>,
+    server: &Row,
+    volume: &Row,
+    wanted: &Value,
+) -> Result<Row> {
+    let disks = disks_of(session.store(), server.id);
+    let others = disks.iter().filter(|disk| !is_root(disk)).count();
+    let letter = match wanted["boot_index"].as_i64() {
+        Some(0) => 'a',
+        _ => ('b'..='z').nth(others).unwrap_or('z'),
+    };
+    cinder::attach(session, volume, server.id, |disk| {
+        disk.set("device", format!("/dev/sd{letter}"));
+        disk.set("boot_index", wanted["boot_index"].clone());
+        let deletes = wanted["delete_on_termination"] == Value::Bool(true);
+        disk.set("delete_on_termination", deletes);
+    })
+}
+
+/// Whether the server boots from it.
+pub(super) fn is_root(disk: &Row) -> bool {
+    disk.value("boot_index") == 0
+}
+
+/// Records the rows that a server takes along, so that a revival finds them.
+pub(super) fn touch_all(session: &mut Session<'_>, server: Uuid) {
+    for port in ports_of(session.store(), server) {
+        session.touch("port", port.id);
+    }
+    for disk in disks_of(session.store(), server) {
+        session.touch("attachment", disk.id);
+        session.touch("volume", disk.id_of("volume_id").unwrap_or_default());
+    }
+}
+
+/// Frees everything that a server has.
+pub(super) fn release_all(session: &mut Session<'_>, server: &Row) {
+    for port in ports_of(session.store(), server.id) {
+        unplug(session, server, &port);
+    }
+    for disk in disks_of(session.store(), server.id) {
+        cinder::release(session, &disk, disk.flag("delete_on_termination"));
+    }
+}

@@ -1,0 +1,84 @@
+//! The parameters of Nova's lists, and their pages.
+use serde_json::{Value, json};
+
+use super::refused;
+use super::states::is_deleted;
+use crate::sandbox::core::{
+    Call, Kind, ListQuery, Page, Result, Session, filters, is_set, linked, newest_first,
+};
+
+/// Parameters that are not filters.
+const CONTROLS: &str =
+    "all_tenants all_projects deleted limit marker offset sort_key sort_dir changes-since";
+const PROJECT: [&str; 2] = ["project_id", "tenant_id"];
+
+/// Reads a list's parameters; a filter that Nova does not know is ignored. Servers that are deleted, or only
+/// softly, are in no list but an admin's of deleted ones.
+pub(super) fn list_query(
+    session: &Session<'_>,
+    kind: &'static Kind,
+    call: &Call<'_>,
+) -> Result<ListQuery> {
+    let caller = &session.caller;
+    let (mut filters, _) = filters(kind, call, CONTROLS);
+    let others = filters
+        .iter()
+        .filter(|(name, _)| PROJECT.contains(&name.as_str()));
+    let names_others = others
+        .flat_map(|(_, ids)| ids)
+        .any(|id| **id != *caller.project);
+    let is_of_all = is_set(call, "all_tenants")
+        || is_set(call, "all_projects")
+        || (caller.is_admin && names_others);
+    if kind.name != "server" {
+        let is_of_all = is_of_all && caller.is_admin;
+        let own = caller.project.clone();
+        // Server groups have pages by number alone.
+        return Ok(ListQuery {
+            sorts: vec![("number".to_owned(), true)],
+            shows: Some(Box::new(move |view, row| {
+                let is_open = is_of_all || row.kind.attribute("project_id").is_none();
+                view.sees(row) && (is_open || *row.project == *own)
+            })),
+            ..ListQuery::default()
+        });
+    }
+    if is_of_all && !caller.is_admin {
+        let list = if call.path.ends_with("/detail") {
+            "detail"
+        } else {
+            "index"
+        };
+        return Err(refused("AllProjects", &[&list]));
+    }
+    if !is_of_all {
+        filters.retain(|(name, _)| !PROJECT.contains(&name.as_str()));
+    }
+    let own = (!is_of_all).then(|| caller.project.clone());
+    let wants_deleted = caller.is_admin && is_set(call, "deleted");
+    Ok(ListQuery {
+        filters,
+        with_deleted: wants_deleted,
+        shows: Some(Box::new(move |_, row| {
+            is_deleted(row) == wants_deleted
+                && own.as_deref().is_none_or(|own| *row.project == *own)
+        })),
+        ..newest_first(session, kind, call)?
+    })
+}
+
+pub(super) fn page(kind: &'static Kind, call: &Call<'_>, mut page: Page) -> Value {
+    let number = |name: &str| call.param(name).and_then(|text| text.parse().ok());
+    if kind.name == "server" {
+        return linked(kind, call, page);
+    }
+    let items = page.items.as_array_mut().map(std::mem::take);
+    let items = items.unwrap_or_default().into_iter();
+    let items = items.skip(number("offset").unwrap_or(0));
+    let items = items.take(number("limit").unwrap_or(usize::MAX));
+    let items: Value = match kind.name {
+        "keypair" => items.map(|key| json!({"keypair": key})).collect(),
+        _ => items.collect(),
+    };
+    json!({kind.plural: items})
+}

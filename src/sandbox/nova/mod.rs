@@ -1,0 +1,49 @@
+//! Nova v2.1 of one region.
+//!
+//! Servers act on rows of other services: they have ports of Neutron and volumes of Cinder, which they free or
+//! take along when they go. A change of a server takes its time and shows in its task state.
+mod actions;
+mod devices;
+mod lists;
+mod others;
+mod servers;
+mod states;
+
+use std::fmt::Display;
+use std::sync::LazyLock;
+
+use super::core::{Api, Call, Handled, Hooks, Refusal, Session, Tables};
+
+pub(super) static API: Api = Api {
+    tables: &TABLES,
+    hooks,
+    own,
+    list_query: lists::list_query,
+    page: lists::page,
+    refuse: |refusal, _| refusal.fault(),
+};
+
+static TABLES: LazyLock<Tables> =
+    LazyLock::new(|| Tables::read(include_str!("../../../assets/sandbox/compute.toml")));
+
+fn hooks(kind: &str) -> Option<Hooks> {
+    Some(match kind {
+        "compute_flavor" => others::FLAVOR,
+        "keypair" => others::KEYPAIR,
+        "server" => servers::SERVER,
+        "server_group" => others::SERVER_GROUP,
+        _ => return None,
+    })
+}
+
+/// Returns the refusal with a name, from the service's file.
+fn refused(name: &str, parts: &[&dyn Display]) -> Refusal {
+    TABLES.service.refusal(name, parts)
+}
+
+fn own(session: &mut Session<'_>, call: &Call<'_>, path: Option<&[&str]>) -> Handled {
+    match (call.method.as_str(), path?) {
+        ("DELETE", ["os-keypairs", name]) => Some(others::delete_key(session, call, name)),
+        _ => None,
+    }
+}

@@ -1,0 +1,154 @@
+//! Servers: how they are made, deleted and shown.
+use chrono::TimeDelta;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::states::{
+    DELETING, SERVER_KIND, STATUS, TASK, VM_STATE, begin, begin_deletion, check_unlocked, set_state,
+};
+use super::{actions, devices, refused};
+use crate::sandbox::core::{Body, Call, End, Hooks, Result, Row, Session, View};
+
+pub(super) const SERVER: Hooks = Hooks {
+    create,
+    deletable: |session, server| check_unlocked(session, server),
+    delete: |session, server, _: &Call<'_>| {
+        if server.text(STATUS) == "DELETED" {
+            return Err(server.kind.missing(server.id));
+        }
+        match server.text(VM_STATE) {
+            "soft-delete" => {}
+            _ if session.settings.soft_delete => begin(session, server, "soft-deleting"),
+            _ => begin_deletion(session, server),
+        }
+        Ok(())
+    },
+    settle,
+    show,
+    act: actions::act,
+    ..Hooks::NONE
+};
+
+/// How long a deleted server is still shown by its id.
+const SHOWN_FOR: TimeDelta = TimeDelta::milliseconds(300);
+
+fn create(session: &mut Session<'_>, mut server: Row, body: &Body) -> Result<Uuid> {
+    let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
+    let flavor = session.named("compute_flavor", text("flavorRef"));
+    flavor.map_err(|_| refused("UnknownFlavor", &[]))?;
+    if !text("imageRef").is_empty() {
+        let image = session.named("image", text("imageRef"));
+        image.map_err(|_| refused("UnknownImage", &[]))?;
+    }
+    server.set("user_id", &*session.caller.user);
+    devices::plug_all(session, &mut server)?;
+    devices::attach_disks(session, &server)?;
+    let id = session.put(server.clone());
+    begin(session, &server, "spawning");
+    Ok(id)
+}
+
+fn settle(session: &mut Session<'_>, server: &Row) {
+    let id = server.id;
+    match (server.text(TASK), server.end) {
+        _ if server.text(STATUS) == "DELETED" => session.remove(SERVER_KIND, id),
+        (DELETING, End::Done) => {
+            devices::release_all(session, server);
+            set_state(session, id, "DELETED", "deleted");
+            let due = session.now + SHOWN_FOR;
+            session.edit(SERVER_KIND, id, |row| {
+                row.is_deleting = true;
+                row.due = Some(due);
+            });
+        }
+        ("soft-deleting", End::Done) => set_state(session, id, "SOFT_DELETED", "soft-delete"),
+        (_, End::Done) => {
+            set_state(session, id, "ACTIVE", "active");
+            let at = session.now.format(server.kind.service.times).to_string();
+            session.edit(SERVER_KIND, id, |row| row.set("OS-SRV-USG:launched_at", at));
+        }
+        (_, End::PutBack) => {
+            set_state(session, id, server.text(STATUS), server.text(VM_STATE));
+        }
+        (task, End::Error) => {
+            let (code, message) = match task {
+                DELETING => (
+                    400,
+                    "Failed to terminate instance: the hypervisor refuses".to_owned(),
+                ),
+                _ => (
+                    500,
+                    format!(
+                        "Exceeded maximum number of retries. Exhausted all hosts available for retrying build failures for instance {id}."
+                    ),
+                ),
+            };
+            set_state(session, id, "ERROR", "error");
+            let created = session.now.format(server.kind.service.times).to_string();
+            let fault = json!({"code": code, "created": created, "message": message});
+            session.edit(SERVER_KIND, id, |row| row.set("fault", fault));
+        }
+    }
+}
+
+fn show(view: &View<'_>, server: &Row, name: &str) -> Option<Value> {
+    let time = |at: chrono::DateTime<chrono::Utc>| at.format(server.kind.service.times).to_string();
+    Some(match name {
+        "created" => time(server.created).into(),
+        "updated" => time(server.updated.unwrap_or(server.created)).into(),
+        "image" => match server.text("imageRef") {
+            "" => "".into(),
+            id => json!({"id": id, "links": []}),
+        },
+        "flavor" => {
+            let id = server.text("flavorRef");
+            let mut flavors = view.store.of_text("compute_flavor", "id", id);
+            let flavor = flavors.next()?;
+            json!({
+                "original_name": flavor.value("name"),
+                "ram": flavor.value("ram"),
+                "vcpus": flavor.value("vcpus"),
+                "disk": flavor.value("disk"),
+                "ephemeral": 0,
+                "swap": 0,
+                "extra_specs": {},
+            })
+        }
+        "addresses" => addresses(view, server),
+        "os-extended-volumes:volumes_attached" => {
+            let disks = devices::disks_of(view.store, server.id).into_iter();
+            let shown = |disk: Row| {
+                let deletes = disk.flag("delete_on_termination");
+                json!({"id": disk.value("volume_id"), "delete_on_termination": deletes})
+            };
+            disks.map(shown).collect()
+        }
+        "security_groups" if server.get(name).is_none() => json!([{"name": "default"}]),
+        "OS-EXT-SRV-ATTR:instance_name" => format!("instance-{:08x}", server.number).into(),
+        _ => return None,
+    })
+}
+
+/// Returns the addresses of a server's ports by the names of their networks.
+fn addresses(view: &View<'_>, server: &Row) -> Value {
+    let mut shown: Map<String, Value> = Map::new();
+    for port in devices::ports_of(view.store, server.id) {
+        let network = port.id_of("network_id");
+        let network = network.and_then(|id| view.store.get("network", id));
+        let name = network.map_or("", |network| network.text("name"));
+        let list = shown.entry(name).or_insert_with(|| json!([]));
+        for address in port.items("fixed_ips") {
+            let text = address["ip_address"].as_str().unwrap_or_default();
+            let version = if text.contains(':') { 6 } else { 4 };
+            if let Some(list) = list.as_array_mut() {
+                list.push(json!({
+                    "version": version,
+                    "addr": text,
+                    "OS-EXT-IPS:type": "fixed",
+                    "OS-EXT-IPS-MAC:mac_addr": port.value("mac_address"),
+                }));
+            }
+        }
+    }
+    shown.into()
+}

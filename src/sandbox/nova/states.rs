@@ -1,0 +1,82 @@
+//! The state of a server: what it works on, and what refuses a change of it.
+use uuid::Uuid;
+
+use super::{devices, refused};
+use crate::sandbox::core::{Result, Row, Session};
+
+pub(super) const SERVER_KIND: &str = "server";
+pub(super) const STATUS: &str = "status";
+pub(super) const TASK: &str = "OS-EXT-STS:task_state";
+pub(super) const VM_STATE: &str = "OS-EXT-STS:vm_state";
+pub(super) const DELETING: &str = "deleting";
+
+/// Whether it is in lists of deleted servers only.
+pub(super) fn is_deleted(server: &Row) -> bool {
+    server.is_deleted || matches!(server.text(STATUS), "DELETED" | "SOFT_DELETED")
+}
+
+/// Refuses a member to change a locked server.
+pub(super) fn check_unlocked(session: &Session<'_>, server: &Row) -> Result<()> {
+    match server.flag("locked") && !session.caller.is_admin {
+        true => Err(refused("Locked", &[&server.id])),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a change of a server that is locked, works on something, or is in none of these states.
+pub(super) fn check_free(
+    session: &Session<'_>,
+    server: &Row,
+    word: &str,
+    states: &[&str],
+) -> Result<()> {
+    check_unlocked(session, server)?;
+    let (task, state) = (server.text(TASK), server.text(VM_STATE));
+    if !task.is_empty() {
+        return Err(refused("WrongTask", &[&word, &server.id, &task]));
+    }
+    if !states.contains(&state) {
+        return Err(refused("WrongState", &[&word, &server.id, &state]));
+    }
+    Ok(())
+}
+
+/// Makes a server work on something.
+pub(super) fn begin(session: &mut Session<'_>, server: &Row, task: &str) {
+    session.edit(SERVER_KIND, server.id, |row| {
+        row.set(TASK, task);
+        row.is_deleting = task == DELETING;
+    });
+    session.begin(SERVER_KIND, server.id);
+}
+
+/// Begins to delete a server. A repeated call changes nothing, even if the hypervisor hangs; a host that is down
+/// takes no time.
+pub(super) fn begin_deletion(session: &mut Session<'_>, server: &Row) {
+    if server.text(TASK) == DELETING {
+        return;
+    }
+    devices::touch_all(session, server.id);
+    begin(session, server, DELETING);
+    if session
+        .course
+        .is_some_and(|course| course.seconds == Some(0))
+    {
+        devices::release_all(session, server);
+        set_state(session, server.id, "DELETED", "deleted");
+        session.remove(SERVER_KIND, server.id);
+    }
+}
+
+/// Gives a server a state in which it does nothing.
+pub(super) fn set_state(session: &mut Session<'_>, id: Uuid, status: &str, vm_state: &str) {
+    let now = session.now;
+    session.edit(SERVER_KIND, id, |row| {
+        row.set(STATUS, status);
+        row.set(VM_STATE, vm_state);
+        row.clear(TASK);
+        row.is_deleting = false;
+        row.due = None;
+        row.updated = Some(now);
+    });
+}
