@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 pub use super::client::{Client, cascade, target};
 use super::ports::{Client as CloudClient, Faulty, InProcess, copy_ledger};
-pub use super::ports::{Crash, Lies, Rate, Sent};
+pub use super::ports::{Crash, Lies, Rate, Sent, is_of_cinder};
 
 /// What the sandbox lists, by the names of its collections; but segments, which every network has as a
 /// part of itself.
@@ -289,6 +289,8 @@ impl Bench {
         let service = match path {
             path if path.starts_with(BALANCERS) => "load-balancer",
             path if path.starts_with("/v2.0") => "network",
+            path if path.starts_with("/v2.1") => "compute",
+            path if is_of_cinder(path) => "volumev3",
             _ => "image",
         };
         let now = self.clock.now();
@@ -301,7 +303,7 @@ impl Bench {
             .unwrap();
         let reply = world.handle(request, now);
         let token = reply.response.headers()["x-subject-token"].clone();
-        let at = match path.starts_with("/v3") {
+        let at = match path.starts_with("/v3") && !is_of_cinder(path) {
             true => String::new(),
             false => format!("/{region}/{service}"),
         };

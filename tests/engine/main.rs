@@ -36,6 +36,7 @@ mod purge;
 mod registry;
 mod requests;
 mod seeds;
+mod servers;
 mod services;
 mod sites;
 mod sweep;

@@ -188,16 +188,24 @@ pub struct Sent {
     pub error: String,
 }
 
+/// Whether a path below `/v3` is one of Cinder's and not of Keystone's.
+pub fn is_of_cinder(path: &str) -> bool {
+    let kinds = ["volumes", "snapshots", "backups", "attachments"];
+    let rest = path.strip_prefix("/v3/");
+    rest.is_some_and(|rest| kinds.iter().any(|kind| rest.starts_with(kind)))
+}
+
 impl Sent {
     /// Changes something, not in Keystone.
     pub fn is_write(&self) -> bool {
         let at = ["/v2", "/v3/projects"];
-        self.method != "GET" && at.iter().any(|at| self.path.starts_with(at))
+        let is_there = at.iter().any(|at| self.path.starts_with(at));
+        self.method != "GET" && (is_there || is_of_cinder(&self.path))
     }
 
     /// A list, or one resource, not of Keystone.
     pub fn is_read(&self) -> bool {
-        self.method == "GET" && self.path.starts_with("/v2")
+        self.method == "GET" && (self.path.starts_with("/v2") || is_of_cinder(&self.path))
     }
 
     /// Whether the service said, in its own words and not in a fault's, that what it was about is gone.
@@ -304,7 +312,7 @@ impl Transport for InProcess {
         self.crash.alive().await;
         let at = self.clock.now();
         let whole = request.uri().path_and_query().unwrap().to_string();
-        let path = match whole.find("/v2") {
+        let path = match whole.find("/v2").or(whole.find("/v3/")) {
             Some(start) => whole[start..].to_owned(),
             None => whole,
         };

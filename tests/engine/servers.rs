@@ -1,0 +1,272 @@
+//! Servers, volumes and their copies, whose deletes take their time: in their order, through crashes, and past a
+//! hypervisor or a storage that misbehaves.
+
+use std::time::Duration;
+
+use gone::domain::model::{DeletionState, StepState};
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::harness::{Bench, Login, Sent, paused};
+
+/// Lists of what a project's servers leave, with the path and the key of each.
+const LISTS: [(&str, &str); 4] = [
+    ("/v2.1/servers/detail", "servers"),
+    ("/v3/volumes/detail", "volumes"),
+    ("/v3/snapshots/detail", "snapshots"),
+    ("/v3/backups/detail", "backups"),
+];
+
+/// A server of the project `demo`, and its volume.
+struct Machine {
+    server: String,
+    volume: String,
+}
+
+impl Bench {
+    /// A call of the project's member that must be accepted.
+    fn as_member(&self, method: &str, path: &str, body: Value) -> Value {
+        let (status, answer) = self.api_as("demo", method, path, body);
+        assert!(status < 300, "{method} {path}: {status} {answer}");
+        answer
+    }
+
+    fn made(&self, path: &str, kind: &str, fields: Value) -> String {
+        let made = self.as_member("POST", path, json!({ kind: fields }));
+        made[kind]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// A network with a subnet, and on it these servers with a volume each.
+    async fn machines<const N: usize>(&self, names: [&str; N]) -> [Machine; N] {
+        let flavor = json!({ "flavor": { "name": "small", "ram": 1, "vcpus": 1, "disk": 1 } });
+        let (_, flavor) = self.api("POST", "/v2.1/flavors", flavor);
+        let network = self.made("/v2.0/networks", "network", json!({ "name": "inside" }));
+        let subnet = json!({ "network_id": network, "ip_version": 4, "cidr": "10.9.0.0/24" });
+        self.made("/v2.0/subnets", "subnet", subnet);
+        let machines = names.map(|name| Machine {
+            server: self.made(
+                "/v2.1/servers",
+                "server",
+                json!({ "name": name, "flavorRef": flavor["flavor"]["id"],
+                    "networks": [{ "uuid": network }] }),
+            ),
+            volume: self.made("/v3/volumes", "volume", json!({ "name": name, "size": 1 })),
+        });
+        settle().await;
+        for Machine { server, volume } in &machines {
+            let path = format!("/v2.1/servers/{server}/os-volume_attachments");
+            let wanted = json!({ "volumeAttachment": { "volumeId": volume } });
+            self.as_member("POST", &path, wanted);
+        }
+        machines
+    }
+
+    /// A snapshot of a volume, and a backup with an incremental one on top.
+    async fn copies_of(&self, volume: &str) {
+        let copy = json!({ "volume_id": volume });
+        self.made("/v3/snapshots", "snapshot", copy);
+        for incremental in [false, true] {
+            let backup = json!({ "volume_id": volume, "incremental": incremental, "force": true });
+            self.made("/v3/backups", "backup", backup);
+            settle().await;
+        }
+    }
+
+    fn left_of_servers(&self) -> Vec<String> {
+        let rows = LISTS.iter().flat_map(|(path, key)| {
+            let (_, rows) = self.api("GET", &format!("{path}?all_tenants=1"), Value::Null);
+            let rows = rows[key].as_array().unwrap().clone();
+            rows.into_iter().map(move |row| format!("{key} {row}"))
+        });
+        rows.collect()
+    }
+
+    fn act_on(&self, server: &str, action: Value) {
+        let path = format!("/v2.1/servers/{server}/action");
+        let (status, answer) = self.api("POST", &path, action);
+        assert_eq!(status, 202, "{answer}");
+    }
+
+    /// No call came too early: Cinder would have answered 400.
+    fn was_never_too_early(&self) {
+        let writes = self.writes();
+        let early = writes.iter().filter(|sent| sent.status == Some(400));
+        let early: Vec<&Sent> = early.collect();
+        assert!(early.is_empty(), "{early:#?}");
+    }
+}
+
+/// Until what was begun has ended.
+async fn settle() {
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}
+
+#[test]
+fn story_8_n20_a_project_of_servers_and_volumes_is_left_empty_and_no_call_comes_too_early() {
+    for login in [Login::Member, Login::Admin] {
+        paused(async {
+            let mut bench = Bench::new(1);
+            bench.login = login;
+            let [first, _] = bench.machines(["first", "second"]).await;
+            bench.copies_of(&first.volume).await;
+            assert_eq!(bench.left_of_servers().len(), 7);
+            bench
+                .run(async |client| {
+                    let id = client.delete("project", "demo").await;
+                    client.gone(&id).await;
+                })
+                .await
+                .unwrap();
+            assert_eq!(bench.left_of_servers(), Vec::<String>::new());
+            bench.was_never_too_early();
+            let ports = bench.rows("ports");
+            assert!(ports.is_empty(), "{ports:?}");
+        });
+    }
+}
+
+#[test]
+fn p04_a_locked_server_refuses_its_project_before_anything_is_sent() {
+    paused(async {
+        let bench = Bench::new(1);
+        let [open, locked] = bench.machines(["open", "locked"]).await;
+        let lock = json!({ "lock": { "locked_reason": "ask Eve" } });
+        bench.act_on(&locked.server, lock);
+        bench
+            .run(async |client| {
+                let id = client.delete("project", "demo").await;
+                client.refused(&id).await;
+                assert!(bench.writes_to(&open.server).is_empty());
+                bench.act_on(&locked.server, json!({ "unlock": null }));
+                let id = client.delete("project", "demo").await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.left_of_servers(), Vec::<String>::new());
+    });
+}
+
+/// What waits for a server that hangs, and what does not.
+async fn waits_for(client: &Client, id: &str, machines: &[Machine; 2]) {
+    let [well, hanging] = machines;
+    for gone in [&well.server, &well.volume] {
+        client
+            .until_any(id, |step| {
+                step.resource.key.id == **gone && step.state == StepState::Gone
+            })
+            .await;
+    }
+    let steps = client.steps(id).await;
+    let held = [&hanging.server, &hanging.volume];
+    let held = steps
+        .iter()
+        .filter(|it| held.contains(&&it.resource.key.id));
+    assert!(held.into_iter().all(|step| step.state != StepState::Gone));
+}
+
+#[test]
+fn i12_n12_a_server_that_hangs_holds_up_what_waits_for_it_alone_and_is_stuck_in_the_end() {
+    paused(async {
+        let bench = Bench::new(1);
+        let machines = bench.machines(["well", "hanging"]).await;
+        let hanging = &machines[1].server;
+        bench.faults(
+            json!([{ "match": { "method": "DELETE", "kind": "server", "id": hanging },
+            "action": { "ends_in": "never" } }]),
+        );
+        bench
+            .run(async |client| {
+                let id = client.delete("project", "demo").await;
+                waits_for(&client, &id, &machines).await;
+                client.until_state(&id, DeletionState::Stuck).await;
+                let step = client.step_of(&id, hanging).await;
+                assert_eq!(step.state, StepState::Stuck);
+                // Its host is fenced, and Nova is told that the server does nothing.
+                bench.faults(json!([]));
+                let reset = json!({ "os-resetState": { "state": "error" } });
+                bench.act_on(hanging, reset);
+                client.retry(&id).await;
+                client.until_state(&id, DeletionState::Gone).await;
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.left_of_servers(), Vec::<String>::new());
+        bench.was_never_too_early();
+    });
+}
+
+#[test]
+fn i06_what_a_hypervisor_refuses_and_a_busy_storage_puts_back_is_deleted_later() {
+    paused(async {
+        let bench = Bench::new(1);
+        bench.machines(["only"]).await;
+        let once = |kind: &str, end: &str| {
+            json!({ "match": { "method": "DELETE", "kind": kind }, "times": 2,
+                "action": { "ends_in": end } })
+        };
+        bench.faults(json!([once("server", "error"), once("volume", "put_back")]));
+        bench
+            .run(async |client| {
+                let id = client.delete("project", "demo").await;
+                client.gone(&id).await;
+                let server = client.step(&id, "server").await;
+                assert!(server.attempts > 1, "{server:?}");
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.left_of_servers(), Vec::<String>::new());
+        bench.was_never_too_early();
+    });
+}
+
+/// A run that deletes a volume in use, with one crash. False if it ended before the crash came.
+fn detached_in_spite_of(crash: impl Fn(&Bench)) -> bool {
+    paused(async {
+        let bench = Bench::new(1);
+        let [machine] = bench.machines(["only"]).await;
+        bench.copies_of(&machine.volume).await;
+        crash(&bench);
+        let first = bench
+            .run(async |client| {
+                let id = client.delete("volume", &machine.volume).await;
+                client.gone(&id).await;
+            })
+            .await;
+        bench.crash.never();
+        bench
+            .run(async |client| {
+                let known = client.deletions(Vec::new(), None).await;
+                let id = match known.first() {
+                    Some(deletion) => deletion.id.clone(),
+                    None => client.delete("volume", &machine.volume).await,
+                };
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        let (_, server) = bench.api(
+            "GET",
+            &format!("/v2.1/servers/{}", machine.server),
+            Value::Null,
+        );
+        assert_eq!(server["server"]["status"], "ACTIVE");
+        let left = bench.left_of_servers();
+        // The server and the two backups.
+        assert_eq!(left.len(), 3, "{left:?}");
+        bench.was_never_too_early();
+        let path = format!("os-volume_attachments/{}", machine.volume);
+        let detached = bench.writes_to(&path);
+        assert_eq!(detached.len(), 1, "{detached:#?}");
+        first.is_none()
+    })
+}
+
+#[test]
+fn i03_a_crash_between_the_detach_and_the_delete_of_a_volume_repeats_neither() {
+    let mut crashes = 0;
+    while detached_in_spite_of(|bench| bench.crash.at_write(crashes + 1)) {
+        crashes += 1;
+    }
+    assert!(crashes > 5, "{crashes}");
+}
