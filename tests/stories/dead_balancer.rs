@@ -105,7 +105,8 @@ fn tell(telling: &Telling) {
         seat.see(rung);
     }
     seat.press("\r");
-    seat.see_all(&["confirm", &format!("the short id of the deletion, {short}")]);
+    let asked = format!("the short id of the deletion, {short}");
+    seat.see_all(&["confirm", &asked, "│ >"]);
     seat.press("yes\r");
     seat.see("That is not it");
     seat.press("\x15");

@@ -87,6 +87,7 @@ fn tell_of_acceptance(telling: &Telling) {
         "created ",
         "deletes them too, in your name",
         &format!("the short id of the deletion, {short}"),
+        "│ >",
     ]);
     // Nothing goes on one key, nor on a wrong word.
     let writes = cloud.writes();

@@ -87,6 +87,7 @@ fn tell(telling: &Telling) {
         &format!("{shown} eligible, 20 not"),
         "20 not: it is protected",
         &format!("how many are retried: {eligible}"),
+        "│ >",
     ]);
     // What does not say how many does nothing.
     seat.press(&format!("{}\r", telling.count(1_000)));
