@@ -194,14 +194,14 @@ fn volume_transfers() -> Vec<Step> {
     let mut steps = volume();
     steps.extend([
         post(
-            "/volume-transfers",
+            "/os-volume-transfer",
             r#"{"transfer": {"volume_id": "$v", "name": "t"}}"#,
         )
         .save("t"),
         is("/volumes/$v", "/volume/status", r#""awaiting-transfer""#),
         refused(delete("/volumes/$v")),
-        delete("/volume-transfers/$t"),
-        delete("/volume-transfers/$t").refuses(404, NOT_FOUND, "Transfer $t could not be found."),
+        delete("/os-volume-transfer/$t"),
+        delete("/os-volume-transfer/$t").refuses(404, NOT_FOUND, "Transfer $t could not be found."),
         volume_available(),
     ]);
     steps
