@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gone::domain::model::{DeletionState, StepState};
+use gone::domain::model::{DeletionState, Step, StepState};
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -159,10 +159,9 @@ async fn waits_for(client: &Client, id: &str, machines: &[Machine; 2]) {
     }
     let steps = client.steps(id).await;
     let held = [&hanging.server, &hanging.volume];
-    let held = steps
-        .iter()
-        .filter(|it| held.contains(&&it.resource.key.id));
-    assert!(held.into_iter().all(|step| step.state != StepState::Gone));
+    let is_held = |step: &&Step| held.contains(&&step.resource.key.id);
+    let mut held = steps.iter().filter(is_held);
+    assert!(held.all(|step| step.state != StepState::Gone));
 }
 
 #[test]
