@@ -535,6 +535,9 @@ pub struct SiteListing {
     /// Class of the error; none if the site could be listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ErrorClass>,
+    /// The names of the rows' projects, by id, as far as they are known and were asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<String, String>,
     pub at: DateTime<Utc>,
 }
 

@@ -355,6 +355,9 @@ impl FrozenPlan {
 pub struct Resources {
     pub kind: String,
     pub site: Option<Site>,
+    /// Whether to name the projects of the rows, for people.
+    #[serde(default)]
+    pub names: bool,
 }
 
 /// Resources that this deployment keeps itself: all resources of a kind, or those with these values in these

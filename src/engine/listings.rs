@@ -1,6 +1,6 @@
 //! Lists the resources of the clouds for people, fresh at every question.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -8,9 +8,9 @@ use chrono::{DateTime, Utc};
 use super::belongings::tally;
 use super::reads::Reads;
 use super::resolve::Resolver;
-use crate::cloud::{CloudFailure, Fields, ListRows};
+use crate::cloud::{CloudFailure, Fields, ListRows, NameLookup};
 use crate::control::{ControlError, SiteListing, SiteSpec, query};
-use crate::domain::model::{ErrorClass, Phase, Resource, Tombstone};
+use crate::domain::model::{ErrorClass, Phase, Resource, Site, Tombstone};
 use crate::ledger::{Ledger, LedgerError};
 use crate::system::clock::Clock;
 
@@ -29,10 +29,11 @@ impl Listings {
         &self,
         request: query::Resources,
     ) -> Result<Vec<SiteListing>, ControlError> {
-        let spec = request.site.map_or(SiteSpec::All, SiteSpec::Region);
+        let spec = request.site.clone().map_or(SiteSpec::All, SiteSpec::Region);
         let kind = self.resolver.kind_meant(&request.kind, &spec)?;
         let sites = self.resolver.sites_with(kind, &spec)?;
         let listed = self.reads.kinds.listed(kind);
+        let wants_names = request.names;
         let listings = sites.iter().map(|site| async move {
             let request = ListRows {
                 site,
@@ -78,15 +79,31 @@ impl Listings {
                     "gone cannot tell which of these are being deleted: {unread}"
                 ));
             }
+            let names = match wants_names {
+                true => self.project_names(site, &rows).await,
+                false => BTreeMap::new(),
+            };
             SiteListing {
                 site: site.clone(),
                 rows,
                 error,
                 class,
+                names,
                 at,
             }
         });
         Ok(futures_util::future::join_all(listings).await)
+    }
+
+    /// Returns the names of the rows' projects, by id.
+    async fn project_names(&self, site: &Site, rows: &[Resource]) -> BTreeMap<String, String> {
+        let ids = rows.iter().map(|row| row.project_id.clone());
+        let ids: BTreeSet<String> = ids.filter(|id| !id.is_empty()).collect();
+        let names = self
+            .reads
+            .cloud
+            .account_names(site, &ids, NameLookup::Asked);
+        names.await
     }
 
     /// Shows each resource that is being deleted in the state that its kind names. Removes those that were

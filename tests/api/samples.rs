@@ -561,6 +561,7 @@ pub fn queries() -> Vec<Query> {
         Query::Resources(query::Resources {
             kind: "port".into(),
             site: Some(site()),
+            names: true,
         }),
         Query::Explain(query::Explain { target: spec() }),
         Query::Sites(query::Sites {}),
@@ -688,6 +689,7 @@ pub fn pages() -> Vec<Page> {
         }],
         error: Some("timed out".into()),
         class: None,
+        names: Default::default(),
         at: noon(),
     };
     let explanation = Explanation {

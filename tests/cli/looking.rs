@@ -378,6 +378,7 @@ async fn a_site_that_cannot_be_listed_never_looks_empty() {
         rows,
         error: error.map(str::to_owned),
         class: None,
+        names: Default::default(),
         at: start(),
     };
     world.listings = vec![
@@ -425,6 +426,7 @@ async fn a_list_that_a_site_did_not_answer_ends_by_the_table() {
             rows: vec![],
             error: Some("why".into()),
             class: Some(class),
+            names: Default::default(),
             at: start(),
         }];
         assert_eq!(run(world, "list network").await.exit, exit, "{class:?}");

@@ -484,6 +484,7 @@ impl World {
                 rows: rows.map(|(n, name)| resource("network", n, name)).collect(),
                 error: None,
                 class: None,
+                names: Default::default(),
                 at: now(),
             },
             SiteListing {
@@ -491,6 +492,7 @@ impl World {
                 rows: Vec::new(),
                 error: Some(refused_connection.to_owned()),
                 class: None,
+                names: Default::default(),
                 at: now(),
             },
         ];
@@ -1025,7 +1027,8 @@ pub fn options() -> ConsoleOptions {
             name: "alice".to_owned(),
             origin: Origin::Console,
         },
-        start: None,
+        // Most themes begin with the deletions; `home.rs` begins where a person does.
+        start: Some("deletions".to_owned()),
         tour: false,
         replay: None,
         engine: EngineMode::Attached,

@@ -294,6 +294,7 @@ fn a_filter_takes_projects_by_name_and_asks_for_the_names_once() {
         Query::Resources(query::Resources {
             kind,
             site: Some(at),
+            ..
         }) if kind == "project" => {
             let project = |id: &str, name: &str| {
                 let mut row = resource("project", 1, name);
@@ -305,6 +306,7 @@ fn a_filter_takes_projects_by_name_and_asks_for_the_names_once() {
                 rows: vec![project("a1", "shop"), project("b2", "Lab")],
                 error: None,
                 class: None,
+                names: Default::default(),
                 at: super::fake::now(),
             };
             Some(Ok(Page::Resources(vec![listing])))

@@ -10,7 +10,9 @@
 mod emptiness;
 mod fake;
 mod freshness;
+mod home;
 mod lists;
+mod names;
 mod pictures;
 mod pty;
 mod readme;

@@ -42,7 +42,7 @@ fn pictures_with(world: impl Fn() -> World, keys: &str, options: &ConsoleOptions
 
 /// A letter for each cell: the colour's first (`n` for none), large if it is bold, `#` where it is
 /// reversed; dim ones are `-`, plain ones blank.
-fn styles(desk: &Desk) -> String {
+pub fn styles(desk: &Desk) -> String {
     let (columns, rows) = desk.size;
     let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
     render(&desk.state, &mut buffer);
@@ -73,7 +73,7 @@ fn styles(desk: &Desk) -> String {
     text
 }
 
-fn shot(name: &str, text: &str) {
+pub fn shot(name: &str, text: &str) {
     insta::with_settings!({snapshot_path => "snapshots", prepend_module_to_snapshot => false, omit_expression => true}, {
         insta::assert_snapshot!(name, text);
     });

@@ -353,6 +353,7 @@ fn the_engine_is_asked_for_projects_by_their_ids() {
                 rows: vec![row],
                 error: None,
                 class: None,
+                names: Default::default(),
                 at: super::fake::now(),
             };
             Some(Ok(Page::Resources(vec![listing])))

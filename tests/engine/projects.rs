@@ -76,7 +76,7 @@ fn steps_of(plan: &Plan, kind: &str) -> Vec<String> {
 async fn projects(client: &Client) -> Vec<Value> {
     let query = Query::Resources(query::Resources {
         kind: "project".into(),
-        site: None,
+        ..query::Resources::default()
     });
     match client.control.query(query).await.unwrap() {
         Page::Resources(listings) => {

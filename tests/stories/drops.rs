@@ -69,7 +69,9 @@ fn tell(telling: &Telling) {
     let at_the_drop = deletes(&cloud).len();
     await_deletes(&cloud, at_the_drop + SOME);
     let mut seat = Seat::take(&stage, &[]);
-    seat.see_all(&[&format!("attached to engine {left}"), &short]);
+    seat.see(&format!("attached to engine {left}"));
+    seat.go("deletions", "deletions");
+    seat.see(&short);
     seat.wait("it further on", |screen| {
         let steps = screen.split(&format!("{total} steps: ")).nth(1);
         let waiting = steps.and_then(|steps| steps.split_once(" waiting"));
@@ -86,6 +88,7 @@ fn tell(telling: &Telling) {
 
     // And the one after that has an engine of its own again, which finishes.
     let mut seat = Seat::take(&stage, &[]);
+    seat.go("deletions", "deletions");
     seat.see(&format!("{total}/{total}"));
     seat.press("q");
     seat.left();

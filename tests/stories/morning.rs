@@ -47,6 +47,8 @@ fn tell(telling: &Telling) {
         &format!("✓ {} gone", telling.count(120) + 1),
     ]);
 
+    seat.see("── home");
+    seat.go("deletions", "deletions 5");
     seat.press("?");
     seat.see("── help");
     seat.see_all(&[

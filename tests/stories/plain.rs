@@ -36,7 +36,7 @@ fn by_lines_a_network_is_found_planned_confirmed_and_gone() {
     let cloud = stage.serve_cloud("quiet");
     let seat = Seat::take_with(&stage, &[], &[("TERM", "dumb")]);
     let mut reader = Reader { seat, read: 0 };
-    reader.hear(&["engine in this console", "== deletions", "keys: ", "q quit"]);
+    reader.hear(&["engine in this console", "== home", "keys: ", "q quit"]);
     reader.say("delete", &["\"delete\" is not a key"]);
     reader.say(
         ":network",

@@ -93,7 +93,7 @@ fn elsewhere_the_tour_says_where_it_is() {
     let stage = Stage::new();
     let sandbox = format!("--sandbox={}", stage.scenario("quiet"));
     let mut seat = Seat::take(&stage, &[&sandbox]);
-    seat.see("── deletions 0");
+    seat.see("── home");
     assert!(!seat.text().contains(":tour"), "{}", seat.text());
     seat.press(":tour");
     seat.see(":tour");

@@ -220,7 +220,13 @@ async fn resources(
         [only] => Some(only.site.clone()),
         _ => None,
     };
-    let mut listings = session.ask(query::Resources { kind, site }).await?;
+    let mut listings = session
+        .ask(query::Resources {
+            kind,
+            site,
+            names: false,
+        })
+        .await?;
     listings.retain(|listing| session.chooses(&listing.site));
     let mut exits = Vec::new();
     for listing in &listings {

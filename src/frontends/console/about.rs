@@ -4,12 +4,15 @@ use chrono::{DateTime, Utc};
 
 use super::keys::Action;
 use super::look::{Cell, RenderContext, Tone, or_none};
+use crate::control::{SiteState, SiteStatus};
 use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;
+use crate::domain::estimate::{Outlook, outlook};
 use crate::domain::filter::{Facts, SearchQuery};
 use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, StepState, short_id};
 use crate::present::{
-    attempts_words, blocker_words, count, counts_words, deletion_state_word, json_words, pace_words,
+    attempts_words, blocker_words, count, counts_words, deletion_state_word, json_words,
+    pace_words, range_words,
 };
 
 /// Whether a deletion fits the filter. `words` describe its targets, any of whose kinds and sites may match.
@@ -25,6 +28,15 @@ pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &s
         project: "",
         since: Some(deletion.requested_at),
     })
+}
+
+/// The time left, or when the next attempt is.
+pub(crate) fn time_left(deletion: &Deletion, look: &RenderContext) -> String {
+    match outlook(deletion) {
+        Some(Outlook::Within { least, most }) => range_words(least, most),
+        Some(Outlook::NextAttempt(at)) => format!("{} {}", look.pick("↻", "@"), look.clock(at)),
+        None => String::new(),
+    }
 }
 
 /// Detail lines about a deletion: its note, refusals, counts and pace, and who asked for it.
@@ -63,6 +75,16 @@ pub(crate) fn deletion_lines(deletion: &Deletion, look: &RenderContext) -> Vec<C
     };
     lines.push(Cell::dim(format!("asked for by {who} at {at}{reason}")));
     lines
+}
+
+/// The state of a site, such as `✓ reachable`.
+pub(crate) fn site_state(site: &SiteStatus, look: &RenderContext) -> Cell {
+    match site.state {
+        SiteState::Unknown => Cell::dim(format!("{} not asked yet", look.pick("·", "."))),
+        SiteState::Reachable => look.good("reachable"),
+        SiteState::Unreachable => look.bad("unreachable"),
+        SiteState::Paused => Cell::new(format!("{} paused", look.pick("‖", "|")), Tone::Warn),
+    }
 }
 
 /// Detail lines about a step: its state, its blockers or the last answer, and what comes next.

@@ -28,6 +28,7 @@ pub(crate) enum Action {
     Unfold,
     Fold,
     Mark,
+    Ids,
     Sort,
     SortBackwards,
     PlanDeletion,
@@ -67,6 +68,7 @@ pub(crate) enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
     Everywhere,
+    Home,
     Browse,
     Plan,
     Deletions,
@@ -125,11 +127,23 @@ const FOLD: &[Key] = &[key(KeyCode::Left), plain('h')];
 /// The default bindings, in the order of the help and, within a scope, of the footer.
 #[rustfmt::skip]
 const STANDARD: &[Row] = &[
+    (Scope::Home, OPEN, Action::Open, "open", "open the row: the step, the deletion, or all of the section"),
+    (Scope::Home, BLOCKERS, Action::Blockers, "blockers", "what blocks it, and whose that is"),
+    (Scope::Home, EXPLAIN, Action::Explain, "", "why it does not go, to the root of what holds it"),
+    (Scope::Home, RETRY, Action::Retry, "retry", "retry now"),
+    (Scope::Home, ACCEPT, Action::AcceptDrift, "", "where newcomers block it: delete them too, after a typed confirmation"),
+    (Scope::Home, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
+    (Scope::Home, PAUSE, Action::Pause, "", "pause the deletion, or go on"),
+    (Scope::Home, CANCEL, Action::Cancel, "", "cancel the deletion, after a question; what was sent runs to its end"),
+    (Scope::Home, CHART, Action::Chart, "chart", "draw over time what ran when, and what it waited for"),
+    (Scope::Home, COPY, Action::Copy, "", "copy the id to the clipboard"),
+
     (Scope::Browse, OPEN, Action::Open, "details", "show the whole resource"),
     (Scope::Browse, &[plain(' ')], Action::Mark, "mark", "mark or unmark the row; marks survive a refresh"),
     (Scope::Browse, &[plain('D')], Action::PlanDeletion, "plan deletion", "plan the deletion of the row, or of what is marked; deletes nothing"),
     (Scope::Browse, EXPLAIN, Action::Explain, "", "why it does not go, or what would hold it; sends nothing"),
     (Scope::Browse, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+    (Scope::Browse, &[plain('w')], Action::Ids, "", "show ids in place of the names of projects, networks, routers and subnets, or the names again"),
     (Scope::Browse, &[plain('s')], Action::Sort, "", "sort by the next column; behind the last one, as the cloud lists them"),
     (Scope::Browse, &[plain('S')], Action::SortBackwards, "", "sort the other way round"),
 
@@ -473,6 +487,7 @@ impl Scope {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Everywhere => "everywhere",
+            Self::Home => "in :home",
             Self::Browse => "in a list of resources",
             Self::Plan => "on a plan",
             Self::Deletions => "in :deletions",
@@ -554,12 +569,12 @@ mod tests {
     const WRONG: &[(&str, &[&str], &str)] = &[
         ("rety", &["R"], "rety: no such action; did you mean \"retry\""),
         ("retry", &["hyper-r"], "retry: \"hyper-r\" is not a key"),
-        ("retry", &["y"], "retry: y is also copy in :deletions"),
-        ("blockers", &["q"], "blockers: q is also quit on a plan"),
+        ("retry", &["y"], "retry: y is also copy in :home"),
+        ("blockers", &["q"], "blockers: q is also quit in :home"),
         ("quit", &[], "quit: needs at least one key"),
         ("filter", &[":"], "filter: : is also command_line everywhere"),
         ("quit", &["D"], "quit: D is also plan_deletion in a list of resources"),
-        ("event_on", &["r"], "event_on: r is also retry in :deletions"),
+        ("event_on", &["r"], "event_on: r is also retry in :home"),
         ("latest", &["G"], "latest: G is also last in a replay"),
     ];
 

@@ -8,6 +8,8 @@ use super::panes::kit::Pane;
 /// On a smaller screen the console only says that it is too small.
 pub(super) const COLUMNS_MIN: u16 = 40;
 pub(super) const ROWS_MIN: u16 = 10;
+/// From this width on, the detail is beside the table instead of below it.
+const SIDE_FROM: u16 = 160;
 /// Maximum number of rows for one sentence of the pinned lines.
 pub(super) const HEAD_ROWS_MAX: usize = 4;
 
@@ -19,6 +21,8 @@ pub(super) struct Areas {
     /// The table with its headings.
     pub(super) table: Rect,
     pub(super) detail: Rect,
+    /// Whether the detail is beside the table.
+    pub(super) is_beside: bool,
     pub(super) message: Rect,
     pub(super) footer: Rect,
 }
@@ -34,7 +38,15 @@ pub(super) fn table_area(pane: &dyn Pane, look: &RenderContext, size: (u16, u16)
     }
     let area = Rect::new(0, 0, size.0, size.1);
     let head = head_lines(pane, look, area);
-    Some(areas(area, head.len(), detail_rows(pane, look)).table)
+    Some(
+        areas(
+            area,
+            head.len(),
+            detail_rows(pane, look),
+            is_beside(pane, look, area),
+        )
+        .table,
+    )
 }
 
 /// The detail has one height for all rows of a pane, so that nothing jumps while the cursor moves.
@@ -59,7 +71,13 @@ pub(super) fn head_lines(pane: &dyn Pane, look: &RenderContext, area: Rect) -> V
     lines
 }
 
-pub(super) fn areas(area: Rect, head: usize, detail_rows: u16) -> Areas {
+/// Whether the detail is beside the table. Over a slow line it is not, since it is written whenever the cursor
+/// moves.
+pub(super) fn is_beside(pane: &dyn Pane, look: &RenderContext, area: Rect) -> bool {
+    area.width >= SIDE_FROM && pane.len() > 0 && !pane.is_full_width() && !look.sparing
+}
+
+pub(super) fn areas(area: Rect, head: usize, detail_rows: u16, is_beside: bool) -> Areas {
     let header = match area.height {
         16.. => 3,
         12.. => 2,
@@ -67,7 +85,7 @@ pub(super) fn areas(area: Rect, head: usize, detail_rows: u16) -> Areas {
     };
     // The height includes the rule above the detail.
     let detail = match area.height {
-        _ if detail_rows == 0 => 0,
+        _ if detail_rows == 0 || is_beside => 0,
         40.. if detail_rows > 1 => detail_rows + 3,
         22.. => detail_rows + 1,
         16.. => detail_rows.min(2) + 1,
@@ -88,8 +106,14 @@ pub(super) fn areas(area: Rect, head: usize, detail_rows: u16) -> Areas {
     let title = take(1);
     let head = take(u16::try_from(head).unwrap_or(u16::MAX));
     let used = header.height + title.height + head.height + detail + bottom;
-    let table = take(area.height.saturating_sub(used));
-    let detail = take(detail);
+    let mut table = take(area.height.saturating_sub(used));
+    let mut detail = take(detail);
+    if is_beside {
+        detail = table;
+        table.width = area.width / 5 * 3;
+        detail.x += table.width;
+        detail.width -= table.width;
+    }
     let message = take(1);
     Areas {
         header,
@@ -97,6 +121,7 @@ pub(super) fn areas(area: Rect, head: usize, detail_rows: u16) -> Areas {
         head,
         table,
         detail,
+        is_beside,
         message,
         footer: if bottom == 2 { take(1) } else { message },
     }

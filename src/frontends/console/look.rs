@@ -7,7 +7,7 @@ use unicode_truncate::UnicodeTruncateStr;
 use unicode_width::UnicodeWidthStr;
 
 use crate::domain::estimate::is_blocked;
-use crate::domain::model::{Counts, Deletion, DeletionState, StepState};
+use crate::domain::model::{Counts, Deletion, DeletionState, Site, StepState};
 use crate::domain::text;
 use crate::system::config::{Accent, Theme};
 
@@ -120,6 +120,15 @@ impl RenderContext<'_> {
             Accent::Magenta => Color::Magenta,
             Accent::Cyan => Color::Cyan,
         })
+    }
+
+    /// A site, for a column. Where the width is short, the region comes first: regions of one cloud differ in it,
+    /// and what does not fit is cut at the end.
+    pub(crate) fn site(&self, site: &Site) -> String {
+        match site {
+            Site::Region { cloud, region } if self.width < WIDE => format!("{region} ({cloud})"),
+            site => site.to_string(),
+        }
     }
 
     /// Returns the key of an action as the help writes it.

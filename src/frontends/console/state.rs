@@ -119,7 +119,15 @@ impl State {
             outbox: Outbox::default(),
         };
         state.ask_kinds();
-        state.push(open(Route::Deletions()));
+        state.push(open(match state.replays() {
+            true => Route::Deletions(),
+            false => Route::Home(),
+        }));
+        // Only the word of a kind has to wait until the kinds are known.
+        let opens_now = |word: &String| matches!(command::place(word, &[]), Place::Pane(_));
+        if let Some(word) = state.start.take_if(|word| opens_now(word)) {
+            state.go(&word);
+        }
         if state.options.tour {
             state.say(Tone::Strong, ":tour shows you round this practice cloud");
         }
@@ -151,6 +159,7 @@ impl State {
                 let ticket = self.outbox.ask(query::Resources {
                     kind: "project".to_owned(),
                     site: Some(site.clone()),
+                    names: false,
                 });
                 self.projects_tickets.insert(ticket);
             }
@@ -298,6 +307,7 @@ impl State {
         let is_top = asker + 1 == self.open;
         match request {
             PaneRequest::Push(route) => self.push(open(route)),
+            PaneRequest::Go(word) => self.go(word),
             PaneRequest::Replace(route) => {
                 let pane = open(route);
                 if is_top {

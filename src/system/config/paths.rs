@@ -112,7 +112,11 @@ impl Surroundings {
     /// connection (P6).
     pub fn actor(&self, origin: Origin) -> Actor {
         let user = self.sudo_user.as_deref().or(self.user.as_deref());
-        let user = user.map_or_else(|| format!("uid {}", self.uid), str::to_owned);
+        let named = || match self.uid {
+            0 => "root".to_owned(),
+            uid => format!("uid {uid}"),
+        };
+        let user = user.map_or_else(named, str::to_owned);
         let client = self
             .ssh_connection
             .as_deref()

@@ -8,6 +8,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::kit::acts::words_at;
 use super::kit::*;
+use super::names::{self, NameLookup, Names, Reference};
 use crate::control::{KindInfo, SiteListing, Snapshot, query};
 use crate::domain::model::{Phase, Resource, ResourceKey, Site, Target, Tombstone, short_id};
 use crate::frontends::console::look::{WIDE, or_none};
@@ -27,6 +28,9 @@ struct BrowsePane {
     widths: Vec<u16>,
     order: Option<Order>,
     departures: Departures,
+    lookups: Vec<NameLookup>,
+    /// Whether ids are shown instead of names.
+    shows_ids: bool,
     /// The number of steps that were gone, and of deletions by state, when it was last updated.
     before: Option<(u64, BTreeMap<String, u64>)>,
 }
@@ -99,6 +103,10 @@ struct Listed {
     resource: Resource,
     kind: Arc<KindInfo>,
     listed_at: DateTime<Utc>,
+    /// The names of the projects at its site.
+    projects: Arc<Names>,
+    /// The names of the other resources to which it may refer.
+    others: Arc<Names>,
 }
 
 pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
@@ -106,8 +114,17 @@ pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
     let ask = move |_: At<'_, _>| query::Resources {
         kind: name.clone(),
         site: None,
+        names: true,
     };
     let of_kind = kind.clone();
+    let mut referred: Vec<&str> = kind
+        .columns
+        .iter()
+        .filter_map(|(_, path)| referred(path))
+        .collect();
+    referred.sort_unstable();
+    referred.dedup();
+    let lookups = referred.into_iter().map(NameLookup::of).collect();
     let feed = Feed::reading(ask, move |listings| read(listings, &of_kind));
     let pane = BrowsePane {
         kind,
@@ -118,6 +135,8 @@ pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
             keys: Vec::new(),
             gone: Vec::new(),
         },
+        lookups,
+        shows_ids: false,
         before: None,
     };
     listed(pane, Rows::new(feed.every(LISTED_EVERY)))
@@ -132,10 +151,13 @@ fn read(listings: Vec<SiteListing>, kind: &Arc<KindInfo>) -> Batch<Listed> {
     let errors = failed.collect();
     let rows = listings.into_iter().flat_map(|listing| {
         let rows = listing.rows.into_iter();
+        let projects = Arc::new(listing.names);
         rows.map(move |resource| Listed {
             resource,
             kind: kind.clone(),
             listed_at: listing.at,
+            projects: projects.clone(),
+            others: Arc::default(),
         })
     });
     Batch {
@@ -166,11 +188,13 @@ impl Listed {
         }
     }
 
-    fn cell(&self, path: &str, look: &RenderContext) -> Cell {
-        let text = self.field(path);
-        match is_id(path) && look.width < WIDE {
-            true => Cell::plain(short_id(&text)),
-            false => Cell::plain(text),
+    /// As [`Self::field`], with names for ids where they are known.
+    fn named(&self, path: &str) -> String {
+        let ids = self.field(path);
+        match names::reference(path) {
+            Some(Reference::Project) => names::named(&ids, &self.projects),
+            Some(Reference::Kind(_)) => names::named(&ids, &self.others),
+            None => ids,
         }
     }
 }
@@ -181,8 +205,10 @@ impl Row for Listed {
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         let Resource { key, name, .. } = &self.resource;
-        let cells = self.kind.columns.iter().map(|(_, path)| self.field(path));
-        let cells: Vec<String> = cells.collect();
+        // Whoever searches knows the id or the name.
+        let paths = || self.kind.columns.iter().map(|(_, path)| path);
+        let ids = paths().map(|path| self.field(path));
+        let cells: Vec<String> = ids.chain(paths().map(|path| self.named(path))).collect();
         let texts = [name.as_str(), &key.id].into_iter();
         let texts: Vec<&str> = texts.chain(cells.iter().map(String::as_str)).collect();
         let [status, provisioning] = ["status", "provisioning_status"].map(|it| self.field(it));
@@ -202,6 +228,35 @@ impl Row for Listed {
 }
 
 impl BrowsePane {
+    /// The text of a column: names, unless ids are wanted.
+    fn text(&self, row: &Listed, path: &str) -> String {
+        match self.shows_ids {
+            true => row.field(path),
+            false => row.named(path),
+        }
+    }
+
+    fn cell(&self, row: &Listed, path: &str, look: &RenderContext) -> Cell {
+        let text = self.text(row, path);
+        let is_short = is_id(path) && look.width < WIDE && text == row.field(path);
+        match is_short {
+            true => Cell::plain(short_id(&text)),
+            false => Cell::plain(text),
+        }
+    }
+
+    /// Measures the widths of the columns.
+    fn measure(&mut self, rows: &Rows<Listed>) {
+        let columns = self.kind.columns.iter();
+        let widths = columns.map(|(heading, path)| {
+            let measured = rows.all().take(MEASURED_ROWS_MAX);
+            let widest = measured.map(|row| self.text(row, path).width()).max();
+            let width = widest.unwrap_or(0).max(heading.width());
+            u16::try_from(width.clamp(2, COLUMN_WIDTH_MAX)).unwrap_or(0)
+        });
+        self.widths = widths.collect();
+    }
+
     fn column(&self, at: usize, look: &RenderContext) -> Column {
         let (heading, path) = &self.kind.columns[at];
         let sign = match self.order.filter(|order| order.column == at) {
@@ -212,9 +267,11 @@ impl BrowsePane {
         let wide = self.widths.get(at).copied().unwrap_or(10);
         let wide = wide + u16::from(!sign.is_empty());
         // Ids stay whole if there is room.
-        let wide_max = match is_id(path) && look.width < WIDE {
-            true => 8,
-            false => look.width / 2,
+        let shows_id = is_id(path) && (self.shows_ids || names::reference(path).is_none());
+        let wide_max = match (look.width < WIDE, shows_id) {
+            (true, true) => 8,
+            (true, false) => look.width / 4,
+            (false, _) => look.width / 2,
         };
         // One column takes the width that is left: the name, or else the last.
         let columns = &self.kind.columns;
@@ -224,7 +281,7 @@ impl BrowsePane {
             false => Width::Fixed(wide.min(wide_max)),
         };
         Column {
-            tail: is_id(path),
+            tail: shows_id,
             width,
             ..fixed(format!("{}{sign}", heading.to_uppercase()), 0)
         }
@@ -258,6 +315,15 @@ impl BrowsePane {
     }
 }
 
+/// The name of a row's project with its id, or the id alone.
+fn project_words(row: &Listed, look: &RenderContext) -> String {
+    let id = &row.resource.project_id;
+    match row.projects.get(id).filter(|name| *name != id) {
+        Some(name) => format!("{name} ({id})"),
+        None => or_none(id, look).to_owned(),
+    }
+}
+
 /// Sort key: numbers by size, then texts regardless of case.
 fn rank(text: &str) -> (bool, i64, String) {
     match text.parse() {
@@ -279,6 +345,14 @@ fn read_only<'a>(
         known.any(|known| known.site == **site && known.read_only)
     };
     sites.find(is_read_only).map(ToString::to_string)
+}
+
+/// The kind whose names a column shows, if they have to be looked up.
+fn referred(path: &str) -> Option<&'static str> {
+    match names::reference(path) {
+        Some(Reference::Kind(kind)) => Some(kind),
+        Some(Reference::Project) | None => None,
+    }
 }
 
 /// Whether a column shows ids. Ids differ at their end, which a narrow column shows.
@@ -317,11 +391,11 @@ impl ListPane for BrowsePane {
     fn table(&self, _rows: &Rows<Listed>, look: &RenderContext) -> Table<'_, Listed> {
         let columns = self.kind.columns.iter().enumerate().map(|(at, (_, path))| {
             let column = self.column(at, look);
-            paired(column, move |row: &Listed, look| row.cell(path, look))
+            paired(column, move |row: &Listed, look| self.cell(row, path, look))
         });
         let site = fixed("SITE", 18).from(if look.many_sites { 0 } else { u16::MAX });
-        let site = paired(site, |row: &Listed, _| {
-            Cell::dim(row.resource.key.site.to_string())
+        let site = paired(site, |row: &Listed, look| {
+            Cell::dim(look.site(&row.resource.key.site))
         });
         Table(columns.chain([site]).collect())
     }
@@ -329,7 +403,7 @@ impl ListPane for BrowsePane {
         let resource = &row.resource;
         let mut facts = vec![
             words_at(&row.target()),
-            format!("project {}", or_none(&resource.project_id, look)),
+            format!("project {}", project_words(row, look)),
         ];
         if !resource.tags.is_empty() {
             facts.push(format!("tags {}", resource.tags.join(", ")));
@@ -368,18 +442,25 @@ impl ListPane for BrowsePane {
             return;
         };
         let (_, path) = &self.kind.columns[column];
-        visible.sort_by_cached_key(|at| rows.at(*at).map(|row| rank(&row.field(path))));
+        visible.sort_by_cached_key(|at| rows.at(*at).map(|row| rank(&self.text(row, path))));
         if backwards {
             visible.reverse();
         }
     }
     fn others(&self) -> Vec<&dyn Refreshed> {
-        vec![&self.departures]
+        let lookups = self.lookups.iter().map(|lookup| lookup as &dyn Refreshed);
+        std::iter::once(&self.departures as &dyn Refreshed)
+            .chain(lookups)
+            .collect()
     }
     fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
-        vec![&mut self.departures]
+        let lookups = self.lookups.iter_mut();
+        let lookups = lookups.map(|lookup| lookup as &mut dyn Refreshed);
+        std::iter::once(&mut self.departures as &mut dyn Refreshed)
+            .chain(lookups)
+            .collect()
     }
-    /// Removes what is gone, and measures the widths of the columns.
+    /// Removes what is gone, and gives the others the names that are known.
     fn answered(&mut self, rows: &mut Rows<Listed>) {
         if !self.departures.gone.is_empty() {
             rows.feed.rows.retain(|row| !self.departures.has(row));
@@ -390,14 +471,12 @@ impl ListPane for BrowsePane {
                 }
             }
         }
-        let columns = self.kind.columns.iter();
-        let widths = columns.map(|(heading, path)| {
-            let measured = rows.all().take(MEASURED_ROWS_MAX);
-            let widest = measured.map(|row| row.field(path).width()).max();
-            let width = widest.unwrap_or(0).max(heading.width());
-            u16::try_from(width.clamp(2, COLUMN_WIDTH_MAX)).unwrap_or(0)
-        });
-        self.widths = widths.collect();
+        let names = self.lookups.iter().flat_map(|lookup| &lookup.names);
+        let names: Arc<Names> =
+            Arc::new(names.map(|(id, name)| (id.clone(), name.clone())).collect());
+        let listed = rows.feed.rows.iter_mut();
+        listed.for_each(|row| row.others = names.clone());
+        self.measure(rows);
     }
     /// Looks up what has gone, and lists again once a deletion has begun or ended.
     fn update(&mut self, rows: &mut Rows<Listed>, snapshot: &Snapshot, moved: bool) -> bool {
@@ -424,6 +503,10 @@ impl ListPane for BrowsePane {
     }
     fn act_on(&mut self, rows: &mut Rows<Listed>, action: Action, context: &mut Context) -> bool {
         match action {
+            Action::Ids => {
+                self.shows_ids = !self.shows_ids;
+                self.measure(rows);
+            }
             Action::Sort => self.sort_by_next(),
             Action::SortBackwards => {
                 let order = self.order.get_or_insert_default();

@@ -148,6 +148,7 @@ impl ListPane for ChartPane {
     const SCOPE: Scope = Scope::Reading;
     const NOUN: &'static str = "row";
     const REFRESH: Refresh = Refresh::EachMove;
+    const FULL_WIDTH: bool = true;
     const LOADING: &'static str = "Counting what happened…";
     const NOTHING: &'static [&'static str] = &[
         "This deletion has no steps yet.",

@@ -3,10 +3,9 @@
 use super::kit::acts::act_on_deletion;
 use super::kit::*;
 use crate::control::{Snapshot, query};
-use crate::domain::estimate::{Outlook, outlook};
 use crate::domain::model::{Deletion, short_id};
-use crate::frontends::console::about::{deletion_lines, fits_deletion};
-use crate::present::{progress_words, range_words, target_words};
+use crate::frontends::console::about::{deletion_lines, fits_deletion, time_left};
+use crate::present::{progress_words, target_words};
 
 struct DeletionsPane;
 
@@ -44,15 +43,6 @@ fn done(deletion: &Deletion) -> String {
     }
 }
 
-/// The time left, or when the next attempt is.
-fn left(deletion: &Deletion, look: &RenderContext) -> String {
-    match outlook(deletion) {
-        Some(Outlook::Within { least, most }) => range_words(least, most),
-        Some(Outlook::NextAttempt(at)) => format!("{} {}", look.pick("↻", "@"), look.clock(at)),
-        None => String::new(),
-    }
-}
-
 impl ListPane for DeletionsPane {
     type Row = Deletion;
     const SCOPE: Scope = Scope::Deletions;
@@ -78,7 +68,7 @@ impl ListPane for DeletionsPane {
             flex("WHAT", 3) => Cell::plain(target_words(row)),
             fixed("PROGRESS", bar).from(60) => progress_bar(row, look, bar),
             fixed("DONE", 13).right() => Cell::plain(done(row)),
-            fixed("LEFT", 10).right().from(60) => Cell::dim(left(row, look)),
+            fixed("LEFT", 10).right().from(60) => Cell::dim(time_left(row, look)),
             // These columns appear only on screens so wide that the name loses nothing.
             fixed("REQUESTED", 11).from(120) => Cell::dim(look.time(row.requested_at)),
             flex("BY", 1).from(140) => Cell::dim(&row.requested_by.name),

@@ -15,13 +15,15 @@ mod explain;
 mod forest;
 mod gates;
 mod help;
+mod home;
 mod inspect;
 pub(crate) mod kit;
 mod ladder;
+mod names;
 mod orphans;
 mod plan;
 mod search;
-pub(crate) mod sites;
+mod sites;
 mod tour;
 mod tree;
 
@@ -81,6 +83,7 @@ macro_rules! panes {
 
 panes! {
     words {
+        "home", "what needs you, what runs, what is retried when, and how the sites do" => |_| Ok(home::pane());
         "deletions", "all deletions, with how far they are" => |_| Ok(deletions::pane());
         "stuck", "what needs a person, and why it does not go" => attention::open_stuck;
         "causes", "what needs a person, by why: many are retried at once" => |_| Ok(causes::pane());
@@ -95,6 +98,7 @@ panes! {
         "help", "all keys" => help::open;
     }
     routes {
+        Home() => home::pane();
         Deletions() => deletions::pane();
         Causes() => causes::pane();
         Cause(cause: Cause) => attention::of(cause);

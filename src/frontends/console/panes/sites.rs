@@ -3,7 +3,8 @@
 use chrono::{DateTime, Utc};
 
 use super::kit::*;
-use crate::control::{Command, SiteState, SiteStatus, Snapshot};
+use crate::control::{Command, SiteStatus, Snapshot};
+use crate::frontends::console::about::site_state;
 
 struct SitesPane;
 
@@ -23,16 +24,6 @@ impl Row for SiteStatus {
             site: &self.site.to_string(),
             ..Facts::default()
         })
-    }
-}
-
-/// The state of a site, such as `✓ reachable`.
-pub(crate) fn site_state(site: &SiteStatus, look: &RenderContext) -> Cell {
-    match site.state {
-        SiteState::Unknown => Cell::dim(format!("{} not asked yet", look.pick("·", "."))),
-        SiteState::Reachable => look.good("reachable"),
-        SiteState::Unreachable => look.bad("unreachable"),
-        SiteState::Paused => Cell::new(format!("{} paused", look.pick("‖", "|")), Tone::Warn),
     }
 }
 
@@ -97,7 +88,7 @@ impl ListPane for SitesPane {
     }
     fn table(&self, _rows: &Rows<SiteStatus>, _look: &RenderContext) -> Table<'_, SiteStatus> {
         columns! { row: SiteStatus, look;
-            flex("SITE", 2) => Cell::plain(row.site.to_string()),
+            flex("SITE", 2) => Cell::plain(look.site(&row.site)),
             fixed("STATE", 15) => site_state(row, look),
             fixed("LATENCY", 8).right() => Cell::plain(latency(row, look)),
             fixed("ERRORS", 6).right().from(100) => errors(row, look),

@@ -8,8 +8,8 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::control::{SiteState, SiteStatus};
 use crate::domain::model::StepState;
 
+use super::super::about::site_state;
 use super::super::look::{Cell, RenderContext, Tone};
-use super::super::panes::sites::site_state;
 use super::super::prompt::Confirm;
 use super::super::state::State;
 use super::super::{EngineMode, Replayed};

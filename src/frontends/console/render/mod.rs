@@ -15,7 +15,7 @@ use ratatui::widgets::{Clear, Widget as _};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::keys::{self, Action, Binding};
-use super::layout::{Areas, areas, detail_rows, head_lines, is_too_small};
+use super::layout::{Areas, areas, detail_rows, head_lines, is_beside, is_too_small};
 use super::look::{Cell, RenderContext, Tone};
 use super::panes::kit::Pane;
 use super::prompt::Prompt;
@@ -38,12 +38,13 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
     }
     let pane = state.top()?;
     let head = head_lines(pane, &look, area);
-    let areas = areas(area, head.len(), detail_rows(pane, &look));
+    let is_beside = is_beside(pane, &look, area);
+    let areas = areas(area, head.len(), detail_rows(pane, &look), is_beside);
     header::draw(state, canvas, areas.header);
     draw_title(state, pane, canvas, areas.title);
     canvas.lines(areas.head, &head);
     table::draw(pane, canvas, areas.table);
-    draw_strip(pane, canvas, areas.detail);
+    draw_strip(pane, canvas, &areas);
     // Keys are offered only once they have an effect.
     if !state.is_guarded() {
         draw_footer(pane, canvas, areas.footer);
@@ -95,25 +96,40 @@ fn freshness(state: &State, pane: &dyn Pane, look: &RenderContext) -> Option<Cel
     freshness.words(look, last).filter(|_| !look.replays)
 }
 
-fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
+/// Draws the detail, below a rule or beside one.
+fn draw_strip(pane: &dyn Pane, canvas: &mut Canvas, areas: &Areas) {
+    let area = areas.detail;
     if area.height < 2 {
         return;
     }
     let look = canvas.look;
-    canvas.rule(Rect { height: 1, ..area });
-    let room = usize::from(area.height - 1);
+    let inner = match areas.is_beside {
+        true => {
+            let bar = look.pick("│", "|");
+            (area.y..area.bottom()).for_each(|y| canvas.own(area.x, y, bar, look.style(Tone::Dim)));
+            Rect {
+                x: area.x + 1,
+                width: area.width - 1,
+                ..area
+            }
+        }
+        false => {
+            canvas.rule(Rect { height: 1, ..area });
+            Rect {
+                y: area.y + 1,
+                height: area.height - 1,
+                ..area
+            }
+        }
+    };
+    let room = usize::from(inner.height);
     let cells = pane.detail(&look);
     let mut lines = Vec::new();
     for (cell, following) in cells.iter().zip((0..cells.len()).rev()) {
         // A long line leaves one row for each line that follows, as far as there are rows.
         let rows = room.saturating_sub(lines.len() + following).max(1);
-        lines.extend(look.wrap_all(std::slice::from_ref(cell), area.width - 2, rows));
+        lines.extend(look.wrap_all(std::slice::from_ref(cell), inner.width - 2, rows));
     }
-    let inner = Rect {
-        y: area.y + 1,
-        height: area.height - 1,
-        ..area
-    };
     canvas.lines(inner, &lines);
 }
 

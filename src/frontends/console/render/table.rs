@@ -30,14 +30,14 @@ pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     );
     let headings = columns.iter();
     let headings: Vec<_> = headings.map(|c| (c.heading.as_ref(), Tone::Dim)).collect();
-    draw_row(canvas, area.y, &columns, &widths, &headings);
+    draw_row(canvas, (area.y, area.right()), &columns, &widths, &headings);
     for ((row, cells), y) in (list.top..).zip(rows).zip(area.y + 1..) {
         let is_cursor = row == list.cursor;
         // The whole row under the cursor has one tone: tones would be hard to read reversed.
         let reversed = is_cursor && !look.sparing;
         let tone = |cell: &Cell| if reversed { Tone::Plain } else { cell.tone };
         let cells: Vec<_> = cells.iter().map(|c| (c.text.as_str(), tone(c))).collect();
-        draw_row(canvas, y, &columns, &widths, &cells);
+        draw_row(canvas, (y, area.right()), &columns, &widths, &cells);
         if pane.is_marked(row) {
             canvas.own(1, y, "*", look.style(Tone::Warn));
         }
@@ -53,15 +53,15 @@ fn gap(width: u16) -> u16 {
     if width < 100 { 1 } else { 2 }
 }
 
+/// `right` is the column after the table.
 fn draw_row(
     canvas: &mut Canvas,
-    y: u16,
+    (y, right): (u16, u16),
     columns: &[Column],
     widths: &[u16],
     cells: &[(&str, Tone)],
 ) {
     let look = canvas.look;
-    let right = canvas.buffer.area.right();
     let mut x = GUTTER;
     for (at, ((column, width), (text, tone))) in columns.iter().zip(widths).zip(cells).enumerate() {
         if *width == 0 {

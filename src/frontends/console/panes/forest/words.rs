@@ -28,7 +28,7 @@ impl Forest {
                     text.push_str(closed);
                 }
                 text.push_str(&node.words());
-                Cell::plain(text + &self.at_site(&node.key.site))
+                Cell::plain(text + &self.at_site(&node.key.site, look))
             }
             What::Group(branch) => {
                 let Some(Known { branch, .. }) = self.known(branch) else {
@@ -37,7 +37,10 @@ impl Forest {
                 let is_open = self.opened.contains(&branch.id);
                 text.push_str(if is_open { open } else { closed });
                 let (kind, times) = (kind_words(&branch.kind), look.pick(" ×", " x"));
-                let (total, site) = (thousands(branch.counts.total), self.at_site(&branch.site));
+                let (total, site) = (
+                    thousands(branch.counts.total),
+                    self.at_site(&branch.site, look),
+                );
                 Cell::new(format!("{text}{kind}{times}{total}{site}"), Tone::Strong)
             }
             What::Elsewhere(..) => self.elsewhere(row).map_or_else(Cell::default, |by| {
@@ -71,9 +74,9 @@ impl Forest {
         known.is_some_and(|known| !self.is_open(node.id, known.is_group()))
     }
 
-    fn at_site(&self, site: &Site) -> String {
+    fn at_site(&self, site: &Site, look: &RenderContext) -> String {
         match self.many_sites {
-            true => format!(" @{site}"),
+            true => format!(" @{}", look.site(site)),
             false => String::new(),
         }
     }

@@ -31,6 +31,8 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     const REFRESH: Refresh;
     /// Number of lines that the details of a row usually take.
     const DETAIL_ROWS: u16 = 3;
+    /// Whether the rows use all the width.
+    const FULL_WIDTH: bool = false;
     /// Shown until the first answer.
     const LOADING: &'static str = "";
     /// Lines for a list without rows, which say how rows get here; and for one in a replay. An action in
@@ -251,6 +253,9 @@ impl<P: ListPane> Pane for Listed<P> {
     }
     fn detail_rows(&self) -> u16 {
         P::DETAIL_ROWS
+    }
+    fn is_full_width(&self) -> bool {
+        P::FULL_WIDTH
     }
     fn vacancy(&self, look: &RenderContext) -> Vacancy {
         self.pane.vacancy(&self.rows, look)

@@ -48,6 +48,8 @@ pub(crate) struct Context<'a> {
 /// A request of a pane to the console around it.
 pub(crate) enum PaneRequest {
     Push(Route),
+    /// Open the pane of this word.
+    Go(&'static str),
     /// Open a pane in place of the one that asks.
     Replace(Route),
     Say(Tone, String),
@@ -67,6 +69,9 @@ impl Context<'_> {
     }
     pub(crate) fn push(&mut self, route: Route) {
         self.requests.push(PaneRequest::Push(route));
+    }
+    pub(crate) fn go(&mut self, word: &'static str) {
+        self.requests.push(PaneRequest::Go(word));
     }
     pub(crate) fn confirm(&mut self, confirm: Confirm) {
         self.requests.push(PaneRequest::Ask(Box::new(confirm)));
@@ -99,6 +104,10 @@ pub(crate) trait Pane: Send {
     fn detail(&self, look: &RenderContext) -> Vec<Cell>;
     /// Number of rows that the detail usually takes.
     fn detail_rows(&self) -> u16;
+    /// Whether the rows use all the width, so that the detail is never beside them.
+    fn is_full_width(&self) -> bool {
+        false
+    }
     /// Returns the text that stands in place of rows; called only if there are none.
     fn vacancy(&self, look: &RenderContext) -> Vacancy;
     /// How old the rows are.

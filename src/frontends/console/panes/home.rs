@@ -1,0 +1,562 @@
+//! `:home`, the first screen: what needs a person, each with its next key; what runs, and how long it takes; when
+//! what is blocked is retried; how the sites do; why steps do not go; and what happened in the last day.
+//!
+//! ```text
+//! needs you    2 stuck, 1 refused
+//!  ✖ stuck       load balancer lb-shop      409 Conflict: …       r retry
+//! running      2 deletions
+//!  ▶ running     network web                ████░░░░ 120/536      2-4 min
+//! retried      next at 09:31:30             40 steps: 3 within 2m, 37 within 1h
+//! sites        1 of 2 reachable
+//! last 24 h    3 deletions ended, 1,203 resources gone
+//! ```
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::kit::acts::{act_on_deletion, act_on_step, step_words};
+use super::kit::*;
+use crate::control::{SiteState, SiteStatus, Snapshot, query};
+use crate::domain::attention::CauseGroup;
+use crate::domain::drift::waits_for_an_answer;
+use crate::domain::duration;
+use crate::domain::estimate::is_blocked;
+use crate::domain::gantt::{DUE_WITHIN, Upcoming};
+use crate::domain::model::{Counts, Deletion, DeletionState, Step, StepState};
+use crate::frontends::console::about::{
+    deletion_lines, fits_deletion, site_state, step_lines, time_left,
+};
+use crate::present::{
+    cause_words, count, kind_words, progress_words, refusal_reason, step_reason, target_words,
+    thousands,
+};
+
+/// Maximum number of rows of a section. The section's heading counts all, and opens their pane.
+const NEEDS_MAX: usize = 8;
+const REFUSED_MAX: usize = 3;
+/// Number of deletions that the last day is counted from.
+const NEWEST_MAX: usize = 200;
+const RUNNING_MAX: usize = 8;
+const SITES_MAX: usize = 12;
+const CAUSES_MAX: usize = 5;
+/// Maximum number of times at which retries are due that are named.
+const DUE_MAX: usize = 4;
+const DAY: TimeDelta = TimeDelta::hours(24);
+const FIRST: &[&str] = &[
+    "No deletion has been asked for yet. Once one is, it is followed here.",
+    ":network lists the networks; so does every other kind.",
+    "{plan_deletion} on a row plans its deletion, and deletes nothing yet.",
+];
+
+struct HomePane {
+    refused: Feed<Deletion>,
+    causes: Feed<CauseGroup>,
+    upcoming: Feed<Upcoming>,
+    /// The newest deletions, for the last day.
+    newest: Feed<Deletion>,
+    seen: Seen,
+}
+
+/// What the pane shows of the snapshot.
+#[derive(Default, PartialEq)]
+struct Seen {
+    needs: Vec<Step>,
+    steps: Counts,
+    refused: u64,
+    to_approve: u64,
+    running: Vec<Deletion>,
+    sites: Vec<SiteStatus>,
+}
+
+enum HomeRow {
+    /// The heading of a section: what there is in all, and the pane that shows all of it.
+    Section(Section),
+    Step(Box<Step>),
+    Deletion(Box<Deletion>),
+    Site(Box<SiteStatus>),
+    /// With the number of steps of the largest cause, to which the bars are drawn.
+    Cause(Box<CauseGroup>, u64),
+    /// The last day, which is counted when it is drawn: time passes without events.
+    LastDay,
+}
+
+struct Section {
+    name: &'static str,
+    says: String,
+    /// More about it, for a wide screen.
+    more: String,
+    tone: Tone,
+    /// The word of the pane.
+    pane: &'static str,
+}
+
+pub(super) fn pane() -> Box<dyn Pane> {
+    let home = HomePane {
+        refused: one_page(vec![DeletionState::Refused], REFUSED_MAX),
+        causes: Feed::of(|_| query::Causes::default()),
+        upcoming: Feed::reading(|_| query::Upcoming {}, |it| Batch::from(vec![it])),
+        newest: one_page(Vec::new(), NEWEST_MAX),
+        seen: Seen::default(),
+    };
+    listed(home, Rows::new(Feed::silent()))
+}
+
+/// Returns a feed of the newest deletions in these states, at most this many.
+fn one_page(states: Vec<DeletionState>, limit: usize) -> Feed<Deletion> {
+    let ask = move |_: At<'_, _>| query::Deletions {
+        states: states.clone(),
+        limit,
+        ..query::Deletions::default()
+    };
+    Feed::reading(ask, |page| Batch::from(page.rows))
+}
+
+impl Seen {
+    fn of(snapshot: &Snapshot) -> Self {
+        let of = |state: DeletionState| {
+            let known = snapshot.deletions_by_state.get(state.as_str());
+            known.copied().unwrap_or(0)
+        };
+        let mut sites = snapshot.sites.clone();
+        sites.sort_by_key(|site| match site.state {
+            SiteState::Unreachable => 0,
+            SiteState::Paused => 1,
+            SiteState::Unknown => 2,
+            SiteState::Reachable => 3,
+        });
+        Self {
+            needs: snapshot.attention.iter().take(NEEDS_MAX).cloned().collect(),
+            steps: snapshot.steps,
+            refused: of(DeletionState::Refused),
+            to_approve: of(DeletionState::AwaitingApproval),
+            running: snapshot.deletions.clone(),
+            sites,
+        }
+    }
+}
+
+impl HomePane {
+    fn rows(&self) -> Vec<HomeRow> {
+        let mut rows = Vec::new();
+        self.needs_you(&mut rows);
+        self.running(&mut rows);
+        rows.extend(self.retried().map(HomeRow::Section));
+        self.sites(&mut rows);
+        rows.push(HomeRow::LastDay);
+        self.causes(&mut rows);
+        rows
+    }
+
+    fn needs_you(&self, rows: &mut Vec<HomeRow>) {
+        let seen = &self.seen;
+        let slow = seen
+            .needs
+            .iter()
+            .filter(|it| it.state == StepState::Verifying);
+        let counts = [
+            (seen.steps.stuck, "stuck"),
+            (seen.refused, "refused"),
+            (seen.to_approve, "to approve"),
+            (slow.count() as u64, "slow"),
+        ];
+        let some = counts.into_iter().filter(|(n, _)| *n > 0);
+        let says: Vec<String> = some
+            .map(|(n, word)| format!("{} {word}", thousands(n)))
+            .collect();
+        if says.is_empty() {
+            return;
+        }
+        rows.push(HomeRow::Section(Section {
+            name: "needs you",
+            says: says.join(", "),
+            more: String::new(),
+            tone: Tone::Bad,
+            pane: "stuck",
+        }));
+        let steps = seen.needs.iter().cloned();
+        rows.extend(steps.map(|step| HomeRow::Step(Box::new(step))));
+        let refused = self.refused.rows.iter().take(REFUSED_MAX).cloned();
+        rows.extend(refused.map(|it| HomeRow::Deletion(Box::new(it))));
+    }
+
+    fn running(&self, rows: &mut Vec<HomeRow>) {
+        let running = &self.seen.running;
+        if running.is_empty() {
+            return;
+        }
+        let blocked = running.iter().filter(|it| is_blocked(it)).count();
+        let mut says = count(running.len(), "deletion");
+        if blocked > 0 {
+            says.push_str(&format!(", {blocked} blocked"));
+        }
+        rows.push(HomeRow::Section(Section {
+            name: "running",
+            says,
+            more: String::new(),
+            tone: Tone::Busy,
+            pane: "deletions",
+        }));
+        let shown = running.iter().take(RUNNING_MAX).cloned();
+        rows.extend(shown.map(|it| HomeRow::Deletion(Box::new(it))));
+    }
+
+    /// When blocked steps are due for their next attempt.
+    fn retried(&self) -> Option<Section> {
+        let upcoming = self.upcoming.rows.first()?;
+        let total = upcoming.now + upcoming.columns.iter().sum::<u64>();
+        if total == 0 {
+            return None;
+        }
+        let steps = count(total, "step");
+        let next = upcoming
+            .next
+            .map(|next| format!("next at {}", next.format("%H:%M:%S")));
+        Some(Section {
+            name: "retried",
+            more: format!("{steps}: {}", due_words(upcoming)),
+            says: next.unwrap_or(steps),
+            tone: Tone::Warn,
+            pane: "retrying",
+        })
+    }
+
+    fn sites(&self, rows: &mut Vec<HomeRow>) {
+        let sites = &self.seen.sites;
+        let answer = sites.iter().filter(|it| it.state == SiteState::Reachable);
+        let (answer, all) = (answer.count(), sites.len());
+        let (says, tone) = match all {
+            0 => (
+                "no cloud is configured: gone doctor says what was found".to_owned(),
+                Tone::Warn,
+            ),
+            _ if answer == all => (format!("all {all} reachable"), Tone::Good),
+            _ => (format!("{answer} of {all} reachable"), Tone::Warn),
+        };
+        rows.push(HomeRow::Section(Section {
+            name: "sites",
+            says,
+            more: String::new(),
+            tone,
+            pane: "sites",
+        }));
+        let shown = sites.iter().take(SITES_MAX).cloned();
+        rows.extend(shown.map(|site| HomeRow::Site(Box::new(site))));
+    }
+
+    fn causes(&self, rows: &mut Vec<HomeRow>) {
+        let causes = &self.causes.rows;
+        let Some(most) = causes.iter().map(|it| it.steps).max() else {
+            return;
+        };
+        let steps: u64 = causes.iter().map(|it| it.steps).sum();
+        rows.push(HomeRow::Section(Section {
+            name: "causes",
+            says: format!(
+                "{} of {}",
+                count(causes.len(), "cause"),
+                count(steps, "step")
+            ),
+            more: String::new(),
+            tone: Tone::Warn,
+            pane: "causes",
+        }));
+        let shown = causes.iter().take(CAUSES_MAX).cloned();
+        rows.extend(shown.map(|it| HomeRow::Cause(Box::new(it), most)));
+    }
+
+    /// `3 deletions ended, 1,203 resources gone`, in the 24 hours before now.
+    fn last_day(&self, now: DateTime<Utc>) -> String {
+        let ended = self.newest.rows.iter().filter(|deletion| {
+            let since = deletion.finished_at.map(|at| now - at);
+            since.is_some_and(|since| since < DAY)
+        });
+        let (mut deletions, mut gone) = (0_u64, 0);
+        for deletion in ended {
+            deletions += 1;
+            gone += deletion.counts.gone;
+        }
+        if deletions == 0 {
+            return "no deletion ended".to_owned();
+        }
+        let least = if self.newest.has_more() {
+            "at least "
+        } else {
+            ""
+        };
+        let (deletions, gone) = (count(deletions, "deletion"), count(gone, "resource"));
+        format!("{least}{deletions} ended, {gone} gone")
+    }
+
+    fn says(&self, row: &HomeRow, look: &RenderContext) -> Cell {
+        match row {
+            HomeRow::Section(section) => Cell::new(&section.says, Tone::Strong),
+            HomeRow::Step(step) => Cell::plain(step_words(step)),
+            HomeRow::Deletion(deletion) => Cell::plain(target_words(deletion)),
+            HomeRow::Site(site) => Cell::plain(look.site(&site.site)),
+            HomeRow::Cause(group, _) => {
+                let (steps, kind) = (thousands(group.steps), kind_words(&group.cause.kind));
+                Cell::plain(format!("{steps} × {kind}").replace('×', look.pick("×", "x")))
+            }
+            HomeRow::LastDay => Cell::plain(self.last_day(look.now)),
+        }
+    }
+}
+
+/// `3 now, 12 within 2m, 40 within 1h`
+fn due_words(upcoming: &Upcoming) -> String {
+    let ends = DUE_WITHIN.map(|end| format!("within {}", duration::rough(end)));
+    let ends = ends.into_iter().chain(["later".to_owned()]);
+    let due = upcoming.columns.iter().copied().zip(ends);
+    let all = std::iter::once((upcoming.now, "now".to_owned())).chain(due);
+    let some = all.filter(|(steps, _)| *steps > 0).take(DUE_MAX);
+    let words: Vec<String> = some
+        .map(|(n, when)| format!("{} {when}", thousands(n)))
+        .collect();
+    words.join(", ")
+}
+
+fn state(row: &HomeRow, look: &RenderContext) -> Cell {
+    let inner = |cell: Cell| Cell::new(format!(" {}", cell.text), cell.tone);
+    match row {
+        HomeRow::Section(section) => Cell::new(section.name, section.tone),
+        HomeRow::Step(step) => inner(look.step_state(step.state)),
+        HomeRow::Deletion(deletion) => inner(look.deletion_state(deletion)),
+        HomeRow::Site(site) => inner(site_state(site, look)),
+        HomeRow::Cause(group, most) => {
+            let bar = look.bar(
+                &Counts {
+                    gone: group.steps,
+                    total: *most,
+                    ..Counts::default()
+                },
+                BAR,
+            );
+            inner(Cell::new(bar, Tone::Warn))
+        }
+        HomeRow::LastDay => Cell::new("last 24 h", Tone::Good),
+    }
+}
+
+/// Width of a bar.
+const BAR: usize = 10;
+
+fn facts(row: &HomeRow, look: &RenderContext) -> Cell {
+    match row {
+        HomeRow::Section(section) => Cell::dim(&section.more),
+        HomeRow::Step(step) => Cell::plain(step_reason(step)),
+        HomeRow::Deletion(it) if it.counts.total == 0 => Cell::plain(refusal_reason(it)),
+        HomeRow::Deletion(it) => {
+            let bar = look.bar(&it.counts, BAR);
+            Cell::new(
+                format!("{bar} {}", progress_words(it)),
+                look.deletion_state(it).tone,
+            )
+        }
+        HomeRow::Site(site) => Cell::dim(site_facts(site, look)),
+        HomeRow::Cause(group, _) => Cell::plain(cause_words(&group.cause)),
+        HomeRow::LastDay => Cell::default(),
+    }
+}
+
+/// `34 ms · 2% errors · 3 of 16 calls`, or why the site does not answer.
+fn site_facts(site: &SiteStatus, look: &RenderContext) -> String {
+    if !site.reason.is_empty() {
+        return site.reason.clone();
+    }
+    let latency = site.latency_ms.map(|ms| format!("{ms} ms"));
+    let errors = site
+        .error_percent
+        .map(|percent| format!("{percent}% errors"));
+    let calls = format!("{} of {} calls", site.in_flight, site.concurrency_limit);
+    let read_only = site.read_only.then(|| "read-only".to_owned());
+    let facts = latency
+        .into_iter()
+        .chain(errors)
+        .chain([calls])
+        .chain(read_only);
+    facts.collect::<Vec<_>>().join(look.dot())
+}
+
+/// The key that leads on from the row; of a deletion that runs, the time that is left.
+fn next(row: &HomeRow, look: &RenderContext) -> Cell {
+    let key = match row {
+        HomeRow::Section(_) | HomeRow::LastDay => return Cell::default(),
+        HomeRow::Step(step) if waits_for_an_answer(step) => "{accept_drift} accept",
+        HomeRow::Step(step) if step.state == StepState::Verifying => "{ladder} ladder",
+        HomeRow::Step(step) if !step.blockers.is_empty() => "{blockers} blockers",
+        HomeRow::Step(_) => "{retry} retry",
+        HomeRow::Deletion(it) => match (time_left(it, look), it.state) {
+            (left, _) if !left.is_empty() => return Cell::plain(left),
+            (_, DeletionState::Refused) => "{blockers} blockers",
+            (_, DeletionState::Paused) => "{pause} go on",
+            _ if is_blocked(it) => "{blockers} blockers",
+            _ => "{open} tree",
+        },
+        HomeRow::Site(site) if site.state == SiteState::Reachable => return Cell::default(),
+        HomeRow::Site(_) => "{open} sites",
+        HomeRow::Cause(..) => "{open} rows",
+    };
+    Cell::dim(look.keys.spell(key))
+}
+
+impl Row for HomeRow {
+    fn key(&self) -> String {
+        match self {
+            Self::Section(section) => section.name.to_owned(),
+            Self::Step(step) => format!("step {}", step.id),
+            Self::Deletion(deletion) => deletion.id.clone(),
+            Self::Site(site) => site.site.to_string(),
+            Self::Cause(group, _) => format!(
+                "{} {} {}",
+                group.cause.state.as_str(),
+                group.cause.kind,
+                cause_words(&group.cause)
+            ),
+            Self::LastDay => "last day".to_owned(),
+        }
+    }
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        match self {
+            Self::Section(_) | Self::LastDay => false,
+            Self::Step(step) => filter.fits(&Facts {
+                texts: &[
+                    &step.resource.name,
+                    &step.resource.key.id,
+                    &step_reason(step),
+                ],
+                state: step.state.as_str(),
+                kind: step.resource.key.kind.as_str(),
+                site: &step.resource.key.site.to_string(),
+                project: &step.project_id,
+                since: step.blocked_since,
+            }),
+            Self::Deletion(deletion) => fits_deletion(filter, deletion, &target_words(deletion)),
+            Self::Site(site) => filter.fits(&Facts {
+                texts: &[&site.reason],
+                site: &site.site.to_string(),
+                ..Facts::default()
+            }),
+            Self::Cause(group, _) => filter.fits(&Facts {
+                texts: &[&cause_words(&group.cause), &group.message],
+                state: group.cause.state.as_str(),
+                kind: group.cause.kind.as_str(),
+                ..Facts::default()
+            }),
+        }
+    }
+}
+
+impl ListPane for HomePane {
+    type Row = HomeRow;
+    const SCOPE: Scope = Scope::Home;
+    const WORD: Option<&'static str> = Some("home");
+    const NOUN: &'static str = "row";
+    const REFRESH: Refresh = Refresh::EachMove;
+    const DETAIL_ROWS: u16 = 3;
+    const LOADING: &'static str = "Asking the engine…";
+    const NOTHING: &'static [&'static str] = &["Nothing is known yet."];
+
+    fn heading(&self, _rows: &Rows<HomeRow>, look: &RenderContext) -> String {
+        match self.seen.needs.is_empty() && self.seen.running.is_empty() && !look.replays {
+            true => "home: nothing under way".to_owned(),
+            false => "home".to_owned(),
+        }
+    }
+    fn freshness(&self, _rows: &Rows<HomeRow>, now: DateTime<Utc>) -> Freshness {
+        self.causes.pace.freshness(true, now)
+    }
+    fn table(&self, _rows: &Rows<HomeRow>, _look: &RenderContext) -> Table<'_, HomeRow> {
+        columns! { row: HomeRow, look;
+            fixed("STATE", 14) => state(row, look),
+            flex("WHAT", 3) => self.says(row, look),
+            flex("HOW IT IS", 4).from(60) => facts(row, look),
+            fixed("LEFT, KEY", 11).from(70) => next(row, look),
+        }
+    }
+    fn details(&self, row: &HomeRow, look: &RenderContext) -> Vec<Cell> {
+        match row {
+            HomeRow::Section(section) => {
+                let opens = format!("{{open}} opens :{}", section.pane);
+                let says = format!("{}: {}", section.name, section.says);
+                let says = [says, section.more.clone()].into_iter();
+                let says: Vec<String> = says.filter(|text| !text.is_empty()).collect();
+                look.texts(&[says.join(look.dot()), opens])
+            }
+            HomeRow::Step(step) => {
+                let mut lines = vec![Cell::plain(step_words(step))];
+                lines.extend(step_lines(step, look));
+                lines
+            }
+            HomeRow::Deletion(deletion) => {
+                let mut lines = vec![Cell::plain(target_words(deletion))];
+                lines.extend(deletion_lines(deletion, look));
+                lines
+            }
+            HomeRow::Site(site) => vec![
+                Cell::plain(site.site.to_string()),
+                Cell::plain(site_facts(site, look)),
+                Cell::dim(look.keys.spell("{open} opens :sites")),
+            ],
+            HomeRow::Cause(group, _) => vec![
+                Cell::plain(format!(
+                    "{}, the first since {}",
+                    count(group.steps, "step"),
+                    look.time(group.since)
+                )),
+                Cell::dim(format!("one of them: {}", group.message)),
+            ],
+            HomeRow::LastDay => look.texts(&["{open} opens :deletions"]),
+        }
+    }
+    /// Says how a deletion begins, as long as there was none.
+    fn lead(&self, _rows: &Rows<HomeRow>, look: &RenderContext) -> Vec<Cell> {
+        let is_first = self.newest.pace.loaded && self.newest.rows.is_empty();
+        match is_first && self.newest.pace.errors.is_empty() && !look.replays {
+            true => look.texts(FIRST),
+            false => Vec::new(),
+        }
+    }
+    fn others(&self) -> Vec<&dyn Refreshed> {
+        vec![&self.refused, &self.causes, &self.upcoming, &self.newest]
+    }
+    fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
+        vec![
+            &mut self.refused,
+            &mut self.causes,
+            &mut self.upcoming,
+            &mut self.newest,
+        ]
+    }
+    fn answered(&mut self, rows: &mut Rows<HomeRow>) {
+        rows.feed.stand(self.rows());
+    }
+    /// Takes what the snapshot has, without a query.
+    fn update(&mut self, rows: &mut Rows<HomeRow>, snapshot: &Snapshot, _moved: bool) -> bool {
+        let seen = Seen::of(snapshot);
+        let is_new = seen != self.seen || !rows.feed.pace.loaded;
+        if is_new {
+            self.seen = seen;
+            self.answered(rows);
+        }
+        is_new
+    }
+    fn copied(&self, row: &HomeRow) -> String {
+        match row {
+            HomeRow::Section(_) | HomeRow::LastDay => String::new(),
+            HomeRow::Step(step) => step.resource.key.id.clone(),
+            HomeRow::Deletion(deletion) => deletion.id.clone(),
+            HomeRow::Site(site) => site.site.to_string(),
+            HomeRow::Cause(group, _) => group.message.clone(),
+        }
+    }
+    fn act(&mut self, row: &HomeRow, action: Action, context: &mut Context) {
+        match row {
+            HomeRow::Step(step) => act_on_step(step, action, context),
+            HomeRow::Deletion(deletion) => act_on_deletion(deletion, action, context),
+            _ if action != Action::Open => {}
+            HomeRow::Section(section) => context.go(section.pane),
+            HomeRow::Site(_) => context.go("sites"),
+            HomeRow::Cause(group, _) => context.push(Route::Cause(group.cause.clone())),
+            HomeRow::LastDay => context.go("deletions"),
+        }
+    }
+}

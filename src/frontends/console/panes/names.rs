@@ -1,0 +1,121 @@
+//! The names of resources that rows refer to by their ids. They are looked up in the background: until they are
+//! known, or if they cannot be read, the ids are shown.
+
+use std::collections::BTreeMap;
+
+use super::kit::*;
+use crate::control::query;
+
+/// Names by id.
+pub(super) type Names = BTreeMap<String, String>;
+
+/// The meaning of a column that shows ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reference {
+    /// The listing names the projects of its rows.
+    Project,
+    /// Resources of a kind that is listed whole, because a cloud has few of them.
+    Kind(&'static str),
+}
+
+/// Tells to what the ids under a path of a row refer, as far as their names are looked up.
+pub(super) fn reference(path: &str) -> Option<Reference> {
+    let last = path.rsplit(['.', ':']).next().unwrap_or(path);
+    match last {
+        "project_id" | "tenant_id" | "owner" => Some(Reference::Project),
+        "network_id" | "floating_network_id" => Some(Reference::Kind("network")),
+        "router_id" => Some(Reference::Kind("router")),
+        "subnet_id" | "subnets[]" => Some(Reference::Kind("subnet")),
+        _ => None,
+    }
+}
+
+/// Replaces each id of a text by its name, where it is known.
+pub(super) fn named(ids: &str, names: &Names) -> String {
+    let known = |id: &str| names.get(id).filter(|name| !name.is_empty()).cloned();
+    if names.is_empty() || ids.is_empty() {
+        return ids.to_owned();
+    }
+    let each = ids
+        .split(", ")
+        .map(|id| known(id).unwrap_or_else(|| id.to_owned()));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// Looks up the names of all resources of one kind, once.
+pub(super) struct NameLookup {
+    kind: &'static str,
+    pace: Pace,
+    pub(super) names: Names,
+}
+
+impl NameLookup {
+    pub(super) fn of(kind: &'static str) -> Self {
+        Self {
+            kind,
+            pace: Pace::new(),
+            names: Names::new(),
+        }
+    }
+}
+
+impl Refreshed for NameLookup {
+    /// A name changes seldom, and a listing costs calls.
+    fn invalidate(&mut self) {}
+    fn ask(&mut self, context: &mut Context) {
+        if !self.pace.loaded && self.pace.is_due(context) {
+            let ticket = context.outbox.ask(query::Resources {
+                kind: self.kind.to_owned(),
+                ..query::Resources::default()
+            });
+            self.pace.asked(ticket, context.now);
+        }
+    }
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
+        let Some(answer) = arrived.take::<query::Resources>(&mut self.pace.ticket) else {
+            return false;
+        };
+        // Whoever may not list them sees ids.
+        let listings = answer.unwrap_or_default().into_iter();
+        let rows = listings.flat_map(|listing| listing.rows);
+        self.names = rows.map(|row| (row.key.id, row.name)).collect();
+        self.pace.arrived(context.now);
+        true
+    }
+    /// Nobody waits for names.
+    fn is_waiting(&self) -> bool {
+        false
+    }
+    fn errors(&self) -> &[String] {
+        &[]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_tells_to_what_its_ids_refer() {
+        for (path, meant) in [
+            ("project_id", Some(Reference::Project)),
+            ("os-vol-tenant-attr:tenant_id", Some(Reference::Project)),
+            (
+                "external_gateway_info.network_id",
+                Some(Reference::Kind("network")),
+            ),
+            ("subnets[]", Some(Reference::Kind("subnet"))),
+            ("id", None),
+            ("volume_id", None),
+        ] {
+            assert_eq!(reference(path), meant, "{path}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_id_stays_an_id() {
+        let names = Names::from([("s1".to_owned(), "web-v4".to_owned())]);
+        assert_eq!(named("s1, s2", &names), "web-v4, s2");
+        assert_eq!(named("", &names), "");
+    }
+}

@@ -1,0 +1,145 @@
+//! The first screen.
+
+use chrono::TimeDelta;
+use gone::control::Command;
+use gone::domain::model::DeletionState;
+use gone::frontends::console::ConsoleOptions;
+
+use super::fake::{Desk, World, deletion, now, options};
+use super::pictures::{shot, styles};
+
+/// One deletion runs, of another all that is left is blocked; a step is stuck, one site is down.
+fn morning() -> World {
+    let mut world = World::busy();
+    let mut blocked = deletion(5, DeletionState::Running, 2, 4);
+    blocked.counts.running = 0;
+    blocked.counts.waiting = 1;
+    blocked.counts.blocked = 1;
+    blocked.rate_per_second = 0.0;
+    blocked.next_attempt_at = Some(now() + TimeDelta::seconds(90));
+    world.snapshot.deletions.push(blocked);
+    let stuck = world.steps.iter().find(|step| step.id == 90);
+    world.snapshot.attention = stuck.cloned().into_iter().collect();
+    world.deletions[1].finished_at = Some(now() - TimeDelta::hours(3));
+    world
+}
+
+fn first(world: World, size: (u16, u16)) -> Desk {
+    let options = ConsoleOptions {
+        start: None,
+        ..options()
+    };
+    Desk::with(world, size, options)
+}
+
+#[test]
+fn the_first_screen_at_all_sizes() {
+    let mut all = String::new();
+    for size in [(40, 10), (80, 24), (120, 40), (200, 60)] {
+        all.push_str(&first(morning(), size).text());
+        all.push('\n');
+    }
+    for no_color in [false, true] {
+        let options = ConsoleOptions {
+            start: None,
+            no_color,
+            ..options()
+        };
+        let desk = Desk::with(morning(), (80, 24), options);
+        all.push_str(if no_color { "mono\n" } else { "colours\n" });
+        all.push_str(&styles(&desk));
+    }
+    shot("home", &all);
+}
+
+#[test]
+fn at_rest_it_says_how_to_begin() {
+    let mut all = String::new();
+    for size in [(80, 24), (120, 40)] {
+        all.push_str(&first(World::empty(), size).text());
+        all.push('\n');
+    }
+    shot("home_at_rest", &all);
+}
+
+#[test]
+fn story_15_the_first_screen_says_what_needs_whom_and_what_runs() {
+    for size in [(80, 24), (200, 60)] {
+        let desk = first(morning(), size);
+        let text = desk.text();
+        for words in [
+            "needs you",
+            "1 stuck, 1 refused",
+            "✖ stuck",
+            "load balancer lb-shop",
+            "r retry",
+            "running",
+            "2 deletions, 1 blocked",
+            "120/536",
+            "1-6 min",
+            "‖ blocked",
+            "2/4",
+            "09:31:30",
+            "retried",
+            "next at 09:31:30",
+            "1 of 2 reachable",
+            "34 ms",
+            "causes",
+            "last 24 h",
+            "1 deletion ended, 12 resources gone",
+        ] {
+            assert!(text.contains(words), "{size:?}: no {words:?} in\n{text}");
+        }
+    }
+}
+
+#[test]
+fn its_rows_take_the_keys_that_it_names() {
+    let mut desk = first(morning(), (120, 40));
+    desk.press("down");
+    assert!(desk.changes().is_empty());
+    desk.press("r");
+    let step_id = 90;
+    assert!(
+        matches!(desk.sent[..], [Command::RetryStep { step_id: id }] if id == step_id),
+        "{:?}",
+        desk.sent
+    );
+    desk.press("enter");
+    assert!(desk.text().contains("in deletion"), "{}", desk.text());
+    desk.press("esc home enter");
+    assert!(desk.text().contains("── stuck"), "{}", desk.text());
+    desk.press("esc esc esc");
+    assert!(desk.text().contains("── home"), "{}", desk.text());
+}
+
+#[test]
+fn it_follows_the_engine_without_a_query_for_what_the_snapshot_has() {
+    let mut desk = first(morning(), (80, 24));
+    let asked = desk.asked.len();
+    desk.world.snapshot.deletions.remove(1);
+    desk.publish();
+    assert!(!desk.text().contains("‖ blocked"), "{}", desk.text());
+    let before = desk.asked.len();
+    assert!(before - asked <= 4, "one query for each other part");
+    for _ in 0..5 {
+        desk.publish();
+    }
+    assert_eq!(desk.asked.len(), before, "nothing has moved");
+    assert!(!desk.state.wants_tick());
+}
+
+#[test]
+fn from_160_columns_on_the_detail_is_beside_the_table() {
+    let detail = |size| {
+        let mut desk = first(morning(), size);
+        desk.press("down");
+        let text = desk.text();
+        let line = text
+            .lines()
+            .find(|line| line.contains("Load Balancer is immutable"));
+        line.unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    assert!(detail((200, 60)).contains('│'));
+    assert!(!detail((159, 60)).contains('│'));
+}
