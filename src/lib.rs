@@ -147,9 +147,9 @@
 //!   `cli/columns.rs`.
 //! - **a column**: command line: one line of a table, most of them in `frontends/cli/columns.rs`. Console: one
 //!   line in the pane's `columns!`.
-//! - **a rung**: `Rung` in `domain/ladder.rs`, `PurgeAction` in `ledger/changes.rs`, `ledger/transitions/rungs.rs`,
-//!   `engine/purge.rs`, `Purged` in `control/mod.rs` if it returns something new, `purged_words` in
-//!   `present/sentences.rs`, and the help in `cli/purge.rs`.
+//! - **a rung**: `Rung` in `domain/ladder.rs`, `PurgeAction` in `ledger/changes.rs`,
+//!   `ledger/transitions/rungs.rs`, `engine/purge.rs`, `Purged` in `control/mod.rs` if it returns something new,
+//!   `purged_words` in `present/sentences.rs`, and the help in `cli/purge.rs`.
 //! - **a message about a blocker**: `present/sentences.rs`.
 //! - **a move of a step or deletion**: a `Trigger` and its arm in `ledger/transitions`, and its row in
 //!   `tests/ledger/transitions.rs`. **An event**: a function in `ledger/events.rs`.

@@ -152,7 +152,7 @@ async fn a_ledger_of_the_first_version_is_brought_up_and_goes_on() {
     let version: i64 = db
         .query_row("PRAGMA user_version", (), |row| row.get(0))
         .unwrap();
-    assert_eq!(version, 19);
+    assert_eq!(version, 20);
     for rule in upkeep::check(&folder.ledger(), &[]).unwrap() {
         assert_eq!(rule.broken, 0, "{rule:?}");
     }
@@ -219,6 +219,36 @@ async fn m04_records_of_one_identity_are_merged_into_the_oldest() {
     for rule in upkeep::check(&folder.ledger(), &[]).unwrap() {
         assert_eq!(rule.broken, 0, "{rule:?}");
     }
+}
+
+/// Version 19 compared ids of parts without their case, and noted the owners that move by triggers.
+#[test]
+fn t20_parts_of_an_older_ledger_are_spelled_as_their_cloud_spells_them() {
+    let folder = Folder::new();
+    drop(Store::open(&folder.ledger(), Options::default()).unwrap());
+    let old = rusqlite::Connection::open(folder.ledger()).unwrap();
+    old.execute_batch(
+        "CREATE TABLE owners_moved(step INTEGER PRIMARY KEY) STRICT;
+         CREATE TRIGGER steps_moved AFTER UPDATE OF state ON steps BEGIN SELECT 1; END;
+         CREATE TRIGGER steps_left_moved AFTER UPDATE OF state ON steps BEGIN SELECT 1; END;
+         INSERT INTO parts(site, kind, id, record) VALUES
+             ('cloud/one', 'port', '0C7BF79B-64C4-4AD9-A0A3-1059A152D7D3', 1),
+             ('cloud/one', 'port', 'Named', 2);
+         PRAGMA user_version = 19",
+    )
+    .unwrap();
+    drop(old);
+    drop(Store::open(&folder.ledger(), Options::default()).unwrap());
+    let db = rusqlite::Connection::open(folder.ledger()).unwrap();
+    let text = |sql: &str| -> String { db.query_row(sql, (), |row| row.get(0)).unwrap() };
+    let ids = "SELECT group_concat(id) FROM (SELECT id FROM parts ORDER BY record)";
+    assert_eq!(text(ids), "0c7bf79b-64c4-4ad9-a0a3-1059a152d7d3,Named");
+    let named = "SELECT count(*) || '' FROM parts WHERE id = 'NAMED'";
+    assert_eq!(text(named), "0");
+    assert_eq!(
+        text("SELECT count(*) || '' FROM sqlite_master WHERE type = 'trigger'"),
+        "2"
+    );
 }
 
 #[test]

@@ -529,10 +529,14 @@ impl PeerRows for &MemoryRows {
         tables
             .importer_kinds
             .retain(|(_, importer)| importer != name);
-        let waited = tables
-            .awaited
-            .extract_if(.., |(importer, _), _| importer == name);
-        Ok(Some(waited.map(|((_, step), _)| step).collect()))
+        let mut waited = Vec::new();
+        tables.awaited.retain(|(importer, step), _| {
+            if importer == name {
+                waited.push(*step);
+            }
+            importer != name
+        });
+        Ok(Some(waited))
     }
 
     fn add_importer_kind(&self, kind: &KindName, importer: &str) -> Answer {
@@ -639,7 +643,10 @@ impl PeerRows for &MemoryRows {
 impl NativeRows for &MemoryRows {
     fn load_native(&self, key: &ResourceKey) -> Answer<Option<(i64, Native)>> {
         let tables = self.tables.borrow();
-        let found = tables.natives.iter().find(|(_, native)| native.key == *key);
+        let found = tables
+            .natives
+            .iter()
+            .find(|(_, native)| same(&native.key, key));
         Ok(found.map(|(num, native)| (*num, native.clone())))
     }
 
@@ -668,10 +675,12 @@ impl NativeRows for &MemoryRows {
 
     fn remove_native(&self, key: &ResourceKey, incarnation: u32) -> Answer<Option<i64>> {
         let natives = &mut self.tables.borrow_mut().natives;
-        let mut removed = natives.extract_if(.., |_, native| {
-            native.key == *key && native.incarnation == incarnation
-        });
-        Ok(removed.next().map(|(num, _)| num))
+        let is_wanted =
+            |native: &Native| same(&native.key, key) && native.incarnation == incarnation;
+        let mut found = natives.iter().filter(|(_, native)| is_wanted(native));
+        let num = found.next().map(|(num, _)| *num);
+        num.map(|num| natives.remove(&num));
+        Ok(num)
     }
 
     fn load_references(&self, num: i64) -> Answer<Vec<(String, ResourceKey)>> {
@@ -709,7 +718,7 @@ impl NativeRows for &MemoryRows {
         let found = tables.references.iter().filter_map(|(num, field, its)| {
             let native = tables.natives.get(num)?;
             let is_wanted = fields.contains(&(native.key.kind.clone(), field.clone()));
-            (its == to && is_wanted).then(|| Referrer {
+            (same(its, to) && is_wanted).then(|| Referrer {
                 key: native.key.clone(),
                 name: String::new(),
                 to: to.clone(),
@@ -800,6 +809,11 @@ impl PruneRows for &MemoryRows {
         tables.deletions.remove(&deletion);
         Ok(())
     }
+}
+
+/// Ids of the registry compare without their case.
+fn same(a: &ResourceKey, b: &ResourceKey) -> bool {
+    (&a.site, &a.kind) == (&b.site, &b.kind) && a.id.eq_ignore_ascii_case(&b.id)
 }
 
 /// A deletion without steps.

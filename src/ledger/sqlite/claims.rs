@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::row_store::Rows;
 use super::rows::{self, CLAIMED};
 use super::sql::{Run, Sql, Stop, unrefused};
+use super::transaction::Rows;
 use crate::domain::model::{KindName, Site, StepState};
 use crate::domain::policy::{Gathered, WORTH_A_LIST};
 use crate::ledger::transitions::step;

@@ -1,7 +1,7 @@
 //! Keeps [`Tombstones`] equal to the table.
 //!
 //! SQLite itself names each row that is written, so no write of a tombstone can be missed here. Only the
-//! content of a removed row is not known: [`SqliteRows`](super::row_store::SqliteRows) notes that.
+//! content of a removed row is not known: [`SqliteRows`](super::transaction::SqliteRows) notes that.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -6,7 +6,7 @@
 //! simulation ─────▶ InlineLedger: same code, inline ─┘            what cannot be taken is left out
 //! ```
 //! [`super::transitions`] decides each change on the [`WorkingSet`](super::working_set::WorkingSet) of a
-//! transaction, whose rows [`row_store`] loads and saves. Only claims are statements.
+//! transaction, whose rows `row_store` loads and saves. Only claims are statements.
 //!
 //! WAL with `synchronous=FULL`: when a commit has returned, its changes survive a loss of power. SQLite does
 //! not check foreign keys: nothing deletes rows that others refer to, and each of 100,000 steps would pay for
@@ -16,6 +16,7 @@
 
 mod claims;
 mod connection;
+mod deletion_rows;
 mod derived;
 mod driver;
 mod gantt;
@@ -37,8 +38,10 @@ mod rows;
 mod schema;
 mod seal;
 mod sql;
+mod step_rows;
 mod store;
 mod summary;
+mod transaction;
 pub mod upkeep;
 
 use std::path::PathBuf;

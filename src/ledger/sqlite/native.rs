@@ -5,9 +5,9 @@ use rusqlite::{Connection, Row, params};
 use serde_json::{Map, Value};
 
 use super::peers::pointed_at;
-use super::row_store::SqliteRows;
 use super::rows;
 use super::sql::{Run, Sql};
+use super::transaction::SqliteRows;
 use crate::domain::model::{KindName, Paged, ResourceKey};
 use crate::domain::native::{Native, NativeReference};
 use crate::ledger::store::NativeRows;

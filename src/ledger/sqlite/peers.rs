@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params};
 
-use super::row_store::SqliteRows;
 use super::sql::{Run, Sql};
+use super::transaction::SqliteRows;
 use super::{reads, rows};
 use crate::domain::model::{Deletion, KindName, Phase, ResourceKey, Site, Target};
 use crate::domain::peers::{

@@ -5,8 +5,8 @@ use rusqlite::params;
 use serde_json::Value;
 
 use super::reads::{self, KEPT};
-use super::row_store::SqliteRows;
 use super::sql::{Run, Sql};
+use super::transaction::SqliteRows;
 use super::{outline, rows};
 use crate::domain::model::{Action, Actor, DeletionState, OnFailure, Plan, PlanStep, Refusal};
 use crate::domain::outline::Branch;

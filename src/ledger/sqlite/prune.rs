@@ -3,9 +3,9 @@
 use chrono::{DateTime, Utc};
 use rusqlite::params;
 
-use super::row_store::SqliteRows;
 use super::rows;
 use super::sql::{Run, Sql};
+use super::transaction::SqliteRows;
 use crate::domain::model::{KindName, ResourceKey, StepState};
 use crate::ledger::store::PruneRows;
 use crate::ledger::tombstones::Changed;

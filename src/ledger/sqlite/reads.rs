@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::row_store::{self, DELETION};
+use super::deletion_rows::{self, DELETION};
 use super::rows::{self, STEP, TOMBSTONE};
 use super::sql::{Run, Sql};
 use crate::domain::attention::CauseGroup;
@@ -60,7 +60,7 @@ pub(super) fn deletion_by_num(db: &Connection, num: i64) -> Sql<Deletion> {
     );
     let latest = latest_event(db)?;
     let mut deletion = db.one(&sql, [num], |row| {
-        let hot = row_store::deletion(row)?;
+        let hot = deletion_rows::deletion(row)?;
         let counts = hot.counts;
         let is_under_way = hot.state == DeletionState::Running
             && counts.ready + counts.running + counts.verifying > 0;

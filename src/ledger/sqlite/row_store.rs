@@ -1,116 +1,23 @@
 //! The rows of one transaction, for the changes that are decided in memory.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 
-use super::seal::{self, Head, Key};
+use super::deletion_rows::{self, DELETION, deletion};
+use super::seal::{self, Head};
 use super::sql::{Run, Sql};
+use super::step_rows::{LOAD_STEP, save_step, step};
+use super::transaction::SqliteRows;
 use super::{peers, reads, rows};
 use crate::domain::model::{KindName, Phase, ResourceKey, Site, SitePause, StepState};
 use crate::domain::news::Mark;
 use crate::ledger::store::{
-    EndedTombstone, Fallible, NewTombstone, Pace, RowStore, StoredDeletion, StoredStep,
-    StoredTombstone, Unsaved, UnsavedEvent,
+    EndedTombstone, Fallible, NewTombstone, RowStore, StoredDeletion, StoredStep, StoredTombstone,
+    Unsaved, UnsavedEvent,
 };
-use crate::ledger::tombstones::Changed;
-use crate::ledger::working_set::WorkingSet;
 use crate::ledger::{AuditEntry, AuditRow, audit};
 
-/// Rows are read and written one by one, with statements that are compiled once: SQLite is a library, so a
-/// statement costs no more than a row of a set.
-pub(super) struct SqliteRows<'c> {
-    pub(super) db: &'c Connection,
-    /// Epoch of the engine that owns this ledger.
-    pub(super) epoch: i64,
-    /// The key that seals the end of the audit; none if it is not here.
-    seal: Option<&'c Key>,
-    /// Tombstones whose rows were removed, for the tombstones in memory.
-    pub(super) let_go: RefCell<Vec<Changed>>,
-}
-
-/// The rows of one transaction, in memory.
-pub(super) type Rows<'c> = WorkingSet<SqliteRows<'c>>;
-
-impl Run for SqliteRows<'_> {
-    fn db(&self) -> &Connection {
-        self.db
-    }
-}
-
-impl Run for Rows<'_> {
-    fn db(&self) -> &Connection {
-        self.store().db
-    }
-}
-
-impl<'c> SqliteRows<'c> {
-    pub(super) fn new(db: &'c Connection, epoch: i64, seal: Option<&'c Key>) -> Self {
-        Self {
-            db,
-            epoch,
-            seal,
-            let_go: RefCell::default(),
-        }
-    }
-
-    /// Writes what changed of a step. Columns over which an index decides are written only if they changed.
-    fn save_step(&self, saved: &StoredStep, now: &StoredStep) -> Sql<()> {
-        let at = |time: Option<DateTime<Utc>>| time.map(rows::micros);
-        if has_moved(saved, now) {
-            let blockers = (!now.blockers.is_empty())
-                .then(|| rows::json(&now.blockers))
-                .transpose()?;
-            self.run(
-                "UPDATE steps SET state = ?2, since = ?3, waits = ?4, attempts = ?5, looks = ?6,
-                     next_attempt_at = ?7, own_attempt_at = ?8, blocked_since = ?9, blockers = ?10,
-                     last_error = ?11, held_by = ?12
-                 WHERE id = ?1",
-                params![
-                    now.id,
-                    now.state.as_str(),
-                    rows::micros(now.since),
-                    now.waits,
-                    now.attempts,
-                    now.looks,
-                    at(now.next_attempt_at),
-                    at(now.own_attempt_at),
-                    at(now.blocked_since),
-                    blockers,
-                    now.error.as_ref().map(rows::json).transpose()?,
-                    now.held_by
-                ],
-            )?;
-        } else if saved.waits != now.waits {
-            let sql = "UPDATE steps SET waits = ?2 WHERE id = ?1";
-            self.run(sql, params![now.id, now.waits])?;
-        }
-        if saved.ended_at != now.ended_at {
-            let sql = "UPDATE steps SET ended_at = ?2 WHERE id = ?1";
-            self.run(sql, params![now.id, at(now.ended_at)])?;
-        }
-        if (saved.left_to, saved.record) != (now.left_to, now.record) {
-            let sql = "UPDATE steps SET left_to = ?2, record = ?3 WHERE id = ?1";
-            self.run(sql, params![now.id, now.left_to, now.record])?;
-        }
-        if saved.action != now.action {
-            let sql = "UPDATE steps SET action = ?2 WHERE id = ?1";
-            self.db.run(sql, params![now.id, now.action.as_str()])?;
-        }
-        if saved.notified != now.notified {
-            let sql = "UPDATE steps SET told = ?2 WHERE id = ?1";
-            self.run(sql, params![now.id, now.notified])?;
-        }
-        if (saved.claim, saved.epoch, saved.sent) != (now.claim, now.epoch, now.sent) {
-            let sql = "UPDATE steps SET claim = ?2, epoch = ?3, sent = ?4 WHERE id = ?1";
-            self.db
-                .run(sql, params![now.id, now.claim, now.epoch, now.sent])?;
-        }
-        Ok(())
-    }
-
+impl SqliteRows<'_> {
     fn save_tombstone(&self, now: &StoredTombstone) -> Sql<()> {
         let at = |time: Option<DateTime<Utc>>| time.map(rows::micros);
         self.run(
@@ -205,50 +112,6 @@ impl<'c> SqliteRows<'c> {
                 event.happened.words,
                 event.happened.fields.to_string()
             ],
-        )
-        .map(drop)
-    }
-
-    /// Writes the hot columns.
-    fn save_deletion(&self, deletion: &StoredDeletion) -> Sql<()> {
-        let at = |time: Option<DateTime<Utc>>| time.map(rows::micros);
-        let count = |state| deletion.counts.of(state).cast_signed();
-        let pace = &deletion.pace;
-        self.run(
-            "UPDATE deletions SET stops = ?22, cancelled = ?2, paused = ?3, waiting = ?4, ready = ?5, running = ?6,
-                 verifying = ?7, blocked = ?8, stuck = ?9, gone = ?10, skipped = ?11, purged = ?12,
-                 total = ?13, finished_at = ?14, woken_at = ?15, note = ?16, moved_at = ?17,
-                 pace_at = ?18, pace_done = ?19, pace_mid_at = ?20, pace_mid_done = ?21
-             WHERE num = ?1",
-            params![
-                deletion.num,
-                deletion.cancelled,
-                deletion.paused,
-                count(StepState::Waiting),
-                count(StepState::Ready),
-                count(StepState::Running),
-                count(StepState::Verifying),
-                count(StepState::Blocked),
-                count(StepState::Stuck),
-                count(StepState::Gone),
-                count(StepState::Skipped),
-                count(StepState::Purged),
-                deletion.counts.total.cast_signed(),
-                at(deletion.finished_at),
-                at(deletion.woken_at),
-                deletion.note,
-                at(pace.moved_at),
-                at(pace.from.0),
-                pace.from.1.cast_signed(),
-                at(pace.middle.0),
-                pace.middle.1.cast_signed(),
-                deletion.stops,
-            ],
-        )?;
-        // Written separately, and only if it changed, because the column is indexed.
-        self.run(
-            "UPDATE deletions SET state = ?2 WHERE num = ?1 AND state <> ?2",
-            params![deletion.num, deletion.state.as_str()],
         )
         .map(drop)
     }
@@ -500,7 +363,7 @@ impl RowStore for SqliteRows<'_> {
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Sql<()> {
         for (saved, now) in &unsaved.steps {
-            self.save_step(saved, now)?;
+            save_step(self.db, saved, now)?;
         }
         for tombstone in &unsaved.tombstones {
             self.save_tombstone(tombstone)?;
@@ -521,85 +384,9 @@ impl RowStore for SqliteRows<'_> {
         Ok(())
     }
 
-    /// Also keeps the sums over all deletions.
     fn save_deletions(&self, changed: &[(Option<StoredDeletion>, StoredDeletion)]) -> Sql<()> {
-        let mut sums: BTreeMap<String, i64> = BTreeMap::new();
-        for (saved, now) in changed {
-            self.save_deletion(now)?;
-            let saved = saved.as_ref();
-            for state in StepState::ALL {
-                let had = saved.map_or(0, |row| row.counts.of(state));
-                add(&mut sums, "step", state.as_str(), now.counts.of(state), had);
-            }
-            if saved.map(|row| row.state) != Some(now.state) {
-                add(&mut sums, "deletion", now.state.as_str(), 1, 0);
-                if let Some(row) = saved {
-                    add(&mut sums, "deletion", row.state.as_str(), 0, 1);
-                }
-            }
-        }
-        for (name, n) in sums.into_iter().filter(|(_, n)| *n != 0) {
-            self.run(
-                "INSERT INTO counters(name, n) VALUES(?1, ?2)
-                 ON CONFLICT(name) DO UPDATE SET n = n + excluded.n",
-                params![name, n],
-            )?;
-        }
-        Ok(())
+        deletion_rows::save(self.db, changed)
     }
-}
-
-/// Whether anything changed that is written with the state.
-fn has_moved(saved: &StoredStep, now: &StoredStep) -> bool {
-    let of = |step: &StoredStep| {
-        (
-            (step.state, step.since, step.attempts, step.looks),
-            (step.next_attempt_at, step.own_attempt_at),
-            (step.blocked_since, step.held_by),
-        )
-    };
-    of(saved) != of(now) || saved.blockers != now.blockers || saved.error != now.error
-}
-
-fn add(sums: &mut BTreeMap<String, i64>, of: &str, state: &str, now: u64, before: u64) {
-    let difference = now.cast_signed() - before.cast_signed();
-    if difference != 0 {
-        *sums.entry(format!("{of}_{state}")).or_default() += difference;
-    }
-}
-
-const LOAD_STEP: &str = "SELECT id, deletion, site, kind, resource, name, action, record, state, \
-     since, ended_at, claim, epoch, sent, waits, attempts, looks, next_attempt_at, \
-     own_attempt_at, blocked_since, blockers, last_error, held_by, left_to, told \
-     FROM steps WHERE id = ?1";
-
-/// A step, from [`LOAD_STEP`].
-fn step(row: &Row) -> Sql<StoredStep> {
-    Ok(StoredStep {
-        id: row.get(0)?,
-        deletion: row.get(1)?,
-        key: rows::key(row, 2)?,
-        name: row.get(5)?,
-        action: rows::word(row, 6)?,
-        record: row.get(7)?,
-        state: rows::word(row, 8)?,
-        since: rows::time(row, 9)?,
-        ended_at: rows::time_opt(row, 10)?,
-        claim: row.get(11)?,
-        epoch: row.get(12)?,
-        sent: row.get(13)?,
-        waits: rows::number(row, 14)?,
-        attempts: rows::number(row, 15)?,
-        looks: rows::number(row, 16)?,
-        next_attempt_at: rows::time_opt(row, 17)?,
-        own_attempt_at: rows::time_opt(row, 18)?,
-        blocked_since: rows::time_opt(row, 19)?,
-        blockers: rows::from_json_opt(row, 20)?,
-        error: rows::from_json_opt(row, 21)?,
-        held_by: row.get(22)?,
-        left_to: row.get(23)?,
-        notified: row.get(24)?,
-    })
 }
 
 /// A tombstone, from the columns that [`RowStore::load_tombstones`] names.
@@ -612,31 +399,5 @@ fn tombstone(row: &Row) -> Sql<StoredTombstone> {
         gone_at: rows::time_opt(row, 4)?,
         incarnation: rows::number(row, 5)?,
         recreated: rows::number(row, 6)?,
-    })
-}
-
-/// The hot columns of a deletion.
-pub(super) const DELETION: &str = "num, id, state, cancelled, paused, stops, waiting, ready, \
-     running, verifying, blocked, stuck, gone, skipped, purged, total, finished_at, woken_at, \
-     note, moved_at, pace_at, pace_done, pace_mid_at, pace_mid_done";
-
-/// A deletion, from [`DELETION`].
-pub(super) fn deletion(row: &Row) -> Sql<StoredDeletion> {
-    Ok(StoredDeletion {
-        num: row.get(0)?,
-        id: row.get(1)?,
-        state: rows::word(row, 2)?,
-        cancelled: row.get(3)?,
-        paused: row.get(4)?,
-        stops: row.get(5)?,
-        counts: rows::counts(row, 6)?,
-        finished_at: rows::time_opt(row, 16)?,
-        woken_at: rows::time_opt(row, 17)?,
-        note: row.get(18)?,
-        pace: Pace {
-            moved_at: rows::time_opt(row, 19)?,
-            from: (rows::time_opt(row, 20)?, rows::number(row, 21)?),
-            middle: (rows::time_opt(row, 22)?, rows::number(row, 23)?),
-        },
     })
 }

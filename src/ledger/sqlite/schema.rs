@@ -5,11 +5,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::outline;
 
 /// The version that this program writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 19;
+pub(super) const KNOWN: i64 = 20;
 
 /// Migrations, each from the version of its position to the next. Never edited once released: a change is one
 /// more entry.
-const MIGRATIONS: [&str; 19] = [
+const MIGRATIONS: [&str; 20] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -29,6 +29,7 @@ const MIGRATIONS: [&str; 19] = [
     NAMESAKES,
     ANSWERS,
     EXACT_IDS,
+    EXACT_PARTS,
 ];
 
 /// Hot columns (`deletions`) are apart from wide ones (`requests`), because SQLite rewrites whole rows, and
@@ -307,7 +308,8 @@ CREATE INDEX branches_below ON branches(deletion, below);
 ALTER TABLE steps ADD COLUMN branch INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX steps_by_branch ON steps(branch, state);
 ";
-/// The registry: resources of our own kinds, and their references. Ids compare as those of tombstones.
+/// The registry: resources of our own kinds, and their references. Our registry, as their provider, says that
+/// ids compare without their case.
 const REGISTRY: &str = "
 CREATE TABLE native(
     num INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -433,7 +435,7 @@ WHEN NEW.left_to IS NOT NULL AND OLD.state = 'stuck' AND NEW.state = 'waiting' B
     INSERT OR IGNORE INTO owners_moved(step) VALUES(NEW.left_to);
 END;
 ";
-/// Refuses an empty file: a ledger is never empty, so this one was cut.
+/// `steps.own_attempt_at`: when the engine's own schedule would have made the next attempt (I14).
 const WOKEN_STEPS: &str = "
 ALTER TABLE steps ADD COLUMN own_attempt_at INTEGER;
 ";
@@ -525,6 +527,25 @@ DROP TABLE foreign_going;
 ALTER TABLE exact RENAME TO foreign_going;
 CREATE INDEX foreign_going_unseen ON foreign_going(root, num) WHERE phase = 'deleting' AND handled_by IS NULL;
 CREATE INDEX foreign_going_by_owner ON foreign_going(owner);
+";
+/// Ids of parts are what their provider says they are, as those of tombstones. The working set itself knows which
+/// owners have moved.
+const EXACT_PARTS: &str = "
+DROP TRIGGER steps_moved;
+DROP TRIGGER steps_left_moved;
+DROP TABLE owners_moved;
+CREATE TABLE exact(
+    site TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    record INTEGER NOT NULL,
+    PRIMARY KEY(id, kind, site)
+) STRICT, WITHOUT ROWID;
+INSERT INTO exact SELECT site, kind,
+    iif(length(id) >= 36 AND id NOT GLOB '*[^0-9A-Fa-f,-]*', lower(id), id), record FROM parts;
+DROP TABLE parts;
+ALTER TABLE exact RENAME TO parts;
+CREATE INDEX parts_of ON parts(record);
 ";
 /// The version that introduced branches.
 const WITH_PLACES: i64 = 10;

@@ -208,6 +208,9 @@ pub trait Fallible {
     type Error;
 }
 
+/// The result of a load or save.
+pub type Stored<S, T = ()> = Result<T, <S as Fallible>::Error>;
+
 /// All rows of a ledger, within one transaction.
 pub trait LedgerRows: RowStore + PlanRows + PeerRows + NativeRows + PruneRows {}
 
@@ -219,104 +222,90 @@ impl<S: RowStore + PlanRows + PeerRows + NativeRows + PruneRows> LedgerRows for 
 pub trait RowStore: Fallible {
     /// Opens a savepoint. They nest: keeping or undoing ends the latest. Not for frequent use: while one is open,
     /// a store may copy each page that is written, again for each statement.
-    fn begin_savepoint(&self) -> Result<(), Self::Error>;
+    fn begin_savepoint(&self) -> Stored<Self>;
 
-    fn keep_savepoint(&self) -> Result<(), Self::Error>;
+    fn keep_savepoint(&self) -> Stored<Self>;
 
     /// Undoes everything since the latest savepoint.
-    fn undo_savepoint(&self) -> Result<(), Self::Error>;
+    fn undo_savepoint(&self) -> Stored<Self>;
 
     /// Finds the number of a deletion by its full id.
-    fn find_deletion(&self, id: &str) -> Result<Option<i64>, Self::Error>;
+    fn find_deletion(&self, id: &str) -> Stored<Self, Option<i64>>;
 
-    fn load_deletion(&self, num: i64) -> Result<StoredDeletion, Self::Error>;
+    fn load_deletion(&self, num: i64) -> Stored<Self, StoredDeletion>;
 
     /// Loads steps; those that do not exist are left out.
-    fn load_steps(&self, ids: &[i64]) -> Result<Vec<StoredStep>, Self::Error>;
+    fn load_steps(&self, ids: &[i64]) -> Stored<Self, Vec<StoredStep>>;
 
     /// Loads the edges to the dependents of these steps, as (dependency, dependent), in this order.
-    fn load_dependents(&self, ids: &[i64]) -> Result<Vec<(i64, i64)>, Self::Error>;
+    fn load_dependents(&self, ids: &[i64]) -> Stored<Self, Vec<(i64, i64)>>;
 
     /// Finds a stuck dependency of this step, and the step that holds it (or itself). Ignores steps that are
     /// stuck because of this one: if a failure stops the deletion, that is every step.
-    fn find_stuck_dependency(&self, step: i64) -> Result<Option<(i64, i64)>, Self::Error>;
+    fn find_stuck_dependency(&self, step: i64) -> Stored<Self, Option<(i64, i64)>>;
 
-    fn find_abandoned_dependency(&self, step: i64) -> Result<Option<i64>, Self::Error>;
+    fn find_abandoned_dependency(&self, step: i64) -> Stored<Self, Option<i64>>;
 
     /// Finds a step of the deletion, other than this one, that is stuck in its own right.
-    fn find_failed(&self, deletion: i64, other_than: i64) -> Result<Option<i64>, Self::Error>;
+    fn find_failed(&self, deletion: i64, other_than: i64) -> Stored<Self, Option<i64>>;
 
     /// Finds the steps of the deletion in this state, in the order of their ids.
-    fn find_in_state(&self, deletion: i64, state: StepState) -> Result<Vec<i64>, Self::Error>;
+    fn find_in_state(&self, deletion: i64, state: StepState) -> Stored<Self, Vec<i64>>;
 
     /// Finds blocked steps of all deletions whose next attempt is due, the longest due first: at most `limit`.
-    fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Result<Vec<i64>, Self::Error>;
+    fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Stored<Self, Vec<i64>>;
 
     /// Finds the running steps of all deletions.
-    fn find_running(&self) -> Result<Vec<i64>, Self::Error>;
+    fn find_running(&self) -> Stored<Self, Vec<i64>>;
 
     /// Finds the blocked and verifying steps of all deletions that are so since a time after `now`, and those
     /// whose next observation is after `observed_by`.
-    fn find_ahead(
-        &self,
-        now: DateTime<Utc>,
-        observed_by: DateTime<Utc>,
-    ) -> Result<Vec<i64>, Self::Error>;
+    fn find_ahead(&self, now: DateTime<Utc>, observed_by: DateTime<Utc>) -> Stored<Self, Vec<i64>>;
 
     /// Makes this engine the one whose outcomes of observations count (I11).
-    fn take_over_observations(&self) -> Result<(), Self::Error>;
+    fn take_over_observations(&self) -> Stored<Self>;
 
     /// Finds the step of a deletion that ended this record's tombstone.
-    fn find_gone_step(&self, deletion: i64, record: i64) -> Result<Option<i64>, Self::Error>;
+    fn find_gone_step(&self, deletion: i64, record: i64) -> Stored<Self, Option<i64>>;
 
     /// Finds the steps that enabled this step's resource, and for no other step; without those whose resource
     /// another live step is enabling.
-    fn find_own_enables(&self, step: i64) -> Result<Vec<i64>, Self::Error>;
+    fn find_own_enables(&self, step: i64) -> Stored<Self, Vec<i64>>;
 
     /// Finds the live steps that are left to any of these, in the order of their ids.
-    fn find_left_to(&self, owners: &[i64]) -> Result<Vec<i64>, Self::Error>;
+    fn find_left_to(&self, owners: &[i64]) -> Stored<Self, Vec<i64>>;
 
     /// Whether any importer's clearance for this step is missing.
-    fn awaits_clearance(&self, step: i64) -> Result<bool, Self::Error>;
+    fn awaits_clearance(&self, step: i64) -> Stored<Self, bool>;
 
     /// Loads the importers of each kind.
-    fn load_importer_kinds(&self) -> Result<Vec<(KindName, String)>, Self::Error>;
+    fn load_importer_kinds(&self) -> Stored<Self, Vec<(KindName, String)>>;
 
     /// Makes steps wait for the clearance of importers.
-    fn await_clearances(&self, awaited: &[(String, i64)]) -> Result<(), Self::Error>;
+    fn await_clearances(&self, awaited: &[(String, i64)]) -> Stored<Self>;
 
     /// Loads the tombstones of these resources, in the same order.
-    fn load_tombstones(
-        &self,
-        keys: &[ResourceKey],
-    ) -> Result<Vec<Option<StoredTombstone>>, Self::Error>;
+    fn load_tombstones(&self, keys: &[ResourceKey]) -> Stored<Self, Vec<Option<StoredTombstone>>>;
 
     /// Inserts tombstones, and returns their records in the same order.
-    fn insert_tombstones(&self, new: &[NewTombstone<'_>]) -> Result<Vec<i64>, Self::Error>;
+    fn insert_tombstones(&self, new: &[NewTombstone<'_>]) -> Stored<Self, Vec<i64>>;
 
     /// Finds the records that a deletion is only checking.
-    fn find_checking(&self, deletion: i64) -> Result<Vec<i64>, Self::Error>;
+    fn find_checking(&self, deletion: i64) -> Stored<Self, Vec<i64>>;
 
     /// Writes that a person paused the site, or (none) that it is not paused. Returns whether that is a change.
-    fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Result<bool, Self::Error>;
+    fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Stored<Self, bool>;
 
     /// Saves how far a channel has been notified (I7); none: it is no longer a channel.
-    fn save_notification_cursor(
-        &self,
-        channel: &str,
-        mark: Option<&Mark>,
-    ) -> Result<(), Self::Error>;
+    fn save_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Stored<Self>;
 
     /// Loads the state of a site that an engine wrote last.
-    fn load_site_state(&self, site: &str) -> Result<Option<String>, Self::Error>;
+    fn load_site_state(&self, site: &str) -> Stored<Self, Option<String>>;
 
-    fn save_site_state(&self, site: &str, state: &str) -> Result<(), Self::Error>;
+    fn save_site_state(&self, site: &str, state: &str) -> Stored<Self>;
 
-    fn save(&self, unsaved: &Unsaved<'_>) -> Result<(), Self::Error>;
+    fn save(&self, unsaved: &Unsaved<'_>) -> Stored<Self>;
 
     /// Saves the deletions that changed, each as it is saved (none if it is new) and as it is now.
-    fn save_deletions(
-        &self,
-        changed: &[(Option<StoredDeletion>, StoredDeletion)],
-    ) -> Result<(), Self::Error>;
+    fn save_deletions(&self, changed: &[(Option<StoredDeletion>, StoredDeletion)]) -> Stored<Self>;
 }

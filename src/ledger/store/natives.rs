@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
-use super::Fallible;
+use super::{Fallible, Stored};
 use crate::domain::model::{KindName, ResourceKey};
 use crate::domain::native::{Native, NativeReference};
 use crate::ledger::{NewNative, PointedAt};
@@ -11,10 +11,10 @@ use crate::ledger::{NewNative, PointedAt};
 /// The rows of the registry. `num`: the number of a resource, which its references name.
 pub trait NativeRows: Fallible {
     /// Loads a resource with its number.
-    fn load_native(&self, key: &ResourceKey) -> Result<Option<(i64, Native)>, Self::Error>;
+    fn load_native(&self, key: &ResourceKey) -> Stored<Self, Option<(i64, Native)>>;
 
     /// Inserts a resource without its references, and returns its number.
-    fn insert_native(&self, new: &NewNative, incarnation: u32) -> Result<i64, Self::Error>;
+    fn insert_native(&self, new: &NewNative, incarnation: u32) -> Stored<Self, i64>;
 
     /// Saves the fields of a resource; each time is later than the one before.
     fn save_fields(
@@ -22,35 +22,27 @@ pub trait NativeRows: Fallible {
         num: i64,
         fields: &Map<String, Value>,
         now: DateTime<Utc>,
-    ) -> Result<(), Self::Error>;
+    ) -> Stored<Self>;
 
     /// Removes this incarnation of a resource, and returns its number.
-    fn remove_native(
-        &self,
-        key: &ResourceKey,
-        incarnation: u32,
-    ) -> Result<Option<i64>, Self::Error>;
+    fn remove_native(&self, key: &ResourceKey, incarnation: u32) -> Stored<Self, Option<i64>>;
 
     /// Loads the references of a resource, each with its field.
-    fn load_references(&self, num: i64) -> Result<Vec<(String, ResourceKey)>, Self::Error>;
+    fn load_references(&self, num: i64) -> Stored<Self, Vec<(String, ResourceKey)>>;
 
-    fn insert_references(
-        &self,
-        num: i64,
-        references: &[NativeReference],
-    ) -> Result<(), Self::Error>;
+    fn insert_references(&self, num: i64, references: &[NativeReference]) -> Stored<Self>;
 
-    fn remove_reference(&self, num: i64, field: &str, to: &ResourceKey) -> Result<(), Self::Error>;
+    fn remove_reference(&self, num: i64, field: &str, to: &ResourceKey) -> Stored<Self>;
 
-    fn remove_references(&self, num: i64) -> Result<(), Self::Error>;
+    fn remove_references(&self, num: i64) -> Stored<Self>;
 
     /// Finds the resources that refer to this one from one of these fields of a kind: names the first.
     fn find_referrers(
         &self,
         to: &ResourceKey,
         fields: &[(KindName, String)],
-    ) -> Result<PointedAt, Self::Error>;
+    ) -> Stored<Self, PointedAt>;
 
     /// Finds the blocked and stuck steps of a resource.
-    fn find_held_steps(&self, key: &ResourceKey) -> Result<Vec<i64>, Self::Error>;
+    fn find_held_steps(&self, key: &ResourceKey) -> Stored<Self, Vec<i64>>;
 }

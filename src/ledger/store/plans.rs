@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::Fallible;
+use super::{Fallible, Stored};
 use crate::domain::model::{
     Actor, Plan, PlanOptions, PlanStep, Refusal, ResourceKey, Site, StepError, StepState, Target,
 };
@@ -65,7 +65,7 @@ pub struct OriginalCopies {
 /// The rows of requests and plans.
 pub trait PlanRows: Fallible {
     /// Saves a plan under its hash, and removes those that are kept no longer.
-    fn save_plan(&self, plan: &Plan, now: DateTime<Utc>) -> Result<(), Self::Error>;
+    fn save_plan(&self, plan: &Plan, now: DateTime<Utc>) -> Stored<Self>;
 
     /// Finds the request that this actor made under this key within the last 24 h.
     fn find_request(
@@ -73,7 +73,7 @@ pub trait PlanRows: Fallible {
         actor: &Actor,
         key: &str,
         now: DateTime<Utc>,
-    ) -> Result<Option<KeptRequest>, Self::Error>;
+    ) -> Stored<Self, Option<KeptRequest>>;
 
     /// Keeps a request, and removes those that are kept no longer. `deletion`: the id of the deletion that it
     /// asked for, or empty.
@@ -83,31 +83,30 @@ pub trait PlanRows: Fallible {
         deletion: &str,
         answer: Option<&Value>,
         now: DateTime<Utc>,
-    ) -> Result<(), Self::Error>;
+    ) -> Stored<Self>;
 
     /// Inserts a deletion that is to be planned, and returns its number.
-    fn insert_deletion(&self, wanted: &NewDeletion, root: Option<&str>)
-    -> Result<i64, Self::Error>;
+    fn insert_deletion(&self, wanted: &NewDeletion, root: Option<&str>) -> Stored<Self, i64>;
 
-    fn load_request(&self, num: i64) -> Result<StoredRequest, Self::Error>;
+    fn load_request(&self, num: i64) -> Stored<Self, StoredRequest>;
 
     /// Saves the options, the reason and the deadline; nothing else changes.
-    fn save_request(&self, num: i64, request: &StoredRequest) -> Result<(), Self::Error>;
+    fn save_request(&self, num: i64, request: &StoredRequest) -> Stored<Self>;
 
     /// Saves why the plan of a deletion was refused.
-    fn save_refusals(&self, num: i64, refused: &[Refusal]) -> Result<(), Self::Error>;
+    fn save_refusals(&self, num: i64, refused: &[Refusal]) -> Stored<Self>;
 
     /// Saves the plan that has started, without its steps.
-    fn save_frozen(&self, num: i64, header: &Plan) -> Result<(), Self::Error>;
+    fn save_frozen(&self, num: i64, header: &Plan) -> Stored<Self>;
 
     /// Keeps the resource of a record as its cloud showed it (T7).
-    fn save_snapshot(&self, record: i64, shown: &Value) -> Result<(), Self::Error>;
+    fn save_snapshot(&self, record: i64, shown: &Value) -> Stored<Self>;
 
     /// Finds the live step of any deletion that does the same to the same resource, and is not left to another.
-    fn find_live_step(&self, planned: &PlanStep) -> Result<Option<i64>, Self::Error>;
+    fn find_live_step(&self, planned: &PlanStep) -> Stored<Self, Option<i64>>;
 
     /// The first id that no step has.
-    fn first_free_step(&self) -> Result<i64, Self::Error>;
+    fn first_free_step(&self) -> Stored<Self, i64>;
 
     /// Inserts the branches of a plan whose steps have ids from `first_step` on ([`crate::domain::outline`]).
     /// Returns the id of the first branch; the others follow.
@@ -116,13 +115,13 @@ pub trait PlanRows: Fallible {
         deletion: i64,
         first_step: i64,
         branches: &[Branch],
-    ) -> Result<i64, Self::Error>;
+    ) -> Stored<Self, i64>;
 
-    fn insert_steps(&self, new: &[NewStep<'_>]) -> Result<(), Self::Error>;
+    fn insert_steps(&self, new: &[NewStep<'_>]) -> Stored<Self>;
 
     /// Inserts edges, as (dependency, dependent).
-    fn insert_edges(&self, edges: &[(i64, i64)]) -> Result<(), Self::Error>;
+    fn insert_edges(&self, edges: &[(i64, i64)]) -> Stored<Self>;
 
     /// Records where copies may come back (T14), under the records of a deletion.
-    fn remember_copies(&self, deletion: i64, copies: &[OriginalCopies]) -> Result<(), Self::Error>;
+    fn remember_copies(&self, deletion: i64, copies: &[OriginalCopies]) -> Stored<Self>;
 }

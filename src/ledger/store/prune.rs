@@ -2,20 +2,20 @@
 
 use chrono::{DateTime, Utc};
 
-use super::Fallible;
+use super::{Fallible, Stored};
 use crate::domain::model::{KindName, StepState};
 
 /// The removal of rows that are older than `before`.
 pub trait PruneRows: Fallible {
     /// Removes what belongs to tombstones that were released or removed, and resources that were gone elsewhere.
-    fn prune_leftovers(&self, before: DateTime<Utc>) -> Result<(), Self::Error>;
+    fn prune_leftovers(&self, before: DateTime<Utc>) -> Stored<Self>;
 
     /// Removes events, the oldest first: at most `limit`. Returns their number.
-    fn prune_events(&self, before: DateTime<Utc>, limit: usize) -> Result<u64, Self::Error>;
+    fn prune_events(&self, before: DateTime<Utc>, limit: usize) -> Stored<Self, u64>;
 
     /// Finds a deletion that ended and needs no more action: it has no stuck or abandoned step. The newest
     /// deletion stays, and so does the one with the newest step, so that numbers are never reused.
-    fn find_prunable(&self, before: DateTime<Utc>) -> Result<Option<i64>, Self::Error>;
+    fn find_prunable(&self, before: DateTime<Utc>) -> Stored<Self, Option<i64>>;
 
     /// Removes steps of a deletion in this state, at most `limit`, with their tombstones that ended, if their
     /// kinds are among `never_again`. Returns the number of steps.
@@ -26,8 +26,8 @@ pub trait PruneRows: Fallible {
         before: DateTime<Utc>,
         never_again: &[KindName],
         limit: usize,
-    ) -> Result<u64, Self::Error>;
+    ) -> Stored<Self, u64>;
 
     /// Removes a deletion that has no steps (any more), with the released tombstones of its targets.
-    fn prune_deletion(&self, deletion: i64, never_again: &[KindName]) -> Result<(), Self::Error>;
+    fn prune_deletion(&self, deletion: i64, never_again: &[KindName]) -> Stored<Self>;
 }

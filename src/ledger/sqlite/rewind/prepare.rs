@@ -54,11 +54,9 @@ fn keep(tx: &Transaction, table: &str) -> Sql<()> {
     ))
 }
 
-/// Readers of events use the view. No engine works on the copy, so triggers and indexes that only an engine
-/// needs are dropped: with fewer indexes a time is shown sooner.
+/// Readers of events use the view. No engine works on the copy, so indexes that only an engine needs
+/// are dropped: with fewer indexes a time is shown sooner.
 const TOLD: &str = "
-DROP TRIGGER steps_moved;
-DROP TRIGGER steps_left_moved;
 DROP INDEX steps_live;
 DROP INDEX steps_ready;
 DROP INDEX steps_due;

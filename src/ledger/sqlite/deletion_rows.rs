@@ -1,0 +1,118 @@
+//! The rows of deletions: the columns that change while their steps move.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, Row, params};
+
+use super::rows;
+use super::sql::{Run, Sql};
+use crate::domain::model::StepState;
+use crate::ledger::store::{Pace, StoredDeletion};
+
+/// Saves deletions, and the sums over all of them.
+pub(super) fn save(
+    db: &Connection,
+    changed: &[(Option<StoredDeletion>, StoredDeletion)],
+) -> Sql<()> {
+    let mut sums: BTreeMap<String, i64> = BTreeMap::new();
+    for (saved, now) in changed {
+        save_deletion(db, now)?;
+        let saved = saved.as_ref();
+        for state in StepState::ALL {
+            let had = saved.map_or(0, |row| row.counts.of(state));
+            add(&mut sums, "step", state.as_str(), now.counts.of(state), had);
+        }
+        if saved.map(|row| row.state) != Some(now.state) {
+            add(&mut sums, "deletion", now.state.as_str(), 1, 0);
+            if let Some(row) = saved {
+                add(&mut sums, "deletion", row.state.as_str(), 0, 1);
+            }
+        }
+    }
+    for (name, n) in sums.into_iter().filter(|(_, n)| *n != 0) {
+        db.run(
+            "INSERT INTO counters(name, n) VALUES(?1, ?2)
+             ON CONFLICT(name) DO UPDATE SET n = n + excluded.n",
+            params![name, n],
+        )?;
+    }
+    Ok(())
+}
+
+/// Writes the hot columns.
+fn save_deletion(db: &Connection, deletion: &StoredDeletion) -> Sql<()> {
+    let at = |time: Option<DateTime<Utc>>| time.map(rows::micros);
+    let count = |state| deletion.counts.of(state).cast_signed();
+    let pace = &deletion.pace;
+    db.run(
+        "UPDATE deletions SET stops = ?22, cancelled = ?2, paused = ?3, waiting = ?4, ready = ?5, running = ?6,
+             verifying = ?7, blocked = ?8, stuck = ?9, gone = ?10, skipped = ?11, purged = ?12,
+             total = ?13, finished_at = ?14, woken_at = ?15, note = ?16, moved_at = ?17,
+             pace_at = ?18, pace_done = ?19, pace_mid_at = ?20, pace_mid_done = ?21
+         WHERE num = ?1",
+        params![
+            deletion.num,
+            deletion.cancelled,
+            deletion.paused,
+            count(StepState::Waiting),
+            count(StepState::Ready),
+            count(StepState::Running),
+            count(StepState::Verifying),
+            count(StepState::Blocked),
+            count(StepState::Stuck),
+            count(StepState::Gone),
+            count(StepState::Skipped),
+            count(StepState::Purged),
+            deletion.counts.total.cast_signed(),
+            at(deletion.finished_at),
+            at(deletion.woken_at),
+            deletion.note,
+            at(pace.moved_at),
+            at(pace.from.0),
+            pace.from.1.cast_signed(),
+            at(pace.middle.0),
+            pace.middle.1.cast_signed(),
+            deletion.stops,
+        ],
+    )?;
+    // Written separately, and only if it changed, because the column is indexed.
+    db.run(
+        "UPDATE deletions SET state = ?2 WHERE num = ?1 AND state <> ?2",
+        params![deletion.num, deletion.state.as_str()],
+    )
+    .map(drop)
+}
+
+fn add(sums: &mut BTreeMap<String, i64>, of: &str, state: &str, now: u64, before: u64) {
+    let difference = now.cast_signed() - before.cast_signed();
+    if difference != 0 {
+        *sums.entry(format!("{of}_{state}")).or_default() += difference;
+    }
+}
+
+/// The hot columns of a deletion.
+pub(super) const DELETION: &str = "num, id, state, cancelled, paused, stops, waiting, ready, \
+     running, verifying, blocked, stuck, gone, skipped, purged, total, finished_at, woken_at, \
+     note, moved_at, pace_at, pace_done, pace_mid_at, pace_mid_done";
+
+/// A deletion, from [`DELETION`].
+pub(super) fn deletion(row: &Row) -> Sql<StoredDeletion> {
+    Ok(StoredDeletion {
+        num: row.get(0)?,
+        id: row.get(1)?,
+        state: rows::word(row, 2)?,
+        cancelled: row.get(3)?,
+        paused: row.get(4)?,
+        stops: row.get(5)?,
+        counts: rows::counts(row, 6)?,
+        finished_at: rows::time_opt(row, 16)?,
+        woken_at: rows::time_opt(row, 17)?,
+        note: row.get(18)?,
+        pace: Pace {
+            moved_at: rows::time_opt(row, 19)?,
+            from: (rows::time_opt(row, 20)?, rows::number(row, 21)?),
+            middle: (rows::time_opt(row, 22)?, rows::number(row, 23)?),
+        },
+    })
+}

@@ -1,0 +1,48 @@
+//! The rows of one transaction, and what their statements share.
+
+use std::cell::RefCell;
+
+use rusqlite::Connection;
+
+use super::seal::Key;
+use super::sql::Run;
+use crate::ledger::tombstones::Changed;
+use crate::ledger::working_set::WorkingSet;
+
+/// Rows are read and written one by one, with statements that are compiled once: SQLite is a library, so a
+/// statement costs no more than a row of a set.
+pub(super) struct SqliteRows<'c> {
+    pub(super) db: &'c Connection,
+    /// Epoch of the engine that owns this ledger.
+    pub(super) epoch: i64,
+    /// The key that seals the end of the audit; none if it is not here.
+    pub(super) seal: Option<&'c Key>,
+    /// Tombstones whose rows were removed, for the tombstones in memory.
+    pub(super) let_go: RefCell<Vec<Changed>>,
+}
+
+/// The rows of one transaction, in memory.
+pub(super) type Rows<'c> = WorkingSet<SqliteRows<'c>>;
+
+impl Run for SqliteRows<'_> {
+    fn db(&self) -> &Connection {
+        self.db
+    }
+}
+
+impl Run for Rows<'_> {
+    fn db(&self) -> &Connection {
+        self.store().db
+    }
+}
+
+impl<'c> SqliteRows<'c> {
+    pub(super) fn new(db: &'c Connection, epoch: i64, seal: Option<&'c Key>) -> Self {
+        Self {
+            db,
+            epoch,
+            seal,
+            let_go: RefCell::default(),
+        }
+    }
+}
