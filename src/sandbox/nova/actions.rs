@@ -140,6 +140,7 @@ fn interface(port: &Row) -> Value {
         "mac_addr": port.value("mac_address"),
         "port_state": "DOWN",
         "fixed_ips": port.value("fixed_ips"),
+        "tag": null,
     })
 }
 

@@ -268,16 +268,15 @@ impl BrowsePane {
         let wide = wide + u16::from(!sign.is_empty());
         // Ids stay whole if there is room.
         let shows_id = is_id(path) && (self.shows_ids || names::reference(path).is_none());
-        let wide_max = match (look.width < WIDE, shows_id) {
-            (true, true) => 8,
-            (true, false) => look.width / 4,
-            (false, _) => look.width / 2,
+        let wide_max = match look.width < WIDE && shows_id {
+            true => 8,
+            false => look.width / 2,
         };
         // One column takes the width that is left: the name, or else the last.
         let columns = &self.kind.columns;
         let name = columns.iter().position(|(_, path)| path == "name");
         let width = match at == name.unwrap_or(columns.len() - 1) {
-            true => Width::Flex(1),
+            true => Width::Growing(wide.min(look.width / 2)),
             false => Width::Fixed(wide.min(wide_max)),
         };
         Column {

@@ -95,6 +95,7 @@ fn widths(columns: &[Column], room: u16, gap: u16) -> Vec<u16> {
         .map(|column| match column.width {
             _ if column.from_width > screen => 0,
             Width::Fixed(width) => width,
+            Width::Growing(width) => width.max(FLEX_MIN),
             Width::Flex(_) => FLEX_MIN,
         })
         .collect();
@@ -115,7 +116,8 @@ fn widths(columns: &[Column], room: u16, gap: u16) -> Vec<u16> {
     }
     let weight = |(column, width): (&Column, &u16)| match column.width {
         Width::Flex(weight) if *width > 0 => weight,
-        Width::Flex(_) | Width::Fixed(_) => 0,
+        Width::Growing(_) if *width > 0 => 1,
+        Width::Flex(_) | Width::Growing(_) | Width::Fixed(_) => 0,
     };
     let weights: Vec<u16> = columns.iter().zip(&widths).map(weight).collect();
     let total: u16 = weights.iter().sum();

@@ -21,6 +21,8 @@ pub(crate) enum Width {
     Fixed(u16),
     /// Shares the width that the fixed columns leave, by weight.
     Flex(u16),
+    /// At least so wide, and shares what is left with weight 1.
+    Growing(u16),
 }
 
 pub(crate) fn fixed(heading: impl Into<Cow<'static, str>>, width: u16) -> Column {
