@@ -80,6 +80,14 @@ fn rows_are_sorted_by_column_and_the_cursor_stays_on_its_row() {
     panic!("never as listed again:\n{}", desk.text());
 }
 
+/// A terminal that is not in raw mode yet makes a line feed of it.
+#[test]
+fn enter_that_was_typed_before_the_console_took_keys_is_enter() {
+    let mut desk = desk(&[("web", "DOWN")]);
+    desk.press(":network ctrl-j");
+    assert!(desk.text().contains("── network 1"), "{}", desk.text());
+}
+
 #[test]
 fn changed_keys_do_what_help_footer_and_texts_say() {
     let keys = [

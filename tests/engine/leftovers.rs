@@ -161,10 +161,9 @@ fn n19_a_projects_plan_says_what_it_did_not_look_at_and_a_networks_plan_does_not
         // One line for each site; all its extensions are known.
         let line = |region: &str| {
             format!(
-                "not looked at: block-storage (volume groups and their snapshots, and volume transfers), \
-                 compute (server groups, and servers that are soft-deleted), image (metadata definition \
-                 namespaces); gone has no kinds for these, so those of the project at envvars/{region} are \
-                 not deleted"
+                "not looked at: compute (servers that are soft-deleted, and key pairs, which belong to users), \
+                 image (metadata definition namespaces); gone has no kinds for these, so those of the \
+                 project at envvars/{region} are not deleted"
             )
         };
         let (whole, network) = plans;

@@ -29,13 +29,23 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     state.outbox.take()
 }
 
+/// Enter arrives as a line feed if it was typed before the terminal was in raw mode.
+fn enter_typed_ahead(pressed: KeyEvent) -> KeyEvent {
+    let is_line_feed =
+        pressed.code == KeyCode::Char('j') && pressed.modifiers == KeyModifiers::CONTROL;
+    match is_line_feed {
+        true => KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE),
+        false => pressed,
+    }
+}
+
 fn handle(state: &mut State, event: Event) {
     match event {
         Event::Key(pressed) => {
             // Releases of keys are ignored, and so are keys before a guarded screen is painted.
             if pressed.kind != KeyEventKind::Release && !state.guarded {
                 state.dirty = true;
-                key(state, pressed);
+                key(state, enter_typed_ahead(pressed));
             }
         }
         Event::Row(row) => go_to_row(state, row),
