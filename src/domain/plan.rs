@@ -644,7 +644,7 @@ impl<'k> Planner<'k> {
             && reference.matches.iter().all(|rule: &Match| {
                 let mine = resource.facts.all(&rule.field);
                 let mut mine = mine.filter_map(|value| rule.referred(value));
-                let ways: [(_, fn(&str, &str) -> bool); 3] = [
+                let ways: [(_, Fits); 3] = [
                     (&rule.equals, |mine, value| mine == value),
                     (&rule.in_cidr, in_cidr),
                     (&rule.below, below),
@@ -658,6 +658,9 @@ impl<'k> Planner<'k> {
             })
     }
 }
+
+/// Whether a referrer's value fits a value of the target.
+type Fits = fn(&str, &str) -> bool;
 
 /// Resources in the plan, by kind, path and value.
 type TargetIndex<'s> = HashMap<(&'s KindName, &'s str, &'s str), Vec<&'s Arc<ResourceKey>>>;
