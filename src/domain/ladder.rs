@@ -153,12 +153,19 @@ pub struct Facts<'f> {
     pub read_only: bool,
     /// The calls that would remove the edges that block the step, or why there are none.
     pub pins: Result<Vec<String>, String>,
-    /// The resource's row as it is now, or why it is not known. Needed only if the kind has a call for a rung.
-    pub row: Result<Value, String>,
-    /// The roles of the login at the step's site.
-    pub roles: Vec<String>,
+    /// What the rungs depend on that are calls of the kind, or why it is not known.
+    pub shown: Result<Shown, String>,
     /// Number of steps that wait for this one.
     pub waiting: u64,
+}
+
+/// What a cloud shows of a resource, and to whom.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The resource's row as it is now.
+    pub row: Value,
+    /// The roles of the login at the step's site.
+    pub roles: Vec<String>,
 }
 
 /// Builds the ladder of one step.
@@ -268,13 +275,15 @@ fn offer(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Offer {
                 "the resources on both sides of the removed edge stay".to_owned(),
             )
         }
-        Rung::Reset | Rung::Force => {
-            let (action, rule) = rung_rule(rung, facts);
-            let mut does = vec![call_of(facts, action)];
-            if rung == Rung::Reset {
-                does.push(format!("then {}", call_of(facts, step.action.planned())));
-            }
-            does.extend(rule.map(|rule| format!("risk: {}", rule.risk)));
+        Rung::Reset => {
+            let deletes = format!("then {}", call_of(facts, step.action.planned()));
+            let mut does = vec![call_of(facts, Action::Reset), deletes];
+            does.extend(risk(Action::Reset, facts));
+            (does, String::new())
+        }
+        Rung::Force => {
+            let mut does = vec![call_of(facts, Action::Force)];
+            does.extend(risk(Action::Force, facts));
             (does, String::new())
         }
         Rung::Runbook => (
@@ -338,7 +347,8 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
     match rung {
         Rung::Retry => None,
         Rung::Unpin => facts.pins.as_ref().err().cloned(),
-        Rung::Reset | Rung::Force => no_call(rung, facts),
+        Rung::Reset => no_call(Action::Reset, facts),
+        Rung::Force => no_call(Action::Force, facts),
         Rung::Runbook if !stuck => Some(match step.next_attempt_at {
             Some(at) => format!(
                 "it is only blocked for now, and retried at {}",
@@ -351,40 +361,34 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
     }
 }
 
-/// Returns the kind's rule for a rung that is a call.
-fn rung_rule<'k>(rung: Rung, facts: &Facts<'k>) -> (Action, Option<&'k RungRule>) {
-    let action = match rung {
-        Rung::Reset => Action::Reset,
-        _ => Action::Force,
-    };
-    let rules = facts.kind.map(|kind| kind.spec.rungs.as_slice());
-    let mut rules = rules.unwrap_or_default().iter();
-    (action, rules.find(|rule| rule.call == action))
+/// Returns the kind's rule for a rung that makes this call.
+fn rung_rule<'k>(call: Action, facts: &Facts<'k>) -> Option<&'k RungRule> {
+    let mut rules = facts.kind?.spec.rungs.iter();
+    rules.find(|rule| rule.call == call)
+}
+
+fn risk(call: Action, facts: &Facts<'_>) -> Option<String> {
+    Some(format!("risk: {}", rung_rule(call, facts)?.risk))
 }
 
 /// Says why a rung that is a call is not offered.
-fn no_call(rung: Rung, facts: &Facts<'_>) -> Option<String> {
-    let name = &facts.step.resource.key.kind;
-    let (action, Some(rule)) = rung_rule(rung, facts) else {
+fn no_call(call: Action, facts: &Facts<'_>) -> Option<String> {
+    let step = facts.step;
+    let Some(rule) = rung_rule(call, facts) else {
+        let name = &step.resource.key.kind;
         return Some(format!("the kind {name} has no such call"));
     };
-    if facts.step.action.planned() != Action::Delete {
-        return Some(format!(
-            "the step is not a delete: it is to {}",
-            facts.step.action.as_str()
-        ));
+    if step.action.planned() != Action::Delete {
+        let word = step.action.as_str();
+        return Some(format!("the step is not a delete: it is to {word}"));
     }
-    if let Some(role) = rule
-        .role
-        .as_ref()
-        .filter(|role| !facts.roles.contains(role))
-    {
-        return Some(format!("it needs the role {role}"));
-    }
-    let row = match &facts.row {
-        Ok(row) => row,
+    let Shown { row, roles } = match &facts.shown {
+        Ok(shown) => shown,
         Err(why) => return Some(why.clone()),
     };
+    if let Some(role) = rule.role.as_ref().filter(|role| !roles.contains(role)) {
+        return Some(format!("it needs the role {role}"));
+    }
     if holds(&rule.when, row) {
         return None;
     }
@@ -393,11 +397,8 @@ fn no_call(rung: Rung, facts: &Facts<'_>) -> Option<String> {
         format!("{path} is {}", escape(&shown))
     });
     let states: Vec<String> = states.collect();
-    let word = action.as_str();
-    Some(format!(
-        "its state is not one to {word}: {}",
-        states.join(", ")
-    ))
+    let (word, states) = (call.as_str(), states.join(", "));
+    Some(format!("its state is not one to {word}: {states}"))
 }
 
 /// Says why no rung is offered for a step that is neither stuck nor blocked.

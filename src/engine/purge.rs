@@ -7,8 +7,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::PAGE_MAX;
 use super::audit::audit;
 use super::errors::ledger_error;
@@ -18,9 +16,9 @@ use super::protection::protected;
 use super::reads::Reads;
 use super::records::deletion;
 use super::schedules::Schedules;
-use crate::cloud::Freshness;
+use crate::cloud::{CloudFailure, Freshness};
 use crate::control::{ControlError, Envelope, Purged, Receipt};
-use crate::domain::ladder::{self, Facts, Ladder, PurgeScope, Rung};
+use crate::domain::ladder::{self, Facts, Ladder, PurgeScope, Rung, Shown};
 use crate::domain::model::{
     Action, Blocker, Deletion, KindName, Mapped, Plan, PlanOptions, ResourceKey, Step, StepState,
     Target,
@@ -84,9 +82,9 @@ impl Purging {
             },
             _ => (None, String::new()),
         };
-        let (row, roles) = match roots.as_slice() {
-            [one] => self.row_of(one).await,
-            _ => (Err(String::new()), Vec::new()),
+        let shown = match roots.as_slice() {
+            [one] => self.shown(one).await,
+            _ => Err("it is looked at one step at a time".to_owned()),
         };
         let facts: Vec<Facts<'_>> = roots
             .iter()
@@ -104,8 +102,7 @@ impl Purging {
                     Some(plan) => Ok(self.calls(plan)),
                     None => Err(why_no_pins.clone()),
                 },
-                row: row.clone(),
-                roles: roles.clone(),
+                shown: shown.clone(),
                 waiting: waiting_for(step, &steps),
             })
             .collect();
@@ -154,19 +151,20 @@ impl Purging {
 
     /// Reads the row of a step's resource, and the roles of the login there, if its kind has rungs that depend on
     /// them.
-    async fn row_of(&self, step: &Step) -> (Result<Value, String>, Vec<String>) {
+    async fn shown(&self, step: &Step) -> Result<Shown, String> {
         let key = &step.resource.key;
         let kind = self.reads.kinds.get(&key.kind);
         let Some(kind) = kind.filter(|kind| !kind.spec.rungs.is_empty()) else {
-            return (Err("it is not known".to_owned()), Vec::new());
+            return Err(format!("no rung of the kind {} depends on it", key.kind));
         };
-        let identity = self.reads.identity(&key.site, Freshness::AtLogin).await;
-        let row = match self.reads.read(&key.site, kind, &key.id).await {
-            Ok(read) => read.row.ok_or_else(|| "it is gone: retry it".to_owned()),
-            Err(failure) => Err(format!("its state is not known: {}", failure.message)),
-        };
-        let roles = identity.map_or_else(|_| Vec::new(), |it| it.identity.roles);
-        (row, roles)
+        let unknown =
+            |failure: CloudFailure| format!("its state is not known: {}", failure.message);
+        let signed_in = self.reads.identity(&key.site, Freshness::AtLogin).await;
+        let roles = signed_in.map_err(unknown)?.identity.roles;
+        let read = self.reads.read(&key.site, kind, &key.id).await;
+        let row = read.map_err(unknown)?.row;
+        let row = row.ok_or_else(|| "it is gone: retry it".to_owned())?;
+        Ok(Shown { row, roles })
     }
 
     /// Returns the plan that removes the edges by which other resources hold a step, or why there is
@@ -328,8 +326,8 @@ impl Purging {
         let mut changes = Vec::new();
         let action = match (rung, &found.pins) {
             (Rung::Retry, _) => PurgeAction::Retry,
-            (Rung::Reset, _) => PurgeAction::Call(Action::Reset),
-            (Rung::Force, _) => PurgeAction::Call(Action::Force),
+            (Rung::Reset, _) => PurgeAction::Reset,
+            (Rung::Force, _) => PurgeAction::Force,
             (Rung::Runbook, _) => PurgeAction::Runbook,
             (Rung::Forget, _) => PurgeAction::Forget,
             (Rung::Unpin, Some(plan)) => {

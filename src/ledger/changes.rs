@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{Fence, LedgerError};
 use crate::domain::ladder::Rung;
 use crate::domain::model::{
-    Action, Actor, Answer, DriftPolicy, EventKind, KindName, OnFailure, Plan, PlanOptions, Refusal,
+    Actor, Answer, DriftPolicy, EventKind, KindName, OnFailure, Plan, PlanOptions, Refusal,
     ResourceKey, Site, Target,
 };
 use crate::domain::native::NativeReference;
@@ -284,8 +284,10 @@ pub enum PurgeAction {
     Retry,
     /// This deletion removes the blocking edges, and the step is retried: both, or neither.
     Unpin(Box<NewDeletion>),
-    /// The step is retried with this call of its kind, in place of the delete.
-    Call(Action),
+    /// The step is retried with its kind's reset, and then deleted.
+    Reset,
+    /// The step is retried with its kind's forced delete, in place of the delete.
+    Force,
     Runbook,
     /// Abandons the steps: they end `purged`, and those that waited for them stay stuck until a person
     /// retries them.
@@ -297,8 +299,8 @@ impl PurgeAction {
         match self {
             Self::Retry => Rung::Retry,
             Self::Unpin(_) => Rung::Unpin,
-            Self::Call(Action::Reset) => Rung::Reset,
-            Self::Call(_) => Rung::Force,
+            Self::Reset => Rung::Reset,
+            Self::Force => Rung::Force,
             Self::Runbook => Rung::Runbook,
             Self::Forget => Rung::Forget,
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::kinds::{Kinds, Source};
-use gone::domain::ladder::{Facts, HELD, Ladder, Rung, of_deletion, of_step, runbook};
+use gone::domain::ladder::{Facts, HELD, Ladder, Rung, Shown, of_deletion, of_step, runbook};
 use gone::domain::model::{
     Counts, Deletion, DeletionState, ErrorClass, KindName, Origin, Site, Step, StepError, StepState,
 };
@@ -74,8 +74,7 @@ fn facts<'f>(kinds: &'f Kinds, step: &'f Step) -> Facts<'f> {
         guarded: None,
         read_only: false,
         pins: Err("nothing pins it".to_owned()),
-        row: Err("its state is not known".to_owned()),
-        roles: Vec::new(),
+        shown: Err("its state is not known".to_owned()),
         waiting: 0,
     }
 }
@@ -314,8 +313,10 @@ fn offers_for(status: &str, roles: &[&str]) -> Ladder {
     );
     let step = step("volume", StepState::Blocked, Some(failed), 5);
     let facts = Facts {
-        row: Ok(json!({ "id": "v1", "status": status })),
-        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+        shown: Ok(Shown {
+            row: json!({ "id": "v1", "status": status }),
+            roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+        }),
         ..facts(&kinds, &step)
     };
     of_step(&deletion(1), &facts, now())

@@ -14,7 +14,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         let applied = match &purge.action {
             PurgeAction::Retry => self.retry(&purge.what, RetryBy::Person, &purge.audit, now)?,
             PurgeAction::Unpin(deletion) => self.unpin(purge, deletion)?,
-            PurgeAction::Call(action) => self.retry_by(purge, *action)?,
+            PurgeAction::Reset => self.retry_by(purge, Action::Reset)?,
+            PurgeAction::Force => self.retry_by(purge, Action::Force)?,
             PurgeAction::Runbook => {
                 self.chosen(&purge.what)?;
                 self.audit(&purge.audit, now);
