@@ -75,11 +75,15 @@ impl Refreshed for NameLookup {
         let Some(answer) = arrived.take::<query::Resources>(&mut self.pace.ticket) else {
             return false;
         };
-        // Whoever may not list them sees ids.
-        let listings = answer.unwrap_or_default().into_iter();
-        let rows = listings.flat_map(|listing| listing.rows);
-        self.names = rows.map(|row| (row.key.id, row.name)).collect();
-        self.pace.arrived(context.now);
+        match answer {
+            // A site that lists none to this login has ids.
+            Ok(listings) => {
+                let rows = listings.into_iter().flat_map(|listing| listing.rows);
+                self.names = rows.map(|row| (row.key.id, row.name)).collect();
+                self.pace.arrived(context.now);
+            }
+            Err(error) => self.pace.fail(error.to_string(), context.now),
+        }
         true
     }
     /// Nobody waits for names.
