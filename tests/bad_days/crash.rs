@@ -277,14 +277,8 @@ fn furnish(stage: &Stage, region: &str, demo: &str) -> Estate {
 /// extensions.
 fn is_elsewhere(kind: &Kind) -> bool {
     let needed = kind.calls.extension();
-    let lacks = [
-        "compute",
-        "block-storage",
-        "dns",
-        "key-manager",
-        "orchestration",
-    ];
-    lacks.contains(&kind.service.as_str())
+    let estate = ["network", "load-balancer", "image", "identity"];
+    !estate.contains(&kind.service.as_str())
         || needed.is_some_and(|it| it.starts_with("bgp") || it.starts_with("vpn"))
 }
 

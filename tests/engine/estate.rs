@@ -37,14 +37,8 @@ fn an_estate_has_every_kind_and_what_can_go_alone_does() {
     });
     let is_there = |kind: &&Kind| {
         let needed = kind.calls.extension();
-        let lacks = [
-            "compute",
-            "block-storage",
-            "dns",
-            "key-manager",
-            "orchestration",
-        ];
-        let is_here = !lacks.contains(&kind.service.as_str());
+        let estate = ["network", "load-balancer", "image", "identity"];
+        let is_here = estate.contains(&kind.service.as_str());
         is_here && needed.is_none_or(|needed| loaded.contains(&format!("\"alias\":\"{needed}\"")))
     };
     let there = KINDS.iter().filter(is_there);

@@ -102,7 +102,7 @@ pub struct Pages<'a> {
     /// Number of rows returned since the last start.
     given: usize,
     /// The id of the last row that was returned since the last start.
-    last_row: Option<Value>,
+    last_id: Option<Value>,
 }
 
 impl Session {
@@ -150,7 +150,7 @@ impl Session {
             restarts: 0,
             asked: 0,
             given: 0,
-            last_row: None,
+            last_id: None,
         }
     }
 }
@@ -202,7 +202,7 @@ impl Pages<'_> {
         self.next = None;
         self.seen.clear();
         self.given = 0;
-        self.last_row = None;
+        self.last_id = None;
     }
 
     /// Whether a page of counted rows does not begin with the last row of the page before.
@@ -215,7 +215,7 @@ impl Pages<'_> {
         } = self.request;
         let first = answer.json.get(items_key);
         let first = first.and_then(|rows| rows.get(0)?.get(row_id));
-        paging == Paging::Offset && self.last_row.is_some() && first != self.last_row.as_ref()
+        paging == Paging::Offset && self.last_id.is_some() && first != self.last_id.as_ref()
     }
 
     fn page(&mut self, mut answer: Answer) -> Result<Page, CallError> {
@@ -236,7 +236,7 @@ impl Pages<'_> {
                 }));
             }
         };
-        if self.request.paging == Paging::Offset && self.last_row.is_some() {
+        if self.request.paging == Paging::Offset && self.last_id.is_some() {
             items.remove(0);
         }
         let next = self.next_page(&answer, &items)?;
@@ -246,7 +246,7 @@ impl Pages<'_> {
         items.truncate(left);
         self.given += items.len();
         let last = items.last();
-        self.last_row = last.and_then(|row| row.get(self.request.row_id).cloned());
+        self.last_id = last.and_then(|row| row.get(self.request.row_id).cloned());
         if let Some(path) = next {
             if !self.seen.insert(path.clone()) {
                 return Err(self.fail(Reason::EndlessList { page: self.asked }));
