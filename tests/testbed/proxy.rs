@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{Method, StatusCode};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
 
 use crate::api::Api;
 
@@ -26,6 +27,8 @@ struct Seen {
     upstream: String,
     client: reqwest::Client,
     deletes: Arc<Mutex<Vec<Delete>>>,
+    /// How many DELETEs it lets through; what comes after them waits.
+    most_deletes: watch::Sender<usize>,
     /// Calls of this method to a path with this in it are answered 503.
     failing: Arc<Mutex<Option<(Method, String)>>>,
     failed: Arc<AtomicUsize>,
@@ -81,6 +84,7 @@ impl Proxy {
             upstream: upstream.to_owned(),
             client: reqwest::Client::new(),
             deletes: Arc::default(),
+            most_deletes: watch::Sender::new(usize::MAX),
             failing: Arc::default(),
             failed: Arc::default(),
             passed: Arc::default(),
@@ -103,6 +107,12 @@ impl Proxy {
     /// Every DELETE that was passed on.
     pub fn deletes(&self) -> Vec<Delete> {
         self.seen.deletes.lock().unwrap().clone()
+    }
+
+    /// From now on it lets so many DELETEs through, counted from the first. What comes after them waits here
+    /// until more may pass, whether its sender still lives or not.
+    pub fn hold_deletes_after(&self, most: usize) {
+        self.seen.most_deletes.send_replace(most);
     }
 
     pub fn fail(&self, method: Method, part: &str) {
@@ -184,6 +194,10 @@ impl Seen {
             deletes.push((path.clone(), None));
             deletes.len() - 1
         });
+        if let Some(written) = written {
+            let mut most = self.most_deletes.subscribe();
+            most.wait_for(|most| written < *most).await.unwrap();
+        }
         let mut headers = head.headers;
         headers.remove("host");
         let inside = self.inside.lock().unwrap().clone();
