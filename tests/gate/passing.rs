@@ -246,7 +246,7 @@ async fn what_becomes_of_requests_is_counted_and_shown_to_people() {
         else {
             panic!("no gates");
         };
-        assert_eq!(rows.len(), 9);
+        assert_eq!(rows.len(), 15);
         let mut of = rows
             .into_iter()
             .filter(|it| it.service == "network" && it.source == source);

@@ -35,6 +35,8 @@ fn t11_each_path_of_each_service_names_its_resource() {
     let network = routes("network", "/RegionOne/network");
     let image = routes("image", "");
     let balancer = routes("load-balancer", "");
+    let compute = routes("compute", "/compute");
+    let storage = routes("block-storage", "");
     let below = |kind, id| Ok(Place::Below(named(kind, id)));
     let member = Place::Resource {
         named: named("image_member", "i,p"),
@@ -103,6 +105,47 @@ fn t11_each_path_of_each_service_names_its_resource() {
             resource("load_balancer", "b"),
         ),
         (&balancer, "/v2.0/lbaas/pools/p/members", below("pool", "p")),
+        (&compute, "/compute/v2.1/servers", collection("server")),
+        (
+            &compute,
+            "/compute/v2.1/servers/detail",
+            collection("server"),
+        ),
+        (&compute, "/compute/v2.1/servers/s", resource("server", "s")),
+        (
+            &compute,
+            "/compute/v2/0af-1/servers/s",
+            resource("server", "s"),
+        ),
+        (
+            &compute,
+            "/compute/v2.1/servers/s/action",
+            below("server", "s"),
+        ),
+        (
+            &compute,
+            "/compute/v2.1/0af-1/os-server-groups/g",
+            resource("server_group", "g"),
+        ),
+        (&compute, "/compute/v2.1/flavors/f", Ok(Place::Elsewhere)),
+        (
+            &compute,
+            "/compute/v2.1/demo/servers/s",
+            Ok(Place::Elsewhere),
+        ),
+        (&storage, "/v3/0af1/volumes/detail", collection("volume")),
+        (&storage, "/v3/volumes/v", resource("volume", "v")),
+        (&storage, "/v3/volumes/v/metadata", below("volume", "v")),
+        (
+            &storage,
+            "/v3/0af1/volume-transfers/detail",
+            collection("volume_transfer"),
+        ),
+        (
+            &storage,
+            "/v3/volume-transfers/t/accept",
+            below("volume_transfer", "t"),
+        ),
     ] {
         assert_eq!(routes.place(path), place, "{path}");
     }

@@ -1,26 +1,21 @@
-//! A gate before Nova or Cinder: it passes calls with their microversion, and refuses in the service's shape.
+//! A gate before Nova or Cinder: it passes calls with their microversion, refuses in the service's shape, and
+//! knows servers and volumes by all paths that clients use.
 
+use gone::domain::model::{DeletionState, PlanOptions};
 use gone::system::config::GateSource;
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::Stage;
+use crate::support::{Stage, until};
 
-const GATES: &str = "
-[[gate]]
-listen = '127.0.0.1:0'
-upstream = { cloud = 'sandbox', region = 'RegionOne', service = 'compute' }
-[[gate]]
-listen = '127.0.0.1:0'
-upstream = { cloud = 'sandbox', region = 'RegionOne', service = 'volumev3' }
-";
 const COMPUTE: (GateSource, &str) = (GateSource::User, "compute");
 const STORAGE: (GateSource, &str) = (GateSource::User, "volumev3");
+const LOCAL_STORAGE: (GateSource, &str) = (GateSource::Local, "volumev3");
 
 /// A path that two servers may read differently is the gate's own refusal.
 #[tokio::test(flavor = "multi_thread")]
 async fn t22_a_gate_refuses_in_the_shape_of_nova_and_cinder() {
-    let stage = Stage::with(GATES).await;
+    let stage = Stage::new().await;
     for (gate, path) in [(COMPUTE, "/servers/a%2Fb"), (STORAGE, "/volumes/a%2Fb")] {
         let answer = stage.call(gate, Method::GET, path, None).await;
         assert_eq!(answer.status, 400, "{}", answer.text);
@@ -33,7 +28,7 @@ async fn t22_a_gate_refuses_in_the_shape_of_nova_and_cinder() {
 /// Nova answers 202 or 204 by the microversion.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_microversion_reaches_nova_as_it_was_sent() {
-    let stage = Stage::with(GATES).await;
+    let stage = Stage::new().await;
     let url = stage.url(GateSource::User, "compute");
     let key = json!({"keypair": {"name": "k", "public_key": "ssh-ed25519 AAAA"}});
     for (version, status) in [
@@ -52,5 +47,154 @@ async fn a_microversion_reaches_nova_as_it_was_sent() {
             request = request.header("openstack-api-version", version);
         }
         assert_eq!(stage.answered(request).await.status, status, "{version:?}");
+    }
+}
+
+/// A volume with a snapshot, once the snapshot is there; their ids.
+async fn volume_with_snapshot(stage: &Stage) -> (String, String) {
+    let volume = json!({"volume": {"name": "v", "size": 1}});
+    let volume = stage.make("volumev3", "/volumes", volume).await;
+    until_available(stage, &format!("/volumes/{volume}"), "volume").await;
+    let snapshot = json!({"snapshot": {"volume_id": volume}});
+    let snapshot = stage.make("volumev3", "/snapshots", snapshot).await;
+    until_available(stage, &format!("/snapshots/{snapshot}"), "snapshot").await;
+    (volume, snapshot)
+}
+
+async fn until_available(stage: &Stage, path: &str, item: &str) {
+    until(path, async || {
+        let answer = stage.call(STORAGE, Method::GET, path, None).await;
+        answer.json()[item]["status"] == "available"
+    })
+    .await;
+}
+
+/// No snapshot is deleted until this is taken back.
+fn held() -> Value {
+    json!([{"match": {"method": "DELETE", "path": "/snapshots/"},
+        "action": {"status": 400, "message": "Invalid snapshot: held by the test"}}])
+}
+
+/// Cinder's own cascade is accepted as well, and fails without a word.
+#[tokio::test(flavor = "multi_thread")]
+async fn n01_t07_a_cascade_takes_a_volumes_snapshots_first() {
+    let stage = Stage::new().await;
+    let (volume, snapshot) = volume_with_snapshot(&stage).await;
+    let path = format!("/volumes/{volume}");
+    let plain = stage.call(STORAGE, Method::DELETE, &path, None).await;
+    assert_eq!(plain.status, 400, "{}", plain.text);
+    assert!(plain.text.contains("have snapshots"), "{}", plain.text);
+
+    stage.faults(held()).await;
+    let cascade = format!("{path}?cascade=True");
+    let accepted = stage.call(STORAGE, Method::DELETE, &cascade, None).await;
+    assert_eq!(accepted.status, 202, "{}", accepted.text);
+    let id = accepted.header("x-gone-deletion").to_owned();
+    stage.until_counts(&id, |counts| counts.blocked == 1).await;
+    for path in [path.clone(), format!("/snapshots/{snapshot}")] {
+        let shown = stage.call(STORAGE, Method::GET, &path, None).await.json();
+        let shown = shown.as_object().unwrap().values().next().unwrap();
+        assert_eq!(shown["status"], "deleting", "{path}");
+    }
+    stage.faults(json!([])).await;
+    let again = stage.call(STORAGE, Method::DELETE, &path, None).await;
+    assert_eq!(again.status, 204, "{}", again.text);
+    let deletion = stage.until(&id, DeletionState::Gone).await;
+    assert_eq!((deletion.counts.gone, deletion.counts.total), (2, 2));
+    let after = stage.call(STORAGE, Method::GET, &path, None).await;
+    assert_eq!(
+        (after.status, &after.json()["itemNotFound"]["code"]),
+        (404, &json!(404))
+    );
+}
+
+/// In lists with and without details.
+#[tokio::test(flavor = "multi_thread")]
+async fn t05_a_local_is_not_shown_a_volume_that_goes() {
+    let stage = Stage::new().await;
+    let (volume, _) = volume_with_snapshot(&stage).await;
+    stage.faults(held()).await;
+    let cascade = PlanOptions {
+        cascade: true,
+        ..PlanOptions::default()
+    };
+    let id = stage.delete("volume", &volume, cascade).await;
+    stage.until_counts(&id, |counts| counts.blocked == 1).await;
+    for list in [
+        "/volumes",
+        "/volumes/detail",
+        "/snapshots",
+        "/snapshots/detail",
+    ] {
+        let answer = stage.call(LOCAL_STORAGE, Method::GET, list, None).await;
+        assert_eq!(answer.status, 200, "{list}: {}", answer.text);
+        let rows = answer.json();
+        let rows = rows.as_object().unwrap().values().next().unwrap();
+        assert_eq!(rows, &json!([]), "{list}");
+    }
+    let path = format!("/volumes/{volume}");
+    let one = stage.call(LOCAL_STORAGE, Method::GET, &path, None).await;
+    assert_eq!(one.status, 404, "{}", one.text);
+}
+
+/// T17: in the fields of Nova and Cinder, and in their shape of a refusal.
+#[tokio::test(flavor = "multi_thread")]
+async fn t17_nothing_may_refer_to_a_volume_that_goes() {
+    let stage = Stage::new().await;
+    let (volume, snapshot) = volume_with_snapshot(&stage).await;
+    stage.faults(held()).await;
+    let cascade = PlanOptions {
+        cascade: true,
+        ..PlanOptions::default()
+    };
+    let id = stage.delete("volume", &volume, cascade).await;
+    stage.until_counts(&id, |counts| counts.blocked == 1).await;
+    let source = |field: &str, id: &str| json!({"volume": {"name": "new", "size": 1, field: id}});
+    let disk = json!([{"uuid": volume, "source_type": "volume", "destination_type": "volume"}]);
+    for (gate, path, body) in [
+        (
+            STORAGE,
+            "/volumes".to_owned(),
+            source("source_volid", &volume),
+        ),
+        (
+            STORAGE,
+            "/volumes".to_owned(),
+            source("snapshot_id", &snapshot),
+        ),
+        (
+            STORAGE,
+            "/snapshots".to_owned(),
+            json!({"snapshot": {"volume_id": volume}}),
+        ),
+        (
+            STORAGE,
+            "/backups".to_owned(),
+            json!({"backup": {"volume_id": volume}}),
+        ),
+        (
+            STORAGE,
+            format!("/volumes/{volume}/action"),
+            json!({"os-extend": {"new_size": 2}}),
+        ),
+        (
+            COMPUTE,
+            "/servers".to_owned(),
+            json!({"server": {"name": "new", "flavorRef": "1", "block_device_mapping_v2": disk}}),
+        ),
+        (
+            COMPUTE,
+            "/servers/0/os-volume_attachments".to_owned(),
+            json!({"volumeAttachment": {"volumeId": volume}}),
+        ),
+    ] {
+        let answer = stage.call(gate, Method::POST, &path, Some(body)).await;
+        assert_eq!(answer.status, 409, "{path}: {}", answer.text);
+        let said = &answer.json()["conflictingRequest"];
+        assert_eq!(said["code"], 409, "{path}: {}", answer.text);
+        assert!(
+            said["message"].to_string().contains("is being deleted"),
+            "{said}"
+        );
     }
 }

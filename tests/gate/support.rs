@@ -29,9 +29,8 @@ use tokio::time::Instant;
 
 /// Nothing here takes longer on a busy machine, unless it hangs.
 pub const DEADLINE: Duration = Duration::from_secs(60);
-const SERVICES: [&str; 3] = ["network", "image", "load-balancer"];
-/// Services whose gates a test asks for in its own settings, as the catalog calls them.
-const OTHERS: [&str; 2] = ["compute", "volumev3"];
+/// As the catalog calls them.
+const SERVICES: [&str; 5] = ["network", "image", "load-balancer", "compute", "volumev3"];
 pub const SOURCES: [GateSource; 3] = [GateSource::User, GateSource::Local, GateSource::Central];
 
 pub fn site() -> Site {
@@ -166,10 +165,8 @@ impl Stage {
         };
         let mut gates = HashMap::new();
         for settings in settings.gate {
-            let service = SERVICES
-                .into_iter()
-                .chain(OTHERS)
-                .find(|it| *it == settings.upstream.service);
+            let mut services = SERVICES.into_iter();
+            let service = services.find(|it| *it == settings.upstream.service);
             let site = settings.upstream.site();
             let session = session(logins[&site].clone(), &clock);
             let place = (site, settings.source, service.unwrap());

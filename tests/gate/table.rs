@@ -6,7 +6,7 @@ use gone::system::config::GateSource;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{SOURCES, Stage, site};
+use crate::support::{SOURCES, Stage, site, until};
 
 /// A phase; GET and LIST as local, user, central; DELETE as user, local, central; a child, update or
 /// reference; a copy from a local or the central.
@@ -206,6 +206,63 @@ async fn samples(stage: &Stage) -> Vec<Sample> {
         item: "loadbalancer",
         shown: octavia,
     });
+    let (nova, cinder) = (
+        ("OS-EXT-STS:task_state", "deleting"),
+        ("status", "deleting"),
+    );
+    let flavor = json!({"flavor": {"name": "small", "ram": 1, "vcpus": 1, "disk": 1}});
+    let flavor = stage.make("compute", "/flavors", flavor).await;
+    let server = json!({"name": "s", "flavorRef": flavor, "networks": [{"uuid": network}]});
+    let volume = json!({"volume": {"name": "v", "size": 1}});
+    let volume = stage.make("volumev3", "/volumes", volume).await;
+    let base = format!("/volumes/{volume}");
+    until("the volume is there", async || {
+        let shown = format!("{}{base}", stage.upstream("volumev3"));
+        let shown = stage.send(Method::GET, &shown, &stage.admin, None).await;
+        shown.json()["volume"]["status"] == "available"
+    })
+    .await;
+    for (service, kind, list, items, item, shown, body) in [
+        (
+            "compute",
+            "server",
+            "/servers/detail",
+            "servers",
+            "server",
+            nova,
+            server,
+        ),
+        (
+            "volumev3",
+            "volume",
+            "/volumes/detail",
+            "volumes",
+            "volume",
+            cinder,
+            json!({"name": "other", "size": 1}),
+        ),
+        (
+            "volumev3",
+            "volume_snapshot",
+            "/snapshots/detail",
+            "snapshots",
+            "snapshot",
+            cinder,
+            json!({"volume_id": volume}),
+        ),
+    ] {
+        let path = list.trim_end_matches("/detail");
+        let id = stage.make(service, path, json!({ item: body })).await;
+        samples.push(Sample {
+            service,
+            kind,
+            id,
+            list,
+            items,
+            item,
+            shown,
+        });
+    }
     samples.push(Sample {
         service: "image",
         kind: "image",
@@ -221,8 +278,13 @@ async fn samples(stage: &Stage) -> Vec<Sample> {
 }
 
 impl Sample {
+    /// Where resources of the kind are made, and below which each is read.
+    fn collection(&self) -> &'static str {
+        self.list.trim_end_matches("/detail")
+    }
+
     fn path(&self) -> String {
-        format!("{}/{}", self.list, self.id)
+        format!("{}/{}", self.collection(), self.id)
     }
 
     /// `deleting` if the row says so.
@@ -298,7 +360,9 @@ impl Sample {
             item => json!({ item: { "tags": tags, "unknown": true } }),
         };
         let at = (source, self.service);
-        let answer = stage.call(at, Method::POST, self.list, Some(body)).await;
+        let answer = stage
+            .call(at, Method::POST, self.collection(), Some(body))
+            .await;
         verdict(&answer)
     }
 }
@@ -332,7 +396,10 @@ async fn check(stage: &Stage, sample: &Sample, row: usize) {
             "{}",
             at("GET", source)
         );
-        for query in ["", by_id.as_str(), "?limit=1000"] {
+        // Nova and Cinder have no filter by id.
+        let filters = sample.list == sample.collection();
+        let by_id = if filters { by_id.as_str() } else { "" };
+        for query in ["", by_id, "?limit=1000"] {
             let listed = sample.listed(stage, source, query).await;
             assert_eq!(listed, expected, "{} {query}", at("LIST", source));
         }

@@ -5,10 +5,17 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::api::Api;
+use crate::api::{Api, text};
 use crate::bed::{Bed, Ended, clouds, wait_for};
+use crate::servers::{Machine, SMALL};
 
-const SERVICES: [&str; 3] = ["network", "image", "load-balancer"];
+const SERVICES: [&str; 5] = [
+    "network",
+    "image",
+    "load-balancer",
+    "compute",
+    "block-storage",
+];
 
 /// Settings with a gate for each service, on free ports.
 fn write_settings(bed: &Bed) {
@@ -48,7 +55,13 @@ pub fn behind_gates(bed: &Bed, gates: &[String]) -> PathBuf {
     let mut clouds: Value = serde_saphyr::from_str(&text).unwrap();
     for (service, address) in SERVICES.iter().zip(gates) {
         let key = format!("{}_endpoint_override", service.replace('-', "_"));
-        clouds["clouds"]["testbed"][key] = json!(format!("http://{address}"));
+        // The clients find the versions of the other services by themselves.
+        let version = match *service {
+            "compute" => "/v2.1",
+            "block-storage" => "/v3",
+            _ => "",
+        };
+        clouds["clouds"]["testbed"][key] = json!(format!("http://{address}{version}"));
     }
     let file = bed.path("clients.yaml");
     std::fs::write(&file, clouds.to_string()).unwrap();
@@ -163,4 +176,87 @@ fn testbed_n01_t07_t17_clients_go_through_the_gate_unchanged_and_see_what_is_del
     });
     let left = bed.api.rows("ports", &format!("network_id={first}"));
     assert_eq!(left, Vec::<Value>::new());
+}
+
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_n01_t07_t17_servers_and_volumes_behind_their_gates() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let machine = Machine::furnish(&bed);
+    let direct = bed.path("clouds.yaml");
+    let (_engine, gates) = engine_with_gates(&bed);
+    let gated = behind_gates(&bed, &gates);
+    let Machine { server, volume, .. } = &machine;
+    let project = &bed.project;
+    for words in [
+        format!("server show {server} -f json"),
+        format!("server list --project {project} --limit 1 -f json"),
+        format!("volume list --project {project} -f json"),
+        format!("volume delete {volume}"),
+        "server show no-such-server".to_owned(),
+    ] {
+        let (here, there) = (openstack(&gated, &words), openstack(&direct, &words));
+        assert_eq!(here, there, "{words}");
+    }
+
+    // A member's client, whose catalog has the project in the path.
+    let member = machine.people.api("a member");
+    let (compute, storage) = (
+        format!("http://{}", gates[3]),
+        format!("http://{}", gates[4]),
+    );
+    let at = format!("{storage}/v3/{project}/volumes/{volume}");
+    let cascade = format!("{at}?cascade=true");
+    let (status, answer) = member.answer_at("DELETE", &cascade, Value::Null);
+    assert_eq!(status, 202, "{answer}");
+    let id = text(&answer["deletion"]["id"]);
+    bed.gone(&format!("pause {id}")).ends_with(0);
+    let (status, shown) = member.answer_at("GET", &at, Value::Null);
+    assert_eq!(
+        (status, &shown["volume"]["status"]),
+        (200, &json!("deleting"))
+    );
+    let list = format!("{storage}/v3/{project}/volumes/detail");
+    let (_, listed) = member.answer_at("GET", &list, Value::Null);
+    assert_eq!(listed["volumes"][0]["status"], "deleting", "{listed}");
+    let snapshot = json!({"snapshot": {"volume_id": volume, "force": true}});
+    let snapshots = format!("{storage}/v3/{project}/snapshots");
+    let attachment = json!({"volumeAttachment": {"volumeId": volume}});
+    let attachments = format!("{compute}/v2.1/servers/{server}/os-volume_attachments");
+    for (url, body) in [(snapshots, snapshot), (attachments, attachment)] {
+        let (status, answer) = member.answer_at("POST", &url, body);
+        assert_eq!(status, 409, "{url}: {answer}");
+        let said = text(&answer["conflictingRequest"]["message"]);
+        assert!(
+            said.contains(&format!("is being deleted, by deletion {id}")),
+            "{said}"
+        );
+    }
+    bed.gone(&format!("resume {id}")).ends_with(0);
+    wait_for("the volume's end", || {
+        member.answer_at("GET", &at, Value::Null).0 == 404
+    });
+
+    // The server is left, and goes by its gate too.
+    let server = format!("{compute}/v2.1/servers/{server}");
+    let (status, answer) = member.answer_at("GET", &server, Value::Null);
+    assert_eq!(
+        (status, &answer["server"]["status"]),
+        (200, &json!("ACTIVE"))
+    );
+    let cascade = format!("{server}?cascade=true");
+    let (status, answer) = member.answer_at("DELETE", &cascade, Value::Null);
+    assert_eq!(status, 202, "{answer}");
+    wait_for("the server's end", || {
+        member.answer_at("GET", &server, Value::Null).0 == 404
+    });
+    let of_backups = |left: &String| left.starts_with("backups ");
+    assert!(
+        machine.left().iter().all(of_backups),
+        "{:?}",
+        machine.left()
+    );
+    let line = format!("--cloud mine delete project/{project} --cascade --yes --wait=5m");
+    bed.gone(&line).ends_with(0);
+    assert_eq!(machine.left(), Vec::<String>::new());
 }

@@ -24,10 +24,10 @@ const LISTS: [(&str, &str); 4] = [
 
 /// A server of the bed's project, with a port that Nova made, a port of the member's, and a volume that has a
 /// snapshot and two backups.
-struct Machine<'b> {
-    people: People<'b>,
-    server: String,
-    volume: String,
+pub struct Machine<'b> {
+    pub people: People<'b>,
+    pub server: String,
+    pub volume: String,
     own_port: String,
     image: String,
     flavor: String,
@@ -43,7 +43,7 @@ impl Drop for Machine<'_> {
 
 impl<'b> Machine<'b> {
     /// `gone` knows the member's login as the cloud `mine`.
-    fn furnish(bed: &'b Bed) -> Self {
+    pub fn furnish(bed: &'b Bed) -> Self {
         let mut people = People::none(bed);
         people.comes("a member", &bed.project, "member");
         let member = people.api("a member");
@@ -105,7 +105,7 @@ impl<'b> Machine<'b> {
         }
     }
 
-    fn left(&self) -> Vec<String> {
+    pub fn left(&self) -> Vec<String> {
         let admin = &self.people.bed.api;
         let project = &self.people.bed.project;
         let rows = LISTS.iter().flat_map(|(path, key)| {
@@ -141,7 +141,7 @@ fn misbehave(words: &[&str]) {
     assert!(command.args(words).status().unwrap().success(), "{words:?}");
 }
 
-const SMALL: &str = "--networks 1 --ports 0 --trunks 0 --fips 0";
+pub const SMALL: &str = "--networks 1 --ports 0 --trunks 0 --fips 0";
 
 #[test]
 #[ignore = "needs the test bed"]

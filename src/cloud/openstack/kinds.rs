@@ -18,7 +18,8 @@
 //! | `for_admins` | filters without which an admin's list shows the rows of his own project alone; the service refuses them to others |
 //! | `one` | the path of one row, if not the list's path followed by the id |
 //! | `api_version` | of a service, or of a kind that needs a later one: the header `OpenStack-API-Version` of every call, which names the microversion that the words of the file are written for |
-//! | `also_at` | of a service: other prefixes under which clients find the same resources |
+//! | `also_at` | of a service: other prefixes under which clients find the same resources; of a list: other paths |
+//! | `project_in_path` | of a service: clients may put the id of a project between the prefix and the rest of a path |
 //! | `methods` | of a service: the closed list of methods that a gate forwards to it; any other is answered 405 |
 //! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
 //! | `delete_one` | the call that takes one resource out of a row that holds several of its kind (N17) |
@@ -127,6 +128,9 @@ pub struct ServiceCalls {
     /// Other prefixes under which clients find the same resources.
     #[serde(default)]
     pub also_at: Vec<String>,
+    /// Whether clients may put the id of a project between the prefix and the rest of a path.
+    #[serde(default)]
+    pub project_in_path: bool,
     /// The media type of clients' uploads: bodies of any size that name no resource.
     pub uploads: Option<String>,
     /// The methods that a gate forwards to the service.
@@ -156,6 +160,7 @@ impl Default for ServiceCalls {
             api_version: None,
             admin_headers: BTreeMap::new(),
             also_at: Vec::new(),
+            project_in_path: false,
             uploads: None,
             methods: all_methods(),
             values: FilterValues::default(),
@@ -216,8 +221,11 @@ pub struct ListCall {
     pub path: String,
     /// The key of the array in the answer.
     pub items: String,
-    /// The path of one resource, with `{id}`, if not `{path}/{id}`.
+    /// The path of one resource, which ends with `/{id}`, if not `{path}/{id}`.
     pub one: Option<String>,
+    /// Other paths under which clients find the same collection.
+    #[serde(default)]
+    pub also_at: Vec<String>,
     /// The key of the object in the answer if one resource is read; none if the answer is the object.
     pub item: Option<String>,
     /// Sets of filters, each of which needs a list of its own. A list without such a filter leaves some rows
@@ -386,6 +394,12 @@ impl KindCalls for RestCalls {
         validate_answers(self.answers.get(..own).unwrap_or_default())?;
         if kind.spec.list.is_some() != self.list.is_some() {
             return Err("needs both \"list\" and \"call.list\", or none of them".into());
+        }
+        let one = self.list.as_ref().and_then(|list| list.one.as_ref());
+        if let Some(one) = one.filter(|one| !one.ends_with('}')) {
+            return Err(format!(
+                "call.list.one is \"{one}\", and must end with a part of the id"
+            ));
         }
         if kind.spec.enable.is_some() != self.enable.is_some() {
             return Err("needs both \"enable\" and \"call.enable\", or none of them".into());
@@ -572,6 +586,12 @@ impl ListCall {
     /// Returns the field of a row that tells it from others.
     pub fn row_id(&self) -> &str {
         self.id_in.as_deref().unwrap_or("id")
+    }
+
+    /// Returns the path below which each resource is read, and at which it is created.
+    pub fn collection(&self) -> &str {
+        let parent = self.one.as_ref().and_then(|one| one.rsplit_once('/'));
+        parent.map_or(&*self.path, |(parent, _)| parent)
     }
 
     /// Whether the row is the memory of a resource that is gone.

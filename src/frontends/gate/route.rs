@@ -24,6 +24,8 @@ pub struct Routes {
     /// The path of the service's endpoint, without its version.
     root: String,
     patterns: Vec<Pattern>,
+    /// Lists whose rows are not read below their own path: `/servers/detail`.
+    lists: Vec<(KindName, Vec<Segment>)>,
     /// Body fields that refer to a resource, by their last part: `network_id`.
     references: BTreeMap<String, BTreeSet<KindName>>,
     /// The calls that create under a natural key.
@@ -74,6 +76,22 @@ enum Segment {
     Literal(String),
     /// A part of the id.
     Variable,
+    /// The id of a project, which says nothing of the resource.
+    Project,
+}
+
+impl Segment {
+    /// Whether `text` is read as this segment.
+    fn reads(&self, text: &str) -> bool {
+        match self {
+            Self::Literal(literal) => literal == text,
+            Self::Variable => true,
+            // As the services themselves tell a project from a collection.
+            Self::Project => text
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-')),
+        }
+    }
 }
 
 /// A resource that a request names.
@@ -147,23 +165,16 @@ impl Place {
 pub struct Ambiguous;
 
 impl Routes {
-    /// Returns the routes of the kinds of `service`, below the path of its endpoint. A service of which a kind is
-    /// not read below the path of its list (`/servers/detail`) has none: a gate passes its requests as they are.
+    /// Returns the routes of the kinds of `service`, below the path of its endpoint.
     pub fn new(kinds: &Kinds, service: &str, root: &str) -> Self {
         let mut routes = Self {
             root: root.to_owned(),
             ..Self::default()
         };
-        let of_service = kinds.iter().filter(|kind| kind.service == service);
-        let of_service: Vec<_> = of_service
-            .filter_map(|kind| Some((kind, kind.calls_of::<RestCalls>()?)))
-            .collect();
-        let is_read_elsewhere =
-            |calls: &RestCalls| calls.list.as_ref().is_some_and(|list| list.one.is_some());
-        if !of_service.iter().any(|(_, calls)| is_read_elsewhere(calls)) {
-            of_service
-                .iter()
-                .for_each(|(kind, calls)| routes.add(kind, calls));
+        for kind in kinds.iter().filter(|kind| kind.service == service) {
+            if let Some(calls) = kind.calls_of::<RestCalls>() {
+                routes.add(kind, calls);
+            }
         }
         for reference in kinds.iter().flat_map(|kind| &kind.spec.references) {
             let find = reference.find.as_ref().filter(|find| find.of == "id");
@@ -187,15 +198,37 @@ impl Routes {
 
     /// Adds the paths and methods of one kind.
     fn add(&mut self, kind: &Kind, calls: &RestCalls) {
+        let projects = match calls.service.project_in_path {
+            true => &[false, true][..],
+            false => &[false],
+        };
         let patterns = |path: &str| {
-            let below = |prefix| pattern(&format!("{}{prefix}{path}", self.root));
-            calls.prefixes().map(below).collect::<Vec<_>>()
+            let path = pattern(path);
+            let below = calls.prefixes().flat_map(|prefix| {
+                let prefix = pattern(&format!("{}{prefix}", self.root));
+                projects.iter().map(move |named| {
+                    let project = named.then_some(Segment::Project);
+                    prefix.iter().cloned().chain(project).collect::<Vec<_>>()
+                })
+            });
+            let whole = below.map(|below| below.into_iter().chain(path.clone()).collect());
+            whole.collect::<Vec<Vec<_>>>()
         };
         if let (Some(list), Some(call)) = (&kind.spec.list, &calls.list) {
             let mut references = kind.spec.references.iter();
             let within = |it: &&Reference| it.field.is_some() && it.field == list.within;
             let parent = references.find(within).map(|it| it.to.clone());
-            let found = patterns(&call.path).into_iter();
+            let also_at = call.also_at.iter().map(String::as_str);
+            let collections = [call.collection()].into_iter().chain(also_at);
+            // `/detail`, where the list is not the collection itself.
+            let below = call.path.strip_prefix(call.collection()).unwrap_or("");
+            if !below.is_empty() {
+                let lists = collections.clone();
+                let lists = lists.flat_map(|it| patterns(&format!("{it}{below}")));
+                self.lists
+                    .extend(lists.map(|segments| (kind.name.clone(), segments)));
+            }
+            let found = collections.flat_map(patterns);
             self.patterns.extend(found.map(|segments| Pattern {
                 kind: kind.name.clone(),
                 segments,
@@ -295,9 +328,17 @@ impl Routes {
             // `/images/I/members/M` is a member, not a path below an image.
             .max_by_key(|(pattern, _)| pattern.segments.len());
         let all = self.patterns.iter().map(|it| &it.segments);
+        let all = all.chain(self.lists.iter().map(|(_, pattern)| pattern));
         let mut all = all.chain(self.creates.iter().map(|it| &it.segments));
         if all.any(|pattern| is_misspelled(pattern, &segments)) {
             return Err(Ambiguous);
+        }
+        let is_list = |(_, pattern): &&(KindName, Vec<Segment>)| {
+            pattern.len() == segments.len() && matched(pattern, &segments).is_some()
+        };
+        if let Some((kind, _)) = self.lists.iter().find(is_list) {
+            let (kind, parent) = (kind.clone(), None);
+            return Ok(Place::Collection { kind, parent });
         }
         let Some((pattern, ids)) = found else {
             return Ok(Place::Elsewhere);
@@ -341,7 +382,7 @@ pub(super) fn path_of(kind: &Kind, id: &str) -> Option<String> {
     let parts = kind.id_variables(id).into_iter();
     let parts: BTreeMap<String, String> =
         parts.map(|(name, part)| (name, encoded(&part))).collect();
-    let below = fill(&calls.list.as_ref()?.path, &parts).ok()?;
+    let below = fill(calls.list.as_ref()?.collection(), &parts).ok()?;
     let last = list.id.last().and_then(|part| parts.get(part))?;
     Some(format!("{}{below}/{last}", calls.service.prefix))
 }
@@ -372,10 +413,10 @@ fn matched<'p>(pattern: &[Segment], path: &'p [PathPart]) -> Option<Vec<&'p Path
     }
     let mut values = Vec::new();
     for (segment, part) in pattern.iter().zip(path) {
-        match segment {
-            Segment::Variable => values.push(part),
-            Segment::Literal(literal) if *literal == part.raw => {}
-            Segment::Literal(_) => return None,
+        if matches!(segment, Segment::Variable) {
+            values.push(part);
+        } else if !segment.reads(&part.raw) {
+            return None;
         }
     }
     Some(values)
@@ -389,10 +430,7 @@ fn is_misspelled(pattern: &[Segment], path: &[PathPart]) -> bool {
     }
     let mut differs = false;
     for (at, (segment, part)) in pattern.iter().zip(path).enumerate() {
-        let Segment::Literal(literal) = segment else {
-            continue;
-        };
-        if *literal == part.raw {
+        if segment.reads(&part.raw) {
             continue;
         }
         let text = part.text.trim().to_lowercase();
@@ -400,7 +438,7 @@ fn is_misspelled(pattern: &[Segment], path: &[PathPart]) -> bool {
             true => text.split('.').next().unwrap_or_default(),
             false => &text,
         };
-        if stem != literal && text != *literal {
+        if !segment.reads(stem) && !segment.reads(&text) {
             return false;
         }
         differs = true;

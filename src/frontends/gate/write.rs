@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::time::Duration;
 
-use crate::cloud::openstack::{RestCalls, item_in};
+use crate::cloud::openstack::{RestCalls, item_in, service_of};
 use crate::system::listener::Arriving;
 use bytes::{Bytes, BytesMut};
-use http::{StatusCode, header, request};
+use http::{HeaderValue, StatusCode, header, request};
 use http_body_util::{BodyExt as _, Either, Full};
 use serde_json::{Map, Value};
 
@@ -311,7 +311,12 @@ impl Gate {
         let Some((kind, path)) = kind.zip(path) else {
             return Ok(None);
         };
-        let answered = self.read_whole(self.send_to(head, &path).await?).await?;
+        let mut head = head.clone();
+        // The kinds are written for this version of the row, and not for the caller's.
+        if let Some(Ok(version)) = service_of(kind).api_version.map(HeaderValue::from_str) {
+            head.headers.insert("openstack-api-version", version);
+        }
+        let answered = self.read_whole(self.send_to(&head, &path).await?).await?;
         match answered.head.status {
             StatusCode::OK => {
                 let mut json = answered.json().await;
