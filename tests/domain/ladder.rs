@@ -336,7 +336,7 @@ fn p03_a_clouds_own_call_is_offered_in_the_state_that_it_is_for_and_says_what_it
                 "POST /v3/volumes/{id}/action {{\"os-reset_status\":{{\"status\":\"error\"}}}}"
             ),
             format!("then DELETE /v3/volumes/{id}"),
-            "risk: the storage may still work on the volume, which can lose or keep its data"
+            "risk: the storage, or a server, may still work on the volume, which can lose or keep its data"
                 .to_owned()
         ]
     );

@@ -12,7 +12,7 @@ use super::topology::{Topology, cascade};
 fn project() -> Topology {
     let mut cloud = Topology::new();
     let volume = json!({ "id": "data", "name": "data", "status": "in-use",
-        "os-vol-tenant-attr:tenant_id": "p1", "attachments": [{ "server_id": "vm" }] });
+        "os-vol-tenant-attr:tenant_id": "p1", "attachments": [{ "server_id": "vm", "attachment_id": "use" }] });
     cloud
         .add("project", json!({ "id": "p1", "name": "demo" }))
         .add(

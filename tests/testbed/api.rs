@@ -165,6 +165,25 @@ impl Api {
         self.others[service].trim_end_matches(prefix)
     }
 
+    /// A call to any URL with a body and one more header, whatever comes of it.
+    pub fn send_with(
+        &self,
+        method: &str,
+        url: &str,
+        (header, value): (&str, &str),
+        body: Value,
+    ) -> (u16, Value) {
+        let call = self.client.request(method.parse().unwrap(), url);
+        let call = call
+            .header("x-auth-token", &self.token)
+            .header(header, value);
+        self.runtime.block_on(async {
+            let answer = call.json(&body).send().await.unwrap();
+            let status = answer.status().as_u16();
+            (status, answer.json().await.unwrap_or_default())
+        })
+    }
+
     /// A read of any URL with one more header.
     pub fn get_with(&self, url: &str, header: &str, value: &str) -> (u16, Value) {
         let call = self.client.get(url).header("x-auth-token", &self.token);

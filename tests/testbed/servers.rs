@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::api::text;
+use crate::api::{Api, text};
 use crate::bed::{Bed, clouds, wait_for};
 use crate::cascade::only_the_default_group_is_left;
 use crate::people::People;
@@ -298,6 +298,66 @@ fn testbed_p03_what_cinder_does_not_delete_any_more_goes_by_force_for_an_admin_a
         bed.project
     );
     bed.gone(&line).ends_with(0);
+}
+
+/// Of servers that Nova deleted while Cinder was away. Nothing in either service frees such a volume.
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_p03_a_volume_of_a_server_that_is_gone_is_freed_and_goes() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let mut people = People::none(&bed);
+    people.comes("a member", &bed.project, "member");
+    let member = people.api("a member");
+    let volume = || {
+        let wanted = json!({"volume": {"name": bed.name, "size": 1}});
+        let id = text(&member.call_any("POST", "/v3/volumes", wanted)["volume"]["id"]);
+        until_volume(&member, &id, "available");
+        id
+    };
+    let storage = bed.api.root_of("block-storage");
+    let used = |volume: &str, connector: Value| {
+        let body = json!({"attachment": {"volume_uuid": volume, "connector": connector,
+            "instance_uuid": "00000000-0000-4000-8000-000000000000"}});
+        let url = format!("{storage}/v3/attachments");
+        let (status, made) = member.send_with("POST", &url, CINDER_3_44, body);
+        assert_eq!(status, 200, "{made}");
+        text(&made["attachment"]["id"])
+    };
+    let (attached, reserved) = (volume(), volume());
+    let connector = json!({"initiator": "iqn", "ip": "127.0.0.1", "host": "gone", "platform": "x86_64",
+        "os_type": "linux2", "multipath": false, "mountpoint": "/dev/vdb"});
+    let use_of = used(&attached, connector);
+    let url = format!("{storage}/v3/attachments/{use_of}/action");
+    member.send_with("POST", &url, CINDER_3_44, json!({"os-complete": {}}));
+    until_volume(&member, &attached, "in-use");
+    used(&reserved, Value::Null);
+    until_volume(&member, &reserved, "reserved");
+
+    let cloud = "--cloud testbed --region RegionOne";
+    let line = format!("{cloud} delete volume/{attached} --cascade --yes --wait=1m");
+    bed.gone(&line).ends_with(0);
+
+    let line = format!("{cloud} delete volume/{reserved} --yes --wait=20s -o json");
+    let id = text(&bed.gone(&line).ends_with(4).json()["id"]);
+    let short = &id[id.len() - 8..];
+    bed.gone(&format!("{cloud} show {id}"))
+        .says(&["(it is reserved)"]);
+    bed.gone(&format!(
+        "{cloud} purge {short} --rung reset --confirm {short}"
+    ));
+    bed.gone(&format!("{cloud} watch {id}")).ends_with(0);
+    let left = member.call_any("GET", "/v3/volumes", Value::Null);
+    assert_eq!(left["volumes"], json!([]));
+}
+
+/// With attachments as resources of their own.
+const CINDER_3_44: (&str, &str) = ("openstack-api-version", "volume 3.44");
+
+fn until_volume(member: &Api, id: &str, state: &str) {
+    let path = format!("/v3/volumes/{id}");
+    wait_for(&format!("the volume to be {state}"), || {
+        member.call_any("GET", &path, Value::Null)["volume"]["status"] == state
+    });
 }
 
 /// Killed as the server goes, and as each of what it held goes.

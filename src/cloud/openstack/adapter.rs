@@ -14,16 +14,17 @@ use super::answers::{
     write_outcome,
 };
 use super::keystone::logs_in_alike;
-use super::kinds::{OpenStackKinds, calls_of, service_of};
+use super::kinds::{OpenStackKinds, RestCalls, calls_of, service_of};
 use super::project_names::ProjectNames;
-use super::requests::{Part, RestList, rendered, variables};
+use super::requests::{Part, RestList, escaped, rendered, variables};
+use super::session::Service;
 use super::{CallError, CloudConfig, ListRequest, Session, Transport};
 use crate::cloud::{
     Acted, Call, Cloud, CloudFailure, Fields, Freshness, ListRows, Listed, NameLookup, PAGE_ROWS,
     Row, SignedIn,
 };
-use crate::domain::kinds::{Kind, Kinds, Offer, Provider, lookup};
-use crate::domain::model::{Answer, ErrorClass, Identity, Site};
+use crate::domain::kinds::{Kind, Kinds, Offer, Provider, fill, lookup};
+use crate::domain::model::{Action, Answer, ErrorClass, Identity, Site};
 use crate::domain::policy::{Outcome, Retry};
 use crate::system::clock::Clock;
 
@@ -231,6 +232,76 @@ impl OpenStack {
         Ok(identity)
     }
 
+    /// Sends a call that changes the cloud, and says what its answer means.
+    async fn send(
+        &self,
+        connection: &Connection,
+        call: &Call<'_>,
+        variables: &BTreeMap<String, String>,
+        sent: Sent<'_>,
+    ) -> Acted {
+        let Sent {
+            service,
+            method,
+            path,
+            body,
+        } = sent;
+        let request = connection.session.request(
+            service,
+            method.clone(),
+            &path,
+            body.as_ref(),
+            self.call_timeout,
+        );
+        let line = |answered: String| format!("{method} {path} {answered}");
+        match request.await {
+            Ok(answered) => Acted {
+                outcome: Outcome::Accepted,
+                named: Vec::new(),
+                line: line(with_request_id(
+                    answered.status.to_string(),
+                    answered.request_id.as_deref(),
+                )),
+                answer: Answer {
+                    status: Some(answered.status),
+                    request_id: answered.request_id,
+                },
+            },
+            Err(error) => {
+                let answer = Answer {
+                    status: error.status(),
+                    request_id: error.request_id().map(str::to_owned),
+                };
+                if let Some((status, _)) = absent(&error, call.kind, variables) {
+                    let kind = error
+                        .remote()
+                        .and_then(|remote| remote.kind.clone())
+                        .unwrap_or_default();
+                    return Acted {
+                        outcome: Outcome::Absent,
+                        named: Vec::new(),
+                        line: line(with_request_id(
+                            format!("{status} {kind}"),
+                            error.request_id(),
+                        )),
+                        answer,
+                    };
+                }
+                let failed = failure(&error, Some(call.kind));
+                let answered = match failed.status {
+                    Some(status) => format!("{status} {}", failed.kind),
+                    None => failed.class.as_str().to_owned(),
+                };
+                Acted {
+                    named: named(&error, call),
+                    line: line(with_request_id(answered, error.request_id())),
+                    answer,
+                    outcome: write_outcome(&error, failed, self.clock.now()),
+                }
+            }
+        }
+    }
+
     /// Lists the one row that the login may see, if the filter finds it.
     async fn own(
         &self,
@@ -254,6 +325,30 @@ impl OpenStack {
         listed(Listed::Rows(row.into_iter().filter(fits).collect()));
         Ok(Some(frozen(&identity)))
     }
+}
+
+/// A call to one of the site's services.
+struct Sent<'k> {
+    service: Service<'k>,
+    method: Method,
+    path: String,
+    body: Option<Value>,
+}
+
+/// Returns the call to another service that may still have what the kind's own one does not know. None if the kind
+/// has no such call, or its resource was planned before the kind had it.
+fn elsewhere<'k>(kind: &'k Kind, variables: &BTreeMap<String, String>) -> Option<Sent<'k>> {
+    let call = kind.calls_of::<RestCalls>()?.if_absent.as_ref()?;
+    Some(Sent {
+        service: Service {
+            name: &call.service,
+            api_version: call.api_version.as_deref(),
+            admin_headers: None,
+        },
+        method: call.method.parse().ok()?,
+        path: fill(&call.path, &escaped(variables)).ok()?,
+        body: None,
+    })
 }
 
 #[async_trait]
@@ -462,62 +557,25 @@ impl Cloud for OpenStack {
                 return Acted::not_sent(failed, line, self.clock.now());
             }
         };
-        let sent = connection
-            .session
-            .request(
-                service_of(call.kind),
-                method.clone(),
-                &path,
-                body.as_ref(),
-                self.call_timeout,
-            )
-            .await;
-        let line = |answered: String| format!("{method} {path} {answered}");
-        match sent {
-            Ok(answered) => Acted {
-                outcome: Outcome::Accepted,
-                named: Vec::new(),
-                line: line(with_request_id(
-                    answered.status.to_string(),
-                    answered.request_id.as_deref(),
-                )),
-                answer: Answer {
-                    status: Some(answered.status),
-                    request_id: answered.request_id,
-                },
-            },
-            Err(error) => {
-                let answer = Answer {
-                    status: error.status(),
-                    request_id: error.request_id().map(str::to_owned),
-                };
-                if let Some((status, _)) = absent(&error, call.kind, &variables) {
-                    let kind = error
-                        .remote()
-                        .and_then(|remote| remote.kind.clone())
-                        .unwrap_or_default();
-                    return Acted {
-                        outcome: Outcome::Absent,
-                        named: Vec::new(),
-                        line: line(with_request_id(
-                            format!("{status} {kind}"),
-                            error.request_id(),
-                        )),
-                        answer,
-                    };
-                }
-                let failed = failure(&error, Some(call.kind));
-                let answered = match failed.status {
-                    Some(status) => format!("{status} {}", failed.kind),
-                    None => failed.class.as_str().to_owned(),
-                };
+        let service = service_of(call.kind);
+        let sent = Sent {
+            service,
+            method,
+            path,
+            body,
+        };
+        let acted = self.send(&connection, &call, &variables, sent).await;
+        let deletes = matches!(call.action, Action::Delete | Action::Detach);
+        let elsewhere = elsewhere(call.kind, &variables).filter(|_| deletes);
+        match elsewhere {
+            Some(sent) if acted.outcome == Outcome::Absent => {
+                let then = self.send(&connection, &call, &variables, sent).await;
                 Acted {
-                    named: named(&error, &call),
-                    line: line(with_request_id(answered, error.request_id())),
-                    answer,
-                    outcome: write_outcome(&error, failed, self.clock.now()),
+                    line: format!("{}; {}", acted.line, then.line),
+                    ..then
                 }
             }
+            _ => acted,
         }
     }
 

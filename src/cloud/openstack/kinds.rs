@@ -29,6 +29,8 @@
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
 //! | `created` | the calls that create a resource under an id that may be used again (M6) |
 //! | `requires_extension` | the extension without which a cloud has no resources of the kind |
+//! | `if_absent` | a call to another service, which may still have what the kind's own does not know any more |
+//! | `if_absent` | the call to another service that still has what the kind's own service does not know any more |
 //! | `not_found`, `not_found_says` | the error types, or the whole messages, that say that this very resource does not exist (I13) |
 
 use std::collections::BTreeMap;
@@ -196,6 +198,8 @@ pub struct RestCalls {
     pub delete_one: Option<CallTemplate>,
     /// The call that must come before the delete, as the kind's `enable` says.
     pub enable: Option<CallTemplate>,
+    /// The call to another service, if the kind's own one answers to the delete that it has no such resource.
+    pub if_absent: Option<CallElsewhere>,
     /// The calls of the rungs of the purge ladder that the kind has.
     pub reset: Option<CallTemplate>,
     pub force: Option<CallTemplate>,
@@ -263,6 +267,18 @@ pub struct CallTemplate {
     pub method: String,
     pub path: String,
     pub body: Option<Value>,
+}
+
+/// A call to a service that is not the kind's own.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallElsewhere {
+    pub service: String,
+    /// The microversion of the call.
+    pub api_version: Option<String>,
+    pub method: String,
+    /// The path with its prefix.
+    pub path: String,
 }
 
 /// A call that creates resources of a kind whose ids may be used again.
@@ -430,6 +446,10 @@ impl KindCalls for RestCalls {
                 let named = call.variables();
                 validate_variables(kind, field, named.iter().map(String::as_str))?;
             }
+        }
+        if let Some(call) = &self.if_absent {
+            validate_method("call.if_absent", &call.method)?;
+            validate_variables(kind, "call.if_absent", variables(&call.path))?;
         }
         for action in [Action::Reset, Action::Force] {
             let has_rung = kind.spec.rungs.iter().any(|rung| rung.call == action);

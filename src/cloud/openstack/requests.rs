@@ -231,7 +231,7 @@ fn runs_of(values: &[String], more: usize) -> Vec<&[String]> {
     runs
 }
 
-fn escaped(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub(super) fn escaped(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let escape = |value: &str| utf8_percent_encode(value, SEGMENT).to_string();
     let escaped = variables.iter();
     escaped
