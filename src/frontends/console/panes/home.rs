@@ -65,6 +65,8 @@ struct Seen {
     to_approve: u64,
     running: Vec<Deletion>,
     sites: Vec<SiteStatus>,
+    /// Whether it tells of any deletion. The first snapshot of an engine tells of none.
+    has_deletions: bool,
 }
 
 enum HomeRow {
@@ -130,6 +132,7 @@ impl Seen {
             to_approve: of(DeletionState::AwaitingApproval),
             running: snapshot.deletions.clone(),
             sites,
+            has_deletions: !snapshot.deletions_by_state.is_empty(),
         }
     }
 }
@@ -267,7 +270,8 @@ impl HomePane {
     fn last_day(&self, now: DateTime<Utc>) -> String {
         let ended = self.newest.rows.iter().filter(|deletion| {
             let since = deletion.finished_at.map(|at| now - at);
-            since.is_some_and(|since| since < DAY)
+            // What is stuck has nothing to run, but it has not ended.
+            deletion.state != DeletionState::Stuck && since.is_some_and(|since| since < DAY)
         });
         let (mut deletions, mut gone) = (0_u64, 0);
         for deletion in ended {
@@ -528,6 +532,10 @@ impl ListPane for HomePane {
     }
     fn answered(&mut self, rows: &mut Rows<HomeRow>) {
         rows.feed.stand(self.rows());
+        // Until all of it is known, the cursor stays on the first row, whichever that is.
+        let is_told = self.newest.rows.is_empty() || self.seen.has_deletions;
+        let feeds = [&self.newest.pace, &self.causes.pace];
+        rows.feed.pace.loaded = is_told && feeds.iter().all(|pace| pace.loaded);
     }
     /// Takes what the snapshot has, without a query.
     fn update(&mut self, rows: &mut Rows<HomeRow>, snapshot: &Snapshot, _moved: bool) -> bool {
