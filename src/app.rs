@@ -16,6 +16,8 @@ mod examine;
 mod gates;
 mod ledger;
 mod notify;
+#[cfg(feature = "sandbox")]
+mod past;
 mod peers;
 #[cfg(feature = "sandbox")]
 mod practice;

@@ -257,6 +257,11 @@
 //! client's, over a `Transport` that calls the sandbox's core on a paused clock. The ledger is the real
 //! store, called inline, so a crash is a dropped future and a reopened file.
 //!
+//! **An engine plays the past of a practice scenario, on a simulated clock (`app/past.rs`).** So the ledger that a
+//! console opens on agrees with the practice cloud in everything, to the request ids and the faults that are used
+//! up, and a scenario names only what was asked for, and when. Three days with nothing due take no time. Revisit
+//! when: a past has many thousand steps; playing it then takes longer than people wait for a console.
+//!
 //! ## Ledger: what is durable
 //!
 //! **A step that waits for a stuck step is stuck too, and names it.** Otherwise a deletion would stay

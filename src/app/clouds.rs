@@ -11,6 +11,9 @@ use crate::frontends::cli::args::Global;
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
 
+/// The practice cloud in its `clouds.yaml`, as its admin sees it.
+pub(super) const PRACTICE: &str = "sandbox";
+
 /// Returns the configured clouds that were chosen, with one site for each region. An error in one cloud does
 /// not hide the others. Without `--cloud` the choice is `default` (`$OS_CLOUD`), and without that all clouds.
 pub(super) fn chosen_sites(

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-use super::clouds::{NamedSite, chosen_sites, connect, environment, named_sites};
+use super::clouds::{NamedSite, PRACTICE, chosen_sites, connect, environment, named_sites};
 use super::gates::Gates;
-use super::ledger::{ledger_failure, open_ledger};
+use super::ledger::{ledger_failure, open_ledger, remove_ledger};
 use super::practice::{self, Scene, ServerHandle, SideEngine};
 use super::{Places, peers};
 use crate::cloud::openstack::{self, CloudsConfig};
@@ -179,7 +179,7 @@ async fn wire(
         .map(practice::scenario)
         .transpose()?;
     let scene = scenario.as_ref().and_then(Scene::of);
-    let sandbox = match scenario {
+    let sandbox = match &scenario {
         Some(scenario) => Some(practice::start(scenario, places).await?),
         None => None,
     };
@@ -193,11 +193,16 @@ async fn wire(
     let clouds = clouds(global, places, &settings, targets)?;
     let kinds = Arc::new(kinds_at_home(scene.as_ref(), around, &settings)?);
     let gates = Gates::of(&settings.gate, &clouds, &clock)?;
+    if let (Some(scenario), Some(cloud), None) = (&scenario, &sandbox, &global.ledger) {
+        // The ids of an earlier practice ledger would mean nothing in this cloud.
+        remove_ledger(&places.ledger).await?;
+        practice::play_past(scenario, cloud, &clouds, &kinds, &places.ledger).await?;
+    }
     let Opened {
         ledger,
         epoch,
         hold,
-    } = open_ledger(global, places, gates.tombstones.clone()).await?;
+    } = open_ledger(places, gates.tombstones.clone()).await?;
     let (mapping, call_timeout) = (settings.mapping.clone(), settings.engine.call_timeout);
     let cloud = connect(clouds, clock.clone(), call_timeout);
     let uids = settings.api.uids.clone();
@@ -403,7 +408,7 @@ fn clouds(
     let default = match global.sandbox {
         // The practice cloud's second entry in `clouds.yaml` is the same cloud, as a member of another
         // project sees it.
-        Some(_) => Some("sandbox"),
+        Some(_) => Some(PRACTICE),
         None => configured.default_cloud(),
     };
     for (site, cloud) in chosen_sites(&configured, global, default) {

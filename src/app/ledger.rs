@@ -4,48 +4,44 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Places;
-use crate::frontends::cli::args::Global;
 use crate::frontends::cli::{Exit, Failure};
 use crate::ledger::tombstones::Tombstones;
 use crate::ledger::{self, LedgerError, Location, Opened};
 
 pub(super) async fn open_ledger(
-    global: &Global,
     places: &Places,
     tombstones: Option<Arc<Tombstones>>,
 ) -> Result<Opened, Failure> {
-    // The practice cloud starts empty each time, so an earlier practice ledger would only mislead.
-    let anew = global.sandbox.is_some() && global.ledger.is_none();
-    open(
-        places.ledger.clone(),
-        tombstones,
-        anew,
-        places.seal_keys.clone(),
-    )
-    .await
+    open(places.ledger.clone(), tombstones, places.seal_keys.clone()).await
 }
 
 /// Opens a ledger of the practice cloud. It starts empty, unless an engine holds it.
 #[cfg(feature = "sandbox")]
 pub(super) async fn open_anew(location: Location) -> Result<Opened, Failure> {
-    open(location, None, true, Vec::new()).await
+    remove_ledger(&location).await?;
+    open(location, None, Vec::new()).await
+}
+
+/// Removes a ledger, unless an engine holds it.
+pub(super) async fn remove_ledger(location: &Location) -> Result<(), Failure> {
+    let location = location.clone();
+    off_the_runtime(move || ledger::remove_unless_held(&location)).await
 }
 
 async fn open(
     location: Location,
     tombstones: Option<Arc<Tombstones>>,
-    anew: bool,
     seal_keys: Vec<PathBuf>,
 ) -> Result<Opened, Failure> {
-    let opened = tokio::task::spawn_blocking(move || {
-        if anew {
-            ledger::remove_unless_held(&location)?;
-        }
-        ledger::open(&location, tombstones, seal_keys)
-    });
-    match opened.await {
-        Ok(Ok(opened)) => Ok(opened),
-        Ok(Err(error)) => Err(ledger_failure(&error)),
+    off_the_runtime(move || ledger::open(&location, tombstones, seal_keys)).await
+}
+
+/// Does work that blocks for as long as the disk does.
+async fn off_the_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, LedgerError> + Send + 'static,
+) -> Result<T, Failure> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| ledger_failure(&error)),
         Err(error) => Err(Failure::from(std::io::Error::other(error))),
     }
 }

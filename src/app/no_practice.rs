@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use super::sandbox_args::Sandbox;
 use super::{LocalVerb, Places, Process};
+use crate::cloud::openstack::CloudConfig;
 use crate::control::Control;
-use crate::domain::kinds::Source;
+use crate::domain::kinds::{Kinds, Source};
+use crate::domain::model::Site;
 use crate::engine::Neighbours;
 use crate::frontends::cli::{Exit, Failure};
+use crate::ledger::Location;
 use crate::system::config::DeploymentSettings;
 
 /// There is no scenario, so there is nothing else of the practice mode.
@@ -32,8 +35,18 @@ pub(super) fn scenario(_: &str) -> Result<Scenario, Failure> {
     Err(failure())
 }
 
-pub(super) async fn start(scenario: Scenario, _: &Places) -> Result<ServerHandle, Failure> {
-    match scenario {}
+pub(super) async fn start(scenario: &Scenario, _: &Places) -> Result<ServerHandle, Failure> {
+    match *scenario {}
+}
+
+pub(super) async fn play_past(
+    scenario: &Scenario,
+    _: &ServerHandle,
+    _: &[(Site, CloudConfig)],
+    _: &Arc<Kinds>,
+    _: &Location,
+) -> Result<(), Failure> {
+    match *scenario {}
 }
 
 impl LocalVerb for Sandbox {

@@ -1,11 +1,20 @@
 //! The practice mode: its scenario, and the practice cloud beside an engine or alone.
 
 use std::io::{self, Write as _};
+use std::sync::Arc;
 
+use chrono::Utc;
+
+use super::clouds::PRACTICE;
+use super::past::Past;
 use super::sandbox_args::Sandbox;
 use super::{LocalVerb, Places, Process, ToldToEnd, log_to_stderr, runtime};
+use crate::cloud::openstack::CloudConfig;
+use crate::domain::kinds::Kinds;
+use crate::domain::model::Site;
 use crate::frontends::cli::output::Tolerant;
 use crate::frontends::cli::{Exit, Failure};
+use crate::ledger::Location;
 use crate::sandbox::{self, WorldOptions};
 pub(super) use crate::sandbox::{Scenario, ServerHandle};
 
@@ -28,20 +37,49 @@ pub(super) fn has_tour(scenario: &str) -> bool {
 }
 
 /// Starts the practice cloud of a scenario on a free port of loopback.
-pub(super) async fn start(scenario: Scenario, places: &Places) -> Result<ServerHandle, Failure> {
+pub(super) async fn start(scenario: &Scenario, places: &Places) -> Result<ServerHandle, Failure> {
     let options = sandbox::ServeOptions {
         listen: ([127, 0, 0, 1], 0).into(),
         world: WorldOptions {
             regions: scenario.regions.clone(),
             ..WorldOptions::default()
         },
-        scenario: Some(scenario),
+        scenario: Some(scenario.clone()),
     };
     let handle = sandbox::serve(options)
         .await
         .map_err(|error| Failure::usage("start the practice cloud", error.to_string(), ""))?;
     handle.write_clouds_yaml(&places.clouds_file())?;
     Ok(handle)
+}
+
+/// Plays the past of a scenario on its practice cloud and a new ledger. What was deleted at a site that is not
+/// served is left out.
+pub(super) async fn play_past(
+    scenario: &Scenario,
+    cloud: &ServerHandle,
+    clouds: &[(Site, CloudConfig)],
+    kinds: &Arc<Kinds>,
+    ledger: &Location,
+) -> Result<(), Failure> {
+    let deletions = scenario.past.iter().filter_map(|deletion| {
+        let site = Site::region(PRACTICE, scenario.region_of(deletion));
+        let is_served = clouds.iter().any(|(served, _)| *served == site);
+        is_served.then(|| (site, deletion.clone()))
+    });
+    let past = Past {
+        deletions: deletions.collect(),
+        clouds: clouds.to_vec(),
+        kinds: kinds.clone(),
+        world: cloud.world(),
+        ledger: ledger.clone(),
+        now: Utc::now(),
+    };
+    if past.deletions.is_empty() {
+        return Ok(());
+    }
+    let played = tokio::task::spawn_blocking(move || past.play()).await;
+    played.map_err(std::io::Error::other)?
 }
 
 impl LocalVerb for Sandbox {

@@ -58,7 +58,8 @@ mod world;
 
 pub use keystone::{CREDENTIAL_ID, CREDENTIAL_SECRET};
 pub use scenario::{
-    DEFAULT_SCENARIO, Scenario, ScenarioError, SceneDeployment, SceneResource, SceneService,
+    DEFAULT_SCENARIO, PastDeletion, Scenario, ScenarioError, SceneDeployment, SceneResource,
+    SceneService,
 };
 pub use server::{ServeError, ServeOptions, ServerHandle, serve};
 pub use world::{Fate, Reply, World, WorldOptions};

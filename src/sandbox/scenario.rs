@@ -48,8 +48,8 @@ pub enum ScenarioError {
 /// A scenario file, in TOML. An unknown key is an error that names it.
 ///
 /// Seeds are applied first, then calls in their order, each of which waits until what it began has ended; then
-/// limits and faults. `${word}` in a path, a body or a fault is the value that a call saved under that word; `${n}`
-/// numbers the repetitions of a call from 1.
+/// limits and faults. An engine plays the deletions of the past afterwards, not the cloud. `${word}` in a path, a
+/// body or a fault is the value that a call saved under that word; `${n}` numbers the repetitions of a call from 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -75,6 +75,10 @@ pub struct Scenario {
     /// The initial resources of the deployments, in the order of their creation.
     #[serde(default, rename = "resource")]
     pub resources: Vec<SceneResource>,
+    /// What was deleted before the practice began. The cloud ignores it: an engine that is started with the
+    /// scenario has it done by the time that it starts.
+    #[serde(default)]
+    pub past: Vec<PastDeletion>,
     #[serde(skip)]
     name: String,
 }
@@ -102,6 +106,22 @@ pub struct SceneResource {
     pub at: String,
     pub kind: String,
     pub body: Value,
+}
+
+/// A deletion with all dependents that somebody asked for in the past.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PastDeletion {
+    pub minutes_ago: u32,
+    /// Who asked for it.
+    pub by: String,
+    #[serde(default)]
+    pub reason: String,
+    pub kind: String,
+    pub name: String,
+    /// The first region when missing.
+    #[serde(default)]
+    region: Option<String>,
 }
 
 /// An ordinary API call, which must be accepted.
@@ -163,6 +183,22 @@ impl Scenario {
             }
             Err(error) => Err(ScenarioError::Unreadable { name, error }),
         }
+    }
+
+    /// How long before the practice its resources were created: a day before the first deletion of its past.
+    pub(super) fn age(&self) -> TimeDelta {
+        let first = self.past.iter().map(|deletion| deletion.minutes_ago).max();
+        first.map_or(TimeDelta::zero(), |minutes| {
+            TimeDelta::minutes(minutes.into()) + TimeDelta::days(1)
+        })
+    }
+
+    /// The region of a deletion of its past.
+    pub fn region_of<'s>(&'s self, deletion: &'s PastDeletion) -> &'s str {
+        let named = deletion.region.as_deref();
+        named
+            .or(self.regions.first().map(String::as_str))
+            .unwrap_or_default()
     }
 
     pub fn built_in() -> impl Iterator<Item = &'static str> {

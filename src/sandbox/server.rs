@@ -77,7 +77,7 @@ pub async fn serve(options: ServeOptions) -> Result<ServerHandle, ServeError> {
     let mut world = World::new(options.world);
     world.set_base_url(&url);
     if let Some(scenario) = &options.scenario {
-        world.apply(scenario, Utc::now())?;
+        world.apply(scenario, Utc::now() - scenario.age())?;
     }
     let world = Arc::new(Mutex::new(world));
     let stop = CancellationToken::new();
@@ -95,9 +95,9 @@ impl ServerHandle {
         &self.url
     }
 
-    /// Reads or changes the world between two calls.
-    pub fn with_world<T>(&self, work: impl FnOnce(&mut World) -> T) -> T {
-        work(&mut self.world.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Returns the world, for a client in this process.
+    pub fn world(&self) -> Arc<Mutex<World>> {
+        Arc::clone(&self.world)
     }
 
     /// Returns the line that `gone sandbox` prints when it is ready.

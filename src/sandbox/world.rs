@@ -354,7 +354,7 @@ impl World {
     }
 
     /// Empties the log and restarts its numbering at 1.
-    pub(super) fn forget_calls(&mut self) {
+    pub fn forget_calls(&mut self) {
         self.log.clear();
         self.calls = 0;
     }

@@ -4,20 +4,6 @@ use super::seat::Seat;
 use super::stage::{Stage, is_alive};
 use super::telling::Telling;
 
-/// One stuck, three blocked; done are the archive and its ports.
-fn night(stage: &mut Stage) -> u32 {
-    // What holds crm needs a person at the first refusal; the rest keeps its eight attempts.
-    let settings = "[gc.kind.network]\nmax_attempts = 1\n";
-    stage.write(".config/gone/config.toml", settings);
-    stage.serve_cloud("morning");
-    let engine = stage.start_engine(&[]);
-    for network in ["archive", "crm", "hr", "erp", "wiki"] {
-        let target = format!("network/{}", stage.telling.name(network));
-        stage.say(&["delete", &target, "--cascade", "--yes"]);
-    }
-    engine
-}
-
 #[test]
 fn story_1_a_morning_check_finds_what_needs_a_person_and_leaves_the_engine_running() {
     tell(&Telling::as_written());
@@ -37,7 +23,8 @@ fn story_1_a_morning_check_finds_what_needs_a_person_and_leaves_the_engine_runni
 
 fn tell(telling: &Telling) {
     let mut stage = Stage::of(telling);
-    let engine = night(&mut stage);
+    // One stuck, three blocked; done are the archive and its ports.
+    let engine = stage.start_practice("morning");
     let mut seat = Seat::take(&stage, &[]);
     seat.see_all(&[
         &format!("attached to engine {engine}"),
@@ -47,7 +34,15 @@ fn tell(telling: &Telling) {
         &format!("✓ {} gone", telling.count(120) + 1),
     ]);
 
-    seat.see("── home");
+    seat.see_all(&[
+        "── home",
+        "needs you 1 stuck",
+        "running 3 deletions, 3 blocked",
+        &format!(
+            "1 deletion ended, {} resources gone",
+            telling.count(120) + 1
+        ),
+    ]);
     seat.go("deletions", "deletions 5");
     seat.press("?");
     seat.see("── help");
@@ -72,12 +67,12 @@ fn tell(telling: &Telling) {
 
     seat.go("stuck", "stuck 1");
     let crm = format!("network {}", telling.name("crm"));
-    seat.see_all(&["✖ stuck", &crm, "1/1", "a person"]);
+    seat.see_all(&["✖ stuck", &crm, "8/8", "a person"]);
     seat.press("\r");
     seat.see_all(&[
         &format!("── {crm} in deletion"),
         "since",
-        "attempt 1 of 1",
+        "attempt 8 of 8",
         &format!("blocked by port {} (project", telling.name("appliance")),
         "not in this plan",
         "409 NetworkInUse",
@@ -88,10 +83,10 @@ fn tell(telling: &Telling) {
     seat.see("── stuck 1");
 
     seat.go("gc", "blocked, retried automatically 3");
-    seat.see_all(&["‖ blocked", "router interface", "1/8"]);
+    seat.see_all(&["‖ blocked", "router interface", "2/8", "3/8", "4/8"]);
     seat.press("\r");
     seat.see_all(&[
-        "attempt 1 of 8",
+        "attempt 4 of 8",
         "next attempt",
         "RouterInterfaceInUseByFloatingIP",
     ]);
@@ -101,4 +96,20 @@ fn tell(telling: &Telling) {
     assert!(is_alive(engine));
     let all = stage.json(&["list"]);
     assert_eq!(all.as_array().unwrap().len(), 5);
+
+    // The cloud agrees with the ledger, and the ledger with itself.
+    let cloud = stage.carried_cloud();
+    let mut networks = cloud.names("networks");
+    networks.sort();
+    let mut left = ["branch", "crm", "erp", "hr", "wiki"].map(|name| telling.name(name));
+    left.sort_unstable();
+    assert_eq!(networks, left);
+    assert!(
+        cloud
+            .names("ports")
+            .contains(&telling.name("appliance").to_owned())
+    );
+    assert_eq!(cloud.writes(), [""; 0], "only the past wrote");
+    stage.say(&["ledger", "check"]);
+    stage.say(&["audit", "verify"]);
 }

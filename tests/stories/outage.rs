@@ -6,25 +6,12 @@ use super::seat::Seat;
 use super::stage::{Cloud, Stage, until};
 use super::telling::Telling;
 
-/// The deletion of the ports that the outage left: each cause with a third of them.
+/// The morning after the deletion of the ports: each cause has a third of them.
 fn after_the_outage(stage: &mut Stage) -> Cloud {
-    // What one port is refused for needs no eight attempts here.
-    let settings = "[gc.kind.port]\nmax_attempts = 1\n\
-        [[guard.protect]]\nkind = 'port'\nname = 'keep-*'\n";
+    let settings = "[[guard.protect]]\nkind = 'port'\nname = 'keep-*'\n";
     stage.write(".config/gone/config.toml", settings);
-    let cloud = stage.serve_cloud("outage");
-    stage.start_engine(&[]);
-    let network = format!("network/{}-net-0", stage.telling.name("shop"));
-    stage.say(&["delete", &network, "--cascade", "--yes"]);
-    // What is left: the network that waits for the stuck ones, and what has its looks still to come.
-    let two_thirds = stage.telling.count(1_000);
-    stage.deletion_until("the failures", |deletion| {
-        let counts = &deletion["counts"];
-        counts["stuck"].as_u64() >= Some(two_thirds)
-            && counts["running"] == 0
-            && counts["ready"] == 0
-    });
-    cloud
+    stage.start_practice("outage");
+    stage.carried_cloud()
 }
 
 /// Ports that the cloud forbade to delete, and that are protected from now on.

@@ -40,7 +40,7 @@ impl Seat {
         };
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(GONE);
-        command.args(arguments);
+        command.args(stage.arguments(arguments));
         command.env_clear();
         for (name, value) in stage.environment() {
             command.env(name, value);

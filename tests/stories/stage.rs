@@ -33,6 +33,8 @@ pub struct Stage {
     /// `OS_CLOUD`: which cloud of `clouds.yaml`; none for all.
     pub cloud: Option<&'static str>,
     pub telling: Telling,
+    /// `--sandbox=SCENARIO`, with which every program of this story is started.
+    practice: Option<String>,
     started: Vec<Child>,
 }
 
@@ -46,6 +48,7 @@ impl Stage {
             folder: tempfile::tempdir().unwrap(),
             cloud: Some("sandbox"),
             telling: *telling,
+            practice: None,
             started: Vec::new(),
         }
     }
@@ -79,10 +82,23 @@ impl Stage {
         environment
     }
 
+    /// An engine on the practice cloud and the past of this scenario, which all programs of this story use from now
+    /// on. Its process id.
+    pub fn start_practice(&mut self, scenario: &str) -> u32 {
+        self.practice = Some(format!("--sandbox={}", self.scenario(scenario)));
+        self.start_engine(&[])
+    }
+
+    /// The arguments of a program of this story.
+    pub fn arguments<'a>(&'a self, own: &[&'a str]) -> Vec<&'a str> {
+        let practice = self.practice.as_deref().into_iter();
+        practice.chain(own.iter().copied()).collect()
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(GONE);
         command
-            .args(arguments)
+            .args(self.arguments(arguments))
             .env_clear()
             .envs(self.environment())
             .current_dir(self.folder.path())
@@ -113,15 +129,27 @@ impl Stage {
     /// A scenario that comes with the program or lies at this path, as it is told here: how
     /// `gone` finds it.
     pub fn scenario(&self, name: &str) -> String {
-        let own = Path::new(name);
-        let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/scenarios");
-        let file = match own.exists() {
-            true => own.to_owned(),
-            false => built_in.join(format!("{name}.toml")),
-        };
-        let written = std::fs::read_to_string(file).unwrap();
+        let written = std::fs::read_to_string(self.scenario_file(name)).unwrap();
         let told = self.telling.scenario(&written);
         told.map_or_else(|| name.to_owned(), |told| self.write("told.toml", &told))
+    }
+
+    fn scenario_file(&self, name: &str) -> PathBuf {
+        let own = Path::new(name);
+        let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/scenarios");
+        match own.exists() {
+            true => own.to_owned(),
+            false => built_in.join(format!("{name}.toml")),
+        }
+    }
+
+    /// The scenario that comes with the program by this name, but that nothing was deleted before: how `gone` finds
+    /// it.
+    pub fn without_past(&self, name: &str) -> String {
+        let written = std::fs::read_to_string(self.scenario_file(name)).unwrap();
+        let mut scenario: toml::Table = written.parse().unwrap();
+        scenario.remove("past").expect("a past");
+        self.write("without-past.toml", &scenario.to_string())
     }
 
     /// `gone sandbox` with this scenario; its `clouds.yaml` is where clients look for it.
@@ -167,14 +195,11 @@ impl Stage {
         let child = self.command(&arguments).stderr(log).spawn().unwrap();
         let pid = child.id();
         self.started.push(child);
-        let sandbox: Vec<&str> = options
-            .iter()
-            .copied()
-            .filter(|option| option.starts_with("--sandbox"))
-            .collect();
-        let socket = self.path(match sandbox.is_empty() {
-            true => ".local/state/gone/gone.sock",
-            false => ".local/state/gone/sandbox/gone.sock",
+        let all = self.arguments(options);
+        let practises = all.iter().any(|option| option.starts_with("--sandbox"));
+        let socket = self.path(match practises {
+            false => ".local/state/gone/gone.sock",
+            true => ".local/state/gone/sandbox/gone.sock",
         });
         let told = || std::fs::read_to_string(self.path("engine.log")).unwrap();
         until("engine", told, || {
