@@ -69,7 +69,8 @@ fn practice_has_what_a_newcomer_meets_first() {
         None,
         &[],
     );
-    assert_eq!(second.body["networks"].as_array().unwrap().len(), 4);
+    let networks = second.body["networks"].as_array().unwrap().len();
+    assert_eq!(networks, 5, "what the seed makes, and render-farm");
 }
 
 #[test]
@@ -173,6 +174,11 @@ fn what_is_wrong_in_a_scenario_is_named() {
         ("[[call]]\nas = \"nobody\"\npath = \"/networks\"", "as"),
         ("[[limits]]\nper_second = -1.0", "limits[0].per_second"),
         (
+            "[[past]]\nminutes_ago = 5\nby = \"ada\"\nkind = \"network\"",
+            "past[0]",
+        ),
+        ("[[past]]\nminutes_ago = -5", "past[0].minutes_ago"),
+        (
             "[[faults]]\naction = { stauts = 1 }",
             "faults[0].action.stauts",
         ),
@@ -231,5 +237,17 @@ fn giant_has_a_hundred_thousand_ports() {
         let got = cloud.get(&of).body;
         let ports = got["ports"].as_array().unwrap_or_else(|| panic!("{got}"));
         assert!(ports.len() >= 50_000, "{}", ports.len());
+    }
+}
+
+#[test]
+fn a_cloud_alone_has_what_the_past_of_its_scenario_deletes() {
+    let mut cloud = Cloud::playing("morning");
+    let networks = cloud.get("/networks").body;
+    let names = names(&networks["networks"]);
+    let past = Scenario::load("morning").unwrap().past;
+    assert_eq!(past.len(), 5);
+    for deletion in past {
+        assert!(names.contains(&deletion.name.as_str()), "{}", deletion.name);
     }
 }

@@ -7,6 +7,7 @@
     unreachable_pub
 )]
 
+mod alive;
 mod blocked;
 mod cascade;
 mod comes_back;

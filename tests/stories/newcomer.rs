@@ -155,10 +155,9 @@ fn tell_of_nothing(telling: &Telling) {
     );
 
     let mut seat = Seat::take(&stage, &["--sandbox"]);
-    seat.see_all(&[
-        "2 of 2 sites reachable",
-        "No deletion has been asked for yet",
-    ]);
+    seat.see_all(&["2 of 2 sites reachable", ":tour shows you round"]);
     seat.press("q");
+    seat.see("s    stop it");
+    seat.press("s");
     seat.left();
 }

@@ -7,7 +7,8 @@ const LEDGER: &str = ".local/state/gone/sandbox/ledger.db";
 
 /// A deletion of the practice cloud of which one port may not go: its console, and the ledger's path.
 fn stuck(stage: &Stage) -> (Seat, String) {
-    let mut seat = Seat::take(stage, &["--sandbox"]);
+    let sandbox = format!("--sandbox={}", stage.without_past("practice"));
+    let mut seat = Seat::take(stage, &[&sandbox]);
     seat.see("2 of 2 sites reachable");
     let line = ["--sandbox", "delete", "network/vault@sandbox/RegionOne"];
     stage.say(&[&line[..], &["--cascade", "--yes"]].concat());

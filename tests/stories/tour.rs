@@ -19,6 +19,13 @@ fn delete(seat: &mut Seat, network: &str) {
     seat.see("accepted as deletion");
 }
 
+/// Whether the list of deletions shows the one of this network as gone.
+fn is_gone(screen: &str, network: &str) -> bool {
+    let network = format!("network {network} ");
+    let mut rows = screen.lines().filter(|row| row.contains(&network));
+    rows.any(|row| row.contains("✓ gone"))
+}
+
 fn at_the_tour(seat: &mut Seat, done: usize) {
     seat.go("tour", "tour of the practice cloud");
     seat.see(&format!("tour of the practice cloud: {done} of 5"));
@@ -33,8 +40,9 @@ fn the_tour_leads_from_a_plan_to_the_last_rung() {
     seat.see("Type :network and enter, go to web, press D.");
 
     delete(&mut seat, "web");
-    seat.go("deletions", "deletions 1");
-    seat.see("✓ gone");
+    // Three were there before.
+    seat.go("deletions", "deletions 4");
+    seat.wait("web gone", |screen| is_gone(screen, "web"));
     seat.press("t");
     seat.see_all(&["── chart of deletion", "port", "the last was"]);
     at_the_tour(&mut seat, 2);
@@ -42,36 +50,41 @@ fn the_tour_leads_from_a_plan_to_the_last_rung() {
     seat.see("Its router's interface is not freed at once");
 
     delete(&mut seat, "legacy");
-    seat.go("gc", "blocked, retried automatically 1");
-    seat.see("1 step to be retried");
-    seat.press("\r");
+    seat.go("gc", "blocked, retried automatically 2");
+    seat.see("2 steps to be retried");
+    // One was blocked before, and is above it.
+    seat.press("G\r");
     seat.see_all(&["required by one or more floating IPs", "attempt 1 of 8"]);
     seat.press("\x1b");
-    seat.see("── blocked, retried automatically 1");
+    seat.see("── blocked, retried automatically 2");
     for tries in 2..4 {
         seat.press("r");
-        seat.see("retry");
-        seat.go("gc", "blocked, retried automatically 1");
+        // It leaves the list for the attempt.
+        seat.see(&format!(" {tries}/8 "));
+        seat.press("G");
         seat.see(&format!("attempt {tries} of 8"));
     }
     seat.press("r");
-    seat.go("deletions", "deletions 2");
-    seat.wait("both gone", |screen| screen.matches("✓ gone").count() == 2);
+    seat.go("deletions", "deletions 5");
+    seat.wait("both gone", |screen| {
+        is_gone(screen, "web") && is_gone(screen, "legacy")
+    });
 
     delete(&mut seat, "vault");
-    seat.go("stuck", "stuck 2");
+    seat.go("stuck", "stuck 3");
     seat.see("vault-safe");
-    seat.press("\r");
+    // As in the list of retries.
+    seat.press("j\r");
     seat.see_all(&["── port vault-safe in deletion", "PolicyNotAuthorized"]);
     seat.press("\x1b");
-    seat.see("── stuck 2");
+    seat.see("── stuck 3");
     seat.press("e");
     seat.see_all(&["vault-safe", "disallowed by policy"]);
     at_the_tour(&mut seat, 4);
     seat.see("In :stuck, F on the port shows");
 
-    seat.go("stuck", "stuck 2");
-    seat.press("F");
+    seat.go("stuck", "stuck 3");
+    seat.press("jF");
     seat.see_all(&["── ladder of port vault-safe", "forget", "✓ yes"]);
     seat.press("G\r");
     seat.see("the short id of the deletion, ");
