@@ -24,6 +24,7 @@
 
 pub mod audit;
 mod changes;
+mod drive;
 mod error;
 pub mod events;
 mod federation;
@@ -43,6 +44,7 @@ pub use changes::{
     NewEvent, NewNative, NewOptions, NewPurge, PurgeAction, RetryBy, Selection, StepChange,
     StuckAgain,
 };
+pub use drive::{Drive, Job, Outcome, answer, fails_alone};
 pub use error::LedgerError;
 pub use federation::{Federation, Importer, LiveStep, UnhandledDeletion, WatchCursor};
 pub use location::{Hold, Holder, Location};

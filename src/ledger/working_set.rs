@@ -110,9 +110,14 @@ impl<S: RowStore> WorkingSet<S> {
             return Ok(());
         }
         for now in self.store.load_steps(&ids)? {
-            self.steps.insert(now.id, KeptStep { saved: None, now });
+            self.adopt_step(now);
         }
         Ok(())
+    }
+
+    /// Takes in a step as it is saved.
+    pub fn adopt_step(&mut self, now: StoredStep) {
+        self.steps.insert(now.id, KeptStep { saved: None, now });
     }
 
     fn load_dependents(&mut self, ids: &[i64]) -> Result<(), S::Error> {

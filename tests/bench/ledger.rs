@@ -21,9 +21,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::model::{ErrorClass, Origin, Plan, PlanStep, Site, StepError, StepState, Target};
 use gone::domain::policy::Decision;
 use gone::ledger::sqlite::rewind::Rewind;
-use gone::ledger::sqlite::{Job, Options, SqliteLedger, Store};
+use gone::ledger::sqlite::{Options, SqliteLedger, Store};
 use gone::ledger::{
-    Applied, Capacity, Change, ClaimedStep, Commit as _, StepChange, Views as _, WorkQueue as _,
+    Applied, Capacity, Change, ClaimedStep, Commit as _, Job, StepChange, Views as _,
+    WorkQueue as _,
 };
 
 const BATCH: usize = 1024;

@@ -395,7 +395,7 @@ async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseEr
             let claimed = inline.claim(capacities.clone(), at(now)).await.unwrap();
             prop_assert_eq!(
                 &claimed,
-                &threaded.claim(capacities, at(now)).await.unwrap()
+                &threaded.claim(capacities.clone(), at(now)).await.unwrap()
             );
             prop_assert!(claimed.len() <= at_once + ahead);
             // N11: of what stops at a failure only what starts at once.
@@ -403,7 +403,7 @@ async fn run(folder: &Folder, other: &Path, ops: &[Op]) -> Result<(), TestCaseEr
             for step in &claimed {
                 prop_assert!(in_flight.insert(step.id), "step {} runs twice", step.id);
             }
-            memory.claim(&claimed);
+            prop_assert_eq!(&claimed, &memory.claim(capacities, at(now)));
             handles.extend(claimed);
         } else {
             let due = looks(&inline, at(now), 9).await.unwrap();

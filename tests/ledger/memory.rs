@@ -1,6 +1,7 @@
 //! A ledger's rows in memory: what a store must do, without SQL.
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -14,14 +15,14 @@ use gone::domain::outline::Branch;
 use gone::domain::peers::{Answered, DeletionNotice, Deployment, PendingClearance};
 use gone::ledger::store::{
     Fallible, NativeRows, NewStep, NewTombstone, OriginalCopies, Pace, PeerRows, PlanRows,
-    PruneRows, RowStore, Stop, StoredDeletion, StoredNotice, StoredRequest, StoredStep,
-    StoredTombstone, Unsaved,
+    PruneRows, RowStore, StepPlan, StepRow, Stop, StoredDeletion, StoredNotice, StoredRequest,
+    StoredStep, StoredTombstone, Unsaved,
 };
-use gone::ledger::transitions::has_ended;
+use gone::ledger::transitions::{Rotation, has_ended};
 use gone::ledger::working_set::WorkingSet;
 use gone::ledger::{
-    Applied, Change, ClaimedStep, KeptRequest, KeyedRequest, NewDeletion, NewNative, PointedAt,
-    Referrer, WatchCursor,
+    Applied, Capacity, Change, ClaimedStep, Job, KeptRequest, KeyedRequest, NewDeletion, NewNative,
+    Outcome, PointedAt, Referrer, WatchCursor, answer,
 };
 use serde_json::{Map, Value};
 
@@ -32,6 +33,8 @@ pub struct Tables {
     pub steps: BTreeMap<i64, StoredStep>,
     pub deletions: BTreeMap<i64, StoredDeletion>,
     pub tombstones: BTreeMap<i64, (ResourceKey, StoredTombstone)>,
+    /// What the plan says of each step.
+    plans: BTreeMap<i64, StepPlan>,
     /// (dependency, dependent)
     pub edges: BTreeSet<(i64, i64)>,
     /// The time and the line of each event.
@@ -57,6 +60,7 @@ pub struct Tables {
 pub struct MemoryRows {
     pub tables: RefCell<Tables>,
     savepoints: RefCell<Vec<Tables>>,
+    rotation: RefCell<Rotation>,
     pub loads: Cell<usize>,
     pub steps_saved: Cell<usize>,
 }
@@ -80,17 +84,13 @@ impl MemoryRows {
         }
     }
 
-    /// Claims these steps, as another store did.
-    pub fn claim(&self, claimed: &[ClaimedStep]) {
-        let tables = &mut *self.tables.borrow_mut();
-        for claimed in claimed {
-            let step = tables.steps.get_mut(&claimed.id).unwrap();
-            assert_eq!(step.state, StepState::Ready);
-            (step.state, step.since, step.sent) = (claimed.fence.state, claimed.since, true);
-            (step.claim, step.epoch) = (claimed.fence.claim, claimed.fence.epoch);
-            let counts = &mut tables.deletions.get_mut(&step.deletion).unwrap().counts;
-            *counts.of_mut(StepState::Ready) -= 1;
-            *counts.of_mut(StepState::Running) += 1;
+    pub fn claim(&self, capacities: Vec<Capacity>, now: DateTime<Utc>) -> Vec<ClaimedStep> {
+        let rotation = &mut *self.rotation.borrow_mut();
+        let job = Job::Claim { capacities, now };
+        let claimed = answer(&mut WorkingSet::new(self), &[job], rotation, false);
+        match claimed.unwrap().pop() {
+            Some(Outcome::Claimed(claimed)) => claimed,
+            other => panic!("{other:?}"),
         }
     }
 
@@ -114,6 +114,14 @@ impl Fallible for &MemoryRows {
 }
 
 impl RowStore for &MemoryRows {
+    fn epoch(&self) -> i64 {
+        1
+    }
+
+    fn is_of_the_change(_: &String) -> bool {
+        true
+    }
+
     fn begin_savepoint(&self) -> Answer {
         let now = self.tables.borrow().clone();
         self.savepoints.borrow_mut().push(now);
@@ -165,6 +173,38 @@ impl RowStore for &MemoryRows {
                 .collect::<Vec<_>>()
         };
         Ok(ids.iter().flat_map(of).collect())
+    }
+
+    fn find_ready_deletions(
+        &self,
+        site: &Site,
+        (after, until): (i64, i64),
+        limit: usize,
+    ) -> Answer<Vec<i64>> {
+        let tables = self.tables.borrow();
+        let ready = tables.steps.values().filter(|it| {
+            it.state == StepState::Ready
+                && it.key.site == *site
+                && (after + 1..=until).contains(&it.deletion)
+        });
+        let deletions: BTreeSet<i64> = ready.map(|it| it.deletion).collect();
+        Ok(deletions.into_iter().take(limit).collect())
+    }
+
+    fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Answer<Vec<StepRow>> {
+        let tables = self.tables.borrow();
+        let ready = tables.steps.values().filter(|it| {
+            it.state == StepState::Ready && it.key.site == *site && it.deletion == deletion
+        });
+        let mut ready: Vec<StepRow> = ready
+            .map(|now| StepRow {
+                now: now.clone(),
+                plan: tables.plans[&now.id].clone(),
+            })
+            .collect();
+        ready.sort_by_key(|it| (Reverse(it.plan.rank), it.now.id));
+        ready.truncate(limit);
+        Ok(ready)
     }
 
     fn find_stuck_dependency(&self, step: i64) -> Answer<Option<(i64, i64)>> {
@@ -494,7 +534,19 @@ impl PlanRows for &MemoryRows {
                 epoch: 0,
                 ..step(new.id, new.deletion, new.planned.key(), new.state)
             };
-            self.tables.borrow_mut().steps.insert(new.id, row);
+            let plan = StepPlan {
+                position: new.planned.id,
+                rank: new.rank,
+                max_attempts: new.max_attempts,
+                branch: new.branch,
+                project_id: new.planned.project_id.to_string(),
+                vars: (*new.planned.vars).clone(),
+                why: new.planned.why.to_string(),
+                fingerprint: new.planned.fingerprint.clone(),
+            };
+            let tables = &mut *self.tables.borrow_mut();
+            tables.steps.insert(new.id, row);
+            tables.plans.insert(new.id, plan);
         }
         Ok(())
     }

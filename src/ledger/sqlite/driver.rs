@@ -12,8 +12,8 @@ use super::Options;
 use super::connection::{check_content, check_version, configure, fault};
 use super::lock::Lock;
 use super::sql::Sql;
-use super::store::{Job, Outcome, Store};
-use crate::ledger::{Hold, LedgerError};
+use super::store::Store;
+use crate::ledger::{Drive, Hold, Job, LedgerError, Outcome};
 
 /// Requests that may wait for the writer: as many as one transaction takes if each is one change, so that a
 /// request waits for at most one commit before its own.
@@ -23,16 +23,6 @@ const QUEUE_MAX: usize = 1024;
 const CHANGES_MAX: usize = 1024;
 /// Connections for reading, enough for the pages of a console or two and an API client.
 const READERS: usize = 4;
-
-/// How requests reach the store.
-#[async_trait]
-pub(super) trait Drive: Send + Sync {
-    async fn write(&self, job: Job) -> Result<Outcome, LedgerError>;
-    async fn read<T, F>(&self, read: F) -> Result<T, LedgerError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> Sql<T> + Send + 'static;
-}
 
 /// The ledger in production: one thread writes, and groups the requests that have queued up meanwhile; a few
 /// connections read beside it.
@@ -197,6 +187,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[async_trait]
 impl Drive for SqliteLedger {
+    type Reader = Connection;
+
     async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
         let Some(writer) = &self.writer else {
             return Err(LedgerError::ReadOnly {
@@ -319,6 +311,8 @@ impl InlineLedger {
 
 #[async_trait]
 impl Drive for InlineLedger {
+    type Reader = Connection;
+
     async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
         let mut outcomes = locked(&self.store).group(&[job])?;
         outcomes.pop().ok_or(LedgerError::Closed)

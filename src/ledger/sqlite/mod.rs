@@ -6,7 +6,7 @@
 //! simulation ─────▶ InlineLedger: same code, inline ─┘            what cannot be taken is left out
 //! ```
 //! [`super::transitions`] decides each change on the [`WorkingSet`](super::working_set::WorkingSet) of a
-//! transaction, whose rows `row_store` loads and saves. Only claims are statements.
+//! transaction, whose rows `row_store` loads and saves.
 //!
 //! WAL with `synchronous=FULL`: when a commit has returned, its changes survive a loss of power. SQLite does
 //! not check foreign keys: nothing deletes rows that others refer to, and each of 100,000 steps would pay for
@@ -14,7 +14,6 @@
 //!
 //! **Architecture invariant:** SQLite never runs on a tokio worker, except in a simulation.
 
-mod claims;
 mod connection;
 mod deletion_rows;
 mod derived;
@@ -25,6 +24,7 @@ mod lock;
 mod mirror;
 mod native;
 mod notification_cursor;
+mod observations;
 mod outline;
 mod pages;
 mod peers;
@@ -51,7 +51,7 @@ pub use driver::{InlineLedger, SqliteLedger};
 pub use lock::holder;
 pub(super) use lock::remove_unless_held;
 pub use seal::{Head, key_path as seal_key};
-pub use store::{Job, Outcome, Store};
+pub use store::Store;
 
 use super::tombstones::Tombstones;
 

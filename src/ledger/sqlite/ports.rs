@@ -6,11 +6,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::driver::Drive;
+use rusqlite::Connection;
+
 use super::pages::{self, position};
-use super::store::{Job, Outcome};
 use super::{
-    claims, gantt, left_for_later, native, notification_cursor, outline, peers, reads, summary,
+    gantt, left_for_later, native, notification_cursor, observations, outline, peers, reads,
+    summary,
 };
 use crate::domain::attention::CauseGroup;
 use crate::domain::gantt::{Gantt, Upcoming};
@@ -24,9 +25,10 @@ use crate::domain::outline::Outline;
 use crate::domain::peers::{ClearanceRequest, Deployment, News, PendingClearance};
 use crate::ledger::{
     AbandonedStep, Applied, AuditRow, Capacity, Change, ClaimedStep, Commit, Cursor,
-    DeletionFilter, Due, EventFilter, EventPage, Federation, Importer, KeptRequest, LedgerError,
-    LiveStep, NativeFilter, NativeResources, ObservationsDue, Original, OriginalName, PointedAt,
-    StepFilter, Summary, TombstoneFilter, UnhandledDeletion, Views, WatchCursor, WorkQueue,
+    DeletionFilter, Drive, Due, EventFilter, EventPage, Federation, Importer, Job, KeptRequest,
+    LedgerError, LiveStep, NativeFilter, NativeResources, ObservationsDue, Original, OriginalName,
+    Outcome, PointedAt, StepFilter, Summary, TombstoneFilter, UnhandledDeletion, Views,
+    WatchCursor, WorkQueue,
 };
 
 /// Implements a part of the ledger for both drivers: each read is one function over a connection. Arguments
@@ -41,7 +43,7 @@ macro_rules! port {
         $($other:item)*
     ) => {
         #[async_trait]
-        impl<D: Drive> $port for D {
+        impl<D: Drive<Reader = Connection>> $port for D {
             $(async fn $name(&self, $($argument: $type),*) -> Result<$answer, LedgerError> {
                 $(let $argument = $argument.to_owned();)*
                 self.read(move |$db| $read).await
@@ -60,7 +62,7 @@ macro_rules! port {
 }
 
 #[async_trait]
-impl<D: Drive> Commit for D {
+impl<D: Drive<Reader = Connection>> Commit for D {
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
         match self.write(Job::Commit(changes)).await? {
             Outcome::Applied(applied) => Ok(applied),
@@ -73,10 +75,10 @@ port! {
     impl WorkQueue
     reads {
         observations_due(now: DateTime<Utc>) -> Vec<ObservationsDue> =
-            |db| claims::observations_due(db, now);
+            |db| observations::observations_due(db, now);
         verifying(of: Vec<ObservationsDue>, now: DateTime<Utc>, limit: usize) -> Vec<ClaimedStep> =
-            |db| claims::verifying(db, &of, now, limit);
-        next_due(now: DateTime<Utc>) -> Due = |db| claims::next_due(db, now);
+            |db| observations::verifying(db, &of, now, limit);
+        next_due(now: DateTime<Utc>) -> Due = |db| observations::next_due(db, now);
         held_down(since: DateTime<Utc>, after_record: i64, limit: usize) -> Vec<Tombstone> =
             |db| reads::held_down(db, since, after_record, pages::limit(limit));
         originals(since: DateTime<Utc>, after_record: i64, limit: usize) -> Vec<Original> =

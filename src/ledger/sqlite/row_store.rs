@@ -1,18 +1,18 @@
 //! The rows of one transaction, for the changes that are decided in memory.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{ErrorCode, OptionalExtension, Row, params};
 
 use super::deletion_rows::{self, DELETION, deletion};
 use super::seal::{self, Head};
 use super::sql::{Run, Sql};
-use super::step_rows::{LOAD_STEP, save_step, step};
+use super::step_rows::{self, save_step};
 use super::transaction::SqliteRows;
 use super::{peers, reads, rows};
 use crate::domain::model::{KindName, Phase, ResourceKey, Site, SitePause, StepState};
 use crate::domain::news::Mark;
 use crate::ledger::store::{
-    EndedTombstone, Fallible, NewTombstone, RowStore, StoredDeletion, StoredStep, StoredTombstone,
+    EndedTombstone, NewTombstone, RowStore, StepRow, StoredDeletion, StoredStep, StoredTombstone,
     Unsaved, UnsavedEvent,
 };
 use crate::ledger::{AuditEntry, AuditRow, audit};
@@ -117,11 +117,26 @@ impl SqliteRows<'_> {
     }
 }
 
-impl Fallible for SqliteRows<'_> {
-    type Error = rusqlite::Error;
-}
-
 impl RowStore for SqliteRows<'_> {
+    fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    fn is_of_the_change(error: &rusqlite::Error) -> bool {
+        match error.sqlite_error_code() {
+            // A column holds a malformed value.
+            None => true,
+            // SQLite says `Unknown` for errors of a statement itself, such as a column that is not JSON.
+            Some(code) => matches!(
+                code,
+                ErrorCode::ConstraintViolation
+                    | ErrorCode::TypeMismatch
+                    | ErrorCode::TooBig
+                    | ErrorCode::Unknown
+            ),
+        }
+    }
+
     fn begin_savepoint(&self) -> Sql<()> {
         self.run("SAVEPOINT change", ()).map(drop)
     }
@@ -145,11 +160,7 @@ impl RowStore for SqliteRows<'_> {
     }
 
     fn load_steps(&self, ids: &[i64]) -> Sql<Vec<StoredStep>> {
-        let mut found = Vec::with_capacity(ids.len());
-        for id in ids {
-            found.extend(self.first(LOAD_STEP, [id], step)?);
-        }
-        Ok(found)
+        step_rows::load(self.db, ids)
     }
 
     fn load_dependents(&self, ids: &[i64]) -> Sql<Vec<(i64, i64)>> {
@@ -159,6 +170,41 @@ impl RowStore for SqliteRows<'_> {
             edges.extend(self.all(sql, [id], |row| Ok((*id, row.get(0)?)))?);
         }
         Ok(edges)
+    }
+
+    /// Jumps from one deletion to the next: the cost does not grow with their steps. These queries name their
+    /// index: without statistics SQLite takes another one that also begins with the state, and sorts all ready
+    /// steps at each claim.
+    fn find_ready_deletions(
+        &self,
+        site: &Site,
+        (after, until): (i64, i64),
+        limit: usize,
+    ) -> Sql<Vec<i64>> {
+        let site = site.to_string();
+        let mut next = self.db.prepare_cached(
+            "SELECT deletion FROM steps INDEXED BY steps_ready WHERE state = 'ready' AND site = ?1
+                 AND deletion > ?2 AND deletion <= ?3 ORDER BY deletion LIMIT 1",
+        )?;
+        let (mut found, mut after) = (Vec::new(), after);
+        while found.len() < limit {
+            let next = next.query_row(params![site, after, until], |row| row.get(0));
+            let Some(num) = next.optional()? else {
+                break;
+            };
+            found.push(num);
+            after = num;
+        }
+        Ok(found)
+    }
+
+    fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Sql<Vec<StepRow>> {
+        step_rows::load_rows(
+            self.db,
+            "FROM steps INDEXED BY steps_ready WHERE state = 'ready' AND site = ?1
+                 AND deletion = ?2 ORDER BY rank DESC, id LIMIT ?3",
+            params![site.to_string(), deletion, limit as i64],
+        )
     }
 
     fn find_stuck_dependency(&self, step: i64) -> Sql<Option<(i64, i64)>> {

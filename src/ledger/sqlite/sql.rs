@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
-use crate::ledger::store;
+use crate::ledger::store::{self, Fallible};
 use crate::ledger::transitions::Impossible;
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
@@ -54,6 +54,10 @@ pub(super) trait Run {
         let mut statement = self.db().prepare_cached(sql)?;
         statement.query_map(values, read)?.collect()
     }
+}
+
+impl<R: Run> Fallible for R {
+    type Error = rusqlite::Error;
 }
 
 impl Run for Connection {

@@ -1,11 +1,11 @@
 //! The rows of steps: all columns that a change reads or writes.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::rows;
 use super::sql::{Run, Sql};
-use crate::ledger::store::StoredStep;
+use crate::ledger::store::{StepPlan, StepRow, StoredStep};
 
 /// Writes what changed of a step. Columns over which an index decides are written only if they changed.
 pub(super) fn save_step(db: &Connection, saved: &StoredStep, now: &StoredStep) -> Sql<()> {
@@ -17,7 +17,7 @@ pub(super) fn save_step(db: &Connection, saved: &StoredStep, now: &StoredStep) -
         db.run(
             "UPDATE steps SET state = ?2, since = ?3, waits = ?4, attempts = ?5, looks = ?6,
                  next_attempt_at = ?7, own_attempt_at = ?8, blocked_since = ?9, blockers = ?10,
-                 last_error = ?11, held_by = ?12
+                 last_error = ?11, held_by = ?12, claim = ?13, epoch = ?14, sent = ?15
              WHERE id = ?1",
             params![
                 now.id,
@@ -31,7 +31,10 @@ pub(super) fn save_step(db: &Connection, saved: &StoredStep, now: &StoredStep) -
                 at(now.blocked_since),
                 blockers,
                 now.error.as_ref().map(rows::json).transpose()?,
-                now.held_by
+                now.held_by,
+                now.claim,
+                now.epoch,
+                now.sent
             ],
         )?;
     } else if saved.waits != now.waits {
@@ -54,10 +57,6 @@ pub(super) fn save_step(db: &Connection, saved: &StoredStep, now: &StoredStep) -
         let sql = "UPDATE steps SET told = ?2 WHERE id = ?1";
         db.run(sql, params![now.id, now.notified])?;
     }
-    if (saved.claim, saved.epoch, saved.sent) != (now.claim, now.epoch, now.sent) {
-        let sql = "UPDATE steps SET claim = ?2, epoch = ?3, sent = ?4 WHERE id = ?1";
-        db.run(sql, params![now.id, now.claim, now.epoch, now.sent])?;
-    }
     Ok(())
 }
 
@@ -68,18 +67,51 @@ fn has_moved(saved: &StoredStep, now: &StoredStep) -> bool {
             (step.state, step.since, step.attempts, step.looks),
             (step.next_attempt_at, step.own_attempt_at),
             (step.blocked_since, step.held_by),
+            (step.claim, step.epoch, step.sent),
         )
     };
     of(saved) != of(now) || saved.blockers != now.blockers || saved.error != now.error
 }
 
-pub(super) const LOAD_STEP: &str = "SELECT id, deletion, site, kind, resource, name, action, record, state, \
-     since, ended_at, claim, epoch, sent, waits, attempts, looks, next_attempt_at, \
-     own_attempt_at, blocked_since, blockers, last_error, held_by, left_to, told \
-     FROM steps WHERE id = ?1";
+/// The columns of a step.
+const STEP: &str = "id, deletion, site, kind, resource, name, action, record, state, since, \
+     ended_at, claim, epoch, sent, waits, attempts, looks, next_attempt_at, own_attempt_at, \
+     blocked_since, blockers, last_error, held_by, left_to, told";
 
-/// A step, from [`LOAD_STEP`].
-pub(super) fn step(row: &Row) -> Sql<StoredStep> {
+/// The columns that are written with the plan, after those of [`STEP`].
+const PLAN: &str = "position, rank, max_attempts, branch, project, vars, why, fingerprint";
+
+/// Loads steps with what their plan says; `from`: the statement from `FROM` on.
+pub(super) fn load_rows(db: &Connection, from: &str, values: impl Params) -> Sql<Vec<StepRow>> {
+    db.all(&format!("SELECT {STEP}, {PLAN} {from}"), values, |row| {
+        Ok(StepRow {
+            now: step(row)?,
+            plan: StepPlan {
+                position: rows::number(row, 25)?,
+                rank: rows::number(row, 26)?,
+                max_attempts: rows::number(row, 27)?,
+                branch: row.get(28)?,
+                project_id: row.get(29)?,
+                vars: rows::from_json_opt(row, 30)?,
+                why: row.get(31)?,
+                fingerprint: row.get(32)?,
+            },
+        })
+    })
+}
+
+/// Loads steps by their ids; those that do not exist are left out.
+pub(super) fn load(db: &Connection, ids: &[i64]) -> Sql<Vec<StoredStep>> {
+    let mut one = db.prepare_cached(&format!("SELECT {STEP} FROM steps WHERE id = ?1"))?;
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        found.extend(one.query_row([id], step).optional()?);
+    }
+    Ok(found)
+}
+
+/// A step, from [`STEP`].
+fn step(row: &Row) -> Sql<StoredStep> {
     Ok(StoredStep {
         id: row.get(0)?,
         deletion: row.get(1)?,

@@ -4,36 +4,22 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use super::claims::Rotation;
 use super::connection::{check_content, check_pages, check_version, configure, fault};
 use super::lock::{self, Lock};
 use super::mirror::Mirror;
 use super::seal::{self, Head};
 use super::sql::{Sql, Stop, unrefused};
-use super::transaction::{Rows, SqliteRows};
+use super::transaction::SqliteRows;
 use super::{Options, schema};
+use crate::ledger::transitions::Rotation;
 use crate::ledger::working_set::WorkingSet;
-use crate::ledger::{Applied, AuditEntry, Capacity, Change, ClaimedStep, LedgerError, audit};
+use crate::ledger::{
+    Applied, AuditEntry, Capacity, Change, ClaimedStep, Job, LedgerError, Outcome, answer, audit,
+    fails_alone,
+};
 use crate::system::private;
-
-/// One request to the writer; several share one transaction.
-#[derive(Clone, Debug)]
-pub enum Job {
-    Commit(Vec<Change>),
-    Claim {
-        capacities: Vec<Capacity>,
-        now: DateTime<Utc>,
-    },
-}
-
-/// The answer to the [`Job`] at the same position.
-#[derive(Clone, Debug)]
-pub enum Outcome {
-    Applied(Vec<Applied>),
-    Claimed(Vec<ClaimedStep>),
-}
 
 /// A ledger that is open for writing, and locked: no other engine has it.
 #[derive(Debug)]
@@ -165,47 +151,23 @@ impl Store {
         self.transact(jobs).map_err(|e| fault(&self.path, &e))
     }
 
-    /// Almost always every change can be applied, so the first attempt makes no savepoints. If one cannot,
-    /// everything is repeated with a savepoint for each change, and only that change is refused.
     fn transact(&mut self, jobs: &[Job]) -> Sql<Vec<Outcome>> {
-        match self.attempt(jobs, apply) {
-            Err(error) if fails_alone(&error) => self.attempt(jobs, apply_apart),
-            done => done,
+        match self.attempt(jobs, false) {
+            Err(stop) if fails_alone::<SqliteRows<'_>>(&stop) => {
+                unrefused(self.attempt(jobs, true))
+            }
+            done => unrefused(done),
         }
     }
 
-    fn attempt(
-        &mut self,
-        jobs: &[Job],
-        apply: impl Fn(&mut Rows<'_>, &Change) -> Sql<Applied>,
-    ) -> Sql<Vec<Outcome>> {
+    /// `apart`: see [`answer`].
+    fn attempt(&mut self, jobs: &[Job], apart: bool) -> Result<Vec<Outcome>, Stop> {
         if let Some(mirror) = &self.mirror {
             mirror.undo();
         }
         let tx = Transaction::new(&mut self.db, TransactionBehavior::Immediate)?;
-        let rows = SqliteRows::new(&tx, self.epoch, self.seal.as_ref());
-        let mut set = WorkingSet::new(rows);
-        let mut outcomes = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            outcomes.push(match job {
-                Job::Commit(changes) => {
-                    match set.prefetch(changes) {
-                        // The change that needs the row that cannot be read is refused alone.
-                        Err(error) if fails_alone(&error) => {}
-                        prefetched => prefetched?,
-                    }
-                    let applied = changes.iter().map(|change| apply(&mut set, change));
-                    Outcome::Applied(applied.collect::<Sql<_>>()?)
-                }
-                Job::Claim { capacities, now } => {
-                    set.save()?;
-                    let claimed = set.claim(capacities, &mut self.rotation, *now)?;
-                    set.forget_steps();
-                    Outcome::Claimed(claimed)
-                }
-            });
-        }
-        unrefused(set.flush())?;
+        let mut set = WorkingSet::new(SqliteRows::new(&tx, self.epoch, self.seal.as_ref()));
+        let outcomes = answer(&mut set, jobs, &mut self.rotation, apart)?;
         let let_go = set.store().let_go.take();
         drop(set);
         tx.commit()?;
@@ -242,52 +204,6 @@ impl Store {
         read: impl FnOnce(&Connection) -> Sql<T>,
     ) -> Result<T, LedgerError> {
         read(&self.db).map_err(|e| fault(&self.path, &e))
-    }
-}
-
-/// Applies one change in its savepoint. A change that the ledger cannot take (a plan that breaks its rules, a row
-/// that cannot be read) is refused alone; a disk that fails fails the whole transaction.
-fn apply_apart(set: &mut Rows<'_>, change: &Change) -> Sql<Applied> {
-    let before = set.savepoint()?;
-    let saved = apply(set, change).and_then(|applied| {
-        set.save()?;
-        Ok(applied)
-    });
-    match saved {
-        Ok(applied) => {
-            set.keep(before)?;
-            Ok(applied)
-        }
-        Err(error) if fails_alone(&error) => {
-            set.undo(before)?;
-            Ok(Applied::Refused(format!(
-                "the ledger cannot take this: {error}"
-            )))
-        }
-        Err(error) => Err(error),
-    }
-}
-
-fn apply(set: &mut Rows<'_>, change: &Change) -> Sql<Applied> {
-    match set.apply(change) {
-        Err(Stop::Refused(why)) => Ok(Applied::Refused(why)),
-        done => unrefused(done),
-    }
-}
-
-/// Whether one change caused the error (a rule of the tables, a malformed value), and not the disk or the
-/// file.
-fn fails_alone(error: &rusqlite::Error) -> bool {
-    match error.sqlite_error_code() {
-        None => true,
-        // SQLite says `Unknown` for errors of a statement itself, such as a column that is not JSON.
-        Some(code) => matches!(
-            code,
-            ErrorCode::ConstraintViolation
-                | ErrorCode::TypeMismatch
-                | ErrorCode::TooBig
-                | ErrorCode::Unknown
-        ),
     }
 }
 

@@ -7,7 +7,6 @@ use rusqlite::Connection;
 use super::seal::Key;
 use super::sql::Run;
 use crate::ledger::tombstones::Changed;
-use crate::ledger::working_set::WorkingSet;
 
 /// Rows are read and written one by one, with statements that are compiled once: SQLite is a library, so a
 /// statement costs no more than a row of a set.
@@ -21,18 +20,9 @@ pub(super) struct SqliteRows<'c> {
     pub(super) let_go: RefCell<Vec<Changed>>,
 }
 
-/// The rows of one transaction, in memory.
-pub(super) type Rows<'c> = WorkingSet<SqliteRows<'c>>;
-
 impl Run for SqliteRows<'_> {
     fn db(&self) -> &Connection {
         self.db
-    }
-}
-
-impl Run for Rows<'_> {
-    fn db(&self) -> &Connection {
-        self.store().db
     }
 }
 

@@ -9,6 +9,9 @@ mod natives;
 mod peers;
 mod plans;
 mod prune;
+mod steps;
+
+use std::fmt::Display;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -16,6 +19,7 @@ pub use natives::NativeRows;
 pub use peers::{PeerRows, StoredNotice};
 pub use plans::{NewStep, OriginalCopies, PlanRows, StoredRequest};
 pub use prune::PruneRows;
+pub use steps::{StepPlan, StepRow};
 
 use super::AuditEntry;
 use super::events::Happened;
@@ -26,13 +30,16 @@ use crate::domain::model::{
 use crate::domain::news::Mark;
 
 /// Why a change was not applied.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Stop<E> {
     /// The change is not possible in this state, for this reason; nothing was written.
+    #[error("{0}")]
     Refused(String),
     /// The rows do not allow what follows from the change. It may be half done, so all of it is undone.
+    #[error("{0}")]
     Impossible(String),
     /// The store failed.
+    #[error("{0}")]
     Failed(E),
 }
 
@@ -205,7 +212,7 @@ pub struct Unsaved<'a> {
 
 /// What can fail.
 pub trait Fallible {
-    type Error;
+    type Error: Display;
 }
 
 /// The result of a load or save.
@@ -220,6 +227,13 @@ impl<S: RowStore + PlanRows + PeerRows + NativeRows + PruneRows> LedgerRows for 
 ///
 /// The methods that find rows see what is saved, and the working set saves before it calls them.
 pub trait RowStore: Fallible {
+    /// The epoch of the engine that has the store open.
+    fn epoch(&self) -> i64;
+
+    /// Whether a change itself caused the error (it breaks a rule of the tables, or needs a row that cannot be
+    /// read), and not the store.
+    fn is_of_the_change(error: &Self::Error) -> bool;
+
     /// Opens a savepoint. They nest: keeping or undoing ends the latest. Not for frequent use: while one is open,
     /// a store may copy each page that is written, again for each statement.
     fn begin_savepoint(&self) -> Stored<Self>;
@@ -239,6 +253,19 @@ pub trait RowStore: Fallible {
 
     /// Loads the edges to the dependents of these steps, as (dependency, dependent), in this order.
     fn load_dependents(&self, ids: &[i64]) -> Stored<Self, Vec<(i64, i64)>>;
+
+    /// Finds deletions with ready steps at the site, by their numbers: those after the first of these numbers, up
+    /// to the second, at most `limit`.
+    fn find_ready_deletions(
+        &self,
+        site: &Site,
+        between: (i64, i64),
+        limit: usize,
+    ) -> Stored<Self, Vec<i64>>;
+
+    /// Loads ready steps of a deletion at a site, at most `limit`: those with the longest remaining path, then
+    /// those with the lowest ids.
+    fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Stored<Self, Vec<StepRow>>;
 
     /// Finds a stuck dependency of this step, and the step that holds it (or itself). Ignores steps that are
     /// stuck because of this one: if a failure stops the deletion, that is every step.

@@ -11,7 +11,6 @@
 //!
 //! | a store | because |
 //! |---|---|
-//! | claims steps, at most as many as a site has capacity for | the order is that of an index |
 //! | notes the notices to importers, when a phase changes or an importer refers to a new kind | a copy of a set |
 //! | makes the steps of a kind wait for a new importer | a copy of a set |
 //! | makes the new engine the one whose observations count | a copy to a set |
@@ -28,6 +27,7 @@ mod abandon;
 mod accept;
 mod apply;
 mod cancel;
+mod claims;
 mod clearances;
 mod drift;
 mod left_to;
@@ -50,6 +50,7 @@ use chrono::{DateTime, Utc};
 use super::store::Stop;
 use crate::domain::model::{ErrorClass, StepError, StepState};
 
+pub use claims::Rotation;
 pub use left_to::waiting_error;
 
 /// Why a trigger is impossible in this state, in words for the person who asked for it.

@@ -1,0 +1,113 @@
+//! Requests to a store: what it is asked, and how it answers several of them in one transaction.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::store::{Fallible, LedgerRows, Stop, Stored};
+use super::transitions::Rotation;
+use super::working_set::{Changing, WorkingSet};
+use super::{Applied, Capacity, Change, ClaimedStep, LedgerError};
+
+/// One request to the writer; several share one transaction.
+#[derive(Clone, Debug)]
+pub enum Job {
+    Commit(Vec<Change>),
+    Claim {
+        capacities: Vec<Capacity>,
+        now: DateTime<Utc>,
+    },
+}
+
+/// The answer to the [`Job`] at the same position.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    Applied(Vec<Applied>),
+    Claimed(Vec<ClaimedStep>),
+}
+
+/// How requests reach a store. Whatever implements it is a [`Ledger`](super::Ledger) (`ports`).
+#[async_trait]
+pub trait Drive: Send + Sync {
+    /// The rows of one snapshot.
+    type Reader: Fallible;
+
+    /// Answers when the changes are durable.
+    async fn write(&self, job: Job) -> Result<Outcome, LedgerError>;
+
+    /// Reads what is committed; all reads of one call see the same snapshot.
+    async fn read<T, F>(&self, read: F) -> Result<T, LedgerError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Self::Reader) -> Stored<Self::Reader, T> + Send + 'static;
+}
+
+/// Whether one change caused the error, and not the store: such a change is refused alone.
+pub fn fails_alone<S: LedgerRows>(stop: &Stop<S::Error>) -> bool {
+    match stop {
+        Stop::Refused(_) | Stop::Impossible(_) => true,
+        Stop::Failed(error) => S::is_of_the_change(error),
+    }
+}
+
+/// Answers several requests within one transaction, which the caller opens and commits.
+///
+/// `apart`: whether each change has a savepoint. Almost always every change can be applied, so a store first
+/// tries without; if that [fails for one change](fails_alone), it repeats everything with them, and only that
+/// change is refused.
+pub fn answer<S: LedgerRows>(
+    set: &mut WorkingSet<S>,
+    jobs: &[Job],
+    rotation: &mut Rotation,
+    apart: bool,
+) -> Changing<S, Vec<Outcome>> {
+    let mut outcomes = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        outcomes.push(match job {
+            Job::Commit(changes) => {
+                match set.prefetch(changes) {
+                    // The change that needs the row that cannot be read is refused alone.
+                    Err(error) if S::is_of_the_change(&error) => {}
+                    prefetched => prefetched?,
+                }
+                let apply = if apart { apply_apart } else { apply };
+                let applied = changes.iter().map(|change| apply(set, change));
+                Outcome::Applied(applied.collect::<Changing<S, _>>()?)
+            }
+            Job::Claim { capacities, now } => {
+                Outcome::Claimed(set.claim(capacities, rotation, *now)?)
+            }
+        });
+    }
+    set.flush()?;
+    Ok(outcomes)
+}
+
+fn apply<S: LedgerRows>(set: &mut WorkingSet<S>, change: &Change) -> Changing<S, Applied> {
+    match set.apply(change) {
+        Err(Stop::Refused(why)) => Ok(Applied::Refused(why)),
+        done => done,
+    }
+}
+
+/// Applies one change in its savepoint. A change that the ledger cannot take (a plan that breaks its rules, a row
+/// that cannot be read) is refused alone; a disk that fails fails the whole transaction.
+fn apply_apart<S: LedgerRows>(set: &mut WorkingSet<S>, change: &Change) -> Changing<S, Applied> {
+    let before = set.savepoint()?;
+    let saved = apply(set, change).and_then(|applied| {
+        set.save()?;
+        Ok(applied)
+    });
+    match saved {
+        Ok(applied) => {
+            set.keep(before)?;
+            Ok(applied)
+        }
+        Err(stop) if fails_alone::<S>(&stop) => {
+            set.undo(before)?;
+            Ok(Applied::Refused(format!(
+                "the ledger cannot take this: {stop}"
+            )))
+        }
+        Err(stop) => Err(stop),
+    }
+}

@@ -1,0 +1,126 @@
+//! The steps to observe, and when steps next fall due.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::rows::{self, CLAIMED};
+use super::sql::{Run, Sql};
+use crate::domain::model::KindName;
+use crate::domain::policy::{Gathered, WORTH_A_LIST};
+use crate::ledger::{ClaimedStep, Due, ObservationsDue};
+
+/// Jumps from one group to the next: the cost grows with the number of groups, and only a little with their
+/// steps.
+pub(super) fn observations_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<ObservationsDue>> {
+    let mut due = Vec::new();
+    let mut behind = db.prepare_cached(
+        "SELECT deletion, site, kind, rank FROM steps INDEXED BY steps_looks
+         WHERE state = 'verifying'
+             AND (deletion, site, kind, rank, next_attempt_at) > (?1, ?2, ?3, ?4, ?5)
+         ORDER BY deletion, site, kind, rank LIMIT 1",
+    )?;
+    let mut of_group = db.prepare_cached(
+        "SELECT (SELECT min(v.next_attempt_at) FROM steps v INDEXED BY steps_looks
+                 WHERE v.state = 'verifying' AND v.deletion = ?1 AND v.site = ?2
+                     AND v.kind = ?3 AND v.rank = ?4) AS oldest,
+             ?6 = (SELECT count(*) FROM (SELECT 1 FROM steps v INDEXED BY steps_looks
+                 WHERE v.state = 'verifying' AND v.deletion = ?1 AND v.site = ?2
+                     AND v.kind = ?3 AND v.rank = ?4 AND v.next_attempt_at <= ?5 LIMIT ?6)),
+             (SELECT s.rank FROM steps s INDEXED BY steps_ready
+                 WHERE s.state = 'ready' AND s.site = ?2 AND s.deletion = ?1
+                     AND d.paused = 0 AND d.cancelled = 0 ORDER BY s.rank DESC LIMIT 1),
+             (SELECT max(s.rank) FROM steps s INDEXED BY steps_by_state
+                 WHERE s.state = 'running' AND s.deletion = ?1 AND s.site = ?2),
+             d.verifying, d.ready + d.running, d.requested_at
+         FROM deletions d WHERE d.num = ?1 AND oldest <= ?5",
+    )?;
+    let full = WORTH_A_LIST as i64;
+    let mut group = (0_i64, String::new(), String::new(), 0_u32);
+    while let Some(next) = behind
+        // Starts after the group's last entry; from its first entry, SQLite would read the whole group.
+        .query_row(
+            params![group.0, group.1, group.2, group.3, i64::MAX],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+        )
+        .optional()?
+    {
+        group = next;
+        let (deletion, site, kind, rank) = &group;
+        let values = params![deletion, site, kind, rank, rows::micros(now), full];
+        let gathered = of_group
+            .query_row(values, |row| {
+                Ok(Gathered {
+                    oldest: rows::time(row, 0)?,
+                    fills_a_list: row.get(1)?,
+                    rank: *rank,
+                    ready: row.get(2)?,
+                    running: row.get(3)?,
+                    verifying: rows::number(row, 4)?,
+                    unsent: rows::number(row, 5)?,
+                    since: rows::time(row, 6)?,
+                })
+            })
+            .optional()?;
+        due.extend(gathered.map(|gathered| ObservationsDue {
+            deletion: *deletion,
+            site: rows::site_of(site),
+            kind: KindName::new(kind),
+            gathered,
+        }));
+    }
+    Ok(due)
+}
+
+pub(super) fn verifying(
+    db: &Connection,
+    of: &[ObservationsDue],
+    now: DateTime<Utc>,
+    limit: usize,
+) -> Sql<Vec<ClaimedStep>> {
+    let sql = format!(
+        "SELECT {CLAIMED}, d.id, d.cancelled FROM steps s INDEXED BY steps_looks
+         JOIN deletions d ON d.num = s.deletion
+         WHERE s.state = 'verifying' AND s.next_attempt_at <= ?1
+             AND s.deletion = ?2 AND s.site = ?3 AND s.kind = ?4 AND s.rank = ?5
+         ORDER BY s.next_attempt_at LIMIT ?6"
+    );
+    let mut select = db.prepare_cached(&sql)?;
+    let mut due = Vec::new();
+    for group in of {
+        let left = i64::try_from(limit - due.len()).unwrap_or(i64::MAX);
+        let steps = select.query_map(
+            params![
+                rows::micros(now),
+                group.deletion,
+                group.site.to_string(),
+                group.kind.as_str(),
+                group.gathered.rank,
+                left
+            ],
+            |row| {
+                let deletion_id: String = row.get(20)?;
+                rows::claimed(row, &deletion_id, row.get(21)?)
+            },
+        )?;
+        for step in steps {
+            due.push(step?);
+        }
+    }
+    Ok(due)
+}
+
+pub(super) fn next_due(db: &Connection, now: DateTime<Utc>) -> Sql<Due> {
+    let first = |state: &str, after: i64| {
+        db.one(
+            "SELECT min(next_attempt_at) FROM steps INDEXED BY steps_due
+             WHERE (state = 'blocked' OR state = 'verifying') AND state = ?1
+                 AND next_attempt_at > ?2",
+            params![state, after],
+            |row| rows::time_opt(row, 0),
+        )
+    };
+    Ok(Due {
+        attempt: first("blocked", i64::MIN)?,
+        look: first("verifying", rows::micros(now))?,
+    })
+}

@@ -1,0 +1,59 @@
+//! Steps as front ends and reconcilers read them.
+
+use std::collections::BTreeMap;
+
+use super::StoredStep;
+use crate::ledger::{ClaimedStep, Fence};
+
+/// A step, with what its plan says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepRow {
+    pub now: StoredStep,
+    pub plan: StepPlan,
+}
+
+/// What is written with the plan of a step, and never changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepPlan {
+    /// Its position in the plan.
+    pub position: u32,
+    /// Length of the longest remaining path.
+    pub rank: u32,
+    pub max_attempts: u32,
+    /// Its branch of the deletion's tree ([`crate::domain::outline`]).
+    pub branch: i64,
+    /// Empty if the cloud keeps none.
+    pub project_id: String,
+    pub vars: BTreeMap<String, String>,
+    pub why: String,
+    pub fingerprint: String,
+}
+
+impl StepPlan {
+    /// The step as an engine takes it.
+    pub fn claimed(self, step: &StoredStep, deletion_id: &str, cancelled: bool) -> ClaimedStep {
+        ClaimedStep {
+            id: step.id,
+            deletion_id: deletion_id.to_owned(),
+            key: step.key.clone(),
+            name: step.name.clone(),
+            project_id: self.project_id,
+            action: step.action,
+            vars: self.vars,
+            fence: Fence {
+                state: step.state,
+                claim: step.claim,
+                epoch: step.epoch,
+            },
+            attempts: step.attempts,
+            max_attempts: self.max_attempts,
+            blocked_since: step.blocked_since,
+            blockers: step.blockers.clone(),
+            last_error: step.error.clone(),
+            looks: step.looks,
+            own_attempt_at: step.own_attempt_at,
+            since: step.since,
+            cancelled,
+        }
+    }
+}
