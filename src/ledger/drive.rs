@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::store::{Fallible, LedgerRows, Stop, Stored};
+use super::store::{LedgerReads, LedgerRows, Stop, Stored};
 use super::transitions::Rotation;
 use super::working_set::{Changing, WorkingSet};
 use super::{Applied, Capacity, Change, ClaimedStep, LedgerError};
@@ -29,7 +29,7 @@ pub enum Outcome {
 #[async_trait]
 pub trait Drive: Send + Sync {
     /// The rows of one snapshot.
-    type Reader: Fallible;
+    type Reader: LedgerReads;
 
     /// Answers when the changes are durable.
     async fn write(&self, job: Job) -> Result<Outcome, LedgerError>;

@@ -19,8 +19,9 @@
 //! **Architecture invariant:** readiness, counts, deletion states, tombstone phases, events and the
 //! audit are maintained inside the transaction that changes a step; nobody derives them afterwards.
 //!
-//! [`transitions`] alone knows which state follows which, and [`events`] alone what an event says. A store
-//! loads the rows that a change touches into a [`working_set`], and saves them ([`store`]).
+//! [`transitions`] alone knows which state follows which, [`events`] alone what an event says, and [`reads`]
+//! alone what a question means. A store loads and saves rows ([`store`]): those that a change touches are kept in
+//! a [`working_set`]. Whatever can be asked like a store ([`Drive`]) is a ledger.
 
 pub mod audit;
 mod changes;
@@ -31,6 +32,8 @@ mod federation;
 mod location;
 mod native_resources;
 mod open;
+mod ports;
+pub mod reads;
 pub mod sqlite;
 pub mod store;
 pub mod tombstones;

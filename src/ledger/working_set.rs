@@ -13,8 +13,8 @@ use chrono::{DateTime, Utc};
 use super::AuditEntry;
 use super::events::Happened;
 use super::store::{
-    EndedTombstone, Fallible, RowStore, Stop, StoredDeletion, StoredStep, StoredTombstone, Unsaved,
-    UnsavedEvent,
+    EndedTombstone, Fallible, RowStore, Stop, StoredDeletion, StoredRequest, StoredStep,
+    StoredTombstone, Unsaved, UnsavedEvent,
 };
 use crate::domain::model::{Phase, ResourceKey, StepState};
 
@@ -217,12 +217,15 @@ impl<S: RowStore> WorkingSet<S> {
         }
     }
 
-    pub fn deletion(&mut self, num: i64) -> Result<&mut StoredDeletion, S::Error> {
+    /// A deletion that must exist.
+    pub fn deletion(&mut self, num: i64) -> Changing<S, &mut StoredDeletion> {
         use std::collections::btree_map::Entry;
         let kept = match self.deletions.entry(num) {
             Entry::Occupied(slot) => slot.into_mut(),
             Entry::Vacant(slot) => {
-                let now = self.store.load_deletion(num)?;
+                let Some(now) = self.store.load_deletions(&[num])?.pop() else {
+                    return Err(Stop::Impossible(format!("there is no deletion {num}")));
+                };
                 let saved = Some(now.clone());
                 slot.insert(KeptDeletion { saved, now })
             }
@@ -230,8 +233,16 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(&mut kept.now)
     }
 
+    /// What a deletion was asked for; it must exist.
+    pub fn request(&self, num: i64) -> Changing<S, StoredRequest> {
+        match self.store.load_requests(&[num])?.pop() {
+            Some((_, request)) => Ok(request),
+            None => Err(Stop::Impossible(format!("there is no deletion {num}"))),
+        }
+    }
+
     /// Adds a deletion that this transaction has just inserted.
-    pub fn adopt(&mut self, num: i64) -> Result<(), S::Error> {
+    pub fn adopt(&mut self, num: i64) -> Changing<S> {
         self.deletion(num)?;
         if let Some(kept) = self.deletions.get_mut(&num) {
             kept.saved = None;

@@ -4,14 +4,11 @@ use gone::domain::model::{
     Action, DeletionState, ErrorClass, EventKind, Origin, Phase, Plan, StepState,
 };
 use gone::domain::policy::Decision;
-use gone::ledger::sqlite::InlineLedger;
-use gone::ledger::{
-    Applied, Change, Commit as _, EventFilter, Ledger, Selection, StepChange, Views as _,
-};
+use gone::ledger::{Applied, Change, EventFilter, Ledger, Selection, StepChange};
 
 use crate::support::*;
 
-async fn phase(ledger: &impl Ledger, resource: &str) -> Phase {
+async fn phase(ledger: &dyn Ledger, resource: &str) -> Phase {
     let filter = gone::ledger::TombstoneFilter {
         id: Some(resource.to_owned()),
         ..Default::default()
@@ -19,310 +16,321 @@ async fn phase(ledger: &impl Ledger, resource: &str) -> Phase {
     ledger.tombstones(filter, all()).await.unwrap().rows[0].phase
 }
 
-async fn deletion_state(ledger: &impl Ledger, name: &str) -> DeletionState {
+async fn deletion_state(ledger: &dyn Ledger, name: &str) -> DeletionState {
     ledger.deletion(&id(name)).await.unwrap().unwrap().state
 }
 
 #[tokio::test]
 async fn p08_cancel_releases_what_was_not_sent_and_ends_what_was() {
-    let ledger = memory();
-    let plan = ports(&[
-        ("ready", &[]),
-        ("blocked", &[]),
-        ("verifying", &[]),
-        ("running", &[]),
-        ("waiting", &[0]),
-    ]);
-    running(&ledger, "one", &plan).await;
-    let claimed = claim(&ledger, 4).await;
-    let of = |id: &str| claimed.iter().find(|s| s.key.id == id).unwrap().clone();
-    // Given back before it was tried, "ready" still counts as sent: the claim was durable.
-    let blocked = with(
-        failed(
-            &of("blocked"),
-            StepState::Blocked,
-            ErrorClass::Blocked,
-            at(2),
-        ),
-        |it| it.next_attempt_at = Some(at(9000)),
-    );
-    let verifying = with(
-        outcome(&of("verifying"), StepState::Verifying, at(2)),
-        |it| it.next_attempt_at = Some(at(9000)),
-    );
-    ledger
-        .commit(vec![settle(blocked), settle(verifying)])
-        .await
-        .unwrap();
-    assert!(looks(&ledger, at(3), 10).await.unwrap().is_empty());
+    on_each_store(async |ledger| {
+        let plan = ports(&[
+            ("ready", &[]),
+            ("blocked", &[]),
+            ("verifying", &[]),
+            ("running", &[]),
+            ("waiting", &[0]),
+        ]);
+        running(ledger, "one", &plan).await;
+        let claimed = claim(ledger, 4).await;
+        let of = |id: &str| claimed.iter().find(|s| s.key.id == id).unwrap().clone();
+        // Given back before it was tried, "ready" still counts as sent: the claim was durable.
+        let blocked = with(
+            failed(
+                &of("blocked"),
+                StepState::Blocked,
+                ErrorClass::Blocked,
+                at(2),
+            ),
+            |it| it.next_attempt_at = Some(at(9000)),
+        );
+        let verifying = with(
+            outcome(&of("verifying"), StepState::Verifying, at(2)),
+            |it| it.next_attempt_at = Some(at(9000)),
+        );
+        ledger
+            .commit(vec![settle(blocked), settle(verifying)])
+            .await
+            .unwrap();
+        assert!(looks(ledger, at(3), 10).await.unwrap().is_empty());
 
-    assert_eq!(one(&ledger, cancel("one", at(3))).await, Applied::Done);
-    assert_eq!(
-        state_of(&ledger, "one", "waiting").await,
-        StepState::Skipped
-    );
-    assert_eq!(phase(&ledger, "waiting").await, Phase::Released);
-    let looked = looks(&ledger, at(3), 10).await.unwrap();
-    assert_eq!(looked.len(), 2);
-    assert!(looked.iter().all(|step| step.cancelled));
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(
-        (deletion.state, deletion.finished_at),
-        (DeletionState::Cancelled, None)
-    );
+        assert_eq!(one(ledger, cancel("one", at(3))).await, Applied::Done);
+        assert_eq!(state_of(ledger, "one", "waiting").await, StepState::Skipped);
+        assert_eq!(phase(ledger, "waiting").await, Phase::Released);
+        let looked = looks(ledger, at(3), 10).await.unwrap();
+        assert_eq!(looked.len(), 2);
+        assert!(looked.iter().all(|step| step.cancelled));
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(
+            (deletion.state, deletion.finished_at),
+            (DeletionState::Cancelled, None)
+        );
 
-    // Found present, it is released; found gone, it is gone; in flight, it ends by itself.
-    for step in &looked {
-        let to = if step.key.id == "blocked" {
-            StepState::Ready
-        } else {
-            StepState::Gone
-        };
-        one(&ledger, settle(outcome(step, to, at(4)))).await;
-    }
-    assert_eq!(
-        state_of(&ledger, "one", "blocked").await,
-        StepState::Skipped
-    );
-    assert_eq!(phase(&ledger, "blocked").await, Phase::Released);
-    assert_eq!(phase(&ledger, "verifying").await, Phase::Gone);
-    let refused = failed(&of("running"), StepState::Stuck, ErrorClass::Fatal, at(5));
-    one(&ledger, settle(refused)).await;
-    one(
-        &ledger,
-        settle(outcome(&of("ready"), StepState::Gone, at(6))),
-    )
+        // Found present, it is released; found gone, it is gone; in flight, it ends by itself.
+        for step in &looked {
+            let to = if step.key.id == "blocked" {
+                StepState::Ready
+            } else {
+                StepState::Gone
+            };
+            one(ledger, settle(outcome(step, to, at(4)))).await;
+        }
+        assert_eq!(state_of(ledger, "one", "blocked").await, StepState::Skipped);
+        assert_eq!(phase(ledger, "blocked").await, Phase::Released);
+        assert_eq!(phase(ledger, "verifying").await, Phase::Gone);
+        let refused = failed(&of("running"), StepState::Stuck, ErrorClass::Fatal, at(5));
+        one(ledger, settle(refused)).await;
+        one(
+            ledger,
+            settle(outcome(&of("ready"), StepState::Gone, at(6))),
+        )
+        .await;
+        assert_eq!(state_of(ledger, "one", "running").await, StepState::Skipped);
+        assert_eq!(phase(ledger, "running").await, Phase::Released);
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(
+            (deletion.state, deletion.finished_at),
+            (DeletionState::Cancelled, Some(at(6)))
+        );
+        assert!(claim(ledger, 10).await.is_empty());
+        let again = one(ledger, cancel("one", at(7))).await;
+        assert!(matches!(again, Applied::Refused(_)), "{again:?}");
+    })
     .await;
-    assert_eq!(
-        state_of(&ledger, "one", "running").await,
-        StepState::Skipped
-    );
-    assert_eq!(phase(&ledger, "running").await, Phase::Released);
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(
-        (deletion.state, deletion.finished_at),
-        (DeletionState::Cancelled, Some(at(6)))
-    );
-    assert!(claim(&ledger, 10).await.is_empty());
-    let again = one(&ledger, cancel("one", at(7))).await;
-    assert!(matches!(again, Applied::Refused(_)), "{again:?}");
 }
 
 #[tokio::test]
 async fn p08_cancel_before_the_plan_stands_lets_nothing_start() {
-    let ledger = memory();
-    one(
-        &ledger,
-        accept(wanted("one", vec![target("port", "a")], at(0))),
-    )
+    on_each_store(async |ledger| {
+        one(
+            ledger,
+            accept(wanted("one", vec![target("port", "a")], at(0))),
+        )
+        .await;
+        one(ledger, cancel("one", at(1))).await;
+        assert_eq!(phase(ledger, "a").await, Phase::Released);
+        assert_eq!(
+            deletion_state(ledger, "one").await,
+            DeletionState::Cancelled
+        );
+        let late = one(ledger, start("one", &ports(&[("a", &[])]), at(2))).await;
+        assert!(matches!(late, Applied::Refused(_)), "{late:?}");
+    })
     .await;
-    one(&ledger, cancel("one", at(1))).await;
-    assert_eq!(phase(&ledger, "a").await, Phase::Released);
-    assert_eq!(
-        deletion_state(&ledger, "one").await,
-        DeletionState::Cancelled
-    );
-    let late = one(&ledger, start("one", &ports(&[("a", &[])]), at(2))).await;
-    assert!(matches!(late, Applied::Refused(_)), "{late:?}");
 }
 
 #[tokio::test]
 async fn p08_cancel_of_stuck_looks_at_what_was_sent() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
-    claim_all_to(&ledger, StepState::Stuck).await;
-    one(&ledger, cancel("one", at(3))).await;
-    assert_eq!(state_of(&ledger, "one", "a").await, StepState::Verifying);
-    assert_eq!(state_of(&ledger, "one", "b").await, StepState::Skipped);
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+        claim_all_to(ledger, StepState::Stuck).await;
+        one(ledger, cancel("one", at(3))).await;
+        assert_eq!(state_of(ledger, "one", "a").await, StepState::Verifying);
+        assert_eq!(state_of(ledger, "one", "b").await, StepState::Skipped);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn pause_holds_claims_back_and_ends_with_the_work() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
-    let step = claim(&ledger, 1).await.remove(0);
-    assert_eq!(one(&ledger, pause("one", true, at(2))).await, Applied::Done);
-    assert_eq!(deletion_state(&ledger, "one").await, DeletionState::Paused);
-    assert!(claim(&ledger, 9).await.is_empty());
-    let twice = one(&ledger, pause("one", true, at(2))).await;
-    assert!(matches!(twice, Applied::Refused(_)), "{twice:?}");
-    one(&ledger, settle(outcome(&step, StepState::Gone, at(3)))).await;
-    assert_eq!(deletion_state(&ledger, "one").await, DeletionState::Paused);
-    one(&ledger, pause("one", false, at(4))).await;
-    assert_eq!(deletion_state(&ledger, "one").await, DeletionState::Running);
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        let step = claim(ledger, 1).await.remove(0);
+        assert_eq!(one(ledger, pause("one", true, at(2))).await, Applied::Done);
+        assert_eq!(deletion_state(ledger, "one").await, DeletionState::Paused);
+        assert!(claim(ledger, 9).await.is_empty());
+        let twice = one(ledger, pause("one", true, at(2))).await;
+        assert!(matches!(twice, Applied::Refused(_)), "{twice:?}");
+        one(ledger, settle(outcome(&step, StepState::Gone, at(3)))).await;
+        assert_eq!(deletion_state(ledger, "one").await, DeletionState::Paused);
+        one(ledger, pause("one", false, at(4))).await;
+        assert_eq!(deletion_state(ledger, "one").await, DeletionState::Running);
 
-    let last = claim(&ledger, 9).await.remove(0);
-    one(&ledger, pause("one", true, at(5))).await;
-    one(&ledger, settle(outcome(&last, StepState::Gone, at(6)))).await;
-    assert_eq!(deletion_state(&ledger, "one").await, DeletionState::Gone);
-    let over = one(&ledger, pause("one", true, at(7))).await;
-    assert!(matches!(over, Applied::Refused(_)), "{over:?}");
+        let last = claim(ledger, 9).await.remove(0);
+        one(ledger, pause("one", true, at(5))).await;
+        one(ledger, settle(outcome(&last, StepState::Gone, at(6)))).await;
+        assert_eq!(deletion_state(ledger, "one").await, DeletionState::Gone);
+        let over = one(ledger, pause("one", true, at(7))).await;
+        assert!(matches!(over, Applied::Refused(_)), "{over:?}");
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn retry_by_a_person_starts_the_attempts_anew() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
-    let step = claim(&ledger, 1).await.remove(0);
-    let given_up = with(
-        failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2)),
-        |it| {
-            it.attempts = 8;
-            it.blocked_since = Some(at(0));
-        },
-    );
-    one(&ledger, settle(given_up)).await;
-    let audit = ledger.audit(0, 99).await.unwrap().len();
-    let again = retry(Selection::Deletion(id("one")), Origin::Console, at(3));
-    assert_eq!(one(&ledger, again).await, Applied::Moved(1));
-    assert_eq!(ledger.audit(0, 99).await.unwrap().len(), audit + 1);
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(
-        (deletion.state, deletion.finished_at),
-        (DeletionState::Running, None)
-    );
-    let step = claim(&ledger, 1).await.remove(0);
-    assert_eq!((step.attempts, step.blocked_since), (0, None));
-    assert!(step.last_error.is_some(), "what went wrong is still told");
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let step = claim(ledger, 1).await.remove(0);
+        let given_up = with(
+            failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2)),
+            |it| {
+                it.attempts = 8;
+                it.blocked_since = Some(at(0));
+            },
+        );
+        one(ledger, settle(given_up)).await;
+        let audit = ledger.audit(0, 99).await.unwrap().len();
+        let again = retry(Selection::Deletion(id("one")), Origin::Console, at(3));
+        assert_eq!(one(ledger, again).await, Applied::Moved(1));
+        assert_eq!(ledger.audit(0, 99).await.unwrap().len(), audit + 1);
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(
+            (deletion.state, deletion.finished_at),
+            (DeletionState::Running, None)
+        );
+        let step = claim(ledger, 1).await.remove(0);
+        assert_eq!((step.attempts, step.blocked_since), (0, None));
+        assert!(step.last_error.is_some(), "what went wrong is still told");
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn t06_a_repeated_delete_wakes_for_one_attempt_once_a_minute() {
-    let ledger = memory();
-    running(
-        &ledger,
-        "one",
-        &ports(&[("fatal", &[]), ("blocked", &[]), ("stuck", &[])]),
-    )
+    on_each_store(async |ledger| {
+        running(
+            ledger,
+            "one",
+            &ports(&[("fatal", &[]), ("blocked", &[]), ("stuck", &[])]),
+        )
+        .await;
+        for step in claim(ledger, 9).await {
+            let (to, class) = match step.key.id.as_str() {
+                "fatal" => (StepState::Stuck, ErrorClass::Fatal),
+                "stuck" => (StepState::Stuck, ErrorClass::Blocked),
+                _ => (StepState::Blocked, ErrorClass::Blocked),
+            };
+            let change = with(failed(&step, to, class, at(2)), |it| {
+                it.attempts = 7;
+                it.next_attempt_at = Some(at(9000));
+            });
+            one(ledger, settle(change)).await;
+        }
+        let again = |seconds| retry(Selection::Deletion(id("one")), Origin::Gate, at(seconds));
+        assert_eq!(one(ledger, again(3)).await, Applied::Moved(2));
+        assert_eq!(state_of(ledger, "one", "fatal").await, StepState::Stuck);
+        let claimed = claim_all_to(ledger, StepState::Blocked).await;
+        assert!(
+            claimed.iter().all(|step| step.attempts == 7),
+            "no counter is reset"
+        );
+        assert_eq!(one(ledger, again(62)).await, Applied::Moved(0));
+        assert_eq!(one(ledger, again(63)).await, Applied::Moved(2));
+        one(ledger, pause("one", true, at(64))).await;
+        let paused = one(ledger, again(200)).await;
+        assert!(matches!(paused, Applied::Refused(_)), "{paused:?}");
+    })
     .await;
-    for step in claim(&ledger, 9).await {
-        let (to, class) = match step.key.id.as_str() {
-            "fatal" => (StepState::Stuck, ErrorClass::Fatal),
-            "stuck" => (StepState::Stuck, ErrorClass::Blocked),
-            _ => (StepState::Blocked, ErrorClass::Blocked),
-        };
-        let change = with(failed(&step, to, class, at(2)), |it| {
-            it.attempts = 7;
-            it.next_attempt_at = Some(at(9000));
-        });
-        one(&ledger, settle(change)).await;
-    }
-    let again = |seconds| retry(Selection::Deletion(id("one")), Origin::Gate, at(seconds));
-    assert_eq!(one(&ledger, again(3)).await, Applied::Moved(2));
-    assert_eq!(state_of(&ledger, "one", "fatal").await, StepState::Stuck);
-    let claimed = claim_all_to(&ledger, StepState::Blocked).await;
-    assert!(
-        claimed.iter().all(|step| step.attempts == 7),
-        "no counter is reset"
-    );
-    assert_eq!(one(&ledger, again(62)).await, Applied::Moved(0));
-    assert_eq!(one(&ledger, again(63)).await, Applied::Moved(2));
-    one(&ledger, pause("one", true, at(64))).await;
-    let paused = one(&ledger, again(200)).await;
-    assert!(matches!(paused, Applied::Refused(_)), "{paused:?}");
 }
 
 #[tokio::test]
 async fn retry_of_what_is_over_is_refused() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
-    claim_all_to(&ledger, StepState::Gone).await;
-    for selection in [
-        Selection::Deletion(id("one")),
-        Selection::Deletion(id("none")),
-        Selection::Steps(vec![999]),
-    ] {
-        let applied = one(&ledger, retry(selection, Origin::Cli, at(3))).await;
-        assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
-    }
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        claim_all_to(ledger, StepState::Gone).await;
+        for selection in [
+            Selection::Deletion(id("one")),
+            Selection::Deletion(id("none")),
+            Selection::Steps(vec![999]),
+        ] {
+            let applied = one(ledger, retry(selection, Origin::Cli, at(3))).await;
+            assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn purged_steps_let_the_rest_go_on() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
-    claim_all_to(&ledger, StepState::Stuck).await;
-    let id_a = step_id(&ledger, "one", "a").await;
-    let purge = StepChange {
-        step_id: id_a,
-        fence: gone::ledger::Fence {
-            state: StepState::Stuck,
-            claim: 1,
-            epoch: 1,
-        },
-        decision: Decision {
-            to: StepState::Purged,
-            attempts: 1,
-            next_attempt_at: None,
-            blocked_since: None,
-            blockers: Vec::new(),
-            error: None,
-            observed_again: false,
-        },
-        message: "forgotten".to_owned(),
-        answer: None,
-        now: at(5),
-    };
-    assert_eq!(one(&ledger, settle(purge)).await, Applied::Done);
-    assert_eq!(phase(&ledger, "a").await, Phase::Purged);
-    assert_eq!(state_of(&ledger, "one", "b").await, StepState::Ready);
-    claim_all_to(&ledger, StepState::Gone).await;
-    assert_eq!(deletion_state(&ledger, "one").await, DeletionState::Purged);
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+        claim_all_to(ledger, StepState::Stuck).await;
+        let id_a = step_id(ledger, "one", "a").await;
+        let purge = StepChange {
+            step_id: id_a,
+            fence: gone::ledger::Fence {
+                state: StepState::Stuck,
+                claim: 1,
+                epoch: 1,
+            },
+            decision: Decision {
+                to: StepState::Purged,
+                attempts: 1,
+                next_attempt_at: None,
+                blocked_since: None,
+                blockers: Vec::new(),
+                error: None,
+                observed_again: false,
+            },
+            message: "forgotten".to_owned(),
+            answer: None,
+            now: at(5),
+        };
+        assert_eq!(one(ledger, settle(purge)).await, Applied::Done);
+        assert_eq!(phase(ledger, "a").await, Phase::Purged);
+        assert_eq!(state_of(ledger, "one", "b").await, StepState::Ready);
+        claim_all_to(ledger, StepState::Gone).await;
+        assert_eq!(deletion_state(ledger, "one").await, DeletionState::Purged);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn every_change_of_a_deletions_state_is_an_event() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
-    one(&ledger, pause("one", true, at(1))).await;
-    one(&ledger, pause("one", false, at(1))).await;
-    claim_all_to(&ledger, StepState::Stuck).await;
-    one(&ledger, cancel("one", at(3))).await;
-    let filter = EventFilter {
-        deletion_id: Some(id("one")),
-        ..EventFilter::default()
-    };
-    let page = ledger.events(0, filter, 500).await.unwrap();
-    let states: Vec<_> = page
-        .events
-        .iter()
-        .filter(|e| e.kind == EventKind::DeletionState)
-        .map(|e| e.data["state"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(
-        states,
-        ["running", "paused", "running", "stuck", "cancelled"]
-    );
-    let first: Vec<_> = page.events.iter().take(2).map(|e| e.kind).collect();
-    assert_eq!(
-        first,
-        [EventKind::DeletionAccepted, EventKind::DeletionPlanned]
-    );
-    assert_eq!(page.newest, ledger.summary().await.unwrap().last_event);
-    let rest = ledger
-        .events(page.newest - 1, EventFilter::default(), 500)
-        .await
-        .unwrap();
-    assert_eq!((rest.events.len(), rest.oldest), (1, 1));
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        one(ledger, pause("one", true, at(1))).await;
+        one(ledger, pause("one", false, at(1))).await;
+        claim_all_to(ledger, StepState::Stuck).await;
+        one(ledger, cancel("one", at(3))).await;
+        let filter = EventFilter {
+            deletion_id: Some(id("one")),
+            ..EventFilter::default()
+        };
+        let page = ledger.events(0, filter, 500).await.unwrap();
+        let states: Vec<_> = page
+            .events
+            .iter()
+            .filter(|e| e.kind == EventKind::DeletionState)
+            .map(|e| e.data["state"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(
+            states,
+            ["running", "paused", "running", "stuck", "cancelled"]
+        );
+        let first: Vec<_> = page.events.iter().take(2).map(|e| e.kind).collect();
+        assert_eq!(
+            first,
+            [EventKind::DeletionAccepted, EventKind::DeletionPlanned]
+        );
+        assert_eq!(page.newest, ledger.summary().await.unwrap().last_event);
+        let rest = ledger
+            .events(page.newest - 1, EventFilter::default(), 500)
+            .await
+            .unwrap();
+        assert_eq!((rest.events.len(), rest.oldest), (1, 1));
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_note_changes_nothing_else() {
-    let ledger = memory();
-    let event = gone::ledger::NewEvent {
-        deletion_id: None,
-        step_id: None,
-        kind: EventKind::Site,
-        message: "cloud/one is unreachable".to_owned(),
-        data: serde_json::json!({"site": "cloud/one"}),
-    };
-    one(&ledger, Change::Note { event, now: at(0) }).await;
-    let page = ledger.events(0, EventFilter::default(), 10).await.unwrap();
-    assert_eq!(page.events[0].message, "cloud/one is unreachable");
-    assert_eq!(
-        (page.events[0].deletion_id.clone(), page.events[0].step_id),
-        (None, None)
-    );
+    on_each_store(async |ledger| {
+        let event = gone::ledger::NewEvent {
+            deletion_id: None,
+            step_id: None,
+            kind: EventKind::Site,
+            message: "cloud/one is unreachable".to_owned(),
+            data: serde_json::json!({"site": "cloud/one"}),
+        };
+        one(ledger, Change::Note { event, now: at(0) }).await;
+        let page = ledger.events(0, EventFilter::default(), 10).await.unwrap();
+        assert_eq!(page.events[0].message, "cloud/one is unreachable");
+        assert_eq!(
+            (page.events[0].deletion_id.clone(), page.events[0].step_id),
+            (None, None)
+        );
+    })
+    .await;
 }
 
 /// A trunk that is enabled first, and its parent port after it.
@@ -334,100 +342,109 @@ fn trunk() -> Plan {
     ])
 }
 
-async fn of_all(ledger: &impl Ledger) -> Vec<StepState> {
+async fn of_all(ledger: &dyn Ledger) -> Vec<StepState> {
     let states = states(ledger, "one").await;
     states.into_iter().map(|(_, state)| state).collect()
 }
 
 /// Enabled, as the cloud said, and then refused for good.
-async fn refused_although_enabled() -> InlineLedger {
-    let ledger = memory();
-    running(&ledger, "one", &trunk()).await;
-    claim_all_to(&ledger, StepState::Gone).await;
-    claim_all_to(&ledger, StepState::Stuck).await;
+async fn refused_although_enabled(ledger: &dyn Ledger) {
+    running(ledger, "one", &trunk()).await;
+    claim_all_to(ledger, StepState::Gone).await;
+    claim_all_to(ledger, StepState::Stuck).await;
     let stuck = [StepState::Gone, StepState::Stuck, StepState::Stuck];
-    assert_eq!(of_all(&ledger).await, stuck);
-    ledger
+    assert_eq!(of_all(ledger).await, stuck);
 }
 
 #[tokio::test]
 async fn n12_a_retry_enables_again_before_what_needs_it() {
     let waits = [StepState::Ready, StepState::Waiting, StepState::Waiting];
     for origin in [Origin::Console, Origin::Gate] {
-        let ledger = refused_although_enabled().await;
-        let again = retry(Selection::Deletion(id("one")), origin, at(3));
-        assert_eq!(one(&ledger, again).await, Applied::Moved(1));
-        assert_eq!(of_all(&ledger).await, waits);
-        // Refused this time: what waits for it is stuck with it, and is retried with it.
-        assert_eq!(claim_all_to(&ledger, StepState::Stuck).await.len(), 1);
-        assert_eq!(of_all(&ledger).await, [StepState::Stuck; 3]);
-        let again = retry(Selection::Deletion(id("one")), origin, at(99));
-        assert_eq!(one(&ledger, again).await, Applied::Moved(1));
-        assert_eq!(of_all(&ledger).await, waits);
-        for step in [Action::Enable, Action::Delete, Action::Delete] {
-            let claimed = claim_all_to(&ledger, StepState::Gone).await;
-            assert_eq!(claimed.len(), 1);
-            assert_eq!(claimed[0].action, step);
-        }
-        assert_eq!(deletion_state(&ledger, "one").await, DeletionState::Gone);
-        let counts = ledger.deletion(&id("one")).await.unwrap().unwrap().counts;
-        assert_eq!((counts.gone, counts.total), (3, 3));
+        on_each_store(async |ledger| {
+            refused_although_enabled(ledger).await;
+            let again = retry(Selection::Deletion(id("one")), origin, at(3));
+            assert_eq!(one(ledger, again).await, Applied::Moved(1));
+            assert_eq!(of_all(ledger).await, waits);
+            // Refused this time: what waits for it is stuck with it, and is retried with it.
+            assert_eq!(claim_all_to(ledger, StepState::Stuck).await.len(), 1);
+            assert_eq!(of_all(ledger).await, [StepState::Stuck; 3]);
+            let again = retry(Selection::Deletion(id("one")), origin, at(99));
+            assert_eq!(one(ledger, again).await, Applied::Moved(1));
+            assert_eq!(of_all(ledger).await, waits);
+            for step in [Action::Enable, Action::Delete, Action::Delete] {
+                let claimed = claim_all_to(ledger, StepState::Gone).await;
+                assert_eq!(claimed.len(), 1);
+                assert_eq!(claimed[0].action, step);
+            }
+            assert_eq!(deletion_state(ledger, "one").await, DeletionState::Gone);
+            let counts = ledger.deletion(&id("one")).await.unwrap().unwrap().counts;
+            assert_eq!((counts.gone, counts.total), (3, 3));
+        })
+        .await;
     }
 }
 
 #[tokio::test]
 async fn p08_cancel_while_it_is_enabled_again_looks_at_what_was_sent() {
-    let ledger = refused_although_enabled().await;
-    let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(3));
-    one(&ledger, again).await;
-    one(&ledger, cancel("one", at(4))).await;
-    let looked_at = [StepState::Verifying, StepState::Waiting, StepState::Skipped];
-    assert_eq!(of_all(&ledger).await, looked_at);
-    // Both are there: the cancelled deletion leaves them, one after the other, and sends nothing.
-    for _ in 0..2 {
-        let due = looks(&ledger, at(5), 9).await.unwrap();
-        assert_eq!(due.len(), 1);
-        let there = outcome(&due[0], StepState::Ready, at(5));
-        assert_eq!(one(&ledger, settle(there)).await, Applied::Done);
-        assert!(claim(&ledger, 9).await.is_empty());
-    }
-    assert_eq!(of_all(&ledger).await, [StepState::Skipped; 3]);
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(deletion.state, DeletionState::Cancelled);
-    assert!(deletion.finished_at.is_some());
+    on_each_store(async |ledger| {
+        refused_although_enabled(ledger).await;
+        let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(3));
+        one(ledger, again).await;
+        one(ledger, cancel("one", at(4))).await;
+        let looked_at = [StepState::Verifying, StepState::Waiting, StepState::Skipped];
+        assert_eq!(of_all(ledger).await, looked_at);
+        // Both are there: the cancelled deletion leaves them, one after the other, and sends nothing.
+        for _ in 0..2 {
+            let due = looks(ledger, at(5), 9).await.unwrap();
+            assert_eq!(due.len(), 1);
+            let there = outcome(&due[0], StepState::Ready, at(5));
+            assert_eq!(one(ledger, settle(there)).await, Applied::Done);
+            assert!(claim(ledger, 9).await.is_empty());
+        }
+        assert_eq!(of_all(ledger).await, [StepState::Skipped; 3]);
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(deletion.state, DeletionState::Cancelled);
+        assert!(deletion.finished_at.is_some());
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn p08_cancel_after_it_could_not_be_enabled_again_looks_at_what_was_sent() {
-    let ledger = refused_although_enabled().await;
-    let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(3));
-    one(&ledger, again).await;
-    claim_all_to(&ledger, StepState::Stuck).await;
-    one(&ledger, cancel("one", at(4))).await;
-    let looked_at = [StepState::Verifying, StepState::Waiting, StepState::Skipped];
-    assert_eq!(of_all(&ledger).await, looked_at);
-    let due = looks(&ledger, at(5), 9).await.unwrap();
-    one(&ledger, settle(outcome(&due[0], StepState::Gone, at(5)))).await;
-    let due = looks(&ledger, at(5), 9).await.unwrap();
-    one(&ledger, settle(outcome(&due[0], StepState::Gone, at(5)))).await;
-    let ended = [StepState::Gone, StepState::Gone, StepState::Skipped];
-    assert_eq!(of_all(&ledger).await, ended);
+    on_each_store(async |ledger| {
+        refused_although_enabled(ledger).await;
+        let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(3));
+        one(ledger, again).await;
+        claim_all_to(ledger, StepState::Stuck).await;
+        one(ledger, cancel("one", at(4))).await;
+        let looked_at = [StepState::Verifying, StepState::Waiting, StepState::Skipped];
+        assert_eq!(of_all(ledger).await, looked_at);
+        let due = looks(ledger, at(5), 9).await.unwrap();
+        one(ledger, settle(outcome(&due[0], StepState::Gone, at(5)))).await;
+        let due = looks(ledger, at(5), 9).await.unwrap();
+        one(ledger, settle(outcome(&due[0], StepState::Gone, at(5)))).await;
+        let ended = [StepState::Gone, StepState::Gone, StepState::Skipped];
+        assert_eq!(of_all(ledger).await, ended);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn n12_what_several_wait_for_is_not_done_again_for_one() {
-    let ledger = memory();
-    let plan = plan(vec![
-        plan_step(0, Action::Enable, key("trunk", "t"), &[]),
-        plan_step(1, Action::Detach, key("subport", "t,a"), &[0]),
-        plan_step(2, Action::Detach, key("subport", "t,b"), &[0]),
-    ]);
-    running(&ledger, "one", &plan).await;
-    claim_all_to(&ledger, StepState::Gone).await;
-    claim_all_to(&ledger, StepState::Stuck).await;
-    let first = step_id(&ledger, "one", "t,a").await;
-    let again = retry(Selection::Steps(vec![first]), Origin::Cli, at(3));
-    assert_eq!(one(&ledger, again).await, Applied::Moved(1));
-    let ready = [StepState::Gone, StepState::Ready, StepState::Stuck];
-    assert_eq!(of_all(&ledger).await, ready);
+    on_each_store(async |ledger| {
+        let plan = plan(vec![
+            plan_step(0, Action::Enable, key("trunk", "t"), &[]),
+            plan_step(1, Action::Detach, key("subport", "t,a"), &[0]),
+            plan_step(2, Action::Detach, key("subport", "t,b"), &[0]),
+        ]);
+        running(ledger, "one", &plan).await;
+        claim_all_to(ledger, StepState::Gone).await;
+        claim_all_to(ledger, StepState::Stuck).await;
+        let first = step_id(ledger, "one", "t,a").await;
+        let again = retry(Selection::Steps(vec![first]), Origin::Cli, at(3));
+        assert_eq!(one(ledger, again).await, Applied::Moved(1));
+        let ready = [StepState::Gone, StepState::Ready, StepState::Stuck];
+        assert_eq!(of_all(ledger).await, ready);
+    })
+    .await;
 }

@@ -5,7 +5,7 @@ use gone::domain::gantt::{DUE_WITHIN, GanttCell, Mark};
 use gone::domain::model::{Action, ErrorClass, StepState};
 use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
-use gone::ledger::{Change, Views as _, WorkQueue as _};
+use gone::ledger::{Change, Views as _};
 
 use crate::support::*;
 
@@ -21,80 +21,85 @@ fn cell(column: u32, sent: u64, refused: u64, ended: u64) -> GanttCell {
 /// Two ports, of which one is refused at first, and behind them their network.
 #[tokio::test]
 async fn a_deletion_is_drawn_by_what_happened_and_says_what_it_waited_for() {
-    let ledger = memory();
-    let steps = vec![
-        plan_step(0, Action::Delete, key("port", "a"), &[]),
-        plan_step(1, Action::Delete, key("port", "b"), &[]),
-        plan_step(2, Action::Delete, key("network", "n"), &[0, 1]),
-    ];
-    running(&ledger, "web", &plan(steps)).await;
-    let claimed = claim(&ledger, 10).await;
-    let of = |id: &str| claimed.iter().find(|step| step.key.id == id).unwrap();
-    let refused = with(
-        failed(of("a"), StepState::Blocked, ErrorClass::Blocked, at(2)),
-        |it| it.next_attempt_at = Some(at(8)),
-    );
-    one(&ledger, settle(refused)).await;
-    one(&ledger, settle(outcome(of("b"), StepState::Gone, at(4)))).await;
+    on_each_store(async |ledger| {
+        let steps = vec![
+            plan_step(0, Action::Delete, key("port", "a"), &[]),
+            plan_step(1, Action::Delete, key("port", "b"), &[]),
+            plan_step(2, Action::Delete, key("network", "n"), &[0, 1]),
+        ];
+        running(ledger, "web", &plan(steps)).await;
+        let claimed = claim(ledger, 10).await;
+        let of = |id: &str| claimed.iter().find(|step| step.key.id == id).unwrap();
+        let refused = with(
+            failed(of("a"), StepState::Blocked, ErrorClass::Blocked, at(2)),
+            |it| it.next_attempt_at = Some(at(8)),
+        );
+        one(ledger, settle(refused)).await;
+        one(ledger, settle(outcome(of("b"), StepState::Gone, at(4)))).await;
 
-    let half = ledger.gantt(&id("web"), 10, at(10)).await.unwrap().unwrap();
-    assert_eq!((half.from, half.until), (at(0), at(10)));
-    let port = &half.rows[0];
-    assert_eq!((port.kind.as_str(), port.ended, port.steps), ("port", 1, 2));
-    assert_eq!(port.cells, [cell(2, 1, 1, 0), cell(4, 1, 0, 1)]);
-    assert_eq!(port.last.name, "name-a");
-    assert_eq!(port.last.ended_at, None);
-    let network = &half.rows[1];
-    assert_eq!(network.marks(10, 10), [Mark::Waits; 10]);
-    let waits = network.last.waited_for.as_ref().unwrap();
-    assert_eq!((waits.name.as_str(), waits.ended_at), ("name-a", None));
+        let half = ledger.gantt(&id("web"), 10, at(10)).await.unwrap().unwrap();
+        assert_eq!((half.from, half.until), (at(0), at(10)));
+        let port = &half.rows[0];
+        assert_eq!((port.kind.as_str(), port.ended, port.steps), ("port", 1, 2));
+        assert_eq!(port.cells, [cell(2, 1, 1, 0), cell(4, 1, 0, 1)]);
+        assert_eq!(port.last.name, "name-a");
+        assert_eq!(port.last.ended_at, None);
+        let network = &half.rows[1];
+        assert_eq!(network.marks(10, 10), [Mark::Waits; 10]);
+        let waits = network.last.waited_for.as_ref().unwrap();
+        assert_eq!((waits.name.as_str(), waits.ended_at), ("name-a", None));
 
-    one(&ledger, Change::WakeDue { now: at(8) }).await;
-    let again = ledger.claim(vec![capacity(9)], at(8)).await.unwrap();
-    one(&ledger, settle(outcome(&again[0], StepState::Gone, at(8)))).await;
-    let last = ledger.claim(vec![capacity(9)], at(9)).await.unwrap();
-    one(&ledger, settle(outcome(&last[0], StepState::Gone, at(10)))).await;
+        one(ledger, Change::WakeDue { now: at(8) }).await;
+        let again = ledger.claim(vec![capacity(9)], at(8)).await.unwrap();
+        one(ledger, settle(outcome(&again[0], StepState::Gone, at(8)))).await;
+        let last = ledger.claim(vec![capacity(9)], at(9)).await.unwrap();
+        one(ledger, settle(outcome(&last[0], StepState::Gone, at(10)))).await;
 
-    // It has ended: later looks at it draw the same time.
-    let whole = ledger
-        .gantt(&id("web"), 10, at(999))
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(whole.until, at(10));
-    assert_eq!(whole.rows[0].cells[2], cell(8, 1, 0, 1));
-    // What happened at its very end belongs to the last column.
-    assert_eq!(whole.rows[1].cells, [cell(9, 1, 0, 1)]);
-    let waited = whole.rows[1].last.waited_for.as_ref().unwrap();
-    assert_eq!(
-        (waited.name.as_str(), waited.ended_at),
-        ("name-a", Some(at(8)))
-    );
-    assert_eq!(ledger.gantt(&id("none"), 10, at(9)).await.unwrap(), None);
+        // It has ended: later looks at it draw the same time.
+        let whole = ledger
+            .gantt(&id("web"), 10, at(999))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(whole.until, at(10));
+        assert_eq!(whole.rows[0].cells[2], cell(8, 1, 0, 1));
+        // What happened at its very end belongs to the last column.
+        assert_eq!(whole.rows[1].cells, [cell(9, 1, 0, 1)]);
+        let waited = whole.rows[1].last.waited_for.as_ref().unwrap();
+        assert_eq!(
+            (waited.name.as_str(), waited.ended_at),
+            ("name-a", Some(at(8)))
+        );
+        assert_eq!(ledger.gantt(&id("none"), 10, at(9)).await.unwrap(), None);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn what_is_blocked_is_counted_by_when_it_is_due() {
-    let ledger = memory();
-    let names: Vec<String> = (0..6).map(|n| format!("p{n}")).collect();
-    let steps: Vec<(&str, &[u32])> = names.iter().map(|name| (name.as_str(), &[][..])).collect();
-    running(&ledger, "web", &ports(&steps)).await;
-    let claimed = claim(&ledger, 10).await;
-    // Overdue, now, at the end of the first column, right after it, far away; one is not blocked.
-    for (step, due) in claimed.iter().zip([-5, 0, 10, 11, 200_000]) {
-        let refused = with(
-            failed(step, StepState::Blocked, ErrorClass::Blocked, at(2)),
-            |it| it.next_attempt_at = Some(at(100) + TimeDelta::seconds(due)),
-        );
-        one(&ledger, settle(refused)).await;
-    }
-    let upcoming = ledger.upcoming(at(100)).await.unwrap();
-    assert_eq!((upcoming.at, upcoming.now), (at(100), 2));
-    assert_eq!(upcoming.next, Some(at(110)));
-    let mut columns = vec![0; DUE_WITHIN.len() + 1];
-    (columns[0], columns[1]) = (1, 1);
-    columns[DUE_WITHIN.len()] = 1;
-    assert_eq!(upcoming.columns, columns);
+    on_each_store(async |ledger| {
+        let names: Vec<String> = (0..6).map(|n| format!("p{n}")).collect();
+        let steps: Vec<(&str, &[u32])> =
+            names.iter().map(|name| (name.as_str(), &[][..])).collect();
+        running(ledger, "web", &ports(&steps)).await;
+        let claimed = claim(ledger, 10).await;
+        // Overdue, now, at the end of the first column, right after it, far away; one is not blocked.
+        for (step, due) in claimed.iter().zip([-5, 0, 10, 11, 200_000]) {
+            let refused = with(
+                failed(step, StepState::Blocked, ErrorClass::Blocked, at(2)),
+                |it| it.next_attempt_at = Some(at(100) + TimeDelta::seconds(due)),
+            );
+            one(ledger, settle(refused)).await;
+        }
+        let upcoming = ledger.upcoming(at(100)).await.unwrap();
+        assert_eq!((upcoming.at, upcoming.now), (at(100), 2));
+        assert_eq!(upcoming.next, Some(at(110)));
+        let mut columns = vec![0; DUE_WITHIN.len() + 1];
+        (columns[0], columns[1]) = (1, 1);
+        columns[DUE_WITHIN.len()] = 1;
+        assert_eq!(upcoming.columns, columns);
+    })
+    .await;
 }
 
 /// A copy has its events and its steps in other tables.

@@ -1,29 +1,27 @@
 //! A step that is left to another deletion has that deletion's fate (P9).
 
 use gone::domain::model::{DeletionState, ErrorClass, Origin, Phase, StepState, short_id};
-use gone::ledger::sqlite::InlineLedger;
-use gone::ledger::{Applied, Change, ClaimedStep, PurgeAction, RetryBy, Selection, Views as _};
+use gone::ledger::{Applied, Change, ClaimedStep, Ledger, PurgeAction, RetryBy, Selection};
 
 use crate::support::{
-    at, cancel, claim, entry, failed, id, key, memory, one, outcome, ports, purge, retry, running,
-    settle, state_of, step_id,
+    at, cancel, claim, entry, failed, id, key, on_each_store, one, outcome, ports, purge, retry,
+    running, settle, state_of, step_id,
 };
 
 /// The deletion `one` deletes a port, and `two` was approved to delete it too.
-async fn one_port_of_two() -> (InlineLedger, ClaimedStep) {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("shared", &[])])).await;
-    running(&ledger, "two", &ports(&[("shared", &[])])).await;
-    let mut claimed = claim(&ledger, 10).await;
+async fn one_port_of_two(ledger: &dyn Ledger) -> ClaimedStep {
+    running(ledger, "one", &ports(&[("shared", &[])])).await;
+    running(ledger, "two", &ports(&[("shared", &[])])).await;
+    let mut claimed = claim(ledger, 10).await;
     assert_eq!(claimed.len(), 1);
-    (ledger, claimed.remove(0))
+    claimed.remove(0)
 }
 
-async fn deletion_of(ledger: &InlineLedger, name: &str) -> DeletionState {
+async fn deletion_of(ledger: &dyn Ledger, name: &str) -> DeletionState {
     ledger.deletion(&id(name)).await.unwrap().unwrap().state
 }
 
-async fn phase(ledger: &InlineLedger) -> (Phase, String) {
+async fn phase(ledger: &dyn Ledger) -> (Phase, String) {
     let found = ledger
         .tombstones_of(vec![key("port", "shared")])
         .await
@@ -33,151 +31,161 @@ async fn phase(ledger: &InlineLedger) -> (Phase, String) {
 
 #[tokio::test]
 async fn p09_a_step_that_is_left_to_another_deletion_is_gone_only_when_that_one_confirms_it() {
-    let (ledger, owner) = one_port_of_two().await;
-    assert_eq!(state_of(&ledger, "two", "shared").await, StepState::Waiting);
-    assert_eq!(deletion_of(&ledger, "two").await, DeletionState::Running);
-    one(&ledger, settle(outcome(&owner, StepState::Gone, at(2)))).await;
-    assert_eq!(state_of(&ledger, "two", "shared").await, StepState::Gone);
-    assert_eq!(deletion_of(&ledger, "two").await, DeletionState::Gone);
+    on_each_store(async |ledger| {
+        let owner = one_port_of_two(ledger).await;
+        assert_eq!(state_of(ledger, "two", "shared").await, StepState::Waiting);
+        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Running);
+        one(ledger, settle(outcome(&owner, StepState::Gone, at(2)))).await;
+        assert_eq!(state_of(ledger, "two", "shared").await, StepState::Gone);
+        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Gone);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn p09_a_step_that_is_left_to_another_deletion_is_stuck_there_and_names_what_to_retry() {
-    let (ledger, owner) = one_port_of_two().await;
-    one(
-        &ledger,
-        settle(failed(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
-    )
+    on_each_store(async |ledger| {
+        let owner = one_port_of_two(ledger).await;
+        one(
+            ledger,
+            settle(failed(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
+        )
+        .await;
+        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Stuck);
+        let left = step_id(ledger, "two", "shared").await;
+        let error = ledger
+            .step(left)
+            .await
+            .unwrap()
+            .unwrap()
+            .last_error
+            .unwrap();
+        let by = short_id(&id("one")).to_owned();
+        assert!(
+            error.message.contains("still in use")
+                && error.message.contains(&format!("gone retry {by}")),
+            "{}",
+            error.message
+        );
+
+        // A retry of the wrong one says which is the right one, and sends nothing twice.
+        let own = retry(Selection::Deletion(id("two")), Origin::Cli, at(3));
+        let Applied::Refused(why) = one(ledger, own).await else {
+            panic!("the step was put to work beside its owner");
+        };
+        assert!(why.contains(&format!("gone retry {by}")), "{why}");
+        assert!(claim(ledger, 10).await.is_empty());
+
+        let owners = retry(Selection::Deletion(id("one")), Origin::Cli, at(4));
+        assert_eq!(one(ledger, owners).await, Applied::Moved(1));
+        assert_eq!(state_of(ledger, "two", "shared").await, StepState::Waiting);
+        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Running);
+    })
     .await;
-    assert_eq!(deletion_of(&ledger, "two").await, DeletionState::Stuck);
-    let left = step_id(&ledger, "two", "shared").await;
-    let error = ledger
-        .step(left)
-        .await
-        .unwrap()
-        .unwrap()
-        .last_error
-        .unwrap();
-    let by = short_id(&id("one")).to_owned();
-    assert!(
-        error.message.contains("still in use")
-            && error.message.contains(&format!("gone retry {by}")),
-        "{}",
-        error.message
-    );
-
-    // A retry of the wrong one says which is the right one, and sends nothing twice.
-    let own = retry(Selection::Deletion(id("two")), Origin::Cli, at(3));
-    let Applied::Refused(why) = one(&ledger, own).await else {
-        panic!("the step was put to work beside its owner");
-    };
-    assert!(why.contains(&format!("gone retry {by}")), "{why}");
-    assert!(claim(&ledger, 10).await.is_empty());
-
-    let owners = retry(Selection::Deletion(id("one")), Origin::Cli, at(4));
-    assert_eq!(one(&ledger, owners).await, Applied::Moved(1));
-    assert_eq!(state_of(&ledger, "two", "shared").await, StepState::Waiting);
-    assert_eq!(deletion_of(&ledger, "two").await, DeletionState::Running);
 }
 
 #[tokio::test]
 async fn p09_a_step_that_its_owner_had_stuck_before_is_stuck_from_the_start() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("shared", &[])])).await;
-    let owner = claim(&ledger, 10).await.remove(0);
-    one(
-        &ledger,
-        settle(failed(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
-    )
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("shared", &[])])).await;
+        let owner = claim(ledger, 10).await.remove(0);
+        one(
+            ledger,
+            settle(failed(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
+        )
+        .await;
+        running(ledger, "two", &ports(&[("shared", &[]), ("after", &[0])])).await;
+        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Stuck);
+        assert_eq!(state_of(ledger, "two", "after").await, StepState::Stuck);
+    })
     .await;
-    running(&ledger, "two", &ports(&[("shared", &[]), ("after", &[0])])).await;
-    assert_eq!(deletion_of(&ledger, "two").await, DeletionState::Stuck);
-    assert_eq!(state_of(&ledger, "two", "after").await, StepState::Stuck);
 }
 
 #[tokio::test]
 async fn p09_what_a_cancelled_deletion_leaves_is_deleted_by_the_other_that_was_approved() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("shared", &[])])).await;
-    running(&ledger, "two", &ports(&[("shared", &[])])).await;
-    running(&ledger, "three", &ports(&[("shared", &[])])).await;
-    assert_eq!(one(&ledger, cancel("one", at(2))).await, Applied::Done);
-    assert_eq!(phase(&ledger).await, (Phase::Deleting, id("two")));
-    let mut claimed = claim(&ledger, 10).await;
-    assert_eq!(claimed.len(), 1, "one step for each resource (I9)");
-    assert_eq!(claimed[0].deletion_id, id("two"));
-    one(
-        &ledger,
-        settle(outcome(&claimed.remove(0), StepState::Gone, at(3))),
-    )
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("shared", &[])])).await;
+        running(ledger, "two", &ports(&[("shared", &[])])).await;
+        running(ledger, "three", &ports(&[("shared", &[])])).await;
+        assert_eq!(one(ledger, cancel("one", at(2))).await, Applied::Done);
+        assert_eq!(phase(ledger).await, (Phase::Deleting, id("two")));
+        let mut claimed = claim(ledger, 10).await;
+        assert_eq!(claimed.len(), 1, "one step for each resource (I9)");
+        assert_eq!(claimed[0].deletion_id, id("two"));
+        one(
+            ledger,
+            settle(outcome(&claimed.remove(0), StepState::Gone, at(3))),
+        )
+        .await;
+        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Gone);
+        assert_eq!(deletion_of(ledger, "three").await, DeletionState::Gone);
+        assert_eq!(deletion_of(ledger, "one").await, DeletionState::Cancelled);
+    })
     .await;
-    assert_eq!(deletion_of(&ledger, "two").await, DeletionState::Gone);
-    assert_eq!(deletion_of(&ledger, "three").await, DeletionState::Gone);
-    assert_eq!(deletion_of(&ledger, "one").await, DeletionState::Cancelled);
 }
 
 #[tokio::test]
 async fn p09_what_another_deletion_gave_up_is_not_gone_but_for_a_person_to_decide() {
-    let (ledger, owner) = one_port_of_two().await;
-    one(
-        &ledger,
-        settle(failed(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
-    )
+    on_each_store(async |ledger| {
+        let owner = one_port_of_two(ledger).await;
+        one(
+            ledger,
+            settle(failed(&owner, StepState::Stuck, ErrorClass::Fatal, at(2))),
+        )
+        .await;
+        let forget = purge(Selection::Deletion(id("one")), PurgeAction::Forget, at(3));
+        assert_eq!(one(ledger, forget).await, Applied::Moved(1));
+        assert_eq!(deletion_of(ledger, "two").await, DeletionState::Stuck);
+        assert!(
+            claim(ledger, 10).await.is_empty(),
+            "nothing is sent by itself"
+        );
+        let again = Change::Retry {
+            selection: Selection::Deletion(id("two")),
+            by: RetryBy::Person,
+            audit: entry("retry", "two", Origin::Cli),
+            now: at(4),
+        };
+        assert_eq!(one(ledger, again).await, Applied::Moved(1));
+        assert_eq!(claim(ledger, 10).await.len(), 1);
+    })
     .await;
-    let forget = purge(Selection::Deletion(id("one")), PurgeAction::Forget, at(3));
-    assert_eq!(one(&ledger, forget).await, Applied::Moved(1));
-    assert_eq!(deletion_of(&ledger, "two").await, DeletionState::Stuck);
-    assert!(
-        claim(&ledger, 10).await.is_empty(),
-        "nothing is sent by itself"
-    );
-    let again = Change::Retry {
-        selection: Selection::Deletion(id("two")),
-        by: RetryBy::Person,
-        audit: entry("retry", "two", Origin::Cli),
-        now: at(4),
-    };
-    assert_eq!(one(&ledger, again).await, Applied::Moved(1));
-    assert_eq!(claim(&ledger, 10).await.len(), 1);
 }
 
 #[tokio::test]
 async fn p09_a_left_step_shares_its_owners_fate_when_what_it_waited_for_here_is_forgotten() {
-    let ledger = memory();
-    running(
-        &ledger,
-        "one",
-        &ports(&[("earlier", &[]), ("shared", &[0])]),
-    )
-    .await;
-    running(&ledger, "two", &ports(&[("first", &[]), ("shared", &[0])])).await;
-    let claimed = claim(&ledger, 10).await;
-    let first = claimed.iter().find(|step| step.key.id == "first").unwrap();
-    one(
-        &ledger,
-        settle(failed(
-            first,
-            StepState::Blocked,
-            ErrorClass::Blocked,
-            at(2),
-        )),
-    )
-    .await;
-    let chosen = Selection::Steps(vec![step_id(&ledger, "two", "first").await]);
-    assert_eq!(
-        one(&ledger, purge(chosen, PurgeAction::Forget, at(3))).await,
-        Applied::Moved(1)
-    );
-    assert_eq!(state_of(&ledger, "two", "shared").await, StepState::Waiting);
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("earlier", &[]), ("shared", &[0])])).await;
+        running(ledger, "two", &ports(&[("first", &[]), ("shared", &[0])])).await;
+        let claimed = claim(ledger, 10).await;
+        let first = claimed.iter().find(|step| step.key.id == "first").unwrap();
+        one(
+            ledger,
+            settle(failed(
+                first,
+                StepState::Blocked,
+                ErrorClass::Blocked,
+                at(2),
+            )),
+        )
+        .await;
+        let chosen = Selection::Steps(vec![step_id(ledger, "two", "first").await]);
+        assert_eq!(
+            one(ledger, purge(chosen, PurgeAction::Forget, at(3))).await,
+            Applied::Moved(1)
+        );
+        assert_eq!(state_of(ledger, "two", "shared").await, StepState::Waiting);
 
-    // Taken over, it is for a person: what it waited for may hold it still.
-    assert_eq!(one(&ledger, cancel("one", at(4))).await, Applied::Done);
-    assert_eq!(state_of(&ledger, "two", "shared").await, StepState::Stuck);
-    assert!(
-        claim(&ledger, 10).await.is_empty(),
-        "nothing is sent by itself"
-    );
-    let again = retry(Selection::Deletion(id("two")), Origin::Cli, at(5));
-    assert_eq!(one(&ledger, again).await, Applied::Moved(1));
-    assert_eq!(claim(&ledger, 10).await.len(), 1);
+        // Taken over, it is for a person: what it waited for may hold it still.
+        assert_eq!(one(ledger, cancel("one", at(4))).await, Applied::Done);
+        assert_eq!(state_of(ledger, "two", "shared").await, StepState::Stuck);
+        assert!(
+            claim(ledger, 10).await.is_empty(),
+            "nothing is sent by itself"
+        );
+        let again = retry(Selection::Deletion(id("two")), Origin::Cli, at(5));
+        assert_eq!(one(ledger, again).await, Applied::Moved(1));
+        assert_eq!(claim(ledger, 10).await.len(), 1);
+    })
+    .await;
 }

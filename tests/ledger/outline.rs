@@ -6,7 +6,7 @@ use gone::domain::filter::SearchQuery;
 use gone::domain::model::{Action, ErrorClass, Plan, Step, StepState};
 use gone::domain::outline::{BY_URGENCY, BranchRead};
 use gone::ledger::sqlite::{Options, SqliteLedger, upkeep};
-use gone::ledger::{Applied, Change, Cursor, Ledger, StepFilter, Views as _};
+use gone::ledger::{Applied, Change, Cursor, Ledger, StepFilter};
 
 use crate::support::*;
 
@@ -29,12 +29,12 @@ fn networks(networks: usize, ports: usize) -> Plan {
     plan(steps)
 }
 
-async fn below(ledger: &impl Ledger, name: &str, step: Option<i64>) -> Vec<BranchRead> {
+async fn below(ledger: &dyn Ledger, name: &str, step: Option<i64>) -> Vec<BranchRead> {
     let outline = ledger.outline(&id(name), vec![step]).await.unwrap();
     outline.branches
 }
 
-async fn all_of(ledger: &impl Ledger, name: &str, branch: &BranchRead) -> Vec<Step> {
+async fn all_of(ledger: &dyn Ledger, name: &str, branch: &BranchRead) -> Vec<Step> {
     let (deletion, branch) = (id(name), &branch.branch);
     let all = ledger.branch_steps(&deletion, branch.id, branch.counts, 0, 500);
     all.await.unwrap()
@@ -42,39 +42,41 @@ async fn all_of(ledger: &impl Ledger, name: &str, branch: &BranchRead) -> Vec<St
 
 #[tokio::test]
 async fn a_branch_is_counted_and_a_short_one_is_read_whole() {
-    let ledger = memory();
-    running(&ledger, "one", &networks(2, 10)).await;
-    let roots = below(&ledger, "one", None).await;
-    let [networks] = roots.as_slice() else {
-        panic!("{roots:?}");
-    };
-    assert_eq!(
-        (networks.branch.kind.as_str(), networks.branch.leaf),
-        ("network", false)
-    );
-    assert_eq!(networks.branch.counts.waiting, 2);
-    let names: Vec<&str> = networks
-        .steps
-        .iter()
-        .map(|s| s.resource.key.id.as_str())
-        .collect();
-    assert_eq!(names, ["network-0", "network-1"]);
+    on_each_store(async |ledger| {
+        running(ledger, "one", &networks(2, 10)).await;
+        let roots = below(ledger, "one", None).await;
+        let [networks] = roots.as_slice() else {
+            panic!("{roots:?}");
+        };
+        assert_eq!(
+            (networks.branch.kind.as_str(), networks.branch.leaf),
+            ("network", false)
+        );
+        assert_eq!(networks.branch.counts.waiting, 2);
+        let names: Vec<&str> = networks
+            .steps
+            .iter()
+            .map(|s| s.resource.key.id.as_str())
+            .collect();
+        assert_eq!(names, ["network-0", "network-1"]);
 
-    let subnets = below(&ledger, "one", Some(networks.steps[0].id)).await;
-    assert_eq!(subnets[0].steps[0].resource.key.id, "subnet-0");
-    let ports = below(&ledger, "one", Some(subnets[0].steps[0].id)).await;
-    let [ports] = ports.as_slice() else {
-        panic!("{ports:?}");
-    };
-    assert!(ports.branch.leaf && ports.steps.is_empty());
-    assert_eq!(
-        (ports.branch.counts.ready, ports.branch.counts.total),
-        (10, 10)
-    );
-    // Of no other deletion, whatever it is asked by.
-    running(&ledger, "two", &networks_of("two")).await;
-    assert_eq!(below(&ledger, "two", Some(networks.steps[0].id)).await, []);
-    assert_eq!(all_of(&ledger, "two", ports).await, []);
+        let subnets = below(ledger, "one", Some(networks.steps[0].id)).await;
+        assert_eq!(subnets[0].steps[0].resource.key.id, "subnet-0");
+        let ports = below(ledger, "one", Some(subnets[0].steps[0].id)).await;
+        let [ports] = ports.as_slice() else {
+            panic!("{ports:?}");
+        };
+        assert!(ports.branch.leaf && ports.steps.is_empty());
+        assert_eq!(
+            (ports.branch.counts.ready, ports.branch.counts.total),
+            (10, 10)
+        );
+        // Of no other deletion, whatever it is asked by.
+        running(ledger, "two", &networks_of("two")).await;
+        assert_eq!(below(ledger, "two", Some(networks.steps[0].id)).await, []);
+        assert_eq!(all_of(ledger, "two", ports).await, []);
+    })
+    .await;
 }
 
 fn networks_of(name: &str) -> Plan {
@@ -84,132 +86,143 @@ fn networks_of(name: &str) -> Plan {
 
 #[tokio::test]
 async fn the_steps_of_a_branch_stand_by_urgency_from_any_index_on() {
-    let ledger = memory();
-    running(&ledger, "one", &networks(1, 40)).await;
-    let ends = [
-        (StepState::Gone, 7),
-        (StepState::Stuck, 3),
-        (StepState::Blocked, 5),
-        (StepState::Verifying, 2),
-    ];
-    for (state, steps) in ends {
-        for step in claim(&ledger, steps).await {
-            let change = match state {
-                StepState::Stuck | StepState::Blocked => {
-                    failed(&step, state, ErrorClass::Blocked, at(2))
-                }
-                _ => outcome(&step, state, at(2)),
-            };
-            one(&ledger, settle(change)).await;
+    on_each_store(async |ledger| {
+        running(ledger, "one", &networks(1, 40)).await;
+        let ends = [
+            (StepState::Gone, 7),
+            (StepState::Stuck, 3),
+            (StepState::Blocked, 5),
+            (StepState::Verifying, 2),
+        ];
+        for (state, steps) in ends {
+            for step in claim(ledger, steps).await {
+                let change = match state {
+                    StepState::Stuck | StepState::Blocked => {
+                        failed(&step, state, ErrorClass::Blocked, at(2))
+                    }
+                    _ => outcome(&step, state, at(2)),
+                };
+                one(ledger, settle(change)).await;
+            }
         }
-    }
-    let network = below(&ledger, "one", None).await[0].steps[0].id;
-    let subnet = below(&ledger, "one", Some(network)).await[0].steps[0].id;
-    let ports = below(&ledger, "one", Some(subnet)).await.remove(0);
-    let all = all_of(&ledger, "one", &ports).await;
-    let order = |step: &Step| {
-        let urgency = BY_URGENCY.iter().position(|state| *state == step.state);
-        (urgency, step.id)
-    };
-    assert!(all.is_sorted_by_key(order) && all.len() == 40);
-    let mut by_state: BTreeMap<&str, u64> = BTreeMap::new();
-    for step in &all {
-        *by_state.entry(step.state.as_str()).or_default() += 1;
-    }
-    for state in BY_URGENCY {
-        let found = by_state.get(state.as_str()).copied().unwrap_or(0);
-        assert_eq!(ports.branch.counts.of(state), found, "{state:?}");
-    }
-    for (from, limit) in [(0, 5), (2, 9), (7, 40), (33, 3), (39, 5), (40, 5)] {
-        let deletion = id("one");
-        let some = ledger.branch_steps(
-            &deletion,
-            ports.branch.id,
-            ports.branch.counts,
-            from as u64,
-            limit,
-        );
-        let wanted: Vec<Step> = all.iter().skip(from).take(limit).cloned().collect();
-        assert_eq!(some.await.unwrap(), wanted, "{limit} from {from}");
-    }
-    // A step below which someone looks is found at its index.
-    for (index, step) in (0..).zip(&all) {
-        let outline = ledger
-            .outline(&id("one"), vec![Some(step.id)])
-            .await
-            .unwrap();
-        let place = &outline.places[0];
-        assert_eq!((place.branch, place.index), (ports.branch.id, index));
-        assert_eq!(place.step.id, step.id);
-    }
+        let network = below(ledger, "one", None).await[0].steps[0].id;
+        let subnet = below(ledger, "one", Some(network)).await[0].steps[0].id;
+        let ports = below(ledger, "one", Some(subnet)).await.remove(0);
+        let all = all_of(ledger, "one", &ports).await;
+        let order = |step: &Step| {
+            let urgency = BY_URGENCY.iter().position(|state| *state == step.state);
+            (urgency, step.id)
+        };
+        assert!(all.is_sorted_by_key(order) && all.len() == 40);
+        let mut by_state: BTreeMap<&str, u64> = BTreeMap::new();
+        for step in &all {
+            *by_state.entry(step.state.as_str()).or_default() += 1;
+        }
+        for state in BY_URGENCY {
+            let found = by_state.get(state.as_str()).copied().unwrap_or(0);
+            assert_eq!(ports.branch.counts.of(state), found, "{state:?}");
+        }
+        for (from, limit) in [(0, 5), (2, 9), (7, 40), (33, 3), (39, 5), (40, 5)] {
+            let deletion = id("one");
+            let some = ledger.branch_steps(
+                &deletion,
+                ports.branch.id,
+                ports.branch.counts,
+                from as u64,
+                limit,
+            );
+            let wanted: Vec<Step> = all.iter().skip(from).take(limit).cloned().collect();
+            assert_eq!(some.await.unwrap(), wanted, "{limit} from {from}");
+        }
+        // A step below which someone looks is found at its index.
+        for (index, step) in (0..).zip(&all) {
+            let outline = ledger
+                .outline(&id("one"), vec![Some(step.id)])
+                .await
+                .unwrap();
+            let place = &outline.places[0];
+            assert_eq!((place.branch, place.index), (ports.branch.id, index));
+            assert_eq!(place.step.id, step.id);
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_text_is_found_wherever_it_is_and_counted_exactly() {
     // More than one page looks through.
     const PORTS: usize = 30_000;
-    let ledger = memory();
-    running(&ledger, "one", &networks(1, PORTS)).await;
-    claim_all_to(&ledger, StepState::Gone).await;
-    running(&ledger, "two", &networks_of("port-0-29999-of-another")).await;
-    for (text, wanted) in [
-        ("port-0-29999", 1),
-        ("PORT-0-29999", 1),
-        ("9999", 3),
-        ("kind=subnet", 1),
-        ("!kind=port", 2),
-        ("state=gone", 1_000),
-        ("~pt0", 30_000),
-        ("nowhere", 0),
-    ] {
-        let filter = StepFilter {
-            deletion_id: Some(id("one")),
-            text: SearchQuery::parse(text),
-            ..StepFilter::default()
-        };
-        let (mut found, mut after) = (0, None);
-        loop {
-            let page = Cursor { after, limit: 500 };
-            let page = ledger.steps(filter.clone(), page).await.unwrap();
-            assert!(page.rows.len() <= 500);
-            found += page.rows.len();
-            after = page.next;
-            if after.is_none() {
-                break;
+    on_each_store(async |ledger| {
+        running(ledger, "one", &networks(1, PORTS)).await;
+        let claimed = claim(ledger, 1_000).await;
+        let gone = claimed
+            .iter()
+            .map(|step| settle(outcome(step, StepState::Gone, at(2))));
+        let applied = ledger.commit(gone.collect()).await.unwrap();
+        assert!(applied.iter().all(|it| *it == Applied::Done));
+        running(ledger, "two", &networks_of("port-0-29999-of-another")).await;
+        for (text, wanted) in [
+            ("port-0-29999", 1),
+            ("PORT-0-29999", 1),
+            ("9999", 3),
+            ("kind=subnet", 1),
+            ("!kind=port", 2),
+            ("state=gone", 1_000),
+            ("~pt0", 30_000),
+            ("nowhere", 0),
+        ] {
+            let filter = StepFilter {
+                deletion_id: Some(id("one")),
+                text: SearchQuery::parse(text),
+                ..StepFilter::default()
+            };
+            let (mut found, mut after) = (0, None);
+            loop {
+                let page = Cursor { after, limit: 500 };
+                let page = ledger.steps(filter.clone(), page).await.unwrap();
+                assert!(page.rows.len() <= 500);
+                found += page.rows.len();
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
             }
-        }
-        assert_eq!(found, wanted, "{text}");
-        let (mut counted, mut after) = (0, None);
-        loop {
-            let (steps, next) = ledger.count_steps(filter.clone(), after).await.unwrap();
-            counted += steps;
-            after = next;
-            if after.is_none() {
-                break;
+            assert_eq!(found, wanted, "{text}");
+            let (mut counted, mut after) = (0, None);
+            loop {
+                let (steps, next) = ledger.count_steps(filter.clone(), after).await.unwrap();
+                counted += steps;
+                after = next;
+                if after.is_none() {
+                    break;
+                }
             }
+            assert_eq!(counted, wanted as u64, "{text}");
         }
-        assert_eq!(counted, wanted as u64, "{text}");
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn what_holds_a_step_is_found_too() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
-    let step = claim(&ledger, 1).await.remove(0);
-    let stuck = failed(&step, StepState::Stuck, ErrorClass::Blocked, at(2));
-    one(&ledger, settle(stuck)).await;
-    let found = async |text: &str| {
-        let filter = StepFilter {
-            text: SearchQuery::parse(text),
-            ..StepFilter::default()
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        let step = claim(ledger, 1).await.remove(0);
+        let stuck = failed(&step, StepState::Stuck, ErrorClass::Blocked, at(2));
+        one(ledger, settle(stuck)).await;
+        let found = async |text: &str| {
+            let filter = StepFilter {
+                text: SearchQuery::parse(text),
+                ..StepFilter::default()
+            };
+            let page = ledger.steps(filter, all()).await.unwrap();
+            page.rows.iter().map(|s| s.id).collect::<Vec<_>>()
         };
-        let page = ledger.steps(filter, all()).await.unwrap();
-        page.rows.iter().map(|s| s.id).collect::<Vec<_>>()
-    };
-    assert_eq!(found("portinuse").await, [step.id]);
-    assert_eq!(found("still state=stuck").await, [step.id]);
-    assert_eq!(found("!portinuse").await.len(), 1);
+        assert_eq!(found("portinuse").await, [step.id]);
+        assert_eq!(found("still state=stuck").await, [step.id]);
+        assert_eq!(found("!portinuse").await.len(), 1);
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use gone::domain::model::{ErrorClass, KindName, Origin, Phase, ResourceKey, Site, StepState};
 use gone::domain::peers::{AWAITED, Answered, DeletionNotice, Deployment, Holder, News, Waits};
-use gone::ledger::sqlite::InlineLedger;
-use gone::ledger::{Applied, Change, ClaimedStep, Federation as _, StepChange};
+use gone::ledger::{Applied, Change, ClaimedStep, Ledger, StepChange};
 
 use crate::support::*;
 
@@ -30,7 +29,7 @@ fn home() -> Site {
 }
 
 /// What an importer said of the step that waits for its word.
-async fn said(ledger: &InlineLedger, name: &str, clear: bool) -> Applied {
+async fn said(ledger: &dyn Ledger, name: &str, clear: bool) -> Applied {
     let (asked, _) = ledger.awaited(home(), name, 0, 10).await.unwrap();
     let answers = asked.into_iter().map(|(step, asked)| {
         let holder = Holder {
@@ -65,7 +64,7 @@ fn awaiting(step: &ClaimedStep, to: StepState) -> Change {
     settle(change)
 }
 
-async fn told(ledger: &InlineLedger, after: i64, kinds: &[&str]) -> News {
+async fn told(ledger: &dyn Ledger, after: i64, kinds: &[&str]) -> News {
     let kinds: BTreeSet<KindName> = kinds.iter().map(|kind| KindName::new(kind)).collect();
     let (id, _) = ledger.importers_cursor().await.unwrap();
     let news = ledger.news(importer("d1"), (id, after), kinds, 10);
@@ -79,116 +78,126 @@ fn phases(news: &News) -> Vec<(&str, Phase)> {
 
 #[tokio::test]
 async fn g04_what_changes_of_the_kinds_of_an_importer_is_told_once_in_order_and_nothing_else() {
-    let ledger = memory();
-    running(&ledger, "before", &ports(&[("p0", &[])])).await;
-    one(&ledger, watched("d0", &["port"])).await;
-    // What was going before it came on record, it hears first.
-    let news = told(&ledger, 0, &["port"]).await;
-    assert_eq!(phases(&news), [("p0", Phase::Deleting)]);
-    running(&ledger, "x", &ports(&[("p1", &[]), ("p2", &[])])).await;
-    let more = told(&ledger, news.seq, &["port"]).await;
-    assert_eq!(
-        phases(&more),
-        [
-            ("p1", Phase::Deleting),
-            ("p2", Phase::Deleting),
-            // Its target was only checked.
-            ("root-x", Phase::Released)
-        ]
-    );
-    assert_eq!(more.changes[0].root, format!("d1/{}", id("x")));
-    let none = told(&ledger, more.seq, &["port"]).await;
-    assert_eq!((none.seq, none.changes.len()), (more.seq, 0));
-    assert_eq!(phases(&told(&ledger, 0, &["network"]).await), []);
-    for step in claim(&ledger, 10).await {
-        said(&ledger, "d0", true).await;
-        one(&ledger, settle(outcome(&step, StepState::Verifying, at(3)))).await;
-    }
-    let looked = claim_all_to(&ledger, StepState::Gone).await;
-    assert!(looked.is_empty());
-    // Of another ledger, or a time that this one has not seen: from the start.
-    let anew = told(&ledger, 1_000, &["port"]).await;
-    assert_eq!(anew.changes.len(), 4);
+    on_each_store(async |ledger| {
+        running(ledger, "before", &ports(&[("p0", &[])])).await;
+        one(ledger, watched("d0", &["port"])).await;
+        // What was going before it came on record, it hears first.
+        let news = told(ledger, 0, &["port"]).await;
+        assert_eq!(phases(&news), [("p0", Phase::Deleting)]);
+        running(ledger, "x", &ports(&[("p1", &[]), ("p2", &[])])).await;
+        let more = told(ledger, news.seq, &["port"]).await;
+        assert_eq!(
+            phases(&more),
+            [
+                ("p1", Phase::Deleting),
+                ("p2", Phase::Deleting),
+                // Its target was only checked.
+                ("root-x", Phase::Released)
+            ]
+        );
+        assert_eq!(more.changes[0].root, format!("d1/{}", id("x")));
+        let none = told(ledger, more.seq, &["port"]).await;
+        assert_eq!((none.seq, none.changes.len()), (more.seq, 0));
+        assert_eq!(phases(&told(ledger, 0, &["network"]).await), []);
+        for step in claim(ledger, 10).await {
+            said(ledger, "d0", true).await;
+            one(ledger, settle(outcome(&step, StepState::Verifying, at(3)))).await;
+        }
+        let looked = claim_all_to(ledger, StepState::Gone).await;
+        assert!(looked.is_empty());
+        // Of another ledger, or a time that this one has not seen: from the start.
+        let anew = told(ledger, 1_000, &["port"]).await;
+        assert_eq!(anew.changes.len(), 4);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn g07_a_step_waits_for_the_word_of_each_importer_and_for_no_more() {
-    let ledger = memory();
-    one(&ledger, watched("d0", &["port"])).await;
-    one(&ledger, watched("d2", &["port", "network"])).await;
-    one(&ledger, watched("d3", &["network"])).await;
-    running(&ledger, "x", &ports(&[("p1", &[])])).await;
-    let step = claim(&ledger, 1).await.remove(0);
-    let awaited = async || -> Vec<String> {
-        let awaited = ledger.pending_clearances(step.id).await.unwrap();
-        awaited.into_iter().map(|it| it.importer).collect()
-    };
-    assert_eq!(awaited().await, ["d0", "d2"]);
-    one(&ledger, awaiting(&step, StepState::Blocked)).await;
-    assert_eq!(said(&ledger, "d0", false).await, Applied::Moved(1));
-    // The same again is no news.
-    assert_eq!(said(&ledger, "d0", false).await, Applied::Moved(0));
-    said(&ledger, "d2", true).await;
-    assert_eq!(awaited().await, ["d0"]);
-    said(&ledger, "d0", true).await;
-    one(&ledger, Change::WakeDue { now: at(6) }).await;
-    assert_eq!(state_of(&ledger, "x", "p1").await, StepState::Ready);
+    on_each_store(async |ledger| {
+        one(ledger, watched("d0", &["port"])).await;
+        one(ledger, watched("d2", &["port", "network"])).await;
+        one(ledger, watched("d3", &["network"])).await;
+        running(ledger, "x", &ports(&[("p1", &[])])).await;
+        let step = claim(ledger, 1).await.remove(0);
+        let awaited = async || -> Vec<String> {
+            let awaited = ledger.pending_clearances(step.id).await.unwrap();
+            awaited.into_iter().map(|it| it.importer).collect()
+        };
+        assert_eq!(awaited().await, ["d0", "d2"]);
+        one(ledger, awaiting(&step, StepState::Blocked)).await;
+        assert_eq!(said(ledger, "d0", false).await, Applied::Moved(1));
+        // The same again is no news.
+        assert_eq!(said(ledger, "d0", false).await, Applied::Moved(0));
+        said(ledger, "d2", true).await;
+        assert_eq!(awaited().await, ["d0"]);
+        said(ledger, "d0", true).await;
+        one(ledger, Change::WakeDue { now: at(6) }).await;
+        assert_eq!(state_of(ledger, "x", "p1").await, StepState::Ready);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn g07_a_word_that_comes_before_its_step_waits_for_it_is_not_missed() {
-    let ledger = memory();
-    one(&ledger, watched("d0", &["port"])).await;
-    running(&ledger, "x", &ports(&[("p1", &[])])).await;
-    let step = claim(&ledger, 1).await.remove(0);
-    said(&ledger, "d0", true).await;
-    one(&ledger, awaiting(&step, StepState::Blocked)).await;
-    assert_eq!(state_of(&ledger, "x", "p1").await, StepState::Ready);
+    on_each_store(async |ledger| {
+        one(ledger, watched("d0", &["port"])).await;
+        running(ledger, "x", &ports(&[("p1", &[])])).await;
+        let step = claim(ledger, 1).await.remove(0);
+        said(ledger, "d0", true).await;
+        one(ledger, awaiting(&step, StepState::Blocked)).await;
+        assert_eq!(state_of(ledger, "x", "p1").await, StepState::Ready);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn g12_a_word_or_a_release_frees_what_was_stuck_for_want_of_it() {
     for release in [false, true] {
-        let ledger = memory();
-        one(&ledger, watched("d0", &["port"])).await;
-        running(&ledger, "x", &ports(&[("p1", &[])])).await;
-        let step = claim(&ledger, 1).await.remove(0);
-        one(&ledger, awaiting(&step, StepState::Stuck)).await;
-        match release {
-            true => {
-                let release = Change::ReleaseImporter {
-                    name: "d0".into(),
-                    audit: entry("release", "deployment d0", Origin::Cli),
-                    now: at(5),
-                };
-                assert_eq!(one(&ledger, release).await, Applied::Done);
-                assert_eq!(ledger.importers().await.unwrap(), []);
+        on_each_store(async |ledger| {
+            one(ledger, watched("d0", &["port"])).await;
+            running(ledger, "x", &ports(&[("p1", &[])])).await;
+            let step = claim(ledger, 1).await.remove(0);
+            one(ledger, awaiting(&step, StepState::Stuck)).await;
+            match release {
+                true => {
+                    let release = Change::ReleaseImporter {
+                        name: "d0".into(),
+                        audit: entry("release", "deployment d0", Origin::Cli),
+                        now: at(5),
+                    };
+                    assert_eq!(one(ledger, release).await, Applied::Done);
+                    assert_eq!(ledger.importers().await.unwrap(), []);
+                }
+                false => drop(said(ledger, "d0", true).await),
             }
-            false => drop(said(&ledger, "d0", true).await),
-        }
-        assert_eq!(state_of(&ledger, "x", "p1").await, StepState::Ready);
+            assert_eq!(state_of(ledger, "x", "p1").await, StepState::Ready);
+        })
+        .await;
     }
 }
 
 #[tokio::test]
 async fn g12_who_comes_on_record_while_something_goes_is_waited_for() {
-    let ledger = memory();
-    running(&ledger, "x", &ports(&[("p1", &[])])).await;
-    one(&ledger, watched("d0", &["port"])).await;
-    let importers = ledger.importers().await.unwrap();
-    assert_eq!((importers.len(), importers[0].awaited), (1, 1));
-    // Under its name nobody else comes on record.
-    let other = Change::Watched {
-        importer: Deployment {
-            region: "elsewhere".into(),
-            ..importer("d0")
-        },
-        kinds: BTreeSet::new(),
-        now: at(2),
-    };
-    assert!(matches!(one(&ledger, other).await, Applied::Refused(_)));
-    one(&ledger, cancel("x", at(3))).await;
-    assert_eq!(ledger.importers().await.unwrap()[0].awaited, 0);
+    on_each_store(async |ledger| {
+        running(ledger, "x", &ports(&[("p1", &[])])).await;
+        one(ledger, watched("d0", &["port"])).await;
+        let importers = ledger.importers().await.unwrap();
+        assert_eq!((importers.len(), importers[0].awaited), (1, 1));
+        // Under its name nobody else comes on record.
+        let other = Change::Watched {
+            importer: Deployment {
+                region: "elsewhere".into(),
+                ..importer("d0")
+            },
+            kinds: BTreeSet::new(),
+            now: at(2),
+        };
+        assert!(matches!(one(ledger, other).await, Applied::Refused(_)));
+        one(ledger, cancel("x", at(3))).await;
+        assert_eq!(ledger.importers().await.unwrap()[0].awaited, 0);
+    })
+    .await;
 }
 
 fn heard(seq: i64, of: &str, phase: Phase, deletion: &str) -> Change {
@@ -223,33 +232,35 @@ fn heard(seq: i64, of: &str, phase: Phase, deletion: &str) -> Change {
 
 #[tokio::test]
 async fn g05_what_is_heard_twice_is_seen_to_once_and_again_for_another_deletion() {
-    let ledger = memory();
-    let unhandled_deletions = async || {
-        ledger
-            .unhandled_deletions(10)
-            .await
-            .unwrap()
-            .map(|it| it.keys.len())
-    };
-    one(&ledger, heard(1, "x", Phase::Checking, "a")).await;
-    assert_eq!(unhandled_deletions().await, None);
-    one(&ledger, heard(2, "x", Phase::Deleting, "a")).await;
-    let next = ledger.unhandled_deletions(10).await.unwrap().unwrap();
-    assert_eq!((next.root.as_str(), next.owner.as_str()), ("d1/a", "d1"));
-    let none = Change::MarkHandled {
-        keys: next.keys,
-        deletion: None,
-    };
-    one(&ledger, none).await;
-    one(&ledger, heard(2, "x", Phase::Deleting, "a")).await;
-    assert_eq!(unhandled_deletions().await, None);
-    one(&ledger, heard(3, "x", Phase::Released, "a")).await;
-    assert_eq!(ledger.owners_going().await.unwrap(), BTreeSet::new());
-    one(&ledger, heard(4, "x", Phase::Deleting, "b")).await;
-    assert_eq!(unhandled_deletions().await, Some(1));
-    // Its ledger was set back: what was heard of it counts no more.
-    one(&ledger, heard(2, "y", Phase::Deleting, "c")).await;
-    let next = ledger.unhandled_deletions(10).await.unwrap().unwrap();
-    assert_eq!(next.root, "d1/c");
-    assert_eq!(next.keys.len(), 1);
+    on_each_store(async |ledger| {
+        let unhandled_deletions = async || {
+            ledger
+                .unhandled_deletions(10)
+                .await
+                .unwrap()
+                .map(|it| it.keys.len())
+        };
+        one(ledger, heard(1, "x", Phase::Checking, "a")).await;
+        assert_eq!(unhandled_deletions().await, None);
+        one(ledger, heard(2, "x", Phase::Deleting, "a")).await;
+        let next = ledger.unhandled_deletions(10).await.unwrap().unwrap();
+        assert_eq!((next.root.as_str(), next.owner.as_str()), ("d1/a", "d1"));
+        let none = Change::MarkHandled {
+            keys: next.keys,
+            deletion: None,
+        };
+        one(ledger, none).await;
+        one(ledger, heard(2, "x", Phase::Deleting, "a")).await;
+        assert_eq!(unhandled_deletions().await, None);
+        one(ledger, heard(3, "x", Phase::Released, "a")).await;
+        assert_eq!(ledger.owners_going().await.unwrap(), BTreeSet::new());
+        one(ledger, heard(4, "x", Phase::Deleting, "b")).await;
+        assert_eq!(unhandled_deletions().await, Some(1));
+        // Its ledger was set back: what was heard of it counts no more.
+        one(ledger, heard(2, "y", Phase::Deleting, "c")).await;
+        let next = ledger.unhandled_deletions(10).await.unwrap().unwrap();
+        assert_eq!(next.root, "d1/c");
+        assert_eq!(next.keys.len(), 1);
+    })
+    .await;
 }

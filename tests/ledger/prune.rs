@@ -3,13 +3,12 @@
 use gone::domain::model::{DeletionState, KindName, Phase, StepState};
 use gone::ledger::{
     Applied, Change, EventFilter, Ledger, PurgeAction, Selection, StepFilter, TombstoneFilter,
-    Views as _,
 };
 
 use crate::support::*;
 
 /// Piece by piece; how many rows went.
-async fn prune(ledger: &impl Ledger, before: i64) -> u64 {
+async fn prune(ledger: &dyn Ledger, before: i64) -> u64 {
     let mut rows = 0;
     loop {
         let piece = Change::Prune {
@@ -26,7 +25,7 @@ async fn prune(ledger: &impl Ledger, before: i64) -> u64 {
     }
 }
 
-async fn phase_of(ledger: &impl Ledger, id: &str) -> Option<Phase> {
+async fn phase_of(ledger: &dyn Ledger, id: &str) -> Option<Phase> {
     let filter = TombstoneFilter {
         id: Some(id.to_owned()),
         ..TombstoneFilter::default()
@@ -37,112 +36,120 @@ async fn phase_of(ledger: &impl Ledger, id: &str) -> Option<Phase> {
 
 #[tokio::test]
 async fn m01_what_ended_long_ago_is_let_go_and_a_natural_key_revives_its_record() {
-    let ledger = memory();
-    let mut old = ports(&[("p", &[]), ("router,subnet", &[0])]);
-    old.steps[1].kind = KindName::new("router_interface");
-    running(&ledger, "old", &old).await;
-    while !claim_all_to(&ledger, StepState::Gone).await.is_empty() {}
-    running(&ledger, "new", &ports(&[("b", &[])])).await;
-    let before = ledger.audit(0, 100).await.unwrap();
+    on_each_store(async |ledger| {
+        let mut old = ports(&[("p", &[]), ("router,subnet", &[0])]);
+        old.steps[1].kind = KindName::new("router_interface");
+        running(ledger, "old", &old).await;
+        while !claim_all_to(ledger, StepState::Gone).await.is_empty() {}
+        running(ledger, "new", &ports(&[("b", &[])])).await;
+        let before = ledger.audit(0, 100).await.unwrap();
 
-    prune(&ledger, 2).await;
-    assert!(
-        ledger.deletion(&id("old")).await.unwrap().is_some(),
-        "it ended then"
-    );
-    prune(&ledger, 10).await;
-    assert!(ledger.deletion(&id("old")).await.unwrap().is_none());
-    let of_old = StepFilter {
-        deletion_id: Some(id("old")),
-        ..StepFilter::default()
-    };
-    assert!(ledger.steps(of_old, all()).await.unwrap().rows.is_empty());
-    assert_eq!(phase_of(&ledger, "p").await, None);
-    assert_eq!(phase_of(&ledger, "router,subnet").await, Some(Phase::Gone));
-    assert_eq!(ledger.audit(0, 100).await.unwrap(), before, "kept for ever");
-    assert_eq!(states(&ledger, "new").await.len(), 1);
-    let summary = ledger.summary().await.unwrap();
-    assert_eq!((summary.steps.total, summary.steps.gone), (1, 0));
+        prune(ledger, 2).await;
+        assert!(
+            ledger.deletion(&id("old")).await.unwrap().is_some(),
+            "it ended then"
+        );
+        prune(ledger, 10).await;
+        assert!(ledger.deletion(&id("old")).await.unwrap().is_none());
+        let of_old = StepFilter {
+            deletion_id: Some(id("old")),
+            ..StepFilter::default()
+        };
+        assert!(ledger.steps(of_old, all()).await.unwrap().rows.is_empty());
+        assert_eq!(phase_of(ledger, "p").await, None);
+        assert_eq!(phase_of(ledger, "router,subnet").await, Some(Phase::Gone));
+        assert_eq!(ledger.audit(0, 100).await.unwrap(), before, "kept for ever");
+        assert_eq!(states(ledger, "new").await.len(), 1);
+        let summary = ledger.summary().await.unwrap();
+        assert_eq!((summary.steps.total, summary.steps.gone), (1, 0));
 
-    // Made anew, it is deleted again under the record that it had.
-    let mut again = ports(&[("router,subnet", &[])]);
-    again.steps[0].kind = KindName::new("router_interface");
-    running(&ledger, "again", &again).await;
-    let filter = TombstoneFilter {
-        id: Some("router,subnet".to_owned()),
-        ..TombstoneFilter::default()
-    };
-    let again = ledger
-        .tombstones(filter, all())
-        .await
-        .unwrap()
-        .rows
-        .remove(0);
-    assert_eq!((again.incarnation, again.deletion_id), (2, id("again")));
+        // Made anew, it is deleted again under the record that it had.
+        let mut again = ports(&[("router,subnet", &[])]);
+        again.steps[0].kind = KindName::new("router_interface");
+        running(ledger, "again", &again).await;
+        let filter = TombstoneFilter {
+            id: Some("router,subnet".to_owned()),
+            ..TombstoneFilter::default()
+        };
+        let again = ledger
+            .tombstones(filter, all())
+            .await
+            .unwrap()
+            .rows
+            .remove(0);
+        assert_eq!((again.incarnation, again.deletion_id), (2, id("again")));
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn p03_what_is_stuck_or_was_given_up_is_kept() {
-    let ledger = memory();
-    running(&ledger, "stuck", &ports(&[("a", &[])])).await;
-    running(&ledger, "forgotten", &ports(&[("b", &[])])).await;
-    claim_all_to(&ledger, StepState::Stuck).await;
-    let what = Selection::Deletion(id("forgotten"));
-    one(&ledger, purge(what, PurgeAction::Forget, at(3))).await;
-    running(&ledger, "new", &ports(&[("c", &[])])).await;
-    prune(&ledger, 1_000).await;
-    for (name, state) in [
-        ("stuck", DeletionState::Stuck),
-        ("forgotten", DeletionState::Purged),
-    ] {
-        let kept = ledger.deletion(&id(name)).await.unwrap().unwrap();
-        assert_eq!((kept.state, kept.counts.total), (state, 1));
-    }
-    assert_eq!(ledger.orphans(all()).await.unwrap().rows.len(), 1);
+    on_each_store(async |ledger| {
+        running(ledger, "stuck", &ports(&[("a", &[])])).await;
+        running(ledger, "forgotten", &ports(&[("b", &[])])).await;
+        claim_all_to(ledger, StepState::Stuck).await;
+        let what = Selection::Deletion(id("forgotten"));
+        one(ledger, purge(what, PurgeAction::Forget, at(3))).await;
+        running(ledger, "new", &ports(&[("c", &[])])).await;
+        prune(ledger, 1_000).await;
+        for (name, state) in [
+            ("stuck", DeletionState::Stuck),
+            ("forgotten", DeletionState::Purged),
+        ] {
+            let kept = ledger.deletion(&id(name)).await.unwrap().unwrap();
+            assert_eq!((kept.state, kept.counts.total), (state, 1));
+        }
+        assert_eq!(ledger.orphans(all()).await.unwrap().rows.len(), 1);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn events_go_from_the_first_one_on_and_who_follows_them_is_told() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
-    let events = async || ledger.events(0, EventFilter::default(), 100).await.unwrap();
-    let page = events().await;
-    let (count, newest) = (page.events.len(), page.newest);
-    assert_eq!(page.oldest, 1);
-    claim_all_to(&ledger, StepState::Gone).await;
-    prune(&ledger, 1).await;
-    let page = events().await;
-    assert_eq!(page.oldest, newest + 1, "{count} were of second 0");
-    assert!(page.events.iter().all(|event| event.at >= at(1)));
-    prune(&ledger, 1_000).await;
-    let page = events().await;
-    assert_eq!((page.events.len(), page.oldest), (0, page.newest + 1));
-    assert!(page.newest > newest);
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let events = async || ledger.events(0, EventFilter::default(), 100).await.unwrap();
+        let page = events().await;
+        let (count, newest) = (page.events.len(), page.newest);
+        assert_eq!(page.oldest, 1);
+        claim_all_to(ledger, StepState::Gone).await;
+        prune(ledger, 1).await;
+        let page = events().await;
+        assert_eq!(page.oldest, newest + 1, "{count} were of second 0");
+        assert!(page.events.iter().all(|event| event.at >= at(1)));
+        prune(ledger, 1_000).await;
+        let page = events().await;
+        assert_eq!((page.events.len(), page.oldest), (0, page.newest + 1));
+        assert!(page.newest > newest);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_large_deletion_goes_in_pieces_between_which_its_counts_are_true() {
-    let ledger = memory();
-    let ids: Vec<String> = (0..2_500).map(|n| format!("p{n}")).collect();
-    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
-    running(&ledger, "large", &ports(&steps)).await;
-    one(&ledger, cancel("large", at(1))).await;
-    running(&ledger, "new", &ports(&[("b", &[])])).await;
-    let mut left = Vec::new();
-    loop {
-        let piece = Change::Prune {
-            before: at(1_000),
-            never_again: never_again(),
-            audit: None,
-            now: at(1_000),
-        };
-        if one(&ledger, piece).await == Applied::Moved(0) {
-            break;
+    on_each_store(async |ledger| {
+        let ids: Vec<String> = (0..2_500).map(|n| format!("p{n}")).collect();
+        let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
+        running(ledger, "large", &ports(&steps)).await;
+        one(ledger, cancel("large", at(1))).await;
+        running(ledger, "new", &ports(&[("b", &[])])).await;
+        let mut left = Vec::new();
+        loop {
+            let piece = Change::Prune {
+                before: at(1_000),
+                never_again: never_again(),
+                audit: None,
+                now: at(1_000),
+            };
+            if one(ledger, piece).await == Applied::Moved(0) {
+                break;
+            }
+            let large = ledger.deletion(&id("large")).await.unwrap();
+            left.push(large.map(|large| (large.counts.skipped, large.counts.total)));
         }
-        let large = ledger.deletion(&id("large")).await.unwrap();
-        left.push(large.map(|large| (large.counts.skipped, large.counts.total)));
-    }
-    left.dedup();
-    let expected = [Some((2_500, 2_500)), Some((500, 500)), Some((0, 0)), None];
-    assert_eq!(left, expected);
+        left.dedup();
+        let expected = [Some((2_500, 2_500)), Some((500, 500)), Some((0, 0)), None];
+        assert_eq!(left, expected);
+    })
+    .await;
 }

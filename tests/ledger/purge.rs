@@ -11,7 +11,7 @@ use gone::ledger::{
 
 use crate::support::*;
 
-async fn phase(ledger: &impl Ledger, resource: &str) -> Phase {
+async fn phase(ledger: &dyn Ledger, resource: &str) -> Phase {
     let filter = TombstoneFilter {
         id: Some(resource.to_owned()),
         ..TombstoneFilter::default()
@@ -19,7 +19,7 @@ async fn phase(ledger: &impl Ledger, resource: &str) -> Phase {
     ledger.tombstones(filter, all()).await.unwrap().rows[0].phase
 }
 
-async fn error_of(ledger: &impl Ledger, resource: &str) -> (String, String) {
+async fn error_of(ledger: &dyn Ledger, resource: &str) -> (String, String) {
     let steps = ledger.steps(StepFilter::default(), all()).await.unwrap();
     let steps = steps.rows.into_iter();
     let mut found = steps.filter(|step| step.resource.key.id == resource);
@@ -28,26 +28,24 @@ async fn error_of(ledger: &impl Ledger, resource: &str) -> (String, String) {
 }
 
 /// `balancer`, which is stuck; `port` after it, `network` after that, and `other`, which is gone.
-async fn stuck() -> InlineLedger {
-    let ledger = memory();
+async fn stuck(ledger: &dyn Ledger) {
     let plan = ports(&[
         ("balancer", &[]),
         ("port", &[0]),
         ("network", &[1]),
         ("other", &[]),
     ]);
-    running(&ledger, "one", &plan).await;
-    for step in claim(&ledger, 10).await {
+    running(ledger, "one", &plan).await;
+    for step in claim(ledger, 10).await {
         let change = match step.key.id.as_str() {
             "balancer" => failed(&step, StepState::Stuck, ErrorClass::Blocked, at(2)),
             _ => outcome(&step, StepState::Gone, at(2)),
         };
-        assert_eq!(one(&ledger, settle(change)).await, Applied::Done);
+        assert_eq!(one(ledger, settle(change)).await, Applied::Done);
     }
-    ledger
 }
 
-async fn forget(ledger: &impl Ledger, resource: &str) -> Applied {
+async fn forget(ledger: &dyn Ledger, resource: &str) -> Applied {
     let step = step_id(ledger, "one", resource).await;
     let what = Selection::Steps(vec![step]);
     one(ledger, purge(what, PurgeAction::Forget, at(3))).await
@@ -55,200 +53,225 @@ async fn forget(ledger: &impl Ledger, resource: &str) -> Applied {
 
 #[tokio::test]
 async fn p03_a_forgotten_step_and_its_tombstone_are_purged_and_nothing_that_waited_is_sent() {
-    let ledger = stuck().await;
-    assert_eq!(forget(&ledger, "balancer").await, Applied::Moved(1));
-    assert_eq!(
-        states(&ledger, "one").await,
-        [
-            ("balancer".to_owned(), StepState::Purged),
-            ("port".to_owned(), StepState::Stuck),
-            ("network".to_owned(), StepState::Stuck),
-            ("other".to_owned(), StepState::Gone),
-        ]
-    );
-    assert_eq!(phase(&ledger, "balancer").await, Phase::Purged);
-    assert_eq!(phase(&ledger, "port").await, Phase::Deleting);
-    let (kind, message) = error_of(&ledger, "port").await;
-    assert_eq!(kind, FORGOTTEN);
-    assert!(message.contains("balancer"), "{message}");
-    assert_eq!(error_of(&ledger, "network").await.0, HELD);
-    assert!(claim(&ledger, 10).await.is_empty());
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(deletion.state, DeletionState::Stuck);
-    // A person decides on what waited: then it goes on, in order.
-    let port = step_id(&ledger, "one", "port").await;
-    let again = retry(
-        Selection::Steps(vec![port]),
-        gone::domain::model::Origin::Cli,
-        at(4),
-    );
-    assert_eq!(one(&ledger, again).await, Applied::Moved(1));
-    claim_all_to(&ledger, StepState::Gone).await;
-    claim_all_to(&ledger, StepState::Gone).await;
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(deletion.state, DeletionState::Purged);
-    assert_eq!((deletion.counts.gone, deletion.counts.purged), (3, 1));
-    assert!(deletion.finished_at.is_some());
+    on_each_store(async |ledger| {
+        stuck(ledger).await;
+        assert_eq!(forget(ledger, "balancer").await, Applied::Moved(1));
+        assert_eq!(
+            states(ledger, "one").await,
+            [
+                ("balancer".to_owned(), StepState::Purged),
+                ("port".to_owned(), StepState::Stuck),
+                ("network".to_owned(), StepState::Stuck),
+                ("other".to_owned(), StepState::Gone),
+            ]
+        );
+        assert_eq!(phase(ledger, "balancer").await, Phase::Purged);
+        assert_eq!(phase(ledger, "port").await, Phase::Deleting);
+        let (kind, message) = error_of(ledger, "port").await;
+        assert_eq!(kind, FORGOTTEN);
+        assert!(message.contains("balancer"), "{message}");
+        assert_eq!(error_of(ledger, "network").await.0, HELD);
+        assert!(claim(ledger, 10).await.is_empty());
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(deletion.state, DeletionState::Stuck);
+        // A person decides on what waited: then it goes on, in order.
+        let port = step_id(ledger, "one", "port").await;
+        let again = retry(
+            Selection::Steps(vec![port]),
+            gone::domain::model::Origin::Cli,
+            at(4),
+        );
+        assert_eq!(one(ledger, again).await, Applied::Moved(1));
+        claim_all_to(ledger, StepState::Gone).await;
+        claim_all_to(ledger, StepState::Gone).await;
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(deletion.state, DeletionState::Purged);
+        assert_eq!((deletion.counts.gone, deletion.counts.purged), (3, 1));
+        assert!(deletion.finished_at.is_some());
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn p03_a_deletion_is_forgotten_whole() {
-    let ledger = stuck().await;
-    let what = Selection::Deletion(id("one"));
-    let applied = one(&ledger, purge(what, PurgeAction::Forget, at(3))).await;
-    assert_eq!(applied, Applied::Moved(3));
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(deletion.state, DeletionState::Purged);
-    for resource in ["balancer", "port", "network"] {
-        assert_eq!(phase(&ledger, resource).await, Phase::Purged, "{resource}");
-    }
-    let orphans = ledger.orphans(all()).await.unwrap().rows;
-    let ids: Vec<&str> = orphans.iter().map(|it| it.step.key.id.as_str()).collect();
-    assert_eq!(ids, ["balancer", "port", "network"]);
-    assert_eq!(orphans[0].since, at(3));
-    assert_eq!(
-        orphans[0].step.last_error.as_ref().unwrap().message,
-        "still in use"
-    );
+    on_each_store(async |ledger| {
+        stuck(ledger).await;
+        let what = Selection::Deletion(id("one"));
+        let applied = one(ledger, purge(what, PurgeAction::Forget, at(3))).await;
+        assert_eq!(applied, Applied::Moved(3));
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(deletion.state, DeletionState::Purged);
+        for resource in ["balancer", "port", "network"] {
+            assert_eq!(phase(ledger, resource).await, Phase::Purged, "{resource}");
+        }
+        let orphans = ledger.orphans(all()).await.unwrap().rows;
+        let ids: Vec<&str> = orphans.iter().map(|it| it.step.key.id.as_str()).collect();
+        assert_eq!(ids, ["balancer", "port", "network"]);
+        assert_eq!(orphans[0].since, at(3));
+        assert_eq!(
+            orphans[0].step.last_error.as_ref().unwrap().message,
+            "still in use"
+        );
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn p11_a_blocked_step_is_forgotten_and_is_never_sent_again() {
-    let ledger = memory();
-    let plan = ports(&[("locked", &[]), ("network", &[0])]);
-    running(&ledger, "one", &plan).await;
-    let step = claim(&ledger, 10).await.remove(0);
-    let change = failed(&step, StepState::Blocked, ErrorClass::Blocked, at(2));
-    assert_eq!(one(&ledger, settle(change)).await, Applied::Done);
-    assert_eq!(forget(&ledger, "locked").await, Applied::Moved(1));
-    assert_eq!(phase(&ledger, "locked").await, Phase::Purged);
-    assert_eq!(error_of(&ledger, "network").await.0, FORGOTTEN);
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    let counts = (deletion.counts.blocked, deletion.counts.purged);
-    assert_eq!((deletion.state, counts), (DeletionState::Stuck, (0, 1)));
-    let now = at(24 * 3600);
-    one(&ledger, Change::WakeDue { now }).await;
-    assert!(claim(&ledger, 10).await.is_empty());
+    on_each_store(async |ledger| {
+        let plan = ports(&[("locked", &[]), ("network", &[0])]);
+        running(ledger, "one", &plan).await;
+        let step = claim(ledger, 10).await.remove(0);
+        let change = failed(&step, StepState::Blocked, ErrorClass::Blocked, at(2));
+        assert_eq!(one(ledger, settle(change)).await, Applied::Done);
+        assert_eq!(forget(ledger, "locked").await, Applied::Moved(1));
+        assert_eq!(phase(ledger, "locked").await, Phase::Purged);
+        assert_eq!(error_of(ledger, "network").await.0, FORGOTTEN);
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        let counts = (deletion.counts.blocked, deletion.counts.purged);
+        assert_eq!((deletion.state, counts), (DeletionState::Stuck, (0, 1)));
+        let now = at(24 * 3600);
+        one(ledger, Change::WakeDue { now }).await;
+        assert!(claim(ledger, 10).await.is_empty());
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn p03_only_what_is_stuck_or_blocked_can_be_forgotten() {
-    let ledger = stuck().await;
-    let refused = forget(&ledger, "other").await;
-    assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
-    let before = ledger.audit(0, 500).await.unwrap().len();
-    forget(&ledger, "balancer").await;
-    let refused = forget(&ledger, "balancer").await;
-    assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
-    assert_eq!(ledger.audit(0, 500).await.unwrap().len(), before + 1);
+    on_each_store(async |ledger| {
+        stuck(ledger).await;
+        let refused = forget(ledger, "other").await;
+        assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
+        let before = ledger.audit(0, 500).await.unwrap().len();
+        forget(ledger, "balancer").await;
+        let refused = forget(ledger, "balancer").await;
+        assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
+        assert_eq!(ledger.audit(0, 500).await.unwrap().len(), before + 1);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn p03_what_waits_for_something_else_that_is_stuck_waits_for_that_when_it_is_retried() {
-    let ledger = memory();
-    let plan = ports(&[("a", &[]), ("b", &[]), ("both", &[0, 1])]);
-    running(&ledger, "one", &plan).await;
-    claim_all_to(&ledger, StepState::Stuck).await;
-    forget(&ledger, "a").await;
-    assert_eq!(error_of(&ledger, "both").await.0, FORGOTTEN);
-    let both = step_id(&ledger, "one", "both").await;
-    let again = retry(
-        Selection::Steps(vec![both]),
-        gone::domain::model::Origin::Cli,
-        at(4),
-    );
-    assert!(matches!(one(&ledger, again).await, Applied::Refused(_)));
-    assert_eq!(state_of(&ledger, "one", "both").await, StepState::Stuck);
-    assert_eq!(error_of(&ledger, "both").await.0, HELD);
-    let all_again = retry(
-        Selection::Deletion(id("one")),
-        gone::domain::model::Origin::Cli,
-        at(5),
-    );
-    one(&ledger, all_again).await;
-    assert_eq!(state_of(&ledger, "one", "both").await, StepState::Waiting);
+    on_each_store(async |ledger| {
+        let plan = ports(&[("a", &[]), ("b", &[]), ("both", &[0, 1])]);
+        running(ledger, "one", &plan).await;
+        claim_all_to(ledger, StepState::Stuck).await;
+        forget(ledger, "a").await;
+        assert_eq!(error_of(ledger, "both").await.0, FORGOTTEN);
+        let both = step_id(ledger, "one", "both").await;
+        let again = retry(
+            Selection::Steps(vec![both]),
+            gone::domain::model::Origin::Cli,
+            at(4),
+        );
+        assert!(matches!(one(ledger, again).await, Applied::Refused(_)));
+        assert_eq!(state_of(ledger, "one", "both").await, StepState::Stuck);
+        assert_eq!(error_of(ledger, "both").await.0, HELD);
+        let all_again = retry(
+            Selection::Deletion(id("one")),
+            gone::domain::model::Origin::Cli,
+            at(5),
+        );
+        one(ledger, all_again).await;
+        assert_eq!(state_of(ledger, "one", "both").await, StepState::Waiting);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn p03_each_rung_is_in_the_audit_and_among_the_events() {
-    let ledger = stuck().await;
-    let balancer = step_id(&ledger, "one", "balancer").await;
-    let steps = || Selection::Steps(vec![balancer]);
-    let unpins = wanted("two", vec![target("port", "pin")], at(3));
-    let actions = [
-        PurgeAction::Runbook,
-        PurgeAction::Unpin(Box::new(unpins)),
-        PurgeAction::Forget,
-    ];
-    for action in actions {
-        let rung = action.rung();
-        if rung == gone::domain::ladder::Rung::Forget {
-            claim_all_to(&ledger, StepState::Stuck).await;
+    on_each_store(async |ledger| {
+        stuck(ledger).await;
+        let balancer = step_id(ledger, "one", "balancer").await;
+        let steps = || Selection::Steps(vec![balancer]);
+        let unpins = wanted("two", vec![target("port", "pin")], at(3));
+        let actions = [
+            PurgeAction::Runbook,
+            PurgeAction::Unpin(Box::new(unpins)),
+            PurgeAction::Forget,
+        ];
+        for action in actions {
+            let rung = action.rung();
+            if rung == gone::domain::ladder::Rung::Forget {
+                claim_all_to(ledger, StepState::Stuck).await;
+            }
+            let before = ledger.audit(0, 500).await.unwrap().len();
+            let applied = one(ledger, purge(steps(), action, at(4))).await;
+            assert!(!matches!(applied, Applied::Refused(_)), "{applied:?}");
+            let rows = ledger.audit(0, 500).await.unwrap();
+            let new: Vec<&str> = rows[before..]
+                .iter()
+                .map(|row| row.action.as_str())
+                .collect();
+            let purges = format!("purge {}", rung.as_str());
+            assert!(new.contains(&purges.as_str()), "{new:?}");
+            let events = ledger.events(0, EventFilter::default(), 500).await.unwrap();
+            let told = events
+                .events
+                .iter()
+                .rfind(|event| event.kind == EventKind::Purge);
+            let told = told.unwrap();
+            assert_eq!(told.data["rung"], rung.as_str());
+            assert_eq!(told.step_id, Some(balancer));
         }
-        let before = ledger.audit(0, 500).await.unwrap().len();
-        let applied = one(&ledger, purge(steps(), action, at(4))).await;
-        assert!(!matches!(applied, Applied::Refused(_)), "{applied:?}");
-        let rows = ledger.audit(0, 500).await.unwrap();
-        let new: Vec<&str> = rows[before..]
-            .iter()
-            .map(|row| row.action.as_str())
-            .collect();
-        let purges = format!("purge {}", rung.as_str());
-        assert!(new.contains(&purges.as_str()), "{new:?}");
-        let events = ledger.events(0, EventFilter::default(), 500).await.unwrap();
-        let told = events
-            .events
-            .iter()
-            .rfind(|event| event.kind == EventKind::Purge);
-        let told = told.unwrap();
-        assert_eq!(told.data["rung"], rung.as_str());
-        assert_eq!(told.step_id, Some(balancer));
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn p03_an_unpinning_that_is_refused_is_no_half_of_a_rung() {
-    let ledger = stuck().await;
-    let what = Selection::Steps(vec![step_id(&ledger, "one", "network").await]);
-    let unpins = wanted("two", vec![target("port", "pin")], at(3));
-    let applied = one(
-        &ledger,
-        purge(what, PurgeAction::Unpin(Box::new(unpins)), at(3)),
-    )
+    on_each_store(async |ledger| {
+        stuck(ledger).await;
+        let what = Selection::Steps(vec![step_id(ledger, "one", "network").await]);
+        let unpins = wanted("two", vec![target("port", "pin")], at(3));
+        let applied = one(
+            ledger,
+            purge(what, PurgeAction::Unpin(Box::new(unpins)), at(3)),
+        )
+        .await;
+        assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
+        assert!(ledger.deletion(&id("two")).await.unwrap().is_none());
+    })
     .await;
-    assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
-    assert!(ledger.deletion(&id("two")).await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn t08_a_tombstone_is_released_only_after_its_end() {
-    let ledger = stuck().await;
-    for (resource, released) in [("balancer", false), ("port", false), ("other", true)] {
-        let applied = one(&ledger, release("port", resource, at(4))).await;
+    on_each_store(async |ledger| {
+        stuck(ledger).await;
+        for (resource, released) in [("balancer", false), ("port", false), ("other", true)] {
+            let applied = one(ledger, release("port", resource, at(4))).await;
+            assert_eq!(
+                applied == Applied::Done,
+                released,
+                "{resource}: {applied:?}"
+            );
+        }
+        assert_eq!(phase(ledger, "other").await, Phase::Released);
+        forget(ledger, "balancer").await;
         assert_eq!(
-            applied == Applied::Done,
-            released,
-            "{resource}: {applied:?}"
+            one(ledger, release("port", "balancer", at(5))).await,
+            Applied::Done
         );
-    }
-    assert_eq!(phase(&ledger, "other").await, Phase::Released);
-    forget(&ledger, "balancer").await;
-    assert_eq!(
-        one(&ledger, release("port", "balancer", at(5))).await,
-        Applied::Done
-    );
-    assert!(ledger.orphans(all()).await.unwrap().rows.is_empty());
-    let rows = ledger.audit(0, 500).await.unwrap();
-    assert_eq!(rows.iter().filter(|row| row.action == "release").count(), 2);
+        assert!(ledger.orphans(all()).await.unwrap().rows.is_empty());
+        let rows = ledger.audit(0, 500).await.unwrap();
+        assert_eq!(rows.iter().filter(|row| row.action == "release").count(), 2);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn what_was_forgotten_and_is_deleted_again_is_no_orphan() {
-    let ledger = stuck().await;
-    forget(&ledger, "balancer").await;
-    running(&ledger, "two", &ports(&[("balancer", &[])])).await;
-    assert!(ledger.orphans(all()).await.unwrap().rows.is_empty());
-    assert_eq!(phase(&ledger, "balancer").await, Phase::Deleting);
+    on_each_store(async |ledger| {
+        stuck(ledger).await;
+        forget(ledger, "balancer").await;
+        running(ledger, "two", &ports(&[("balancer", &[])])).await;
+        assert!(ledger.orphans(all()).await.unwrap().rows.is_empty());
+        assert_eq!(phase(ledger, "balancer").await, Phase::Deleting);
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -288,35 +311,38 @@ async fn a_site_that_a_person_paused_is_paused_for_the_engine_that_comes_next() 
 
 #[tokio::test]
 async fn m01_what_was_created_anew_is_another_incarnation_once_it_had_ended() {
-    let ledger = stuck().await;
-    forget(&ledger, "balancer").await;
-    let revive = async |resource: &str| {
-        let change = Change::Revive {
-            key: key("port", resource),
-            audit: entry("create anew", resource, Origin::Gate),
-            now: at(9),
+    on_each_store(async |ledger| {
+        stuck(ledger).await;
+        forget(ledger, "balancer").await;
+        let revive = async |resource: &str| {
+            let change = Change::Revive {
+                key: key("port", resource),
+                audit: entry("create anew", resource, Origin::Gate),
+                now: at(9),
+            };
+            assert_eq!(one(ledger, change).await, Applied::Done, "{resource}");
+            let filter = TombstoneFilter {
+                id: Some(resource.to_owned()),
+                ..TombstoneFilter::default()
+            };
+            let found = ledger.tombstones(filter, all()).await.unwrap().rows.pop();
+            found.map(|it| (it.phase, it.incarnation, it.deleted_at.is_some()))
         };
-        assert_eq!(one(&ledger, change).await, Applied::Done, "{resource}");
-        let filter = TombstoneFilter {
-            id: Some(resource.to_owned()),
-            ..TombstoneFilter::default()
-        };
-        let found = ledger.tombstones(filter, all()).await.unwrap().rows.pop();
-        found.map(|it| (it.phase, it.incarnation, it.deleted_at.is_some()))
-    };
-    for ended in ["other", "balancer"] {
-        let alive = Some((Phase::Released, 2, false));
-        assert_eq!(revive(ended).await, alive, "{ended}");
-        assert_eq!(revive(ended).await, alive, "{ended} lives already");
-    }
-    let going = revive("network").await;
-    assert_eq!(going, Some((Phase::Deleting, 1, true)));
-    assert_eq!(revive("unheard-of").await, None);
-    let audit = ledger.audit(0, 100).await.unwrap();
-    let anew = audit.iter().filter(|row| row.action == "create anew");
-    assert_eq!(anew.count(), 2, "what changed nothing is no action");
-    let filter = EventFilter::default();
-    let events = ledger.events(0, filter, 1_000).await.unwrap().events;
-    let told = events.iter().filter(|it| it.kind == EventKind::Revived);
-    assert_eq!(told.count(), 2);
+        for ended in ["other", "balancer"] {
+            let alive = Some((Phase::Released, 2, false));
+            assert_eq!(revive(ended).await, alive, "{ended}");
+            assert_eq!(revive(ended).await, alive, "{ended} lives already");
+        }
+        let going = revive("network").await;
+        assert_eq!(going, Some((Phase::Deleting, 1, true)));
+        assert_eq!(revive("unheard-of").await, None);
+        let audit = ledger.audit(0, 100).await.unwrap();
+        let anew = audit.iter().filter(|row| row.action == "create anew");
+        assert_eq!(anew.count(), 2, "what changed nothing is no action");
+        let filter = EventFilter::default();
+        let events = ledger.events(0, filter, 1_000).await.unwrap().events;
+        let told = events.iter().filter(|it| it.kind == EventKind::Revived);
+        assert_eq!(told.count(), 2);
+    })
+    .await;
 }

@@ -3,10 +3,8 @@
 use chrono::{DateTime, Utc};
 use gone::domain::model::{Action, KindName, Origin, Phase, ResourceKey, Site, StepState};
 use gone::domain::native::{Native, NativeReference};
-use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
-    Applied, Capacity, Change, Commit as _, NativeBy, NativeFilter, NativeResources as _,
-    NewNative, TombstoneFilter, Views as _, WorkQueue as _,
+    Applied, Capacity, Change, Ledger, NativeBy, NativeFilter, NewNative, TombstoneFilter,
 };
 use serde_json::json;
 
@@ -41,11 +39,11 @@ fn pointing(key: ResourceKey, to: &[(&str, ResourceKey)], now: DateTime<Utc>) ->
     })
 }
 
-async fn add(ledger: &InlineLedger, id: &str, now: DateTime<Utc>) -> Applied {
+async fn add(ledger: &dyn Ledger, id: &str, now: DateTime<Utc>) -> Applied {
     one(ledger, Change::Add(pointing(own("rack", id), &[], now))).await
 }
 
-async fn rack(ledger: &InlineLedger, id: &str) -> Option<Native> {
+async fn rack(ledger: &dyn Ledger, id: &str) -> Option<Native> {
     let filter = NativeFilter {
         site: own("rack", id).site,
         kind: KindName::new("rack"),
@@ -55,7 +53,7 @@ async fn rack(ledger: &InlineLedger, id: &str) -> Option<Native> {
 }
 
 /// Deletes it as an engine does: fence, effect, confirmed.
-async fn deleted(ledger: &InlineLedger, name: &str, id: &str, incarnation: u32) {
+async fn deleted(ledger: &dyn Ledger, name: &str, id: &str, incarnation: u32) {
     let plan = plan(vec![plan_step(0, Action::Delete, own("rack", id), &[])]);
     running(ledger, name, &plan).await;
     let capacities = vec![Capacity {
@@ -78,132 +76,136 @@ async fn deleted(ledger: &InlineLedger, name: &str, id: &str, incarnation: u32) 
 
 #[tokio::test]
 async fn m01_m03_created_again_and_again_it_lives_in_the_same_record() {
-    let ledger = memory();
-    let mut records = Vec::new();
-    for life in 1..=4 {
-        assert_eq!(add(&ledger, "r1", at(1)).await, Applied::Done);
-        let found = rack(&ledger, "r1").await.unwrap();
-        assert_eq!((found.incarnation, found.deleting), (life, false));
-        deleted(&ledger, &format!("deletion-{life}"), "r1", life).await;
-        assert_eq!(rack(&ledger, "r1").await, None);
-        let filter = TombstoneFilter {
-            id: Some("r1".to_owned()),
-            ..TombstoneFilter::default()
-        };
-        let rows = ledger.tombstones(filter, all()).await;
-        let rows = rows.unwrap().rows;
-        assert_eq!(rows.len(), 1);
-        assert_eq!((rows[0].phase, rows[0].incarnation), (Phase::Gone, life));
-        records.push(rows[0].record_id);
-    }
-    records.dedup();
-    assert_eq!(records.len(), 1);
+    on_each_store(async |ledger| {
+        let mut records = Vec::new();
+        for life in 1..=4 {
+            assert_eq!(add(ledger, "r1", at(1)).await, Applied::Done);
+            let found = rack(ledger, "r1").await.unwrap();
+            assert_eq!((found.incarnation, found.deleting), (life, false));
+            deleted(ledger, &format!("deletion-{life}"), "r1", life).await;
+            assert_eq!(rack(ledger, "r1").await, None);
+            let filter = TombstoneFilter {
+                id: Some("r1".to_owned()),
+                ..TombstoneFilter::default()
+            };
+            let rows = ledger.tombstones(filter, all()).await;
+            let rows = rows.unwrap().rows;
+            assert_eq!(rows.len(), 1);
+            assert_eq!((rows[0].phase, rows[0].incarnation), (Phase::Gone, life));
+            records.push(rows[0].record_id);
+        }
+        records.dedup();
+        assert_eq!(records.len(), 1);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn m02_m05_of_two_that_create_the_same_one_wins_and_nothing_is_changed() {
-    let ledger = memory();
-    let both = vec![
-        Change::Add(pointing(own("rack", "r1"), &[], at(1))),
-        Change::Add(pointing(own("rack", "R1"), &[], at(2))),
-    ];
-    let answers = ledger.commit(both).await.unwrap();
-    assert_eq!(answers[0], Applied::Done);
-    assert!(matches!(&answers[1], Applied::Refused(why) if why == "rack/R1@home is there already"));
-    assert_eq!(rack(&ledger, "r1").await.unwrap().created_at, at(1));
+    on_each_store(async |ledger| {
+        let both = vec![
+            Change::Add(pointing(own("rack", "r1"), &[], at(1))),
+            Change::Add(pointing(own("rack", "R1"), &[], at(2))),
+        ];
+        let answers = ledger.commit(both).await.unwrap();
+        assert_eq!(answers[0], Applied::Done);
+        assert!(
+            matches!(&answers[1], Applied::Refused(why) if why == "rack/R1@home is there already")
+        );
+        assert_eq!(rack(ledger, "r1").await.unwrap().created_at, at(1));
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn m02_t17_what_is_being_deleted_is_neither_created_nor_changed_nor_referred_to() {
-    let ledger = memory();
-    add(&ledger, "r1", at(1)).await;
-    add(&ledger, "r2", at(1)).await;
-    let read_at = rack(&ledger, "r1").await.unwrap().updated_at;
-    let plan = plan(vec![plan_step(0, Action::Delete, own("rack", "r1"), &[])]);
-    running(&ledger, "one", &plan).await;
-    assert!(rack(&ledger, "r1").await.unwrap().deleting);
-    let again = add(&ledger, "r1", at(2)).await;
-    let new = pointing(own("rack", "r1"), &[], at(2));
-    let changed = one(&ledger, Change::Amend { new, read_at }).await;
-    let to = [("rack", own("rack", "r1"))];
-    let referring = one(
-        &ledger,
-        Change::Add(pointing(own("disk", "d1"), &to, at(2))),
-    )
+    on_each_store(async |ledger| {
+        add(ledger, "r1", at(1)).await;
+        add(ledger, "r2", at(1)).await;
+        let read_at = rack(ledger, "r1").await.unwrap().updated_at;
+        let plan = plan(vec![plan_step(0, Action::Delete, own("rack", "r1"), &[])]);
+        running(ledger, "one", &plan).await;
+        assert!(rack(ledger, "r1").await.unwrap().deleting);
+        let again = add(ledger, "r1", at(2)).await;
+        let new = pointing(own("rack", "r1"), &[], at(2));
+        let changed = one(ledger, Change::Amend { new, read_at }).await;
+        let to = [("rack", own("rack", "r1"))];
+        let referring = one(ledger, Change::Add(pointing(own("disk", "d1"), &to, at(2)))).await;
+        let read_at = rack(ledger, "r2").await.unwrap().updated_at;
+        let new = pointing(own("rack", "r2"), &to, at(2));
+        let now_referring = one(ledger, Change::Amend { new, read_at }).await;
+        for answer in [again, changed, referring, now_referring] {
+            let Applied::Refused(why) = answer else {
+                panic!("{answer:?}");
+            };
+            assert!(
+                why.contains("rack/r1@home is being deleted by deletion"),
+                "{why}"
+            );
+        }
+    })
     .await;
-    let read_at = rack(&ledger, "r2").await.unwrap().updated_at;
-    let new = pointing(own("rack", "r2"), &to, at(2));
-    let now_referring = one(&ledger, Change::Amend { new, read_at }).await;
-    for answer in [again, changed, referring, now_referring] {
-        let Applied::Refused(why) = answer else {
-            panic!("{answer:?}");
-        };
-        assert!(
-            why.contains("rack/r1@home is being deleted by deletion"),
-            "{why}"
-        );
-    }
 }
 
 #[tokio::test]
 async fn i11_an_update_of_what_was_written_meanwhile_is_stale_and_so_is_a_late_delete() {
-    let ledger = memory();
-    add(&ledger, "r1", at(1)).await;
-    let read_at = rack(&ledger, "r1").await.unwrap().updated_at;
-    let amend = |now| Change::Amend {
-        new: pointing(own("rack", "r1"), &[], now),
-        read_at,
-    };
-    assert_eq!(one(&ledger, amend(at(2))).await, Applied::Done);
-    assert_eq!(one(&ledger, amend(at(3))).await, Applied::Stale);
-    let key = own("rack", "r1");
-    let other = Change::DeleteNative {
-        key: key.clone(),
-        incarnation: 2,
-        unless: [].into(),
-        now: at(4),
-    };
-    assert_eq!(one(&ledger, other).await, Applied::Stale);
-    assert!(rack(&ledger, "r1").await.is_some());
+    on_each_store(async |ledger| {
+        add(ledger, "r1", at(1)).await;
+        let read_at = rack(ledger, "r1").await.unwrap().updated_at;
+        let amend = |now| Change::Amend {
+            new: pointing(own("rack", "r1"), &[], now),
+            read_at,
+        };
+        assert_eq!(one(ledger, amend(at(2))).await, Applied::Done);
+        assert_eq!(one(ledger, amend(at(3))).await, Applied::Stale);
+        let key = own("rack", "r1");
+        let other = Change::DeleteNative {
+            key: key.clone(),
+            incarnation: 2,
+            unless: [].into(),
+            now: at(4),
+        };
+        assert_eq!(one(ledger, other).await, Applied::Stale);
+        assert!(rack(ledger, "r1").await.is_some());
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn g06_the_index_of_references_follows_what_is_written_unset_and_deleted() {
-    let ledger = memory();
-    add(&ledger, "r1", at(1)).await;
-    add(&ledger, "r2", at(1)).await;
-    let to = [("a", own("rack", "r1")), ("b", own("rack", "r2"))];
-    one(
-        &ledger,
-        Change::Add(pointing(own("disk", "d1"), &to, at(1))),
-    )
+    on_each_store(async |ledger| {
+        add(ledger, "r1", at(1)).await;
+        add(ledger, "r2", at(1)).await;
+        let to = [("a", own("rack", "r1")), ("b", own("rack", "r2"))];
+        one(ledger, Change::Add(pointing(own("disk", "d1"), &to, at(1)))).await;
+        let pointing_at = async |id: &str| -> Vec<String> {
+            let fields = [("disk", "a"), ("disk", "b")];
+            let fields = fields.map(|(kind, field)| (KindName::new(kind), field.to_owned()));
+            let to = vec![own("rack", id)];
+            let found = ledger.pointed_at(to, fields.into(), 10).await.unwrap();
+            found
+                .into_iter()
+                .flat_map(|it| it.named)
+                .map(|it| format!("{} {}", it.key.id, it.field))
+                .collect()
+        };
+        assert_eq!(pointing_at("r1").await, ["d1 a"]);
+        assert_eq!(pointing_at("R2").await, ["d1 b"]);
+        let unset = Change::Unset {
+            key: own("disk", "d1"),
+            references: vec![("a".to_owned(), own("rack", "r1"))],
+            now: at(2),
+        };
+        assert_eq!(one(ledger, unset).await, Applied::Done);
+        assert_eq!(pointing_at("r1").await, Vec::<String>::new());
+        let gone = Change::DeleteNative {
+            key: own("disk", "d1"),
+            incarnation: 1,
+            unless: [].into(),
+            now: at(4),
+        };
+        one(ledger, gone).await;
+        assert_eq!(pointing_at("r2").await, Vec::<String>::new());
+    })
     .await;
-    let pointing_at = async |id: &str| -> Vec<String> {
-        let fields = [("disk", "a"), ("disk", "b")];
-        let fields = fields.map(|(kind, field)| (KindName::new(kind), field.to_owned()));
-        let to = vec![own("rack", id)];
-        let found = ledger.pointed_at(to, fields.into(), 10).await.unwrap();
-        found
-            .into_iter()
-            .flat_map(|it| it.named)
-            .map(|it| format!("{} {}", it.key.id, it.field))
-            .collect()
-    };
-    assert_eq!(pointing_at("r1").await, ["d1 a"]);
-    assert_eq!(pointing_at("R2").await, ["d1 b"]);
-    let unset = Change::Unset {
-        key: own("disk", "d1"),
-        references: vec![("a".to_owned(), own("rack", "r1"))],
-        now: at(2),
-    };
-    assert_eq!(one(&ledger, unset).await, Applied::Done);
-    assert_eq!(pointing_at("r1").await, Vec::<String>::new());
-    let gone = Change::DeleteNative {
-        key: own("disk", "d1"),
-        incarnation: 1,
-        unless: [].into(),
-        now: at(4),
-    };
-    one(&ledger, gone).await;
-    assert_eq!(pointing_at("r2").await, Vec::<String>::new());
 }

@@ -7,233 +7,251 @@ use gone::domain::model::{
 use gone::domain::news::Mark;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
-    Applied, Capacity, Change, ClaimedStep, Commit as _, EventFilter, Fence, Ledger, NewEvent,
-    ObservationsDue, Selection, StepChange, StuckAgain, Views as _, WorkQueue as _,
+    Applied, Capacity, Change, ClaimedStep, EventFilter, Fence, Ledger, NewEvent, ObservationsDue,
+    Selection, StepChange, StuckAgain,
 };
 
 use crate::support::*;
 
 #[tokio::test]
 async fn t09_steps_and_tombstones_end_together() {
-    let ledger = memory();
-    let plan = ports(&[("a", &[]), ("b", &[0]), ("c", &[0, 1])]);
-    running(&ledger, "one", &plan).await;
+    on_each_store(async |ledger| {
+        let plan = ports(&[("a", &[]), ("b", &[0]), ("c", &[0, 1])]);
+        running(ledger, "one", &plan).await;
 
-    for round in 0..3 {
-        let claimed = claim_all_to(&ledger, StepState::Gone).await;
-        assert_eq!(claimed.len(), 1, "round {round}");
-        let held = ledger
-            .tombstones_of(vec![claimed[0].key.clone()])
-            .await
-            .unwrap();
-        assert_eq!(held[0].phase, Phase::Gone);
-        assert_eq!(held[0].gone_at, Some(at(2)));
-    }
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(deletion.state, DeletionState::Gone);
-    assert_eq!(deletion.finished_at, Some(at(2)));
-    assert_eq!((deletion.counts.gone, deletion.counts.total), (3, 3));
+        for round in 0..3 {
+            let claimed = claim_all_to(ledger, StepState::Gone).await;
+            assert_eq!(claimed.len(), 1, "round {round}");
+            let held = ledger
+                .tombstones_of(vec![claimed[0].key.clone()])
+                .await
+                .unwrap();
+            assert_eq!(held[0].phase, Phase::Gone);
+            assert_eq!(held[0].gone_at, Some(at(2)));
+        }
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(deletion.state, DeletionState::Gone);
+        assert_eq!(deletion.finished_at, Some(at(2)));
+        assert_eq!((deletion.counts.gone, deletion.counts.total), (3, 3));
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn t09_a_step_ends_its_own_tombstone_be_that_new_raised_again_or_anothers() {
-    let ledger = memory();
-    running(&ledger, "gone", &ports(&[("b", &[])])).await;
-    claim_all_to(&ledger, StepState::Gone).await;
-    running(&ledger, "live", &ports(&[("c", &[])])).await;
-    let in_flight = claim(&ledger, 1).await;
-    let names = ["a", "b", "c", "d"];
-    running(&ledger, "all", &ports(&names.map(|name| (name, &[][..])))).await;
-    assert_eq!(state_of(&ledger, "all", "c").await, StepState::Waiting);
+    on_each_store(async |ledger| {
+        running(ledger, "gone", &ports(&[("b", &[])])).await;
+        claim_all_to(ledger, StepState::Gone).await;
+        running(ledger, "live", &ports(&[("c", &[])])).await;
+        let in_flight = claim(ledger, 1).await;
+        let names = ["a", "b", "c", "d"];
+        running(ledger, "all", &ports(&names.map(|name| (name, &[][..])))).await;
+        assert_eq!(state_of(ledger, "all", "c").await, StepState::Waiting);
 
-    let phases = async || {
-        let keys = names.map(|name| key("port", name)).to_vec();
-        let held = ledger.tombstones_of(keys).await.unwrap();
-        held.iter().map(|one| one.phase).collect::<Vec<_>>()
-    };
-    let mut wanted = [Phase::Deleting; 4];
-    assert_eq!(phases().await, wanted);
-    for step in claim(&ledger, 10).await.iter().chain(&in_flight) {
-        one(&ledger, settle(outcome(step, StepState::Gone, at(2)))).await;
-        let place = names.iter().position(|name| *name == step.key.id);
-        wanted[place.unwrap()] = Phase::Gone;
+        let phases = async || {
+            let keys = names.map(|name| key("port", name)).to_vec();
+            let held = ledger.tombstones_of(keys).await.unwrap();
+            held.iter().map(|one| one.phase).collect::<Vec<_>>()
+        };
+        let mut wanted = [Phase::Deleting; 4];
         assert_eq!(phases().await, wanted);
-    }
-    assert_eq!(wanted, [Phase::Gone; 4]);
+        for step in claim(ledger, 10).await.iter().chain(&in_flight) {
+            one(ledger, settle(outcome(step, StepState::Gone, at(2)))).await;
+            let place = names.iter().position(|name| *name == step.key.id);
+            wanted[place.unwrap()] = Phase::Gone;
+            assert_eq!(phases().await, wanted);
+        }
+        assert_eq!(wanted, [Phase::Gone; 4]);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn i02_a_blocked_step_keeps_all_that_a_person_asks_for() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
-    let claimed = claim(&ledger, 1).await;
-    let blocker = Blocker {
-        kind: KindName::new("router"),
-        id: "r".to_owned(),
-        name: "edge".to_owned(),
-        site: site(),
-        owner: "project".to_owned(),
-        owner_name: "demo".to_owned(),
-        since: Some(at(0)),
-        in_plan: false,
-        holds: None,
-    };
-    let change = with(
-        failed(&claimed[0], StepState::Blocked, ErrorClass::Blocked, at(2)),
-        |it| {
-            it.next_attempt_at = Some(at(60));
-            it.blocked_since = Some(at(2));
-            it.blockers = vec![blocker.clone()];
-        },
-    );
-    let error = change.decision.error.clone();
-    one(&ledger, settle(change)).await;
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let claimed = claim(ledger, 1).await;
+        let blocker = Blocker {
+            kind: KindName::new("router"),
+            id: "r".to_owned(),
+            name: "edge".to_owned(),
+            site: site(),
+            owner: "project".to_owned(),
+            owner_name: "demo".to_owned(),
+            since: Some(at(0)),
+            in_plan: false,
+            holds: None,
+        };
+        let change = with(
+            failed(&claimed[0], StepState::Blocked, ErrorClass::Blocked, at(2)),
+            |it| {
+                it.next_attempt_at = Some(at(60));
+                it.blocked_since = Some(at(2));
+                it.blockers = vec![blocker.clone()];
+            },
+        );
+        let error = change.decision.error.clone();
+        one(ledger, settle(change)).await;
 
-    let step = ledger.step(claimed[0].id).await.unwrap().unwrap();
-    assert_eq!(step.resource.key, key("port", "a"));
-    assert_eq!(
-        (step.state, step.attempts, step.max_attempts),
-        (StepState::Blocked, 1, 8)
-    );
-    assert_eq!(step.next_attempt_at, Some(at(60)));
-    assert_eq!(step.blocked_since, Some(at(2)));
-    assert_eq!((step.blockers, step.last_error), (vec![blocker], error));
+        let step = ledger.step(claimed[0].id).await.unwrap().unwrap();
+        assert_eq!(step.resource.key, key("port", "a"));
+        assert_eq!(
+            (step.state, step.attempts, step.max_attempts),
+            (StepState::Blocked, 1, 8)
+        );
+        assert_eq!(step.next_attempt_at, Some(at(60)));
+        assert_eq!(step.blocked_since, Some(at(2)));
+        assert_eq!((step.blockers, step.last_error), (vec![blocker], error));
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn i05_only_what_is_due_wakes() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
-    for (step, due) in claim(&ledger, 2).await.iter().zip([60, 120]) {
-        let change = with(
-            failed(step, StepState::Blocked, ErrorClass::Blocked, at(2)),
-            |it| it.next_attempt_at = Some(at(due)),
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        for (step, due) in claim(ledger, 2).await.iter().zip([60, 120]) {
+            let change = with(
+                failed(step, StepState::Blocked, ErrorClass::Blocked, at(2)),
+                |it| it.next_attempt_at = Some(at(due)),
+            );
+            one(ledger, settle(change)).await;
+        }
+        let next = || async { ledger.next_due(at(90)).await.unwrap() };
+        assert_eq!(next().await.attempt, Some(at(60)));
+        let wake = |seconds| Change::WakeDue { now: at(seconds) };
+        assert_eq!(one(ledger, wake(59)).await, Applied::Moved(0));
+        assert_eq!(one(ledger, wake(60)).await, Applied::Moved(1));
+        assert_eq!(next().await.attempt, Some(at(120)));
+        let claimed = claim(ledger, 2).await;
+        assert_eq!(
+            (claimed.len(), claimed[0].attempts),
+            (1, 1),
+            "the attempts are kept"
         );
-        one(&ledger, settle(change)).await;
-    }
-    let next = || async { ledger.next_due(at(90)).await.unwrap() };
-    assert_eq!(next().await.attempt, Some(at(60)));
-    let wake = |seconds| Change::WakeDue { now: at(seconds) };
-    assert_eq!(one(&ledger, wake(59)).await, Applied::Moved(0));
-    assert_eq!(one(&ledger, wake(60)).await, Applied::Moved(1));
-    assert_eq!(next().await.attempt, Some(at(120)));
-    let claimed = claim(&ledger, 2).await;
-    assert_eq!(
-        (claimed.len(), claimed[0].attempts),
-        (1, 1),
-        "the attempts are kept"
-    );
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn n14_looks_are_told_by_rank_with_what_else_can_be_sent() {
-    let ledger = memory();
-    one(
-        &ledger,
-        accept(wanted("one", vec![target("port", "c")], at(0))),
-    )
+    on_each_store(async |ledger| {
+        one(
+            ledger,
+            accept(wanted("one", vec![target("port", "c")], at(0))),
+        )
+        .await;
+        let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[0])]);
+        let mut start = start("one", &plan, at(1));
+        if let Change::Start { ranks, .. } = &mut start {
+            *ranks = vec![2, 1, 0];
+        }
+        assert_eq!(one(ledger, start).await, Applied::Done);
+        let told = || async {
+            let due = ledger.observations_due(at(3)).await.unwrap();
+            let told = |due: ObservationsDue| {
+                (due.gathered.rank, due.gathered.ready, due.gathered.running)
+            };
+            due.into_iter().map(told).collect::<Vec<_>>()
+        };
+        let taken = |step: &ClaimedStep| {
+            with(outcome(step, StepState::Verifying, at(2)), |it| {
+                it.next_attempt_at = Some(at(2))
+            })
+        };
+        let first = claim(ledger, 1).await.remove(0);
+        assert_eq!(told().await, []);
+        one(ledger, settle(taken(&first))).await;
+        assert_eq!(told().await, [(2, Some(1), None)]);
+        let second = claim(ledger, 1).await.remove(0);
+        assert_eq!(told().await, [(2, None, Some(1))]);
+        one(ledger, settle(taken(&second))).await;
+        assert_eq!(told().await, [(1, None, None), (2, None, None)]);
+    })
     .await;
-    let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[0])]);
-    let mut start = start("one", &plan, at(1));
-    if let Change::Start { ranks, .. } = &mut start {
-        *ranks = vec![2, 1, 0];
-    }
-    assert_eq!(one(&ledger, start).await, Applied::Done);
-    let told = || async {
-        let due = ledger.observations_due(at(3)).await.unwrap();
-        let told =
-            |due: ObservationsDue| (due.gathered.rank, due.gathered.ready, due.gathered.running);
-        due.into_iter().map(told).collect::<Vec<_>>()
-    };
-    let taken = |step: &ClaimedStep| {
-        with(outcome(step, StepState::Verifying, at(2)), |it| {
-            it.next_attempt_at = Some(at(2))
-        })
-    };
-    let first = claim(&ledger, 1).await.remove(0);
-    assert_eq!(told().await, []);
-    one(&ledger, settle(taken(&first))).await;
-    assert_eq!(told().await, [(2, Some(1), None)]);
-    let second = claim(&ledger, 1).await.remove(0);
-    assert_eq!(told().await, [(2, None, Some(1))]);
-    one(&ledger, settle(taken(&second))).await;
-    assert_eq!(told().await, [(1, None, None), (2, None, None)]);
 }
 
 #[tokio::test]
 async fn n14_looks_are_told_whether_they_fill_a_list() {
-    let ledger = memory();
-    let names: Vec<String> = (0..139).map(|n| format!("p{n}")).collect();
-    let steps: Vec<(&str, &[u32])> = names.iter().map(|name| (name.as_str(), &[][..])).collect();
-    running(&ledger, "one", &ports(&steps)).await;
-    let claimed = claim(&ledger, 139).await;
-    let take = |step: &ClaimedStep, due| {
-        settle(with(outcome(step, StepState::Verifying, at(2)), |it| {
-            it.next_attempt_at = Some(at(due))
-        }))
-    };
-    let told = || async {
-        let gathered = ledger
-            .observations_due(at(3))
-            .await
-            .unwrap()
-            .remove(0)
-            .gathered;
-        (gathered.fills_a_list, gathered.verifying, gathered.unsent)
-    };
-    for step in &claimed[1..] {
-        one(&ledger, take(step, 2)).await;
-    }
-    assert_eq!(told().await, (false, 138, 1));
-    one(&ledger, take(&claimed[0], 4)).await;
-    assert_eq!(told().await, (false, 139, 0), "one is not due yet");
-    let due = ledger.observations_due(at(4)).await.unwrap();
-    assert!(due[0].gathered.fills_a_list);
+    on_each_store(async |ledger| {
+        let names: Vec<String> = (0..139).map(|n| format!("p{n}")).collect();
+        let steps: Vec<(&str, &[u32])> =
+            names.iter().map(|name| (name.as_str(), &[][..])).collect();
+        running(ledger, "one", &ports(&steps)).await;
+        let claimed = claim(ledger, 139).await;
+        let take = |step: &ClaimedStep, due| {
+            settle(with(outcome(step, StepState::Verifying, at(2)), |it| {
+                it.next_attempt_at = Some(at(due))
+            }))
+        };
+        let told = || async {
+            let gathered = ledger
+                .observations_due(at(3))
+                .await
+                .unwrap()
+                .remove(0)
+                .gathered;
+            (gathered.fills_a_list, gathered.verifying, gathered.unsent)
+        };
+        for step in &claimed[1..] {
+            one(ledger, take(step, 2)).await;
+        }
+        assert_eq!(told().await, (false, 138, 1));
+        one(ledger, take(&claimed[0], 4)).await;
+        assert_eq!(told().await, (false, 139, 0), "one is not due yet");
+        let due = ledger.observations_due(at(4)).await.unwrap();
+        assert!(due[0].gathered.fills_a_list);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn i12_a_look_that_is_held_up_hides_no_later_one() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
-    for (step, due) in claim(&ledger, 2).await.iter().zip([60, 120]) {
-        let change = with(outcome(step, StepState::Verifying, at(2)), |it| {
-            it.next_attempt_at = Some(at(due))
-        });
-        one(&ledger, settle(change)).await;
-    }
-    let look = |now| ledger.next_due(now);
-    assert_eq!(look(at(59)).await.unwrap().look, Some(at(60)));
-    assert_eq!(look(at(60)).await.unwrap().look, Some(at(120)));
-    assert_eq!(look(at(120)).await.unwrap().look, None);
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        for (step, due) in claim(ledger, 2).await.iter().zip([60, 120]) {
+            let change = with(outcome(step, StepState::Verifying, at(2)), |it| {
+                it.next_attempt_at = Some(at(due))
+            });
+            one(ledger, settle(change)).await;
+        }
+        let look = |now| ledger.next_due(now);
+        assert_eq!(look(at(59)).await.unwrap().look, Some(at(60)));
+        assert_eq!(look(at(60)).await.unwrap().look, Some(at(120)));
+        assert_eq!(look(at(120)).await.unwrap().look, None);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn waits_that_began_in_the_future_begin_at_the_start_of_the_next_engine() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
-    // A clock that is an hour ahead.
-    let ahead = |seconds: i64| at(3600 + seconds);
-    let capacity = Capacity {
-        now: 2,
-        ..capacity(2)
-    };
-    let claimed = ledger.claim(vec![capacity], ahead(0)).await.unwrap();
-    for (step, (to, wait)) in claimed
-        .iter()
-        .zip([(StepState::Verifying, 2), (StepState::Blocked, 60)])
-    {
-        let change = with(outcome(step, to, ahead(0)), |it| {
-            it.next_attempt_at = Some(ahead(wait))
-        });
-        one(&ledger, settle(change)).await;
-    }
-    one(&ledger, Change::Recover { now: at(3) }).await;
-    let due = ledger.next_due(at(3)).await.unwrap();
-    assert_eq!((due.look, due.attempt), (Some(at(5)), Some(at(63))));
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        // A clock that is an hour ahead.
+        let ahead = |seconds: i64| at(3600 + seconds);
+        let capacity = Capacity {
+            now: 2,
+            ..capacity(2)
+        };
+        let claimed = ledger.claim(vec![capacity], ahead(0)).await.unwrap();
+        for (step, (to, wait)) in claimed
+            .iter()
+            .zip([(StepState::Verifying, 2), (StepState::Blocked, 60)])
+        {
+            let change = with(outcome(step, to, ahead(0)), |it| {
+                it.next_attempt_at = Some(ahead(wait))
+            });
+            one(ledger, settle(change)).await;
+        }
+        one(ledger, Change::Recover { now: at(3) }).await;
+        let due = ledger.next_due(at(3)).await.unwrap();
+        assert_eq!((due.look, due.attempt), (Some(at(5)), Some(at(63))));
+    })
+    .await;
 }
 
 /// The steps that a person was told of, in order.
-async fn told(ledger: &impl Ledger) -> Vec<i64> {
+async fn told(ledger: &dyn Ledger) -> Vec<i64> {
     let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
     page.events
         .iter()
@@ -244,162 +262,174 @@ async fn told(ledger: &impl Ledger) -> Vec<i64> {
 
 #[tokio::test]
 async fn i07_stuck_is_kept_and_told_once() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
-    let steps: Vec<i64> = claim_all_to(&ledger, StepState::Stuck)
-        .await
-        .iter()
-        .map(|step| step.id)
-        .collect();
-    assert_eq!(told(&ledger).await, steps, "of each step once");
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(
-        (deletion.state, deletion.counts.stuck),
-        (DeletionState::Stuck, 2)
-    );
-    assert_eq!(deletion.note, "2 steps; port name-a: still in use");
-    one(&ledger, pause("one", true, at(5))).await;
-    one(&ledger, Change::WakeDue { now: at(9999) }).await;
-    assert_eq!(told(&ledger).await, steps);
-    assert_eq!(ledger.summary().await.unwrap().attention.len(), 2);
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+        let steps: Vec<i64> = claim_all_to(ledger, StepState::Stuck)
+            .await
+            .iter()
+            .map(|step| step.id)
+            .collect();
+        assert_eq!(told(ledger).await, steps, "of each step once");
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(
+            (deletion.state, deletion.counts.stuck),
+            (DeletionState::Stuck, 2)
+        );
+        assert_eq!(deletion.note, "2 steps; port name-a: still in use");
+        one(ledger, pause("one", true, at(5))).await;
+        one(ledger, Change::WakeDue { now: at(9999) }).await;
+        assert_eq!(told(ledger).await, steps);
+        assert_eq!(ledger.summary().await.unwrap().attention.len(), 2);
 
-    // Put back to work and stuck again: that is news.
-    one(
-        &ledger,
-        retry(Selection::Deletion(id("one")), Origin::Cli, at(10)),
-    )
+        // Put back to work and stuck again: that is news.
+        one(
+            ledger,
+            retry(Selection::Deletion(id("one")), Origin::Cli, at(10)),
+        )
+        .await;
+        claim_all_to(ledger, StepState::Stuck).await;
+        assert_eq!(told(ledger).await, [steps.clone(), steps].concat());
+    })
     .await;
-    claim_all_to(&ledger, StepState::Stuck).await;
-    assert_eq!(told(&ledger).await, [steps.clone(), steps].concat());
 }
 
 #[tokio::test]
 async fn i07_a_step_is_told_of_while_others_of_its_deletion_go_on() {
-    let ledger = memory();
-    let plan = ports(&[("a", &[]), ("b", &[]), ("held", &[0])]);
-    running(&ledger, "one", &plan).await;
-    let steps = claim(&ledger, 2).await;
-    let stuck = failed(&steps[0], StepState::Stuck, ErrorClass::Blocked, at(2));
-    one(&ledger, settle(stuck)).await;
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(deletion.state, DeletionState::Running, "b is at work");
-    assert_eq!(told(&ledger).await, [steps[0].id]);
-    assert_eq!(state_of(&ledger, "one", "held").await, StepState::Stuck);
+    on_each_store(async |ledger| {
+        let plan = ports(&[("a", &[]), ("b", &[]), ("held", &[0])]);
+        running(ledger, "one", &plan).await;
+        let steps = claim(ledger, 2).await;
+        let stuck = failed(&steps[0], StepState::Stuck, ErrorClass::Blocked, at(2));
+        one(ledger, settle(stuck)).await;
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(deletion.state, DeletionState::Running, "b is at work");
+        assert_eq!(told(ledger).await, [steps[0].id]);
+        assert_eq!(state_of(ledger, "one", "held").await, StepState::Stuck);
 
-    // The rest ends, and so the deletion is stuck: of that step a person was told.
-    one(&ledger, settle(outcome(&steps[1], StepState::Gone, at(9)))).await;
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(deletion.state, DeletionState::Stuck);
-    assert_eq!(told(&ledger).await, [steps[0].id]);
+        // The rest ends, and so the deletion is stuck: of that step a person was told.
+        one(ledger, settle(outcome(&steps[1], StepState::Gone, at(9)))).await;
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(deletion.state, DeletionState::Stuck);
+        assert_eq!(told(ledger).await, [steps[0].id]);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn i07_t06_a_delete_that_is_repeated_is_no_news() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
-    let step = claim_all_to(&ledger, StepState::Stuck).await[0].id;
-    for minute in 1..=3 {
-        let again = retry(
-            Selection::Deletion(id("one")),
-            Origin::Gate,
-            at(100 * minute),
-        );
-        assert_eq!(one(&ledger, again).await, Applied::Moved(1));
-        claim_all_to(&ledger, StepState::Stuck).await;
-    }
-    assert_eq!(told(&ledger).await, [step]);
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let step = claim_all_to(ledger, StepState::Stuck).await[0].id;
+        for minute in 1..=3 {
+            let again = retry(
+                Selection::Deletion(id("one")),
+                Origin::Gate,
+                at(100 * minute),
+            );
+            assert_eq!(one(ledger, again).await, Applied::Moved(1));
+            claim_all_to(ledger, StepState::Stuck).await;
+        }
+        assert_eq!(told(ledger).await, [step]);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn i07_a_site_is_told_of_when_its_state_changes_whoever_saw_it() {
-    let ledger = memory();
-    let says = |site: &str, state: &str| Change::Note {
-        event: NewEvent {
-            deletion_id: None,
-            step_id: None,
-            kind: EventKind::Site,
-            message: format!("{site} {state}"),
-            data: serde_json::json!({ "site": site, "state": state }),
-        },
-        now: at(0),
-    };
-    for (site, state) in [
-        ("a", "reachable"),
-        ("a", "paused"),
-        ("a", "paused"),
-        ("b", "paused"),
-        ("a", "reachable"),
-        ("a", "reachable"),
-        ("a", "paused"),
-    ] {
-        one(&ledger, says(site, state)).await;
-    }
-    let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
-    let lines: Vec<&str> = page.events.iter().map(|line| &*line.message).collect();
-    assert_eq!(
-        lines,
-        ["a paused", "b paused", "a reachable", "a paused"],
-        "the first that works was never lost"
-    );
+    on_each_store(async |ledger| {
+        let says = |site: &str, state: &str| Change::Note {
+            event: NewEvent {
+                deletion_id: None,
+                step_id: None,
+                kind: EventKind::Site,
+                message: format!("{site} {state}"),
+                data: serde_json::json!({ "site": site, "state": state }),
+            },
+            now: at(0),
+        };
+        for (site, state) in [
+            ("a", "reachable"),
+            ("a", "paused"),
+            ("a", "paused"),
+            ("b", "paused"),
+            ("a", "reachable"),
+            ("a", "reachable"),
+            ("a", "paused"),
+        ] {
+            one(ledger, says(site, state)).await;
+        }
+        let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
+        let lines: Vec<&str> = page.events.iter().map(|line| &*line.message).collect();
+        assert_eq!(
+            lines,
+            ["a paused", "b paused", "a reachable", "a paused"],
+            "the first that works was never lost"
+        );
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn i07_each_channel_keeps_its_own_mark() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
-    let fresh = ledger.notification_cursor("mail").await.unwrap();
-    assert_eq!((fresh.mark, fresh.ledger_id.len()), (None, 32));
-    let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
-    assert_eq!(fresh.newest, page.events.last().unwrap().seq);
-    let mark = Mark {
-        through: 3,
-        telling: Some(9),
-        failing: "no answer".to_owned(),
-    };
-    let told = |channel: &str, mark| Change::MoveNotificationCursor {
-        channel: channel.to_owned(),
-        mark,
-    };
-    one(&ledger, told("mail", Some(mark.clone()))).await;
-    assert_eq!(
-        ledger.notification_cursor("mail").await.unwrap().mark,
-        Some(mark)
-    );
-    assert_eq!(
-        ledger.notification_cursor("webhook").await.unwrap().mark,
-        None
-    );
-    one(&ledger, told("mail", None)).await;
-    assert_eq!(ledger.notification_cursor("mail").await.unwrap().mark, None);
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let fresh = ledger.notification_cursor("mail").await.unwrap();
+        assert_eq!((fresh.mark, fresh.ledger_id.len()), (None, 32));
+        let page = ledger.events(0, EventFilter::default(), 500).await.unwrap();
+        assert_eq!(fresh.newest, page.events.last().unwrap().seq);
+        let mark = Mark {
+            through: 3,
+            telling: Some(9),
+            failing: "no answer".to_owned(),
+        };
+        let told = |channel: &str, mark| Change::MoveNotificationCursor {
+            channel: channel.to_owned(),
+            mark,
+        };
+        one(ledger, told("mail", Some(mark.clone()))).await;
+        assert_eq!(
+            ledger.notification_cursor("mail").await.unwrap().mark,
+            Some(mark)
+        );
+        assert_eq!(
+            ledger.notification_cursor("webhook").await.unwrap().mark,
+            None
+        );
+        one(ledger, told("mail", None)).await;
+        assert_eq!(ledger.notification_cursor("mail").await.unwrap().mark, None);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn i11_late_worker_cannot_overwrite() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
-    let first = claim(&ledger, 1).await.remove(0);
-    assert!(
-        claim(&ledger, 1).await.is_empty(),
-        "two workers never have one step"
-    );
-    one(&ledger, settle(outcome(&first, StepState::Ready, at(2)))).await;
-    let second = claim(&ledger, 1).await.remove(0);
-    assert!(second.fence.claim > first.fence.claim);
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let first = claim(ledger, 1).await.remove(0);
+        assert!(
+            claim(ledger, 1).await.is_empty(),
+            "two workers never have one step"
+        );
+        one(ledger, settle(outcome(&first, StepState::Ready, at(2)))).await;
+        let second = claim(ledger, 1).await.remove(0);
+        assert!(second.fence.claim > first.fence.claim);
 
-    let late = ledger
-        .commit(vec![
-            settle(outcome(&first, StepState::Gone, at(3))),
-            settle(outcome(&second, StepState::Verifying, at(3))),
-        ])
-        .await
-        .unwrap();
-    assert_eq!(late, [Applied::Stale, Applied::Done]);
-    assert_eq!(state_of(&ledger, "one", "a").await, StepState::Verifying);
-    let unknown = StepChange {
-        step_id: 999,
-        ..outcome(&first, StepState::Gone, at(3))
-    };
-    assert_eq!(one(&ledger, settle(unknown)).await, Applied::Stale);
+        let late = ledger
+            .commit(vec![
+                settle(outcome(&first, StepState::Gone, at(3))),
+                settle(outcome(&second, StepState::Verifying, at(3))),
+            ])
+            .await
+            .unwrap();
+        assert_eq!(late, [Applied::Stale, Applied::Done]);
+        assert_eq!(state_of(ledger, "one", "a").await, StepState::Verifying);
+        let unknown = StepChange {
+            step_id: 999,
+            ..outcome(&first, StepState::Gone, at(3))
+        };
+        assert_eq!(one(ledger, settle(unknown)).await, Applied::Stale);
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -434,406 +464,419 @@ async fn i11_what_was_in_flight_at_a_crash_is_looked_at_first() {
 
 #[tokio::test]
 async fn i12_claims_are_fair_between_deletions_and_longest_path_first() {
-    let ledger = memory();
-    let many: Vec<String> = (0..20).map(|n| format!("many{n}")).collect();
-    let many: Vec<(&str, &[u32])> = many.iter().map(|id| (id.as_str(), &[] as &[u32])).collect();
-    running(&ledger, "big", &ports(&many)).await;
-    let small = ports(&[("low", &[]), ("high", &[])]);
-    one(
-        &ledger,
-        accept(wanted("small", vec![target("port", "low")], at(0))),
-    )
-    .await;
-    let ranked = Change::Start {
-        deletion_id: id("small"),
-        plan: std::sync::Arc::new(small),
-        ranks: vec![1, 9],
-        max_attempts: vec![8; 2],
-        now: at(0),
-    };
-    one(&ledger, ranked).await;
+    on_each_store(async |ledger| {
+        let many: Vec<String> = (0..20).map(|n| format!("many{n}")).collect();
+        let many: Vec<(&str, &[u32])> =
+            many.iter().map(|id| (id.as_str(), &[] as &[u32])).collect();
+        running(ledger, "big", &ports(&many)).await;
+        let small = ports(&[("low", &[]), ("high", &[])]);
+        one(
+            ledger,
+            accept(wanted("small", vec![target("port", "low")], at(0))),
+        )
+        .await;
+        let ranked = Change::Start {
+            deletion_id: id("small"),
+            plan: std::sync::Arc::new(small),
+            ranks: vec![1, 9],
+            max_attempts: vec![8; 2],
+            now: at(0),
+        };
+        one(ledger, ranked).await;
 
-    let first = claim(&ledger, 2).await;
-    let mut of: Vec<&str> = first.iter().map(|s| s.deletion_id.as_str()).collect();
-    of.sort_unstable();
-    assert_eq!(of, [id("big"), id("small")]);
-    assert!(first.iter().any(|s| s.key.id == "high"));
-    // What the one has not, the other gets; one at a time, the turns go round.
-    assert_eq!(claim(&ledger, 10).await.len(), 10);
-    let elsewhere = Capacity {
-        site: Site::region("cloud", "two"),
-        ..capacity(5)
-    };
-    assert_eq!(ledger.claim(vec![elsewhere], at(1)).await.unwrap(), []);
+        let first = claim(ledger, 2).await;
+        let mut of: Vec<&str> = first.iter().map(|s| s.deletion_id.as_str()).collect();
+        of.sort_unstable();
+        assert_eq!(of, [id("big"), id("small")]);
+        assert!(first.iter().any(|s| s.key.id == "high"));
+        // What the one has not, the other gets; one at a time, the turns go round.
+        assert_eq!(claim(ledger, 10).await.len(), 10);
+        let elsewhere = Capacity {
+            site: Site::region("cloud", "two"),
+            ..capacity(5)
+        };
+        assert_eq!(ledger.claim(vec![elsewhere], at(1)).await.unwrap(), []);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn i12_one_at_a_time_goes_round() {
-    let ledger = memory();
-    for name in ["aa", "bb", "cc"] {
-        let ids = [format!("{name}0"), format!("{name}1")];
-        running(&ledger, name, &ports(&[(&ids[0], &[]), (&ids[1], &[])])).await;
-    }
-    one(&ledger, pause("bb", true, at(1))).await;
-    let mut served = Vec::new();
-    for _ in 0..4 {
-        served.push(claim(&ledger, 1).await.remove(0).deletion_id);
-    }
-    assert_eq!(served, [id("aa"), id("cc"), id("aa"), id("cc")]);
-    assert!(claim(&ledger, 1).await.is_empty());
-    one(&ledger, pause("bb", false, at(2))).await;
-    assert_eq!(claim(&ledger, 9).await.len(), 2);
+    on_each_store(async |ledger| {
+        for name in ["aa", "bb", "cc"] {
+            let ids = [format!("{name}0"), format!("{name}1")];
+            running(ledger, name, &ports(&[(&ids[0], &[]), (&ids[1], &[])])).await;
+        }
+        one(ledger, pause("bb", true, at(1))).await;
+        let mut served = Vec::new();
+        for _ in 0..4 {
+            served.push(claim(ledger, 1).await.remove(0).deletion_id);
+        }
+        assert_eq!(served, [id("aa"), id("cc"), id("aa"), id("cc")]);
+        assert!(claim(ledger, 1).await.is_empty());
+        one(ledger, pause("bb", false, at(2))).await;
+        assert_eq!(claim(ledger, 9).await.len(), 2);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn n12_dependents_of_stuck_are_stuck() {
-    let ledger = memory();
-    // d waits for a and b; e for d; f for nothing.
-    let plan = ports(&[
-        ("a", &[]),
-        ("b", &[]),
-        ("c", &[0]),
-        ("d", &[0, 1]),
-        ("e", &[3]),
-        ("f", &[]),
-    ]);
-    running(&ledger, "one", &plan).await;
-    let claimed = claim(&ledger, 10).await;
-    let by_id = |id: &str| claimed.iter().find(|s| s.key.id == id).unwrap().clone();
-    let a = by_id("a");
-    one(
-        &ledger,
-        settle(failed(&a, StepState::Stuck, ErrorClass::Fatal, at(2))),
-    )
-    .await;
-    for resource in ["c", "d", "e"] {
-        let id = step_id(&ledger, "one", resource).await;
-        let step = ledger.step(id).await.unwrap().unwrap();
-        assert_eq!(step.state, StepState::Stuck);
-        let error = step.last_error.unwrap();
-        assert!(
-            error
-                .message
-                .contains(&format!("step {}, port name-a (a)", a.id)),
-            "{error:?}"
+    on_each_store(async |ledger| {
+        // d waits for a and b; e for d; f for nothing.
+        let plan = ports(&[
+            ("a", &[]),
+            ("b", &[]),
+            ("c", &[0]),
+            ("d", &[0, 1]),
+            ("e", &[3]),
+            ("f", &[]),
+        ]);
+        running(ledger, "one", &plan).await;
+        let claimed = claim(ledger, 10).await;
+        let by_id = |id: &str| claimed.iter().find(|s| s.key.id == id).unwrap().clone();
+        let a = by_id("a");
+        one(
+            ledger,
+            settle(failed(&a, StepState::Stuck, ErrorClass::Fatal, at(2))),
+        )
+        .await;
+        for resource in ["c", "d", "e"] {
+            let id = step_id(ledger, "one", resource).await;
+            let step = ledger.step(id).await.unwrap().unwrap();
+            assert_eq!(step.state, StepState::Stuck);
+            let error = step.last_error.unwrap();
+            assert!(
+                error
+                    .message
+                    .contains(&format!("step {}, port name-a (a)", a.id)),
+                "{error:?}"
+            );
+        }
+        // Only the root needs a person, and what is independent goes on (N11).
+        assert_eq!(ledger.summary().await.unwrap().attention.len(), 1);
+        assert_eq!(state_of(ledger, "one", "f").await, StepState::Running);
+        one(
+            ledger,
+            settle(failed(
+                &by_id("b"),
+                StepState::Stuck,
+                ErrorClass::Blocked,
+                at(3),
+            )),
+        )
+        .await;
+        one(ledger, settle(outcome(&by_id("f"), StepState::Gone, at(3)))).await;
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(
+            (deletion.state, deletion.counts.stuck),
+            (DeletionState::Stuck, 5)
         );
-    }
-    // Only the root needs a person, and what is independent goes on (N11).
-    assert_eq!(ledger.summary().await.unwrap().attention.len(), 1);
-    assert_eq!(state_of(&ledger, "one", "f").await, StepState::Running);
-    one(
-        &ledger,
-        settle(failed(
-            &by_id("b"),
-            StepState::Stuck,
-            ErrorClass::Blocked,
-            at(3),
-        )),
-    )
-    .await;
-    one(
-        &ledger,
-        settle(outcome(&by_id("f"), StepState::Gone, at(3))),
-    )
-    .await;
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(
-        (deletion.state, deletion.counts.stuck),
-        (DeletionState::Stuck, 5)
-    );
 
-    // Retrying one root frees what only it held.
-    one(
-        &ledger,
-        retry(Selection::Steps(vec![a.id]), Origin::Cli, at(4)),
-    )
-    .await;
-    let found = states(&ledger, "one").await;
-    let expected = [
-        ("a", StepState::Ready),
-        ("b", StepState::Stuck),
-        ("c", StepState::Waiting),
-        ("d", StepState::Stuck),
-        ("e", StepState::Stuck),
-        ("f", StepState::Gone),
-    ];
-    assert_eq!(found, expected.map(|(id, state)| (id.to_owned(), state)));
-    let d = step_id(&ledger, "one", "d").await;
-    let held = ledger.step(d).await.unwrap().unwrap().last_error.unwrap();
-    assert!(held.message.contains("name-b"), "{held:?}");
-    let refused = one(
-        &ledger,
-        retry(Selection::Steps(vec![d]), Origin::Cli, at(5)),
-    )
-    .await;
-    assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
+        // Retrying one root frees what only it held.
+        one(
+            ledger,
+            retry(Selection::Steps(vec![a.id]), Origin::Cli, at(4)),
+        )
+        .await;
+        let found = states(ledger, "one").await;
+        let expected = [
+            ("a", StepState::Ready),
+            ("b", StepState::Stuck),
+            ("c", StepState::Waiting),
+            ("d", StepState::Stuck),
+            ("e", StepState::Stuck),
+            ("f", StepState::Gone),
+        ];
+        assert_eq!(found, expected.map(|(id, state)| (id.to_owned(), state)));
+        let d = step_id(ledger, "one", "d").await;
+        let held = ledger.step(d).await.unwrap().unwrap().last_error.unwrap();
+        assert!(held.message.contains("name-b"), "{held:?}");
+        let refused = one(ledger, retry(Selection::Steps(vec![d]), Origin::Cli, at(5))).await;
+        assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
 
-    // And when all is retried, all goes.
-    one(
-        &ledger,
-        retry(Selection::Deletion(id("one")), Origin::Cli, at(6)),
-    )
+        // And when all is retried, all goes.
+        one(
+            ledger,
+            retry(Selection::Deletion(id("one")), Origin::Cli, at(6)),
+        )
+        .await;
+        while !claim_all_to(ledger, StepState::Gone).await.is_empty() {}
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(
+            (deletion.state, deletion.counts.gone),
+            (DeletionState::Gone, 6)
+        );
+    })
     .await;
-    while !claim_all_to(&ledger, StepState::Gone).await.is_empty() {}
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(
-        (deletion.state, deletion.counts.gone),
-        (DeletionState::Gone, 6)
-    );
 }
 
 #[tokio::test]
 async fn n11_n12_what_two_failures_stopped_waits_for_the_one_that_is_left() {
-    let ledger = memory();
-    let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[])]);
-    let mut stopping = wanted("one", vec![target("port", "a")], at(0));
-    stopping.options.on_failure = OnFailure::Stop;
-    let begin = vec![accept(stopping), start("one", &plan, at(0))];
-    ledger.commit(begin).await.unwrap();
-    for step in claim(&ledger, 2).await {
-        let stuck = failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
-        one(&ledger, settle(stuck)).await;
-    }
-    let held_by = async |name: &str| {
-        let id = step_id(&ledger, "one", name).await;
-        ledger.step(id).await.unwrap().unwrap().held_by
-    };
-    let first = step_id(&ledger, "one", "a").await;
-    let second = step_id(&ledger, "one", "b").await;
-    assert_eq!(held_by("c").await, Some(first));
+    on_each_store(async |ledger| {
+        let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[])]);
+        let mut stopping = wanted("one", vec![target("port", "a")], at(0));
+        stopping.options.on_failure = OnFailure::Stop;
+        let begin = vec![accept(stopping), start("one", &plan, at(0))];
+        ledger.commit(begin).await.unwrap();
+        for step in claim(ledger, 2).await {
+            let stuck = failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
+            one(ledger, settle(stuck)).await;
+        }
+        let held_by = async |name: &str| {
+            let id = step_id(ledger, "one", name).await;
+            ledger.step(id).await.unwrap().unwrap().held_by
+        };
+        let first = step_id(ledger, "one", "a").await;
+        let second = step_id(ledger, "one", "b").await;
+        assert_eq!(held_by("c").await, Some(first));
 
-    let again = |step| retry(Selection::Steps(vec![step]), Origin::Cli, at(4));
-    one(&ledger, again(first)).await;
-    assert_eq!(held_by("c").await, Some(second));
-    one(&ledger, again(second)).await;
-    assert_eq!(state_of(&ledger, "one", "c").await, StepState::Ready);
+        let again = |step| retry(Selection::Steps(vec![step]), Origin::Cli, at(4));
+        one(ledger, again(first)).await;
+        assert_eq!(held_by("c").await, Some(second));
+        one(ledger, again(second)).await;
+        assert_eq!(state_of(ledger, "one", "c").await, StepState::Ready);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn n11_a_resource_that_exists_again_stops_its_deletion_until_it_is_retried() {
-    let ledger = memory();
-    let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[1])]);
-    let mut stopping = wanted("one", vec![target("port", "a")], at(0));
-    stopping.options.on_failure = OnFailure::Stop;
-    let begin = vec![accept(stopping), start("one", &plan, at(0))];
-    ledger.commit(begin).await.unwrap();
-    let sent = claim(&ledger, 1).await;
-    one(&ledger, settle(outcome(&sent[0], StepState::Gone, at(2)))).await;
-    let back = Change::Recreated {
-        key: key("port", "a"),
-        copy: None,
-        stuck: Some(StuckAgain::TooOften),
-        now: at(3),
-    };
-    assert_eq!(one(&ledger, back).await, Applied::Done);
-    let all = states(&ledger, "one").await.into_iter();
-    assert!(all.map(|(_, state)| state).eq([StepState::Stuck; 3]));
-    assert!(claim(&ledger, 9).await.is_empty());
-    let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(4));
-    one(&ledger, again).await;
-    let all = states(&ledger, "one").await.into_iter();
-    let ready = [StepState::Ready, StepState::Ready, StepState::Waiting];
-    assert!(all.map(|(_, state)| state).eq(ready));
+    on_each_store(async |ledger| {
+        let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[1])]);
+        let mut stopping = wanted("one", vec![target("port", "a")], at(0));
+        stopping.options.on_failure = OnFailure::Stop;
+        let begin = vec![accept(stopping), start("one", &plan, at(0))];
+        ledger.commit(begin).await.unwrap();
+        let sent = claim(ledger, 1).await;
+        one(ledger, settle(outcome(&sent[0], StepState::Gone, at(2)))).await;
+        let back = Change::Recreated {
+            key: key("port", "a"),
+            copy: None,
+            stuck: Some(StuckAgain::TooOften),
+            now: at(3),
+        };
+        assert_eq!(one(ledger, back).await, Applied::Done);
+        let all = states(ledger, "one").await.into_iter();
+        assert!(all.map(|(_, state)| state).eq([StepState::Stuck; 3]));
+        assert!(claim(ledger, 9).await.is_empty());
+        let again = retry(Selection::Deletion(id("one")), Origin::Cli, at(4));
+        one(ledger, again).await;
+        let all = states(ledger, "one").await.into_iter();
+        let ready = [StepState::Ready, StepState::Ready, StepState::Waiting];
+        assert!(all.map(|(_, state)| state).eq(ready));
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn n11_stop_holds_all_that_was_not_sent() {
-    let ledger = memory();
-    let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &[2])]);
-    let mut stopping = wanted("one", vec![target("port", "a")], at(0));
-    stopping.options.on_failure = OnFailure::Stop;
-    ledger
-        .commit(vec![accept(stopping), start("one", &plan, at(0))])
-        .await
-        .unwrap();
-    let claimed = claim(&ledger, 2).await;
-    one(
-        &ledger,
-        settle(failed(
-            &claimed[0],
-            StepState::Stuck,
-            ErrorClass::Fatal,
-            at(2),
-        )),
-    )
-    .await;
-    let expected = |states: [StepState; 4]| {
-        ["a", "b", "c", "d"]
-            .map(str::to_owned)
-            .into_iter()
-            .zip(states)
-            .collect::<Vec<_>>()
-    };
-    use StepState::{Gone, Ready, Running, Stuck, Waiting};
-    assert_eq!(
-        states(&ledger, "one").await,
-        expected([Stuck, Running, Stuck, Stuck])
-    );
-    one(&ledger, settle(outcome(&claimed[1], Gone, at(3)))).await;
-    assert!(claim(&ledger, 10).await.is_empty());
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(deletion.state, DeletionState::Stuck);
+    on_each_store(async |ledger| {
+        let plan = ports(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &[2])]);
+        let mut stopping = wanted("one", vec![target("port", "a")], at(0));
+        stopping.options.on_failure = OnFailure::Stop;
+        ledger
+            .commit(vec![accept(stopping), start("one", &plan, at(0))])
+            .await
+            .unwrap();
+        let claimed = claim(ledger, 2).await;
+        one(
+            ledger,
+            settle(failed(
+                &claimed[0],
+                StepState::Stuck,
+                ErrorClass::Fatal,
+                at(2),
+            )),
+        )
+        .await;
+        let expected = |states: [StepState; 4]| {
+            ["a", "b", "c", "d"]
+                .map(str::to_owned)
+                .into_iter()
+                .zip(states)
+                .collect::<Vec<_>>()
+        };
+        use StepState::{Gone, Ready, Running, Stuck, Waiting};
+        assert_eq!(
+            states(ledger, "one").await,
+            expected([Stuck, Running, Stuck, Stuck])
+        );
+        one(ledger, settle(outcome(&claimed[1], Gone, at(3)))).await;
+        assert!(claim(ledger, 10).await.is_empty());
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(deletion.state, DeletionState::Stuck);
 
-    one(
-        &ledger,
-        retry(Selection::Deletion(id("one")), Origin::Cli, at(4)),
-    )
+        one(
+            ledger,
+            retry(Selection::Deletion(id("one")), Origin::Cli, at(4)),
+        )
+        .await;
+        assert_eq!(
+            states(ledger, "one").await,
+            expected([Ready, Gone, Ready, Waiting])
+        );
+    })
     .await;
-    assert_eq!(
-        states(&ledger, "one").await,
-        expected([Ready, Gone, Ready, Waiting])
-    );
 }
 
 #[tokio::test]
 async fn n12_a_plan_that_waits_for_itself_is_refused() {
-    let ledger = memory();
-    for (name, plan, ranks) in [
-        ("circle", ports(&[("a", &[1]), ("b", &[0])]), 2),
-        ("beyond", ports(&[("a", &[7])]), 1),
-        ("ranks", ports(&[("a", &[])]), 3),
-    ] {
-        one(
-            &ledger,
-            accept(wanted(name, vec![target("port", name)], at(0))),
-        )
-        .await;
-        let change = Change::Start {
-            deletion_id: id(name),
-            plan: std::sync::Arc::new(plan),
-            ranks: vec![1; ranks],
-            max_attempts: vec![8; ranks],
-            now: at(0),
-        };
-        let applied = one(&ledger, change).await;
-        assert!(
-            matches!(applied, Applied::Refused(_)),
-            "{name}: {applied:?}"
-        );
-    }
+    on_each_store(async |ledger| {
+        for (name, plan, ranks) in [
+            ("circle", ports(&[("a", &[1]), ("b", &[0])]), 2),
+            ("beyond", ports(&[("a", &[7])]), 1),
+            ("ranks", ports(&[("a", &[])]), 3),
+        ] {
+            one(
+                ledger,
+                accept(wanted(name, vec![target("port", name)], at(0))),
+            )
+            .await;
+            let change = Change::Start {
+                deletion_id: id(name),
+                plan: std::sync::Arc::new(plan),
+                ranks: vec![1; ranks],
+                max_attempts: vec![8; ranks],
+                now: at(0),
+            };
+            let applied = one(ledger, change).await;
+            assert!(
+                matches!(applied, Applied::Refused(_)),
+                "{name}: {applied:?}"
+            );
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn n10_the_timeline_has_a_line_for_each_attempt() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
-    let step = claim(&ledger, 1).await.remove(0);
-    one(
-        &ledger,
-        settle(failed(
-            &step,
-            StepState::Blocked,
-            ErrorClass::Blocked,
-            at(2),
-        )),
-    )
-    .await;
-    one(&ledger, Change::WakeDue { now: at(3) }).await;
-    let step = claim(&ledger, 1).await.remove(0);
-    let accepted = StepChange {
-        answer: Some(Answer {
-            status: Some(204),
-            request_id: Some("req-2".to_owned()),
-        }),
-        ..outcome(&step, StepState::Verifying, at(3))
-    };
-    one(&ledger, settle(accepted)).await;
-    for look in 0..3 {
-        let step = looks(&ledger, at(4), 1).await.unwrap().remove(0);
-        assert_eq!(step.looks, look);
-        let change = with(outcome(&step, StepState::Verifying, at(4)), |it| {
-            it.observed_again = true
-        });
-        one(&ledger, settle(change)).await;
-    }
-    let step = looks(&ledger, at(4), 1).await.unwrap().remove(0);
-    one(&ledger, settle(outcome(&step, StepState::Gone, at(5)))).await;
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let step = claim(ledger, 1).await.remove(0);
+        one(
+            ledger,
+            settle(failed(
+                &step,
+                StepState::Blocked,
+                ErrorClass::Blocked,
+                at(2),
+            )),
+        )
+        .await;
+        one(ledger, Change::WakeDue { now: at(3) }).await;
+        let step = claim(ledger, 1).await.remove(0);
+        let accepted = StepChange {
+            answer: Some(Answer {
+                status: Some(204),
+                request_id: Some("req-2".to_owned()),
+            }),
+            ..outcome(&step, StepState::Verifying, at(3))
+        };
+        one(ledger, settle(accepted)).await;
+        for look in 0..3 {
+            let step = looks(ledger, at(4), 1).await.unwrap().remove(0);
+            assert_eq!(step.looks, look);
+            let change = with(outcome(&step, StepState::Verifying, at(4)), |it| {
+                it.observed_again = true
+            });
+            one(ledger, settle(change)).await;
+        }
+        let step = looks(ledger, at(4), 1).await.unwrap().remove(0);
+        one(ledger, settle(outcome(&step, StepState::Gone, at(5)))).await;
 
-    let filter = EventFilter {
-        step_id: Some(step.id),
-        ..EventFilter::default()
-    };
-    let page = ledger.events(0, filter, 500).await.unwrap();
-    let lines: Vec<_> = page
-        .events
-        .iter()
-        .map(|e| {
-            (
-                e.kind,
-                e.message.as_str(),
-                e.data["state"].as_str().unwrap(),
-            )
-        })
-        .collect();
-    assert_eq!(
-        lines,
-        [
-            (EventKind::Attempt, "DELETE: blocked", "blocked"),
-            (EventKind::Attempt, "DELETE: verifying", "verifying"),
-            (EventKind::StepState, "DELETE: gone", "gone"),
-        ]
-    );
-    assert_eq!(page.events[0].data["status"], 409);
-    assert_eq!(page.events[0].data["request_id"], "req-1");
-    assert_eq!(page.events[1].data["status"], 204);
-    assert_eq!(page.events[1].data["request_id"], "req-2");
-    // A look is no call, and what was not answered has no key.
-    let looked = page.events[2].data.as_object().unwrap();
-    assert!(looked.keys().eq(["state", "attempts"]), "{looked:?}");
-    assert_eq!(page.events[0].deletion_id, Some(id("one")));
+        let filter = EventFilter {
+            step_id: Some(step.id),
+            ..EventFilter::default()
+        };
+        let page = ledger.events(0, filter, 500).await.unwrap();
+        let lines: Vec<_> = page
+            .events
+            .iter()
+            .map(|e| {
+                (
+                    e.kind,
+                    e.message.as_str(),
+                    e.data["state"].as_str().unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                (EventKind::Attempt, "DELETE: blocked", "blocked"),
+                (EventKind::Attempt, "DELETE: verifying", "verifying"),
+                (EventKind::StepState, "DELETE: gone", "gone"),
+            ]
+        );
+        assert_eq!(page.events[0].data["status"], 409);
+        assert_eq!(page.events[0].data["request_id"], "req-1");
+        assert_eq!(page.events[1].data["status"], 204);
+        assert_eq!(page.events[1].data["request_id"], "req-2");
+        // A look is no call, and what was not answered has no key.
+        let looked = page.events[2].data.as_object().unwrap();
+        assert!(looked.keys().eq(["state", "attempts"]), "{looked:?}");
+        assert_eq!(page.events[0].deletion_id, Some(id("one")));
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn an_outcome_that_is_none_is_refused() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
-    let step = claim(&ledger, 1).await.remove(0);
-    for to in [StepState::Waiting, StepState::Running] {
-        let applied = one(&ledger, settle(outcome(&step, to, at(2)))).await;
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+        let step = claim(ledger, 1).await.remove(0);
+        for to in [StepState::Waiting, StepState::Running] {
+            let applied = one(ledger, settle(outcome(&step, to, at(2)))).await;
+            assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
+        }
+        let waiting = StepChange {
+            step_id: step_id(ledger, "one", "b").await,
+            fence: Fence {
+                state: StepState::Waiting,
+                claim: 0,
+                epoch: 0,
+            },
+            ..outcome(&step, StepState::Ready, at(2))
+        };
+        let applied = one(ledger, settle(waiting)).await;
         assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
-    }
-    let waiting = StepChange {
-        step_id: step_id(&ledger, "one", "b").await,
-        fence: Fence {
-            state: StepState::Waiting,
-            claim: 0,
-            epoch: 0,
-        },
-        ..outcome(&step, StepState::Ready, at(2))
-    };
-    let applied = one(&ledger, settle(waiting)).await;
-    assert!(matches!(applied, Applied::Refused(_)), "{applied:?}");
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn n12_a_retry_frees_no_one_who_is_stuck_by_himself() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
-    let step = claim(&ledger, 1).await.remove(0);
-    let drifted = StepChange {
-        step_id: step_id(&ledger, "one", "b").await,
-        fence: Fence {
-            state: StepState::Waiting,
-            claim: 0,
-            epoch: 0,
-        },
-        ..failed(&step, StepState::Stuck, ErrorClass::Drift, at(2))
-    };
-    assert_eq!(one(&ledger, settle(drifted)).await, Applied::Done);
-    let given_up = failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
-    one(&ledger, settle(given_up)).await;
-    one(
-        &ledger,
-        retry(Selection::Steps(vec![step.id]), Origin::Cli, at(3)),
-    )
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+        let step = claim(ledger, 1).await.remove(0);
+        let drifted = StepChange {
+            step_id: step_id(ledger, "one", "b").await,
+            fence: Fence {
+                state: StepState::Waiting,
+                claim: 0,
+                epoch: 0,
+            },
+            ..failed(&step, StepState::Stuck, ErrorClass::Drift, at(2))
+        };
+        assert_eq!(one(ledger, settle(drifted)).await, Applied::Done);
+        let given_up = failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
+        one(ledger, settle(given_up)).await;
+        one(
+            ledger,
+            retry(Selection::Steps(vec![step.id]), Origin::Cli, at(3)),
+        )
+        .await;
+        assert_eq!(state_of(ledger, "one", "b").await, StepState::Stuck);
+        claim_all_to(ledger, StepState::Gone).await;
+        assert_eq!(state_of(ledger, "one", "b").await, StepState::Stuck);
+        one(
+            ledger,
+            retry(Selection::Deletion(id("one")), Origin::Cli, at(4)),
+        )
+        .await;
+        assert_eq!(state_of(ledger, "one", "b").await, StepState::Ready);
+    })
     .await;
-    assert_eq!(state_of(&ledger, "one", "b").await, StepState::Stuck);
-    claim_all_to(&ledger, StepState::Gone).await;
-    assert_eq!(state_of(&ledger, "one", "b").await, StepState::Stuck);
-    one(
-        &ledger,
-        retry(Selection::Deletion(id("one")), Origin::Cli, at(4)),
-    )
-    .await;
-    assert_eq!(state_of(&ledger, "one", "b").await, StepState::Ready);
 }

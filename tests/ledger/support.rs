@@ -16,6 +16,7 @@ use gone::ledger::{
     NewPurge, PurgeAction, RetryBy, Selection, StepChange, StepFilter,
 };
 
+use crate::memory::MemoryLedger;
 use crate::testkit;
 
 pub fn at(seconds: i64) -> DateTime<Utc> {
@@ -231,17 +232,40 @@ impl Folder {
     }
 }
 
-/// A ledger in memory, driven inline.
-pub fn memory() -> InlineLedger {
+/// A ledger of the SQLite store without a file, driven inline.
+pub fn sqlite() -> InlineLedger {
     InlineLedger::new(Store::in_memory(Options::default()).unwrap())
 }
 
-pub async fn one(ledger: &impl Ledger, change: Change) -> Applied {
+/// Runs a test on a new ledger of each store.
+pub async fn on_each_store(test: impl AsyncFn(&dyn Ledger)) {
+    let stores: [(&str, Box<dyn Ledger>); 2] = [
+        ("SQLite", Box::new(sqlite())),
+        ("memory", Box::new(MemoryLedger::default())),
+    ];
+    for (name, ledger) in &stores {
+        let _named = NamedIfFailing(name);
+        test(&**ledger).await;
+    }
+}
+
+/// Says on which store a test fails.
+struct NamedIfFailing<'n>(&'n str);
+
+impl Drop for NamedIfFailing<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("on the store: {}", self.0);
+        }
+    }
+}
+
+pub async fn one(ledger: &dyn Ledger, change: Change) -> Applied {
     ledger.commit(vec![change]).await.unwrap().pop().unwrap()
 }
 
 /// Accepts a deletion of its own root and starts the plan.
-pub async fn running(ledger: &impl Ledger, name: &str, plan: &Plan) {
+pub async fn running(ledger: &dyn Ledger, name: &str, plan: &Plan) {
     let root = target("port", &format!("root-{name}"));
     let applied = ledger
         .commit(vec![
@@ -262,12 +286,12 @@ pub fn capacity(now: usize) -> Capacity {
     }
 }
 
-pub async fn claim(ledger: &impl Ledger, limit: usize) -> Vec<ClaimedStep> {
+pub async fn claim(ledger: &dyn Ledger, limit: usize) -> Vec<ClaimedStep> {
     ledger.claim(vec![capacity(limit)], at(1)).await.unwrap()
 }
 
 /// Claims everything that is ready and gives each the same end.
-pub async fn claim_all_to(ledger: &impl Ledger, to: StepState) -> Vec<ClaimedStep> {
+pub async fn claim_all_to(ledger: &dyn Ledger, to: StepState) -> Vec<ClaimedStep> {
     let steps = claim(ledger, 1000).await;
     for step in &steps {
         let change = match to {
@@ -280,7 +304,7 @@ pub async fn claim_all_to(ledger: &impl Ledger, to: StepState) -> Vec<ClaimedSte
 }
 
 /// Resource ids and states of a deletion's steps, by step id.
-pub async fn states(ledger: &impl Ledger, name: &str) -> Vec<(String, StepState)> {
+pub async fn states(ledger: &dyn Ledger, name: &str) -> Vec<(String, StepState)> {
     let filter = StepFilter {
         deletion_id: Some(id(name)),
         ..StepFilter::default()
@@ -292,12 +316,12 @@ pub async fn states(ledger: &impl Ledger, name: &str) -> Vec<(String, StepState)
         .collect()
 }
 
-pub async fn state_of(ledger: &impl Ledger, name: &str, resource: &str) -> StepState {
+pub async fn state_of(ledger: &dyn Ledger, name: &str, resource: &str) -> StepState {
     let states = states(ledger, name).await;
     states.iter().find(|(id, _)| id == resource).unwrap().1
 }
 
-pub async fn step_id(ledger: &impl Ledger, name: &str, resource: &str) -> i64 {
+pub async fn step_id(ledger: &dyn Ledger, name: &str, resource: &str) -> i64 {
     let filter = StepFilter {
         deletion_id: Some(id(name)),
         ..StepFilter::default()
@@ -312,7 +336,7 @@ pub async fn step_id(ledger: &impl Ledger, name: &str, resource: &str) -> i64 {
 
 /// The steps whose look is due, as an engine takes them.
 pub async fn looks(
-    ledger: &impl Ledger,
+    ledger: &dyn Ledger,
     now: DateTime<Utc>,
     limit: usize,
 ) -> Result<Vec<ClaimedStep>, LedgerError> {

@@ -9,8 +9,7 @@ use gone::domain::model::{
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{
-    Applied, Change, Commit as _, Ledger, NewDeletion, Selection, StuckAgain, TombstoneFilter,
-    Views as _, WorkQueue as _,
+    Applied, Change, Ledger, NewDeletion, Selection, StuckAgain, TombstoneFilter, Views as _,
 };
 
 use crate::support::*;
@@ -22,7 +21,7 @@ fn accepted(name: &str, existing: bool) -> Applied {
     }
 }
 
-async fn tombstone(ledger: &impl Ledger, resource: &str) -> gone::domain::model::Tombstone {
+async fn tombstone(ledger: &dyn Ledger, resource: &str) -> gone::domain::model::Tombstone {
     let filter = TombstoneFilter {
         id: Some(resource.to_owned()),
         ..TombstoneFilter::default()
@@ -34,451 +33,480 @@ async fn tombstone(ledger: &impl Ledger, resource: &str) -> gone::domain::model:
 
 #[tokio::test]
 async fn t01_tombstone_stands_before_any_step_can_be_claimed() {
-    let ledger = memory();
-    one(
-        &ledger,
-        accept(wanted("one", vec![target("port", "a")], at(0))),
-    )
-    .await;
-    let held = tombstone(&ledger, "a").await;
-    assert_eq!(held.phase, Phase::Checking);
-    assert_eq!(held.key, key("port", "a"));
-    assert_eq!(held.deleted_at, Some(at(0)));
-    assert!(claim(&ledger, 10).await.is_empty());
+    on_each_store(async |ledger| {
+        one(
+            ledger,
+            accept(wanted("one", vec![target("port", "a")], at(0))),
+        )
+        .await;
+        let held = tombstone(ledger, "a").await;
+        assert_eq!(held.phase, Phase::Checking);
+        assert_eq!(held.key, key("port", "a"));
+        assert_eq!(held.deleted_at, Some(at(0)));
+        assert!(claim(ledger, 10).await.is_empty());
 
-    one(
-        &ledger,
-        start("one", &ports(&[("a", &[]), ("b", &[])]), at(5)),
-    )
+        one(
+            ledger,
+            start("one", &ports(&[("a", &[]), ("b", &[])]), at(5)),
+        )
+        .await;
+        for resource in ["a", "b"] {
+            assert_eq!(tombstone(ledger, resource).await.phase, Phase::Deleting);
+        }
+        assert_eq!(claim(ledger, 10).await.len(), 2);
+    })
     .await;
-    for resource in ["a", "b"] {
-        assert_eq!(tombstone(&ledger, resource).await.phase, Phase::Deleting);
-    }
-    assert_eq!(claim(&ledger, 10).await.len(), 2);
 }
 
 #[tokio::test]
 async fn t03_automatic_enable_and_unset_have_no_tombstone() {
-    let ledger = memory();
-    let plan = plan(vec![
-        plan_step(0, Action::Enable, key("trunk", "t"), &[]),
-        plan_step(1, Action::Unset, key("floating_ip", "f"), &[]),
-        plan_step(2, Action::Detach, key("subport", "t,p"), &[0]),
-        plan_step(3, Action::Delete, key("trunk", "t"), &[2]),
-    ]);
-    running(&ledger, "one", &plan).await;
-    let page = ledger
-        .tombstones(
-            TombstoneFilter {
-                phases: vec![Phase::Deleting],
-                ..Default::default()
-            },
-            all(),
-        )
-        .await
-        .unwrap();
-    let mut ids: Vec<String> = page.rows.iter().map(|t| t.key.to_string()).collect();
-    ids.sort();
-    assert_eq!(ids, ["subport/t,p@cloud/one", "trunk/t@cloud/one"]);
+    on_each_store(async |ledger| {
+        let plan = plan(vec![
+            plan_step(0, Action::Enable, key("trunk", "t"), &[]),
+            plan_step(1, Action::Unset, key("floating_ip", "f"), &[]),
+            plan_step(2, Action::Detach, key("subport", "t,p"), &[0]),
+            plan_step(3, Action::Delete, key("trunk", "t"), &[2]),
+        ]);
+        running(ledger, "one", &plan).await;
+        let page = ledger
+            .tombstones(
+                TombstoneFilter {
+                    phases: vec![Phase::Deleting],
+                    ..Default::default()
+                },
+                all(),
+            )
+            .await
+            .unwrap();
+        let mut ids: Vec<String> = page.rows.iter().map(|t| t.key.to_string()).collect();
+        ids.sort();
+        assert_eq!(ids, ["subport/t,p@cloud/one", "trunk/t@cloud/one"]);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn t03_refused_releases_what_was_only_checked() {
-    let ledger = memory();
-    one(
-        &ledger,
-        accept(wanted("one", vec![target("port", "a")], at(0))),
-    )
+    on_each_store(async |ledger| {
+        one(
+            ledger,
+            accept(wanted("one", vec![target("port", "a")], at(0))),
+        )
+        .await;
+        let refusal = Refusal {
+            resource: target("port", "a"),
+            rule: RefusalRule::InUse,
+            reason: "a router uses it".to_owned(),
+            blocker: None,
+            changes: Vec::new(),
+        };
+        let refuse = |now| Change::Refuse {
+            deletion_id: id("one"),
+            refused: vec![refusal.clone()],
+            note: "in use".to_owned(),
+            now,
+        };
+        assert_eq!(one(ledger, refuse(at(1))).await, Applied::Done);
+        assert_eq!(tombstone(ledger, "a").await.phase, Phase::Released);
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(deletion.state, DeletionState::Refused);
+        assert_eq!(deletion.refused, std::slice::from_ref(&refusal));
+        assert_eq!(
+            (deletion.note.as_str(), deletion.finished_at),
+            ("in use", Some(at(1)))
+        );
+        let summary = ledger.summary().await.unwrap();
+        assert_eq!(
+            summary.attention[0].last_error.as_ref().unwrap().message,
+            "a router uses it"
+        );
+
+        // The plan may not start now, and nothing holds the resource any more.
+        let late = one(ledger, start("one", &ports(&[("a", &[])]), at(2))).await;
+        assert!(matches!(late, Applied::Refused(_)), "{late:?}");
+        let again = accept(wanted("two", vec![target("port", "a")], at(3)));
+        assert_eq!(one(ledger, again).await, accepted("two", false));
+
+        // A person may ask to plan the first again, but not while the second has the resource.
+        let retry_it = || retry(Selection::Deletion(id("one")), Origin::Cli, at(4));
+        let taken = one(ledger, retry_it()).await;
+        assert!(matches!(taken, Applied::Refused(_)), "{taken:?}");
+        one(ledger, cancel("two", at(5))).await;
+        assert_eq!(one(ledger, retry_it()).await, Applied::Moved(1));
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(
+            (deletion.state, deletion.finished_at),
+            (DeletionState::Planning, None)
+        );
+        assert!(deletion.refused.is_empty());
+        assert_eq!(tombstone(ledger, "a").await.phase, Phase::Checking);
+    })
     .await;
-    let refusal = Refusal {
-        resource: target("port", "a"),
-        rule: RefusalRule::InUse,
-        reason: "a router uses it".to_owned(),
-        blocker: None,
-        changes: Vec::new(),
-    };
-    let refuse = |now| Change::Refuse {
-        deletion_id: id("one"),
-        refused: vec![refusal.clone()],
-        note: "in use".to_owned(),
-        now,
-    };
-    assert_eq!(one(&ledger, refuse(at(1))).await, Applied::Done);
-    assert_eq!(tombstone(&ledger, "a").await.phase, Phase::Released);
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(deletion.state, DeletionState::Refused);
-    assert_eq!(deletion.refused, std::slice::from_ref(&refusal));
-    assert_eq!(
-        (deletion.note.as_str(), deletion.finished_at),
-        ("in use", Some(at(1)))
-    );
-    let summary = ledger.summary().await.unwrap();
-    assert_eq!(
-        summary.attention[0].last_error.as_ref().unwrap().message,
-        "a router uses it"
-    );
-
-    // The plan may not start now, and nothing holds the resource any more.
-    let late = one(&ledger, start("one", &ports(&[("a", &[])]), at(2))).await;
-    assert!(matches!(late, Applied::Refused(_)), "{late:?}");
-    let again = accept(wanted("two", vec![target("port", "a")], at(3)));
-    assert_eq!(one(&ledger, again).await, accepted("two", false));
-
-    // A person may ask to plan the first again, but not while the second has the resource.
-    let retry_it = || retry(Selection::Deletion(id("one")), Origin::Cli, at(4));
-    let taken = one(&ledger, retry_it()).await;
-    assert!(matches!(taken, Applied::Refused(_)), "{taken:?}");
-    one(&ledger, cancel("two", at(5))).await;
-    assert_eq!(one(&ledger, retry_it()).await, Applied::Moved(1));
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(
-        (deletion.state, deletion.finished_at),
-        (DeletionState::Planning, None)
-    );
-    assert!(deletion.refused.is_empty());
-    assert_eq!(tombstone(&ledger, "a").await.phase, Phase::Checking);
 }
 
 #[tokio::test]
 async fn t06_deleting_again_answers_with_the_deletion_that_stands() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
-    let events = ledger.summary().await.unwrap().last_event;
-    let audit = ledger.audit(0, 100).await.unwrap().len();
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let events = ledger.summary().await.unwrap().last_event;
+        let audit = ledger.audit(0, 100).await.unwrap().len();
 
-    let again = accept(wanted(
-        "two",
-        vec![target("port", "x"), target("port", "a")],
-        at(9),
-    ));
-    assert_eq!(one(&ledger, again).await, accepted("one", true));
-    assert_eq!(ledger.deletion(&id("two")).await.unwrap(), None);
-    assert!(
-        ledger
-            .tombstones_of(vec![key("port", "x")])
-            .await
-            .unwrap()
-            .is_empty()
-    );
-    assert_eq!(ledger.summary().await.unwrap().last_event, events);
-    assert_eq!(ledger.audit(0, 100).await.unwrap().len(), audit);
+        let again = accept(wanted(
+            "two",
+            vec![target("port", "x"), target("port", "a")],
+            at(9),
+        ));
+        assert_eq!(one(ledger, again).await, accepted("one", true));
+        assert_eq!(ledger.deletion(&id("two")).await.unwrap(), None);
+        assert!(
+            ledger
+                .tombstones_of(vec![key("port", "x")])
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        assert_eq!(ledger.summary().await.unwrap().last_event, events);
+        assert_eq!(ledger.audit(0, 100).await.unwrap().len(), audit);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn t06_deleting_again_while_a_cancelled_call_is_in_flight_is_the_same_deletion() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
-    let claimed = claim(&ledger, 1).await;
-    one(&ledger, cancel("one", at(2))).await;
-    let again = || accept(wanted("two", vec![target("port", "a")], at(3)));
-    assert_eq!(one(&ledger, again()).await, accepted("one", true));
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let claimed = claim(ledger, 1).await;
+        one(ledger, cancel("one", at(2))).await;
+        let again = || accept(wanted("two", vec![target("port", "a")], at(3)));
+        assert_eq!(one(ledger, again()).await, accepted("one", true));
 
-    one(
-        &ledger,
-        settle(outcome(&claimed[0], StepState::Ready, at(4))),
-    )
+        one(
+            ledger,
+            settle(outcome(&claimed[0], StepState::Ready, at(4))),
+        )
+        .await;
+        assert_eq!(one(ledger, again()).await, accepted("two", false));
+    })
     .await;
-    assert_eq!(one(&ledger, again()).await, accepted("two", false));
 }
 
 #[tokio::test]
 async fn t15_deleted_at_is_set_once() {
-    let ledger = memory();
-    one(
-        &ledger,
-        accept(wanted("one", vec![target("port", "a")], at(10))),
-    )
+    on_each_store(async |ledger| {
+        one(
+            ledger,
+            accept(wanted("one", vec![target("port", "a")], at(10))),
+        )
+        .await;
+        one(ledger, start("one", &ports(&[("a", &[])]), at(20))).await;
+        one(
+            ledger,
+            accept(wanted("two", vec![target("port", "a")], at(30))),
+        )
+        .await;
+        assert_eq!(tombstone(ledger, "a").await.deleted_at, Some(at(10)));
+        claim_all_to(ledger, StepState::Gone).await;
+        assert_eq!(tombstone(ledger, "a").await.deleted_at, Some(at(10)));
+    })
     .await;
-    one(&ledger, start("one", &ports(&[("a", &[])]), at(20))).await;
-    one(
-        &ledger,
-        accept(wanted("two", vec![target("port", "a")], at(30))),
-    )
-    .await;
-    assert_eq!(tombstone(&ledger, "a").await.deleted_at, Some(at(10)));
-    claim_all_to(&ledger, StepState::Gone).await;
-    assert_eq!(tombstone(&ledger, "a").await.deleted_at, Some(at(10)));
 }
 
 #[tokio::test]
 async fn m01_m03_a_revived_identity_keeps_its_row() {
-    let ledger = memory();
-    let member = target("image_member", "image,project");
-    let mut record = None;
-    for round in 0..4 {
-        let name = format!("round{round}");
-        let raised = at(100 * i64::from(round));
-        one(&ledger, accept(wanted(&name, vec![member.clone()], raised))).await;
-        let step = plan_step(0, Action::Delete, member.key.clone(), &[]);
-        one(&ledger, start(&name, &plan(vec![step]), raised)).await;
-        let held = tombstone(&ledger, "image,project").await;
-        assert_eq!(held.incarnation, round + 1);
-        assert_eq!((held.deleted_at, held.gone_at), (Some(raised), None));
-        assert_eq!(held.record_id, *record.get_or_insert(held.record_id));
-        assert_eq!(held.deletion_id, id(&name));
-        claim_all_to(&ledger, StepState::Gone).await;
-        assert_eq!(tombstone(&ledger, "image,project").await.phase, Phase::Gone);
-    }
+    on_each_store(async |ledger| {
+        let member = target("image_member", "image,project");
+        let mut record = None;
+        for round in 0..4 {
+            let name = format!("round{round}");
+            let raised = at(100 * i64::from(round));
+            one(ledger, accept(wanted(&name, vec![member.clone()], raised))).await;
+            let step = plan_step(0, Action::Delete, member.key.clone(), &[]);
+            one(ledger, start(&name, &plan(vec![step]), raised)).await;
+            let held = tombstone(ledger, "image,project").await;
+            assert_eq!(held.incarnation, round + 1);
+            assert_eq!((held.deleted_at, held.gone_at), (Some(raised), None));
+            assert_eq!(held.record_id, *record.get_or_insert(held.record_id));
+            assert_eq!(held.deletion_id, id(&name));
+            claim_all_to(ledger, StepState::Gone).await;
+            assert_eq!(tombstone(ledger, "image,project").await.phase, Phase::Gone);
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn m01_a_released_identity_is_the_same_incarnation() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
-    one(&ledger, cancel("one", at(1))).await;
-    assert_eq!(tombstone(&ledger, "a").await.phase, Phase::Released);
-    one(
-        &ledger,
-        accept(wanted("two", vec![target("port", "a")], at(50))),
-    )
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        one(ledger, cancel("one", at(1))).await;
+        assert_eq!(tombstone(ledger, "a").await.phase, Phase::Released);
+        one(
+            ledger,
+            accept(wanted("two", vec![target("port", "a")], at(50))),
+        )
+        .await;
+        let held = tombstone(ledger, "a").await;
+        assert_eq!((held.incarnation, held.deleted_at), (1, Some(at(50))));
+    })
     .await;
-    let held = tombstone(&ledger, "a").await;
-    assert_eq!((held.incarnation, held.deleted_at), (1, Some(at(50))));
 }
 
 #[tokio::test]
 async fn t14_what_came_back_is_counted_and_swept_only_in_hold_down() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
-    let recreated = |now| Change::Recreated {
-        key: key("port", "a"),
-        copy: None,
-        stuck: None,
-        now,
-    };
-    let early = one(&ledger, recreated(at(0))).await;
-    assert!(matches!(early, Applied::Refused(_)), "{early:?}");
-    claim_all_to(&ledger, StepState::Gone).await;
-    for _ in 0..3 {
-        assert_eq!(one(&ledger, recreated(at(5))).await, Applied::Done);
-    }
-    let swept = ledger.held_down(at(2), 0, 10).await.unwrap();
-    assert_eq!(swept.len(), 1);
-    assert_eq!((swept[0].key.id.as_str(), swept[0].recreated), ("a", 3));
-    assert!(ledger.held_down(at(3), 0, 10).await.unwrap().is_empty());
-    assert!(
-        ledger
-            .held_down(at(2), swept[0].record_id, 10)
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[]), ("b", &[0])])).await;
+        let recreated = |now| Change::Recreated {
+            key: key("port", "a"),
+            copy: None,
+            stuck: None,
+            now,
+        };
+        let early = one(ledger, recreated(at(0))).await;
+        assert!(matches!(early, Applied::Refused(_)), "{early:?}");
+        claim_all_to(ledger, StepState::Gone).await;
+        for _ in 0..3 {
+            assert_eq!(one(ledger, recreated(at(5))).await, Applied::Done);
+        }
+        let swept = ledger.held_down(at(2), 0, 10).await.unwrap();
+        assert_eq!(swept.len(), 1);
+        assert_eq!((swept[0].key.id.as_str(), swept[0].recreated), ("a", 3));
+        assert!(ledger.held_down(at(3), 0, 10).await.unwrap().is_empty());
+        assert!(
+            ledger
+                .held_down(at(2), swept[0].record_id, 10)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn t14_what_comes_back_too_often_is_stuck_and_no_longer_swept() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("a", &[])])).await;
-    claim_all_to(&ledger, StepState::Gone).await;
-    let change = Change::Recreated {
-        key: key("port", "a"),
-        copy: None,
-        stuck: Some(StuckAgain::TooOften),
-        now: at(5),
-    };
-    assert_eq!(one(&ledger, change).await, Applied::Done);
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(deletion.state, DeletionState::Stuck);
-    let summary = ledger.summary().await.unwrap();
-    let error = summary.attention[0].last_error.clone().unwrap();
-    assert!(error.message.contains("re-created 1 time"), "{error:?}");
-    assert_eq!(tombstone(&ledger, "a").await.phase, Phase::Deleting);
-    assert!(ledger.held_down(at(0), 0, 10).await.unwrap().is_empty());
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        claim_all_to(ledger, StepState::Gone).await;
+        let change = Change::Recreated {
+            key: key("port", "a"),
+            copy: None,
+            stuck: Some(StuckAgain::TooOften),
+            now: at(5),
+        };
+        assert_eq!(one(ledger, change).await, Applied::Done);
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(deletion.state, DeletionState::Stuck);
+        let summary = ledger.summary().await.unwrap();
+        let error = summary.attention[0].last_error.clone().unwrap();
+        assert!(error.message.contains("re-created 1 time"), "{error:?}");
+        assert_eq!(tombstone(ledger, "a").await.phase, Phase::Deleting);
+        assert!(ledger.held_down(at(0), 0, 10).await.unwrap().is_empty());
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn t14_what_is_swept_for_comes_in_pages_by_when_it_went() {
-    let ledger = memory();
-    running(
-        &ledger,
-        "one",
-        &ports(&[("a", &[]), ("b", &[]), ("c", &[])]),
-    )
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[]), ("b", &[]), ("c", &[])])).await;
+        let mut steps = claim(ledger, 3).await;
+        steps.sort_by(|one, other| one.key.cmp(&other.key));
+        for (step, went) in steps.iter().zip([7, 5, 7]) {
+            one(ledger, settle(outcome(step, StepState::Gone, at(went)))).await;
+        }
+        let (mut since, mut after) = (at(5), 0);
+        let mut found = Vec::new();
+        while let Some(next) = ledger.held_down(since, after, 1).await.unwrap().pop() {
+            (since, after) = (next.gone_at.unwrap(), next.record_id);
+            found.push(next.key.id);
+        }
+        assert_eq!(found, ["b", "a", "c"]);
+    })
     .await;
-    let mut steps = claim(&ledger, 3).await;
-    steps.sort_by(|one, other| one.key.cmp(&other.key));
-    for (step, went) in steps.iter().zip([7, 5, 7]) {
-        one(&ledger, settle(outcome(step, StepState::Gone, at(went)))).await;
-    }
-    let (mut since, mut after) = (at(5), 0);
-    let mut found = Vec::new();
-    while let Some(next) = ledger.held_down(since, after, 1).await.unwrap().pop() {
-        (since, after) = (next.gone_at.unwrap(), next.record_id);
-        found.push(next.key.id);
-    }
-    assert_eq!(found, ["b", "a", "c"]);
 }
 
 #[tokio::test]
 async fn t14_t12_what_has_copies_is_known_with_their_sites_while_it_goes_and_in_its_hold_down() {
-    let ledger = memory();
-    let mapped = |id: &str, by| Mapped {
-        original: key("port", id),
-        by,
-        locals: vec![Local {
-            site: Site::region("edge", "B"),
-            copies: vec!["copy".to_owned()],
-        }],
-        parts: Vec::new(),
-    };
-    let mut plan = ports(&[("a", &[]), ("b", &[])]);
-    plan.mapping = vec![mapped("a", CopiedBy::Tag), mapped("b", CopiedBy::Name)];
-    running(&ledger, "one", &plan).await;
-    let originals = async |since| ledger.originals(at(since), 0, 10).await.unwrap();
-    let found = originals(9).await;
-    // Only of what is known by its name alone the name is kept: a person is told of its like.
-    let by_name: Vec<bool> = found.iter().map(|it| it.name.is_some()).collect();
-    assert_eq!(by_name, [false, true]);
-    assert_eq!(found[0].tombstone.key, key("port", "a"));
-    assert_eq!(found[0].locals, [Site::region("edge", "B")]);
-    let back = |now| Change::Recreated {
-        key: key("port", "a"),
-        copy: Some(key("port", "new")),
-        stuck: None,
-        now,
-    };
-    assert_eq!(one(&ledger, back(at(1))).await, Applied::Done);
-    assert_eq!(originals(9).await[0].tombstone.recreated, 1);
-    one(&ledger, pause("one", true, at(1))).await;
-    assert!(originals(9).await.is_empty(), "a pause sends nothing");
-    one(&ledger, pause("one", false, at(1))).await;
-    claim_all_to(&ledger, StepState::Gone).await;
-    assert_eq!(originals(2).await.len(), 2);
-    assert!(originals(3).await.is_empty());
+    on_each_store(async |ledger| {
+        let mapped = |id: &str, by| Mapped {
+            original: key("port", id),
+            by,
+            locals: vec![Local {
+                site: Site::region("edge", "B"),
+                copies: vec!["copy".to_owned()],
+            }],
+            parts: Vec::new(),
+        };
+        let mut plan = ports(&[("a", &[]), ("b", &[])]);
+        plan.mapping = vec![mapped("a", CopiedBy::Tag), mapped("b", CopiedBy::Name)];
+        running(ledger, "one", &plan).await;
+        let originals = async |since| ledger.originals(at(since), 0, 10).await.unwrap();
+        let found = originals(9).await;
+        // Only of what is known by its name alone the name is kept: a person is told of its like.
+        let by_name: Vec<bool> = found.iter().map(|it| it.name.is_some()).collect();
+        assert_eq!(by_name, [false, true]);
+        assert_eq!(found[0].tombstone.key, key("port", "a"));
+        assert_eq!(found[0].locals, [Site::region("edge", "B")]);
+        let back = |now| Change::Recreated {
+            key: key("port", "a"),
+            copy: Some(key("port", "new")),
+            stuck: None,
+            now,
+        };
+        assert_eq!(one(ledger, back(at(1))).await, Applied::Done);
+        assert_eq!(originals(9).await[0].tombstone.recreated, 1);
+        one(ledger, pause("one", true, at(1))).await;
+        assert!(originals(9).await.is_empty(), "a pause sends nothing");
+        one(ledger, pause("one", false, at(1))).await;
+        claim_all_to(ledger, StepState::Gone).await;
+        assert_eq!(originals(2).await.len(), 2);
+        assert!(originals(3).await.is_empty());
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn i09_a_resource_of_two_deletions_is_one_step() {
-    let ledger = memory();
-    running(&ledger, "one", &ports(&[("shared", &[]), ("a", &[0])])).await;
-    running(&ledger, "two", &ports(&[("shared", &[]), ("b", &[0])])).await;
-    assert_eq!(
-        states(&ledger, "two").await,
-        [
-            ("shared".to_owned(), StepState::Waiting),
-            ("b".to_owned(), StepState::Waiting)
-        ]
-    );
-    let claimed = claim(&ledger, 10).await;
-    let claimed: Vec<&str> = claimed.iter().map(|step| step.key.id.as_str()).collect();
-    assert_eq!(claimed, ["shared"]);
-    assert_eq!(tombstone(&ledger, "shared").await.deletion_id, id("one"));
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("shared", &[]), ("a", &[0])])).await;
+        running(ledger, "two", &ports(&[("shared", &[]), ("b", &[0])])).await;
+        assert_eq!(
+            states(ledger, "two").await,
+            [
+                ("shared".to_owned(), StepState::Waiting),
+                ("b".to_owned(), StepState::Waiting)
+            ]
+        );
+        let claimed = claim(ledger, 10).await;
+        let claimed: Vec<&str> = claimed.iter().map(|step| step.key.id.as_str()).collect();
+        assert_eq!(claimed, ["shared"]);
+        assert_eq!(tombstone(ledger, "shared").await.deletion_id, id("one"));
 
-    // Cancelling the second leaves the first one's fence alone.
-    one(&ledger, cancel("two", at(5))).await;
-    assert_eq!(tombstone(&ledger, "shared").await.phase, Phase::Deleting);
+        // Cancelling the second leaves the first one's fence alone.
+        one(ledger, cancel("two", at(5))).await;
+        assert_eq!(tombstone(ledger, "shared").await.phase, Phase::Deleting);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn i09_a_plan_that_names_a_step_twice_is_refused_alone() {
-    let ledger = memory();
-    one(
-        &ledger,
-        accept(wanted("one", vec![target("port", "a")], at(0))),
-    )
+    on_each_store(async |ledger| {
+        one(
+            ledger,
+            accept(wanted("one", vec![target("port", "a")], at(0))),
+        )
+        .await;
+        let applied = ledger
+            .commit(vec![
+                accept(wanted("two", vec![target("port", "z")], at(0))),
+                start("one", &ports(&[("a", &[]), ("a", &[])]), at(1)),
+                start("two", &ports(&[("z", &[])]), at(1)),
+            ])
+            .await
+            .unwrap();
+        assert!(matches!(&applied[1], Applied::Refused(_)), "{applied:?}");
+        assert_eq!(applied[2], Applied::Done);
+        assert!(states(ledger, "one").await.is_empty());
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(
+            (deletion.state, deletion.counts.total),
+            (DeletionState::Planning, 0)
+        );
+        assert_eq!(tombstone(ledger, "a").await.phase, Phase::Checking);
+    })
     .await;
-    let applied = ledger
-        .commit(vec![
-            accept(wanted("two", vec![target("port", "z")], at(0))),
-            start("one", &ports(&[("a", &[]), ("a", &[])]), at(1)),
-            start("two", &ports(&[("z", &[])]), at(1)),
-        ])
-        .await
-        .unwrap();
-    assert!(matches!(&applied[1], Applied::Refused(_)), "{applied:?}");
-    assert_eq!(applied[2], Applied::Done);
-    assert!(states(&ledger, "one").await.is_empty());
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(
-        (deletion.state, deletion.counts.total),
-        (DeletionState::Planning, 0)
-    );
-    assert_eq!(tombstone(&ledger, "a").await.phase, Phase::Checking);
 }
 
 #[tokio::test]
 async fn an_idempotency_key_is_one_request_for_a_day() {
-    let ledger = memory();
-    let keyed = |name: &str, resource: &str, now| NewDeletion {
-        idempotency_key: Some("k1".to_owned()),
-        ..wanted(name, vec![target("port", resource)], now)
-    };
-    assert_eq!(
-        one(&ledger, accept(keyed("one", "a", at(0)))).await,
-        accepted("one", false)
-    );
-    one(&ledger, cancel("one", at(1))).await;
-    assert_eq!(
-        one(&ledger, accept(keyed("two", "a", at(2)))).await,
-        accepted("one", true)
-    );
-    let other = one(&ledger, accept(keyed("three", "b", at(3)))).await;
-    assert!(matches!(other, Applied::KeyReused(_)), "{other:?}");
-    let someone_else = NewDeletion {
-        actor: actor(Origin::Api),
-        ..keyed("four", "b", at(4))
-    };
-    assert_eq!(
-        one(&ledger, accept(someone_else)).await,
-        accepted("four", false)
-    );
-    let next_day = at(24 * 3600);
-    assert_eq!(
-        one(&ledger, accept(keyed("five", "c", next_day))).await,
-        accepted("five", false)
-    );
+    on_each_store(async |ledger| {
+        let keyed = |name: &str, resource: &str, now| NewDeletion {
+            idempotency_key: Some("k1".to_owned()),
+            ..wanted(name, vec![target("port", resource)], now)
+        };
+        assert_eq!(
+            one(ledger, accept(keyed("one", "a", at(0)))).await,
+            accepted("one", false)
+        );
+        one(ledger, cancel("one", at(1))).await;
+        assert_eq!(
+            one(ledger, accept(keyed("two", "a", at(2)))).await,
+            accepted("one", true)
+        );
+        let other = one(ledger, accept(keyed("three", "b", at(3)))).await;
+        assert!(matches!(other, Applied::KeyReused(_)), "{other:?}");
+        let someone_else = NewDeletion {
+            actor: actor(Origin::Api),
+            ..keyed("four", "b", at(4))
+        };
+        assert_eq!(
+            one(ledger, accept(someone_else)).await,
+            accepted("four", false)
+        );
+        let next_day = at(24 * 3600);
+        assert_eq!(
+            one(ledger, accept(keyed("five", "c", next_day))).await,
+            accepted("five", false)
+        );
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_plan_without_steps_is_gone_at_once() {
-    let ledger = memory();
-    one(
-        &ledger,
-        accept(wanted("one", vec![target("port", "root")], at(0))),
-    )
+    on_each_store(async |ledger| {
+        one(
+            ledger,
+            accept(wanted("one", vec![target("port", "root")], at(0))),
+        )
+        .await;
+        assert_eq!(
+            one(ledger, start("one", &plan(Vec::new()), at(1))).await,
+            Applied::Done
+        );
+        let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
+        assert_eq!(
+            (deletion.state, deletion.finished_at),
+            (DeletionState::Gone, Some(at(1)))
+        );
+        assert_eq!(tombstone(ledger, "root").await.phase, Phase::Gone);
+    })
     .await;
-    assert_eq!(
-        one(&ledger, start("one", &plan(Vec::new()), at(1))).await,
-        Applied::Done
-    );
-    let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
-    assert_eq!(
-        (deletion.state, deletion.finished_at),
-        (DeletionState::Gone, Some(at(1)))
-    );
-    assert_eq!(tombstone(&ledger, "root").await.phase, Phase::Gone);
 }
 
 #[tokio::test]
 async fn p01_the_plan_is_kept_as_it_was_frozen() {
-    let ledger = memory();
-    let mut plan = ports(&[("a", &[]), ("b", &[0]), ("c", &[0, 1])]);
-    let vars = Arc::make_mut(&mut plan.steps[1].vars);
-    vars.insert("router_id".to_owned(), "r".to_owned());
-    plan.unset = vec![plan_step(3, Action::Unset, key("floating_ip", "f"), &[])];
-    assert_eq!(ledger.frozen(&id("one"), true).await.unwrap(), None);
-    running(&ledger, "one", &plan).await;
-    claim_all_to(&ledger, StepState::Gone).await;
-    assert_eq!(
-        ledger.frozen(&id("one"), true).await.unwrap().as_deref(),
-        Some(&plan)
-    );
+    on_each_store(async |ledger| {
+        let mut plan = ports(&[("a", &[]), ("b", &[0]), ("c", &[0, 1])]);
+        let vars = Arc::make_mut(&mut plan.steps[1].vars);
+        vars.insert("router_id".to_owned(), "r".to_owned());
+        plan.unset = vec![plan_step(3, Action::Unset, key("floating_ip", "f"), &[])];
+        assert_eq!(ledger.frozen(&id("one"), true).await.unwrap(), None);
+        running(ledger, "one", &plan).await;
+        claim_all_to(ledger, StepState::Gone).await;
+        assert_eq!(
+            ledger.frozen(&id("one"), true).await.unwrap().as_deref(),
+            Some(&plan)
+        );
 
-    let save = Change::SavePlan {
-        plan: std::sync::Arc::new(plan.clone()),
-        now: at(0),
-    };
-    one(&ledger, save).await;
-    let day = 24 * 3600;
-    assert_eq!(
-        ledger
-            .plan(&plan.hash, at(day - 1))
-            .await
-            .unwrap()
-            .as_deref(),
-        Some(&plan)
-    );
-    assert_eq!(ledger.plan(&plan.hash, at(day)).await.unwrap(), None);
+        let save = Change::SavePlan {
+            plan: std::sync::Arc::new(plan.clone()),
+            now: at(0),
+        };
+        one(ledger, save).await;
+        let day = 24 * 3600;
+        assert_eq!(
+            ledger
+                .plan(&plan.hash, at(day - 1))
+                .await
+                .unwrap()
+                .as_deref(),
+            Some(&plan)
+        );
+        assert_eq!(ledger.plan(&plan.hash, at(day)).await.unwrap(), None);
+    })
+    .await;
 }
 
 /// A ledger in a file, mirrored.

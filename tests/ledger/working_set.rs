@@ -3,7 +3,7 @@
 
 use gone::domain::model::{DeletionState, Phase, StepState};
 use gone::domain::policy::Decision;
-use gone::ledger::store::{Stop, StoredTombstone};
+use gone::ledger::store::{StepPlan, Stop, StoredTombstone};
 use gone::ledger::working_set::WorkingSet;
 use gone::ledger::{Applied, Fence, StepChange};
 
@@ -18,13 +18,13 @@ fn rows(steps: &[(StepState, &[i64])]) -> MemoryRows {
     for (id, (state, after)) in (1..).zip(steps) {
         add(&rows, id, 1, *state, after.len());
         let edges = after.iter().map(|before| (*before, id));
-        rows.tables.borrow_mut().edges.extend(edges);
+        rows.tables().edges.extend(edges);
     }
     rows
 }
 
 fn add(rows: &MemoryRows, id: i64, deletion: i64, state: StepState, waits: usize) {
-    let tables = &mut rows.tables.borrow_mut();
+    let tables = &mut rows.tables();
     let row = tables.deletions.entry(deletion).or_insert_with(|| {
         let mut row = memory::deletion(deletion, &format!("deletion-{deletion:08}"), false);
         row.state = DeletionState::Running;
@@ -35,7 +35,7 @@ fn add(rows: &MemoryRows, id: i64, deletion: i64, state: StepState, waits: usize
     let key = key("port", &format!("p{id}"));
     let mut step = memory::step(id, deletion, key.clone(), state);
     step.waits = u32::try_from(waits).unwrap();
-    tables.steps.insert(id, step);
+    tables.insert_step(step, StepPlan::default());
     let tombstone = StoredTombstone {
         record: id,
         deletion,
@@ -45,11 +45,11 @@ fn add(rows: &MemoryRows, id: i64, deletion: i64, state: StepState, waits: usize
         incarnation: 1,
         recreated: 0,
     };
-    tables.tombstones.insert(id, (key, tombstone));
+    tables.insert_tombstone(key, tombstone);
 }
 
 fn phase(rows: &MemoryRows, record: i64) -> Phase {
-    rows.tables.borrow().tombstones[&record].1.phase
+    rows.tables().tombstones[&record].1.phase
 }
 
 fn outcome(id: i64, to: StepState) -> StepChange {
@@ -77,7 +77,7 @@ fn outcome(id: i64, to: StepState) -> StepChange {
 
 /// Applies these outcomes as one batch, with everything that it needs loaded before.
 fn apply(rows: &MemoryRows, outcomes: &[StepChange]) -> Vec<Applied> {
-    let mut set = WorkingSet::new(rows);
+    let mut set = WorkingSet::new(rows.clone());
     let ids: Vec<i64> = outcomes.iter().map(|it| it.step_id).collect();
     set.load_together(&ids, &ids).unwrap();
     let applied = outcomes.iter().map(|it| set.record_outcome(it));
@@ -89,7 +89,7 @@ fn apply(rows: &MemoryRows, outcomes: &[StepChange]) -> Vec<Applied> {
 }
 
 fn states(rows: &MemoryRows) -> Vec<StepState> {
-    let steps = &rows.tables.borrow().steps;
+    let steps = &rows.tables().steps;
     steps.values().map(|step| step.state).collect()
 }
 
@@ -102,10 +102,10 @@ fn a_step_that_waits_for_many_is_loaded_and_saved_once() {
     let outcomes: Vec<StepChange> = before.iter().map(|id| outcome(*id, Gone)).collect();
     let applied = apply(&rows, &outcomes);
     assert!(applied.iter().all(|applied| *applied == Applied::Done));
-    assert_eq!(rows.tables.borrow().steps[&101].state, Ready);
+    assert_eq!(rows.tables().steps[&101].state, Ready);
     // The steps with outcomes, the edges to their dependents, and the dependents.
-    assert_eq!(rows.loads.get(), 3);
-    assert_eq!(rows.steps_saved.get(), 101);
+    assert_eq!(rows.loads(), 3);
+    assert_eq!(rows.steps_saved(), 101);
     assert!((1..=100).all(|record| phase(&rows, record) == Phase::Gone));
 }
 
@@ -119,7 +119,7 @@ fn an_outcome_under_another_fence_changes_nothing() {
         [Applied::Stale, Applied::Stale]
     );
     assert_eq!(states(&rows), [Verifying, Waiting]);
-    assert_eq!(rows.steps_saved.get(), 0);
+    assert_eq!(rows.steps_saved(), 0);
 }
 
 #[test]
@@ -133,36 +133,30 @@ fn n12_all_that_waits_for_a_stuck_step_names_it_and_its_retry_releases_them() {
     let rows = rows(&diamond);
     apply(&rows, &[outcome(1, Stuck)]);
     assert_eq!(states(&rows), [Stuck; 4]);
-    let held_by = |id: i64| rows.tables.borrow().steps[&id].held_by;
+    let held_by = |id: i64| rows.tables().steps[&id].held_by;
     assert_eq!([1, 2, 3, 4].map(held_by), [None, Some(1), Some(1), Some(1)]);
-    assert_eq!(
-        rows.tables.borrow().deletions[&1].state,
-        DeletionState::Stuck
-    );
+    assert_eq!(rows.tables().deletions[&1].state, DeletionState::Stuck);
 
-    let mut set = WorkingSet::new(&rows);
+    let mut set = WorkingSet::new(rows.clone());
     assert_eq!(set.retry_steps(1, None, true, at(6)).unwrap(), 1);
     set.save().unwrap();
     set.save_deletions().unwrap();
     assert_eq!(states(&rows), [Ready, Waiting, Waiting, Waiting]);
     assert_eq!([1, 2, 3, 4].map(held_by), [None; 4]);
-    assert_eq!(
-        rows.tables.borrow().deletions[&1].state,
-        DeletionState::Running
-    );
+    assert_eq!(rows.tables().deletions[&1].state, DeletionState::Running);
 }
 
 #[test]
 fn p03_what_waited_for_an_abandoned_step_stays_stuck_and_names_it() {
     let rows = rows(&[(Verifying, &[]), (Waiting, &[1])]);
     apply(&rows, &[outcome(1, Stuck)]);
-    let mut set = WorkingSet::new(&rows);
+    let mut set = WorkingSet::new(rows.clone());
     let refused = set.abandon_steps(1, Some(&[2]), at(6));
     assert!(matches!(refused, Err(Stop::Refused(why)) if why.contains("waits for step 1")));
     assert_eq!(set.abandon_steps(1, Some(&[1]), at(6)).unwrap(), 1);
     set.save().unwrap();
     assert_eq!(states(&rows), [Purged, Stuck]);
-    let left = rows.tables.borrow().steps[&2].clone();
+    let left = rows.tables().steps[&2].clone();
     assert_eq!((left.held_by, left.waits), (None, 0));
     assert!(left.error.unwrap().message.contains("waited for step 1"));
     assert_eq!(phase(&rows, 1), Phase::Purged);
@@ -173,7 +167,7 @@ fn p09_a_step_that_is_left_shares_the_fate_of_its_owner() {
     for (fate, expected) in [(Gone, Gone), (Stuck, Stuck)] {
         let rows = rows(&[(Verifying, &[])]);
         add(&rows, 2, 2, Waiting, 0);
-        rows.tables.borrow_mut().steps.get_mut(&2).unwrap().left_to = Some(1);
+        rows.tables().steps.get_mut(&2).unwrap().left_to = Some(1);
         apply(&rows, &[outcome(1, fate)]);
         assert_eq!(states(&rows), [fate, expected]);
     }

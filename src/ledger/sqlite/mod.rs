@@ -5,8 +5,8 @@
 //! reads ──────────▶ a few read-only connections      ├─▶ Store ─▶ WorkingSet: one transaction,
 //! simulation ─────▶ InlineLedger: same code, inline ─┘            what cannot be taken is left out
 //! ```
-//! [`super::transitions`] decides each change on the [`WorkingSet`](super::working_set::WorkingSet) of a
-//! transaction, whose rows `row_store` loads and saves.
+//! This module only loads and saves rows: the files `…_rows` and `row_store` for changes, the files `…_reads` for
+//! questions. What they mean is decided above ([`super::store`]).
 //!
 //! WAL with `synchronous=FULL`: when a commit has returned, its changes survive a loss of power. SQLite does
 //! not check foreign keys: nothing deletes rows that others refer to, and each of 100,000 steps would pay for
@@ -14,33 +14,35 @@
 //!
 //! **Architecture invariant:** SQLite never runs on a tokio worker, except in a simulation.
 
+mod branch_reads;
 mod connection;
+mod count_reads;
+mod deletion_reads;
 mod deletion_rows;
 mod derived;
 mod driver;
-mod gantt;
-mod left_for_later;
+mod due_reads;
 mod lock;
+mod log_reads;
 mod mirror;
 mod native;
-mod notification_cursor;
-mod observations;
 mod outline;
 mod pages;
-mod peers;
+mod peer_reads;
+mod peer_rows;
 mod plan_rows;
-mod ports;
 mod prune;
-mod reads;
 pub mod rewind;
 mod row_store;
 mod rows;
 mod schema;
 mod seal;
 mod sql;
+mod step_reads;
 mod step_rows;
 mod store;
-mod summary;
+mod tombstone_reads;
+mod tombstone_rows;
 mod transaction;
 pub mod upkeep;
 

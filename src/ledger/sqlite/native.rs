@@ -4,14 +4,13 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params};
 use serde_json::{Map, Value};
 
-use super::peers::pointed_at;
 use super::rows;
 use super::sql::{Run, Sql};
 use super::transaction::SqliteRows;
-use crate::domain::model::{KindName, Paged, ResourceKey};
+use crate::domain::model::{KindName, ResourceKey};
 use crate::domain::native::{Native, NativeReference};
-use crate::ledger::store::NativeRows;
-use crate::ledger::{NativeBy, NativeFilter, NewNative, PointedAt};
+use crate::ledger::store::{NativeReads, NativeRows};
+use crate::ledger::{NativeBy, NativeFilter, NewNative, PointedAt, Referrer};
 
 /// The columns of a registry row; the last one says whether the resource is being deleted.
 const COLUMNS: &str = "h.num, h.site, h.kind, h.id, h.incarnation, h.fields, h.created_at, \
@@ -96,20 +95,6 @@ impl NativeRows for SqliteRows<'_> {
         let sql = "DELETE FROM native_references WHERE num = ?1";
         self.run(sql, [num]).map(drop)
     }
-
-    fn find_referrers(&self, to: &ResourceKey, fields: &[(KindName, String)]) -> Sql<PointedAt> {
-        let found = pointed_at(self.db, std::slice::from_ref(to), fields, 1)?;
-        Ok(found.into_iter().next().unwrap_or_default())
-    }
-
-    fn find_held_steps(&self, key: &ResourceKey) -> Sql<Vec<i64>> {
-        self.all(
-            "SELECT id FROM steps WHERE resource = ?1 AND kind = ?2 AND site = ?3
-                 AND ended_at IS NULL AND state IN ('blocked', 'stuck')",
-            params![key.id, key.kind.as_str(), key.site.to_string()],
-            |row| row.get(0),
-        )
-    }
 }
 
 fn name_in(fields: &Map<String, Value>) -> &str {
@@ -135,13 +120,32 @@ fn read(row: &Row) -> Sql<(i64, Native)> {
     Ok((row.get(0)?, native))
 }
 
-/// In the order of their numbers; the cursor is the last number.
-pub(super) fn list(
+impl<R: Run> NativeReads for R {
+    fn find_natives(
+        &self,
+        filter: &NativeFilter,
+        after: i64,
+        limit: usize,
+    ) -> Sql<Vec<(i64, Native)>> {
+        find(self.db(), filter, after, limit)
+    }
+
+    fn find_referrers(
+        &self,
+        to: &[ResourceKey],
+        fields: &[(KindName, String)],
+        named_max: usize,
+    ) -> Sql<Vec<PointedAt>> {
+        referrers(self.db(), to, fields, named_max)
+    }
+}
+
+fn find(
     db: &Connection,
     filter: &NativeFilter,
-    after: Option<[i64; 1]>,
+    after: i64,
     limit: usize,
-) -> Sql<Paged<Native>> {
+) -> Sql<Vec<(i64, Native)>> {
     let NativeFilter { site, kind, by } = filter;
     let (condition, field, values) = match by {
         NativeBy::All => ("?5 = ?6", "", String::new()),
@@ -166,7 +170,7 @@ pub(super) fn list(
             rows::json(to)?,
         ),
     };
-    let found = db.all(
+    db.all(
         &format!(
             "SELECT {COLUMNS} FROM {WITH_TOMBSTONE}
              WHERE h.site = ?1 AND h.kind = ?2 AND h.num > ?3 AND {condition}
@@ -175,12 +179,59 @@ pub(super) fn list(
         params![
             site.to_string(),
             kind.as_str(),
-            after.map_or(0, |[num]| num),
-            limit as i64 + 1,
+            after,
+            limit as i64,
             values,
             field
         ],
         read,
+    )
+}
+
+fn referrers(
+    db: &Connection,
+    to: &[ResourceKey],
+    fields: &[(KindName, String)],
+    named_max: usize,
+) -> Sql<Vec<PointedAt>> {
+    let fields = rows::json(fields)?;
+    let mut named = db.prepare_cached(
+        "SELECT h.site, h.kind, h.id, h.name, r.field FROM native_references r
+         JOIN native h ON h.num = r.num
+         WHERE r.id = ?1 AND r.kind = ?2 AND r.site = ?3
+             AND EXISTS (SELECT 1 FROM json_each(?4) j
+                 WHERE j.value ->> 0 = h.kind AND j.value ->> 1 = r.field)
+         ORDER BY h.num LIMIT ?5",
     )?;
-    Ok(rows::page(found, limit))
+    let mut count = db.prepare_cached(
+        "SELECT count(DISTINCT h.num) FROM native_references r JOIN native h ON h.num = r.num
+         WHERE r.id = ?1 AND r.kind = ?2 AND r.site = ?3
+             AND EXISTS (SELECT 1 FROM json_each(?4) j
+                 WHERE j.value ->> 0 = h.kind AND j.value ->> 1 = r.field)",
+    )?;
+    to.iter()
+        .map(|to| {
+            let (kind, site) = (to.kind.as_str(), to.site.to_string());
+            let limit = named_max as i64;
+            let named: Vec<Referrer> = named
+                .query_map(params![to.id, kind, site, fields, limit], |row| {
+                    Ok(Referrer {
+                        key: rows::key(row, 0)?,
+                        name: row.get(3)?,
+                        field: row.get(4)?,
+                        to: to.clone(),
+                    })
+                })?
+                .collect::<Sql<_>>()?;
+            let mut distinct: Vec<&ResourceKey> = named.iter().map(|it| &it.key).collect();
+            distinct.dedup();
+            let count = match named.len() < named_max {
+                true => distinct.len() as u64,
+                false => count.query_row(params![to.id, kind, site, fields], |row| {
+                    rows::number(row, 0)
+                })?,
+            };
+            Ok(PointedAt { named, count })
+        })
+        .collect()
 }

@@ -1,43 +1,14 @@
-//! Pages by filter. The first condition is always the state, which is indexed: each state is queried
-//! separately, in the page's order and to the page's length, and the results are merged.
+//! Pages of keys by filter. The first condition is the state, which is indexed.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row, params_from_iter};
+use rusqlite::{Connection, params_from_iter};
 
-use super::reads::{self, CAUSE, NEEDS_PERSON};
-use super::rows::{self, TOMBSTONE};
+use super::rows::{self, CAUSE, NEEDS_PERSON};
 use super::sql::{Run, Sql};
-use crate::domain::filter::{Facts, SearchQuery};
-use crate::domain::model::{
-    Blocker, Deletion, DeletionState, Paged, Step, StepError, StepState, Tombstone,
-};
-use crate::ledger::{Cursor, DeletionFilter, LedgerError, StepFilter, TombstoneFilter};
-
-/// Maximum length of a page; an unset limit means this.
-pub(super) const PAGE_MAX: usize = 500;
-
-pub(super) fn limit(wanted: usize) -> usize {
-    match wanted {
-        0 => PAGE_MAX,
-        n => n.min(PAGE_MAX),
-    }
-}
-
-/// Steps of one state that one page searches for a text: some 20 ms.
-const LOOKED_MAX: usize = 25_000;
-
-/// The position after which a page begins: the keys of the previous page's last row.
-pub(super) fn position<const N: usize>(cursor: &Cursor) -> Result<Option<[i64; N]>, LedgerError> {
-    let Some(text) = &cursor.after else {
-        return Ok(None);
-    };
-    let keys: Option<Vec<i64>> = text.split(':').map(|key| key.parse().ok()).collect();
-    keys.and_then(|keys| <[i64; N]>::try_from(keys).ok())
-        .map(Some)
-        .ok_or_else(|| LedgerError::Cursor {
-            cursor: text.chars().take(40).collect(),
-        })
-}
+use super::tombstone_rows::{TOMBSTONE, tombstone};
+use crate::domain::model::DeletionState;
+use crate::ledger::store::{SearchedStep, StepRange, TombstoneRow};
+use crate::ledger::{DeletionFilter, TombstoneFilter};
 
 /// Conditions joined by AND, and their values in order.
 #[derive(Default)]
@@ -62,6 +33,8 @@ impl Conditions {
         order: &str,
         limit: usize,
     ) -> Sql<Vec<(i64, i64)>> {
+        // SQLite takes a negative limit as none.
+        let limit = i64::try_from(limit).unwrap_or(-1);
         let sql = format!("{select} WHERE state = ?{} {order} LIMIT {limit}", self.sql);
         let values = std::iter::once(Value::from(state.to_owned())).chain(self.values.clone());
         db.all(&sql, params_from_iter(values), |row| {
@@ -70,79 +43,15 @@ impl Conditions {
     }
 }
 
-impl Conditions {
-    /// Finds the steps in one state that match the text: among the first [`LOOKED_MAX`], and at most `limit`.
-    fn fitting(
-        &self,
-        db: &Connection,
-        state: StepState,
-        text: &SearchQuery,
-        limit: usize,
-    ) -> Sql<Stretch> {
-        let sql = format!(
-            "SELECT deletion, id, name, resource, action, kind, site, project, blocked_since,
-                 blockers, last_error
-             FROM steps INDEXED BY steps_by_state WHERE state = ?{} ORDER BY deletion, id",
-            self.sql
-        );
-        let values = std::iter::once(Value::from(state.as_str().to_owned()));
-        let mut look = db.prepare_cached(&sql)?;
-        let mut rows = look.query(params_from_iter(values.chain(self.values.clone())))?;
-        let mut stretch = Stretch::default();
-        let mut looked = 0;
-        while let Some(row) = rows.next()? {
-            let key = (row.get(0)?, row.get(1)?);
-            if has_text(row, state, text)? {
-                stretch.found.push(key);
-            }
-            looked += 1;
-            if looked == LOOKED_MAX || stretch.found.len() == limit {
-                stretch.stopped_at = Some(key);
-                break;
-            }
-        }
-        Ok(stretch)
-    }
-}
-
-/// The matches among the steps that were searched.
-#[derive(Default)]
-struct Stretch {
-    found: Vec<(i64, i64)>,
-    /// The last step that was searched, if there may be more after it.
-    stopped_at: Option<(i64, i64)>,
-}
-
-fn has_text(row: &Row, state: StepState, text: &SearchQuery) -> Sql<bool> {
-    let field = |column: usize| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
-    let blockers: Vec<Blocker> = rows::from_json_opt(row, 9)?;
-    let error: Option<StepError> = rows::from_json_opt(row, 10)?;
-    let mut texts = vec![field(2)?, field(3)?, field(4)?];
-    for blocker in &blockers {
-        texts.extend([blocker.id.as_str(), &blocker.name, &blocker.owner_name]);
-    }
-    if let Some(error) = &error {
-        texts.extend([error.kind.as_str(), &error.message]);
-    }
-    Ok(text.fits(&Facts {
-        texts: &texts,
-        state: state.as_str(),
-        kind: field(5)?,
-        site: field(6)?,
-        project: field(7)?,
-        since: rows::time_opt(row, 8)?,
-    }))
-}
-
-/// Newest first, or oldest first if the filter says so; the cursor is the number of the last one.
+/// Each state is queried separately, because it is indexed: in the page's order and to the page's length.
 pub(super) fn deletions(
     db: &Connection,
     filter: &DeletionFilter,
-    after: Option<[i64; 1]>,
+    after: Option<i64>,
     limit: usize,
-) -> Sql<Paged<Deletion>> {
+) -> Sql<Vec<i64>> {
     let mut conditions = Conditions::default();
-    if let Some([num]) = after {
+    if let Some(num) = after {
         let beyond = if filter.oldest_first {
             "d.num > ?"
         } else {
@@ -178,7 +87,7 @@ pub(super) fn deletions(
             } else {
                 "ORDER BY d.num DESC"
             },
-            limit + 1,
+            limit,
         )?);
     }
     found.sort_unstable();
@@ -186,108 +95,71 @@ pub(super) fn deletions(
         found.reverse();
     }
     found.dedup();
-    let next = (found.len() > limit).then(|| found[limit - 1].0.to_string());
-    let rows = found
-        .iter()
-        .take(limit)
-        .map(|(num, _)| reads::deletion_by_num(db, *num))
-        .collect::<Sql<_>>()?;
-    Ok(Paged { rows, next })
+    found.truncate(limit);
+    Ok(found.into_iter().map(|(num, _)| num).collect())
 }
 
-/// Ordered by deletion, then by id; the cursor is both.
-pub(super) fn steps(
+pub(super) fn steps(db: &Connection, range: &StepRange<'_>, limit: usize) -> Sql<Vec<(i64, i64)>> {
+    conditions_of(range).keys(
+        db,
+        "SELECT deletion, id FROM steps INDEXED BY steps_by_state",
+        range.state.as_str(),
+        "ORDER BY deletion, id",
+        limit,
+    )
+}
+
+pub(super) fn search_steps(
     db: &Connection,
-    filter: &StepFilter,
-    after: Option<[i64; 2]>,
+    range: &StepRange<'_>,
     limit: usize,
-) -> Sql<Paged<Step>> {
-    let Some(conditions) = conditions_of(db, filter, after)? else {
-        return Ok(Paged {
-            rows: Vec::new(),
-            next: None,
-        });
-    };
-    let (mut found, mut horizon) = (Vec::new(), None);
-    for state in states_of(filter) {
-        if filter.text.is_empty() {
-            found.extend(conditions.keys(
-                db,
-                "SELECT deletion, id FROM steps INDEXED BY steps_by_state",
-                state.as_str(),
-                "ORDER BY deletion, id",
-                limit + 1,
-            )?);
-            continue;
-        }
-        let stretch = conditions.fitting(db, *state, &filter.text, limit + 1)?;
-        found.extend(stretch.found);
-        horizon = horizon.into_iter().chain(stretch.stopped_at).min();
-    }
-    found.sort_unstable();
-    found.dedup();
-    // After the horizon, not all states were searched.
-    found.retain(|key| horizon.is_none_or(|horizon| *key <= horizon));
-    let next = match found.len() > limit {
-        true => found.get(limit - 1).copied(),
-        false => horizon,
-    };
-    let rows = found
-        .iter()
-        .take(limit)
-        .filter_map(|(_, id)| reads::step(db, *id, Some(PAGE_MAX)).transpose())
-        .collect::<Sql<_>>()?;
-    let next = next.map(cursor);
-    Ok(Paged { rows, next })
-}
-
-/// Counts the matching steps of a stretch, and returns where the next one begins.
-pub(super) fn count_steps(
-    db: &Connection,
-    filter: &StepFilter,
-    after: Option<[i64; 2]>,
-) -> Sql<(u64, Option<String>)> {
-    let Some(conditions) = conditions_of(db, filter, after)? else {
-        return Ok((0, None));
-    };
-    let (mut found, mut horizon) = (Vec::new(), None);
-    for state in states_of(filter) {
-        let stretch = conditions.fitting(db, *state, &filter.text, usize::MAX)?;
-        found.extend(stretch.found);
-        horizon = horizon.into_iter().chain(stretch.stopped_at).min();
-    }
-    found.retain(|key| horizon.is_none_or(|horizon| *key <= horizon));
-    Ok((found.len() as u64, horizon.map(cursor)))
-}
-
-fn states_of(filter: &StepFilter) -> &[StepState] {
-    match filter.states.as_slice() {
-        [] => &StepState::ALL,
-        some => some,
-    }
-}
-
-fn cursor((num, id): (i64, i64)) -> String {
-    format!("{num}:{id}")
-}
-
-/// None if the deletion does not exist.
-fn conditions_of(
-    db: &Connection,
-    filter: &StepFilter,
-    after: Option<[i64; 2]>,
-) -> Sql<Option<Conditions>> {
-    let mut conditions = Conditions::default();
-    if let Some(id) = &filter.deletion_id {
-        let Some(num) = reads::find(db, id)? else {
-            return Ok(None);
+    visit: &mut dyn FnMut(&SearchedStep<'_>) -> bool,
+) -> Sql<()> {
+    let conditions = conditions_of(range);
+    let mut search = db.prepare_cached(&format!(
+        "SELECT deletion, id, name, resource, action, kind, site, project, blocked_since,
+             blockers, last_error
+         FROM steps INDEXED BY steps_by_state WHERE state = ?{} ORDER BY deletion, id LIMIT {limit}",
+        conditions.sql
+    ))?;
+    let values = std::iter::once(Value::from(range.state.as_str().to_owned()));
+    let mut rows = search.query(params_from_iter(values.chain(conditions.values)))?;
+    while let Some(row) = rows.next()? {
+        let text = |column: usize| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
+        let step = SearchedStep {
+            deletion: row.get(0)?,
+            id: row.get(1)?,
+            name: text(2)?,
+            resource: text(3)?,
+            action: text(4)?,
+            kind: text(5)?,
+            site: text(6)?,
+            project: text(7)?,
+            blocked_since: rows::time_opt(row, 8)?,
+            blockers: rows::from_json_opt(row, 9)?,
+            error: rows::from_json_opt(row, 10)?,
         };
-        conditions.and("deletion = ?", [num.into()]);
-        if let Some([_, id]) = after {
-            conditions.and("id > ?", [id.into()]);
+        if !visit(&step) {
+            break;
         }
-    } else if let Some([num, id]) = after {
-        conditions.and("(deletion, id) > (?, ?)", [num.into(), id.into()]);
+    }
+    Ok(())
+}
+
+fn conditions_of(range: &StepRange<'_>) -> Conditions {
+    let mut conditions = Conditions::default();
+    let filter = range.filter;
+    match (range.deletion, range.after) {
+        (Some(num), after) => {
+            conditions.and("deletion = ?", [num.into()]);
+            if let Some((_, id)) = after {
+                conditions.and("id > ?", [id.into()]);
+            }
+        }
+        (None, Some((num, id))) => {
+            conditions.and("(deletion, id) > (?, ?)", [num.into(), id.into()]);
+        }
+        (None, None) => {}
     }
     if let Some(site) = &filter.site {
         conditions.and("site = ?", [site.to_string().into()]);
@@ -310,16 +182,15 @@ fn conditions_of(
             ],
         );
     }
-    Ok(Some(conditions))
+    conditions
 }
 
-/// Ordered by record; the cursor is the last one.
 pub(super) fn tombstones(
     db: &Connection,
     filter: &TombstoneFilter,
-    after: Option<[i64; 1]>,
+    after: i64,
     limit: usize,
-) -> Sql<Paged<Tombstone>> {
+) -> Sql<Vec<TombstoneRow>> {
     let mut conditions = Conditions::default();
     if let Some(id) = &filter.id {
         conditions.and("t.id = ?", [id.clone().into()]);
@@ -340,16 +211,11 @@ pub(super) fn tombstones(
                 .map(|phase| phase.as_str().to_owned().into()),
         );
     }
-    let [record] = after.unwrap_or([0]);
     let sql = format!(
-        "{TOMBSTONE} WHERE t.record_id > ?{} ORDER BY t.record_id LIMIT {}",
-        conditions.sql,
-        limit + 1
+        "SELECT {TOMBSTONE} FROM tombstones t WHERE t.record_id > ?{} ORDER BY t.record_id \
+         LIMIT {limit}",
+        conditions.sql
     );
-    let values = std::iter::once(Value::from(record)).chain(conditions.values);
-    let found = db.all(&sql, params_from_iter(values), |row| {
-        let tombstone = rows::tombstone(row)?;
-        Ok((tombstone.record_id, tombstone))
-    })?;
-    Ok(rows::page(found, limit))
+    let values = std::iter::once(Value::from(after)).chain(conditions.values);
+    db.all(&sql, params_from_iter(values), tombstone)
 }

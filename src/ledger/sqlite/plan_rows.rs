@@ -4,14 +4,13 @@ use chrono::{DateTime, Utc};
 use rusqlite::params;
 use serde_json::Value;
 
-use super::reads::{self, KEPT};
 use super::sql::{Run, Sql};
 use super::transaction::SqliteRows;
 use super::{outline, rows};
-use crate::domain::model::{Action, Actor, DeletionState, OnFailure, Plan, PlanStep, Refusal};
+use crate::domain::model::{DeletionState, OnFailure, Plan, Refusal};
 use crate::domain::outline::Branch;
-use crate::ledger::store::{NewStep, OriginalCopies, PlanRows, StoredRequest};
-use crate::ledger::{KeptRequest, KeyedRequest, NewDeletion};
+use crate::ledger::store::{KEPT, NewStep, OriginalCopies, PlanRows, StoredRequest};
+use crate::ledger::{KeyedRequest, NewDeletion};
 
 impl PlanRows for SqliteRows<'_> {
     fn save_plan(&self, plan: &Plan, now: DateTime<Utc>) -> Sql<()> {
@@ -21,15 +20,6 @@ impl PlanRows for SqliteRows<'_> {
         let sql = "INSERT OR REPLACE INTO plans(hash, body, saved_at) VALUES(?1, ?2, ?3)";
         let row = params![plan.hash, rows::json(plan)?, rows::micros(now)];
         self.run(sql, row).map(drop)
-    }
-
-    fn find_request(
-        &self,
-        actor: &Actor,
-        key: &str,
-        now: DateTime<Utc>,
-    ) -> Sql<Option<KeptRequest>> {
-        reads::kept_request(self.db, actor, key, now)
     }
 
     fn keep_request(
@@ -86,25 +76,6 @@ impl PlanRows for SqliteRows<'_> {
         Ok(num)
     }
 
-    fn load_request(&self, num: i64) -> Sql<StoredRequest> {
-        self.one(
-            "SELECT targets, copies, options, plan_hash, reason, root, deadline
-             FROM requests WHERE num = ?1",
-            [num],
-            |row| {
-                Ok(StoredRequest {
-                    targets: rows::from_json(row, 0)?,
-                    copies: rows::from_json(row, 1)?,
-                    options: rows::from_json(row, 2)?,
-                    plan_hash: row.get(3)?,
-                    reason: row.get(4)?,
-                    root: row.get(5)?,
-                    deadline: rows::time_opt(row, 6)?,
-                })
-            },
-        )
-    }
-
     fn save_request(&self, num: i64, request: &StoredRequest) -> Sql<()> {
         let (options, deadline) = (rows::json(&request.options)?, request.deadline);
         let row = params![num, options, request.reason, deadline.map(rows::micros)];
@@ -126,25 +97,6 @@ impl PlanRows for SqliteRows<'_> {
     fn save_snapshot(&self, record: i64, shown: &Value) -> Sql<()> {
         let sql = "INSERT OR REPLACE INTO snapshots(record, shown) VALUES(?1, ?2)";
         self.run(sql, params![record, rows::json(shown)?]).map(drop)
-    }
-
-    fn find_live_step(&self, planned: &PlanStep) -> Sql<Option<i64>> {
-        let unsets = match planned.action {
-            Action::Unset => rows::json(&planned.vars)?,
-            _ => String::new(),
-        };
-        self.first(
-            "SELECT id FROM steps WHERE resource = ?1 AND kind = ?2 AND site = ?3 AND action = ?4
-                 AND iif(action = 'unset', vars, '') = ?5 AND ended_at IS NULL AND left_to IS NULL",
-            params![
-                planned.resource_id,
-                planned.kind.as_str(),
-                planned.site.to_string(),
-                planned.action.as_str(),
-                unsets
-            ],
-            |row| row.get(0),
-        )
     }
 
     fn first_free_step(&self) -> Sql<i64> {

@@ -1,15 +1,15 @@
 //! The rows of one transaction, for the changes that are decided in memory.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{ErrorCode, OptionalExtension, Row, params};
+use rusqlite::{ErrorCode, OptionalExtension, params};
 
-use super::deletion_rows::{self, DELETION, deletion};
+use super::deletion_rows;
+use super::rows;
 use super::seal::{self, Head};
 use super::sql::{Run, Sql};
 use super::step_rows::{self, save_step};
 use super::transaction::SqliteRows;
-use super::{peers, reads, rows};
-use crate::domain::model::{KindName, Phase, ResourceKey, Site, SitePause, StepState};
+use crate::domain::model::{Phase, Site, SitePause};
 use crate::domain::news::Mark;
 use crate::ledger::store::{
     EndedTombstone, NewTombstone, RowStore, StepRow, StoredDeletion, StoredStep, StoredTombstone,
@@ -150,15 +150,6 @@ impl RowStore for SqliteRows<'_> {
         self.keep_savepoint()
     }
 
-    fn find_deletion(&self, id: &str) -> Sql<Option<i64>> {
-        reads::find(self.db, id)
-    }
-
-    fn load_deletion(&self, num: i64) -> Sql<StoredDeletion> {
-        let sql = format!("SELECT {DELETION} FROM deletions WHERE num = ?1");
-        self.one(&sql, [num], deletion)
-    }
-
     fn load_steps(&self, ids: &[i64]) -> Sql<Vec<StoredStep>> {
         step_rows::load(self.db, ids)
     }
@@ -199,12 +190,12 @@ impl RowStore for SqliteRows<'_> {
     }
 
     fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Sql<Vec<StepRow>> {
-        step_rows::load_rows(
-            self.db,
+        let sql = step_rows::select(
             "FROM steps INDEXED BY steps_ready WHERE state = 'ready' AND site = ?1
                  AND deletion = ?2 ORDER BY rank DESC, id LIMIT ?3",
-            params![site.to_string(), deletion, limit as i64],
-        )
+        );
+        let values = params![site.to_string(), deletion, limit as i64];
+        self.all(&sql, values, step_rows::row)
     }
 
     fn find_stuck_dependency(&self, step: i64) -> Sql<Option<(i64, i64)>> {
@@ -234,15 +225,6 @@ impl RowStore for SqliteRows<'_> {
         )
     }
 
-    fn find_in_state(&self, deletion: i64, state: StepState) -> Sql<Vec<i64>> {
-        self.all(
-            "SELECT id FROM steps INDEXED BY steps_by_state WHERE state = ?1 AND deletion = ?2
-             ORDER BY id",
-            params![state.as_str(), deletion],
-            |row| row.get(0),
-        )
-    }
-
     fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Sql<Vec<i64>> {
         self.all(
             "SELECT id FROM steps INDEXED BY steps_due WHERE state = 'blocked'
@@ -250,11 +232,6 @@ impl RowStore for SqliteRows<'_> {
             params![rows::micros(now), limit as i64],
             |row| row.get(0),
         )
-    }
-
-    fn find_running(&self) -> Sql<Vec<i64>> {
-        let sql = "SELECT id FROM steps WHERE state = 'running' ORDER BY id";
-        self.all(sql, (), |row| row.get(0))
     }
 
     fn find_ahead(&self, now: DateTime<Utc>, observed_by: DateTime<Utc>) -> Sql<Vec<i64>> {
@@ -305,16 +282,6 @@ impl RowStore for SqliteRows<'_> {
         )
     }
 
-    fn awaits_clearance(&self, step: i64) -> Sql<bool> {
-        self.db
-            .prepare_cached("SELECT 1 FROM awaited WHERE step = ?1")?
-            .exists([step])
-    }
-
-    fn load_importer_kinds(&self) -> Sql<Vec<(KindName, String)>> {
-        peers::importer_kinds(self.db)
-    }
-
     fn await_clearances(&self, awaited: &[(String, i64)]) -> Sql<()> {
         let sql = "INSERT OR IGNORE INTO awaited(importer, step) VALUES(?1, ?2)";
         let mut insert = self.db.prepare_cached(sql)?;
@@ -322,18 +289,6 @@ impl RowStore for SqliteRows<'_> {
             insert.execute(params![importer, step])?;
         }
         Ok(())
-    }
-
-    fn load_tombstones(&self, keys: &[ResourceKey]) -> Sql<Vec<Option<StoredTombstone>>> {
-        let mut find = self.db.prepare_cached(
-            "SELECT record_id, deletion, phase, deleted_at, gone_at, incarnation, recreated
-             FROM tombstones WHERE id = ?1 AND kind = ?2 AND site = ?3",
-        )?;
-        let found = keys.iter().map(|key| {
-            let identity = params![key.id, key.kind.as_str(), key.site.to_string()];
-            find.query_row(identity, tombstone).optional()
-        });
-        found.collect()
     }
 
     /// Inserts row by row, without `RETURNING`: a statement that returns rows, or may do several writes, keeps
@@ -433,17 +388,4 @@ impl RowStore for SqliteRows<'_> {
     fn save_deletions(&self, changed: &[(Option<StoredDeletion>, StoredDeletion)]) -> Sql<()> {
         deletion_rows::save(self.db, changed)
     }
-}
-
-/// A tombstone, from the columns that [`RowStore::load_tombstones`] names.
-fn tombstone(row: &Row) -> Sql<StoredTombstone> {
-    Ok(StoredTombstone {
-        record: row.get(0)?,
-        deletion: row.get(1)?,
-        phase: rows::word(row, 2)?,
-        deleted_at: rows::time_opt(row, 3)?,
-        gone_at: rows::time_opt(row, 4)?,
-        incarnation: rows::number(row, 5)?,
-        recreated: rows::number(row, 6)?,
-    })
 }

@@ -9,10 +9,7 @@ use serde::de::{DeserializeOwned, IntoDeserializer};
 
 use super::sql::Sql;
 use crate::domain::attention::{Cause, CauseGroup};
-use crate::domain::model::{
-    Action, Counts, KindName, Paged, ResourceKey, Site, Step, StepResource, StepState, Tombstone,
-};
-use crate::ledger::{ClaimedStep, Fence};
+use crate::domain::model::{Counts, KindName, ResourceKey, Site, StepState};
 
 /// Microseconds since 1970; finer fractions are lost.
 pub(super) fn micros(at: DateTime<Utc>) -> i64 {
@@ -113,92 +110,10 @@ pub(super) fn counts(row: &Row, first: usize) -> Sql<Counts> {
     Ok(counts)
 }
 
-/// What an engine needs of a step, from `steps s` alone.
-pub(super) const CLAIMED: &str = "s.id, s.deletion, s.site, s.kind, s.resource, s.name, s.action, \
-     s.vars, s.state, s.claim, s.epoch, s.attempts, s.max_attempts, s.blocked_since, s.blockers, \
-     s.last_error, s.looks, s.since, s.project, s.own_attempt_at";
+/// The columns that make up a cause, besides state and kind ([`Cause`]).
+pub(super) const CAUSE: &str =
+    "last_error ->> 'class', last_error ->> 'status', last_error ->> 'type'";
 
-pub(super) fn claimed(row: &Row, deletion_id: &str, cancelled: bool) -> Sql<ClaimedStep> {
-    Ok(ClaimedStep {
-        id: row.get(0)?,
-        deletion_id: deletion_id.to_owned(),
-        key: key(row, 2)?,
-        name: row.get(5)?,
-        action: word::<Action>(row, 6)?,
-        vars: from_json_opt(row, 7)?,
-        fence: Fence {
-            state: word(row, 8)?,
-            claim: row.get(9)?,
-            epoch: row.get(10)?,
-        },
-        attempts: number(row, 11)?,
-        max_attempts: number(row, 12)?,
-        blocked_since: time_opt(row, 13)?,
-        blockers: from_json_opt(row, 14)?,
-        last_error: from_json_opt(row, 15)?,
-        looks: number(row, 16)?,
-        since: time(row, 17)?,
-        project_id: row.get(18)?,
-        own_attempt_at: time_opt(row, 19)?,
-        cancelled,
-    })
-}
-
-/// The rows of a page, from one more row than it may have; each comes with its position, which is the cursor.
-pub(super) fn page<T>(mut found: Vec<(impl ToString, T)>, limit: usize) -> Paged<T> {
-    let more = found.len() > limit;
-    found.truncate(limit);
-    let last = found.last().map(|(cursor, _)| cursor.to_string());
-    Paged {
-        next: last.filter(|_| more),
-        rows: found.into_iter().map(|(_, row)| row).collect(),
-    }
-}
-
-pub(super) const STEP: &str = "SELECT s.id, d.id, s.site, s.kind, s.resource, s.name, s.action, \
-     s.state, s.attempts, s.max_attempts, s.next_attempt_at, s.blocked_since, s.blockers, \
-     s.last_error, s.held_by, coalesce(t.recreated, 0), s.project, s.why \
-     FROM steps s JOIN deletions d ON d.num = s.deletion \
-     LEFT JOIN tombstones t ON t.record_id = s.record";
-
-/// A step from [`STEP`], without its dependencies.
-pub(super) fn step(row: &Row) -> Sql<Step> {
-    Ok(Step {
-        id: row.get(0)?,
-        deletion_id: row.get(1)?,
-        resource: StepResource {
-            key: key(row, 2)?,
-            name: row.get(5)?,
-        },
-        action: word(row, 6)?,
-        state: word(row, 7)?,
-        depends_on: Vec::new(),
-        attempts: number(row, 8)?,
-        max_attempts: number(row, 9)?,
-        next_attempt_at: time_opt(row, 10)?,
-        blocked_since: time_opt(row, 11)?,
-        blockers: from_json_opt(row, 12)?,
-        last_error: from_json_opt(row, 13)?,
-        held_by: row.get(14)?,
-        recreated: number(row, 15)?,
-        project_id: row.get(16)?,
-        why: row.get(17)?,
-    })
-}
-
-pub(super) const TOMBSTONE: &str = "SELECT t.record_id, t.site, t.kind, t.id, t.phase, \
-     t.deleted_at, t.gone_at, t.incarnation, t.recreated, coalesce(d.id, ''), t.copies_at \
-     FROM tombstones t LEFT JOIN deletions d ON d.num = t.deletion";
-
-pub(super) fn tombstone(row: &Row) -> Sql<Tombstone> {
-    Ok(Tombstone {
-        record_id: row.get(0)?,
-        key: key(row, 1)?,
-        phase: word(row, 4)?,
-        deleted_at: time_opt(row, 5)?,
-        gone_at: time_opt(row, 6)?,
-        incarnation: number(row, 7)?,
-        recreated: number(row, 8)?,
-        deletion_id: row.get(9)?,
-    })
-}
+/// The condition of [`crate::domain::attention::needs_person`].
+pub(super) const NEEDS_PERSON: &str = "(state = 'stuck' OR state = 'blocked' AND EXISTS(
+    SELECT 1 FROM json_each(blockers) b WHERE NOT b.value ->> 'in_plan'))";

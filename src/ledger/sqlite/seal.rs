@@ -26,10 +26,11 @@ use aws_lc_rs::{hmac, rand};
 use rusqlite::Connection;
 
 use super::connection::fault;
+use super::schema;
 use super::sql::{Run, Sql};
-use super::{reads, schema};
 use crate::domain::canonical;
 use crate::ledger::audit::{self, GENESIS};
+use crate::ledger::store::LogReads as _;
 use crate::ledger::{AuditRow, LedgerError};
 use crate::system::private::{self, Trusted};
 
@@ -320,7 +321,7 @@ fn ledger_id(db: &Connection) -> Sql<String> {
 pub(super) fn chain(db: &Connection) -> Sql<Result<Head, audit::Broken>> {
     let mut head = Head::none();
     loop {
-        let rows = reads::audit(db, head.length, ROWS)?;
+        let rows = db.load_audit(head.length, ROWS)?;
         let Some(row) = rows.last() else {
             return Ok(Ok(head));
         };

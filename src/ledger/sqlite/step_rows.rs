@@ -1,7 +1,7 @@
 //! The rows of steps: all columns that a change reads or writes.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows;
 use super::sql::{Run, Sql};
@@ -81,22 +81,25 @@ const STEP: &str = "id, deletion, site, kind, resource, name, action, record, st
 /// The columns that are written with the plan, after those of [`STEP`].
 const PLAN: &str = "position, rank, max_attempts, branch, project, vars, why, fingerprint";
 
-/// Loads steps with what their plan says; `from`: the statement from `FROM` on.
-pub(super) fn load_rows(db: &Connection, from: &str, values: impl Params) -> Sql<Vec<StepRow>> {
-    db.all(&format!("SELECT {STEP}, {PLAN} {from}"), values, |row| {
-        Ok(StepRow {
-            now: step(row)?,
-            plan: StepPlan {
-                position: rows::number(row, 25)?,
-                rank: rows::number(row, 26)?,
-                max_attempts: rows::number(row, 27)?,
-                branch: row.get(28)?,
-                project_id: row.get(29)?,
-                vars: rows::from_json_opt(row, 30)?,
-                why: row.get(31)?,
-                fingerprint: row.get(32)?,
-            },
-        })
+/// A statement that reads [`row`]s; `from`: its text from `FROM` on.
+pub(super) fn select(from: &str) -> String {
+    format!("SELECT {STEP}, {PLAN} {from}")
+}
+
+/// A step with what its plan says, from [`select`].
+pub(super) fn row(row: &Row) -> Sql<StepRow> {
+    Ok(StepRow {
+        now: step(row)?,
+        plan: StepPlan {
+            position: rows::number(row, 25)?,
+            rank: rows::number(row, 26)?,
+            max_attempts: rows::number(row, 27)?,
+            branch: row.get(28)?,
+            project_id: row.get(29)?,
+            vars: rows::from_json_opt(row, 30)?,
+            why: row.get(31)?,
+            fingerprint: row.get(32)?,
+        },
     })
 }
 

@@ -10,8 +10,9 @@ use serde_json::{Map, Value};
 use super::connection::{check_content, check_version, fault};
 use super::seal::Head;
 use super::sql::Sql;
-use super::{derived, reads, schema, seal};
+use super::{derived, schema, seal};
 use crate::domain::text::inert_json;
+use crate::ledger::store::LogReads as _;
 use crate::ledger::{AuditRow, LedgerError};
 use crate::system::private;
 
@@ -227,7 +228,8 @@ pub fn audit_length(path: &Path) -> Result<i64, LedgerError> {
 /// The ledger cannot be read.
 pub fn audit(path: &Path, after: i64, limit: usize) -> Result<Vec<AuditRow>, LedgerError> {
     let (db, name) = open(path)?;
-    reads::audit(&db, after, limit).map_err(|error| fault(&name, &error))
+    db.load_audit(after, limit)
+        .map_err(|error| fault(&name, &error))
 }
 
 /// Copies the ledger as it is at one moment into a new private file, also while an engine writes it.

@@ -1,31 +1,68 @@
-//! What a store of rows must do for a [`WorkingSet`](super::working_set::WorkingSet): load rows by sets of
-//! keys, find the few that a change cannot name, and save what changed.
+//! What a store of rows must do: load rows by sets of keys, find keys along an index, and save what changed.
 //!
-//! A store decides nothing: which state follows which, and what an event says, is decided above it. The rows
-//! that change with every step are kept in memory by the working set ([`RowStore`]); the others are loaded and
-//! saved by the few changes that need them ([`PlanRows`], [`PeerRows`], [`NativeRows`], [`PruneRows`]).
+//! A store decides nothing. Which state follows which, and what an event says, is decided in
+//! [`transitions`](crate::ledger::transitions) on the rows of a
+//! [`WorkingSet`](super::working_set::WorkingSet); what a question means is decided in
+//! [`reads`](crate::ledger::reads), within one snapshot.
+//!
+//! | rows | read by | written by |
+//! |---|---|---|
+//! | deletions, requests, plans | [`DeletionReads`] | [`RowStore`], [`PlanRows`] |
+//! | steps, edges, branches | [`StepReads`] | [`RowStore`], [`PlanRows`] |
+//! | tombstones and what is kept with them | [`TombstoneReads`] | [`RowStore`], [`PlanRows`] |
+//! | events, the audit, cursors, pauses of sites | [`LogReads`] | [`RowStore`] |
+//! | importers, clearances, notices, watches | [`PeerReads`] | [`PeerRows`] |
+//! | the registry's resources and references | [`NativeReads`] | [`NativeRows`] |
+//! | old rows | | [`PruneRows`] |
+//!
+//! # What each question to a ledger is made of
+//! | question | decided in | a store's own statement, and why |
+//! |---|---|---|
+//! | `claim` | `transitions/claims`: turns of deletions, quotas | the next deletions with ready steps, and the first ready steps of one: along an index |
+//! | `commit` | `transitions` | those of the table there |
+//! | `observations_due` | [`domain::policy`](crate::domain::policy) | all of it: it jumps from group to group along an index, and counts within each |
+//! | `verifying`, `next_due`, `upcoming` | `reads` | due steps by group; the first due; counts of due steps |
+//! | `deletion`, `deletions`, `frozen`, `plan`, `kept_request` | `reads`: short ids, rates, ends of pages, 24 h | numbers by filter; the identities of a plan, whose other fields may be long |
+//! | `steps`, `count_steps`, `step`, `orphans` | `reads`: merged by state, texts, ends of pages | keys of one state by filter; texts of one state, which are passed on and not kept |
+//! | `causes`, `progress`, `gantt`, `summary` | `reads`, but the groups of `causes` | counts by group: many rows, small answers; maintained sums |
+//! | `outline`, `branch_steps` | `reads`: what is folded, places | counts of a branch, and a part of it from either end: from the index alone |
+//! | `tombstones`, `tombstones_of`, `held_down`, `originals`, `whole_of`, `namesakes`, `shown_before` | `reads`: phases that count | rows by filter; by the time they went; with copies; by part or name |
+//! | `events`, `audit`, `notification_cursor`, `site_pauses` | `reads` | rows after a number; the range of numbers |
+//! | `native`, `pointed_at` | `reads`: ends of pages | rows by field or reference; referrers, named and counted |
+//! | `importers`, `news`, `awaited`, `live_steps`, `waited_for`, `handled_by_deletion` | `reads`: roots, where news begin, which live step counts | rows after a sequence; steps that wait for an importer |
+//! | `unhandled_deletions`, `owners_going`, `watches`, `pending_clearances` | – | all of them: rows of one small table |
+//!
+//! # To add a store
+//! Implement these traits for its rows, and [`Drive`](super::Drive) for what opens them: a transaction answers
+//! requests by [`answer`](super::answer). Then it is a [`Ledger`](super::Ledger). `tests/ledger` runs its tests
+//! on each store that `on_each_store` names; the store in its folder `memory` shows what each method means.
 
 mod natives;
 mod peers;
 mod plans;
 mod prune;
+mod reads;
 mod steps;
 
 use std::fmt::Display;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-pub use natives::NativeRows;
-pub use peers::{PeerRows, StoredNotice};
-pub use plans::{NewStep, OriginalCopies, PlanRows, StoredRequest};
+pub use natives::{NativeReads, NativeRows};
+pub use peers::{PeerReads, PeerRows, StoredNotice};
+pub use plans::{KEPT, NewStep, OriginalCopies, PlanRows, StoredRequest};
 pub use prune::PruneRows;
+pub use reads::{
+    BranchRange, DeletionReads, EventRange, EventsOf, GroupProgress, LogReads, SearchedStep,
+    StepGroup, StepRange, StepReads, TombstoneReads, TombstoneRow, Totals,
+};
 pub use steps::{StepPlan, StepRow};
 
 use super::AuditEntry;
 use super::events::Happened;
 use crate::domain::model::{
-    Action, Blocker, Counts, DeletionState, KindName, Phase, ResourceKey, Site, SitePause,
-    StepError, StepState,
+    Action, Blocker, Counts, DeletionState, Phase, ResourceKey, Site, SitePause, StepError,
+    StepState,
 };
 use crate::domain::news::Mark;
 
@@ -218,6 +255,17 @@ pub trait Fallible {
 /// The result of a load or save.
 pub type Stored<S, T = ()> = Result<T, <S as Fallible>::Error>;
 
+/// All reads of a ledger, within one snapshot.
+pub trait LedgerReads:
+    DeletionReads + StepReads + TombstoneReads + LogReads + PeerReads + NativeReads
+{
+}
+
+impl<R: DeletionReads + StepReads + TombstoneReads + LogReads + PeerReads + NativeReads> LedgerReads
+    for R
+{
+}
+
 /// All rows of a ledger, within one transaction.
 pub trait LedgerRows: RowStore + PlanRows + PeerRows + NativeRows + PruneRows {}
 
@@ -226,7 +274,7 @@ impl<S: RowStore + PlanRows + PeerRows + NativeRows + PruneRows> LedgerRows for 
 /// The rows of steps, deletions and tombstones.
 ///
 /// The methods that find rows see what is saved, and the working set saves before it calls them.
-pub trait RowStore: Fallible {
+pub trait RowStore: LedgerReads {
     /// The epoch of the engine that has the store open.
     fn epoch(&self) -> i64;
 
@@ -242,11 +290,6 @@ pub trait RowStore: Fallible {
 
     /// Undoes everything since the latest savepoint.
     fn undo_savepoint(&self) -> Stored<Self>;
-
-    /// Finds the number of a deletion by its full id.
-    fn find_deletion(&self, id: &str) -> Stored<Self, Option<i64>>;
-
-    fn load_deletion(&self, num: i64) -> Stored<Self, StoredDeletion>;
 
     /// Loads steps; those that do not exist are left out.
     fn load_steps(&self, ids: &[i64]) -> Stored<Self, Vec<StoredStep>>;
@@ -276,14 +319,8 @@ pub trait RowStore: Fallible {
     /// Finds a step of the deletion, other than this one, that is stuck in its own right.
     fn find_failed(&self, deletion: i64, other_than: i64) -> Stored<Self, Option<i64>>;
 
-    /// Finds the steps of the deletion in this state, in the order of their ids.
-    fn find_in_state(&self, deletion: i64, state: StepState) -> Stored<Self, Vec<i64>>;
-
     /// Finds blocked steps of all deletions whose next attempt is due, the longest due first: at most `limit`.
     fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Stored<Self, Vec<i64>>;
-
-    /// Finds the running steps of all deletions.
-    fn find_running(&self) -> Stored<Self, Vec<i64>>;
 
     /// Finds the blocked and verifying steps of all deletions that are so since a time after `now`, and those
     /// whose next observation is after `observed_by`.
@@ -302,17 +339,8 @@ pub trait RowStore: Fallible {
     /// Finds the live steps that are left to any of these, in the order of their ids.
     fn find_left_to(&self, owners: &[i64]) -> Stored<Self, Vec<i64>>;
 
-    /// Whether any importer's clearance for this step is missing.
-    fn awaits_clearance(&self, step: i64) -> Stored<Self, bool>;
-
-    /// Loads the importers of each kind.
-    fn load_importer_kinds(&self) -> Stored<Self, Vec<(KindName, String)>>;
-
     /// Makes steps wait for the clearance of importers.
     fn await_clearances(&self, awaited: &[(String, i64)]) -> Stored<Self>;
-
-    /// Loads the tombstones of these resources, in the same order.
-    fn load_tombstones(&self, keys: &[ResourceKey]) -> Stored<Self, Vec<Option<StoredTombstone>>>;
 
     /// Inserts tombstones, and returns their records in the same order.
     fn insert_tombstones(&self, new: &[NewTombstone<'_>]) -> Stored<Self, Vec<i64>>;

@@ -6,7 +6,27 @@ use serde_json::{Map, Value};
 use super::{Fallible, Stored};
 use crate::domain::model::{KindName, ResourceKey};
 use crate::domain::native::{Native, NativeReference};
-use crate::ledger::{NewNative, PointedAt};
+use crate::ledger::{NativeFilter, NewNative, PointedAt};
+
+/// Reads of the registry.
+pub trait NativeReads: Fallible {
+    /// Loads resources after a number, in the order of their numbers.
+    fn find_natives(
+        &self,
+        filter: &NativeFilter,
+        after: i64,
+        limit: usize,
+    ) -> Stored<Self, Vec<(i64, Native)>>;
+
+    /// Finds the resources that refer to each of these from one of these fields of a kind: names the first
+    /// `named_max`, and counts all.
+    fn find_referrers(
+        &self,
+        to: &[ResourceKey],
+        fields: &[(KindName, String)],
+        named_max: usize,
+    ) -> Stored<Self, Vec<PointedAt>>;
+}
 
 /// The rows of the registry. `num`: the number of a resource, which its references name.
 pub trait NativeRows: Fallible {
@@ -35,14 +55,4 @@ pub trait NativeRows: Fallible {
     fn remove_reference(&self, num: i64, field: &str, to: &ResourceKey) -> Stored<Self>;
 
     fn remove_references(&self, num: i64) -> Stored<Self>;
-
-    /// Finds the resources that refer to this one from one of these fields of a kind: names the first.
-    fn find_referrers(
-        &self,
-        to: &ResourceKey,
-        fields: &[(KindName, String)],
-    ) -> Stored<Self, PointedAt>;
-
-    /// Finds the blocked and stuck steps of a resource.
-    fn find_held_steps(&self, key: &ResourceKey) -> Stored<Self, Vec<i64>>;
 }

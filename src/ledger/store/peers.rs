@@ -1,11 +1,13 @@
 //! Rows about other deployments: importers and their clearances, owners and their notices.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 
-use super::{Fallible, Stored};
+use super::{Fallible, Stored, TombstoneRow};
 use crate::domain::model::{KindName, ResourceKey};
 use crate::domain::peers::{Answered, DeletionNotice, Deployment, PendingClearance};
-use crate::ledger::WatchCursor;
+use crate::ledger::{UnhandledDeletion, WatchCursor};
 
 /// What is known of another deployment's deletion of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,10 +17,56 @@ pub struct StoredNotice {
     pub is_gone: bool,
 }
 
+/// Reads about other deployments.
+pub trait PeerReads: Fallible {
+    /// Loads the importers on record and since when they are, in the order of their names.
+    fn load_importers(&self) -> Stored<Self, Vec<(Deployment, DateTime<Utc>)>>;
+
+    /// Loads the importers of each kind.
+    fn load_importer_kinds(&self) -> Stored<Self, Vec<(KindName, String)>>;
+
+    /// Counts the steps that have not ended and wait for the clearance of an importer.
+    fn count_awaited(&self, importer: &str) -> Stored<Self, u64>;
+
+    /// Finds those steps with ids after this one, in their order: each with the sequence under which importers
+    /// were notified of it, or 0.
+    fn find_awaited(
+        &self,
+        importer: &str,
+        after: i64,
+        limit: usize,
+    ) -> Stored<Self, Vec<(i64, i64)>>;
+
+    /// Loads the clearances that a step waits for, by importer.
+    fn load_pending(&self, step: i64) -> Stored<Self, Vec<PendingClearance>>;
+
+    fn load_watches(&self) -> Stored<Self, Vec<WatchCursor>>;
+
+    /// The newest sequence of the notices to importers; 0 if there was none.
+    fn newest_notice(&self) -> Stored<Self, i64>;
+
+    /// Loads the notices to importers about these kinds after a sequence, each with its sequence, in their order.
+    fn load_notices(
+        &self,
+        after: i64,
+        kinds: &BTreeSet<KindName>,
+        limit: usize,
+    ) -> Stored<Self, Vec<(i64, TombstoneRow)>>;
+
+    /// Finds the resources that one owner is deleting under one root and that are not handled here: those of
+    /// the first root, the oldest first; none if all are handled.
+    fn find_unhandled(&self, limit: usize) -> Stored<Self, Option<UnhandledDeletion>>;
+
+    /// Finds the deletion that handles the resources here that refer to this one, which is being deleted
+    /// elsewhere.
+    fn find_handler(&self, key: &ResourceKey) -> Stored<Self, Option<i64>>;
+
+    /// Loads the names of the deployments that are deleting a resource.
+    fn load_owners_going(&self) -> Stored<Self, BTreeSet<String>>;
+}
+
 /// The rows about other deployments.
 pub trait PeerRows: Fallible {
-    fn load_importers(&self) -> Stored<Self, Vec<Deployment>>;
-
     fn insert_importer(&self, importer: &Deployment, now: DateTime<Utc>) -> Stored<Self>;
 
     /// Removes an importer and its pending clearances, and returns the steps that waited for these; none if it
@@ -34,11 +82,6 @@ pub trait PeerRows: Fallible {
     /// Saves an importer's answer about a step that waits for it; a clearance ends the wait. Returns whether
     /// that changes anything.
     fn save_answer(&self, importer: &str, step: i64, answer: &Answered) -> Stored<Self, bool>;
-
-    /// Loads the clearances that a step waits for, by importer.
-    fn load_pending(&self, step: i64) -> Stored<Self, Vec<PendingClearance>>;
-
-    fn load_watches(&self) -> Stored<Self, Vec<WatchCursor>>;
 
     /// Saves how far a watch has read, by its service and region.
     fn save_watch(&self, watch: &WatchCursor) -> Stored<Self>;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
 use super::{Fallible, Stored};
@@ -10,7 +10,10 @@ use crate::domain::model::{
     Actor, Plan, PlanOptions, PlanStep, Refusal, ResourceKey, Site, StepError, StepState, Target,
 };
 use crate::domain::outline::Branch;
-use crate::ledger::{KeptRequest, KeyedRequest, NewDeletion};
+use crate::ledger::{KeyedRequest, NewDeletion};
+
+/// Plans and clients' own keys are kept for this long.
+pub const KEPT: TimeDelta = TimeDelta::hours(24);
 
 /// What a deletion was asked for, with everything that a later change reads or writes of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +28,11 @@ pub struct StoredRequest {
     pub root: Option<String>,
     /// Until then it is planned again if a cloud does not answer (N16).
     pub deadline: Option<DateTime<Utc>>,
+    pub actor: Actor,
+    pub cause: Option<String>,
+    /// Why its plan was refused.
+    pub refused: Vec<Refusal>,
+    pub requested_at: DateTime<Utc>,
 }
 
 /// A step to insert.
@@ -67,14 +75,6 @@ pub trait PlanRows: Fallible {
     /// Saves a plan under its hash, and removes those that are kept no longer.
     fn save_plan(&self, plan: &Plan, now: DateTime<Utc>) -> Stored<Self>;
 
-    /// Finds the request that this actor made under this key within the last 24 h.
-    fn find_request(
-        &self,
-        actor: &Actor,
-        key: &str,
-        now: DateTime<Utc>,
-    ) -> Stored<Self, Option<KeptRequest>>;
-
     /// Keeps a request, and removes those that are kept no longer. `deletion`: the id of the deletion that it
     /// asked for, or empty.
     fn keep_request(
@@ -88,8 +88,6 @@ pub trait PlanRows: Fallible {
     /// Inserts a deletion that is to be planned, and returns its number.
     fn insert_deletion(&self, wanted: &NewDeletion, root: Option<&str>) -> Stored<Self, i64>;
 
-    fn load_request(&self, num: i64) -> Stored<Self, StoredRequest>;
-
     /// Saves the options, the reason and the deadline; nothing else changes.
     fn save_request(&self, num: i64, request: &StoredRequest) -> Stored<Self>;
 
@@ -101,9 +99,6 @@ pub trait PlanRows: Fallible {
 
     /// Keeps the resource of a record as its cloud showed it (T7).
     fn save_snapshot(&self, record: i64, shown: &Value) -> Stored<Self>;
-
-    /// Finds the live step of any deletion that does the same to the same resource, and is not left to another.
-    fn find_live_step(&self, planned: &PlanStep) -> Stored<Self, Option<i64>>;
 
     /// The first id that no step has.
     fn first_free_step(&self) -> Stored<Self, i64>;

@@ -7,7 +7,7 @@ use super::{deletion, refuse};
 use crate::domain::canonical;
 use crate::domain::model::{DeletionState, Phase, Refusal, ResourceKey, short_id};
 use crate::ledger::events;
-use crate::ledger::store::{LedgerRows, StoredRequest};
+use crate::ledger::store::{KEPT, LedgerRows, StoredRequest};
 use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, KeyedRequest, NewDeletion};
 
@@ -62,7 +62,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         let Some(KeyedRequest { actor, key, body }) = keyed(wanted) else {
             return Ok(None);
         };
-        let before = self.store().find_request(&actor, &key, wanted.now)?;
+        let before = self.store().find_request(&actor, &key, wanted.now - KEPT)?;
         Ok(before.map(|before| match before.body == body {
             true => Applied::Accepted {
                 deletion_id: before.deletion,
@@ -110,7 +110,7 @@ impl<S: LedgerRows> WorkingSet<S> {
     /// A repeated request may wait for longer.
     fn prolong(&mut self, deletion_id: &str, deadline: Option<DateTime<Utc>>) -> Changing<S> {
         let num = self.existing_deletion(deletion_id)?;
-        let mut request = self.store().load_request(num)?;
+        let mut request = self.request(num)?;
         if deadline > request.deadline {
             request.deadline = deadline;
             self.store().save_request(num, &request)?;
@@ -193,7 +193,7 @@ impl<S: LedgerRows> WorkingSet<S> {
             copies,
             options,
             ..
-        } = self.store().load_request(num)?;
+        } = self.request(num)?;
         // The targets of a chained deletion are under the write guard of the deletion that takes them away.
         if !options.chained {
             let targets: Vec<ResourceKey> = targets.into_iter().map(|it| it.key).collect();

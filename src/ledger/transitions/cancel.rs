@@ -59,7 +59,7 @@ impl<S: RowStore> WorkingSet<S> {
             self.drop_pending_clearances(id);
             self.end_tombstone(num, record, next.effects.tombstone, now);
         }
-        Ok(self.moved(num, from, next.state, 1, now)?)
+        self.moved(num, from, next.state, 1, now)
     }
 
     /// Pauses or resumes a deletion.

@@ -22,7 +22,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         now: DateTime<Utc>,
     ) -> Changing<S, Applied> {
         let name = &importer.name;
-        let on_record = self.searched()?.load_importers()?;
+        let on_record = self.searched()?.load_importers()?.into_iter();
+        let on_record: Vec<Deployment> = on_record.map(|(importer, _)| importer).collect();
         if !on_record.contains(importer) {
             let taken = |other: &&Deployment| {
                 (&other.service, &other.region) == (&importer.service, &importer.region)
@@ -55,7 +56,8 @@ impl<S: LedgerRows> WorkingSet<S> {
     /// name, so that no peer registers more than once; a name has one service and region, so that no peer
     /// takes the name of another (P13).
     pub(super) fn check_name(&self, wanted: &Deployment) -> Changing<S> {
-        let mut known = self.store().load_importers()?;
+        let importers = self.store().load_importers()?.into_iter();
+        let mut known: Vec<Deployment> = importers.map(|(importer, _)| importer).collect();
         known.extend(self.store().load_watches()?.into_iter().map(|it| it.owner));
         let other = known
             .iter()
@@ -109,9 +111,9 @@ impl<S: LedgerRows> WorkingSet<S> {
     fn follow_answers(&mut self, steps: &[i64], now: DateTime<Utc>) -> Changing<S> {
         let mut cleared = Vec::new();
         for step in steps {
-            match self.searched()?.awaits_clearance(*step)? {
-                true => self.say_awaiting(*step, now)?,
-                false => cleared.push(*step),
+            match self.searched()?.load_pending(*step)?.is_empty() {
+                true => cleared.push(*step),
+                false => self.say_awaiting(*step, now)?,
             }
         }
         for step in cleared {

@@ -52,7 +52,7 @@ impl<S: LedgerRows> WorkingSet<S> {
 
     pub fn set_options(&mut self, new: &NewOptions) -> Changing<S, Applied> {
         let num = self.existing_deletion(&new.deletion_id)?;
-        let mut request = self.store().load_request(num)?;
+        let mut request = self.request(num)?;
         let before = request.options;
         let options = PlanOptions {
             drift: new.drift.unwrap_or(before.drift),

@@ -30,7 +30,7 @@ impl<S: RowStore> WorkingSet<S> {
         to: StepState,
         n: u64,
         now: DateTime<Utc>,
-    ) -> Result<(), S::Error> {
+    ) -> Changing<S> {
         self.moved_at = Some(now);
         let row = self.deletion(num)?;
         let before = row.counts.accepted();
@@ -60,7 +60,7 @@ impl<S: RowStore> WorkingSet<S> {
         step.ended_at = super::has_ended(to).then_some(now);
         step.held_by = None;
         step.error = error;
-        Ok(self.moved(num, from, to, 1, now)?)
+        self.moved(num, from, to, 1, now)
     }
 
     /// Derives the deletion's state from its counts, and writes an event if it changed.

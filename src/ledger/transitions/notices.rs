@@ -87,7 +87,7 @@ impl<S: LedgerRows> WorkingSet<S> {
             return Ok(Some(cause.to_owned()));
         }
         match self.store().find_deletion(cause)? {
-            Some(num) => Ok(self.store().load_request(num)?.root),
+            Some(num) => Ok(self.request(num)?.root),
             None => Ok(None),
         }
     }

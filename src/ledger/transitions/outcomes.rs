@@ -31,7 +31,7 @@ impl<S: RowStore> WorkingSet<S> {
             waits,
             cancelled: self.deletion(num)?.cancelled,
             cleared: needs_clearance(change)
-                && !self.searched()?.awaits_clearance(change.step_id)?,
+                && self.searched()?.load_pending(change.step_id)?.is_empty(),
             ..step::Facts::default()
         };
         let next = match step::after(from, Trigger::Answered(change.decision.to), facts) {

@@ -66,7 +66,9 @@ impl<S: LedgerRows> WorkingSet<S> {
         unless: &[(KindName, String)],
         now: DateTime<Utc>,
     ) -> Changing<S, Applied> {
-        let referrers = self.store().find_referrers(key, unless)?;
+        let keys = std::slice::from_ref(key);
+        let referrers = self.store().find_referrers(keys, unless, 1)?;
+        let referrers = referrers.into_iter().next().unwrap_or_default();
         if let Some(first) = referrers.named.first() {
             let more = match referrers.count {
                 0 | 1 => String::new(),
@@ -113,7 +115,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         now: DateTime<Utc>,
     ) -> Changing<S> {
         for to in referred {
-            for step in self.searched()?.find_held_steps(to)? {
+            for step in self.searched()?.find_live(to)? {
                 self.retry_if_met(step, IN_USE, now)?;
             }
         }

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 
 use super::{deletion, refuse, step, waiting_error};
-use crate::domain::model::{CopiedBy, Phase, Plan, PlanStep, ResourceKey, StepError};
+use crate::domain::model::{Action, CopiedBy, Phase, Plan, PlanStep, ResourceKey, StepError};
 use crate::domain::outline;
-use crate::ledger::store::{LedgerRows, NewStep, OriginalCopies, Stop};
+use crate::ledger::store::{LedgerRows, NewStep, OriginalCopies, StepRow, Stop};
 use crate::ledger::working_set::{Changing, TOGETHER, WorkingSet};
 use crate::ledger::{Applied, events};
 
@@ -86,7 +86,7 @@ impl<S: LedgerRows> WorkingSet<S> {
             };
             let theirs = match record {
                 Some(_) => None,
-                None => self.store().find_live_step(step)?,
+                None => self.find_same_step(step)?,
             };
             shares.push(match theirs {
                 Some(owner) => Share::Theirs(owner),
@@ -99,6 +99,18 @@ impl<S: LedgerRows> WorkingSet<S> {
             });
         }
         Ok(shares)
+    }
+
+    /// Finds the live step of any deletion that does the same to the same resource. Two deletions may take away
+    /// two resources to which one resource refers, so what a step unsets tells it apart (I9).
+    fn find_same_step(&self, planned: &PlanStep) -> Changing<S, Option<i64>> {
+        let live = self.store().find_live(&planned.key())?;
+        let live = self.store().load_step_rows(&live)?;
+        let same = live.into_iter().find(|StepRow { now, plan }| {
+            now.action == planned.action
+                && (now.action != Action::Unset || plan.vars == *planned.vars)
+        });
+        Ok(same.map(|row| row.now.id))
     }
 
     fn insert_steps(&mut self, starting: &Starting<'_>, shares: &[Share]) -> Changing<S> {

@@ -34,7 +34,7 @@ impl<S: RowStore> WorkingSet<S> {
                 free += 1;
             }
         }
-        Ok(self.moved(num, waiting, to, free, now)?)
+        self.moved(num, waiting, to, free, now)
     }
 
     /// Repeats the steps that enabled this step's resource, before a retry. The cloud may have answered 2xx
@@ -53,7 +53,7 @@ impl<S: RowStore> WorkingSet<S> {
             let happened = events::repeated(left_to);
             self.event(Some(num), Some(*enable), happened, now);
         }
-        Ok(self.moved(num, gone, to, enables.len() as u64, now)?)
+        self.moved(num, gone, to, enables.len() as u64, now)
     }
 
     /// Makes the dependents of a stuck step stuck too, and theirs in turn. With `on_failure = stop`, so are

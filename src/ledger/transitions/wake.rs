@@ -6,9 +6,9 @@ use super::own_error;
 use super::step::{Facts, Trigger};
 use crate::domain::model::{ErrorClass, StepState};
 use crate::domain::policy::LOOK_WAIT_MAX;
-use crate::ledger::Applied;
-use crate::ledger::store::{RowStore, StoredStep};
+use crate::ledger::store::{RowStore, StepRange, StoredStep};
 use crate::ledger::working_set::{Changing, WorkingSet};
+use crate::ledger::{Applied, StepFilter};
 
 /// Steps that one change wakes. This bounds the transaction, not the work: the rest stays due.
 const WAKE_MAX: usize = 10_000;
@@ -22,7 +22,7 @@ impl<S: RowStore> WorkingSet<S> {
             let (num, from) = (step.deletion, step.state);
             let to = Self::next(from, Trigger::Due, Facts::default())?.state;
             (step.state, step.since, step.next_attempt_at) = (to, now, None);
-            Ok(set.moved(num, from, to, 1, now)?)
+            set.moved(num, from, to, 1, now)
         })?;
         Ok(Applied::Moved(due.len() as u64))
     }
@@ -32,14 +32,21 @@ impl<S: RowStore> WorkingSet<S> {
     pub fn recover(&mut self, now: DateTime<Utc>) -> Changing<S, Applied> {
         let message = "the engine ended while the call was in flight".to_owned();
         let error = own_error(ErrorClass::OutcomeUnknown, "EngineEnded", message, now);
-        let in_flight = self.searched()?.find_running()?;
+        let in_flight = StepRange {
+            state: StepState::Running,
+            deletion: None,
+            after: None,
+            filter: &StepFilter::default(),
+        };
+        let in_flight = self.searched()?.find_steps(&in_flight, usize::MAX)?;
+        let in_flight: Vec<i64> = in_flight.into_iter().map(|(_, id)| id).collect();
         self.each_step(&in_flight, |set, id| {
             let step = set.step_mut(id)?;
             let (num, from) = (step.deletion, step.state);
             let to = Self::next(from, Trigger::EngineEnded, Facts::default())?.state;
             (step.state, step.since, step.next_attempt_at) = (to, now, Some(now));
             (step.looks, step.error) = (0, Some(error.clone()));
-            Ok(set.moved(num, from, to, 1, now)?)
+            set.moved(num, from, to, 1, now)
         })?;
         self.searched()?.take_over_observations()?;
         self.end_waits_in_future(now)?;

@@ -1,17 +1,17 @@
-//! The steps to observe, and when steps next fall due.
+//! Steps that fall due: those to observe, and those whose next attempt is due.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::rows::{self, CLAIMED};
+use super::rows;
 use super::sql::{Run, Sql};
-use crate::domain::model::KindName;
+use super::step_rows;
+use crate::domain::model::{KindName, StepState};
 use crate::domain::policy::{Gathered, WORTH_A_LIST};
-use crate::ledger::{ClaimedStep, Due, ObservationsDue};
+use crate::ledger::ObservationsDue;
+use crate::ledger::store::StepRow;
 
-/// Jumps from one group to the next: the cost grows with the number of groups, and only a little with their
-/// steps.
-pub(super) fn observations_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<ObservationsDue>> {
+pub(super) fn observations(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<ObservationsDue>> {
     let mut due = Vec::new();
     let mut behind = db.prepare_cached(
         "SELECT deletion, site, kind, rank FROM steps INDEXED BY steps_looks
@@ -71,20 +71,18 @@ pub(super) fn observations_due(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<O
     Ok(due)
 }
 
-pub(super) fn verifying(
+pub(super) fn observed(
     db: &Connection,
     of: &[ObservationsDue],
     now: DateTime<Utc>,
     limit: usize,
-) -> Sql<Vec<ClaimedStep>> {
-    let sql = format!(
-        "SELECT {CLAIMED}, d.id, d.cancelled FROM steps s INDEXED BY steps_looks
-         JOIN deletions d ON d.num = s.deletion
-         WHERE s.state = 'verifying' AND s.next_attempt_at <= ?1
-             AND s.deletion = ?2 AND s.site = ?3 AND s.kind = ?4 AND s.rank = ?5
-         ORDER BY s.next_attempt_at LIMIT ?6"
-    );
-    let mut select = db.prepare_cached(&sql)?;
+) -> Sql<Vec<StepRow>> {
+    let mut select = db.prepare_cached(&step_rows::select(
+        "FROM steps INDEXED BY steps_looks
+         WHERE state = 'verifying' AND next_attempt_at <= ?1
+             AND deletion = ?2 AND site = ?3 AND kind = ?4 AND rank = ?5
+         ORDER BY next_attempt_at LIMIT ?6",
+    ))?;
     let mut due = Vec::new();
     for group in of {
         let left = i64::try_from(limit - due.len()).unwrap_or(i64::MAX);
@@ -97,10 +95,7 @@ pub(super) fn verifying(
                 group.gathered.rank,
                 left
             ],
-            |row| {
-                let deletion_id: String = row.get(20)?;
-                rows::claimed(row, &deletion_id, row.get(21)?)
-            },
+            step_rows::row,
         )?;
         for step in steps {
             due.push(step?);
@@ -109,18 +104,32 @@ pub(super) fn verifying(
     Ok(due)
 }
 
-pub(super) fn next_due(db: &Connection, now: DateTime<Utc>) -> Sql<Due> {
-    let first = |state: &str, after: i64| {
-        db.one(
-            "SELECT min(next_attempt_at) FROM steps INDEXED BY steps_due
-             WHERE (state = 'blocked' OR state = 'verifying') AND state = ?1
-                 AND next_attempt_at > ?2",
-            params![state, after],
-            |row| rows::time_opt(row, 0),
-        )
-    };
-    Ok(Due {
-        attempt: first("blocked", i64::MIN)?,
-        look: first("verifying", rows::micros(now))?,
-    })
+pub(super) fn first(
+    db: &Connection,
+    state: StepState,
+    after: Option<DateTime<Utc>>,
+) -> Sql<Option<DateTime<Utc>>> {
+    db.one(
+        "SELECT min(next_attempt_at) FROM steps INDEXED BY steps_due
+         WHERE (state = 'blocked' OR state = 'verifying') AND state = ?1
+             AND next_attempt_at > ?2",
+        params![state.as_str(), after.map_or(i64::MIN, rows::micros)],
+        |row| rows::time_opt(row, 0),
+    )
+}
+
+pub(super) fn count(
+    db: &Connection,
+    after: Option<DateTime<Utc>>,
+    until: Option<DateTime<Utc>>,
+) -> Sql<(u64, Option<DateTime<Utc>>)> {
+    db.one(
+        "SELECT count(*), min(next_attempt_at) FROM steps
+         WHERE state = 'blocked' AND next_attempt_at > ?1 AND next_attempt_at <= ?2",
+        [
+            after.map_or(i64::MIN, rows::micros),
+            until.map_or(i64::MAX, rows::micros),
+        ],
+        |row| Ok((rows::number(row, 0)?, rows::time_opt(row, 1)?)),
+    )
 }

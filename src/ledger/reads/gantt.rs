@@ -1,0 +1,106 @@
+//! Steps counted by time: when the steps of a deletion ran, and when blocked steps are due.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::domain::gantt::{DUE_WITHIN, Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
+use crate::ledger::store::{GroupProgress, LedgerReads, StepGroup, StepReads, Stored, StoredStep};
+
+/// None if there is no such deletion. A deletion that has not ended is shown up to `now`.
+pub fn gantt<R: LedgerReads>(
+    rows: &R,
+    deletion_id: &str,
+    columns: u32,
+    now: DateTime<Utc>,
+) -> Stored<R, Option<Gantt>> {
+    let Some(num) = rows.find_deletion(deletion_id)? else {
+        return Ok(None);
+    };
+    let deletion = rows.load_deletions(&[num])?.pop();
+    let request = rows.load_requests(&[num])?.pop();
+    let (Some(deletion), Some((_, request))) = (deletion, request) else {
+        return Ok(None);
+    };
+    let from = request.requested_at;
+    let until = deletion.finished_at.unwrap_or(now).max(from);
+    let columns = columns.max(1);
+    let mut cells: HashMap<StepGroup, Vec<GanttCell>> = HashMap::new();
+    for (group, cell) in rows.count_cells(num, from, until, columns)? {
+        cells.entry(group).or_default().push(cell);
+    }
+    let mut drawn = Vec::new();
+    for progress in rows.count_groups(num)? {
+        let cells = cells.remove(&progress.group).unwrap_or_default();
+        drawn.extend(row(rows, progress, cells)?);
+    }
+    drawn.sort_by_key(|row| row.cells.first().map_or(u32::MAX, |cell| cell.column));
+    Ok(Some(Gantt {
+        from,
+        until,
+        columns,
+        rows: drawn,
+    }))
+}
+
+fn row<R: StepReads>(
+    rows: &R,
+    progress: GroupProgress,
+    cells: Vec<GanttCell>,
+) -> Stored<R, Option<GanttRow>> {
+    let Some(last) = stored(rows, progress.last)? else {
+        return Ok(None);
+    };
+    let waited_for = match rows.find_last_dependency(last.id)? {
+        Some(id) => stored(rows, id)?,
+        None => None,
+    };
+    let StepGroup { site, kind, action } = progress.group;
+    Ok(Some(GanttRow {
+        site,
+        kind,
+        action,
+        steps: progress.steps,
+        ended: progress.ended,
+        cells,
+        last: Last {
+            ended_at: last.ended_at,
+            waited_for: waited_for.map(|step| WaitedFor {
+                kind: step.key.kind.clone(),
+                ended_at: step.ended_at,
+                name: called(step),
+            }),
+            name: called(last),
+        },
+    }))
+}
+
+fn stored<R: StepReads>(rows: &R, id: i64) -> Stored<R, Option<StoredStep>> {
+    Ok(rows.load_step_rows(&[id])?.pop().map(|row| row.now))
+}
+
+/// The name of a step's resource, or its id if it has none.
+fn called(step: StoredStep) -> String {
+    match step.name.is_empty() {
+        true => step.key.id,
+        false => step.name,
+    }
+}
+
+pub fn upcoming<R: StepReads>(rows: &R, now: DateTime<Utc>) -> Stored<R, Upcoming> {
+    let (overdue, _) = rows.count_due(None, Some(now))?;
+    let mut upcoming = Upcoming {
+        at: now,
+        now: overdue,
+        ..Upcoming::default()
+    };
+    let ends = DUE_WITHIN.map(|seconds| Some(now + TimeDelta::seconds(seconds)));
+    let mut after = Some(now);
+    for end in ends.into_iter().chain([None]) {
+        let (steps, first) = rows.count_due(after, end)?;
+        upcoming.columns.push(steps);
+        upcoming.next = upcoming.next.or(first);
+        after = end;
+    }
+    Ok(upcoming)
+}

@@ -1,0 +1,55 @@
+//! The first screen: counts, and the rows that need a person.
+
+use super::{PAGE_MAX, deletions, steps};
+use crate::domain::attention;
+use crate::domain::model::{DeletionState, Step};
+use crate::ledger::store::{LedgerReads, Stored};
+use crate::ledger::{DeletionFilter, Summary};
+
+const UNSETTLED_MAX: usize = 50;
+const ATTENTION_MAX: usize = 200;
+/// Refused deletions stay refused, so the newest are enough to be noticed.
+const REFUSED_MAX: usize = 50;
+const SETTLING_MAX: usize = 50;
+
+pub fn summary<R: LedgerReads>(rows: &R) -> Stored<R, Summary> {
+    let totals = rows.load_totals()?;
+    let of = |state| totals.deletions.get(&state).copied().unwrap_or_default();
+    let unsettled = DeletionFilter {
+        states: DeletionState::ALL
+            .into_iter()
+            .filter(|state| !state.is_terminal())
+            .collect(),
+        ..DeletionFilter::default()
+    };
+    let settling = rows.find_settling(SETTLING_MAX)?;
+    Ok(Summary {
+        deletions_by_state: DeletionState::ALL
+            .into_iter()
+            .map(|state| (state, of(state)))
+            .collect(),
+        steps: totals.steps,
+        deletions: deletions::page(rows, &unsettled, None, UNSETTLED_MAX)?.rows,
+        attention: needs_person(rows)?,
+        settling: steps::shown(rows, &settling, Some(PAGE_MAX))?,
+        last_event: rows.event_range()?.newest,
+    })
+}
+
+/// Steps that need a person, as far as an index finds them, so that a screen has them at once: stuck steps
+/// that no other stuck step holds, oldest first; then the newest refusals.
+fn needs_person<R: LedgerReads>(rows: &R) -> Stored<R, Vec<Step>> {
+    let stuck = rows.find_stuck(ATTENTION_MAX)?;
+    let mut lines = steps::shown(rows, &stuck, Some(PAGE_MAX))?;
+    let room = REFUSED_MAX.min(ATTENTION_MAX.saturating_sub(lines.len()));
+    if room == 0 {
+        return Ok(lines);
+    }
+    let filter = DeletionFilter {
+        states: vec![DeletionState::Refused],
+        ..DeletionFilter::default()
+    };
+    let newest = deletions::page(rows, &filter, None, room)?.rows;
+    lines.extend(newest.iter().rev().filter_map(attention::refused_step));
+    Ok(lines)
+}

@@ -1,0 +1,82 @@
+//! Steps counted by site, by group and by time.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, Row, params};
+
+use super::rows;
+use super::sql::{Run, Sql};
+use crate::domain::gantt::GanttCell;
+use crate::domain::model::{Site, StepState};
+use crate::ledger::store::{GroupProgress, StepGroup};
+
+pub(super) fn by_site(db: &Connection, num: i64) -> Sql<Vec<(Site, StepState, u64)>> {
+    db.all(
+        "SELECT b.site, s.state, count(*) FROM branches b
+         CROSS JOIN steps s INDEXED BY steps_by_branch ON s.branch = b.id
+         WHERE b.deletion = ?1 GROUP BY b.site, s.state ORDER BY b.site",
+        [num],
+        |row| {
+            Ok((
+                rows::word(row, 0)?,
+                rows::word(row, 1)?,
+                rows::number(row, 2)?,
+            ))
+        },
+    )
+}
+
+/// A group, from the first three columns.
+fn group(row: &Row) -> Sql<StepGroup> {
+    Ok(StepGroup {
+        site: rows::word(row, 0)?,
+        kind: rows::word(row, 1)?,
+        action: rows::word(row, 2)?,
+    })
+}
+
+/// For each group, the columns of time in which anything happened.
+pub(super) fn cells(
+    db: &Connection,
+    num: i64,
+    (from, until): (DateTime<Utc>, DateTime<Utc>),
+    columns: u32,
+) -> Sql<Vec<(StepGroup, GanttCell)>> {
+    let span = (until - from).num_microseconds().unwrap_or(i64::MAX).max(1);
+    db.all(
+        "SELECT s.site, s.kind, s.action, min((e.at - ?2) / ((?3 + ?4 - 1) / ?4), ?4 - 1) AS col,
+             sum(e.kind = 'attempt'), sum(e.data ->> 'state' IN ('blocked', 'stuck')),
+             sum(e.data ->> 'state' IN ('gone', 'skipped', 'purged'))
+         FROM events e CROSS JOIN steps s ON s.id = e.step
+         WHERE e.deletion = ?1 AND e.at BETWEEN ?2 AND ?2 + ?3
+         GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+        params![num, rows::micros(from), span, columns],
+        |row| {
+            let cell = GanttCell {
+                column: rows::number(row, 3)?,
+                sent: rows::number(row, 4)?,
+                refused: rows::number(row, 5)?,
+                ended: rows::number(row, 6)?,
+            };
+            Ok((group(row)?, cell))
+        },
+    )
+}
+
+/// SQLite takes the columns that are in no aggregate from the row with the maximum.
+pub(super) fn groups(db: &Connection, num: i64) -> Sql<Vec<GroupProgress>> {
+    db.all(
+        "SELECT b.site, b.kind, b.action, count(*), sum(s.ended_at IS NOT NULL), s.id,
+             max(coalesce(s.ended_at, 9e18))
+         FROM branches b CROSS JOIN steps s INDEXED BY steps_by_branch ON s.branch = b.id
+         WHERE b.deletion = ?1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+        [num],
+        |row| {
+            Ok(GroupProgress {
+                group: group(row)?,
+                steps: rows::number(row, 3)?,
+                ended: rows::number(row, 4)?,
+                last: row.get(5)?,
+            })
+        },
+    )
+}

@@ -1,0 +1,341 @@
+//! Reads of one snapshot: rows by sets of keys, and pages of keys or rows in the order of an index.
+//!
+//! What they mean for callers (which rows are an answer, what follows from several of them, where a page ends) is
+//! decided above, in [`reads`](crate::ledger::reads). A method that counts, groups or jumps along an index is a
+//! store's own statement, because the rows that it reads are many and its answer is small.
+//!
+//! Methods that take a set of keys return rows in the order of the keys, unless they say otherwise; keys without
+//! a row are left out.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use super::{
+    Fallible, OriginalCopies, StepRow, Stored, StoredDeletion, StoredRequest, StoredTombstone,
+};
+use crate::domain::attention::CauseGroup;
+use crate::domain::gantt::GanttCell;
+use crate::domain::model::{
+    Action, Actor, Blocker, Counts, DeletionState, Event, Identity, KindName, Plan, ResourceKey,
+    Site, SitePause, StepError, StepState,
+};
+use crate::domain::news::Mark;
+use crate::domain::outline::Branch;
+use crate::ledger::{
+    AuditRow, DeletionFilter, KeptRequest, ObservationsDue, StepFilter, TombstoneFilter,
+};
+
+/// A tombstone with its resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TombstoneRow {
+    pub key: ResourceKey,
+    pub now: StoredTombstone,
+}
+
+/// Sums over all deletions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Totals {
+    pub deletions: BTreeMap<DeletionState, u64>,
+    pub steps: Counts,
+}
+
+/// Steps in one state, in the order of deletion and id.
+#[derive(Clone, Debug)]
+pub struct StepRange<'f> {
+    pub state: StepState,
+    /// Number of their deletion; none: all deletions.
+    pub deletion: Option<i64>,
+    /// Only steps after this deletion and id.
+    pub after: Option<(i64, i64)>,
+    /// Their site, kind, age and cause. The rest of the filter does not count here.
+    pub filter: &'f StepFilter,
+}
+
+/// The texts of a step in which a person searches.
+#[derive(Clone, Debug)]
+pub struct SearchedStep<'r> {
+    pub deletion: i64,
+    pub id: i64,
+    pub name: &'r str,
+    pub resource: &'r str,
+    pub action: &'r str,
+    pub kind: &'r str,
+    pub site: &'r str,
+    pub project: &'r str,
+    pub blocked_since: Option<DateTime<Utc>>,
+    pub blockers: Vec<Blocker>,
+    pub error: Option<StepError>,
+}
+
+/// Steps of one state in a branch, in the order of their ids.
+#[derive(Clone, Copy, Debug)]
+pub struct BranchRange {
+    pub branch: i64,
+    pub state: StepState,
+    /// Whether to read backwards from the last one.
+    pub from_end: bool,
+    pub offset: u64,
+    pub limit: u64,
+}
+
+/// Steps of one kind at one site with the same action.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepGroup {
+    pub site: Site,
+    pub kind: KindName,
+    pub action: Action,
+}
+
+/// How many steps a group has, and which of them ended last or has not ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupProgress {
+    pub group: StepGroup,
+    pub steps: u64,
+    pub ended: u64,
+    pub last: i64,
+}
+
+/// Which events to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventsOf {
+    All,
+    /// Of the deletion with this number.
+    Deletion(i64),
+    Step(i64),
+}
+
+/// The numbers of the events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventRange {
+    /// The first that is kept; the next that will be given if none is.
+    pub oldest: i64,
+    /// The last that was given; 0 if there was none.
+    pub newest: i64,
+    /// When the last one that is kept happened.
+    pub latest_at: Option<DateTime<Utc>>,
+}
+
+/// Reads of deletions, requests and plans.
+pub trait DeletionReads: Fallible {
+    /// Finds the number of a deletion by its full id.
+    fn find_deletion(&self, id: &str) -> Stored<Self, Option<i64>>;
+
+    /// Finds deletions by the end of their ids, at least 8 characters of it: at most `limit`.
+    fn find_deletions_ending(&self, suffix: &str, limit: usize) -> Stored<Self, Vec<i64>>;
+
+    /// Finds deletions by the order of their numbers that the filter says: those after `after`, at most `limit`.
+    fn find_deletions(
+        &self,
+        filter: &DeletionFilter,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Stored<Self, Vec<i64>>;
+
+    fn load_deletions(&self, nums: &[i64]) -> Stored<Self, Vec<StoredDeletion>>;
+
+    /// Loads what deletions were asked for.
+    fn load_requests(&self, nums: &[i64]) -> Stored<Self, Vec<(i64, StoredRequest)>>;
+
+    /// Loads the plan that has started, without its steps.
+    fn load_frozen(&self, num: i64) -> Stored<Self, Option<Plan>>;
+
+    /// Loads only the identities of that plan, whose other fields may be long.
+    fn load_identities(&self, num: i64) -> Stored<Self, Option<BTreeMap<String, Identity>>>;
+
+    /// Loads a plan by its hash, if it was saved after `since`.
+    fn load_plan(&self, hash: &str, since: DateTime<Utc>) -> Stored<Self, Option<Plan>>;
+
+    /// Finds the request that this actor made under this key after `since`.
+    fn find_request(
+        &self,
+        actor: &Actor,
+        key: &str,
+        since: DateTime<Utc>,
+    ) -> Stored<Self, Option<KeptRequest>>;
+
+    /// Loads maintained sums: their cost does not grow with the ledger.
+    fn load_totals(&self) -> Stored<Self, Totals>;
+}
+
+/// Reads of steps, of their edges, and of what is counted over them.
+pub trait StepReads: Fallible {
+    fn load_step_rows(&self, ids: &[i64]) -> Stored<Self, Vec<StepRow>>;
+
+    /// Loads the edges to the dependencies of these steps, at most `each_max` of each, as (dependency,
+    /// dependent): ordered by dependent as given, then by dependency.
+    fn load_dependencies(
+        &self,
+        ids: &[i64],
+        each_max: Option<usize>,
+    ) -> Stored<Self, Vec<(i64, i64)>>;
+
+    /// Finds a dependency that has not ended, else the one that ended last.
+    fn find_last_dependency(&self, step: i64) -> Stored<Self, Option<i64>>;
+
+    /// Finds the steps of a resource that have not ended and are not left to another deletion, in the order of
+    /// their ids.
+    fn find_live(&self, key: &ResourceKey) -> Stored<Self, Vec<i64>>;
+
+    /// Finds the steps of the deletion in this state, in the order of their ids.
+    fn find_in_state(&self, deletion: i64, state: StepState) -> Stored<Self, Vec<i64>> {
+        let range = StepRange {
+            state,
+            deletion: Some(deletion),
+            after: None,
+            filter: &StepFilter::default(),
+        };
+        let found = self.find_steps(&range, usize::MAX)?.into_iter();
+        Ok(found.map(|(_, id)| id).collect())
+    }
+
+    /// Finds steps, at most `limit`, as (deletion, id).
+    fn find_steps(&self, range: &StepRange<'_>, limit: usize) -> Stored<Self, Vec<(i64, i64)>>;
+
+    /// Passes steps on, at most `limit`, until `visit` returns false.
+    fn search_steps(
+        &self,
+        range: &StepRange<'_>,
+        limit: usize,
+        visit: &mut dyn FnMut(&SearchedStep<'_>) -> bool,
+    ) -> Stored<Self>;
+
+    /// Finds the stuck steps that no other stuck step holds, those that are so for longest first.
+    fn find_stuck(&self, limit: usize) -> Stored<Self, Vec<i64>>;
+
+    /// Finds the verifying steps that are delayed, the longest delayed first.
+    fn find_settling(&self, limit: usize) -> Stored<Self, Vec<i64>>;
+
+    /// Finds abandoned steps whose tombstone is still theirs and `purged`, as (deletion, id), in this order.
+    fn find_abandoned(
+        &self,
+        after: Option<(i64, i64)>,
+        limit: usize,
+    ) -> Stored<Self, Vec<(i64, i64)>>;
+
+    /// Groups the steps that [need a person](crate::domain::attention::needs_person) by their cause, the largest
+    /// group first. Only steps at these sites; no sites means all.
+    fn count_causes(&self, sites: &[Site]) -> Stored<Self, Vec<CauseGroup>>;
+
+    /// Counts the steps of a deletion by site and state, in the order of the sites.
+    fn count_by_site(&self, deletion: i64) -> Stored<Self, Vec<(Site, StepState, u64)>>;
+
+    /// Lists the groups of verifying steps of which an observation is due. Jumps from one group to the next, so
+    /// the cost grows with the number of groups, and only a little with their steps.
+    fn find_observations_due(&self, now: DateTime<Utc>) -> Stored<Self, Vec<ObservationsDue>>;
+
+    /// Loads the due steps of these groups, group after group, the longest due of each first: at most `limit`.
+    fn load_observed(
+        &self,
+        of: &[ObservationsDue],
+        now: DateTime<Utc>,
+        limit: usize,
+    ) -> Stored<Self, Vec<StepRow>>;
+
+    /// Finds when the first blocked or verifying step (`state`) falls due after this time; none: at all.
+    fn find_first_due(
+        &self,
+        state: StepState,
+        after: Option<DateTime<Utc>>,
+    ) -> Stored<Self, Option<DateTime<Utc>>>;
+
+    /// Finds when the first blocked step of a deletion falls due.
+    fn find_next_attempt(&self, deletion: i64) -> Stored<Self, Option<DateTime<Utc>>>;
+
+    /// Counts the blocked steps that fall due after the first of these times, and not after the second; and
+    /// returns when the first of them does.
+    fn count_due(
+        &self,
+        after: Option<DateTime<Utc>>,
+        until: Option<DateTime<Utc>>,
+    ) -> Stored<Self, (u64, Option<DateTime<Utc>>)>;
+
+    /// Loads the branches of a deletion below a step, or below none, in the order of their ids and without their
+    /// counts.
+    fn load_branches(&self, deletion: i64, below: Option<i64>) -> Stored<Self, Vec<Branch>>;
+
+    fn count_branch(&self, branch: i64) -> Stored<Self, Counts>;
+
+    fn find_in_branch(&self, range: &BranchRange) -> Stored<Self, Vec<i64>>;
+
+    /// Counts the steps of a branch in this state whose ids are lower than this one.
+    fn count_before(&self, branch: i64, state: StepState, id: i64) -> Stored<Self, u64>;
+
+    /// Counts what happened to the steps of a deletion, by group and by columns of equal time.
+    fn count_cells(
+        &self,
+        deletion: i64,
+        from: DateTime<Utc>,
+        until: DateTime<Utc>,
+        columns: u32,
+    ) -> Stored<Self, Vec<(StepGroup, GanttCell)>>;
+
+    /// Counts the steps of a deletion by group.
+    fn count_groups(&self, deletion: i64) -> Stored<Self, Vec<GroupProgress>>;
+}
+
+/// Reads of tombstones, and of what is kept with them.
+pub trait TombstoneReads: Fallible {
+    /// Loads the tombstones of these resources, in the same order; none for a resource without one.
+    fn load_tombstones(&self, keys: &[ResourceKey]) -> Stored<Self, Vec<Option<StoredTombstone>>>;
+
+    fn load_records(&self, records: &[i64]) -> Stored<Self, Vec<TombstoneRow>>;
+
+    /// Loads tombstones after a record, in the order of their records.
+    fn find_tombstones(
+        &self,
+        filter: &TombstoneFilter,
+        after: i64,
+        limit: usize,
+    ) -> Stored<Self, Vec<TombstoneRow>>;
+
+    /// Loads the tombstones of resources that are gone, in the order of `gone_at` and record: those after this
+    /// pair.
+    fn find_held_down(
+        &self,
+        after: (DateTime<Utc>, i64),
+        limit: usize,
+    ) -> Stored<Self, Vec<TombstoneRow>>;
+
+    /// Loads the tombstones after a record whose resources have copies: of those that are being deleted by a
+    /// deletion that is not paused, and of those that went at `since` or later.
+    fn find_originals(
+        &self,
+        since: DateTime<Utc>,
+        after: i64,
+        limit: usize,
+    ) -> Stored<Self, Vec<TombstoneRow>>;
+
+    /// Loads where copies of the resources of these records may come back.
+    fn load_copies(&self, records: &[i64]) -> Stored<Self, Vec<(i64, OriginalCopies)>>;
+
+    /// Finds the record of the original with which this part goes.
+    fn find_whole(&self, part: &ResourceKey) -> Stored<Self, Option<i64>>;
+
+    /// Finds the records of the originals whose copies are known by this name.
+    fn find_namesakes(&self, site: &Site, kind: &KindName, name: &str) -> Stored<Self, Vec<i64>>;
+
+    /// Loads the resource of a record as its cloud showed it (T7).
+    fn load_snapshot(&self, record: i64) -> Stored<Self, Option<Value>>;
+}
+
+/// Reads of events, of the audit, and of what else happened to the ledger.
+pub trait LogReads: Fallible {
+    /// The ledger's own id, which no other ledger has.
+    fn ledger_id(&self) -> Stored<Self, String>;
+
+    /// Loads the events after a number, in order.
+    fn load_events(&self, after: i64, of: EventsOf, limit: usize) -> Stored<Self, Vec<Event>>;
+
+    fn event_range(&self) -> Stored<Self, EventRange>;
+
+    /// Loads the rows of the audit after a number, in order.
+    fn load_audit(&self, after: i64, limit: usize) -> Stored<Self, Vec<AuditRow>>;
+
+    /// Loads how far a channel has been notified (I7).
+    fn load_mark(&self, channel: &str) -> Stored<Self, Option<Mark>>;
+
+    /// Loads the sites that a person paused, in the order of their names.
+    fn load_site_pauses(&self) -> Stored<Self, Vec<SitePause>>;
+}

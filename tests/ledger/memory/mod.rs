@@ -1,0 +1,106 @@
+//! A ledger in memory: what a store must do, without SQL.
+//!
+//! It is written to be seen to be right, so each read goes through whole tables, and each transaction begins with
+//! a copy of them.
+
+mod natives;
+mod peers;
+mod plans;
+mod reads;
+mod rows;
+mod step_reads;
+mod tables;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use gone::ledger::store::{Fallible, Stored};
+use gone::ledger::transitions::Rotation;
+use gone::ledger::working_set::WorkingSet;
+use gone::ledger::{Drive, Job, LedgerError, Outcome, answer, fails_alone};
+
+pub use tables::{Tables, deletion, step};
+
+type Answer<T = ()> = Result<T, String>;
+
+/// The rows of a ledger. Clones are the same rows.
+#[derive(Clone, Default)]
+pub struct MemoryRows {
+    tables: Arc<Mutex<Tables>>,
+    savepoints: Arc<Mutex<Vec<Tables>>>,
+    loads: Arc<AtomicUsize>,
+    steps_saved: Arc<AtomicUsize>,
+}
+
+impl Fallible for MemoryRows {
+    type Error = String;
+}
+
+impl MemoryRows {
+    pub fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap()
+    }
+
+    /// How often steps or edges were loaded for a change.
+    pub fn loads(&self) -> usize {
+        self.loads.load(Ordering::Relaxed)
+    }
+
+    pub fn steps_saved(&self) -> usize {
+        self.steps_saved.load(Ordering::Relaxed)
+    }
+}
+
+/// The ledger: answers each request in a transaction of its own.
+#[derive(Default)]
+pub struct MemoryLedger {
+    rows: MemoryRows,
+    rotation: Mutex<Rotation>,
+}
+
+impl MemoryLedger {
+    fn answer(&self, job: Job) -> Answer<Outcome> {
+        let rotation = &mut *self.rotation.lock().unwrap();
+        let before = self.rows.tables().clone();
+        let jobs = [job];
+        let mut attempt = |apart| {
+            let mut set = WorkingSet::new(self.rows.clone());
+            let answered = answer(&mut set, &jobs, rotation, apart);
+            if answered.is_err() {
+                *self.rows.tables() = before.clone();
+            }
+            answered
+        };
+        let answered = match attempt(false) {
+            Err(stop) if fails_alone::<MemoryRows>(&stop) => attempt(true),
+            answered => answered,
+        };
+        let mut outcomes = answered.map_err(|stop| stop.to_string())?;
+        outcomes.pop().ok_or_else(|| "no answer".to_owned())
+    }
+}
+
+fn failed(detail: String) -> LedgerError {
+    LedgerError::Io {
+        name: "memory".to_owned(),
+        detail,
+    }
+}
+
+#[async_trait]
+impl Drive for MemoryLedger {
+    type Reader = MemoryRows;
+
+    async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
+        self.answer(job).map_err(failed)
+    }
+
+    async fn read<T, F>(&self, read: F) -> Result<T, LedgerError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&MemoryRows) -> Stored<MemoryRows, T> + Send + 'static,
+    {
+        read(&self.rows).map_err(failed)
+    }
+}
