@@ -5,7 +5,7 @@ use gone::domain::gantt::{DUE_WITHIN, GanttCell, Mark};
 use gone::domain::model::{Action, ErrorClass, StepState};
 use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
-use gone::ledger::{Change, Views as _};
+use gone::ledger::{Applied, Change, PurgeAction, Selection, Views as _};
 
 use crate::support::*;
 
@@ -98,6 +98,24 @@ async fn what_is_blocked_is_counted_by_when_it_is_due() {
         (columns[0], columns[1]) = (1, 1);
         columns[DUE_WITHIN.len()] = 1;
         assert_eq!(upcoming.columns, columns);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rung_that_moves_no_step_is_drawn_too() {
+    on_each_store(async |ledger| {
+        // The other one is in flight, so that the deletion has not ended.
+        running(ledger, "web", &ports(&[("a", &[]), ("b", &[])])).await;
+        let step = claim(ledger, 2).await.remove(0);
+        let refused = failed(&step, StepState::Stuck, ErrorClass::Fatal, at(2));
+        one(ledger, settle(refused)).await;
+        let chosen = Selection::Steps(vec![step.id]);
+        let runbook = purge(chosen, PurgeAction::Runbook, at(50));
+        assert_eq!(one(ledger, runbook).await, Applied::Done);
+        let drawn = ledger.gantt(&id("web"), 10, at(100)).await.unwrap();
+        let cells = &drawn.unwrap().rows[0].cells;
+        assert_eq!(cells.last(), Some(&cell(5, 0, 0, 0)));
     })
     .await;
 }

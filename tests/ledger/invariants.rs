@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use gone::domain::gantt::Gantt;
 use gone::domain::model::{Action, ErrorClass, KindName, OnFailure, Origin, Plan, StepState};
 use gone::ledger::sqlite::upkeep::rules;
 use gone::ledger::sqlite::{InlineLedger, Options, SqliteLedger, Store};
@@ -326,6 +327,15 @@ fn answer(applied: &Applied) -> Applied {
     }
 }
 
+/// A timeline without the names of the steps that ended last: of several, any is named.
+fn unnamed(mut gantt: Gantt) -> Gantt {
+    for row in &mut gantt.rows {
+        row.last.name.clear();
+        row.last.waited_for = None;
+    }
+    gantt
+}
+
 /// Checks that both stores answer the same.
 async fn check_rows(
     ledger: &dyn Ledger,
@@ -363,6 +373,14 @@ async fn check_rows(
     let deletion = id(&name(u8::try_from(turn).unwrap()));
     same!(progress(&deletion));
     same!(frozen(&deletion, true));
+    let found = ledger.gantt(&deletion, 7, now).await.unwrap();
+    let in_memory = memory.gantt(&deletion, 7, now).await.unwrap();
+    prop_assert_eq!(
+        found.map(unnamed),
+        in_memory.map(unnamed),
+        "(after {:?})",
+        after
+    );
     same!(outline(&deletion, vec![None]));
     Ok(())
 }

@@ -44,8 +44,9 @@ pub(super) fn cells(
     let span = (until - from).num_microseconds().unwrap_or(i64::MAX).max(1);
     db.all(
         "SELECT s.site, s.kind, s.action, min((e.at - ?2) / ((?3 + ?4 - 1) / ?4), ?4 - 1) AS col,
-             sum(e.kind = 'attempt'), sum(e.data ->> 'state' IN ('blocked', 'stuck')),
-             sum(e.data ->> 'state' IN ('gone', 'skipped', 'purged'))
+             count(*) FILTER (WHERE e.kind = 'attempt'),
+             count(*) FILTER (WHERE e.data ->> 'state' IN ('blocked', 'stuck')),
+             count(*) FILTER (WHERE e.data ->> 'state' IN ('gone', 'skipped', 'purged'))
          FROM events e CROSS JOIN steps s ON s.id = e.step
          WHERE e.deletion = ?1 AND e.at BETWEEN ?2 AND ?2 + ?3
          GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
