@@ -6,6 +6,7 @@ use gone::domain::model::{
 use gone::domain::policy::Decision;
 use gone::ledger::{Applied, Change, EventFilter, Ledger, Selection, StepChange};
 
+use crate::stores::on_each_store;
 use crate::support::*;
 
 async fn phase(ledger: &dyn Ledger, resource: &str) -> Phase {

@@ -7,6 +7,7 @@ use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{Applied, Change, PurgeAction, Selection, Views as _};
 
+use crate::stores::on_each_store;
 use crate::support::*;
 
 fn cell(column: u32, sent: u64, refused: u64, ended: u64) -> GanttCell {

@@ -3,9 +3,10 @@
 use gone::domain::model::{DeletionState, ErrorClass, Origin, Phase, StepState, short_id};
 use gone::ledger::{Applied, Change, ClaimedStep, Ledger, PurgeAction, RetryBy, Selection};
 
+use crate::stores::on_each_store;
 use crate::support::{
-    at, cancel, claim, entry, failed, id, key, on_each_store, one, outcome, ports, purge, retry,
-    running, settle, state_of, step_id,
+    at, cancel, claim, entry, failed, id, key, one, outcome, ports, purge, retry, running, settle,
+    state_of, step_id,
 };
 
 /// The deletion `one` deletes a port, and `two` was approved to delete it too.

@@ -8,6 +8,7 @@ use gone::domain::outline::{BY_URGENCY, BranchRead};
 use gone::ledger::sqlite::{Options, SqliteLedger, upkeep};
 use gone::ledger::{Applied, Change, Cursor, Ledger, StepFilter};
 
+use crate::stores::on_each_store;
 use crate::support::*;
 
 /// Networks with a subnet and so many ports each, which wait as a cloud makes them wait.

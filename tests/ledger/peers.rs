@@ -6,6 +6,7 @@ use gone::domain::model::{ErrorClass, KindName, Origin, Phase, ResourceKey, Site
 use gone::domain::peers::{AWAITED, Answered, DeletionNotice, Deployment, Holder, News, Waits};
 use gone::ledger::{Applied, Change, ClaimedStep, Ledger, StepChange};
 
+use crate::stores::on_each_store;
 use crate::support::*;
 
 fn importer(name: &str) -> Deployment {

@@ -5,6 +5,7 @@ use gone::ledger::{
     Applied, Change, EventFilter, Ledger, PurgeAction, Selection, StepFilter, TombstoneFilter,
 };
 
+use crate::stores::on_each_store;
 use crate::support::*;
 
 /// Piece by piece; how many rows went.

@@ -9,6 +9,7 @@ use gone::ledger::{
     Views as _,
 };
 
+use crate::stores::on_each_store;
 use crate::support::*;
 
 async fn phase(ledger: &dyn Ledger, resource: &str) -> Phase {

@@ -4,6 +4,7 @@ use gone::domain::attention::Cause;
 use gone::domain::model::{Action, Blocker, DeletionState, ErrorClass, KindName, Site, StepState};
 use gone::ledger::{Cursor, DeletionFilter, Ledger, LedgerError, StepFilter, TombstoneFilter};
 
+use crate::stores::on_each_store;
 use crate::support::*;
 
 fn page(after: Option<String>, limit: usize) -> Cursor {

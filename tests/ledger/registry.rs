@@ -8,6 +8,7 @@ use gone::ledger::{
 };
 use serde_json::json;
 
+use crate::stores::on_each_store;
 use crate::support::*;
 
 fn own(kind: &str, id: &str) -> ResourceKey {

@@ -11,6 +11,7 @@ use gone::ledger::{
     Selection, StepChange, StuckAgain,
 };
 
+use crate::stores::on_each_store;
 use crate::support::*;
 
 #[tokio::test]

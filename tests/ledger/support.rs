@@ -10,13 +10,11 @@ use gone::domain::model::{
     StepState, Target,
 };
 use gone::domain::policy::Decision;
-use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
     Applied, AuditEntry, Capacity, Change, ClaimedStep, Cursor, Ledger, LedgerError, NewDeletion,
     NewPurge, PurgeAction, RetryBy, Selection, StepChange, StepFilter,
 };
 
-use crate::memory::MemoryLedger;
 use crate::testkit;
 
 pub fn at(seconds: i64) -> DateTime<Utc> {
@@ -229,34 +227,6 @@ impl Folder {
     }
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
-    }
-}
-
-/// A ledger of the SQLite store without a file, driven inline.
-pub fn sqlite() -> InlineLedger {
-    InlineLedger::new(Store::in_memory(Options::default()).unwrap())
-}
-
-/// Runs a test on a new ledger of each store.
-pub async fn on_each_store(test: impl AsyncFn(&dyn Ledger)) {
-    let stores: [(&str, Box<dyn Ledger>); 2] = [
-        ("SQLite", Box::new(sqlite())),
-        ("memory", Box::new(MemoryLedger::default())),
-    ];
-    for (name, ledger) in &stores {
-        let _named = NamedIfFailing(name);
-        test(&**ledger).await;
-    }
-}
-
-/// Says on which store a test fails.
-struct NamedIfFailing<'n>(&'n str);
-
-impl Drop for NamedIfFailing<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("on the store: {}", self.0);
-        }
     }
 }
 

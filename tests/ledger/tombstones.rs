@@ -12,6 +12,7 @@ use gone::ledger::{
     Applied, Change, Ledger, NewDeletion, Selection, StuckAgain, TombstoneFilter, Views as _,
 };
 
+use crate::stores::on_each_store;
 use crate::support::*;
 
 fn accepted(name: &str, existing: bool) -> Applied {
