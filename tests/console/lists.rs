@@ -204,7 +204,7 @@ fn p02_any_row_is_explained_and_the_id_of_what_holds_it_is_copied() {
 #[test]
 fn help_says_what_the_signs_mean_and_how_settings_call_a_key() {
     let mut desk = desk(&[("web", "ACTIVE")]);
-    desk.press("? down down down");
+    desk.press("? down down");
     assert!(
         desk.text().contains("\"plan_deletion\" in [console] keys"),
         "{}",

@@ -12,6 +12,7 @@ mod fake;
 mod freshness;
 mod home;
 mod lists;
+mod marks;
 mod names;
 mod pictures;
 mod pty;

@@ -232,7 +232,7 @@ fn quitting_gives_the_terminal_back_whole() {
     seat.see("network web-1");
     assert!(seat.screen.lock().unwrap().screen().alternate_screen());
     seat.press("?");
-    seat.see("keys everywhere");
+    seat.see("keys on rows that can be marked");
     seat.press("\x1b");
     seat.see("network web-1");
     seat.press(":stuck\r");

@@ -28,6 +28,10 @@ pub(crate) enum Action {
     Unfold,
     Fold,
     Mark,
+    MarkRange,
+    MarkAll,
+    MarkOthers,
+    Unmark,
     Ids,
     Sort,
     SortBackwards,
@@ -85,6 +89,8 @@ pub(crate) enum Scope {
     Engine,
     /// Panes whose rows are only read.
     Reading,
+    /// All panes whose rows can be marked ([`Scope::marks`]).
+    Marks,
     /// Everywhere, but only while a replay is shown.
     Replay,
 }
@@ -139,7 +145,6 @@ const STANDARD: &[Row] = &[
     (Scope::Home, COPY, Action::Copy, "", "copy the id to the clipboard"),
 
     (Scope::Browse, OPEN, Action::Open, "details", "show the whole resource"),
-    (Scope::Browse, &[plain(' ')], Action::Mark, "mark", "mark or unmark the row; marks survive a refresh"),
     (Scope::Browse, &[plain('D')], Action::PlanDeletion, "plan deletion", "plan the deletion of the row, or of what is marked; deletes nothing"),
     (Scope::Browse, EXPLAIN, Action::Explain, "", "why it does not go, or what would hold it; sends nothing"),
     (Scope::Browse, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
@@ -159,9 +164,9 @@ const STANDARD: &[Row] = &[
 
     (Scope::Deletions, OPEN, Action::Open, "tree", "show the deletion as a tree of steps"),
     (Scope::Deletions, BLOCKERS, Action::Blockers, "blockers", "what blocks it, and whose that is"),
-    (Scope::Deletions, RETRY, Action::Retry, "retry", "retry now everything that is blocked or stuck"),
-    (Scope::Deletions, LADDER, Action::Ladder, "", "what else can be done about it; sends nothing"),
-    (Scope::Deletions, PAUSE, Action::Pause, "pause", "pause, or go on"),
+    (Scope::Deletions, RETRY, Action::Retry, "retry", "retry now everything that is blocked or stuck; of marked rows after a question"),
+    (Scope::Deletions, LADDER, Action::Ladder, "", "what else can be done about it; of marked rows: abandon what is stuck, after a question"),
+    (Scope::Deletions, PAUSE, Action::Pause, "pause", "pause, or go on; of marked rows after a question"),
     (Scope::Deletions, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
     (Scope::Deletions, CHART, Action::Chart, "chart", "draw over time what ran when, and what it waited for"),
     (Scope::Deletions, COPY, Action::Copy, "", "copy the id to the clipboard"),
@@ -182,13 +187,14 @@ const STANDARD: &[Row] = &[
     (Scope::Attention, &[plain('g')], Action::Group, "group", "by cause, to retry many at once"),
     (Scope::Attention, BLOCKERS, Action::Blockers, "blockers", "what blocks it, and whose that is"),
     (Scope::Attention, EXPLAIN, Action::Explain, "", "why it does not go, to the root of what holds it"),
-    (Scope::Attention, RETRY, Action::Retry, "retry", "retry now"),
+    (Scope::Attention, RETRY, Action::Retry, "retry", "retry now; of marked rows after a question"),
     (Scope::Attention, ACCEPT, Action::AcceptDrift, "", "where newcomers block it: delete them too, after a typed confirmation"),
-    (Scope::Attention, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
+    (Scope::Attention, LADDER, Action::Ladder, "ladder", "what else can be done about it; of marked rows: abandon them, after a question"),
+    (Scope::Attention, PAUSE, Action::Pause, "", "pause the deletion, or go on; of marked rows after a question"),
+    (Scope::Attention, CANCEL, Action::Cancel, "", "cancel the deletion, after a question; what was sent runs to its end"),
     (Scope::Attention, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
 
     (Scope::Causes, OPEN, Action::Open, "rows", "the steps of this cause"),
-    (Scope::Causes, &[plain(' ')], Action::Mark, "mark", "mark or unmark the cause"),
     (Scope::Causes, RETRY, Action::Retry, "retry…", "count what can be retried of what is marked, or of the row; then ask"),
     (Scope::Causes, COPY, Action::Copy, "", "copy the answer that one of them got to the clipboard"),
 
@@ -216,6 +222,12 @@ const STANDARD: &[Row] = &[
     (Scope::Sites, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
 
     (Scope::Reading, COPY, Action::Copy, "copy", "copy the row to the clipboard"),
+
+    (Scope::Marks, &[plain(' ')], Action::Mark, "mark", "mark or unmark the row; marks survive a refresh and a filter"),
+    (Scope::Marks, &[plain('v'), ctrl(' ')], Action::MarkRange, "", "mark or unmark all rows from the one that was marked or unmarked last to this one"),
+    (Scope::Marks, &[plain('*')], Action::MarkAll, "", "mark all rows that the filter shows"),
+    (Scope::Marks, &[plain('i')], Action::MarkOthers, "", "mark the other rows instead, among those that the filter shows"),
+    (Scope::Marks, &[plain('u')], Action::Unmark, "", "unmark all rows, also those that the filter hides"),
 
     (Scope::Replay, &[plain(',')], Action::EventBack, "event back", "to the event before"),
     (Scope::Replay, &[plain('.')], Action::EventOn, "on", "to the next event"),
@@ -337,7 +349,10 @@ impl Keymap {
                 let both = binding.keys.iter().find(|key| other.keys.contains(key));
                 let Some(key) = both else { continue };
                 let moves = |b: &Binding| matches!(b.action, Action::First | Action::Last);
+                let marks = |one: Scope, other: Scope| one == Scope::Marks && other.marks();
                 let hides = other.scope == Scope::Everywhere && !moves(other)
+                    || marks(binding.scope, other.scope)
+                    || marks(other.scope, binding.scope)
                     || binding.scope == Scope::Replay
                     || other.scope == Scope::Replay;
                 if binding.scope == other.scope || hides {
@@ -360,6 +375,7 @@ impl Keymap {
         offered.filter(move |b| match b.scope {
             Scope::Replay => replays,
             Scope::Everywhere => true,
+            Scope::Marks => scope.marks(),
             own => own == scope && !(replays && b.action.changes_a_cloud()),
         })
     }
@@ -374,7 +390,9 @@ impl Keymap {
             found.map(|b| b.action)
         };
         let of_replay = || replays.then(|| find(Scope::Replay)).flatten();
+        let of_marks = || scope.marks().then(|| find(Scope::Marks)).flatten();
         find(scope)
+            .or_else(of_marks)
             .or_else(of_replay)
             .or_else(|| find(Scope::Everywhere))
     }
@@ -410,6 +428,14 @@ impl Action {
         matches!(
             self,
             Self::Quit | Self::Suspend | Self::Repaint | Self::Back | Self::Previous
+        )
+    }
+
+    /// Whether the action is one on the marked rows, if there are any.
+    pub(crate) fn acts_on_marks(self) -> bool {
+        matches!(
+            self,
+            Self::PlanDeletion | Self::Retry | Self::Ladder | Self::Cancel | Self::Pause
         )
     }
 
@@ -483,6 +509,14 @@ pub(crate) fn key_names(binding: &Binding) -> String {
 }
 
 impl Scope {
+    /// Whether rows can be marked in the panes of this scope.
+    pub(crate) fn marks(self) -> bool {
+        matches!(
+            self,
+            Self::Browse | Self::Deletions | Self::Attention | Self::Causes
+        )
+    }
+
     /// Heading of the scope's keys in the help.
     pub(crate) fn title(self) -> &'static str {
         match self {
@@ -503,6 +537,7 @@ impl Scope {
             Self::Deployments => "in :deployments",
             Self::Engine => "in :engine",
             Self::Reading => "in :events, :help and details",
+            Self::Marks => "on rows that can be marked",
             Self::Replay => "in a replay",
         }
     }

@@ -22,6 +22,7 @@
 //! knows nothing of the engine, the ledger or a cloud.
 
 mod about;
+mod bulk;
 mod command;
 mod event;
 mod keys;

@@ -44,13 +44,29 @@ pub(crate) struct Confirm {
     is_met: bool,
     pub(crate) input: Input,
     pub(crate) what: String,
-    pub(crate) command: Command,
+    /// One command, or one for each marked row.
+    pub(crate) commands: Vec<Command>,
+    /// Whether it is about the marked rows of the pane, which are unmarked once it is confirmed.
+    pub(crate) is_of_marked: bool,
     /// Whether the typed text was not accepted.
     pub(crate) wrong: bool,
 }
 
 impl Confirm {
     pub(crate) fn new(ask: String, accepted: Vec<String>, what: String, command: Command) -> Self {
+        Self {
+            is_of_marked: false,
+            ..Self::of_marked(ask, accepted, what, vec![command])
+        }
+    }
+
+    /// Asks about the marked rows, with a command for each.
+    pub(crate) fn of_marked(
+        ask: String,
+        accepted: Vec<String>,
+        what: String,
+        commands: Vec<Command>,
+    ) -> Self {
         Self {
             lines: Vec::new(),
             ask,
@@ -60,7 +76,8 @@ impl Confirm {
             is_met: false,
             input: Input::default(),
             what,
-            command,
+            commands,
+            is_of_marked: true,
             wrong: false,
         }
     }

@@ -8,6 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::control::{KindInfo, SiteState, SiteStatus, Snapshot, query};
 use crate::system::config::Theme;
 
+use super::bulk::Bulk;
 use super::command::{self, Place};
 use super::event::{Effect, Outbox};
 use super::keys::Scope;
@@ -66,6 +67,8 @@ pub struct State {
     pub(super) guarded: bool,
     /// Commands under way by ticket, described for a person.
     pub(super) submitted: HashMap<u64, String>,
+    /// Commands that were confirmed together and are under way.
+    pub(super) bulks: Vec<Bulk>,
     /// Sequence number of the last event that was followed.
     pub(super) followed: Option<i64>,
     /// Ticket of the request for the next events, if one is under way.
@@ -110,6 +113,7 @@ impl State {
             notices: VecDeque::new(),
             guarded: false,
             submitted: HashMap::new(),
+            bulks: Vec::new(),
             followed: None,
             following: None,
             ticks: 0,
@@ -209,6 +213,7 @@ impl State {
         self.kinds_ticket.is_some()
             || !self.projects_tickets.is_empty()
             || !self.submitted.is_empty()
+            || !self.bulks.is_empty()
             || self.replay_cursor.is_waiting()
             || self.top().is_some_and(Pane::is_busy)
     }
@@ -247,6 +252,13 @@ impl State {
 
     pub(super) fn open_panes(&mut self) -> impl Iterator<Item = &mut Box<dyn Pane>> {
         self.panes.iter_mut().take(self.open)
+    }
+
+    /// Sends what may be sent of the commands that were confirmed together.
+    pub(super) fn send_bulks(&mut self) {
+        for bulk in &mut self.bulks {
+            bulk.send(&mut self.outbox);
+        }
     }
 
     pub(super) fn say(&mut self, tone: Tone, text: impl Into<String>) {

@@ -10,6 +10,7 @@ use crate::control::{ControlError, Page, Receipt, Request as _, query};
 use crate::domain::filter::SearchQuery;
 use crate::domain::model::Event as LedgerEvent;
 
+use super::bulk::Bulk;
 use super::event::{Effect, Event};
 use super::keys::{Action, Scope, key_name};
 use super::look::Tone;
@@ -355,9 +356,15 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
                 state.prompt = Some(Prompt::Confirm(confirm));
                 return;
             }
-            let ticket = state
-                .outbox
-                .submit(confirm.command.clone(), confirm.reason());
+            if confirm.is_of_marked {
+                state.with_top(|pane, _| pane.list_mut().marks.clear());
+                state.bulks.push(Bulk::of(*confirm));
+                return state.send_bulks();
+            }
+            let Some(command) = confirm.commands.first() else {
+                return;
+            };
+            let ticket = state.outbox.submit(command.clone(), confirm.reason());
             let taken = state.with_top(|pane, _| pane.confirmed(ticket));
             if taken != Some(true) {
                 state.submitted.insert(ticket, confirm.what);
@@ -438,6 +445,7 @@ fn answered(state: &mut State, ticket: u64, answer: Result<Page, ControlError>) 
 
 fn received(state: &mut State, ticket: u64, receipt: &Result<Receipt, ControlError>) {
     if replaying::received(state, ticket, receipt)
+        || bulk_received(state, ticket, receipt)
         || state.with_any(|pane, context| pane.receipt(ticket, receipt, context))
     {
         return;
@@ -457,6 +465,21 @@ fn received(state: &mut State, ticket: u64, receipt: &Result<Receipt, ControlErr
     };
     state.say(tone, format!("{what}: {told}"));
     state.with_top(|pane, context| pane.wake(true, context));
+}
+
+/// Takes the receipt of a command that was confirmed with others, and tells once all are done.
+fn bulk_received(state: &mut State, ticket: u64, receipt: &Result<Receipt, ControlError>) -> bool {
+    let mut bulks = state.bulks.iter_mut();
+    if !bulks.any(|bulk| bulk.receive(ticket, receipt)) {
+        return false;
+    }
+    state.send_bulks();
+    let ended = state.bulks.extract_if(.., |bulk| bulk.has_ended());
+    for (tone, told) in ended.flat_map(|bulk| bulk.told()).collect::<Vec<_>>() {
+        state.say(tone, told);
+        state.with_top(|pane, context| pane.wake(true, context));
+    }
+    true
 }
 
 fn followed(state: &mut State, events: Result<Vec<LedgerEvent>, ControlError>) {

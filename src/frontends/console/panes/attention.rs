@@ -237,15 +237,14 @@ impl ListPane for AttentionPane {
         }
     }
     fn heading(&self, rows: &Rows<QueueRow>, _look: &RenderContext) -> String {
-        let more = if rows.feed.has_more() { "+" } else { "" };
-        let n = rows.len();
+        let n = rows.number();
         match (&self.cause, self.which) {
             (Some(cause), _) => {
                 let (state, kind) = (cause.state.as_str(), kind_words(&cause.kind));
-                format!("{kind} {state}, {}: {n}{more}", cause_words(cause))
+                format!("{kind} {state}, {}: {n}", cause_words(cause))
             }
-            (None, QueueKind::Stuck) => format!("stuck {n}{more}"),
-            (None, QueueKind::Retrying) => format!("blocked, retried automatically {n}{more}"),
+            (None, QueueKind::Stuck) => format!("stuck {n}"),
+            (None, QueueKind::Retrying) => format!("blocked, retried automatically {n}"),
         }
     }
     fn table(&self, _rows: &Rows<QueueRow>, look: &RenderContext) -> Table<'_, QueueRow> {
@@ -259,6 +258,16 @@ impl ListPane for AttentionPane {
             fixed("NEXT", brief.max(8)).from(60) => Cell::dim(row.either(|it| next(it, look), |_| PERSON.to_owned())),
             fixed("SITE", 18).from(130) => Cell::dim(row.either(|it| it.resource.key.site.to_string(), first_site)),
         }
+    }
+    fn subject<'r>(&self, row: &'r QueueRow) -> Option<Subject<'r>> {
+        Some(match row {
+            QueueRow::Step(step) => Subject::Step(step),
+            QueueRow::Refused(deletion) => Subject::Deletion(deletion),
+        })
+    }
+    /// With a filter, the engine returns only the rows that fit.
+    fn holds_all(&self, rows: &Rows<QueueRow>) -> bool {
+        rows.list.filter.is_empty() && rows.feed.pace.loaded && !rows.feed.has_more()
     }
     fn lead(&self, _rows: &Rows<QueueRow>, look: &RenderContext) -> Vec<Cell> {
         let upcoming = self.upcoming.rows.first();
@@ -304,6 +313,7 @@ impl ListPane for AttentionPane {
         rows.others = slow.chain(refused).collect();
     }
     fn filter_changed(&mut self, rows: &mut Rows<QueueRow>) {
+        rows.keep_marked();
         rows.feed = self.steps(rows.list.filter.meant());
     }
     /// Takes the slow steps from the snapshot.

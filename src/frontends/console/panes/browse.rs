@@ -297,11 +297,7 @@ impl BrowsePane {
     fn plan(&self, rows: &Rows<Listed>, context: &mut Context) {
         let chosen = rows.chosen();
         if chosen.is_empty() {
-            let why = match rows.list.marks.is_empty() {
-                true => "there is no row to plan a deletion of",
-                false => "what is marked is not listed now; {refresh} asks again",
-            };
-            return context.say(Tone::Warn, context.keys.spell(why));
+            return context.say(Tone::Warn, "there is no row to plan a deletion of");
         }
         // The engine enforces this (P5); the check here only saves the person a detour.
         let mut sites = chosen.iter().map(|row| &row.resource.key.site);
@@ -365,7 +361,6 @@ impl ListPane for BrowsePane {
     const NOUN: &'static str = "resource";
     const REFRESH: Refresh = Refresh::Paced;
     const DETAIL_ROWS: u16 = 2;
-    const MARKS: bool = true;
     const NOTHING: &'static [&'static str] = &[];
     const FAILED: &'static [&'static str] = &[
         "Not every site could be listed; the reason is above.",
@@ -375,16 +370,11 @@ impl ListPane for BrowsePane {
     fn word(&self) -> Option<&str> {
         Some(self.kind.name.as_str())
     }
-    fn heading(&self, rows: &Rows<Listed>, look: &RenderContext) -> String {
+    fn heading(&self, rows: &Rows<Listed>, _look: &RenderContext) -> String {
         let kind = kind_words(&self.kind.name);
-        let total = rows.all().count();
-        let heading = match rows.feed.pace.loaded {
-            true => format!("{kind} {total}"),
+        match rows.feed.pace.loaded {
+            true => format!("{kind} {}", rows.number()),
             false => kind,
-        };
-        match rows.list.marks.len() {
-            0 => heading,
-            marked => format!("{heading}{}{marked} marked", look.dot()),
         }
     }
     fn table(&self, _rows: &Rows<Listed>, look: &RenderContext) -> Table<'_, Listed> {

@@ -89,7 +89,6 @@ impl ListPane for CausesPane {
     const NOUN: &'static str = "cause";
     const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 4;
-    const MARKS: bool = true;
     const LOADING: &'static str = "Asking what does not go…";
     const NOTHING: &'static [&'static str] = &[
         "Nothing is stuck.",
@@ -100,11 +99,7 @@ impl ListPane for CausesPane {
     fn heading(&self, rows: &Rows<CauseGroup>, _look: &RenderContext) -> String {
         let steps: u64 = rows.all().map(|row| row.steps).sum();
         let causes = count(rows.all().count(), "cause");
-        let heading = format!("{causes} of {}", count(steps, "step"));
-        match rows.list.marks.len() {
-            0 => heading,
-            marked => format!("{heading}, {marked} marked"),
-        }
+        format!("{causes} of {}", count(steps, "step"))
     }
     fn table(&self, _rows: &Rows<CauseGroup>, look: &RenderContext) -> Table<'_, CauseGroup> {
         columns! { row: CauseGroup, look;

@@ -80,6 +80,9 @@ impl ListPane for DeletionsPane {
         lines.extend(deletion_lines(deletion, look));
         lines
     }
+    fn subject<'r>(&self, deletion: &'r Deletion) -> Option<Subject<'r>> {
+        Some(Subject::Deletion(deletion))
+    }
     fn copied(&self, deletion: &Deletion) -> String {
         deletion.id.clone()
     }

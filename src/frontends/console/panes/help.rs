@@ -68,6 +68,7 @@ struct HelpPane;
 pub(super) fn open(around: &Around<'_>) -> Opened {
     let replays = around.replays;
     let mut scopes = vec![around.scope];
+    scopes.extend(around.scope.marks().then_some(Scope::Marks));
     scopes.extend(replays.then_some(Scope::Replay));
     scopes.push(Scope::Everywhere);
     let mut entries = Vec::new();

@@ -51,7 +51,7 @@ pub(super) fn confirm(state: &State, confirm: &Confirm, canvas: &mut Canvas) -> 
         first.tone = Tone::Strong;
     }
     let ask = confirm.ask();
-    lines.push(match confirm.wrong {
+    let ask = match confirm.wrong {
         true => Cell::new(
             format!("That is not it. Type {ask}, then enter."),
             Tone::Bad,
@@ -60,8 +60,8 @@ pub(super) fn confirm(state: &State, confirm: &Confirm, canvas: &mut Canvas) -> 
             format!("Type {ask}, then enter. Esc sends nothing."),
             Tone::Warn,
         ),
-    });
-    let inner = frame(canvas, "confirm", &lines, 1);
+    };
+    let inner = frame(canvas, "confirm", &lines, &[ask], 1);
     // The colours mark the clouds where the command takes effect.
     let mut x = inner.x + 12;
     for (cloud, accent) in header::accents_of(state, confirm) {
@@ -80,7 +80,7 @@ pub(super) fn quit(state: &State, canvas: &mut Canvas) {
         Cell::plain("s    stop it; the ledger keeps all, the next start goes on"),
         Cell::plain("esc  stay"),
     ];
-    frame(canvas, "quit", &lines, 0);
+    frame(canvas, "quit", &lines, &[], 0);
 }
 
 /// Says what quitting would interrupt.
@@ -89,12 +89,16 @@ pub(super) fn work_words(state: &State) -> String {
     format!("The engine runs in this console, and {live} are under way.")
 }
 
-/// Draws a box with these lines and `more` rows below them; returns the area inside it.
-fn frame(canvas: &mut Canvas, title: &str, lines: &[Cell], more: u16) -> Rect {
+/// Draws a box with these lines and `more` rows below them; returns the area inside it. On a small screen the
+/// `last` lines are drawn whole, and the others as far as there is room.
+fn frame(canvas: &mut Canvas, title: &str, lines: &[Cell], last: &[Cell], more: u16) -> Rect {
     let (look, screen) = (canvas.look, canvas.buffer.area);
     let width = screen.width.saturating_sub(2).min(WIDTH_MAX);
     let rows_max = screen.height.saturating_sub(2 + more);
-    let mut wrapped = look.wrap_all(lines, width.saturating_sub(4), 3);
+    let wrap = |lines| look.wrap_all(lines, width.saturating_sub(4), 3);
+    let (mut wrapped, last) = (wrap(lines), wrap(last));
+    wrapped.truncate(usize::from(rows_max).saturating_sub(last.len()));
+    wrapped.extend(last);
     wrapped.truncate(usize::from(rows_max));
     let height = u16::try_from(wrapped.len()).unwrap_or(rows_max) + more + 2;
     let below = screen.height.saturating_sub(height + 2);

@@ -62,6 +62,7 @@ pub(crate) fn act_on_step(step: &Step, action: Action, context: &mut Context) {
         Action::Open => context.push(Route::InspectStep(step.id, step.deletion_id.clone())),
         Action::Explain => context.push(Route::Explain(step.resource.key.clone(), words)),
         Action::AcceptDrift => ask_about_drift(step, context),
+        Action::Pause | Action::Cancel => act_on_deletion_of(step, action, context),
         action => {
             act(&PurgeScope::Step(step.id), words, action, context);
         }
@@ -77,8 +78,14 @@ pub(crate) fn act_on_deletion(deletion: &Deletion, action: Action, context: &mut
         }
         Action::Open => context.push(Route::Tree(deletion.id.clone())),
         Action::Chart => context.push(Route::Chart(boxed())),
-        Action::Pause => context.requests.push(pause(deletion)),
-        Action::Cancel => context.confirm(cancel(deletion)),
+        Action::Pause => {
+            let is_paused = deletion.state == DeletionState::Paused;
+            let request = pause(is_paused, &target_words(deletion), deletion.id.clone());
+            context.requests.push(request);
+        }
+        Action::Cancel => {
+            context.confirm(cancel(target_words(deletion), deletion.id.clone()));
+        }
         action => {
             let of = PurgeScope::Deletion(deletion.id.clone());
             act(&of, target_words(deletion), action, context);
@@ -86,19 +93,31 @@ pub(crate) fn act_on_deletion(deletion: &Deletion, action: Action, context: &mut
     }
 }
 
+/// Pauses or cancels the deletion that the step belongs to.
+fn act_on_deletion_of(step: &Step, action: Action, context: &mut Context) {
+    let mut known = context.snapshot.deletions.iter();
+    let known = known.find(|known| known.id == step.deletion_id).cloned();
+    let id = step.deletion_id.clone();
+    let words = || format!("deletion {}", short_id(&step.deletion_id));
+    match (known, action) {
+        (Some(deletion), action) => act_on_deletion(&deletion, action, context),
+        (None, Action::Cancel) => context.confirm(cancel(words(), id)),
+        (None, _) => context.requests.push(pause(false, &words(), id)),
+    }
+}
+
 /// Pauses a deletion, or resumes it if it is paused.
-fn pause(deletion: &Deletion) -> PaneRequest {
-    let deletion_id = deletion.id.clone();
-    let (does, command) = match deletion.state {
-        DeletionState::Paused => ("resuming", Command::Resume { deletion_id }),
-        _ => ("pausing", Command::Pause { deletion_id }),
+fn pause(is_paused: bool, words: &str, deletion_id: String) -> PaneRequest {
+    let (does, command) = match is_paused {
+        true => ("resuming", Command::Resume { deletion_id }),
+        false => ("pausing", Command::Pause { deletion_id }),
     };
-    let what = format!("{does} {}", target_words(deletion));
+    let what = format!("{does} {words}");
     PaneRequest::Submit { what, command }
 }
 
-fn cancel(deletion: &Deletion) -> Confirm {
-    let (what, deletion_id) = (target_words(deletion), deletion.id.clone());
+fn cancel(what: String, deletion_id: String) -> Confirm {
+    let short = short_id(&deletion_id).to_owned();
     let confirm = Confirm::new(
         "y".to_owned(),
         vec!["y".to_owned(), "yes".to_owned()],
@@ -106,7 +125,7 @@ fn cancel(deletion: &Deletion) -> Confirm {
         Command::Cancel { deletion_id },
     );
     confirm.saying(vec![
-        format!("Cancel the deletion of {what} ({})", short_id(&deletion.id)),
+        format!("Cancel the deletion of {what} ({short})"),
         "What was sent already runs to its end; what was not is released and stays.".to_owned(),
     ])
 }

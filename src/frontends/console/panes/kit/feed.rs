@@ -167,6 +167,17 @@ impl<T: 'static> Feed<T> {
         }
     }
 
+    /// Asks at once for all rows up to this number; returns false if no more are to be had.
+    pub(crate) fn more_up_to(&mut self, rows_max: usize, context: &mut Context) -> bool {
+        let rows_max = rows_max.min(self.rows_max);
+        let has_more = self.next.is_some() && self.rows.len() < rows_max;
+        if has_more {
+            self.wanted = rows_max;
+            self.ask_at_once(context);
+        }
+        has_more
+    }
+
     /// Whether no more rows are loaded, although there may be more.
     pub(crate) fn is_full(&self) -> bool {
         self.rows.len() >= self.rows_max
@@ -186,6 +197,7 @@ impl<T: 'static> Feed<T> {
     /// Sends the query now, however short ago the last one was sent.
     pub(crate) fn ask_at_once(&mut self, context: &mut Context) {
         if self.pace.ticket.is_none() {
+            self.fresh.clear();
             self.ask_page(None, context);
         }
     }
@@ -378,7 +390,6 @@ impl<T: 'static> Refreshed for Feed<T> {
     }
     fn ask(&mut self, context: &mut Context) {
         if self.pace.is_due(context) {
-            self.fresh.clear();
             self.ask_at_once(context);
         }
     }

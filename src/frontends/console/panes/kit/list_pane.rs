@@ -43,8 +43,6 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     const FAILED: &'static [&'static str] = FAILED;
     /// Whether the rows only become more, so that a cursor on the last row moves along.
     const FOLLOWS_END: bool = false;
-    /// Whether rows can be marked.
-    const MARKS: bool = false;
     /// Whether the rows are events, which are followed while the pane is on top.
     const FOLLOWS: bool = false;
 
@@ -63,9 +61,16 @@ pub(crate) trait ListPane: Send + Sized + 'static {
         Self::WORD
     }
     fn heading(&self, rows: &Rows<Self::Row>, _look: &RenderContext) -> String {
-        let more = if rows.feed.has_more() { "+" } else { "" };
         let word = self.word().unwrap_or(Self::NOUN);
-        format!("{word} {}{more}", rows.all().count())
+        format!("{word} {}", rows.number())
+    }
+    /// What the row is, for an action on all marked rows; none if there is no such action on it.
+    fn subject<'r>(&self, _row: &'r Self::Row) -> Option<Subject<'r>> {
+        None
+    }
+    /// Whether the rows are all that there are, so that a marked row that is missing is gone.
+    fn holds_all(&self, rows: &Rows<Self::Row>) -> bool {
+        rows.feed.pace.loaded && !rows.feed.has_more()
     }
     /// Lines above the rows.
     fn lead(&self, _rows: &Rows<Self::Row>, _look: &RenderContext) -> Vec<Cell> {
@@ -190,25 +195,48 @@ impl<P: ListPane> Listed<P> {
         }
     }
 
-    fn toggle_mark(&mut self) {
-        let Some(mark) = self.rows.current().filter(|_| P::MARKS).map(Row::key) else {
-            return;
-        };
-        let list = &mut self.rows.list;
-        if !list.marks.remove(&mark) {
-            list.marks.insert(mark);
+    /// Performs an action on the marked rows together, after a question; returns false if it is none, or nothing
+    /// is marked. Before anything else the person is told of marks that the filter hides.
+    fn act_on_marked(&mut self, action: Action, context: &mut Context) -> bool {
+        if !action.acts_on_marks() || self.rows.list.marks.is_empty() {
+            return false;
         }
-        let len = self.rows.len();
-        self.rows.list.go(Action::Down, len, 1);
+        let told = match self.rows.chosen().is_empty() {
+            true => Some("what is marked is not listed now; {refresh} asks again".to_owned()),
+            false => self.rows.list.marks.warn_of_hidden(action),
+        };
+        if let Some(told) = told {
+            context.say(Tone::Warn, context.keys.spell(&told));
+            return true;
+        }
+        let chosen = self.rows.chosen();
+        let subjects = chosen.iter().filter_map(|row| self.pane.subject(row));
+        let subjects: Vec<Subject> = subjects.collect();
+        if !subjects.is_empty() {
+            bulk::ask(&subjects, action, context);
+        }
+        !subjects.is_empty()
     }
 
-    /// Removes the marks of rows that are gone. If some rows could not be read, all marks stay.
-    fn forget_gone_marks(&mut self) {
-        if self.rows.list.marks.is_empty() || !self.rows.feed.pace.errors.is_empty() {
-            return;
+    /// Marks rows, or unmarks them; returns false if the action does not.
+    fn mark(&mut self, action: Action, context: &mut Context) -> bool {
+        let told = self.rows.mark(action);
+        if let Some(Some(told)) = &told {
+            context.say(Tone::Dim, told);
         }
-        let marks: std::collections::HashSet<String> = self.rows.all().map(Row::key).collect();
-        self.rows.list.marks.retain(|mark| marks.contains(mark));
+        // What the pane has not read yet is read and marked too.
+        if action == Action::MarkAll {
+            let has_more = self.rows.feed.more_up_to(MARKED_MAX, context);
+            self.rows.list.marks.mark_rest = has_more;
+        }
+        told.is_some()
+    }
+
+    /// Marks the rows that were not read yet when all were to be marked.
+    fn mark_rest(&mut self, context: &mut Context) {
+        if self.rows.list.marks.mark_rest && !self.rows.feed.is_waiting() {
+            self.mark(Action::MarkAll, context);
+        }
     }
 }
 
@@ -220,7 +248,11 @@ impl<P: ListPane> Pane for Listed<P> {
         self.pane.word()
     }
     fn title(&self, look: &RenderContext) -> String {
-        self.pane.heading(&self.rows, look)
+        let heading = self.pane.heading(&self.rows, look);
+        match self.rows.list.marks.words() {
+            Some(marked) => format!("{heading}{}{marked}", look.dot()),
+            None => heading,
+        }
     }
     fn list(&self) -> &List {
         &self.rows.list
@@ -278,6 +310,7 @@ impl<P: ListPane> Pane for Listed<P> {
     }
     fn filter_changed(&mut self) {
         let held = self.held();
+        self.rows.list.marks.filter_changed();
         self.pane.filter_changed(&mut self.rows);
         self.refilter(held);
     }
@@ -307,8 +340,10 @@ impl<P: ListPane> Pane for Listed<P> {
         }
         let cursor = self.rows.list.cursor;
         self.pane.answered(&mut self.rows);
-        self.forget_gone_marks();
+        let holds_all = self.pane.holds_all(&self.rows);
+        self.rows.forget_gone_marks(holds_all);
         self.refilter(held.filter(|_| self.rows.list.cursor == cursor));
+        self.mark_rest(context);
         true
     }
     fn receipt(&mut self, ticket: u64, reply: &Reply, context: &mut Context) -> bool {
@@ -338,6 +373,9 @@ impl<P: ListPane> Pane for Listed<P> {
         }
     }
     fn act(&mut self, action: Action, context: &mut Context) {
+        if self.act_on_marked(action, context) || self.mark(action, context) {
+            return;
+        }
         if self.pane.act_on(&mut self.rows, action, context) {
             let held = self.held();
             return self.refilter(held);
@@ -347,7 +385,6 @@ impl<P: ListPane> Pane for Listed<P> {
                 self.invalidate();
                 self.ask(context);
             }
-            (Action::Mark, _) => self.toggle_mark(),
             (Action::Copy, Some(row)) => match self.pane.copied(row) {
                 text if text.is_empty() => {}
                 text => context.copy(text),

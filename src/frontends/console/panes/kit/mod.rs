@@ -3,11 +3,13 @@
 //! draws them all alike. Most panes are a [`ListPane`]; plans and trees, whose rows fold, are a [`Pane`].
 
 pub(crate) mod acts;
+mod bulk;
 mod columns;
 pub(crate) mod emptiness;
 mod feed;
 pub(crate) mod freshness;
 mod list_pane;
+mod marks;
 mod rows;
 
 use std::ops::Range;
@@ -21,11 +23,13 @@ pub(crate) use super::super::look::{Cell, RenderContext, Tone};
 pub(crate) use super::super::prompt::Confirm;
 pub(crate) use super::{Around, Opened, Route};
 pub(crate) use crate::domain::filter::{Facts, SearchQuery};
+pub(crate) use bulk::Subject;
 pub(crate) use columns::{Column, Shown, Table, Width, attempts, columns, fixed, flex, paired};
 pub(crate) use emptiness::{FAILED, Load, Vacancy};
 pub(crate) use feed::{Arrived, At, Batch, Feed, PAGE_ROWS, Pace, Refreshed};
 pub(crate) use freshness::Freshness;
 pub(crate) use list_pane::{ListPane, Refresh, listed};
+pub(crate) use marks::MARKED_MAX;
 pub(crate) use rows::{List, Row, Rows};
 
 use crate::control::{Command, ControlError, Receipt, Snapshot};

@@ -1,10 +1,10 @@
 //! The rows of one list: filtered, and kept in place under the cursor while rows come and go.
 
-use std::collections::BTreeSet;
-
 use super::Action;
 use super::feed::Feed;
+use super::marks::Marks;
 use crate::domain::filter::SearchQuery;
+use crate::present::thousands;
 
 pub(crate) trait Row: Send + 'static {
     /// Identifies the row after a refresh, and among the marks.
@@ -17,6 +17,8 @@ pub(crate) struct Rows<T> {
     pub(crate) feed: Feed<T>,
     /// Rows that come from elsewhere, behind those of the feed.
     pub(crate) others: Vec<T>,
+    /// Marked rows that the feed has left behind, because it reads only rows that fit the filter.
+    pub(super) kept: Vec<T>,
     visible: Vec<usize>,
 }
 
@@ -26,6 +28,7 @@ impl<T: Row> Rows<T> {
             list: List::default(),
             feed,
             others: Vec::new(),
+            kept: Vec::new(),
             visible: Vec::new(),
         }
     }
@@ -61,16 +64,34 @@ impl<T: Row> Rows<T> {
         self.get(self.list.cursor)
     }
 
-    /// Returns the marked rows, or if none is marked the one under the cursor.
+    /// Returns the marked rows, also those that a filter hides, or if none is marked the one under the cursor.
     pub(crate) fn chosen(&self) -> Vec<&T> {
         let marks = &self.list.marks;
         match marks.is_empty() {
             true => self.current().into_iter().collect(),
             false => self
                 .all()
+                .chain(&self.kept)
                 .filter(|row| marks.contains(&row.key()))
                 .collect(),
         }
+    }
+
+    /// The number of rows for a title: `12`, or `3 of 12` if the filter hides some, and a plus sign if there are
+    /// more than were read.
+    pub(crate) fn number(&self) -> String {
+        let more = if self.feed.has_more() { "+" } else { "" };
+        let all = self.all().count();
+        match self.list.filter.is_empty() {
+            true => format!("{}{more}", thousands(all)),
+            false => format!("{} of {}{more}", thousands(self.len()), thousands(all)),
+        }
+    }
+
+    /// Returns the place of the row with this key, if it is shown.
+    pub(super) fn row_of(&self, key: &str) -> Option<usize> {
+        let mut keys = self.visible.iter().map(|at| self.at(*at).map(Row::key));
+        keys.position(|it| it.as_deref() == Some(key))
     }
 
     /// Returns the indices in [`Self::all`] of the rows that fit the filter.
@@ -87,11 +108,10 @@ impl<T: Row> Rows<T> {
         self.visible = visible;
         if follows_end && was_at_end {
             self.list.cursor = self.visible.len().saturating_sub(1);
-        } else if held.is_some() {
-            let mut keys = self.visible.iter().map(|at| self.at(*at).map(Row::key));
-            let row = keys.position(|key| key == held);
-            self.list.follow(row);
+        } else if let Some(held) = held {
+            self.list.follow(self.row_of(&held));
         }
+        self.count_hidden_marks();
     }
 }
 
@@ -102,8 +122,7 @@ pub(crate) struct List {
     /// First row on the screen.
     pub(crate) top: usize,
     pub(crate) filter: SearchQuery,
-    /// Keys of marked rows, which survive a refresh.
-    pub(crate) marks: BTreeSet<String>,
+    pub(crate) marks: Marks,
 }
 
 impl List {

@@ -1,0 +1,93 @@
+//! Commands that a person confirmed together. A few at a time are sent, and their receipts are told as one.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::event::Outbox;
+use super::look::Tone;
+use super::prompt::Confirm;
+use crate::control::{Command, ControlError, Receipt};
+use crate::present::thousands;
+
+/// Maximum number of commands under way at once, so that the engine serves others meanwhile.
+const AT_ONCE: usize = 8;
+/// Maximum number of reasons that are told.
+const REASONS_MAX: usize = 4;
+
+pub(super) struct Bulk {
+    /// What is done, such as `retry 12 steps`.
+    what: String,
+    reason: String,
+    left: VecDeque<Command>,
+    /// Tickets of the commands under way.
+    sent: BTreeSet<u64>,
+    done: usize,
+    /// Number of commands that changed nothing.
+    idle: usize,
+    /// Number of commands that the engine refused, by its reason.
+    refused: BTreeMap<String, usize>,
+}
+
+impl Bulk {
+    pub(super) fn of(confirm: Confirm) -> Self {
+        Self {
+            reason: confirm.reason().to_owned(),
+            what: confirm.what,
+            left: confirm.commands.into(),
+            sent: BTreeSet::new(),
+            done: 0,
+            idle: 0,
+            refused: BTreeMap::new(),
+        }
+    }
+
+    /// Sends the next commands, as many as may be under way.
+    pub(super) fn send(&mut self, outbox: &mut Outbox) {
+        while self.sent.len() < AT_ONCE
+            && let Some(command) = self.left.pop_front()
+        {
+            let ticket = outbox.submit(command, &self.reason);
+            self.sent.insert(ticket);
+        }
+    }
+
+    /// Takes the receipt of one of the commands; returns false if it belongs to another command.
+    pub(super) fn receive(&mut self, ticket: u64, receipt: &Result<Receipt, ControlError>) -> bool {
+        let is_own = self.sent.remove(&ticket);
+        match receipt {
+            _ if !is_own => {}
+            Ok(Receipt::Done { moved: 0 }) => self.idle += 1,
+            Ok(_) => self.done += 1,
+            Err(error) => *self.refused.entry(error.to_string()).or_default() += 1,
+        }
+        is_own
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.sent.is_empty() && self.left.is_empty()
+    }
+
+    /// What became of the commands, the summary last: it stays on the screen, and `:events` has all.
+    pub(super) fn told(&self) -> Vec<(Tone, String)> {
+        let refused: usize = self.refused.values().sum();
+        let numbers = [
+            (self.done, "done"),
+            (self.idle, "had nothing to do"),
+            (refused, "refused"),
+        ];
+        let numbers = numbers.into_iter().filter(|(n, _)| *n > 0);
+        let numbers: Vec<String> = numbers
+            .map(|(n, word)| format!("{} {word}", thousands(n)))
+            .collect();
+        let summary = format!("{}: {}", self.what, numbers.join(", "));
+        let mut reasons = self.refused.iter().take(REASONS_MAX);
+        let last = match reasons.next() {
+            Some((why, _)) => (Tone::Warn, format!("{summary}: {why}")),
+            None => (Tone::Good, summary),
+        };
+        let others = reasons.map(|(why, n)| {
+            let text = format!("{}: {} refused: {why}", self.what, thousands(*n));
+            (Tone::Warn, text)
+        });
+        others.chain([last]).collect()
+    }
+}

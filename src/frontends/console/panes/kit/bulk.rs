@@ -1,0 +1,287 @@
+//! One action on all marked rows, after a question whose answer is their number. Abandoning asks for the word
+//! too, because it cannot be undone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::acts::step_words;
+use super::{Action, Confirm, Context, Tone};
+use crate::control::Command;
+use crate::domain::ladder::{PurgeScope, Rung};
+use crate::domain::model::{Deletion, DeletionState, Site, Step, StepState, short_id};
+use crate::present::{count, target_words, thousands};
+
+/// Maximum number of rows that the question names; the others are counted.
+const NAMED_MAX: usize = 3;
+
+/// What a marked row is.
+#[derive(Clone, Copy)]
+pub(crate) enum Subject<'r> {
+    Step(&'r Step),
+    Deletion(&'r Deletion),
+}
+
+/// What is done to one of the marked rows.
+struct Item {
+    words: String,
+    command: Command,
+}
+
+/// A question before it is asked.
+struct Bulk {
+    /// What happens, as a verb: `Retry`.
+    verb: &'static str,
+    /// The word for what it happens to: `step`.
+    noun: &'static str,
+    items: Vec<Item>,
+    /// Number of marked rows to which nothing happens, by the reason.
+    left_out: BTreeMap<&'static str, usize>,
+    /// What follows from it.
+    follows: &'static str,
+}
+
+impl Bulk {
+    fn new(verb: &'static str, noun: &'static str, follows: &'static str) -> Self {
+        let (items, left_out) = Default::default();
+        Self {
+            verb,
+            noun,
+            items,
+            left_out,
+            follows,
+        }
+    }
+
+    fn add(&mut self, words: String, command: Result<Command, &'static str>) {
+        match command {
+            Ok(command) => self.items.push(Item { words, command }),
+            Err(why) => *self.left_out.entry(why).or_default() += 1,
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let named = self.items.iter().take(NAMED_MAX);
+        let mut named: Vec<&str> = named.map(|item| item.words.as_str()).collect();
+        let more = self.items.len().saturating_sub(NAMED_MAX);
+        let more = format!("{} more", thousands(more));
+        if self.items.len() > NAMED_MAX {
+            named.push(&more);
+        }
+        let mut lines = vec![
+            format!("{} {}", self.verb, count(self.items.len(), self.noun)),
+            self.follows.to_owned(),
+        ];
+        let left_out = self.left_out.iter();
+        lines.extend(left_out.map(|(why, n)| format!("{} left out: {why}", thousands(*n))));
+        lines.push(named.join(", "));
+        lines
+    }
+}
+
+/// Asks whether to perform the action on all these, or says why it cannot be performed on any.
+pub(super) fn ask(subjects: &[Subject<'_>], action: Action, context: &mut Context) {
+    let bulk = match action {
+        Action::Retry => retry(subjects),
+        Action::Pause => pause(&deletions(subjects, context)),
+        Action::Cancel => cancel(&deletions(subjects, context)),
+        _ => abandon(subjects),
+    };
+    let verb = bulk.verb.to_lowercase();
+    if bulk.items.is_empty() {
+        let why: Vec<&str> = bulk.left_out.keys().copied().collect();
+        let none = format!("there is nothing to {verb}: {}", why.join("; "));
+        return context.say(Tone::Warn, none);
+    }
+    let (n, lines) = (bulk.items.len(), bulk.lines());
+    let abandons = action == Action::Ladder;
+    let (ask, accepted) = match abandons {
+        true => {
+            let typed = format!("abandon {n}");
+            (format!("\"{typed}\""), vec![typed])
+        }
+        false => {
+            let typed = vec![n.to_string(), thousands(n)];
+            (format!("how many: {n}"), typed)
+        }
+    };
+    let what = format!("{verb} {}", count(n, bulk.noun));
+    let commands = bulk.items.into_iter().map(|item| item.command).collect();
+    let confirm = Confirm::of_marked(ask, accepted, what, commands).saying(lines);
+    let sites = sites(subjects);
+    context.confirm(match abandons {
+        true => confirm.at(sites.into_iter(), context.snapshot),
+        false => confirm,
+    });
+}
+
+fn sites<'r>(subjects: &[Subject<'r>]) -> BTreeSet<&'r Site> {
+    let of = |subject: &Subject<'r>| -> Vec<&'r Site> {
+        match *subject {
+            Subject::Step(step) => vec![&step.resource.key.site],
+            Subject::Deletion(it) => it.targets.iter().map(|target| &target.key.site).collect(),
+        }
+    };
+    subjects.iter().flat_map(of).collect()
+}
+
+/// The word for the rows, if they are of one sort.
+fn noun(subjects: &[Subject<'_>]) -> &'static str {
+    let is_step = |subject: &Subject| matches!(subject, Subject::Step(_));
+    match subjects.iter().filter(|subject| is_step(subject)).count() {
+        0 => "deletion",
+        steps if steps == subjects.len() => "step",
+        _ => "row",
+    }
+}
+
+fn retry(subjects: &[Subject<'_>]) -> Bulk {
+    let follows = "Each is sent once more; what is refused again stays as it is.";
+    let mut bulk = Bulk::new("Retry", noun(subjects), follows);
+    for subject in subjects {
+        match subject {
+            Subject::Step(step) => {
+                let command = Command::RetryStep { step_id: step.id };
+                bulk.add(step_words(step), does_not_go(step).map(|()| command));
+            }
+            Subject::Deletion(deletion) => {
+                let deletion_id = deletion.id.clone();
+                let command = match deletion.state {
+                    DeletionState::Gone | DeletionState::Cancelled | DeletionState::Purged => {
+                        Err("the deletion has ended")
+                    }
+                    DeletionState::Planning | DeletionState::AwaitingApproval => {
+                        Err("the deletion has not begun")
+                    }
+                    _ => Ok(Command::Retry { deletion_id }),
+                };
+                bulk.add(target_words(deletion), command);
+            }
+        }
+    }
+    bulk
+}
+
+fn abandon(subjects: &[Subject<'_>]) -> Bulk {
+    let follows = "Nothing is sent, now or later: whatever still exists stays in its cloud, and is listed in \
+                   :orphans. This cannot be undone.";
+    let mut bulk = Bulk::new("Abandon", noun(subjects), follows);
+    for subject in subjects {
+        let (words, what, deletion_id, can) = match subject {
+            Subject::Step(step) => (
+                step_words(step),
+                PurgeScope::Step(step.id),
+                &step.deletion_id,
+                does_not_go(step),
+            ),
+            Subject::Deletion(deletion) => (
+                target_words(deletion),
+                PurgeScope::Deletion(deletion.id.clone()),
+                &deletion.id,
+                match deletion.counts.stuck + deletion.counts.blocked {
+                    0 => Err("no step of it is stuck or blocked"),
+                    _ => Ok(()),
+                },
+            ),
+        };
+        let command = Command::Purge {
+            what,
+            rung: Rung::Forget,
+            confirm: short_id(deletion_id).to_owned(),
+        };
+        bulk.add(words, can.map(|()| command));
+    }
+    bulk
+}
+
+fn does_not_go(step: &Step) -> Result<(), &'static str> {
+    match step.state {
+        StepState::Stuck | StepState::Blocked => Ok(()),
+        _ => Err("the step is neither stuck nor blocked"),
+    }
+}
+
+/// A deletion that is marked, or of which a step is.
+struct Whole {
+    id: String,
+    words: String,
+    /// None if it is not known.
+    state: Option<DeletionState>,
+}
+
+/// The deletions of these, each once.
+fn deletions(subjects: &[Subject<'_>], context: &Context) -> Vec<Whole> {
+    let mut seen = BTreeSet::new();
+    let all = subjects.iter().map(|subject| match subject {
+        Subject::Deletion(deletion) => Whole::of(deletion),
+        Subject::Step(step) => {
+            let mut known = context.snapshot.deletions.iter();
+            let known = known.find(|known| known.id == step.deletion_id);
+            known.map_or_else(|| Whole::unknown(&step.deletion_id), Whole::of)
+        }
+    });
+    all.filter(|whole| seen.insert(whole.id.clone())).collect()
+}
+
+impl Whole {
+    fn of(deletion: &Deletion) -> Self {
+        Self {
+            id: deletion.id.clone(),
+            words: target_words(deletion),
+            state: Some(deletion.state),
+        }
+    }
+
+    fn unknown(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            words: format!("deletion {}", short_id(id)),
+            state: None,
+        }
+    }
+}
+
+/// Pauses the deletions; if all that can be paused are paused, resumes them.
+fn pause(deletions: &[Whole]) -> Bulk {
+    let is_paused = |it: &&Whole| it.state == Some(DeletionState::Paused);
+    let can = |it: &&Whole| !it.state.is_some_and(DeletionState::is_terminal);
+    let resumes = deletions.iter().filter(can).all(|it| is_paused(&it));
+    let mut bulk = match resumes {
+        true => Bulk::new("Resume", "deletion", "Each goes on where it was paused."),
+        false => {
+            let follows =
+                "Nothing more is sent until a person resumes it; what was sent runs to its end.";
+            Bulk::new("Pause", "deletion", follows)
+        }
+    };
+    for it in deletions {
+        let deletion_id = it.id.clone();
+        bulk.add(
+            it.words.clone(),
+            match resumes {
+                _ if !can(&it) => Err("it has nothing to pause or resume"),
+                true => Ok(Command::Resume { deletion_id }),
+                false if is_paused(&it) => Err("it is paused already"),
+                false => Ok(Command::Pause { deletion_id }),
+            },
+        );
+    }
+    bulk
+}
+
+fn cancel(deletions: &[Whole]) -> Bulk {
+    let follows = "What was sent already runs to its end; what was not is released and stays.";
+    let mut bulk = Bulk::new("Cancel", "deletion", follows);
+    for it in deletions {
+        let deletion_id = it.id.clone();
+        let has_ended = it
+            .state
+            .is_some_and(|state| state.is_terminal() && state != DeletionState::Stuck);
+        bulk.add(
+            it.words.clone(),
+            match has_ended {
+                true => Err("the deletion has ended"),
+                false => Ok(Command::Cancel { deletion_id }),
+            },
+        );
+    }
+    bulk
+}
