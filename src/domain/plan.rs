@@ -243,7 +243,7 @@ impl<'k> Planner<'k> {
         lookups.retain(|lookup| {
             lookup.filter.is_none() || !whole.contains(&(lookup.site.clone(), lookup.kind.clone()))
         });
-        if lookups.is_empty() && self.explored.len() < self.going.len() {
+        if lookups.is_empty() && self.fresh().next().is_some() {
             // All of these listings had been requested before: continue with the new ones.
             return self.wanted();
         }
@@ -340,12 +340,7 @@ impl<'k> Planner<'k> {
     /// Adds the listings that find what may refer to each resource that is new in the plan, and what it takes
     /// along.
     fn want_dependents(&mut self, wanted: &mut Wanted) {
-        let fresh: Vec<Arc<ResourceKey>> = self
-            .going
-            .keys()
-            .filter(|key| !self.explored.contains(*key))
-            .cloned()
-            .collect();
+        let fresh: Vec<Arc<ResourceKey>> = self.fresh().cloned().collect();
         for key in fresh {
             if let Some(resource) = self.seen.get(&key) {
                 self.want_referrers(&key, resource, wanted);
@@ -354,6 +349,20 @@ impl<'k> Planner<'k> {
             self.explored.insert(key);
         }
         wanted.retain(|(_, _, key), values| key.is_none() || !values.is_empty());
+    }
+
+    /// Returns the resources whose dependents have not been asked for.
+    fn fresh(&self) -> impl Iterator<Item = &Arc<ResourceKey>> {
+        let going = self.going.keys();
+        going.filter(|key| !self.explored.contains(*key) && !self.goes_by_itself(key))
+    }
+
+    /// Whether the cloud removes a resource with another if nothing is in its way. So the plan removes nothing
+    /// that is.
+    fn goes_by_itself(&self, key: &ResourceKey) -> bool {
+        self.going.get(key).is_some_and(|going| {
+            going.fate == Fate::Automatic && going.links.iter().all(|link| link.after)
+        })
     }
 
     fn want_referrers(&self, key: &ResourceKey, resource: &ListedRow, wanted: &mut Wanted) {
@@ -420,10 +429,13 @@ impl<'k> Planner<'k> {
             }
             let mut links = self.links(key, resource, &index);
             let any = |wanted| links.iter().any(|link| link.on_delete == wanted);
-            let (fate, wanted) = if any(OnDelete::Automatic) {
+            let is_part = |link: &Link<'_>| link.on_delete == OnDelete::Automatic && !link.after;
+            let (fate, wanted) = if links.iter().any(is_part) {
                 (Fate::Automatic, OnDelete::Automatic)
             } else if any(OnDelete::Cascade) && self.options.cascade {
                 (Fate::Step, OnDelete::Cascade)
+            } else if any(OnDelete::Automatic) {
+                (Fate::Automatic, OnDelete::Automatic)
             } else {
                 // A step unsets a native resource, but only if all its links are unsets, or if the plan waits
                 // for the others (`park`).
@@ -510,7 +522,7 @@ impl<'k> Planner<'k> {
     /// Indexes the resources in the plan by the values that references match on.
     fn index(&self) -> TargetIndex<'_> {
         let mut index = TargetIndex::default();
-        for key in self.going.keys() {
+        for key in self.going.keys().filter(|key| !self.goes_by_itself(key)) {
             let Some(resource) = self.seen.get(key) else {
                 continue;
             };

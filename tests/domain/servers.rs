@@ -130,6 +130,35 @@ fn n04_a_server_alone_leaves_its_ports_and_volumes() {
     assert_eq!(unset, ["port"]);
 }
 
+/// By `delete_on_termination`. What is in its way stays there: Nova then leaves the volume.
+#[test]
+fn p01_a_volume_that_nova_deletes_with_its_server_is_in_the_plan() {
+    let mut cloud = project();
+    cloud.change("server", "vm", "volumes_deleted_along", json!(["data"]));
+    for options in [cascade(), PlanOptions::default()] {
+        let plan = cloud.plan("server", "vm", options);
+        assert!(plan.refused.is_empty(), "{:?}", plan.refused);
+        let steps: Vec<&str> = plan.steps.iter().map(|it| it.kind.as_str()).collect();
+        assert_eq!(steps, ["server"]);
+        let along = plan
+            .automatic
+            .iter()
+            .find(|it| it.kind.as_str() == "volume");
+        assert_eq!(
+            &*along.unwrap().why,
+            "goes, unless it has snapshots, with server vm"
+        );
+        cloud.asked.clear();
+    }
+    // It is deleted in its own right, and waits for its snapshots.
+    let plan = cloud.plan("project", "p1", cascade());
+    assert!(plan.automatic.iter().all(|it| it.kind.as_str() != "volume"));
+    assert_eq!(
+        waits(&plan)["delete volume"],
+        ["delete server", "delete volume_snapshot"]
+    );
+}
+
 /// Nova deletes it for an admin all the same.
 #[test]
 fn a_locked_server_is_refused_before_anything_is_sent() {

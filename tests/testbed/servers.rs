@@ -173,8 +173,46 @@ fn testbed_n04_a_volume_is_detached_and_a_server_lets_go_of_its_ports() {
     let status = &member.call_any("GET", &server, Value::Null)["server"]["status"];
     assert_eq!(status, "ACTIVE");
 
+    // Two that Nova is to delete with the server: it leaves the one that has a snapshot.
+    let along = [(); 2].map(|()| {
+        let wanted = json!({"volume": {"name": bed.name, "size": 1}});
+        let id = text(&member.call_any("POST", "/v3/volumes", wanted)["volume"]["id"]);
+        until_volume(&member, &id, "available");
+        let url = format!(
+            "{}{server}/os-volume_attachments",
+            bed.api.root_of("compute")
+        );
+        let body = json!({"volumeAttachment": {"volumeId": id, "delete_on_termination": true}});
+        let (status, made) = member.send_with("POST", &url, NOVA_2_79, body);
+        assert_eq!(status, 200, "{made}");
+        until_volume(&member, &id, "in-use");
+        id
+    });
+    let snapshot = json!({"snapshot": {"volume_id": along[1], "force": true}});
+    member.call_any("POST", "/v3/snapshots", snapshot);
+    let plan = format!(
+        "--cloud mine plan server/{} --cascade -o json",
+        machine.server
+    );
+    let plan = bed.gone(&plan).ends_with(0).json();
+    let goes = |id: &String| {
+        let automatic = plan["automatic"].as_array().unwrap();
+        let step = automatic.iter().find(|it| it["resource_id"] == *id);
+        text(&step.unwrap_or_else(|| panic!("{plan}"))["why"])
+    };
+    for id in &along {
+        assert!(goes(id).contains("unless it has snapshots"), "{}", goes(id));
+    }
+
     bed.gone(&line(format!("server/{}", machine.server)))
         .ends_with(0);
+    let volumes = || {
+        let rows = member.call_any("GET", "/v3/volumes", Value::Null);
+        let rows = rows["volumes"].as_array().unwrap().iter();
+        rows.map(|row| text(&row["id"])).collect::<Vec<_>>()
+    };
+    wait_for("Nova's delete", || !volumes().contains(&along[0]));
+    assert_eq!(volumes(), [along[1].clone()]);
     let ports = member.rows("ports", &format!("network_id={}", bed.networks[0]));
     let of_routers = |port: &&Value| text(&port["device_owner"]).starts_with("network:");
     let ports: Vec<Value> = ports
@@ -350,6 +388,8 @@ fn testbed_p03_a_volume_of_a_server_that_is_gone_is_freed_and_goes() {
     assert_eq!(left["volumes"], json!([]));
 }
 
+/// With volumes that go along with their server.
+const NOVA_2_79: (&str, &str) = ("openstack-api-version", "compute 2.79");
 /// With attachments as resources of their own.
 const CINDER_3_44: (&str, &str) = ("openstack-api-version", "volume 3.44");
 

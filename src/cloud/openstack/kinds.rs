@@ -19,6 +19,7 @@
 //! | `one` | the path of one row, if not the list's path followed by the id |
 //! | `api_version` | of a service, or of a kind that needs a later one: the header `OpenStack-API-Version` of every call, which names the microversion that the words of the file are written for |
 //! | `also_at` | of a service: other prefixes under which clients find the same resources; of a list: other paths |
+//! | `picked` | of a list: a field with the values `take` of those elements of the array `each` that meet `when` |
 //! | `project_in_path` | of a service: clients may put the id of a project between the prefix and the rest of a path |
 //! | `methods` | of a service: the closed list of methods that a gate forwards to it; any other is answered 405 |
 //! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
@@ -259,6 +260,19 @@ pub struct ListCall {
     pub paging: Paging,
     /// The field with a URL whose last segment is a row's id, if rows have no `id`.
     pub id_in: Option<String>,
+    /// Fields that a row gets of those elements of an array that meet a condition.
+    #[serde(default)]
+    pub picked: BTreeMap<String, Picked>,
+}
+
+/// What is taken of the elements of an array in a row.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Picked {
+    pub each: String,
+    /// Which elements: each path has one of these values.
+    pub when: BTreeMap<String, OneOf>,
+    pub take: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]

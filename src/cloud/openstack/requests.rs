@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::identity::Identity;
 use super::kinds::{CallTemplate, FilterValues, ListCall, RestCalls, calls_of};
 use crate::cloud::{Call, CloudFailure};
-use crate::domain::kinds::{Kind, ListSpec, NULL, fill};
+use crate::domain::kinds::{Kind, ListSpec, NULL, fill, holds, lookup, values};
 use crate::domain::model::Action;
 use crate::domain::query::ListFilter;
 
@@ -186,6 +186,14 @@ impl<'k> RestList<'k> {
         {
             let id = id.to_owned();
             row["id"] = id.into();
+        }
+        for (field, picked) in &self.call.picked {
+            let elements = values(row, &format!("{}[]", picked.each));
+            let fitting = elements.into_iter().filter(|it| holds(&picked.when, it));
+            let taken: Vec<String> = fitting.flat_map(|it| lookup(it, &picked.take)).collect();
+            if let Some(row) = row.as_object_mut() {
+                row.insert(field.clone(), taken.into());
+            }
         }
         let of_login = self.spec.own_project || (self.call.project_of_login && !login.is_admin());
         if of_login && let (Some(row), Some(project)) = (row.as_object_mut(), &login.project_id) {

@@ -296,9 +296,10 @@ impl Kinds {
                 "reference to \"{to}\": \"partial\" requires on_delete = \"unset\""
             ));
         }
-        if reference.after && reference.on_delete != OnDelete::Unset {
+        if reference.after && !matches!(reference.on_delete, OnDelete::Unset | OnDelete::Automatic)
+        {
             return Err(format!(
-                "reference to \"{to}\": \"after\" requires on_delete = \"unset\""
+                "reference to \"{to}\": \"after\" requires on_delete = \"unset\" or \"automatic\""
             ));
         }
         if reference.of_service && reference.on_delete != OnDelete::Automatic {

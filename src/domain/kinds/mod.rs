@@ -17,7 +17,7 @@
 //! | path | `fixed_ips[].subnet_id`: all values under a dotted path, `[]` steps into an array |
 //! | `when`, `to_when` | a condition: each path, of the row or of its target, has one of these values, compared as text; a value that ends in `*` is a prefix, and `*` alone is any text |
 //! | `partial` | of an `unset` reference: the resource still holds its other targets (N18) |
-//! | `after` | of an `unset` reference: if both are deleted, the resource comes after its target, whose deletion may take it along |
+//! | `after` | of an `unset` or `automatic` reference: if both are deleted, the resource comes after its target, whose deletion may take it along |
 //! | `of_service` | of a reference: a service made the resource, in its own project (N20) |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
 //! | `join` | copies fields of a row of another kind, found by id |
@@ -327,7 +327,7 @@ impl Kind {
     /// Returns the references by which a resource of this kind is deleted together with its target.
     pub fn bonds(&self, bond: Bond) -> impl Iterator<Item = &Reference> {
         let is_such = move |reference: &&Reference| match reference.on_delete {
-            OnDelete::Automatic | OnDelete::WithCascade => true,
+            OnDelete::Automatic | OnDelete::WithCascade => !reference.after,
             OnDelete::Cascade => bond == Bond::Child,
             OnDelete::Block | OnDelete::Unset | OnDelete::Dangling => false,
         };

@@ -333,8 +333,9 @@ pub struct Reference {
     /// other targets (N18).
     #[serde(default)]
     pub partial: bool,
-    /// With `unset`: whether the resource is deleted after its target if both are deleted, because the target's
-    /// own deletion may take it along.
+    /// Whether the resource is deleted after its target if both are deleted, because the target's own deletion
+    /// may take it along. With `unset`, it stays otherwise. With `automatic`, it goes along, but nothing of its
+    /// own goes before: the cloud decides whether it can.
     #[serde(default)]
     pub after: bool,
     /// Whether a service made the resource for the target, in a project of its own: that project is no reason
