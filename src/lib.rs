@@ -128,6 +128,8 @@
 //!   of it in `tests/testbed/estate.rs`. For a new service also its file in `EMBEDDED` of
 //!   `cloud/openstack/kinds.rs`; its service type in `cloud/openstack/catalog.rs`, if it is missing; and the
 //!   shape of its errors in `frontends/gate/refusal.rs`, if a gate serves it.
+//! - **a store of ledgers**: a folder of `ledger` with the traits of `ledger/store/mod.rs`, which explains it, and
+//!   a place in `open.rs` and `location.rs`; its name in `tests/ledger/stores.rs`.
 //! - **a provider**: its `Provider`, `KindCalls` and `Cloud` in a folder of `cloud`, its entry in `PROVIDERS`
 //!   of `cloud/mod.rs`, its files in `assets/kinds`, and its sites in `app/embedded.rs`. `tests/engine/toy`
 //!   is a whole provider, and `assets/docs/developers.md` explains it.

@@ -88,19 +88,18 @@ fn called(step: StoredStep) -> String {
 }
 
 pub fn upcoming<R: StepReads>(rows: &R, now: DateTime<Utc>) -> Stored<R, Upcoming> {
-    let (overdue, _) = rows.count_due(None, Some(now))?;
+    let later = DUE_WITHIN.map(|seconds| now + TimeDelta::seconds(seconds));
+    let ends: Vec<DateTime<Utc>> = std::iter::once(now).chain(later).collect();
+    let mut counted = rows.count_due(&ends)?.into_iter();
+    let overdue = counted.next().unwrap_or_default();
     let mut upcoming = Upcoming {
         at: now,
-        now: overdue,
+        now: overdue.steps,
         ..Upcoming::default()
     };
-    let ends = DUE_WITHIN.map(|seconds| Some(now + TimeDelta::seconds(seconds)));
-    let mut after = Some(now);
-    for end in ends.into_iter().chain([None]) {
-        let (steps, first) = rows.count_due(after, end)?;
-        upcoming.columns.push(steps);
-        upcoming.next = upcoming.next.or(first);
-        after = end;
+    for column in counted {
+        upcoming.columns.push(column.steps);
+        upcoming.next = upcoming.next.or(column.first);
     }
     Ok(upcoming)
 }

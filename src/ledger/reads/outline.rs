@@ -24,7 +24,7 @@ pub fn outline<R: LedgerReads>(rows: &R, id: &str, below: &[Option<i64>]) -> Sto
 
 /// None if all steps of the branch were pruned.
 fn counted<R: LedgerReads>(rows: &R, branch: Branch) -> Stored<R, Option<BranchRead>> {
-    let counts = rows.count_branch(branch.id)?;
+    let counts = branch.counts;
     let mut ids = Vec::new();
     if counts.total < FOLD_FROM {
         for state in StepState::ALL {
@@ -34,7 +34,6 @@ fn counted<R: LedgerReads>(rows: &R, branch: Branch) -> Stored<R, Option<BranchR
         ids.sort_unstable();
     }
     let steps = shown(rows, &ids, Some(0))?;
-    let branch = Branch { counts, ..branch };
     Ok((counts.total > 0).then_some(BranchRead { branch, steps }))
 }
 

@@ -132,16 +132,11 @@ pub fn live_steps<R: LedgerReads>(
     home: &Site,
     keys: &[ResourceKey],
 ) -> Stored<R, Vec<Option<LiveStep>>> {
-    let mut live = Vec::with_capacity(keys.len());
-    for key in keys {
-        let found = rows.load_step_rows(&rows.find_live(key)?)?.into_iter();
-        let found = found.map(|row| row.now);
-        live.push(found.min_by_key(|step| (step.action == Action::Unset, step.id)));
-    }
-    let nums = live.iter().flatten().map(|step| step.deletion);
-    let roots = roots(rows, home, nums)?;
-    let live = live.into_iter().map(|step| {
-        let step = step?;
+    let mut found = rows.load_step_rows(&rows.find_live(keys)?)?;
+    let roots = roots(rows, home, found.iter().map(|row| row.now.deletion))?;
+    found.sort_by_key(|row| (row.now.action == Action::Unset, row.now.id));
+    let live = keys.iter().map(|key| {
+        let step = found.iter().find(|row| row.now.key == *key)?.now.clone();
         let root = roots.get(&step.deletion)?.1.clone();
         Some(LiveStep {
             step: step.id,

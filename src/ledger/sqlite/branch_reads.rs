@@ -9,14 +9,19 @@ use crate::domain::outline::Branch;
 use crate::ledger::store::BranchRange;
 
 pub(super) fn load(db: &Connection, num: i64, below: Option<i64>) -> Sql<Vec<Branch>> {
-    db.all(
+    let mut branches = db.all(
         "SELECT id, below, site, kind, action, leaf FROM branches
          WHERE deletion = ?1 AND below IS ?2 ORDER BY id",
         params![num, below],
         branch,
-    )
+    )?;
+    for branch in &mut branches {
+        branch.counts = count(db, branch.id)?;
+    }
+    Ok(branches)
 }
 
+/// Without its counts.
 fn branch(row: &Row) -> Sql<Branch> {
     Ok(Branch {
         id: row.get(0)?,

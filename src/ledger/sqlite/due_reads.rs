@@ -9,7 +9,7 @@ use super::step_rows;
 use crate::domain::model::{KindName, StepState};
 use crate::domain::policy::{Gathered, WORTH_A_LIST};
 use crate::ledger::ObservationsDue;
-use crate::ledger::store::StepRow;
+use crate::ledger::store::{DueCount, StepRow};
 
 pub(super) fn observations(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<ObservationsDue>> {
     let mut due = Vec::new();
@@ -118,18 +118,20 @@ pub(super) fn first(
     )
 }
 
-pub(super) fn count(
-    db: &Connection,
-    after: Option<DateTime<Utc>>,
-    until: Option<DateTime<Utc>>,
-) -> Sql<(u64, Option<DateTime<Utc>>)> {
-    db.one(
+pub(super) fn count(db: &Connection, ends: &[DateTime<Utc>]) -> Sql<Vec<DueCount>> {
+    let mut between = db.prepare_cached(
         "SELECT count(*), min(next_attempt_at) FROM steps
          WHERE state = 'blocked' AND next_attempt_at > ?1 AND next_attempt_at <= ?2",
-        [
-            after.map_or(i64::MIN, rows::micros),
-            until.map_or(i64::MAX, rows::micros),
-        ],
-        |row| Ok((rows::number(row, 0)?, rows::time_opt(row, 1)?)),
-    )
+    )?;
+    let (mut counted, mut after) = (Vec::with_capacity(ends.len() + 1), i64::MIN);
+    for until in ends.iter().map(|end| rows::micros(*end)).chain([i64::MAX]) {
+        counted.push(between.query_row([after, until], |row| {
+            Ok(DueCount {
+                steps: rows::number(row, 0)?,
+                first: rows::time_opt(row, 1)?,
+            })
+        })?);
+        after = until;
+    }
+    Ok(counted)
 }

@@ -12,7 +12,7 @@ use crate::domain::model::{Counts, ResourceKey, Site, StepState};
 use crate::domain::outline::Branch;
 use crate::ledger::ObservationsDue;
 use crate::ledger::store::{
-    BranchRange, GroupProgress, SearchedStep, StepGroup, StepRange, StepReads, StepRow,
+    BranchRange, DueCount, GroupProgress, SearchedStep, StepGroup, StepRange, StepReads, StepRow,
 };
 
 impl<R: Run> StepReads for R {
@@ -46,15 +46,21 @@ impl<R: Run> StepReads for R {
         )
     }
 
-    fn find_live(&self, key: &ResourceKey) -> Sql<Vec<i64>> {
-        self.all(
+    fn find_live(&self, keys: &[ResourceKey]) -> Sql<Vec<i64>> {
+        let mut find = self.db().prepare_cached(
             "SELECT id FROM steps INDEXED BY steps_live
              WHERE resource = ?1 AND kind = ?2 AND site = ?3 AND ended_at IS NULL
                  AND left_to IS NULL
              ORDER BY id",
-            params![key.id, key.kind.as_str(), key.site.to_string()],
-            |row| row.get(0),
-        )
+        )?;
+        let mut found = Vec::new();
+        for key in keys {
+            let identity = params![key.id, key.kind.as_str(), key.site.to_string()];
+            for id in find.query_map(identity, |row| row.get(0))? {
+                found.push(id?);
+            }
+        }
+        Ok(found)
     }
 
     fn find_steps(&self, range: &StepRange<'_>, limit: usize) -> Sql<Vec<(i64, i64)>> {
@@ -152,12 +158,8 @@ impl<R: Run> StepReads for R {
         )
     }
 
-    fn count_due(
-        &self,
-        after: Option<DateTime<Utc>>,
-        until: Option<DateTime<Utc>>,
-    ) -> Sql<(u64, Option<DateTime<Utc>>)> {
-        due_reads::count(self.db(), after, until)
+    fn count_due(&self, ends: &[DateTime<Utc>]) -> Sql<Vec<DueCount>> {
+        due_reads::count(self.db(), ends)
     }
 
     fn load_branches(&self, deletion: i64, below: Option<i64>) -> Sql<Vec<Branch>> {

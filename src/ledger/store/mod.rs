@@ -35,7 +35,7 @@
 //! # To add a store
 //! Implement these traits for its rows, and [`Drive`](super::Drive) for what opens them: a transaction answers
 //! requests by [`answer`](super::answer). Then it is a [`Ledger`](super::Ledger). `tests/ledger` runs its tests
-//! on each store that `on_each_store` names; the store in its folder `memory` shows what each method means.
+//! on each store that its `stores.rs` names; the one in its folder `memory` shows what each method means.
 
 mod natives;
 mod peers;
@@ -53,8 +53,8 @@ pub use peers::{PeerReads, PeerRows, StoredNotice};
 pub use plans::{KEPT, NewStep, OriginalCopies, PlanRows, StoredRequest};
 pub use prune::PruneRows;
 pub use reads::{
-    BranchRange, DeletionReads, EventRange, EventsOf, GroupProgress, LogReads, SearchedStep,
-    StepGroup, StepRange, StepReads, TombstoneReads, TombstoneRow, Totals,
+    BranchRange, DeletionReads, DueCount, EventRange, EventsOf, GroupProgress, LogReads,
+    SearchedStep, StepGroup, StepRange, StepReads, TombstoneReads, TombstoneRow, Totals,
 };
 pub use steps::{StepPlan, StepRow};
 

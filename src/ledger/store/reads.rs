@@ -97,6 +97,14 @@ pub struct GroupProgress {
     pub last: i64,
 }
 
+/// Steps that fall due within an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DueCount {
+    pub steps: u64,
+    /// When the first of them does.
+    pub first: Option<DateTime<Utc>>,
+}
+
 /// Which events to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventsOf {
@@ -174,9 +182,9 @@ pub trait StepReads: Fallible {
     /// Finds a dependency that has not ended, else the one that ended last.
     fn find_last_dependency(&self, step: i64) -> Stored<Self, Option<i64>>;
 
-    /// Finds the steps of a resource that have not ended and are not left to another deletion, in the order of
-    /// their ids.
-    fn find_live(&self, key: &ResourceKey) -> Stored<Self, Vec<i64>>;
+    /// Finds the steps of each of these resources that have not ended and are not left to another deletion, in the
+    /// order of the keys, and then of their ids.
+    fn find_live(&self, keys: &[ResourceKey]) -> Stored<Self, Vec<i64>>;
 
     /// Finds the steps of the deletion in this state, in the order of their ids.
     fn find_in_state(&self, deletion: i64, state: StepState) -> Stored<Self, Vec<i64>> {
@@ -243,16 +251,11 @@ pub trait StepReads: Fallible {
     /// Finds when the first blocked step of a deletion falls due.
     fn find_next_attempt(&self, deletion: i64) -> Stored<Self, Option<DateTime<Utc>>>;
 
-    /// Counts the blocked steps that fall due after the first of these times, and not after the second; and
-    /// returns when the first of them does.
-    fn count_due(
-        &self,
-        after: Option<DateTime<Utc>>,
-        until: Option<DateTime<Utc>>,
-    ) -> Stored<Self, (u64, Option<DateTime<Utc>>)>;
+    /// Counts the blocked steps by when they fall due: up to the first of these ends, then up to each next one, and
+    /// after the last one.
+    fn count_due(&self, ends: &[DateTime<Utc>]) -> Stored<Self, Vec<DueCount>>;
 
-    /// Loads the branches of a deletion below a step, or below none, in the order of their ids and without their
-    /// counts.
+    /// Loads the branches of a deletion below a step, or below none, with their counts, in the order of their ids.
     fn load_branches(&self, deletion: i64, below: Option<i64>) -> Stored<Self, Vec<Branch>>;
 
     fn count_branch(&self, branch: i64) -> Stored<Self, Counts>;

@@ -115,7 +115,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         now: DateTime<Utc>,
     ) -> Changing<S> {
         for to in referred {
-            for step in self.searched()?.find_live(to)? {
+            for step in self.searched()?.find_live(std::slice::from_ref(to))? {
                 self.retry_if_met(step, IN_USE, now)?;
             }
         }

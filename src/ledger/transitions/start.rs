@@ -1,7 +1,7 @@
 //! Turns a frozen plan into steps, edges and tombstones, in one transaction (T3). A plan may have 100,000 steps,
 //! so rows are handed to the store in parts, and are not kept in memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use chrono::{DateTime, Utc};
 
@@ -76,17 +76,23 @@ impl<S: LedgerRows> WorkingSet<S> {
         let taken: Vec<ResourceKey> = taken.map(PlanStep::key).collect();
         let records = self.raise_tombstones(num, &taken, Phase::Deleting, now)?;
         let mut records = records.into_iter();
+        let without_record = |(step, record): (&PlanStep, &Option<i64>)| match record {
+            Some(_) => None,
+            None => Some(step.key()),
+        };
+        let records = part.iter().map(|step| match takes_the_resource(step) {
+            true => records.next().flatten(),
+            false => None,
+        });
+        let records: Vec<Option<i64>> = records.collect();
+        let others = part.iter().zip(&records).filter_map(without_record);
+        let live = self.live_steps(&others.collect::<Vec<_>>())?;
         let mut shares = Vec::with_capacity(part.len());
-        for step in part {
+        for (step, record) in part.iter().zip(records) {
             let takes = takes_the_resource(step);
-            let record = if takes {
-                records.next().flatten()
-            } else {
-                None
-            };
             let theirs = match record {
                 Some(_) => None,
-                None => self.find_same_step(step)?,
+                None => same_step(&live, step),
             };
             shares.push(match theirs {
                 Some(owner) => Share::Theirs(owner),
@@ -101,16 +107,14 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(shares)
     }
 
-    /// Finds the live step of any deletion that does the same to the same resource. Two deletions may take away
-    /// two resources to which one resource refers, so what a step unsets tells it apart (I9).
-    fn find_same_step(&self, planned: &PlanStep) -> Changing<S, Option<i64>> {
-        let live = self.store().find_live(&planned.key())?;
-        let live = self.store().load_step_rows(&live)?;
-        let same = live.into_iter().find(|StepRow { now, plan }| {
-            now.action == planned.action
-                && (now.action != Action::Unset || plan.vars == *planned.vars)
-        });
-        Ok(same.map(|row| row.now.id))
+    /// The live steps of these resources, in any deletion.
+    fn live_steps(&self, keys: &[ResourceKey]) -> Changing<S, HashMap<ResourceKey, Vec<StepRow>>> {
+        let mut live: HashMap<ResourceKey, Vec<StepRow>> = HashMap::new();
+        let found = self.store().find_live(keys)?;
+        for row in self.store().load_step_rows(&found)? {
+            live.entry(row.now.key.clone()).or_default().push(row);
+        }
+        Ok(live)
     }
 
     fn insert_steps(&mut self, starting: &Starting<'_>, shares: &[Share]) -> Changing<S> {
@@ -209,6 +213,16 @@ impl<S: LedgerRows> WorkingSet<S> {
 /// Resources that are enabled, lose a reference or go by themselves have none.
 fn takes_the_resource(step: &PlanStep) -> bool {
     !step.automatic && step.action.takes_away()
+}
+
+/// The live step that does the same to the same resource. Two deletions may take away two resources to which one
+/// resource refers, so what a step unsets tells it apart (I9).
+fn same_step(live: &HashMap<ResourceKey, Vec<StepRow>>, planned: &PlanStep) -> Option<i64> {
+    let same = live.get(&planned.key())?.iter().find(|row| {
+        row.now.action == planned.action
+            && (planned.action != Action::Unset || row.plan.vars == *planned.vars)
+    });
+    same.map(|row| row.now.id)
 }
 
 /// Where copies of the originals may come back, for the sweep (T14b): with the parts that go with each (T20), and

@@ -11,7 +11,8 @@ use gone::domain::outline::Branch;
 use gone::domain::policy::{Gathered, WORTH_A_LIST};
 use gone::ledger::ObservationsDue;
 use gone::ledger::store::{
-    BranchRange, GroupProgress, SearchedStep, StepGroup, StepRange, StepReads, StepRow, StoredStep,
+    BranchRange, DueCount, GroupProgress, SearchedStep, StepGroup, StepRange, StepReads, StepRow,
+    StoredStep,
 };
 
 use super::{Answer, MemoryRows, Tables};
@@ -70,6 +71,16 @@ impl Tables {
         ids.filter(|id| self.steps[id].state == state).collect()
     }
 
+    fn count_branch(&self, branch: i64) -> Counts {
+        let mut counts = Counts::default();
+        for state in StepState::ALL {
+            let number = self.in_branch(branch, state).len() as u64;
+            *counts.of_mut(state) = number;
+            counts.total += number;
+        }
+        counts
+    }
+
     fn rank(&self, id: i64) -> u32 {
         self.plans.get(&id).map_or(0, |plan| plan.rank)
     }
@@ -112,14 +123,14 @@ impl StepReads for MemoryRows {
         Ok(last.map(|it| it.id))
     }
 
-    fn find_live(&self, key: &ResourceKey) -> Answer<Vec<i64>> {
+    fn find_live(&self, keys: &[ResourceKey]) -> Answer<Vec<i64>> {
         let tables = self.tables();
-        let of = tables.steps_of.get(key).into_iter().flatten().copied();
+        let of = keys.iter().filter_map(|key| tables.steps_of.get(key));
         let is_live = |id: &i64| {
             let step = &tables.steps[id];
             step.ended_at.is_none() && step.left_to.is_none()
         };
-        Ok(of.filter(is_live).collect())
+        Ok(of.flatten().copied().filter(is_live).collect())
     }
 
     fn find_steps(&self, range: &StepRange<'_>, limit: usize) -> Answer<Vec<(i64, i64)>> {
@@ -325,20 +336,17 @@ impl StepReads for MemoryRows {
         Ok(blocked.filter_map(|it| it.next_attempt_at).min())
     }
 
-    fn count_due(
-        &self,
-        after: Option<DateTime<Utc>>,
-        until: Option<DateTime<Utc>>,
-    ) -> Answer<(u64, Option<DateTime<Utc>>)> {
+    fn count_due(&self, ends: &[DateTime<Utc>]) -> Answer<Vec<DueCount>> {
         let tables = self.tables();
         let blocked = tables.steps.values();
         let blocked = blocked.filter(|it| it.state == StepState::Blocked);
-        let due: Vec<DateTime<Utc>> = blocked
-            .filter_map(|it| it.next_attempt_at)
-            .filter(|at| after.is_none_or(|after| *at > after))
-            .filter(|at| until.is_none_or(|until| *at <= until))
-            .collect();
-        Ok((due.len() as u64, due.iter().min().copied()))
+        let mut counted = vec![DueCount::default(); ends.len() + 1];
+        for at in blocked.filter_map(|it| it.next_attempt_at) {
+            let count = &mut counted[ends.partition_point(|end| *end < at)];
+            count.steps += 1;
+            count.first = count.first.into_iter().chain([at]).min();
+        }
+        Ok(counted)
     }
 
     fn load_branches(&self, deletion: i64, below: Option<i64>) -> Answer<Vec<Branch>> {
@@ -346,21 +354,14 @@ impl StepReads for MemoryRows {
         let branches = tables.branches.values();
         let branches = branches.filter(|(of, it)| (*of, it.below) == (deletion, below));
         let branches = branches.map(|(_, it)| Branch {
-            counts: Counts::default(),
+            counts: tables.count_branch(it.id),
             ..it.clone()
         });
         Ok(branches.collect())
     }
 
     fn count_branch(&self, branch: i64) -> Answer<Counts> {
-        let tables = self.tables();
-        let mut counts = Counts::default();
-        for state in StepState::ALL {
-            let number = tables.in_branch(branch, state).len() as u64;
-            *counts.of_mut(state) = number;
-            counts.total += number;
-        }
-        Ok(counts)
+        Ok(self.tables().count_branch(branch))
     }
 
     fn find_in_branch(&self, range: &BranchRange) -> Answer<Vec<i64>> {
