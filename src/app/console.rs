@@ -107,11 +107,35 @@ fn options(
         mouse: settings.console.mouse,
         actor: around.actor(Origin::Console),
         start: None,
+        views: settings.views.clone(),
+        settings_file: settings_file(global, around),
+        last_view: None,
         engine,
         tour: global.sandbox.as_deref().is_some_and(practice::has_tour),
         replay: None,
     }
 }
+
+/// The settings file, in which the console saves views. The practice cloud has one only if it is named.
+fn settings_file(global: &Global, around: &Surroundings) -> Option<PathBuf> {
+    let usual = || Some(around.config_folder()?.join("config.toml"));
+    let usual = usual().filter(|_| global.sandbox.is_none());
+    global.config.clone().or(usual)
+}
+
+/// The view that the console showed last, and the file that keeps it. The practice cloud starts afresh.
+fn last_view(global: &Global, places: &Places) -> (Option<String>, Option<PathBuf>) {
+    let file = places.state.join("last-view");
+    if global.sandbox.is_some() {
+        return (None, None);
+    }
+    let kept = std::fs::read_to_string(&file).ok();
+    let kept = kept.filter(|view| view.len() <= VIEW_BYTES_MAX);
+    (kept, Some(file))
+}
+
+/// A longer file is no view.
+const VIEW_BYTES_MAX: usize = 4096;
 
 async fn draw(
     global: &Global,
@@ -139,6 +163,7 @@ async fn run(
 ) -> Result<Exit, Failure> {
     let on_hangup = settings.console.on_hangup;
     let mut options = options(global, around, style, &settings, EngineMode::Attached);
+    (options.start, options.last_view) = last_view(global, places);
     let holder = holder(&places.ledger).map(|holder| holder.socket.map(PathBuf::from));
     let (control, embedded) = match way(places, holder, listens) {
         EngineSource::Attach(socket) => (attach(&socket).await?, None),

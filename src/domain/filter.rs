@@ -5,12 +5,14 @@
 //! | `web` | a row that contains this text, in any case |
 //! | `~wfe` | a row that has these letters in this order, such as `web-frontend` |
 //! | `state=stuck` | a row whose state (or kind, site, project) contains this text; `state=stuck,blocked`: one of these texts |
+//! | `site==prod/west,prod/east` | a row whose site (or project) is exactly one of these, or that has none; percent-encoded |
 //! | `age>1h`, `age<7d` | a row that is older, or younger |
 //! | `!word` | a row that the word does not match |
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use super::{duration, text};
 
@@ -38,6 +40,8 @@ enum Test {
     Contains(String),
     InOrder(Vec<char>),
     Field(&'static str, Vec<String>),
+    /// One of these, if the row has the field at all. A field may have several lines, of which any counts.
+    Exactly(&'static str, Vec<String>),
     Older(TimeDelta),
     Younger(TimeDelta),
     /// An age that is not yet typed to its end. It matches every row.
@@ -53,6 +57,27 @@ pub struct Facts<'a> {
     pub site: &'a str,
     pub project: &'a str,
     pub since: Option<DateTime<Utc>>,
+}
+
+impl Facts<'_> {
+    fn field(&self, field: &str) -> &str {
+        match field {
+            "state" => self.state,
+            "kind" => self.kind,
+            "site" => self.site,
+            _ => self.project,
+        }
+    }
+}
+
+/// Characters that end a word or separate its texts.
+const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b',').add(b'%');
+
+/// Returns the word that demands exactly one of these texts in a field.
+pub fn exact_word(field: &str, texts: &[String]) -> String {
+    let texts = texts.iter().map(|text| utf8_percent_encode(text, ENCODED));
+    let texts: Vec<String> = texts.map(|text| text.to_string()).collect();
+    format!("{field}=={}", texts.join(","))
 }
 
 impl SearchQuery {
@@ -129,13 +154,13 @@ impl SearchQuery {
         match test {
             Test::Contains(wanted) => any(&|text| contains(text, wanted)),
             Test::InOrder(letters) => any(&|text| in_order(text, letters)),
+            Test::Exactly(field, wanted) => {
+                let own = facts.field(field);
+                let is_wanted = |own: &str| wanted.iter().any(|it| it.eq_ignore_ascii_case(own));
+                own.is_empty() || own.lines().any(is_wanted)
+            }
             Test::Field(field, wanted) => {
-                let own = match *field {
-                    "state" => facts.state,
-                    "kind" => facts.kind,
-                    "site" => facts.site,
-                    _ => facts.project,
-                };
+                let own = facts.field(field);
                 let mut wanted = wanted.iter();
                 match own {
                     "" => wanted.any(|wanted| any(&|text| contains(text, wanted))),
@@ -205,6 +230,11 @@ fn test_of(word: &str) -> (Test, Option<String>) {
             let hint = format!("{word}: write age>{wanted} or age<{wanted}");
             (Test::Unfinished, Some(hint))
         }
+        Some(field) if wanted.starts_with('=') => {
+            let texts = wanted.trim_start_matches('=').split(',');
+            let texts = texts.map(|it| percent_decode_str(it).decode_utf8_lossy().into_owned());
+            (Test::Exactly(field, texts.collect()), None)
+        }
         Some(field) => (Test::Field(field, alternatives(wanted)), None),
         None => {
             let near = text::did_you_mean(field, FIELDS);
@@ -231,7 +261,8 @@ const PROJECTS_MAX: usize = 100;
 /// Adds to `project=demo` the ids of the projects that the name matches.
 fn named(word: &str, projects: &BTreeMap<String, String>) -> String {
     let bare = word.strip_prefix('!').unwrap_or(word);
-    let Some(wanted) = bare.strip_prefix("project=").filter(|it| !it.is_empty()) else {
+    let wanted = bare.strip_prefix("project=");
+    let Some(wanted) = wanted.filter(|it| !it.is_empty() && !it.starts_with('=')) else {
         return word.to_owned();
     };
     let wanted = alternatives(wanted);
@@ -304,6 +335,30 @@ mod tests {
             ("!age>", true),
         ] {
             assert_eq!(fits(text), wanted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_exact_word_demands_one_of_its_texts_of_rows_that_have_the_field() {
+        let word = exact_word("site", &["prod/West 1".to_owned(), "prod/a,b%".to_owned()]);
+        assert_eq!(word.split_whitespace().count(), 1);
+        let fits = |site: &str| {
+            SearchQuery::parse(&word).fits(&Facts {
+                site,
+                ..Facts::default()
+            })
+        };
+        for (site, wanted) in [
+            ("prod/West 1", true),
+            ("prod/west 1", true),
+            ("prod/a,b%", true),
+            ("preprod/West 1", false),
+            ("prod/West 12", false),
+            // A deletion has a line for each of its targets; help has no site.
+            ("prod/East\nprod/West 1", true),
+            ("", true),
+        ] {
+            assert_eq!(fits(site), wanted, "{site:?}");
         }
     }
 

@@ -8,6 +8,7 @@ mod nonsense;
 mod notify;
 mod paths;
 mod secret;
+mod views;
 
 pub use deployment::{DeploymentSettings, PeerSettings};
 pub use gate::{GateSettings, GateSource, Trust, Upstream};
@@ -15,6 +16,7 @@ pub use load::{ConfigError, DEFAULTS, load, parse, wrong};
 pub use notify::{MailSettings, MailTls, NotifySettings, WebhookSettings};
 pub use paths::Surroundings;
 pub use secret::secret_in;
+pub use views::save_view;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,6 +50,8 @@ pub struct Settings {
     pub notify: NotifySettings,
     pub api: ApiSettings,
     pub console: ConsoleSettings,
+    /// The console's views by name, each as it would be typed after `:`.
+    pub views: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -235,6 +235,8 @@ pub struct World {
     pub snapshot: Snapshot,
     pub kinds: Vec<KindInfo>,
     pub listings: Vec<SiteListing>,
+    /// What is listed as projects; without any, as every kind.
+    pub projects: Vec<Resource>,
     pub plan: Result<Plan, ControlError>,
     pub deletions: Vec<Deletion>,
     pub steps: Vec<Step>,
@@ -437,6 +439,7 @@ impl World {
                 kind("load_balancer", "lb", &common),
             ],
             listings: Vec::new(),
+            projects: Vec::new(),
             plan: Ok(plan(vec![target("network", 1, "web")], 2)),
             deletions: Vec::new(),
             steps: Vec::new(),
@@ -606,6 +609,13 @@ impl World {
         let find = |id: &str| self.deletions.iter().find(|d| d.id == *id);
         Ok(match query {
             Query::Kinds(query::Kinds {}) => Page::Kinds(self.kinds.clone()),
+            Query::Resources(query::Resources { kind, .. })
+                if kind == "project" && !self.projects.is_empty() =>
+            {
+                let mut listing = self.listings[0].clone();
+                listing.rows = self.projects.clone();
+                Page::Resources(vec![listing])
+            }
             Query::Resources(_) => Page::Resources(self.listings.clone()),
             Query::Deletions(query::Deletions { states, .. }) => {
                 let rows = self.deletions.iter();
@@ -992,6 +1002,8 @@ pub struct Desk {
     pub sent: Vec<Command>,
     pub asked: Vec<Query>,
     pub copied: Vec<String>,
+    /// Views that were saved in the settings, by name.
+    pub saved: Vec<(String, String)>,
     pub exits: Vec<Exit>,
     pub now: DateTime<Utc>,
     /// Events are answered when a test wants it.
@@ -1029,6 +1041,9 @@ pub fn options() -> ConsoleOptions {
         },
         // Most themes begin with the deletions; `home.rs` begins where a person does.
         start: Some("deletions".to_owned()),
+        views: BTreeMap::new(),
+        settings_file: None,
+        last_view: None,
         tour: false,
         replay: None,
         engine: EngineMode::Attached,
@@ -1049,6 +1064,7 @@ impl Desk {
             sent: Vec::new(),
             asked: Vec::new(),
             copied: Vec::new(),
+            saved: Vec::new(),
             exits: Vec::new(),
             now: now(),
             following: None,
@@ -1114,6 +1130,11 @@ impl Desk {
                 Effect::Follow { ticket, after } => self.following = Some((ticket, after)),
                 Effect::Copy(text) => self.copied.push(text),
                 Effect::Quit(exit) => self.exits.push(exit),
+                Effect::SaveView { name, view, .. } => {
+                    self.saved.push((name.clone(), view));
+                    let result = Ok(());
+                    self.take(Event::ViewSaved { name, result });
+                }
                 Effect::Suspend | Effect::Repaint => {}
             }
         }
@@ -1186,6 +1207,17 @@ impl Desk {
                 self.take(Event::Key(key));
             }
         }
+    }
+
+    /// A line as it is typed, and enter.
+    pub fn type_line(&mut self, line: &str) {
+        for c in line.chars() {
+            self.take(Event::Key(KeyEvent::new(
+                KeyCode::Char(c),
+                KeyModifiers::NONE,
+            )));
+        }
+        self.press("enter");
     }
 
     pub fn text(&self) -> String {

@@ -19,6 +19,7 @@ mod pty;
 mod readme;
 mod replays;
 mod safety;
+mod scope;
 mod storm;
 #[allow(dead_code)] // No theme needs all of it.
 #[path = "../testkit/mod.rs"]

@@ -24,7 +24,7 @@ pub(crate) fn fits_deletion(filter: &SearchQuery, deletion: &Deletion, words: &s
         texts: &[&deletion.id, words, &deletion.reason],
         state: deletion_state_word(deletion),
         kind: &kinds.join(" "),
-        site: &sites.join(" "),
+        site: &sites.join("\n"),
         project: "",
         since: Some(deletion.requested_at),
     })

@@ -5,6 +5,8 @@ use crate::control::KindInfo;
 use crate::domain::text;
 
 const QUIT: &str = "quit";
+/// Words that a name follows.
+const BEFORE_NAMES: [&str; 3] = ["cloud", "region", "view"];
 
 /// The meaning of a word typed after `:`.
 pub(crate) enum Place {
@@ -42,10 +44,13 @@ pub(crate) fn place(word: &str, kinds: &[KindInfo]) -> Place {
 
 fn words(kinds: &[KindInfo]) -> impl Iterator<Item = &str> {
     let panes = NAMED_PANES.iter().map(|pane| pane.word);
-    panes.chain([QUIT]).chain(kinds.iter().flat_map(|kind| {
-        let aliases = kind.aliases.iter().map(String::as_str);
-        std::iter::once(kind.name.as_str()).chain(aliases)
-    }))
+    panes
+        .chain([QUIT])
+        .chain(BEFORE_NAMES)
+        .chain(kinds.iter().flat_map(|kind| {
+            let aliases = kind.aliases.iter().map(String::as_str);
+            std::iter::once(kind.name.as_str()).chain(aliases)
+        }))
 }
 
 /// Returns the known words that begin with what is typed, panes first.

@@ -1,5 +1,6 @@
 //! The events that reach the console, and the effects that its loop performs.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -53,6 +54,11 @@ pub enum Event {
     },
     /// Sent only while [`super::State::wants_tick`] is true.
     Tick(DateTime<Utc>),
+    /// The view of this name was saved in the settings file, or why not.
+    ViewSaved {
+        name: String,
+        result: Result<(), String>,
+    },
     /// The guarded screen has been painted, and input typed before that has been discarded.
     GuardPainted,
 }
@@ -77,6 +83,12 @@ pub enum Effect {
     },
     /// Copy to the clipboard of the person's terminal (OSC 52).
     Copy(String),
+    /// Save a view in the settings file.
+    SaveView {
+        file: PathBuf,
+        name: String,
+        view: String,
+    },
     Quit(Exit),
     Suspend,
     /// Paint every cell again, because another program may have written on the screen.

@@ -59,6 +59,7 @@ pub(crate) enum Action {
     Latest,
     CommandLine,
     Filter,
+    ClearScope,
     Refresh,
     Help,
     Quit,
@@ -236,8 +237,9 @@ const STANDARD: &[Row] = &[
     (Scope::Replay, &[plain('{')], Action::Earliest, "", "to the first event; :at 03:12:07 or :at -10m goes to any time"),
     (Scope::Replay, &[plain('}')], Action::Latest, "", "to the end"),
 
-    (Scope::Everywhere, &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network; tab completes, up finds what was typed"),
+    (Scope::Everywhere, &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network, :port @west /web; tab completes, up finds what was typed"),
     (Scope::Everywhere, &[plain('/')], Action::Filter, "filter", "show only some rows: web, ~wfe, !lab, state=stuck, site=, kind=, project=, age>1h"),
+    (Scope::Everywhere, &[plain('0')], Action::ClearScope, "", "show all clouds, regions and projects again; :cloud, :region, :project or @SITE narrow what is shown"),
     (Scope::Everywhere, &[key(KeyCode::Up), plain('k')], Action::Up, "", "one row up"),
     (Scope::Everywhere, &[key(KeyCode::Down), plain('j')], Action::Down, "", "one row down"),
     (Scope::Everywhere, &[key(KeyCode::PageUp)], Action::PageUp, "", "one screen up"),

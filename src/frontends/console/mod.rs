@@ -35,9 +35,12 @@ mod render;
 mod replay_cursor;
 mod replaying;
 mod runtime;
+mod scope;
+mod searching;
 mod state;
 mod terminal;
 mod update;
+mod views;
 
 pub use event::{Effect, Event};
 pub use keys::{Keymap, WrongKeys};
@@ -48,6 +51,7 @@ pub use state::State;
 pub use update::update;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 
@@ -71,8 +75,14 @@ pub struct ConsoleOptions {
     pub mouse: bool,
     /// The person on whose behalf commands are sent.
     pub actor: Actor,
-    /// The word after `:` to start with, as if it had been typed.
+    /// What follows `:` to start with, as if it had been typed.
     pub start: Option<String>,
+    /// Saved views by name, each as it would be typed after `:`.
+    pub views: BTreeMap<String, String>,
+    /// The settings file in which views are saved; none if they cannot be.
+    pub settings_file: Option<PathBuf>,
+    /// The file that keeps the last view for the next start; none if it is not kept.
+    pub last_view: Option<PathBuf>,
     pub engine: EngineMode,
     /// Whether the console shows the practice cloud, which has a tour.
     pub tour: bool,

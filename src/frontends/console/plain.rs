@@ -22,7 +22,7 @@ use super::render::{news, render_lines};
 use super::runtime::{Asker, TICK};
 use super::state::State;
 use super::update::update;
-use super::{ConsoleOptions, Exit};
+use super::{ConsoleOptions, Exit, views};
 
 /// Columns and rows of the screen that is printed as lines: wide enough for all columns, with no more rows
 /// than a person listens to.
@@ -91,6 +91,12 @@ struct Plain {
     /// The news that was printed last.
     told: String,
     exit: Option<Exit>,
+}
+
+impl Drop for Plain {
+    fn drop(&mut self) {
+        views::keep_last(&self.state);
+    }
 }
 
 impl Plain {
@@ -210,8 +216,13 @@ fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
             enter(),
         ]);
     }
-    if let Ok(row) = line.parse::<usize>() {
-        return Ok(vec![Event::Row(row.saturating_sub(1))]);
+    // Rows count from 1; 0 is a key.
+    if let Some(row) = line
+        .parse::<usize>()
+        .ok()
+        .and_then(|row| row.checked_sub(1))
+    {
+        return Ok(vec![Event::Row(row)]);
     }
     let name = match line {
         "" => return Ok(Vec::new()),

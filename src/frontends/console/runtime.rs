@@ -19,12 +19,13 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::control::{Control, Envelope};
 use crate::domain::model::Actor;
+use crate::system::config::save_view;
 
 use super::event::{Effect, Event};
 use super::state::State;
 use super::terminal::{Terminal, in_console};
 use super::update::update;
-use super::{ConsoleOptions, Exit, render};
+use super::{ConsoleOptions, Exit, render, views};
 
 /// New data is painted at most ten times a second: the eye follows no more, and slow lines choke. Keys are
 /// echoed at once.
@@ -202,6 +203,12 @@ impl Asker {
                     }
                 });
             }
+            Effect::SaveView { file, name, view } => {
+                self.tasks.spawn_blocking(move || Event::ViewSaved {
+                    result: save_view(&file, &name, &view),
+                    name,
+                });
+            }
             // These concern the screen or the process, not the engine.
             Effect::Copy(_) | Effect::Quit(_) | Effect::Suspend | Effect::Repaint => {}
         }
@@ -236,6 +243,12 @@ struct Console {
     is_whole: bool,
     suspended: bool,
     exit: Option<Exit>,
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        views::keep_last(&self.state);
+    }
 }
 
 impl Console {

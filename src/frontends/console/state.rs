@@ -17,6 +17,7 @@ use super::panes::kit::{Context, Pane, PaneRequest};
 use super::panes::{Around, Route, open};
 use super::prompt::Prompt;
 use super::replay_cursor::ReplayCursor;
+use super::scope::{AppliedScope, EstateScope};
 use super::{ConsoleOptions, EngineMode, Exit, layout};
 use ratatui::layout::Rect;
 
@@ -75,6 +76,10 @@ pub struct State {
     pub(super) following: Option<u64>,
     /// Number of ticks, for the sign that something is under way.
     pub(super) ticks: usize,
+    /// The part of all clouds that is shown.
+    pub(super) scope: EstateScope,
+    /// The scope as lists apply it.
+    pub(super) applied_scope: AppliedScope,
     /// A word after `:` that waits until the kinds are known.
     pub(super) start: Option<String>,
     pub(super) dirty: bool,
@@ -117,6 +122,8 @@ impl State {
             followed: None,
             following: None,
             ticks: 0,
+            scope: EstateScope::default(),
+            applied_scope: AppliedScope::default(),
             start,
             dirty: true,
             replay_cursor: ReplayCursor::default(),
@@ -152,7 +159,7 @@ impl State {
     /// Queries the projects of each cloud once, at one of its sites, when a filter is by project.
     pub(super) fn ask_projects(&mut self) {
         let asks = |pane: &dyn Pane| pane.list().filter.asks_for_projects();
-        if !self.top().is_some_and(asks) {
+        if !self.top().is_some_and(asks) && self.scope.project.is_none() {
             return;
         }
         let snapshot = self.snapshot.clone();
@@ -356,7 +363,11 @@ impl State {
     }
 
     fn open_top(&mut self) {
-        self.with_top(|pane, context| pane.open(context));
+        let scope = self.applied_scope.clone();
+        self.with_top(|pane, context| {
+            pane.narrow(&scope);
+            pane.open(context);
+        });
         self.follow();
     }
 
@@ -449,6 +460,18 @@ impl State {
             self.open -= 1;
         }
         self.push(pane);
+    }
+
+    /// The view on top, as it can be typed after `:`.
+    pub(super) fn view(&self) -> String {
+        let panes = self.panes.iter().take(self.open).rev();
+        let mut named = panes.filter_map(|pane| {
+            // Help is a view of no other place.
+            let word = pane.word().filter(|word| *word != "help")?;
+            Some((word, pane.list().filter.text()))
+        });
+        let (word, filter) = named.next().unwrap_or(("home", ""));
+        self.scope.view(word, filter)
     }
 
     /// Quits, or asks what becomes of the work of an engine in this process.

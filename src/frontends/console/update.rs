@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tui_input::Input;
 
@@ -14,10 +13,11 @@ use super::bulk::Bulk;
 use super::event::{Effect, Event};
 use super::keys::{Action, Scope, key_name};
 use super::look::Tone;
-use super::panes::kit::{Arrived, Context, Pane};
+use super::panes::kit::Arrived;
 use super::prompt::{self, Prompt};
+use super::searching::{set_filter, show_fitting};
 use super::state::State;
-use super::{Exit, command, layout, replaying};
+use super::{Exit, command, layout, replaying, views};
 use crate::present::count;
 
 /// Number of rows that one notch of the wheel moves.
@@ -78,6 +78,10 @@ fn handle(state: &mut State, event: Event) {
             if matches!(state.prompt, Some(Prompt::Quit)) {
                 state.quit();
             }
+            if !state.scope.is_empty() {
+                // The engine may know more sites.
+                views::apply(state);
+            }
             state.with_top(|pane, context| pane.wake(moved, context));
         }
         Event::EngineGone => {
@@ -108,6 +112,7 @@ fn handle(state: &mut State, event: Event) {
                 followed(state, events);
             }
         }
+        Event::ViewSaved { name, result } => views::saved(state, &name, result),
         Event::Tick(now) => {
             state.now = now;
             state.ticks = state.ticks.wrapping_add(1);
@@ -169,6 +174,7 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
                 before,
             });
         }
+        Action::ClearScope => views::clear(state),
         Action::Help => state.go("help"),
         Action::NotADelete => {
             let pressed = key_name((pressed.code, pressed.modifiers));
@@ -256,29 +262,6 @@ fn filter_typed(state: &mut State, input: &Input) {
     }
 }
 
-fn set_filter(state: &mut State, filter: String) {
-    let projects = state.projects.clone();
-    let told = state.told_at();
-    state.with_top(|pane, context| {
-        if pane.list().filter.text() != filter {
-            show_fitting(pane, SearchQuery::naming(&filter, &projects), told, context);
-        }
-    });
-    state.ask_projects();
-}
-
-fn show_fitting(
-    pane: &mut dyn Pane,
-    mut filter: SearchQuery,
-    told: DateTime<Utc>,
-    context: &mut Context,
-) {
-    filter.at(told);
-    pane.list_mut().filter = filter;
-    pane.filter_changed();
-    pane.wake(false, context);
-}
-
 /// Takes the names of a cloud's projects, and applies filters by project again.
 fn projects_named(state: &mut State, answer: Result<Page, ControlError>) {
     match answer.and_then(query::Resources::answer) {
@@ -293,6 +276,9 @@ fn projects_named(state: &mut State, answer: Result<Page, ControlError>) {
             }
         }
         Err(error) => state.say(Tone::Warn, format!("project= takes ids alone: {error}")),
+    }
+    if state.projects_tickets.is_empty() && !state.projects.is_empty() {
+        views::check_project(state);
     }
     let (projects, told) = (state.projects.clone(), state.told_at());
     state.with_any(|pane, context| {
@@ -512,6 +498,6 @@ fn go(state: &mut State, word: &str) {
     let time = word.strip_prefix("at").filter(|_| state.replays());
     match time.filter(|time| time.is_empty() || time.starts_with(' ')) {
         Some(time) => replaying::typed(state, time),
-        None => state.go(word),
+        None => views::entered(state, word),
     }
 }

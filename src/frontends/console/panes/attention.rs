@@ -267,7 +267,7 @@ impl ListPane for AttentionPane {
     }
     /// With a filter, the engine returns only the rows that fit.
     fn holds_all(&self, rows: &Rows<QueueRow>) -> bool {
-        rows.list.filter.is_empty() && rows.feed.pace.loaded && !rows.feed.has_more()
+        rows.list.shows_all() && rows.feed.pace.loaded && !rows.feed.has_more()
     }
     fn lead(&self, _rows: &Rows<QueueRow>, look: &RenderContext) -> Vec<Cell> {
         let upcoming = self.upcoming.rows.first();
@@ -279,7 +279,7 @@ impl ListPane for AttentionPane {
     fn load(&self, rows: &Rows<QueueRow>) -> Load {
         match rows.feed.load() {
             // Only rows that match were queried, so there may be others.
-            Load::Empty if !rows.list.filter.is_empty() => Load::Answered,
+            Load::Empty if !rows.list.shows_all() => Load::Answered,
             Load::Empty if self.shows_all() => self.refused.load(),
             load => load,
         }
@@ -314,7 +314,7 @@ impl ListPane for AttentionPane {
     }
     fn filter_changed(&mut self, rows: &mut Rows<QueueRow>) {
         rows.keep_marked();
-        rows.feed = self.steps(rows.list.filter.meant());
+        rows.feed = self.steps(&rows.list.meant());
     }
     /// Takes the slow steps from the snapshot.
     fn update(&mut self, rows: &mut Rows<QueueRow>, snapshot: &Snapshot, _moved: bool) -> bool {

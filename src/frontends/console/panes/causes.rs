@@ -89,6 +89,8 @@ impl ListPane for CausesPane {
     const NOUN: &'static str = "cause";
     const REFRESH: Refresh = Refresh::EachMove;
     const DETAIL_ROWS: u16 = 4;
+    /// A cause is counted over all sites.
+    const SCOPED: bool = false;
     const LOADING: &'static str = "Asking what does not go…";
     const NOTHING: &'static [&'static str] = &[
         "Nothing is stuck.",

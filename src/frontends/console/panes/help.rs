@@ -110,7 +110,20 @@ fn words(around: &Around<'_>, entries: &mut Vec<Entry>) {
     let word = |word: &str, does: &str| Entry::new(format!(":{word}"), does);
     let panes = NAMED_PANES.iter();
     entries.extend(panes.map(|pane| word(pane.word, pane.about)));
-    entries.push(Entry::new(":quit", "leave the console"));
+    for (word, does) in [
+        (
+            ":cloud NAME",
+            "show one cloud only, in all lists; :region and :project likewise",
+        ),
+        (
+            ":port @west /web",
+            "a kind or a pane with a place and a filter",
+        ),
+        (":view NAME", "a saved view; :view save NAME saves this one"),
+        (":quit", "leave the console"),
+    ] {
+        entries.push(Entry::new(word, does));
+    }
     let kinds = around.kinds.iter();
     entries.extend(kinds.map(|kind| word(kind.name.as_str(), &kind.aliases.join(", "))));
 }

@@ -452,6 +452,8 @@ impl Row for HomeRow {
 impl ListPane for HomePane {
     type Row = HomeRow;
     const SCOPE: Scope = Scope::Home;
+    /// Its headings count everything.
+    const SCOPED: bool = false;
     const WORD: Option<&'static str> = Some("home");
     const NOUN: &'static str = "row";
     const REFRESH: Refresh = Refresh::EachMove;

@@ -202,11 +202,15 @@ pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
         }
         facts.push(Cell::dim(rate));
     }
+    let scope = &state.applied_scope.words;
     if facts.is_empty() {
         facts.push(Cell::dim(match look.replays {
             true => "nothing was under way, nothing needed anyone",
             false => "nothing under way, nothing needs you",
         }));
+    }
+    if !scope.is_empty() {
+        facts.insert(0, Cell::new(format!("in {scope}"), Tone::Warn));
     }
     facts
 }

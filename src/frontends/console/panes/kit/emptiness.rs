@@ -40,7 +40,21 @@ pub(crate) fn lines(pane: &dyn Pane, look: &RenderContext) -> Vec<Cell> {
     match vacancy.load {
         Load::Asking => vacancy.loading,
         Load::Failed => vacancy.failed,
-        // There may be rows; the filter hides all of them.
+        // There may be rows; the scope or the filter hides all of them.
+        Load::Answered | Load::Empty if !pane.list().scope.query.is_empty() => {
+            let scope = &pane.list().scope.words;
+            let fits = match filter.is_empty() {
+                true => String::new(),
+                false => format!(" matches \"{}\" and", filter.text()),
+            };
+            vec![
+                Cell::plain(format!("No {}{fits} is in {scope}.", vacancy.noun)),
+                Cell::dim(
+                    look.keys
+                        .spell("{clear_scope} shows all clouds and projects."),
+                ),
+            ]
+        }
         Load::Answered if !filter.is_empty() => vec![
             Cell::plain(format!(
                 "No {} matches \"{}\".",

@@ -43,6 +43,8 @@ pub(crate) trait ListPane: Send + Sized + 'static {
     const FAILED: &'static [&'static str] = FAILED;
     /// Whether the rows only become more, so that a cursor on the last row moves along.
     const FOLLOWS_END: bool = false;
+    /// Whether rows outside the scope are hidden. Without, the pane says that it shows everything.
+    const SCOPED: bool = true;
     /// Whether the rows are events, which are followed while the pane is on top.
     const FOLLOWS: bool = false;
 
@@ -150,10 +152,16 @@ pub(crate) trait ListPane: Send + Sized + 'static {
 struct Listed<P: ListPane> {
     pane: P,
     rows: Rows<P::Row>,
+    /// Whether there is a scope that the pane does not apply.
+    is_outside_scope: bool,
 }
 
 pub(crate) fn listed<P: ListPane>(pane: P, rows: Rows<P::Row>) -> Box<dyn Pane> {
-    let mut listed = Listed { pane, rows };
+    let mut listed = Listed {
+        pane,
+        rows,
+        is_outside_scope: false,
+    };
     listed.rows.feed.pace.retries = P::REFRESH != Refresh::Demand;
     listed.refilter(None);
     Box::new(listed)
@@ -248,7 +256,11 @@ impl<P: ListPane> Pane for Listed<P> {
         self.pane.word()
     }
     fn title(&self, look: &RenderContext) -> String {
-        let heading = self.pane.heading(&self.rows, look);
+        let mut heading = self.pane.heading(&self.rows, look);
+        if self.is_outside_scope {
+            heading.push_str(look.dot());
+            heading.push_str("all clouds and projects");
+        }
         match self.rows.list.marks.words() {
             Some(marked) => format!("{heading}{}{marked}", look.dot()),
             None => heading,
@@ -313,6 +325,13 @@ impl<P: ListPane> Pane for Listed<P> {
         self.rows.list.marks.filter_changed();
         self.pane.filter_changed(&mut self.rows);
         self.refilter(held);
+    }
+    fn narrow(&mut self, scope: &AppliedScope) {
+        self.is_outside_scope = !P::SCOPED && !scope.query.is_empty();
+        if P::SCOPED && self.rows.list.scope != *scope {
+            self.rows.list.scope = scope.clone();
+            self.filter_changed();
+        }
     }
     fn open(&mut self, context: &mut Context) {
         let has_answer = self.rows.feed.pace.loaded && !context.replays;

@@ -21,6 +21,7 @@ use super::super::event::{Effect, Outbox};
 pub(crate) use super::super::keys::{Action, Keymap, Scope};
 pub(crate) use super::super::look::{Cell, RenderContext, Tone};
 pub(crate) use super::super::prompt::Confirm;
+pub(crate) use super::super::scope::AppliedScope;
 pub(crate) use super::{Around, Opened, Route};
 pub(crate) use crate::domain::filter::{Facts, SearchQuery};
 pub(crate) use bulk::Subject;
@@ -126,6 +127,8 @@ pub(crate) trait Pane: Send {
     fn is_modal(&self) -> bool {
         false
     }
+    /// Hides what is outside the scope, in a list; plans and trees are shown whole.
+    fn narrow(&mut self, _scope: &AppliedScope) {}
     /// Applies a new filter; [`Self::wake`] is called next.
     fn filter_changed(&mut self);
     /// Called when the pane is opened, or is on top again.

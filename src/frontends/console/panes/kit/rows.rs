@@ -4,6 +4,7 @@ use super::Action;
 use super::feed::Feed;
 use super::marks::Marks;
 use crate::domain::filter::SearchQuery;
+use crate::frontends::console::scope::AppliedScope;
 use crate::present::thousands;
 
 pub(crate) trait Row: Send + 'static {
@@ -82,7 +83,7 @@ impl<T: Row> Rows<T> {
     pub(crate) fn number(&self) -> String {
         let more = if self.feed.has_more() { "+" } else { "" };
         let all = self.all().count();
-        match self.list.filter.is_empty() {
+        match self.list.shows_all() {
             true => format!("{}{more}", thousands(all)),
             false => format!("{} of {}{more}", thousands(self.len()), thousands(all)),
         }
@@ -96,8 +97,10 @@ impl<T: Row> Rows<T> {
 
     /// Returns the indices in [`Self::all`] of the rows that fit the filter.
     pub(crate) fn fitting(&self) -> Vec<usize> {
-        let filter = &self.list.filter;
-        let fits = |(_, row): &(usize, &T)| filter.is_empty() || row.fits(filter);
+        let queries = [&self.list.filter, &self.list.scope.query];
+        let queries = queries.into_iter().filter(|query| !query.is_empty());
+        let queries: Vec<&SearchQuery> = queries.collect();
+        let fits = |(_, row): &(usize, &T)| queries.iter().all(|query| row.fits(query));
         let fitting = self.all().enumerate().filter(fits);
         fitting.map(|(at, _)| at).collect()
     }
@@ -122,10 +125,23 @@ pub(crate) struct List {
     /// First row on the screen.
     pub(crate) top: usize,
     pub(crate) filter: SearchQuery,
+    /// The scope of the console, which hides rows as a filter does.
+    pub(crate) scope: AppliedScope,
     pub(crate) marks: Marks,
 }
 
 impl List {
+    /// Whether neither the filter nor the scope hides rows.
+    pub(crate) fn shows_all(&self) -> bool {
+        self.filter.is_empty() && self.scope.query.is_empty()
+    }
+
+    /// The scope and the filter for the engine, which knows no project names.
+    pub(crate) fn meant(&self) -> String {
+        let words = [self.scope.query.meant(), self.filter.meant()];
+        words.join(" ").trim().to_owned()
+    }
+
     /// Moves the cursor; returns false if the action is not a movement.
     pub(crate) fn go(&mut self, action: Action, len: usize, page: usize) -> bool {
         let last = len.saturating_sub(1);

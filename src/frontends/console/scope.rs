@@ -1,0 +1,267 @@
+//! The scope: the part of all clouds that the console shows. It is kept over panes, and a key clears it.
+//!
+//! A *view* is a pane with its scope and its filter, in one line: `stuck @prod/west project=demo /timeout`.
+
+use std::collections::BTreeMap;
+
+use crate::control::SiteStatus;
+use crate::domain::filter::{SearchQuery, exact_word};
+use crate::domain::model::Site;
+use crate::domain::text::did_you_mean;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EstateScope {
+    /// A cloud, or a deployment.
+    pub(crate) cloud: Option<String>,
+    pub(crate) region: Option<String>,
+    /// The name or the id of a project.
+    pub(crate) project: Option<String>,
+}
+
+/// The scope as a list applies it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct AppliedScope {
+    pub(crate) query: SearchQuery,
+    /// For people, such as `prod/west, project demo`.
+    pub(crate) words: String,
+}
+
+/// What was typed after `:`, in its parts.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Line<'l> {
+    pub(crate) word: &'l str,
+    /// What follows the word, other than places, a project and a filter.
+    pub(crate) rest: Vec<&'l str>,
+    /// What stands behind `@`.
+    pub(crate) place: Option<&'l str>,
+    pub(crate) project: Option<&'l str>,
+    pub(crate) filter: Option<&'l str>,
+}
+
+impl<'l> Line<'l> {
+    pub(crate) fn parse(text: &'l str) -> Self {
+        let (words, filter) = match text.split_once(" /") {
+            Some((words, filter)) => (words, Some(filter.trim())),
+            None => (text, None),
+        };
+        let mut line = Self {
+            filter,
+            ..Self::default()
+        };
+        for word in words.split_whitespace() {
+            if let Some(place) = word.strip_prefix('@') {
+                line.place = Some(place);
+            } else if let Some(project) = word.strip_prefix("project=") {
+                line.project = Some(project);
+            } else if line.word.is_empty() {
+                line.word = word;
+            } else {
+                line.rest.push(word);
+            }
+        }
+        line
+    }
+}
+
+/// The cloud and the region of a site; a deployment counts as a cloud without regions.
+fn parts(site: &Site) -> (&str, Option<&str>) {
+    match site {
+        Site::Region { cloud, region } => (cloud, Some(region)),
+        Site::Deployment { name } => (name, None),
+    }
+}
+
+fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    let near = did_you_mean(name, known.iter().copied());
+    match (near.as_str(), known.as_slice()) {
+        ("", []) => format!("there is no {what} \"{name}\": none is known"),
+        ("", known) => {
+            let mut names = known.to_vec();
+            names.sort_unstable();
+            names.dedup();
+            names.truncate(NAMED_MAX);
+            format!(
+                "there is no {what} \"{name}\"; there is {}",
+                names.join(", ")
+            )
+        }
+        (near, _) => format!("there is no {what} \"{name}\"{near}"),
+    }
+}
+
+/// Maximum number of names that are listed for one that is unknown.
+const NAMED_MAX: usize = 6;
+
+impl EstateScope {
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Narrows the scope to a cloud. A region that the cloud does not have is dropped.
+    ///
+    /// # Errors
+    /// No site is of that cloud; the message names the nearest.
+    pub(crate) fn set_cloud(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
+        let clouds = || sites.iter().map(|it| parts(&it.site).0);
+        if !clouds().any(|cloud| cloud == name) {
+            return Err(unknown("cloud", name, clouds()));
+        }
+        self.cloud = Some(name.to_owned());
+        if !sites.iter().any(|it| self.has(&it.site)) {
+            self.region = None;
+        }
+        Ok(())
+    }
+
+    /// Narrows the scope to a region, in every cloud that has one of that name, or `CLOUD/REGION`.
+    ///
+    /// # Errors
+    /// No site has that region; the message names the nearest.
+    pub(crate) fn set_region(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
+        let regions = || sites.iter().filter_map(|it| parts(&it.site).1);
+        if let Some(site) = sites.iter().find(|it| it.site.to_string() == name) {
+            let (cloud, region) = parts(&site.site);
+            (self.cloud, self.region) = (Some(cloud.to_owned()), region.map(str::to_owned));
+            return Ok(());
+        }
+        if !regions().any(|region| region == name) {
+            return Err(unknown("region", name, regions()));
+        }
+        self.region = Some(name.to_owned());
+        if !sites.iter().any(|it| self.has(&it.site)) {
+            self.cloud = None;
+        }
+        Ok(())
+    }
+
+    /// Narrows the scope to what stands behind `@`: a site, a cloud or a region.
+    ///
+    /// # Errors
+    /// There is none of that name; the message names the nearest.
+    pub(crate) fn set_place(&mut self, name: &str, sites: &[SiteStatus]) -> Result<(), String> {
+        if sites.iter().any(|it| parts(&it.site).0 == name) {
+            self.region = None;
+            return self.set_cloud(name, sites);
+        }
+        let is_region = sites.iter().any(|it| parts(&it.site).1 == Some(name));
+        if is_region || sites.iter().any(|it| it.site.to_string() == name) {
+            self.cloud = None;
+            return self.set_region(name, sites);
+        }
+        if sites.is_empty() {
+            // The engine has not named its sites yet; what is not among them hides everything.
+            let (cloud, region) = name.split_once('/').unwrap_or((name, ""));
+            let region = (!region.is_empty()).then(|| region.to_owned());
+            (self.cloud, self.region) = (Some(cloud.to_owned()), region);
+            return Ok(());
+        }
+        let whole: Vec<String> = sites.iter().map(|it| it.site.to_string()).collect();
+        let names = sites.iter().flat_map(|it| {
+            let (cloud, region) = parts(&it.site);
+            [Some(cloud), region].into_iter().flatten()
+        });
+        let names = names.chain(whole.iter().map(String::as_str));
+        Err(unknown("cloud, region or site", name, names))
+    }
+
+    /// Whether a site is in the scope.
+    fn has(&self, site: &Site) -> bool {
+        let (cloud, region) = parts(site);
+        self.cloud.as_deref().is_none_or(|wanted| wanted == cloud)
+            && (self.region.is_none() || self.region.as_deref() == region)
+    }
+
+    /// Returns what is wrong with the project, if it is neither the name nor the id of a known one.
+    pub(crate) fn unknown_project(&self, projects: &BTreeMap<String, String>) -> Option<String> {
+        let wanted = self.project.as_deref()?;
+        let is_known = projects.contains_key(wanted) || projects.values().any(|it| it == wanted);
+        (!is_known).then(|| unknown("project", wanted, projects.values().map(String::as_str)))
+    }
+
+    /// The scope for lists; `projects` maps ids to names.
+    pub(crate) fn applied(
+        &self,
+        sites: &[SiteStatus],
+        projects: &BTreeMap<String, String>,
+    ) -> AppliedScope {
+        let mut words = Vec::new();
+        if self.cloud.is_some() || self.region.is_some() {
+            let within = sites
+                .iter()
+                .map(|it| &it.site)
+                .filter(|site| self.has(site));
+            let mut within: Vec<String> = within.map(ToString::to_string).collect();
+            if within.is_empty() {
+                // Its sites are not served any more: nothing is in it.
+                within.push(self.place());
+            }
+            words.push(exact_word("site", &within));
+        }
+        if let Some(wanted) = &self.project {
+            let named = projects.iter().filter(|(_, name)| *name == wanted);
+            let ids = named.map(|(id, _)| id.clone());
+            let ids: Vec<String> = [wanted.clone()].into_iter().chain(ids).collect();
+            words.push(exact_word("project", &ids));
+        }
+        AppliedScope {
+            query: SearchQuery::parse(&words.join(" ")),
+            words: self.words(),
+        }
+    }
+
+    /// What stands behind `@`.
+    fn place(&self) -> String {
+        let parts = [self.cloud.as_deref(), self.region.as_deref()];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("/")
+    }
+
+    fn words(&self) -> String {
+        let place = Some(self.place()).filter(|place| !place.is_empty());
+        let project = self.project.as_ref().map(|name| format!("project {name}"));
+        let words: Vec<String> = place.into_iter().chain(project).collect();
+        words.join(", ")
+    }
+
+    /// The view of a pane in this scope, as [`Line::parse`] reads it.
+    pub(crate) fn view(&self, word: &str, filter: &str) -> String {
+        let place = Some(self.place()).filter(|place| !place.is_empty());
+        let place = place.map(|place| format!("@{place}"));
+        let project = self.project.as_ref().map(|name| format!("project={name}"));
+        let filter = (!filter.is_empty()).then(|| format!("/{filter}"));
+        let parts = [Some(word.to_owned()), place, project, filter];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_in_its_parts() {
+        let line = Line::parse("port @west project=demo /web !lab");
+        assert_eq!((line.word, line.place), ("port", Some("west")));
+        assert_eq!(
+            (line.project, line.filter),
+            (Some("demo"), Some("web !lab"))
+        );
+        let saves = Line::parse(" view  save night ");
+        assert_eq!((saves.word, saves.rest), ("view", vec!["save", "night"]));
+        assert_eq!(Line::parse("@prod").place, Some("prod"));
+    }
+
+    #[test]
+    fn a_view_is_read_as_it_is_written() {
+        let scope = EstateScope {
+            cloud: Some("prod".to_owned()),
+            region: Some("west".to_owned()),
+            project: Some("demo".to_owned()),
+        };
+        let view = scope.view("stuck", "timeout");
+        assert_eq!(view, "stuck @prod/west project=demo /timeout");
+        let line = Line::parse(&view);
+        assert_eq!(line.place, Some("prod/west"));
+        assert_eq!(EstateScope::default().view("home", ""), "home");
+    }
+}

@@ -1,0 +1,180 @@
+//! What is typed after `:`, besides the word of a pane: the scope, and views by name.
+
+use super::command::{self, Place};
+use super::event::Effect;
+use super::look::Tone;
+use super::scope::{EstateScope, Line};
+use super::searching::set_filter;
+use super::state::State;
+use crate::domain::text::did_you_mean;
+use crate::system::private;
+
+/// Opens what was typed: a pane, its scope and its filter; or sets the scope; or opens or saves a view.
+pub(super) fn entered(state: &mut State, text: &str) {
+    let line = Line::parse(text);
+    match (line.word, line.rest.as_slice()) {
+        ("cloud", [name]) => narrow(state, |scope, state| {
+            scope.set_cloud(name, &state.snapshot.sites)
+        }),
+        ("region", [name]) => narrow(state, |scope, state| {
+            scope.set_region(name, &state.snapshot.sites)
+        }),
+        ("project", [name]) => narrow(state, |scope, _| {
+            scope.project = Some((*name).to_owned());
+            Ok(())
+        }),
+        ("cloud" | "region", _) => {
+            let hint = format!("write the name of a {0} after :{0}", line.word);
+            state.say(Tone::Warn, hint);
+        }
+        ("view", ["save", name]) => save(state, name),
+        ("view", [name]) => open_saved(state, name),
+        ("view", _) => state.say(Tone::Dim, saved_words(state)),
+        _ => open(state, &line, state.scope.clone()),
+    }
+}
+
+/// Opens a view as it is written: its scope is the whole scope.
+pub(super) fn open_view(state: &mut State, text: &str) {
+    open(state, &Line::parse(text), EstateScope::default());
+}
+
+fn open(state: &mut State, line: &Line<'_>, mut scope: EstateScope) {
+    let word = [&[line.word], line.rest.as_slice()].concat().join(" ");
+    if !word.is_empty()
+        && let Place::Unknown(why) = command::place(&word, &state.kinds)
+    {
+        state.say(Tone::Warn, why);
+        return state.ask_kinds();
+    }
+    if let Some(place) = line.place
+        && let Err(why) = scope.set_place(place, &state.snapshot.sites)
+    {
+        return state.say(Tone::Warn, why);
+    }
+    if let Some(project) = line.project {
+        scope.project = Some(project.to_owned());
+    }
+    if scope != state.scope {
+        set_scope(state, scope);
+    }
+    if !word.is_empty() {
+        state.go(&word);
+    }
+    if let Some(filter) = line.filter {
+        set_filter(state, filter.to_owned());
+    }
+}
+
+fn narrow(state: &mut State, change: impl FnOnce(&mut EstateScope, &State) -> Result<(), String>) {
+    let mut scope = state.scope.clone();
+    match change(&mut scope, state) {
+        Ok(()) => set_scope(state, scope),
+        Err(why) => state.say(Tone::Warn, why),
+    }
+}
+
+fn set_scope(state: &mut State, scope: EstateScope) {
+    state.scope = scope;
+    state.ask_projects();
+    apply(state);
+    if state.projects_tickets.is_empty() && !state.projects.is_empty() {
+        check_project(state);
+    }
+}
+
+/// Drops a project that does not exist, and says which one may be meant. Called once the projects are known.
+pub(super) fn check_project(state: &mut State) {
+    if let Some(why) = state.scope.unknown_project(&state.projects) {
+        state.scope.project = None;
+        state.say(Tone::Warn, why);
+    }
+    apply(state);
+}
+
+/// Shows all again.
+pub(super) fn clear(state: &mut State) {
+    let told = match state.scope.is_empty() {
+        true => "all clouds, regions and projects are shown already",
+        false => "all clouds, regions and projects",
+    };
+    state.scope = EstateScope::default();
+    apply(state);
+    state.say(Tone::Dim, told);
+}
+
+/// Applies the scope to the pane on top; the others get it when they are on top again.
+pub(super) fn apply(state: &mut State) {
+    let applied = state.scope.applied(&state.snapshot.sites, &state.projects);
+    state.applied_scope = applied.clone();
+    state.with_top(|pane, context| {
+        pane.narrow(&applied);
+        pane.wake(false, context);
+    });
+}
+
+fn saved_words(state: &State) -> String {
+    let names: Vec<&str> = state.options.views.keys().map(String::as_str).collect();
+    match names.is_empty() {
+        true => "no view is saved; :view save NAME saves this one".to_owned(),
+        false => format!("saved views: {}", names.join(", ")),
+    }
+}
+
+fn open_saved(state: &mut State, name: &str) {
+    match state.options.views.get(name).cloned() {
+        Some(view) => open_view(state, &view),
+        None => {
+            let names = state.options.views.keys().map(String::as_str);
+            let near = did_you_mean(name, names);
+            let hint = match near.is_empty() {
+                true => format!("; {}", saved_words(state)),
+                false => near,
+            };
+            state.say(Tone::Warn, format!("there is no view \"{name}\"{hint}"));
+        }
+    }
+}
+
+fn save(state: &mut State, name: &str) {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name == "save" || !name.chars().all(is_plain) {
+        let why = "a view's name has letters, digits, - and _ only";
+        return state.say(Tone::Warn, why);
+    }
+    let Some(file) = state.options.settings_file.clone() else {
+        let why = "views are saved in a settings file: start with --config FILE";
+        return state.say(Tone::Warn, why);
+    };
+    let view = state.view();
+    state.options.views.insert(name.to_owned(), view.clone());
+    let name = name.to_owned();
+    state.outbox.push(Effect::SaveView { file, name, view });
+}
+
+/// Tells whether a view was saved.
+pub(super) fn saved(state: &mut State, name: &str, result: Result<(), String>) {
+    match result {
+        Ok(()) => {
+            let view = state.options.views.get(name).cloned().unwrap_or_default();
+            state.say(Tone::Good, format!("saved as :view {name}: {view}"));
+        }
+        Err(why) => {
+            state.options.views.remove(name);
+            state.say(
+                Tone::Bad,
+                format!("the view {name} could not be saved: {why}"),
+            );
+        }
+    }
+}
+
+/// Keeps the view for the next start. Called once, when the console ends.
+pub(super) fn keep_last(state: &State) {
+    let Some(file) = &state.options.last_view else {
+        return;
+    };
+    if let Err(error) = private::replace(file, state.view().as_bytes()) {
+        tracing::warn!(%error, "the last view could not be kept");
+    }
+}
