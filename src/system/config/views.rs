@@ -30,7 +30,11 @@ pub fn save_view(file: &Path, name: &str, view: &str) -> Result<(), String> {
     let mut document: DocumentMut = text.parse().map_err(|error| format!("{error}"))?;
     let views = document.entry("views").or_insert(Item::Table(Table::new()));
     let views = views.as_table_like_mut().ok_or("views is not a table")?;
-    views.insert(name, value(view));
+    // A comment above the name belongs to the name, which stays.
+    match views.get_mut(name) {
+        Some(known) => *known = value(view),
+        None => _ = views.insert(name, value(view)),
+    }
     let changed = document.to_string();
     parse(&changed, &file).map_err(|error| error.to_string())?;
     if let Some(folder) = file.parent() {
