@@ -100,7 +100,7 @@ fn marks_that_a_filter_hides_are_told_before_anything_is_planned() {
     assert_eq!(desk.sent.len(), 0, "the person is told first");
     let text = desk.text();
     assert!(
-        text.contains("1 of 2 marked rows hidden by the filter or the scope: D again takes all"),
+        text.contains("1 of 2 marked rows hidden: D again takes all"),
         "{text}"
     );
     // Another key in between is no answer.

@@ -106,7 +106,7 @@ fn marks_outside_the_scope_are_told_before_anything_is_planned() {
     assert_eq!(desk.sent.len(), 0);
     let text = desk.text();
     assert!(
-        text.contains("2 of 3 marked rows hidden by the filter or the scope"),
+        text.contains("2 of 3 marked rows hidden: D again"),
         "{text}"
     );
 }

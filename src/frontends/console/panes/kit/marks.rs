@@ -62,7 +62,7 @@ impl Marks {
         let (hidden, name) = (thousands(self.hidden), action.name());
         let all = count(self.keys.len(), "marked row");
         Some(format!(
-            "{hidden} of {all} hidden by the filter or the scope: {{{name}}} again takes all, {{back}} shows all, {{unmark}} unmarks all"
+            "{hidden} of {all} hidden: {{{name}}} again takes all, {{unmark}} unmarks all"
         ))
     }
 
