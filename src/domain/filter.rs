@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `web` | a row that contains this text, in any case |
 //! | `~wfe` | a row that has these letters in this order, such as `web-frontend` |
+//! | `~^web-[0-9]+$` | a row that fits this regular expression; `~` begins one if any of `^$.*+?()[]{}\|` follows |
+//! | `name:web` | a row whose column of that name contains this text; the reader of the rows tells which columns there are |
 //! | `state=stuck` | a row whose state (or kind, site, project) contains this text; `state=stuck,blocked`: one of these texts |
 //! | `site==prod/west,prod/east` | a row whose site (or project) is exactly one of these, or that has none; percent-encoded |
 //! | `age>1h`, `age<7d` | a row that is older, or younger |
@@ -13,6 +15,8 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+use regex::{Regex, RegexBuilder};
 
 use super::{duration, text};
 
@@ -39,13 +43,26 @@ struct Word {
 enum Test {
     Contains(String),
     InOrder(Vec<char>),
+    Fits(Pattern),
+    /// A column, and texts of which it contains one. Whoever knows the columns tests it.
+    Column(String, Vec<String>),
     Field(&'static str, Vec<String>),
     /// One of these, if the row has the field at all. A field may have several lines, of which any counts.
     Exactly(&'static str, Vec<String>),
     Older(TimeDelta),
     Younger(TimeDelta),
-    /// An age that is not yet typed to its end. It matches every row.
+    /// An age or an expression that is not yet typed to its end. It matches every row.
     Unfinished,
+}
+
+/// A regular expression; two are equal if they are written alike.
+#[derive(Clone, Debug)]
+struct Pattern(Regex);
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
 }
 
 /// The fields of a row. A word about an empty field is searched for in the texts.
@@ -92,16 +109,24 @@ impl SearchQuery {
 
     /// Parses a query in which projects may also be given by name; `projects` maps ids to names. Rows carry
     /// ids, and each is compared with all ids of a name, so a name that matches more than `PROJECTS_MAX`
-    /// projects is ignored.
-    pub fn naming(text: &str, projects: &BTreeMap<String, String>) -> Self {
-        let meant: Vec<String> = text
+    /// projects is ignored. Words about one of these columns are for [`Self::fits_columns`].
+    pub fn naming(text: &str, projects: &BTreeMap<String, String>, columns: &[String]) -> Self {
+        let (of_columns, others): (Vec<&str>, Vec<&str>) = text
             .split_whitespace()
+            .partition(|word| of_column(word, columns).is_some());
+        let meant: Vec<String> = others
+            .into_iter()
             .map(|word| named(word, projects))
             .collect();
-        Self {
+        let mut query = Self {
             text: text.to_owned(),
             ..Self::parse(&meant.join(" "))
-        }
+        };
+        let of_columns = of_columns.into_iter();
+        query
+            .words
+            .extend(of_columns.filter_map(|word| of_column(word, columns)));
+        query
     }
 
     /// Whether the query searches by project, so that it needs the names of projects.
@@ -133,8 +158,26 @@ impl SearchQuery {
     }
 
     pub fn fits(&self, facts: &Facts<'_>) -> bool {
+        let is_of_facts = |word: &&Word| !matches!(word.test, Test::Column(..));
         let fits = |word: &Word| self.test(&word.test, facts) != word.inverse;
-        self.words.iter().all(fits)
+        self.words.iter().filter(is_of_facts).all(fits)
+    }
+
+    /// Whether a word is about a column.
+    pub fn has_columns(&self) -> bool {
+        let mut words = self.words.iter();
+        words.any(|word| matches!(word.test, Test::Column(..)))
+    }
+
+    /// Whether a row fits the words about columns; `text` is what a column of it shows.
+    pub fn fits_columns(&self, text: impl Fn(&str) -> String) -> bool {
+        self.words.iter().all(|word| match &word.test {
+            Test::Column(name, wanted) => {
+                let text = text(name);
+                wanted.iter().any(|wanted| contains(&text, wanted)) != word.inverse
+            }
+            _ => true,
+        })
     }
 
     /// Whether a row that has texts and no other fields matches.
@@ -154,6 +197,7 @@ impl SearchQuery {
         match test {
             Test::Contains(wanted) => any(&|text| contains(text, wanted)),
             Test::InOrder(letters) => any(&|text| in_order(text, letters)),
+            Test::Fits(Pattern(pattern)) => any(&|text| pattern.is_match(text)),
             Test::Exactly(field, wanted) => {
                 let own = facts.field(field);
                 let is_wanted = |own: &str| wanted.iter().any(|it| it.eq_ignore_ascii_case(own));
@@ -169,7 +213,7 @@ impl SearchQuery {
             }
             Test::Older(than) => age.is_some_and(|age| age > *than),
             Test::Younger(than) => age.is_some_and(|age| age < *than),
-            Test::Unfinished => true,
+            Test::Unfinished | Test::Column(..) => true,
         }
     }
 }
@@ -192,6 +236,20 @@ fn in_order(text: &str, letters: &[char]) -> bool {
     letters.iter().all(|letter| of_text.any(|it| it == *letter))
 }
 
+/// Parses a word about one of these columns, such as `name:web`.
+fn of_column(word: &str, columns: &[String]) -> Option<Word> {
+    let (bare, inverse) = match word.strip_prefix('!') {
+        Some(rest) => (rest, true),
+        None => (word, false),
+    };
+    let (name, wanted) = bare.split_once(':')?;
+    let name = name.to_lowercase();
+    columns.contains(&name).then(|| Word {
+        test: Test::Column(name, alternatives(wanted)),
+        inverse,
+    })
+}
+
 /// Parses a word, and says what is wrong with it.
 fn parsed(word: &str) -> (Word, Option<String>) {
     let (word, inverse) = match word.strip_prefix('!') {
@@ -204,8 +262,28 @@ fn parsed(word: &str) -> (Word, Option<String>) {
     (Word { test, inverse }, complaint)
 }
 
+/// The characters that make a regular expression of what follows `~`.
+const SIGNS: &[char] = &[
+    '^', '$', '.', '*', '+', '?', '(', ')', '[', ']', '{', '}', '|', '\\',
+];
+/// Maximum size of a compiled regular expression.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+
 fn test_of(word: &str) -> (Test, Option<String>) {
     let plain = || Test::Contains(word.to_lowercase());
+    if let Some(pattern) = word.strip_prefix('~').filter(|it| it.contains(SIGNS)) {
+        let parsed = RegexBuilder::new(pattern)
+            .case_insensitive(true)
+            .size_limit(PATTERN_BYTES_MAX)
+            .build();
+        return match parsed {
+            Ok(pattern) => (Test::Fits(Pattern(pattern)), None),
+            Err(_) => {
+                let why = format!("{word}: this is no whole regular expression");
+                (Test::Unfinished, Some(why))
+            }
+        };
+    }
     if let Some(letters) = word.strip_prefix('~').filter(|it| !it.is_empty()) {
         let letters = letters.chars().flat_map(char::to_lowercase).collect();
         return (Test::InOrder(letters), None);
@@ -222,7 +300,11 @@ fn test_of(word: &str) -> (Test, Option<String>) {
             Err(why) => (Test::Unfinished, Some(format!("{word}: {why}"))),
         };
     }
-    let Some((field, wanted)) = word.split_once('=').filter(|(field, _)| !field.is_empty()) else {
+    let colon = word
+        .split_once(':')
+        .filter(|(field, _)| FIELDS.contains(field));
+    let equals = word.split_once('=').filter(|(field, _)| !field.is_empty());
+    let Some((field, wanted)) = colon.or(equals) else {
         return (plain(), None);
     };
     match FIELDS.into_iter().find(|known| *known == field) {
@@ -312,6 +394,11 @@ mod tests {
             ("~wef", true),
             ("~wff", false),
             ("!~wff", true),
+            ("~^WEB-.*d$", true),
+            ("~^front", false),
+            ("!~^front", true),
+            ("state:stuck", true),
+            ("state:gone", false),
             ("state=stuck", true),
             ("state=STU", true),
             ("state=blocked", false),
@@ -333,9 +420,37 @@ mod tests {
             // Not yet typed to its end: no row disappears meanwhile.
             ("age>", true),
             ("!age>", true),
+            ("~^web-[", true),
+            ("!~^web-[", true),
         ] {
             assert_eq!(fits(text), wanted, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_word_about_a_column_is_tested_by_whoever_knows_the_columns() {
+        let columns = ["name".to_owned(), "blocked_by".to_owned()];
+        let text = |column: &str| match column {
+            "name" => "Web-1".to_owned(),
+            _ => "floating IP".to_owned(),
+        };
+        for (word, wanted) in [
+            ("name:web", true),
+            ("name:db", false),
+            ("!name:db", true),
+            ("name:db,web", true),
+            ("blocked_by:float name:1", true),
+        ] {
+            let query = SearchQuery::naming(word, &BTreeMap::new(), &columns);
+            assert_eq!(query.fits_columns(text), wanted, "{word}");
+            assert!(
+                query.fits(&Facts::default()) && query.meant().is_empty(),
+                "{word}"
+            );
+        }
+        // What is no column is a text.
+        let mac = SearchQuery::naming("fa:16:3e", &BTreeMap::new(), &columns);
+        assert!(mac.fits_texts(&["fa:16:3e:00"]) && !mac.has_columns());
     }
 
     #[test]
@@ -370,7 +485,7 @@ mod tests {
             ("e5f6".to_owned(), "shop".to_owned()),
         ]);
         let fits = |text: &str, project: &str, projects: &BTreeMap<String, String>| {
-            SearchQuery::naming(text, projects).fits(&Facts {
+            SearchQuery::naming(text, projects, &[]).fits(&Facts {
                 project,
                 ..Facts::default()
             })
@@ -387,7 +502,7 @@ mod tests {
         ] {
             assert_eq!(fits(text, own, &projects), wanted, "{text} {own}");
         }
-        let filter = SearchQuery::naming("web project=lab", &projects);
+        let filter = SearchQuery::naming("web project=lab", &projects, &[]);
         assert_eq!(filter.text(), "web project=lab");
         assert_eq!(filter.meant(), "web project=lab,c3d4");
         assert!(filter.asks_for_projects());
@@ -395,7 +510,7 @@ mod tests {
         // A letter that occurs in hundreds of names stands for none of them.
         projects.extend((0..200).map(|n| (format!("id{n}"), format!("x{n}"))));
         assert_eq!(
-            SearchQuery::naming("project=x", &projects).meant(),
+            SearchQuery::naming("project=x", &projects, &[]).meant(),
             "project=x"
         );
     }
@@ -408,6 +523,8 @@ mod tests {
         assert!(misspelt.contains("did you mean \"state\""), "{misspelt}");
         let unit = complaint("age>1");
         assert!(unit.contains("write a whole number and a unit"), "{unit}");
+        let open = complaint("~^web-[");
+        assert!(open.contains("no whole regular expression"), "{open}");
         assert_eq!(complaint("age=1h"), "age=1h: write age>1h or age<1h");
     }
 }

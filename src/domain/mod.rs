@@ -20,6 +20,7 @@ pub mod mapping;
 pub mod model;
 pub mod moment;
 pub mod native;
+pub mod natural;
 pub mod nesting;
 pub mod news;
 pub mod outline;

@@ -341,3 +341,100 @@ fn a_filter_takes_projects_by_name_and_asks_for_the_names_once() {
     );
     assert_eq!(asked.count(), 1, "one cloud, one question");
 }
+
+/// These texts, in the order in which they are on the screen.
+fn order<'t>(desk: &Desk, all: &[&'t str]) -> Vec<&'t str> {
+    let text = desk.text();
+    let mut places: Vec<_> = all.iter().map(|it| (text.find(it), *it)).collect();
+    assert!(places.iter().all(|(at, _)| at.is_some()), "{all:?}\n{text}");
+    places.sort_unstable();
+    places.into_iter().map(|(_, it)| it).collect()
+}
+
+#[test]
+fn every_list_is_sorted_by_any_column_and_numbers_in_names_count_by_size() {
+    let mut desk = desk(&[("web-10", "ACTIVE"), ("web-2", "DOWN"), ("web-1", "ACTIVE")]);
+    desk.press("s");
+    let all = ["web-1", "web-2", "web-10"];
+    assert_eq!(names(&desk, &all), all);
+    let mut world = World::busy();
+    world.deletions.truncate(2);
+    for (deletion, name) in world.deletions.iter_mut().zip(["net-10", "net-9"]) {
+        deletion.targets[0].name = name.to_owned();
+    }
+    world.snapshot.deletions.clear();
+    let mut desk = Desk::new(world, (120, 40));
+    assert_eq!(order(&desk, &["net-9", "net-10"]), ["net-10", "net-9"]);
+    desk.press("s s s");
+    assert!(desk.text().contains("WHAT▲"), "{}", desk.text());
+    assert!(desk.text().contains("sorted by WHAT"), "{}", desk.text());
+    assert_eq!(order(&desk, &["net-9", "net-10"]), ["net-9", "net-10"]);
+    desk.press("S");
+    assert!(desk.text().contains("WHAT▼"), "{}", desk.text());
+    assert_eq!(order(&desk, &["net-9", "net-10"]), ["net-10", "net-9"]);
+    for word in [
+        "stuck",
+        "retrying",
+        "causes",
+        "orphans",
+        "sites",
+        "gates",
+        "deployments",
+        "engine",
+    ] {
+        desk.press(&format!(":{word} enter s"));
+        assert!(desk.text().contains('▲'), "{word}\n{}", desk.text());
+    }
+}
+
+#[test]
+fn rows_are_filtered_by_column_and_by_regular_expression() {
+    let rows = [
+        ("web-1", "ACTIVE"),
+        ("web-10", "DOWN"),
+        ("my-web-2", "ACTIVE"),
+    ];
+    let all = ["web-1", "web-10", "my-web-2"];
+    let mut desk = desk(&rows);
+    for (filter, wanted) in [
+        ("/~^web-[0-9]+$", vec!["web-1", "web-10"]),
+        ("/!~^web-[0-9]+$", vec!["my-web-2"]),
+        ("/status:active", vec!["web-1", "my-web-2"]),
+        ("/!status:active", vec!["web-10"]),
+        ("/name:web-1 status:down", vec!["web-10"]),
+        ("/state:active name:my", vec!["my-web-2"]),
+        // It is not typed to its end, so it hides nothing.
+        ("/~^web-[", all.to_vec()),
+    ] {
+        desk.type_line(filter);
+        assert_eq!(names(&desk, &all), wanted, "{filter}");
+        desk.press("esc");
+    }
+    desk.type_line("/~^web-[");
+    assert!(
+        desk.text().contains("this is no whole regular expression"),
+        "{}",
+        desk.text()
+    );
+}
+
+#[test]
+fn a_key_that_does_nothing_here_says_so() {
+    let mut desk = desk(&[("web", "ACTIVE")]);
+    desk.press("enter e");
+    let text = desk.text();
+    assert!(
+        text.contains("e does nothing here, only in :home; ? shows the keys"),
+        "{text}"
+    );
+    desk.press("Z");
+    assert!(
+        desk.text()
+            .contains("Z does nothing here; ? shows the keys"),
+        "{}",
+        desk.text()
+    );
+    // It is no message that `:events` would keep.
+    desk.press(":events enter");
+    assert!(!desk.text().contains("does nothing"), "{}", desk.text());
+}

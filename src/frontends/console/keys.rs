@@ -90,8 +90,10 @@ pub(crate) enum Scope {
     Engine,
     /// Panes whose rows are only read.
     Reading,
-    /// All panes whose rows can be marked ([`Scope::marks`]).
+    /// All panes whose rows can be marked ([`Scope::shares`]).
     Marks,
+    /// All panes whose rows can be sorted.
+    Sorts,
     /// Everywhere, but only while a replay is shown.
     Replay,
 }
@@ -150,8 +152,6 @@ const STANDARD: &[Row] = &[
     (Scope::Browse, EXPLAIN, Action::Explain, "", "why it does not go, or what would hold it; sends nothing"),
     (Scope::Browse, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
     (Scope::Browse, &[plain('w')], Action::Ids, "", "show ids in place of the names of projects, networks, routers and subnets, or the names again"),
-    (Scope::Browse, &[plain('s')], Action::Sort, "", "sort by the next column; behind the last one, as the cloud lists them"),
-    (Scope::Browse, &[plain('S')], Action::SortBackwards, "", "sort the other way round"),
 
     (Scope::Plan, OPEN, Action::Confirm, "confirm…", "go on to the typed confirmation"),
     (Scope::Plan, &[plain('x')], Action::ToggleCascade, "cascade", "plan again with or without the cascade"),
@@ -230,6 +230,9 @@ const STANDARD: &[Row] = &[
     (Scope::Marks, &[plain('i')], Action::MarkOthers, "", "mark the other rows instead, among those that the filter shows"),
     (Scope::Marks, &[plain('u')], Action::Unmark, "", "unmark all rows, also those that the filter hides"),
 
+    (Scope::Sorts, &[plain('s')], Action::Sort, "", "sort by the next column, numbers in names by their size; behind the last one in the order of the list"),
+    (Scope::Sorts, &[plain('S')], Action::SortBackwards, "", "sort the other way round"),
+
     (Scope::Replay, &[plain(',')], Action::EventBack, "event back", "to the event before"),
     (Scope::Replay, &[plain('.')], Action::EventOn, "on", "to the next event"),
     (Scope::Replay, &[plain('<')], Action::JumpBack, "far back", "back by a twentieth of all the time that the ledger tells of"),
@@ -238,7 +241,7 @@ const STANDARD: &[Row] = &[
     (Scope::Replay, &[plain('}')], Action::Latest, "", "to the end"),
 
     (Scope::Everywhere, &[plain(':')], Action::CommandLine, "go to", "go to a pane or a kind: :stuck, :network, :port @west /web; tab completes, up finds what was typed"),
-    (Scope::Everywhere, &[plain('/')], Action::Filter, "filter", "show only some rows: web, ~wfe, !lab, state=stuck, site=, kind=, project=, age>1h"),
+    (Scope::Everywhere, &[plain('/')], Action::Filter, "filter", "show only some rows: web, ~wfe, ~^web-[0-9]+$, !lab, state=stuck, name:web, site=, kind=, project=, age>1h"),
     (Scope::Everywhere, &[plain('0')], Action::ClearScope, "", "show all clouds, regions and projects again; :cloud, :region, :project or @SITE narrow what is shown"),
     (Scope::Everywhere, &[key(KeyCode::Up), plain('k')], Action::Up, "", "one row up"),
     (Scope::Everywhere, &[key(KeyCode::Down), plain('j')], Action::Down, "", "one row down"),
@@ -351,10 +354,9 @@ impl Keymap {
                 let both = binding.keys.iter().find(|key| other.keys.contains(key));
                 let Some(key) = both else { continue };
                 let moves = |b: &Binding| matches!(b.action, Action::First | Action::Last);
-                let marks = |one: Scope, other: Scope| one == Scope::Marks && other.marks();
                 let hides = other.scope == Scope::Everywhere && !moves(other)
-                    || marks(binding.scope, other.scope)
-                    || marks(other.scope, binding.scope)
+                    || binding.scope.shares(other.scope)
+                    || other.scope.shares(binding.scope)
                     || binding.scope == Scope::Replay
                     || other.scope == Scope::Replay;
                 if binding.scope == other.scope || hides {
@@ -377,7 +379,7 @@ impl Keymap {
         offered.filter(move |b| match b.scope {
             Scope::Replay => replays,
             Scope::Everywhere => true,
-            Scope::Marks => scope.marks(),
+            Scope::Marks | Scope::Sorts => scope.shares(b.scope),
             own => own == scope && !(replays && b.action.changes_a_cloud()),
         })
     }
@@ -392,11 +394,20 @@ impl Keymap {
             found.map(|b| b.action)
         };
         let of_replay = || replays.then(|| find(Scope::Replay)).flatten();
-        let of_marks = || scope.marks().then(|| find(Scope::Marks)).flatten();
+        let shared = |of: Scope| scope.shares(of).then(|| find(of)).flatten();
         find(scope)
-            .or_else(of_marks)
+            .or_else(|| shared(Scope::Marks))
+            .or_else(|| shared(Scope::Sorts))
             .or_else(of_replay)
             .or_else(|| find(Scope::Everywhere))
+    }
+
+    /// Tells where a key has a meaning, for a person who presses it where it has none.
+    pub(crate) fn elsewhere(&self, pressed: KeyEvent) -> Option<&'static str> {
+        let pressed = (pressed.code, pressed.modifiers - KeyModifiers::SHIFT);
+        let mut bindings = self.bindings.iter();
+        let found = bindings.find(|b| b.scope != Scope::Replay && b.keys.contains(&pressed));
+        found.map(|b| b.scope.title())
     }
 
     /// Returns the action's first key as the help writes it, or the action's name if it has no key.
@@ -511,12 +522,26 @@ pub(crate) fn key_names(binding: &Binding) -> String {
 }
 
 impl Scope {
-    /// Whether rows can be marked in the panes of this scope.
-    pub(crate) fn marks(self) -> bool {
-        matches!(
+    /// Whether the keys of another scope, which is one of several panes, have a meaning here too.
+    pub(crate) fn shares(self, of: Self) -> bool {
+        let marks = matches!(
             self,
             Self::Browse | Self::Deletions | Self::Attention | Self::Causes
-        )
+        );
+        let sorts = matches!(
+            self,
+            Self::Orphans
+                | Self::Sites
+                | Self::Gates
+                | Self::Deployments
+                | Self::Engine
+                | Self::Blockers
+        );
+        match of {
+            Self::Marks => marks,
+            Self::Sorts => marks || sorts,
+            _ => false,
+        }
     }
 
     /// Heading of the scope's keys in the help.
@@ -540,6 +565,7 @@ impl Scope {
             Self::Engine => "in :engine",
             Self::Reading => "in :events, :help and details",
             Self::Marks => "on rows that can be marked",
+            Self::Sorts => "in lists that can be sorted",
             Self::Replay => "in a replay",
         }
     }

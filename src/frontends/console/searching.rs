@@ -11,7 +11,8 @@ pub(super) fn set_filter(state: &mut State, filter: String) {
     let told = state.told_at();
     state.with_top(|pane, context| {
         if pane.list().filter.text() != filter {
-            show_fitting(pane, SearchQuery::naming(&filter, &projects), told, context);
+            let query = SearchQuery::naming(&filter, &projects, &pane.columns());
+            show_fitting(pane, query, told, context);
         }
     });
     state.ask_projects();

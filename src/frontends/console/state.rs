@@ -279,6 +279,15 @@ impl State {
         self.dirty = true;
     }
 
+    /// Says why a key did nothing. That is no message for `:events`.
+    pub(super) fn say_once(&mut self, text: String) {
+        self.message = Some(Notice {
+            at: self.now,
+            tone: Tone::Dim,
+            text,
+        });
+    }
+
     /// Calls the pane on top, and then fulfils its requests.
     pub(super) fn with_top<T>(
         &mut self,

@@ -148,7 +148,15 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
     let Some(pane) = state.top() else { return };
     let (keys, replays) = (&state.options.keys, state.replays());
     let Some(action) = keys.action(pane.scope(), replays, pressed) else {
-        return;
+        let (key, help) = (
+            key_name((pressed.code, pressed.modifiers)),
+            keys.key(Action::Help),
+        );
+        let told = match keys.elsewhere(pressed) {
+            Some(place) => format!("{key} does nothing here, only {place}; {help} shows the keys"),
+            None => format!("{key} does nothing here; {help} shows the keys"),
+        };
+        return state.say_once(told);
     };
     if replays && action.changes_a_cloud() {
         return state.say(Tone::Warn, "this is a replay: nothing is changed");
@@ -283,7 +291,7 @@ fn projects_named(state: &mut State, answer: Result<Page, ControlError>) {
     let (projects, told) = (state.projects.clone(), state.told_at());
     state.with_any(|pane, context| {
         if pane.list().filter.asks_for_projects() {
-            let filter = SearchQuery::naming(pane.list().filter.text(), &projects);
+            let filter = SearchQuery::naming(pane.list().filter.text(), &projects, &pane.columns());
             show_fitting(pane, filter, told, context);
         }
         false

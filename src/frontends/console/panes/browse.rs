@@ -26,7 +26,6 @@ struct BrowsePane {
     kind: Arc<KindInfo>,
     /// The widths of the kind's columns.
     widths: Vec<u16>,
-    order: Option<Order>,
     departures: Departures,
     lookups: Vec<NameLookup>,
     /// Whether ids are shown instead of names.
@@ -91,13 +90,6 @@ impl Refreshed for Departures {
     }
 }
 
-/// The column that the rows are sorted by.
-#[derive(Clone, Copy, Default)]
-struct Order {
-    column: usize,
-    backwards: bool,
-}
-
 /// A resource, with its kind, whose columns are searched too.
 struct Listed {
     resource: Resource,
@@ -129,7 +121,6 @@ pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
     let pane = BrowsePane {
         kind,
         widths: Vec::new(),
-        order: None,
         departures: Departures {
             pace: Pace::new(),
             keys: Vec::new(),
@@ -259,13 +250,7 @@ impl BrowsePane {
 
     fn column(&self, at: usize, look: &RenderContext) -> Column {
         let (heading, path) = &self.kind.columns[at];
-        let sign = match self.order.filter(|order| order.column == at) {
-            Some(order) if order.backwards => look.pick("▼", "v"),
-            Some(_) => look.pick("▲", "^"),
-            None => "",
-        };
         let wide = self.widths.get(at).copied().unwrap_or(10);
-        let wide = wide + u16::from(!sign.is_empty());
         // Ids stay whole if there is room.
         let shows_id = is_id(path) && (self.shows_ids || names::reference(path).is_none());
         let wide_max = match look.width < WIDE && shows_id {
@@ -282,16 +267,8 @@ impl BrowsePane {
         Column {
             tail: shows_id,
             width,
-            ..fixed(format!("{}{sign}", heading.to_uppercase()), 0)
+            ..fixed(heading.to_uppercase(), 0)
         }
-    }
-
-    /// Sorts by the next column; after the last one, in the order of the listing.
-    fn sort_by_next(&mut self) {
-        let backwards = self.order.is_some_and(|order| order.backwards);
-        let column = self.order.map_or(0, |order| order.column + 1);
-        let is_there = column < self.kind.columns.len();
-        self.order = is_there.then_some(Order { column, backwards });
     }
 
     fn plan(&self, rows: &Rows<Listed>, context: &mut Context) {
@@ -316,14 +293,6 @@ fn project_words(row: &Listed, look: &RenderContext) -> String {
     match row.projects.get(id).filter(|name| *name != id) {
         Some(name) => format!("{name} ({id})"),
         None => or_none(id, look).to_owned(),
-    }
-}
-
-/// Sort key: numbers by size, then texts regardless of case.
-fn rank(text: &str) -> (bool, i64, String) {
-    match text.parse() {
-        Ok(number) => (false, number, String::new()),
-        Err(_) => (true, 0, text.to_lowercase()),
     }
 }
 
@@ -426,16 +395,6 @@ impl ListPane for BrowsePane {
             noun: kind.into(),
         }
     }
-    fn arrange(&self, rows: &Rows<Listed>, visible: &mut Vec<usize>) {
-        let Some(Order { column, backwards }) = self.order else {
-            return;
-        };
-        let (_, path) = &self.kind.columns[column];
-        visible.sort_by_cached_key(|at| rows.at(*at).map(|row| rank(&self.text(row, path))));
-        if backwards {
-            visible.reverse();
-        }
-    }
     fn others(&self) -> Vec<&dyn Refreshed> {
         let lookups = self.lookups.iter().map(|lookup| lookup as &dyn Refreshed);
         std::iter::once(&self.departures as &dyn Refreshed)
@@ -495,11 +454,6 @@ impl ListPane for BrowsePane {
             Action::Ids => {
                 self.shows_ids = !self.shows_ids;
                 self.measure(rows);
-            }
-            Action::Sort => self.sort_by_next(),
-            Action::SortBackwards => {
-                let order = self.order.get_or_insert_default();
-                order.backwards = !order.backwards;
             }
             Action::PlanDeletion => self.plan(rows, context),
             Action::Refresh => {

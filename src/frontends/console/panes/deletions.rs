@@ -5,7 +5,7 @@ use super::kit::*;
 use crate::control::{Snapshot, query};
 use crate::domain::model::{Deletion, short_id};
 use crate::frontends::console::about::{deletion_lines, fits_deletion, time_left};
-use crate::present::{progress_words, target_words};
+use crate::present::{deletion_state_word, progress_words, target_words};
 
 struct DeletionsPane;
 
@@ -36,6 +36,13 @@ fn progress_bar(deletion: &Deletion, look: &RenderContext, width: u16) -> Cell {
     }
 }
 
+/// How far the deletion is, in thousandths.
+fn progress_rank(deletion: &Deletion) -> String {
+    let counts = &deletion.counts;
+    let done = (counts.done() * 1_000).checked_div(counts.total);
+    done.unwrap_or(0).to_string()
+}
+
 fn done(deletion: &Deletion) -> String {
     match deletion.counts.total {
         0 => String::new(),
@@ -63,14 +70,14 @@ impl ListPane for DeletionsPane {
     fn table(&self, _rows: &Rows<Deletion>, look: &RenderContext) -> Table<'_, Deletion> {
         let bar = if look.width < 120 { 10 } else { 20 };
         columns! { row: Deletion, look;
-            fixed("STATE", 11) => look.deletion_state(row),
+            fixed("STATE", 11) => look.deletion_state(row); deletion_state_word(row).to_owned(),
             fixed("ID", 8).from(60) => Cell::dim(short_id(&row.id)),
             flex("WHAT", 3) => Cell::plain(target_words(row)),
-            fixed("PROGRESS", bar).from(60) => progress_bar(row, look, bar),
-            fixed("DONE", 13).right() => Cell::plain(done(row)),
+            fixed("PROGRESS", bar).from(60) => progress_bar(row, look, bar); progress_rank(row),
+            fixed("DONE", 13).right() => Cell::plain(done(row)); row.counts.done().to_string(),
             fixed("LEFT", 10).right().from(60) => Cell::dim(time_left(row, look)),
             // These columns appear only on screens so wide that the name loses nothing.
-            fixed("REQUESTED", 11).from(120) => Cell::dim(look.time(row.requested_at)),
+            fixed("REQUESTED", 11).from(120) => Cell::dim(look.time(row.requested_at)); row.requested_at.to_rfc3339(),
             flex("BY", 1).from(140) => Cell::dim(&row.requested_by.name),
         }
     }

@@ -68,7 +68,8 @@ struct HelpPane;
 pub(super) fn open(around: &Around<'_>) -> Opened {
     let replays = around.replays;
     let mut scopes = vec![around.scope];
-    scopes.extend(around.scope.marks().then_some(Scope::Marks));
+    let shared = [Scope::Marks, Scope::Sorts].into_iter();
+    scopes.extend(shared.filter(|of| around.scope.shares(*of)));
     scopes.extend(replays.then_some(Scope::Replay));
     scopes.push(Scope::Everywhere);
     let mut entries = Vec::new();

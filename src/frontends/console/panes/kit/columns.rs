@@ -1,8 +1,13 @@
 //! The columns of a pane as data: a line of a table has a column, and what a row shows in it.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
-use super::{Cell, RenderContext};
+use chrono::DateTime;
+
+use super::{Cell, Keymap, RenderContext, SearchQuery};
+use crate::domain::natural::Natural;
+use crate::system::config::Theme;
 
 /// A column: its heading, and how it gets its width.
 #[derive(Clone, Debug)]
@@ -66,8 +71,69 @@ impl Column {
 /// Tells what a row shows in a column.
 type CellOf<'t, R> = Box<dyn Fn(&R, &RenderContext<'_>) -> Cell + 't>;
 
+/// A column with its cells.
+pub(crate) struct Paired<'t, R> {
+    column: Column,
+    cell: CellOf<'t, R>,
+    /// The text by which the column is sorted, where it is not what the cell shows.
+    key: Option<Box<dyn Fn(&R) -> String + 't>>,
+}
+
+impl<'t, R> Paired<'t, R> {
+    pub(crate) fn by(self, key: impl Fn(&R) -> String + 't) -> Self {
+        Self {
+            key: Some(Box::new(key)),
+            ..self
+        }
+    }
+
+    /// The text of a row's cell, on the widest screen.
+    fn text(&self, row: &R) -> String {
+        (self.cell)(row, &ANY_SCREEN).text
+    }
+
+    fn rank(&self, row: &R) -> Natural {
+        let key = self.key.as_ref();
+        Natural::new(&key.map_or_else(|| self.text(row), |key| key(row)))
+    }
+
+    /// The heading as filters name it.
+    fn name(&self) -> String {
+        let heading = self.column.heading.to_lowercase();
+        heading
+            .split(" (")
+            .next()
+            .unwrap_or_default()
+            .replace(' ', "_")
+    }
+}
+
+static KEYS: LazyLock<Keymap> = LazyLock::new(Keymap::default);
+
+/// What cells depend on when they are sorted and searched, whatever the screen is.
+pub(super) static ANY_SCREEN: LazyLock<RenderContext<'static>> = LazyLock::new(|| RenderContext {
+    keys: &KEYS,
+    ascii: false,
+    sparing: false,
+    theme: Theme::Mono,
+    width: WIDEST,
+    now: DateTime::UNIX_EPOCH,
+    replays: false,
+    many_sites: true,
+});
+
+/// Width of a screen on which all columns are shown.
+const WIDEST: u16 = 1_000;
+
+/// The column by which a list is sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub(crate) column: usize,
+    pub(crate) backwards: bool,
+}
+
 /// The columns of a pane with their cells, as [`columns!`] lists them.
-pub(crate) struct Table<'t, R>(pub(crate) Vec<(Column, CellOf<'t, R>)>);
+pub(crate) struct Table<'t, R>(pub(crate) Vec<Paired<'t, R>>);
 
 /// The columns of a pane, and the cells of some of its rows: one for each column, including hidden columns.
 pub(crate) struct Shown {
@@ -80,12 +146,67 @@ impl<R> Table<'_, R> {
     where
         R: 'r,
     {
-        let (columns, cells): (Vec<_>, Vec<_>) = self.0.into_iter().unzip();
+        let paired = self.0.into_iter().map(|it| (it.column, it.cell));
+        let (columns, cells): (Vec<_>, Vec<_>) = paired.unzip();
         let cells_of = |row| cells.iter().map(|cell| cell(row, look)).collect();
         Shown {
             rows: rows.map(cells_of).collect(),
             columns,
         }
+    }
+
+    /// Marks the column by which the rows are sorted.
+    pub(super) fn marking(mut self, order: Option<Order>, look: &RenderContext) -> Self {
+        if let Some(Order { column, backwards }) = order
+            && let Some(Paired { column, .. }) = self.0.get_mut(column)
+        {
+            let sign = match backwards {
+                true => look.pick("▼", "v"),
+                false => look.pick("▲", "^"),
+            };
+            column.heading.to_mut().push_str(sign);
+            let wide = u16::try_from(column.heading.chars().count()).unwrap_or(0);
+            column.width = match column.width {
+                Width::Fixed(width) => Width::Fixed(width.max(wide)),
+                Width::Growing(width) => Width::Growing(width.max(wide)),
+                Width::Flex(weight) => Width::Flex(weight),
+            };
+        }
+        self
+    }
+
+    /// Returns the place of the next column to sort by, with its heading; none behind the last one.
+    pub(super) fn next_column(&self, after: Option<Order>) -> Option<(usize, String)> {
+        let first = after.map_or(0, |order| order.column + 1);
+        let columns = self.0.iter().enumerate().skip(first);
+        let mut shown = columns.filter(|(_, it)| it.column.from_width < WIDEST);
+        shown
+            .next()
+            .map(|(at, it)| (at, it.column.heading.to_string()))
+    }
+
+    /// The order of a row among others, by a column.
+    pub(super) fn rank(&self, column: usize, row: &R) -> Option<Natural> {
+        Some(self.0.get(column)?.rank(row))
+    }
+
+    pub(super) fn headings(&self) -> Vec<String> {
+        let headings = self.0.iter().map(|it| it.column.heading.to_string());
+        headings.collect()
+    }
+
+    /// The names of the columns, as filters write them.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.0.iter().map(Paired::name).collect()
+    }
+
+    /// Whether a row fits the words of a filter that are about columns.
+    pub(super) fn fits(&self, row: &R, filter: &SearchQuery) -> bool {
+        filter.fits_columns(|name| {
+            let mut columns = self.0.iter();
+            let column = columns.find(|it| it.name() == name);
+            column.map_or_else(String::new, |it| it.text(row))
+        })
     }
 }
 
@@ -93,18 +214,23 @@ impl<R> Table<'_, R> {
 pub(crate) fn paired<'t, R>(
     column: Column,
     cell: impl Fn(&R, &RenderContext<'_>) -> Cell + 't,
-) -> (Column, CellOf<'t, R>) {
-    (column, Box::new(cell))
+) -> Paired<'t, R> {
+    Paired {
+        column,
+        cell: Box::new(cell),
+        key: None,
+    }
 }
 
-/// Lists columns, one a line: `fixed("ID", 8).from(60) => Cell::dim(short_id(&row.id)),`.
+/// Lists columns, one a line: `fixed("ID", 8).from(60) => Cell::dim(short_id(&row.id)),`. A text after a semicolon
+/// is what the column is sorted by, where that is not what the cell shows.
 macro_rules! columns {
-    ($row:ident: $type:ty, $look:ident; $($column:expr => $cell:expr,)*) => {{
+    ($row:ident: $type:ty, $look:ident; $($column:expr => $cell:expr $(; $key:expr)?,)*) => {{
         use $crate::frontends::console::panes::kit;
         kit::Table(vec![$(kit::paired($column, move |$row: &$type, $look: &kit::RenderContext<'_>| {
             let _ = $look;
             $cell
-        })),*])
+        })$(.by(move |$row: &$type| $key))?),*])
     }};
 }
 pub(crate) use columns;

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::columns::ANY_SCREEN;
 use super::*;
 
 /// The occasions at which a pane queries its rows again.
@@ -177,8 +178,51 @@ impl<P: ListPane> Listed<P> {
 
     fn refilter(&mut self, held: Option<String>) {
         let mut visible = self.rows.fitting();
-        self.pane.arrange(&self.rows, &mut visible);
+        let (filter, order) = (&self.rows.list.filter, self.rows.list.order);
+        if filter.has_columns() || order.is_some() {
+            let table = self.pane.table(&self.rows, &ANY_SCREEN);
+            let row = |at: &usize| self.rows.at(*at);
+            visible.retain(|at| row(at).is_some_and(|row| table.fits(row, filter)));
+            self.pane.arrange(&self.rows, &mut visible);
+            if let Some(Order { column, backwards }) = order {
+                visible.sort_by_cached_key(|at| row(at).and_then(|row| table.rank(column, row)));
+                if backwards {
+                    visible.reverse();
+                }
+            }
+        } else {
+            self.pane.arrange(&self.rows, &mut visible);
+        }
         self.rows.show(visible, held, P::FOLLOWS_END);
+    }
+
+    /// Sorts by the next column, behind the last one in the pane's own order; or the other way round. Returns false
+    /// if the action is another one.
+    fn sort(&mut self, action: Action, context: &mut Context) -> bool {
+        let before = self.rows.list.order;
+        let table = self.pane.table(&self.rows, &ANY_SCREEN);
+        let backwards = before.is_some_and(|order| order.backwards);
+        let (order, heading) = match action {
+            Action::Sort => table.next_column(before).unzip(),
+            Action::SortBackwards => {
+                let at = before.map_or(0, |order| order.column);
+                let headings = table.headings();
+                (Some(at), headings.get(at).cloned())
+            }
+            _ => return false,
+        };
+        let backwards = backwards != (action == Action::SortBackwards);
+        let told = match heading {
+            Some(heading) if backwards => format!("sorted by {heading}, backwards"),
+            Some(heading) => format!("sorted by {heading}"),
+            None => "in the order of the list".to_owned(),
+        };
+        drop(table);
+        self.rows.list.order = order.map(|column| Order { column, backwards });
+        context.say(Tone::Dim, told);
+        let held = self.held();
+        self.refilter(held);
+        true
     }
 
     fn invalidate(&mut self) {
@@ -277,7 +321,8 @@ impl<P: ListPane> Pane for Listed<P> {
     }
     fn shown(&self, rows: Range<usize>, look: &RenderContext) -> Shown {
         let rows = rows.filter_map(|row| self.rows.get(row));
-        self.pane.table(&self.rows, look).shown(rows, look)
+        let table = self.pane.table(&self.rows, look);
+        table.marking(self.rows.list.order, look).shown(rows, look)
     }
     fn is_marked(&self, row: usize) -> bool {
         let marks = &self.rows.list.marks;
@@ -319,6 +364,9 @@ impl<P: ListPane> Pane for Listed<P> {
     }
     fn is_modal(&self) -> bool {
         self.pane.is_modal()
+    }
+    fn columns(&self) -> Vec<String> {
+        self.pane.table(&self.rows, &ANY_SCREEN).names()
     }
     fn filter_changed(&mut self) {
         let held = self.held();
@@ -392,7 +440,10 @@ impl<P: ListPane> Pane for Listed<P> {
         }
     }
     fn act(&mut self, action: Action, context: &mut Context) {
-        if self.act_on_marked(action, context) || self.mark(action, context) {
+        if self.act_on_marked(action, context)
+            || self.mark(action, context)
+            || self.sort(action, context)
+        {
             return;
         }
         if self.pane.act_on(&mut self.rows, action, context) {

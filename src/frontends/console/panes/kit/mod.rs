@@ -26,7 +26,9 @@ pub(crate) use super::super::scope::AppliedScope;
 pub(crate) use super::{Around, Opened, Route};
 pub(crate) use crate::domain::filter::{Facts, SearchQuery};
 pub(crate) use bulk::Subject;
-pub(crate) use columns::{Column, Shown, Table, Width, attempts, columns, fixed, flex, paired};
+pub(crate) use columns::{
+    Column, Order, Shown, Table, Width, attempts, columns, fixed, flex, paired,
+};
 pub(crate) use emptiness::{FAILED, Load, Vacancy};
 pub(crate) use feed::{Arrived, At, Batch, Feed, PAGE_ROWS, Pace, Refreshed};
 pub(crate) use freshness::Freshness;
@@ -130,6 +132,10 @@ pub(crate) trait Pane: Send {
     }
     /// Hides what is outside the scope, in a list; plans and trees are shown whole.
     fn narrow(&mut self, _scope: &AppliedScope) {}
+    /// The names of the columns by which rows can be filtered.
+    fn columns(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Applies a new filter; [`Self::wake`] is called next.
     fn filter_changed(&mut self);
     /// Called when the pane is opened, or is on top again.

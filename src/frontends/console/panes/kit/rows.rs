@@ -1,8 +1,8 @@
 //! The rows of one list: filtered, and kept in place under the cursor while rows come and go.
 
-use super::Action;
 use super::feed::Feed;
 use super::marks::Marks;
+use super::{Action, Order};
 use crate::domain::filter::SearchQuery;
 use crate::frontends::console::scope::AppliedScope;
 use crate::present::thousands;
@@ -125,6 +125,8 @@ pub(crate) struct List {
     /// First row on the screen.
     pub(crate) top: usize,
     pub(crate) filter: SearchQuery,
+    /// The column by which the rows are sorted; none: the pane's own order.
+    pub(crate) order: Option<Order>,
     /// The scope of the console, which hides rows as a filter does.
     pub(crate) scope: AppliedScope,
     pub(crate) marks: Marks,
