@@ -71,12 +71,15 @@ impl Column {
 /// Tells what a row shows in a column.
 type CellOf<'t, R> = Box<dyn Fn(&R, &RenderContext<'_>) -> Cell + 't>;
 
+/// Tells by what text a row is sorted in a column.
+type KeyOf<'t, R> = Box<dyn Fn(&R) -> String + 't>;
+
 /// A column with its cells.
 pub(crate) struct Paired<'t, R> {
     column: Column,
     cell: CellOf<'t, R>,
     /// The text by which the column is sorted, where it is not what the cell shows.
-    key: Option<Box<dyn Fn(&R) -> String + 't>>,
+    key: Option<KeyOf<'t, R>>,
 }
 
 impl<'t, R> Paired<'t, R> {
