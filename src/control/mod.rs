@@ -25,6 +25,7 @@ use tokio::sync::watch;
 use utoipa::ToSchema;
 
 use crate::domain::attention::Cause;
+use crate::domain::kinds::FieldMeanings;
 use crate::domain::ladder::{PurgeScope, Rung};
 use crate::domain::model::{
     Actor, Blocker, Counts, Deletion, DriftPolicy, ErrorClass, Event, KindName, OnFailure, Paged,
@@ -561,8 +562,23 @@ pub struct KindInfo {
     pub aliases: Vec<String>,
     /// Column heading and dotted path into the row.
     pub columns: Vec<(String, String)>,
+    /// What the fields of its rows mean.
+    #[serde(default)]
+    pub fields: FieldMeanings,
     /// Whether other resources may be deleted with the kind's. If so, the plan screen offers the cascade.
     pub has_dependents: bool,
+}
+
+impl KindInfo {
+    /// Whether a path of a row has the id of the resource's project.
+    pub fn is_project(&self, path: &str) -> bool {
+        self.fields.project.as_deref() == Some(path)
+    }
+
+    /// Whether the ids under a path of a row can be shown as names.
+    pub fn has_names(&self, path: &str) -> bool {
+        self.is_project(path) || self.fields.refers_to.contains_key(path)
+    }
 }
 
 /// A site as the engine sees it now.

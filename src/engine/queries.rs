@@ -346,6 +346,7 @@ impl Handler<query::Kinds> for Queries {
             name: kind.name.clone(),
             aliases: kind.spec.aliases.clone(),
             columns: kind.spec.columns.clone(),
+            fields: self.kinds.fields_of(kind),
             has_dependents: self.kinds.referrers(&kind.name).next().is_some(),
         };
         Ok(self.kinds.iter().map(info).collect())

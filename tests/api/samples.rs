@@ -10,6 +10,7 @@ use gone::control::*;
 use gone::domain::activity::{Reconciler, ReconcilerError, ReconcilerStatus};
 use gone::domain::attention::{Cause, CauseGroup};
 use gone::domain::gantt::{Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
+use gone::domain::kinds::FieldMeanings;
 use gone::domain::ladder::{Ladder, PurgeScope, Rung};
 use gone::domain::model::*;
 use gone::domain::news::{Mark, NotificationCursor};
@@ -706,6 +707,7 @@ pub fn pages() -> Vec<Page> {
         name: KindName::new("network"),
         aliases: vec!["net".into()],
         columns: vec![("NAME".into(), "name".into())],
+        fields: FieldMeanings::default(),
         has_dependents: true,
     };
     let steps = vec![step(7, "port", &[1, 2], StepState::Stuck)];

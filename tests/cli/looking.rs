@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use gone::control::{Command, Explanation, GateStatus, GateTraffic, KindInfo, SiteListing};
 use gone::domain::activity::{Reconciler, ReconcilerError, ReconcilerStatus};
 use gone::domain::attention::{Cause, CauseGroup};
+use gone::domain::kinds::FieldMeanings;
 use gone::domain::model::*;
 use gone::frontends::cli::Exit;
 use gone::frontends::cli::args::Format;
@@ -364,6 +365,7 @@ async fn a_site_that_cannot_be_listed_never_looks_empty() {
             ("Status".into(), "status".into()),
             ("Subnets".into(), "subnets[]".into()),
         ],
+        fields: FieldMeanings::default(),
         has_dependents: true,
     }];
     let resource = Resource {
@@ -419,6 +421,7 @@ async fn a_list_that_a_site_did_not_answer_ends_by_the_table() {
             name: KindName::new("network"),
             aliases: vec![],
             columns: vec![],
+            fields: FieldMeanings::default(),
             has_dependents: true,
         }];
         world.listings = vec![SiteListing {

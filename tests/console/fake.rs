@@ -15,6 +15,7 @@ use gone::domain::activity::{Reconciler, ReconcilerError, ReconcilerStatus};
 use gone::domain::attention::{Cause, CauseGroup};
 use gone::domain::filter::{Facts, SearchQuery};
 use gone::domain::gantt::{DUE_WITHIN, Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
+use gone::domain::kinds::FieldMeanings;
 use gone::domain::ladder::{Ladder, Rung};
 use gone::domain::model::{
     Action, Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event as LedgerEvent,
@@ -405,6 +406,16 @@ pub fn held_elsewhere() -> World {
     world
 }
 
+/// What the fields of all kinds here mean.
+pub fn fields() -> FieldMeanings {
+    FieldMeanings {
+        project: Some("project_id".to_owned()),
+        state: Some("status".to_owned()),
+        created: Some("created_at".to_owned()),
+        refers_to: [("network_id".to_owned(), KindName::new("network"))].into(),
+    }
+}
+
 impl World {
     pub fn empty() -> Self {
         let kind = |name: &str, alias: &str, columns: &[(&str, &str)]| KindInfo {
@@ -414,6 +425,7 @@ impl World {
                 .iter()
                 .map(|(h, p)| ((*h).to_owned(), (*p).to_owned()))
                 .collect(),
+            fields: fields(),
             has_dependents: true,
         };
         let common = [

@@ -1,10 +1,11 @@
 //! Names in place of ids, and regions where the width is short.
 
 use gone::control::{ControlError, KindInfo, Page, Query, SiteListing, query};
+use gone::domain::kinds::FieldMeanings;
 use gone::domain::model::KindName;
 use serde_json::json;
 
-use super::fake::{Desk, World, id, now, resource, site};
+use super::fake::{Desk, World, fields, id, now, resource, site};
 
 /// Two ports on a network with a name, one on another.
 fn ports(may_list_networks: bool) -> World {
@@ -22,6 +23,7 @@ fn ports(may_list_networks: bool) -> World {
             .iter()
             .map(|(heading, path)| ((*heading).to_owned(), (*path).to_owned()))
             .collect(),
+        fields: fields(),
         has_dependents: true,
     });
     world.answers = Some(Box::new(move |query| match query {
@@ -83,6 +85,63 @@ fn networks_and_projects_are_named_and_w_shows_their_ids() {
         let text = desk.text();
         assert!(text.contains("port-12"), "{text}");
         assert!(!text.contains("port-13"), "found by the name: {text}");
+    }
+}
+
+/// An order of another provider, whose fields have other names.
+fn orders() -> World {
+    let mut world = World::empty();
+    let columns = [("name", "name"), ("for", "buyer.ref"), ("team", "team")];
+    world.kinds.push(KindInfo {
+        name: KindName::new("order"),
+        aliases: Vec::new(),
+        columns: columns
+            .map(|(heading, path)| (heading.to_owned(), path.to_owned()))
+            .to_vec(),
+        fields: FieldMeanings {
+            project: Some("team".to_owned()),
+            state: Some("phase".to_owned()),
+            created: None,
+            refers_to: [("buyer.ref".to_owned(), KindName::new("customer"))].into(),
+        },
+        has_dependents: false,
+    });
+    world.answers = Some(Box::new(|query| match query {
+        Query::Resources(query::Resources { kind, .. }) => {
+            let row = match kind.as_str() {
+                "order" => {
+                    let mut order = resource("order", 11, "order-11");
+                    order.attributes = json!({"buyer": {"ref": id(1)}, "phase": "SHIPPED"});
+                    order
+                }
+                _ => resource("customer", 1, "Smith & Sons"),
+            };
+            Some(Ok(Page::Resources(vec![SiteListing {
+                site: site("RegionOne"),
+                rows: vec![row],
+                error: None,
+                class: None,
+                names: [("demo".to_owned(), "the shop".to_owned())].into(),
+                at: now(),
+            }])))
+        }
+        _ => None,
+    }));
+    world
+}
+
+#[test]
+fn names_are_found_by_what_the_kind_tells_of_its_fields() {
+    for size in [(80, 24), (200, 60)] {
+        let mut desk = Desk::new(orders(), size);
+        desk.press(":order enter");
+        let text = desk.text();
+        assert!(text.contains("Smith & Sons"), "{text}");
+        assert!(text.contains("the shop"), "{text}");
+        desk.press("/state=shipped enter");
+        assert!(desk.text().contains("order-11"), "{}", desk.text());
+        desk.press("/state=new enter");
+        assert!(!desk.text().contains("order-11"), "{}", desk.text());
     }
 }
 

@@ -477,3 +477,88 @@ fn what_a_kinds_file_says_and_could_never_take_effect_is_an_error() {
         );
     }
 }
+
+#[test]
+fn a_kind_tells_what_the_fields_of_its_rows_mean() {
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
+    for (kind, project, state, refers_to) in [
+        (
+            "network",
+            "project_id",
+            "status",
+            &[("subnets[]", "subnet")][..],
+        ),
+        (
+            "subnet",
+            "project_id",
+            "status",
+            &[("network_id", "network")],
+        ),
+        ("port", "project_id", "status", &[("network_id", "network")]),
+        (
+            "router",
+            "project_id",
+            "status",
+            &[("external_gateway_info.network_id", "network")],
+        ),
+        (
+            "router_interface",
+            "project_id",
+            "status",
+            &[("router_id", "router"), ("subnet_id", "subnet")],
+        ),
+        (
+            "static_route",
+            "project_id",
+            "status",
+            &[("router_id", "router")],
+        ),
+        (
+            "segment",
+            "project_id",
+            "status",
+            &[("network_id", "network")],
+        ),
+        ("volume", "os-vol-tenant-attr:tenant_id", "status", &[]),
+        ("server", "tenant_id", "status", &[]),
+        ("image", "owner", "status", &[]),
+        ("load_balancer", "project_id", "provisioning_status", &[]),
+    ] {
+        let fields = kinds.fields_of(kinds.resolve(kind).unwrap());
+        assert_eq!(fields.state.as_deref(), Some(state), "{kind}");
+        // A derived kind is listed by another one, which has the project.
+        if let Some(known) = &fields.project {
+            assert_eq!(known, project, "{kind}");
+        }
+        for (path, to) in refers_to {
+            let found = fields.refers_to.get(*path).map(|to| to.as_str());
+            assert_eq!(found, Some(*to), "{kind} {path}");
+        }
+        // There are too many ports, servers and volumes to list all of them for a name.
+        let few = ["network", "subnet", "router", "volume_group"];
+        for to in fields.refers_to.values() {
+            assert!(few.contains(&to.as_str()), "{kind} {to}");
+        }
+    }
+}
+
+#[test]
+fn a_kind_of_ones_own_tells_to_what_its_fields_refer() {
+    let text = "provider = \"openstack\"\nservice = \"network\"\n\
+        [kind.tap]\ncolumns = [[\"ON\", \"where.lan\"]]\nshows = { \"where.lan\" = \"network\" }\n\
+        list = { project = \"team\", created = \"made\" }\n\
+        call = { list = { path = \"/taps\", items = \"taps\", item = \"tap\" }, not_found = [\"TapNotFound\"], delete = { method = \"DELETE\", path = \"/taps/{id}\" } }\n";
+    let load = |text: &str| {
+        gone::cloud::load_kinds(&[Source {
+            file: "mine.toml".into(),
+            text: text.to_owned(),
+        }])
+    };
+    let kinds = load(text).unwrap();
+    let fields = kinds.fields_of(kinds.resolve("tap").unwrap());
+    assert_eq!(fields.project.as_deref(), Some("team"));
+    assert_eq!(fields.created.as_deref(), Some("made"));
+    assert_eq!(fields.refers_to["where.lan"].as_str(), "network");
+    let wrong = error_of(text.replace("= \"network\" }", "= \"lan\" }"));
+    assert!(wrong.contains("shows") && wrong.contains("lan"), "{wrong}");
+}

@@ -158,6 +158,9 @@ impl Kinds {
         for to in spec.names.values().flatten() {
             self.known("names", to)?;
         }
+        for to in spec.shows.values() {
+            self.known("shows", to)?;
+        }
         self.validate_takes_effect(kind)?;
         Self::validate_rungs(spec)?;
         for reference in &spec.references {
@@ -460,6 +463,7 @@ impl KindSpec {
             .chain(self.takes.iter_mut().map(|it| &mut it.kind))
             .chain(self.guards.iter_mut().flat_map(|it| &mut it.left_in))
             .chain(self.names.values_mut().flatten())
+            .chain(self.shows.values_mut())
     }
 }
 

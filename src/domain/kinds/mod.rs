@@ -34,6 +34,8 @@
 //! | `find` | the server-side filter that finds the referrers of many targets at once |
 //! | `enable` | a call that must come before the delete while `when` holds; with `unless_role`, only for a login without that role |
 //! | `names` | fields by which the body of a request refers to a resource, although no row has them |
+//! | `shows` | paths of a row with ids of resources of another kind, where no reference says so (a network's subnets) |
+//! | `few` | a cloud has so few resources of the kind that all of them may be listed to name some |
 //! | `takes` | resources that are deleted together with this one, after it |
 //! | `tagged` | the filter that finds resources with one of several tags: copies at other sites |
 //! | `scope` | the field by which one list observes all rows of a parent that is deleted |
@@ -52,6 +54,7 @@
 //! Anything else becomes a new named operator here, with a table test, and never an expression language.
 
 mod calls;
+mod columns;
 mod coverage;
 mod effect;
 mod load;
@@ -67,6 +70,7 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 pub use calls::{AnswerClass, KindCalls, Provider};
+pub use columns::FieldMeanings;
 pub use coverage::{Offer, not_looked_at};
 pub use native::{IN_USE, INCARNATION, NOT_FOUND, base, refer_to, referred};
 pub use source::{KindsError, Source};

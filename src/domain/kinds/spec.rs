@@ -74,6 +74,12 @@ pub struct KindSpec {
     /// For browsing: heading and path, left to right.
     #[serde(default)]
     pub columns: Vec<(String, String)>,
+    /// Paths of a row, beyond those of its references, that have ids of resources of another kind.
+    #[serde(default)]
+    pub shows: BTreeMap<String, KindName>,
+    /// Whether a cloud has so few resources of the kind that all of them may be listed to name some.
+    #[serde(default)]
+    pub few: bool,
 }
 
 /// How the ids of a kind are spelled in a path. A service may read other spellings as the same id: another

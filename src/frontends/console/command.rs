@@ -66,6 +66,7 @@ pub(crate) fn completions<'a>(typed: &str, kinds: &'a [KindInfo]) -> Vec<&'a str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::kinds::FieldMeanings;
     use crate::domain::model::KindName;
 
     fn kinds() -> Vec<KindInfo> {
@@ -73,6 +74,7 @@ mod tests {
             name: KindName::new(name),
             aliases: vec![alias.to_owned()],
             columns: Vec::new(),
+            fields: FieldMeanings::default(),
             has_dependents: true,
         };
         vec![kind("network", "net"), kind("floating_ip", "fip")]

@@ -1,6 +1,6 @@
 //! Resources of one kind, at all sites.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -8,9 +8,11 @@ use unicode_width::UnicodeWidthStr;
 
 use super::kit::acts::words_at;
 use super::kit::*;
-use super::names::{self, NameLookup, Names, Reference};
+use super::names::{self, NameLookup, Names};
 use crate::control::{KindInfo, SiteListing, Snapshot, query};
-use crate::domain::model::{Phase, Resource, ResourceKey, Site, Target, Tombstone, short_id};
+use crate::domain::model::{
+    KindName, Phase, Resource, ResourceKey, Site, Target, Tombstone, short_id,
+};
 use crate::frontends::console::look::{WIDE, or_none};
 use crate::present::{at_path, count, kind_words};
 
@@ -109,14 +111,13 @@ pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
         names: true,
     };
     let of_kind = kind.clone();
-    let mut referred: Vec<&str> = kind
-        .columns
-        .iter()
-        .filter_map(|(_, path)| referred(path))
+    let shown = kind.columns.iter();
+    let referred: BTreeSet<&KindName> = shown
+        .filter_map(|(_, path)| kind.fields.refers_to.get(path))
         .collect();
-    referred.sort_unstable();
-    referred.dedup();
-    let lookups = referred.into_iter().map(NameLookup::of).collect();
+    let lookups = referred.into_iter();
+    let lookups = lookups.map(|kind| NameLookup::of(kind.as_str().to_owned()));
+    let lookups = lookups.collect();
     let feed = Feed::reading(ask, move |listings| read(listings, &of_kind));
     let pane = BrowsePane {
         kind,
@@ -166,10 +167,14 @@ impl Listed {
             _ if !text.is_empty() => text,
             "id" => self.resource.key.id.clone(),
             "name" => self.resource.name.clone(),
-            "project_id" | "tenant_id" => self.resource.project_id.clone(),
-            "tags" => self.resource.tags.join(", "),
+            _ if self.kind.is_project(path) => self.resource.project_id.clone(),
             _ => text,
         }
+    }
+
+    /// The text of a field whose meaning is known; empty if the kind has none.
+    fn known(&self, path: Option<&String>) -> String {
+        path.map_or(String::new(), |path| self.field(path))
     }
 
     fn target(&self) -> Target {
@@ -182,10 +187,12 @@ impl Listed {
     /// As [`Self::field`], with names for ids where they are known.
     fn named(&self, path: &str) -> String {
         let ids = self.field(path);
-        match names::reference(path) {
-            Some(Reference::Project) => names::named(&ids, &self.projects),
-            Some(Reference::Kind(_)) => names::named(&ids, &self.others),
-            None => ids,
+        match self.kind.is_project(path) {
+            true => names::named(&ids, &self.projects),
+            false if self.kind.fields.refers_to.contains_key(path) => {
+                names::named(&ids, &self.others)
+            }
+            false => ids,
         }
     }
 }
@@ -202,18 +209,14 @@ impl Row for Listed {
         let cells: Vec<String> = ids.chain(paths().map(|path| self.named(path))).collect();
         let texts = [name.as_str(), &key.id].into_iter();
         let texts: Vec<&str> = texts.chain(cells.iter().map(String::as_str)).collect();
-        let [status, provisioning] = ["status", "provisioning_status"].map(|it| self.field(it));
+        let fields = &self.kind.fields;
         filter.fits(&Facts {
             texts: &texts,
-            state: if status.is_empty() {
-                &provisioning
-            } else {
-                &status
-            },
+            state: &self.known(fields.state.as_ref()),
             kind: key.kind.as_str(),
             site: &key.site.to_string(),
             project: &self.resource.project_id,
-            since: self.field("created_at").parse().ok(),
+            since: self.known(fields.created.as_ref()).parse().ok(),
         })
     }
 }
@@ -252,7 +255,7 @@ impl BrowsePane {
         let (heading, path) = &self.kind.columns[at];
         let wide = self.widths.get(at).copied().unwrap_or(10);
         // Ids stay whole if there is room.
-        let shows_id = is_id(path) && (self.shows_ids || names::reference(path).is_none());
+        let shows_id = is_id(path) && (self.shows_ids || !self.kind.has_names(path));
         let wide_max = match look.width < WIDE && shows_id {
             true => 8,
             false => look.width / 2,
@@ -309,14 +312,6 @@ fn read_only<'a>(
         known.any(|known| known.site == **site && known.read_only)
     };
     sites.find(is_read_only).map(ToString::to_string)
-}
-
-/// The kind whose names a column shows, if they have to be looked up.
-fn referred(path: &str) -> Option<&'static str> {
-    match names::reference(path) {
-        Some(Reference::Kind(kind)) => Some(kind),
-        Some(Reference::Project) | None => None,
-    }
 }
 
 /// Whether a column shows ids. Ids differ at their end, which a narrow column shows.

@@ -9,27 +9,6 @@ use crate::control::query;
 /// Names by id.
 pub(super) type Names = BTreeMap<String, String>;
 
-/// The meaning of a column that shows ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reference {
-    /// The listing names the projects of its rows.
-    Project,
-    /// Resources of a kind that is listed whole, because a cloud has few of them.
-    Kind(&'static str),
-}
-
-/// Tells to what the ids under a path of a row refer, as far as their names are looked up.
-pub(super) fn reference(path: &str) -> Option<Reference> {
-    let last = path.rsplit(['.', ':']).next().unwrap_or(path);
-    match last {
-        "project_id" | "tenant_id" | "owner" => Some(Reference::Project),
-        "network_id" | "floating_network_id" => Some(Reference::Kind("network")),
-        "router_id" => Some(Reference::Kind("router")),
-        "subnet_id" | "subnets[]" => Some(Reference::Kind("subnet")),
-        _ => None,
-    }
-}
-
 /// Replaces each id of a text by its name, where it is known.
 pub(super) fn named(ids: &str, names: &Names) -> String {
     let known = |id: &str| names.get(id).filter(|name| !name.is_empty()).cloned();
@@ -44,13 +23,13 @@ pub(super) fn named(ids: &str, names: &Names) -> String {
 
 /// Looks up the names of all resources of one kind, once.
 pub(super) struct NameLookup {
-    kind: &'static str,
+    kind: String,
     pace: Pace,
     pub(super) names: Names,
 }
 
 impl NameLookup {
-    pub(super) fn of(kind: &'static str) -> Self {
+    pub(super) fn of(kind: String) -> Self {
         Self {
             kind,
             pace: Pace::new(),
@@ -65,7 +44,7 @@ impl Refreshed for NameLookup {
     fn ask(&mut self, context: &mut Context) {
         if !self.pace.loaded && self.pace.is_due(context) {
             let ticket = context.outbox.ask(query::Resources {
-                kind: self.kind.to_owned(),
+                kind: self.kind.clone(),
                 ..query::Resources::default()
             });
             self.pace.asked(ticket, context.now);
@@ -98,23 +77,6 @@ impl Refreshed for NameLookup {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_path_tells_to_what_its_ids_refer() {
-        for (path, meant) in [
-            ("project_id", Some(Reference::Project)),
-            ("os-vol-tenant-attr:tenant_id", Some(Reference::Project)),
-            (
-                "external_gateway_info.network_id",
-                Some(Reference::Kind("network")),
-            ),
-            ("subnets[]", Some(Reference::Kind("subnet"))),
-            ("id", None),
-            ("volume_id", None),
-        ] {
-            assert_eq!(reference(path), meant, "{path}");
-        }
-    }
 
     #[test]
     fn an_unknown_id_stays_an_id() {
