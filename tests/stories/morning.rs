@@ -53,10 +53,11 @@ fn tell(telling: &Telling) {
         "p pause, or go on",
         "c cancel, after a question",
         "y copy the id",
-        "keys everywhere",
-        ": go to a pane or a kind",
+        "keys on rows that can be marked",
     ]);
     // The rest stands below.
+    seat.page_to("keys everywhere");
+    seat.see_all(&[": go to a pane or a kind"]);
     seat.page_to("to the first row");
     seat.page_to("these keys");
     seat.see_all(&["? these keys"]);

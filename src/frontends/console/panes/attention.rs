@@ -244,7 +244,9 @@ impl ListPane for AttentionPane {
         }
     }
     fn heading(&self, rows: &Rows<QueueRow>, _look: &RenderContext) -> String {
-        let n = rows.number();
+        // Some of the rows that were read do not belong here, and the engine has applied the filter.
+        let more = if rows.feed.has_more() { "+" } else { "" };
+        let n = format!("{}{more}", thousands(rows.len()));
         match (&self.cause, self.which) {
             (Some(cause), _) => {
                 let (state, kind) = (cause.state.as_str(), kind_words(&cause.kind));

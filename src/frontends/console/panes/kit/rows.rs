@@ -82,10 +82,10 @@ impl<T: Row> Rows<T> {
     /// more than were read.
     pub(crate) fn number(&self) -> String {
         let more = if self.feed.has_more() { "+" } else { "" };
-        let all = self.all().count();
+        let shown = thousands(self.len());
         match self.list.shows_all() {
-            true => format!("{}{more}", thousands(all)),
-            false => format!("{} of {}{more}", thousands(self.len()), thousands(all)),
+            true => format!("{shown}{more}"),
+            false => format!("{shown} of {}{more}", thousands(self.all().count())),
         }
     }
 
