@@ -146,7 +146,7 @@ fn p01_a_volume_that_nova_deletes_with_its_server_is_in_the_plan() {
             .find(|it| it.kind.as_str() == "volume");
         assert_eq!(
             &*along.unwrap().why,
-            "goes, unless it has snapshots, with server vm"
+            "goes, unless it has snapshots, with server vm (vm)"
         );
         cloud.asked.clear();
     }
