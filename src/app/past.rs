@@ -35,7 +35,7 @@ const SEED: u64 = 1;
 const TRIED: &str = "play the past of the scenario";
 const ADVICE: &str = "Correct the [[past]] of the scenario.";
 
-/// What the past is played on.
+/// The deletions of a past, and the practice cloud and the ledger on which they are played.
 pub(super) struct Past {
     /// The deletions, each with its site.
     pub(super) deletions: Vec<(Site, PastDeletion)>,

@@ -153,13 +153,13 @@ pub struct Facts<'f> {
     pub read_only: bool,
     /// The calls that would remove the edges that block the step, or why there are none.
     pub pins: Result<Vec<String>, String>,
-    /// What the rungs depend on that are calls of the kind, or why it is not known.
+    /// The row and the roles that decide on the rungs with a call of their own, or why these are not known.
     pub shown: Result<Shown, String>,
     /// Number of steps that wait for this one.
     pub waiting: u64,
 }
 
-/// What a cloud shows of a resource, and to whom.
+/// A resource's current row, and the roles of the login that read it.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// The resource's row as it is now.

@@ -75,6 +75,19 @@ fn held() -> Value {
         "action": {"status": 400, "message": "Invalid snapshot: held by the test"}}])
 }
 
+/// A volume that is being deleted, and its snapshot, which blocks; their ids.
+async fn volume_that_goes(stage: &Stage) -> (String, String) {
+    let (volume, snapshot) = volume_with_snapshot(stage).await;
+    stage.faults(held()).await;
+    let cascade = PlanOptions {
+        cascade: true,
+        ..PlanOptions::default()
+    };
+    let id = stage.delete("volume", &volume, cascade).await;
+    stage.until_counts(&id, |counts| counts.blocked == 1).await;
+    (volume, snapshot)
+}
+
 /// Cinder's own cascade is accepted as well, and fails without a word.
 #[tokio::test(flavor = "multi_thread")]
 async fn n01_t07_a_cascade_takes_a_volumes_snapshots_first() {
@@ -112,14 +125,7 @@ async fn n01_t07_a_cascade_takes_a_volumes_snapshots_first() {
 #[tokio::test(flavor = "multi_thread")]
 async fn t05_a_local_is_not_shown_a_volume_that_goes() {
     let stage = Stage::new().await;
-    let (volume, _) = volume_with_snapshot(&stage).await;
-    stage.faults(held()).await;
-    let cascade = PlanOptions {
-        cascade: true,
-        ..PlanOptions::default()
-    };
-    let id = stage.delete("volume", &volume, cascade).await;
-    stage.until_counts(&id, |counts| counts.blocked == 1).await;
+    let (volume, _) = volume_that_goes(&stage).await;
     for list in [
         "/volumes",
         "/volumes/detail",
@@ -141,14 +147,7 @@ async fn t05_a_local_is_not_shown_a_volume_that_goes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn t17_nothing_may_refer_to_a_volume_that_goes() {
     let stage = Stage::new().await;
-    let (volume, snapshot) = volume_with_snapshot(&stage).await;
-    stage.faults(held()).await;
-    let cascade = PlanOptions {
-        cascade: true,
-        ..PlanOptions::default()
-    };
-    let id = stage.delete("volume", &volume, cascade).await;
-    stage.until_counts(&id, |counts| counts.blocked == 1).await;
+    let (volume, snapshot) = volume_that_goes(&stage).await;
     let source = |field: &str, id: &str| json!({"volume": {"name": "new", "size": 1, field: id}});
     let disk = json!([{"uuid": volume, "source_type": "volume", "destination_type": "volume"}]);
     for (gate, path, body) in [

@@ -30,7 +30,6 @@
 //! | `answer` | (status, type, text) → class, first match; `ids` names the kind that the message lists |
 //! | `created` | the calls that create a resource under an id that may be used again (M6) |
 //! | `requires_extension` | the extension without which a cloud has no resources of the kind |
-//! | `if_absent` | a call to another service, which may still have what the kind's own does not know any more |
 //! | `if_absent` | the call to another service that still has what the kind's own service does not know any more |
 //! | `not_found`, `not_found_says` | the error types, or the whole messages, that say that this very resource does not exist (I13) |
 

@@ -66,7 +66,8 @@ impl Bulk {
         self.sent.is_empty() && self.left.is_empty()
     }
 
-    /// What became of the commands, the summary last: it stays on the screen, and `:events` has all.
+    /// Returns the outcome in words, with the summary last, because the last message stays on the screen. `:events`
+    /// has all of them.
     pub(super) fn told(&self) -> Vec<(Tone, String)> {
         let refused: usize = self.refused.values().sum();
         let numbers = [

@@ -1,6 +1,6 @@
 //! Reads of one snapshot: rows by sets of keys, and pages of keys or rows in the order of an index.
 //!
-//! What they mean for callers (which rows are an answer, what follows from several of them, where a page ends) is
+//! Their meaning for callers (which rows are an answer, what follows from several of them, where a page ends) is
 //! decided above, in [`reads`](crate::ledger::reads). A method that counts, groups or jumps along an index is a
 //! store's own statement, because the rows that it reads are many and its answer is small.
 //!

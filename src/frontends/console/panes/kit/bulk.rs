@@ -13,7 +13,7 @@ use crate::present::{count, target_words, thousands};
 /// Maximum number of rows that the question names; the others are counted.
 const NAMED_MAX: usize = 3;
 
-/// What a marked row is.
+/// The step or the deletion that a marked row stands for.
 #[derive(Clone, Copy)]
 pub(crate) enum Subject<'r> {
     Step(&'r Step),

@@ -113,7 +113,7 @@ impl<'t, R> Paired<'t, R> {
 
 static KEYS: LazyLock<Keymap> = LazyLock::new(Keymap::default);
 
-/// What cells depend on when they are sorted and searched, whatever the screen is.
+/// The context in which cells are written to be sorted and searched. It is the same for every screen.
 pub(super) static ANY_SCREEN: LazyLock<RenderContext<'static>> = LazyLock::new(|| RenderContext {
     keys: &KEYS,
     ascii: false,

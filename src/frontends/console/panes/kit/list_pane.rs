@@ -67,7 +67,8 @@ pub(crate) trait ListPane: Send + Sized + 'static {
         let word = self.word().unwrap_or(Self::NOUN);
         format!("{word} {}", rows.number())
     }
-    /// What the row is, for an action on all marked rows; none if there is no such action on it.
+    /// Returns the step or the deletion that the row stands for; none if actions on all marked rows do not apply
+    /// to it.
     fn subject<'r>(&self, _row: &'r Self::Row) -> Option<Subject<'r>> {
         None
     }
