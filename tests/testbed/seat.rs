@@ -69,8 +69,9 @@ impl Seat {
     pub fn hang_up(&mut self) {
         // As sshd does: the reader's end of the terminal is still held by its thread.
         terminal::hang_up(&mut self.child);
-        self.terminal = None;
         self.ended();
+        // The writer types a line feed when it is dropped, which a console that is still there would take.
+        self.terminal = None;
     }
 
     fn contents(&self) -> String {
