@@ -17,6 +17,7 @@ use gone::control::{
 };
 use gone::domain::activity::ReconcilerStatus;
 use gone::domain::attention::CauseGroup;
+use gone::domain::gantt::Gantt;
 use gone::domain::ladder::{Ladder, Rung};
 use gone::domain::model::*;
 use gone::frontends::cli::output::{Printer, Style};
@@ -41,6 +42,9 @@ pub struct World {
     pub accept: Result<Receipt, ControlError>,
     pub deletions: VecDeque<Deletion>,
     pub steps: Vec<Step>,
+    /// The plan of the deletion.
+    pub frozen: Option<Plan>,
+    pub chart: Option<Gantt>,
     pub events: Vec<Event>,
     /// What happens while one follows, each as soon as it is asked for; then nothing more.
     pub news: VecDeque<Event>,
@@ -73,6 +77,8 @@ impl World {
             })),
             deletions: [deletion(DeletionState::Running)].into(),
             steps: Vec::new(),
+            frozen: None,
+            chart: None,
             events: Vec::new(),
             news: VecDeque::new(),
             tombstones: Vec::new(),
@@ -183,6 +189,14 @@ impl Control for Fake {
                 let (rows, next) = page(&all, cursor, size);
                 Page::Steps(Paged { rows, next })
             }
+            Query::FrozenPlan(_) => match &world.frozen {
+                Some(plan) => Page::FrozenPlan(Arc::new(plan.clone())),
+                None => {
+                    let message = "it has no plan".to_owned();
+                    return Err(ControlError::NotFound { message });
+                }
+            },
+            Query::Chart(_) => Page::Chart(world.chart.clone().unwrap()),
             Query::Progress(_) => Page::Progress(Vec::new()),
             Query::Timeline(query::Timeline { after, .. }) => Page::Timeline(
                 world

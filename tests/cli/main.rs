@@ -15,6 +15,7 @@ mod fake;
 mod looking;
 mod modes;
 mod purging;
+mod reporting;
 mod telemetry;
 #[allow(dead_code)] // No theme needs all of it.
 #[path = "../testkit/mod.rs"]

@@ -250,7 +250,7 @@ fn if_step(row: &Step, text: String) -> String {
 }
 
 /// Tells why a step has not succeeded; empty if it has.
-fn why(step: &Step) -> String {
+pub(super) fn why(step: &Step) -> String {
     if !step.state.is_live() && step.state != StepState::Stuck {
         return String::new();
     }

@@ -26,6 +26,7 @@ pub mod plan_view;
 mod prune;
 mod purge;
 mod release;
+mod report;
 mod retry;
 mod session;
 mod show;
@@ -90,6 +91,7 @@ verbs! {
     list::List,
     show::Show,
     tree::Tree,
+    report::Report,
     explain::Explain,
     watch::Watch,
     retry::Retry,

@@ -136,6 +136,14 @@ impl Sheet {
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
+
+    pub(super) fn headings(&self) -> impl Iterator<Item = &str> {
+        self.headings.iter().map(|(heading, _)| heading.as_str())
+    }
+
+    pub(super) fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
 }
 
 /// Writes to one stream, in the format that was asked for.

@@ -1,0 +1,132 @@
+//! `gone report`: what was asked for, by whom, and what became of each resource: as text, or as one web page that can
+//! be attached to a ticket.
+
+mod content;
+mod html;
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use self::content::{History, Parts, Report as Content};
+use super::output::Printer;
+use super::{Exit, Failure, Session, Verb, columns};
+use crate::control::query;
+use crate::domain::model::Deletion;
+use crate::domain::report::Line;
+use crate::system::private;
+
+/// Number of columns of the chart: several pixels each, on paper too.
+const CHART_COLUMNS: u32 = 160;
+
+/// Report a deletion: what was asked for, what went, and what stays and why
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "\
+The web page is one file that needs no other: its chart is in it, and it has no script. It prints on A4.
+
+Examples:
+  gone report 9f86d081
+  gone report 9f86d081 --html report.html     to attach to a ticket
+  gone report 9f86d081 --html - | mail ...
+  gone report 9f86d081 -o json                one line for each resource, as the API reports")]
+pub struct Report {
+    /// A deletion's id, or its last 8 characters
+    pub id: String,
+    /// Write a web page to this file; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// The report for programs.
+#[derive(Serialize)]
+struct Document {
+    data: Vec<Line>,
+}
+
+impl Verb for Report {
+    async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        session.tried = format!("report {}", self.id);
+        let deletion = session.deletion(&self.id).await?;
+        let frozen = query::FrozenPlan::of(&deletion.id);
+        let plan = session
+            .or_interrupted("", session.control.find(frozen))
+            .await??;
+        let steps = session.steps(&deletion.id, &[]).await?;
+        if self.html.is_none() && !session.out.format.is_table() {
+            let mut data = Line::without_a_step(&deletion, plan.as_deref());
+            data.extend(steps.iter().map(Line::of));
+            let csv = |out: &mut Printer<'_>| out.list(columns::RESULTS, &steps);
+            session.out.report(&Document { data }, csv, |_| Ok(()))?;
+            return Ok(Exit::Done);
+        }
+        let chart = query::Chart {
+            deletion_id: deletion.id.clone(),
+            columns: CHART_COLUMNS,
+        };
+        let content = Content::new(Parts {
+            deletion: &deletion,
+            plan: plan.as_deref(),
+            steps: &steps,
+            chart: session
+                .or_interrupted("", session.control.find(chart))
+                .await??,
+            history: history(session, &deletion).await?,
+            made_at: session.clock.now(),
+        });
+        match self.html {
+            None => write_for_people(&mut session.out, &content)?,
+            Some(path) => {
+                let page = html::page(&content);
+                if path.as_os_str() == "-" {
+                    session.out.stream.write_all(page.as_bytes())?;
+                    return Ok(Exit::Done);
+                }
+                private::replace(&path, page.as_bytes()).map_err(|error| {
+                    let tried = format!("write the report to {}", path.display());
+                    Failure::usage(tried, error.to_string(), "Choose another file or folder.")
+                })?;
+                let written = format!("The report is in {}", path.display());
+                session.err.say(written)?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Reads all events of a deletion, a page at a time.
+async fn history(session: &Session<'_>, deletion: &Deletion) -> Result<History, Failure> {
+    let (mut history, mut after) = (History::default(), 0);
+    loop {
+        let page = query::Timeline {
+            deletion_id: Some(deletion.id.clone()),
+            step_id: None,
+            after,
+        };
+        let events = session.ask(page).await?;
+        match events.last().map(|event| event.seq) {
+            Some(last) if last > after => after = last,
+            _ => return Ok(history),
+        }
+        events.into_iter().for_each(|event| history.add(event));
+    }
+}
+
+fn write_for_people(out: &mut Printer<'_>, report: &Content) -> io::Result<()> {
+    out.say(&report.title)?;
+    out.say(&report.outcome)?;
+    out.say("")?;
+    for (label, value) in &report.facts {
+        out.say(format!("{label:<14} {value}"))?;
+    }
+    for section in &report.sections {
+        out.title(section.title)?;
+        out.say(section.about)?;
+        out.table(&section.sheet)?;
+        if let Some(more) = section.more() {
+            out.say(more)?;
+        }
+    }
+    Ok(())
+}

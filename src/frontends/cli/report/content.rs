@@ -1,0 +1,486 @@
+//! What the report of a deletion says. It is the same as text and as a web page.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::gantt::{Gantt, GanttRow};
+use crate::domain::model::{
+    Actor, Deletion, Event, EventKind, KindName, Left, Origin, Plan, PlanStep, Refusal, Site, Step,
+    StepState, Target, short_id,
+};
+use crate::frontends::cli::columns::{or_empty, time_or_empty, why};
+use crate::frontends::cli::output::{Column, Sheet, columns};
+use crate::present::{
+    answer_words, blocked_by_words, blocker_words_in_full, chart_last_words, chart_words, duration,
+    event_word, kind_words, plan_options_words, plan_words, resource_words, state_words,
+    step_reason, target_words, targets_in_full, thousands, time,
+};
+
+/// Maximum number of rows of a section. The rest is counted: a report is read by people.
+const ROWS_MAX: usize = 1_000;
+
+/// What a report is made of.
+pub(super) struct Parts<'p> {
+    pub(super) deletion: &'p Deletion,
+    /// None if the deletion was refused before it had a plan.
+    pub(super) plan: Option<&'p Plan>,
+    pub(super) steps: &'p [Step],
+    pub(super) chart: Option<Gantt>,
+    pub(super) history: History,
+    pub(super) made_at: DateTime<Utc>,
+}
+
+/// What the events of a deletion tell, gathered as they are read.
+#[derive(Default)]
+pub(super) struct History {
+    /// When each step ended, by its number.
+    ended: BTreeMap<i64, DateTime<Utc>>,
+    /// What a cloud answered to attempts that it did not carry out, oldest first.
+    refused: Bounded<Event>,
+    /// What happened to the deletion as a whole.
+    story: Bounded<Event>,
+}
+
+/// The first rows of many, and the number of the others.
+struct Bounded<T> {
+    rows: Vec<T>,
+    left_out: usize,
+}
+
+impl<T> Default for Bounded<T> {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            left_out: 0,
+        }
+    }
+}
+
+impl<T> Bounded<T> {
+    fn of(mut rows: Vec<T>) -> Self {
+        let left_out = rows.len().saturating_sub(ROWS_MAX);
+        rows.truncate(ROWS_MAX);
+        Self { rows, left_out }
+    }
+
+    fn push(&mut self, row: T) {
+        match self.rows.len() < ROWS_MAX {
+            true => self.rows.push(row),
+            false => self.left_out += 1,
+        }
+    }
+}
+
+impl History {
+    pub(super) fn add(&mut self, event: Event) {
+        let state = event.data.get("state").and_then(|state| state.as_str());
+        let ends = [StepState::Gone, StepState::Skipped, StepState::Purged];
+        let has_ended = ends.iter().any(|end| state == Some(end.as_str()));
+        if let Some(step) = event.step_id.filter(|_| has_ended) {
+            self.ended.insert(step, event.at);
+        }
+        let has_error = event.data.get("error").is_some_and(|it| !it.is_null());
+        match event.kind {
+            EventKind::Attempt | EventKind::StepState if has_error => self.refused.push(event),
+            EventKind::Attempt | EventKind::StepState => {}
+            _ => self.story.push(event),
+        }
+    }
+}
+
+/// A report of a deletion.
+pub(super) struct Report {
+    pub(super) title: String,
+    /// Its state and its counts.
+    pub(super) outcome: String,
+    /// What was asked for, by whom and when; each with its label.
+    pub(super) facts: Vec<(&'static str, String)>,
+    pub(super) chart: Option<Gantt>,
+    pub(super) sections: Vec<Section>,
+}
+
+/// One table of a report.
+pub(super) struct Section {
+    pub(super) title: &'static str,
+    /// What its rows are.
+    pub(super) about: &'static str,
+    pub(super) sheet: Sheet,
+    left_out: usize,
+}
+
+impl Section {
+    fn new<R>(
+        title: &'static str,
+        about: &'static str,
+        columns: &[Column<R>],
+        rows: Bounded<R>,
+    ) -> Self {
+        Self {
+            title,
+            about,
+            sheet: Sheet::of(columns, &rows.rows),
+            left_out: rows.left_out,
+        }
+    }
+
+    /// The number of rows that it leaves out, in words.
+    pub(super) fn more(&self) -> Option<String> {
+        let more = thousands(self.left_out);
+        (self.left_out > 0).then(|| format!("and {more} more"))
+    }
+}
+
+/// The steps of one kind at one site.
+#[derive(Default)]
+struct Kind {
+    name: String,
+    site: String,
+    steps: u64,
+    gone: u64,
+    /// Blocked or stuck.
+    waiting: u64,
+    last: Option<DateTime<Utc>>,
+}
+
+columns! {
+    KINDS: Kind, |row|
+    "KIND" 9 => row.name;
+    "SITE" 8 => row.site;
+    "STEPS" 7 => thousands(row.steps);
+    "GONE" 9 => thousands(row.gone);
+    "BLOCKED, STUCK" 6 => thousands(row.waiting);
+    "LAST ENDED" 5 => time_or_empty(row.last);
+}
+
+columns! {
+    CHART: GanttRow, |row|
+    "WHAT" 9 => chart_words(row);
+    "SITE" 6 => row.site;
+    "ENDED" 8 => format!("{} of {}", thousands(row.ended), thousands(row.steps));
+    "THE LAST" 7 => chart_last_words(row, time);
+}
+
+columns! {
+    /// Steps that have not gone.
+    WAITING: Step, |row|
+    "STATE" 9 => row.state.as_str();
+    "RESOURCE" 9 => resource_words(&row.resource.key.kind, &row.resource.name, &row.resource.key.id);
+    "SITE" 4 => row.resource.key.site;
+    "SINCE" 5 => time_or_empty(row.blocked_since);
+    "ATTEMPTS" 3 => format!("{} of {}", row.attempts, row.max_attempts);
+    "NEXT" 3 => time_or_empty(row.next_attempt_at);
+    "BLOCKED BY" 8 => blocked_by_words(row);
+    "ANSWER" 7 => or_empty(row.last_error.as_ref().map(answer_words));
+}
+
+columns! {
+    REFUSALS: Refusal, |row|
+    "RESOURCE" 9 => target_name(&row.resource);
+    "SITE" 5 => row.resource.key.site;
+    "WHY" 8 => row.reason;
+    "BLOCKED BY" 7 => or_empty(row.blocker.as_ref().map(blocker_words_in_full));
+}
+
+/// A resource that is not deleted, and why.
+struct Stays {
+    resource: Target,
+    why: String,
+}
+
+columns! {
+    STAYS: Stays, |row|
+    "RESOURCE" 9 => target_name(&row.resource);
+    "ID" 5 => row.resource.key.id;
+    "SITE" 6 => row.resource.key.site;
+    "WHY" 8 => row.why;
+}
+
+columns! {
+    /// Each with the time at which it ended, if it has.
+    RESOURCES: (Step, Option<DateTime<Utc>>), |row|
+    "STATE" 9 => row.0.state.as_str();
+    "ENDED" 7 => time_or_empty(row.1);
+    "ACTION" 3 => row.0.action.as_str();
+    "KIND" 8 => kind_words(&row.0.resource.key.kind);
+    "NAME" 8 => row.0.resource.name;
+    "ID" 5 => row.0.resource.key.id;
+    "SITE" 4 => row.0.resource.key.site;
+    "PLANNED BECAUSE" 4 => row.0.why;
+    "WHY NOT" 6 => why(&row.0);
+}
+
+columns! {
+    AUTOMATIC: PlanStep, |row|
+    "KIND" 9 => kind_words(&row.kind);
+    "NAME" 8 => row.name;
+    "ID" 7 => row.resource_id;
+    "SITE" 6 => row.site;
+    "WHY" 5 => row.why;
+}
+
+columns! {
+    /// Each with the resource of its step.
+    ATTEMPTS: (Event, String), |row|
+    "TIME" 9 => time(row.0.at);
+    "RESOURCE" 9 => row.1;
+    "STATUS" 8 => or_empty(row.0.data.get("status").and_then(|status| status.as_u64()));
+    "ANSWER" 9 => row.0.message;
+    "REQUEST" 4 => or_empty(row.0.data.get("request_id").and_then(|id| id.as_str()));
+}
+
+columns! {
+    STORY: Event, |row|
+    "TIME" 9 => time(row.at);
+    "EVENT" 8 => event_word(row.kind);
+    "MESSAGE" 9 => row.message;
+}
+
+columns! {
+    WARNINGS: String, |row|
+    "WARNING" 9 => row;
+}
+
+fn target_name(target: &Target) -> String {
+    resource_words(&target.key.kind, &target.name, &target.key.id)
+}
+
+impl Report {
+    pub(super) fn new(parts: Parts<'_>) -> Self {
+        let deletion = parts.deletion;
+        let id = short_id(&deletion.id);
+        let facts = facts(&parts);
+        let sections = sections(&parts);
+        Self {
+            title: format!("Deletion {id}: {}", target_words(deletion)),
+            outcome: state_words(deletion),
+            facts,
+            chart: parts.chart,
+            sections: sections
+                .into_iter()
+                .filter(|it| !it.sheet.is_empty())
+                .collect(),
+        }
+    }
+}
+
+fn facts(parts: &Parts<'_>) -> Vec<(&'static str, String)> {
+    let deletion = parts.deletion;
+    let ended = deletion.finished_at.map(|at| {
+        let took = (at - deletion.requested_at).num_seconds();
+        let took = duration(took.try_into().unwrap_or(0));
+        format!("{}, after {took}", time(at))
+    });
+    let plan = parts.plan.map(|plan| plan_words(plan, ", "));
+    let facts = [
+        ("id", deletion.id.clone()),
+        ("targets", targets_in_full(&deletion.targets)),
+        ("asked for by", actor_words(&deletion.requested_by)),
+        ("asked for at", time(deletion.requested_at)),
+        ("reason", deletion.reason.clone()),
+        ("caused by", deletion.cause.clone().unwrap_or_default()),
+        ("plan", plan.unwrap_or_default()),
+        (
+            "plan's hash",
+            deletion.plan_hash.clone().unwrap_or_default(),
+        ),
+        ("options", plan_options_words(&deletion.options).join(", ")),
+        ("ended at", ended.unwrap_or_default()),
+        ("note", deletion.note.clone()),
+        ("reported at", time(parts.made_at)),
+    ];
+    let said = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    said.collect()
+}
+
+/// `ada, by the console`
+fn actor_words(actor: &Actor) -> String {
+    let by = match actor.origin {
+        Origin::Console => "by the console",
+        Origin::Cli => "by the command line",
+        Origin::Api => "by the API",
+        Origin::Gate => "through a gate",
+        Origin::Peer => "for another deployment",
+        Origin::Engine => "by itself",
+    };
+    format!("{}, {by}", actor.name)
+}
+
+fn sections(parts: &Parts<'_>) -> Vec<Section> {
+    let history = &parts.history;
+    let steps = parts.steps;
+    let chart = parts.chart.iter().flat_map(|chart| chart.rows.clone());
+    let is_waiting = |step: &&Step| matches!(step.state, StepState::Stuck | StepState::Blocked);
+    let mut waiting: Vec<Step> = steps.iter().filter(is_waiting).cloned().collect();
+    waiting.sort_by_key(|step| step.state != StepState::Stuck);
+    let names: BTreeMap<i64, String> = steps
+        .iter()
+        .map(|step| (step.id, step_name(step)))
+        .collect();
+    let attempts = history.refused.rows.iter().map(|event| {
+        let name = event.step_id.and_then(|id| names.get(&id));
+        (event.clone(), name.cloned().unwrap_or_default())
+    });
+    let attempts = Bounded {
+        rows: attempts.collect(),
+        left_out: history.refused.left_out,
+    };
+    let plan = parts.plan.filter(|_| parts.deletion.refused.is_empty());
+    let automatic = plan.into_iter().flat_map(|plan| plan.automatic.clone());
+    let warnings = plan.into_iter().flat_map(|plan| plan.warnings.clone());
+    vec![
+        Section::new(
+            "Refused",
+            "Nothing was sent, for these reasons.",
+            REFUSALS,
+            Bounded::of(parts.deletion.refused.clone()),
+        ),
+        Section::new(
+            "Resources by kind and site",
+            "What the plan deletes, and how much of it is gone.",
+            KINDS,
+            Bounded::of(kinds(parts)),
+        ),
+        Section::new(
+            "Over time",
+            "Which steps ended last, and what they had waited for.",
+            CHART,
+            Bounded::of(chart.collect()),
+        ),
+        Section::new(
+            "Not gone",
+            "Steps that wait for a person or for their next attempt, and what blocks them.",
+            WAITING,
+            Bounded::of(waiting),
+        ),
+        Section::new(
+            "What stays, and why",
+            "Resources that belong to what was deleted, or were to be deleted, and are not deleted.",
+            STAYS,
+            Bounded::of(stays(parts)),
+        ),
+        Section::new(
+            "Each resource",
+            "The steps of the plan: first those that have not ended, then by the time of their end.",
+            RESOURCES,
+            resources(parts),
+        ),
+        Section::new(
+            "Removed by the cloud itself",
+            "Resources that the cloud removes along with others; gone sends nothing for them.",
+            AUTOMATIC,
+            Bounded::of(automatic.collect()),
+        ),
+        Section::new(
+            "Refused attempts",
+            "Calls that a cloud did not carry out, or whose effect was missing, with its answers.",
+            ATTEMPTS,
+            attempts,
+        ),
+        Section::new(
+            "Warnings of the plan",
+            "What the plan's reader was told before it was approved.",
+            WARNINGS,
+            Bounded::of(warnings.collect()),
+        ),
+        Section::new(
+            "What happened",
+            "What happened to the deletion as a whole.",
+            STORY,
+            Bounded {
+                rows: history.story.rows.clone(),
+                left_out: history.story.left_out,
+            },
+        ),
+    ]
+}
+
+fn step_name(step: &Step) -> String {
+    let (key, name) = (&step.resource.key, &step.resource.name);
+    resource_words(&key.kind, name, &key.id)
+}
+
+fn kinds(parts: &Parts<'_>) -> Vec<Kind> {
+    let mut kinds: BTreeMap<(&KindName, &Site), Kind> = BTreeMap::new();
+    for step in parts.steps {
+        let key = &step.resource.key;
+        let row = kinds.entry((&key.kind, &key.site)).or_insert(Kind {
+            name: kind_words(&key.kind),
+            site: key.site.to_string(),
+            ..Kind::default()
+        });
+        row.steps += 1;
+        match step.state {
+            StepState::Gone => row.gone += 1,
+            StepState::Blocked | StepState::Stuck => row.waiting += 1,
+            _ => {}
+        }
+        row.last = row.last.max(parts.history.ended.get(&step.id).copied());
+    }
+    kinds.into_values().collect()
+}
+
+/// The resources that stay: those that the plan keeps, and those whose step was abandoned or skipped.
+fn stays(parts: &Parts<'_>) -> Vec<Stays> {
+    let mut all = Vec::new();
+    if let Some(plan) = parts.plan.filter(|_| parts.deletion.refused.is_empty()) {
+        let kept = |resource: &Target| Stays {
+            resource: resource.clone(),
+            why: "the plan keeps it, and deletes what belongs to it".to_owned(),
+        };
+        let unset = |step: &PlanStep| Stays {
+            resource: Target {
+                key: step.key(),
+                name: step.name.clone(),
+            },
+            why: "it only loses its reference to what is deleted".to_owned(),
+        };
+        let left = |left: &Left| Stays {
+            resource: left.resource.clone(),
+            why: left.reason.clone(),
+        };
+        all.extend(plan.kept.iter().map(kept));
+        all.extend(plan.unset.iter().map(unset));
+        all.extend(plan.left.iter().map(left));
+    }
+    let steps = parts.steps.iter().filter_map(|step| {
+        let why = match (step.state, step_reason(step)) {
+            (StepState::Purged, reason) if reason.is_empty() => "a person abandoned it".to_owned(),
+            (StepState::Purged, reason) => format!("a person abandoned it: {reason}"),
+            (StepState::Skipped, _) => {
+                "nothing was sent for it: the deletion was cancelled, or it had nothing to do"
+                    .to_owned()
+            }
+            _ => return None,
+        };
+        let resource = Target {
+            key: step.resource.key.clone(),
+            name: step.resource.name.clone(),
+        };
+        Some(Stays { resource, why })
+    });
+    all.extend(steps);
+    all
+}
+
+/// The steps with the times of their ends, those that have not ended first.
+fn resources(parts: &Parts<'_>) -> Bounded<(Step, Option<DateTime<Utc>>)> {
+    let ended = |step: &Step| {
+        let is_over = !step.state.is_live() && step.state != StepState::Stuck;
+        let at = parts.history.ended.get(&step.id);
+        at.copied().filter(|_| is_over)
+    };
+    let mut all: Vec<&Step> = parts.steps.iter().collect();
+    all.sort_by_cached_key(|step| (step.state == StepState::Gone, ended(step), step.id));
+    let Bounded { rows, left_out } = Bounded::of(all);
+    let rows = rows.into_iter().map(|step| (step.clone(), ended(step)));
+    Bounded {
+        rows: rows.collect(),
+        left_out,
+    }
+}
+
+/// The time that the chart shows.
+pub(super) fn chart_span(chart: &Gantt) -> String {
+    format!("{} – {}", time(chart.from), time(chart.until))
+}
