@@ -12,7 +12,7 @@ use gone::frontends::cli::Exit;
 use gone::frontends::cli::args::Format;
 use gone::frontends::cli::output::{Printer, Sheet, Style, Tolerant};
 use gone::frontends::cli::plan_view::{in_order, write_plan};
-use gone::frontends::cli::tree::{nest, write_tree};
+use gone::frontends::cli::tree::{draw, nest, write_tree};
 use serde_json::{Value, json};
 
 use crate::fake::*;
@@ -515,6 +515,74 @@ fn a_tree_puts_each_step_once_and_folds_what_is_alike() {
             `- delete port port7 (port-7) [blocked] blocked by floatingip fip-1 \"203.0.113.9\" \
             at prod/one (project demo, since 2026-03-01T12:00:00Z, not in this plan)\n"
     );
+}
+
+/// The tree of a network, of which a step is at another site.
+fn drawn_tree(format: Format, name: &str) -> String {
+    let mut steps = network_steps();
+    steps[1].resource.name = name.to_owned();
+    steps[6].resource.key.site = Site::region("prod", "two");
+    printed(format, Style::default(), |to| {
+        assert!(draw(to, &nest(&steps)).unwrap());
+    })
+}
+
+#[test]
+fn a_tree_is_drawn_with_folded_groups_sites_and_states() {
+    for (name, format) in [
+        ("tree_dot", Format::Dot),
+        ("tree_mermaid", Format::Mermaid),
+        ("tree_svg", Format::Svg),
+    ] {
+        insta::assert_snapshot!(name, drawn_tree(format, "web-v4"));
+    }
+    for format in [Format::Dot, Format::Mermaid, Format::Svg] {
+        let drawing = drawn_tree(format, "web-v4");
+        assert!(drawing.contains("delete 4 ports [gone]"), "{drawing}");
+        assert!(drawing.contains("prod/two"), "{drawing}");
+        assert!(
+            drawing.contains("#ffe0b2"),
+            "the colour of what is blocked: {drawing}"
+        );
+    }
+}
+
+#[test]
+fn hostile_names_stay_text_in_drawings() {
+    let hostile = "\"];x [label=\"<script>alert(1)</script>&#59;\u{202e}\u{1b}";
+    for format in [Format::Dot, Format::Mermaid, Format::Svg] {
+        let drawing = drawn_tree(format, hostile);
+        assert_inert(&drawing);
+        if format == Format::Dot {
+            assert!(drawing.contains("\\\"];x [label=\\\""), "{drawing}");
+        } else {
+            assert!(!drawing.contains("\"];x"), "{drawing}");
+            assert!(!drawing.contains("<script>"), "{drawing}");
+        }
+    }
+    let svg = drawn_tree(Format::Svg, hostile);
+    let page = scraper::Html::parse_fragment(&svg);
+    let names = page
+        .tree
+        .nodes()
+        .filter_map(|node| node.value().as_element());
+    let known = ["html", "head", "body", "svg", "rect", "text", "path"];
+    for element in names {
+        assert!(known.contains(&element.name()), "<{}>", element.name());
+        assert!(element.attrs().all(|(name, _)| !name.starts_with("on")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_is_drawn_on_request_and_a_plan_is_no_svg() {
+    let mut world = World::new();
+    world.steps = network_steps();
+    let ran = run(world, "tree deadbeef -o svg").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    assert!(ran.out.starts_with("<svg"), "{}", ran.out);
+    let ran = run(World::new(), "plan network/web@prod/one -o svg").await;
+    assert_eq!(ran.exit, Exit::Usage);
+    assert!(ran.err.contains("dot -Tsvg"), "{}", ran.err);
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub struct Global {
     /// Use the built-in practice cloud, with a ledger of its own
     #[arg(long, global = true, hide_short_help = true, value_name = "SCENARIO", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub sandbox: Option<String>,
-    /// How results are written; dot and mermaid draw a plan, wide cuts nothing
+    /// How results are written; dot, mermaid and svg draw, wide cuts nothing
     #[arg(
         short,
         long,
@@ -75,6 +75,7 @@ pub enum Format {
     Yaml,
     Dot,
     Mermaid,
+    Svg,
 }
 
 impl Format {

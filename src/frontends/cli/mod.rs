@@ -13,6 +13,7 @@ pub mod check;
 mod columns;
 mod delete;
 pub mod doctor;
+mod drawing;
 mod drift;
 pub mod exit;
 mod explain;
@@ -46,7 +47,7 @@ use args::Format;
 
 /// A verb that an engine carries out: the one that runs, or one of their own for as long as it takes.
 pub trait Verb: Sized {
-    /// Whether `-o dot` and `-o mermaid` draw its result.
+    /// Whether `-o dot`, `-o mermaid` and `-o svg` draw its result.
     const DRAWS: bool = false;
 
     /// Its targets, as typed: an engine of this process also serves the sites that they name.
@@ -126,12 +127,12 @@ async fn run_checked<V: Verb>(session: &mut Session<'_>, verb: V) -> Result<Exit
 }
 
 /// # Errors
-/// The format is one for plans.
+/// The format is one for plans and trees.
 pub fn no_drawing(format: Format) -> Result<(), Failure> {
     match format {
-        Format::Dot | Format::Mermaid => Err(Failure::usage(
+        Format::Dot | Format::Mermaid | Format::Svg => Err(Failure::usage(
             "write the result",
-            "dot and mermaid draw plans only",
+            "dot, mermaid and svg draw plans and trees only",
             "Use -o table, json, jsonl, csv or yaml.",
         )),
         _ => Ok(()),

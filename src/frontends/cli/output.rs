@@ -210,7 +210,9 @@ impl<'a> Printer<'a> {
             Format::Jsonl => values.iter().try_for_each(|value| self.json(value, false)),
             Format::Json => self.json(&values, true),
             Format::Yaml => self.yaml(&values),
-            Format::Dot | Format::Mermaid => Err(io::Error::other("this format draws plans only")),
+            Format::Dot | Format::Mermaid | Format::Svg => {
+                Err(io::Error::other("this format draws plans and trees only"))
+            }
         }
     }
 
@@ -220,7 +222,12 @@ impl<'a> Printer<'a> {
             Format::Json => self.json(value, true),
             Format::Jsonl => self.json(value, false),
             Format::Yaml => self.yaml(value),
-            Format::Table | Format::Wide | Format::Csv | Format::Dot | Format::Mermaid => {
+            Format::Table
+            | Format::Wide
+            | Format::Csv
+            | Format::Dot
+            | Format::Mermaid
+            | Format::Svg => {
                 return Ok(false);
             }
         };

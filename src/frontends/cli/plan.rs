@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use clap::Args;
 
+use super::args::Format;
 use super::plan_view::write_plan;
 use super::{Exit, Failure, Session, Verb, plan_file};
 use crate::control::{Command, Receipt, TargetSpec};
@@ -91,6 +92,13 @@ impl Verb for Plan {
 
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.tried = format!("plan {}", self.targets.join(" "));
+        if session.out.format == Format::Svg {
+            return Err(Failure::usage(
+                session.tried.clone(),
+                "svg draws trees of deletions only",
+                "Draw the plan with: -o dot | dot -Tsvg",
+            ));
+        }
         let targets = session.targets(&self.targets).await?;
         let plan = make(session, targets, self.options, None).await?;
         if let Some(path) = &self.out {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::args::Format;
+use super::drawing::{dot_text, mermaid_text};
 use super::order::dependencies_first;
 use super::output::{Printer, Sheet, Style, columns};
 use crate::domain::model::{CopiedBy, Mapped, Plan, PlanStep, Refusal, short_id};
@@ -44,6 +45,7 @@ pub fn write_plan(to: &mut Printer<'_>, plan: &Plan) -> io::Result<()> {
         Format::Dot => write_as_dot(to.stream, to.style, plan),
         Format::Mermaid => write_as_mermaid(to.stream, to.style, plan),
         Format::Csv => to.rows::<()>(&Sheet::of(ALL, &rows(plan)), &[]),
+        Format::Svg => Err(io::Error::other("svg draws trees only")),
         Format::Json | Format::Jsonl | Format::Yaml => to.value(plan).map(drop),
     }
 }
@@ -154,10 +156,7 @@ pub fn in_order(steps: &[PlanStep]) -> Vec<&PlanStep> {
 
 /// Writes the plan for Graphviz: an arrow leads from a step to the step that waits for it.
 fn write_as_dot(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Result<()> {
-    let quoted = |text: &str| {
-        let safe = style.safe(text);
-        format!("\"{}\"", safe.replace('\\', "\\\\").replace('"', "\\\""))
-    };
+    let quoted = |text: &str| dot_text(style, text);
     writeln!(out, "digraph plan {{")?;
     writeln!(out, "  rankdir=LR; node [shape=box];")?;
     for step in &plan.steps {
@@ -180,13 +179,7 @@ fn write_as_dot(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Result<()
 fn write_as_mermaid(out: &mut dyn Write, style: Style, plan: &Plan) -> io::Result<()> {
     writeln!(out, "flowchart LR")?;
     for step in all_steps(plan) {
-        let label = style.safe(&label(step)).into_owned();
-        // Mermaid takes entity codes between # and ; and knows no other escape.
-        let label = label
-            .replace('#', "#35;")
-            .replace('"', "#quot;")
-            .replace('<', "#lt;")
-            .replace('>', "#gt;");
+        let label = mermaid_text(style, &label(step));
         writeln!(out, "  s{}[\"{label}\"]", step.id)?;
     }
     for step in all_steps(plan) {

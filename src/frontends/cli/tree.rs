@@ -3,12 +3,16 @@
 //! A step that several others wait for appears once, below the deepest of them (a port below its subnet, not
 //! below the network beside it). A step's blockers at other deployments are below it too.
 
+mod drawn;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use clap::Args;
 use serde::Serialize;
 
+use self::drawn::{write_as_dot, write_as_mermaid, write_as_svg};
+use super::args::Format;
 use super::order::dependencies_first;
 use super::output::Printer;
 use super::{Exit, Failure, Session, Verb, columns};
@@ -24,18 +28,24 @@ const FOLD_FROM: usize = 4;
 #[command(after_long_help = "\
 Examples:
   gone tree 9f86d081
-  gone tree 9f86d081 -o json            nested, each with its children")]
+  gone tree 9f86d081 -o json            nested, each with its children
+  gone tree 9f86d081 -o svg > tree.svg  a drawing; dot and mermaid draw it too")]
 pub struct Tree {
     /// A deletion's id, or its last 8 characters
     pub id: String,
 }
 
 impl Verb for Tree {
+    const DRAWS: bool = true;
+
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.tried = format!("show the tree of {}", self.id);
         let deletion = session.deletion(&self.id).await?;
         let steps = session.steps(&deletion.id, &[]).await?;
         let roots = nest(&steps);
+        if draw(&mut session.out, &roots)? {
+            return Ok(Exit::Done);
+        }
         let (id, state) = (short_id(&deletion.id), state_words(&deletion));
         session.out.report(
             &roots,
@@ -47,6 +57,20 @@ impl Verb for Tree {
         )?;
         Ok(Exit::Done)
     }
+}
+
+/// Draws the tree; false if the format is none that draws.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn draw(out: &mut Printer<'_>, roots: &[Node<'_>]) -> io::Result<bool> {
+    match out.format {
+        Format::Dot => write_as_dot(out.stream, out.style, roots)?,
+        Format::Mermaid => write_as_mermaid(out.stream, out.style, roots)?,
+        Format::Svg => write_as_svg(out.stream, out.style, roots)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
