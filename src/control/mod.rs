@@ -542,6 +542,15 @@ pub struct SiteListing {
     pub at: DateTime<Utc>,
 }
 
+/// The number of resources of one kind at one site. A site that could not be listed has an error and no number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteCount {
+    pub site: Site,
+    pub resources: Option<u64>,
+    pub error: Option<String>,
+    pub at: DateTime<Utc>,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     pub target: Target,
@@ -567,6 +576,9 @@ pub struct KindInfo {
     pub fields: FieldMeanings,
     /// Whether other resources may be deleted with the kind's. If so, the plan screen offers the cascade.
     pub has_dependents: bool,
+    /// Whether a site lists all of the kind's resources in one list of their own, so that they can be counted.
+    #[serde(default)]
+    pub is_counted: bool,
 }
 
 impl KindInfo {

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::target::TargetSpec;
 use super::{
-    ControlError, DeploymentStatus, Explanation, GateStatus, KindInfo, SiteListing, SiteProgress,
-    SiteStatus, unexpected_reply,
+    ControlError, DeploymentStatus, Explanation, GateStatus, KindInfo, SiteCount, SiteListing,
+    SiteProgress, SiteStatus, unexpected_reply,
 };
 use crate::domain::activity::ReconcilerStatus;
 use crate::domain::attention::{Cause, CauseGroup};
@@ -125,6 +125,7 @@ queries! {
     Plan => Arc<FullPlan>,
     FrozenPlan => Arc<FullPlan>,
     Resources => Vec<SiteListing>,
+    ResourceCounts => Vec<SiteCount>,
     Native => Paged<serde_json::Value>,
     Explain => Box<Explanation>,
     Ladder => Box<PurgeLadder>,
@@ -358,6 +359,12 @@ pub struct Resources {
     /// Whether to name the projects of the rows, for people.
     #[serde(default)]
     pub names: bool,
+}
+
+/// How many resources of a kind each site has, listed afresh.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ResourceCounts {
+    pub kind: String,
 }
 
 /// Resources that this deployment keeps itself: all resources of a kind, or those with these values in these

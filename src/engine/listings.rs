@@ -9,7 +9,7 @@ use super::belongings::tally;
 use super::reads::Reads;
 use super::resolve::Resolver;
 use crate::cloud::{CloudFailure, Fields, ListRows, NameLookup};
-use crate::control::{ControlError, SiteListing, SiteSpec, query};
+use crate::control::{ControlError, SiteCount, SiteListing, SiteSpec, query};
 use crate::domain::model::{ErrorClass, Phase, Resource, Site, Tombstone};
 use crate::ledger::{Ledger, LedgerError};
 use crate::system::clock::Clock;
@@ -93,6 +93,22 @@ impl Listings {
             }
         });
         Ok(futures_util::future::join_all(listings).await)
+    }
+
+    /// Counts the resources of a kind at each site.
+    pub(super) async fn count(&self, kind: String) -> Result<Vec<SiteCount>, ControlError> {
+        let all = query::Resources {
+            kind,
+            ..query::Resources::default()
+        };
+        let counted = self.list(all).await?.into_iter();
+        let counted = counted.map(|listing| SiteCount {
+            site: listing.site,
+            resources: listing.error.is_none().then_some(listing.rows.len() as u64),
+            error: listing.error,
+            at: listing.at,
+        });
+        Ok(counted.collect())
     }
 
     /// Returns the names of the rows' projects, by id.

@@ -19,8 +19,8 @@ use super::sites::Sites;
 use crate::control::query::{self, Counted, Handler};
 use crate::control::traffic::Counters;
 use crate::control::{
-    ControlError, DeploymentStatus, Explanation, GateStatus, KindInfo, SiteListing, SiteProgress,
-    SiteStatus,
+    ControlError, DeploymentStatus, Explanation, GateStatus, KindInfo, SiteCount, SiteListing,
+    SiteProgress, SiteStatus,
 };
 use crate::domain::activity::ReconcilerStatus;
 use crate::domain::attention::CauseGroup;
@@ -322,6 +322,12 @@ impl Handler<query::Resources> for Queries {
     }
 }
 
+impl Handler<query::ResourceCounts> for Queries {
+    async fn handle(&self, request: query::ResourceCounts) -> Result<Vec<SiteCount>, ControlError> {
+        self.listings.count(request.kind).await
+    }
+}
+
 impl Handler<query::Native> for Queries {
     async fn handle(&self, request: query::Native) -> Result<Paged<Value>, ControlError> {
         self.native.list(request).await
@@ -348,6 +354,9 @@ impl Handler<query::Kinds> for Queries {
             columns: kind.spec.columns.clone(),
             fields: self.kinds.fields_of(kind),
             has_dependents: self.kinds.referrers(&kind.name).next().is_some(),
+            is_counted: (kind.spec.list.is_some() || kind.is_native())
+                && kind.spec.unknown.is_none()
+                && !kind.is_listed_within(),
         };
         Ok(self.kinds.iter().map(info).collect())
     }

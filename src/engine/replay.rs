@@ -110,9 +110,11 @@ impl Control for Replay {
 
     async fn query(&self, query: Query) -> Result<Page, ControlError> {
         match query {
-            Query::Resources(_) | Query::Ladder(_) => Err(ControlError::Forbidden {
-                message: "a replay asks no cloud: it shows what the ledger knew".into(),
-            }),
+            Query::Resources(_) | Query::ResourceCounts(_) | Query::Ladder(_) => {
+                Err(ControlError::Forbidden {
+                    message: "a replay asks no cloud: it shows what the ledger knew".into(),
+                })
+            }
             Query::Explain(query::Explain { target }) => {
                 let mut explanation = self
                     .engine

@@ -205,6 +205,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::FrozenPlan(_) => 25,
         Query::Reconcilers(query::Reconcilers {}) => 26,
         Query::TombstonesOf(_) => 27,
+        Query::ResourceCounts(_) => 28,
     };
     Ok(samples::pages().swap_remove(at))
 }

@@ -564,6 +564,9 @@ pub fn queries() -> Vec<Query> {
             site: Some(site()),
             names: true,
         }),
+        Query::ResourceCounts(query::ResourceCounts {
+            kind: "port".into(),
+        }),
         Query::Explain(query::Explain { target: spec() }),
         Query::Sites(query::Sites {}),
         Query::Gates(query::Gates {}),
@@ -597,7 +600,7 @@ pub fn queries() -> Vec<Query> {
             keys: vec![key("port", "p1")],
         }),
     ];
-    covers_all(&all, 28, |query| match query {
+    covers_all(&all, 29, |query| match query {
         Query::Deletions(_) => 0,
         Query::Deletion(_) => 1,
         Query::Steps(_) => 2,
@@ -618,8 +621,9 @@ pub fn queries() -> Vec<Query> {
         Query::Gates(query::Gates {}) => 17,
         Query::Causes(_) => 18,
         // They cross no socket.
-        Query::ShownBefore(_) | Query::Namesake(_) | Query::WholeOf(_) | Query::PointsAt(_) => 28,
+        Query::ShownBefore(_) | Query::Namesake(_) | Query::WholeOf(_) | Query::PointsAt(_) => 29,
         Query::TombstonesOf(_) => 27,
+        Query::ResourceCounts(_) => 28,
         Query::Native(_) => 24,
         Query::Deployments(query::Deployments {}) => 25,
         Query::Reconcilers(query::Reconcilers {}) => 26,
@@ -709,6 +713,7 @@ pub fn pages() -> Vec<Page> {
         columns: vec![("NAME".into(), "name".into())],
         fields: FieldMeanings::default(),
         has_dependents: true,
+        is_counted: true,
     };
     let steps = vec![step(7, "port", &[1, 2], StepState::Stuck)];
     let all = vec![
@@ -778,8 +783,14 @@ pub fn pages() -> Vec<Page> {
         Page::FrozenPlan(Arc::new(plan())),
         Page::Reconcilers(vec![reconciler()]),
         Page::TombstonesOf(vec![tombstone()]),
+        Page::ResourceCounts(vec![SiteCount {
+            site: site(),
+            resources: Some(1_203),
+            error: None,
+            at: noon(),
+        }]),
     ];
-    covers_all(&all, 28, |page| match page {
+    covers_all(&all, 29, |page| match page {
         Page::Deletions(_) => 0,
         Page::Deletion(_) => 1,
         Page::Steps(_) => 2,
@@ -807,8 +818,9 @@ pub fn pages() -> Vec<Page> {
         Page::BranchSteps(_) => 24,
         Page::FrozenPlan(_) => 25,
         Page::Reconcilers(_) => 26,
-        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 28,
+        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 29,
         Page::TombstonesOf(_) => 27,
+        Page::ResourceCounts(_) => 28,
     });
     all
 }

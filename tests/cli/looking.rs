@@ -367,6 +367,7 @@ async fn a_site_that_cannot_be_listed_never_looks_empty() {
         ],
         fields: FieldMeanings::default(),
         has_dependents: true,
+        is_counted: true,
     }];
     let resource = Resource {
         key: key("network", "n-1"),
@@ -423,6 +424,7 @@ async fn a_list_that_a_site_did_not_answer_ends_by_the_table() {
             columns: vec![],
             fields: FieldMeanings::default(),
             has_dependents: true,
+            is_counted: true,
         }];
         world.listings = vec![SiteListing {
             site: Site::region("prod", "one"),

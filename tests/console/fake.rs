@@ -9,7 +9,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gone::control::{
     Accepted, Command, ControlError, DeploymentStatus, EngineStatus, Explanation, GateStatus,
     GateTraffic, ImporterStatus, KindInfo, NotEligible, Page, Purged, Query, Receipt, Retried,
-    SiteListing, SiteState, SiteStatus, Snapshot, WatchStatus, query,
+    SiteCount, SiteListing, SiteState, SiteStatus, Snapshot, WatchStatus, query,
 };
 use gone::domain::activity::{Reconciler, ReconcilerError, ReconcilerStatus};
 use gone::domain::attention::{Cause, CauseGroup};
@@ -427,6 +427,7 @@ impl World {
                 .collect(),
             fields: fields(),
             has_dependents: true,
+            is_counted: true,
         };
         let common = [
             ("name", "name"),
@@ -629,6 +630,19 @@ impl World {
                 Page::Resources(vec![listing])
             }
             Query::Resources(_) => Page::Resources(self.listings.clone()),
+            Query::ResourceCounts(query::ResourceCounts { kind }) => {
+                let counts = self.listings.iter().map(|listing| {
+                    let rows = listing.rows.iter();
+                    let rows = rows.filter(|row| row.key.kind.as_str() == kind);
+                    SiteCount {
+                        site: listing.site.clone(),
+                        resources: listing.error.is_none().then_some(rows.count() as u64),
+                        error: listing.error.clone(),
+                        at: listing.at,
+                    }
+                });
+                Page::ResourceCounts(counts.collect())
+            }
             Query::Deletions(query::Deletions { states, .. }) => {
                 let rows = self.deletions.iter();
                 let rows = rows.filter(|d| states.is_empty() || states.contains(&d.state));

@@ -1,11 +1,11 @@
 //! The first screen.
 
 use chrono::TimeDelta;
-use gone::control::Command;
+use gone::control::{Command, ControlError, Query, query};
 use gone::domain::model::DeletionState;
 use gone::frontends::console::ConsoleOptions;
 
-use super::fake::{Desk, World, deletion, now, options};
+use super::fake::{Desk, World, deletion, now, options, resource};
 use super::pictures::{shot, styles};
 
 /// One deletion runs, of another all that is left is blocked; a step is stuck, one site is down.
@@ -142,4 +142,110 @@ fn from_160_columns_on_the_detail_is_beside_the_table() {
     };
     assert!(detail((200, 60)).contains('│'));
     assert!(!detail((159, 60)).contains('│'));
+}
+
+/// Nothing is under way; one of the two sites cannot be listed.
+fn at_rest() -> World {
+    let busy = World::busy();
+    let mut world = World::empty();
+    world.snapshot.sites = busy.snapshot.sites;
+    world.listings = busy.listings;
+    let balancers = (10..1_213).map(|n| resource("load_balancer", n, "lb"));
+    world.listings[0].rows.extend(balancers);
+    world
+}
+
+fn counts(desk: &Desk) -> Vec<&str> {
+    let counts = desk.asked.iter().filter_map(|query| match query {
+        Query::ResourceCounts(query::ResourceCounts { kind }) => Some(kind.as_str()),
+        _ => None,
+    });
+    counts.collect()
+}
+
+#[test]
+fn at_rest_it_counts_the_resources_of_each_kind_and_site() {
+    let mut desk = first(at_rest(), (120, 40));
+    assert!(desk.text().contains("resources"), "{}", desk.text());
+    assert!(desk.text().contains("not counted yet"), "{}", desk.text());
+    desk.pass(1);
+    let text = desk.text();
+    assert!(text.contains("1 of 3 kinds counted"), "{text}");
+    desk.pass(4);
+    assert_eq!(counts(&desk), ["network", "floating_ip", "load_balancer"]);
+    for words in [
+        "1,208 resources of all kinds",
+        "not all is known of prod/RegionTwo",
+        "≥ 1,203",
+        "load balancer",
+        "prod/RegionOne 1,203 · prod/RegionTwo failed",
+        "≥ 5",
+    ] {
+        assert!(
+            desk.text().contains(words),
+            "no {words:?} in\n{}",
+            desk.text()
+        );
+    }
+    // It knows of no floating IP, and says nothing of them.
+    assert!(!desk.text().contains("floating IP"), "{}", desk.text());
+    desk.press("end up");
+    let why = "prod/RegionTwo: connection refused";
+    assert!(desk.text().contains(why), "{}", desk.text());
+    desk.press("enter");
+    assert!(desk.text().contains("── load balancer"), "{}", desk.text());
+}
+
+#[test]
+fn counts_go_on_at_the_pace_of_lists_and_write_nothing_new() {
+    let mut desk = first(at_rest(), (120, 40));
+    desk.pass(10);
+    let (text, before) = (desk.text(), counts(&desk).len());
+    for _ in 0..60 {
+        desk.pass(1);
+        assert_eq!(desk.text(), text);
+    }
+    let asked = counts(&desk).len() - before;
+    assert!((10..=12).contains(&asked), "{asked} in a minute");
+    // A slow cloud is asked more rarely, and never twice at a time.
+    desk.withholds = |query| matches!(query, Query::ResourceCounts(_));
+    desk.pass(60);
+    assert_eq!(desk.withheld.len(), 1);
+    desk.answer_withheld(0);
+    let before = counts(&desk).len();
+    desk.pass(60);
+    assert_eq!(counts(&desk).len(), before);
+}
+
+#[test]
+fn a_count_that_fails_says_so_and_is_counted_again() {
+    let mut world = at_rest();
+    world.listings.remove(1);
+    world.answers = Some(Box::new(|query| match query {
+        Query::ResourceCounts(counts) if counts.kind == "network" => {
+            let message = "the engine is busy".to_owned();
+            Some(Err(ControlError::Unreachable { message }))
+        }
+        _ => None,
+    }));
+    let mut desk = first(world, (120, 40));
+    desk.pass(5);
+    let text = desk.text();
+    let line = text.lines().find(|line| line.contains(" network "));
+    let line = line.unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains("failed"), "{line}");
+    assert!(line.contains("the engine is busy"), "{line}");
+    desk.world.answers = None;
+    desk.pass(20);
+    let text = desk.text();
+    assert!(!text.contains("failed") && !text.contains("busy"), "{text}");
+    assert!(text.contains("1,208 resources of all kinds"), "{text}");
+}
+
+#[test]
+fn nothing_is_counted_while_something_is_under_way() {
+    let mut desk = first(morning(), (120, 40));
+    desk.pass(30);
+    assert!(counts(&desk).is_empty());
+    assert!(!desk.text().contains("resources  "), "{}", desk.text());
 }

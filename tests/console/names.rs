@@ -25,6 +25,7 @@ fn ports(may_list_networks: bool) -> World {
             .collect(),
         fields: fields(),
         has_dependents: true,
+        is_counted: true,
     });
     world.answers = Some(Box::new(move |query| match query {
         Query::Resources(query::Resources { kind, .. }) => {
@@ -105,6 +106,7 @@ fn orders() -> World {
             refers_to: [("buyer.ref".to_owned(), KindName::new("customer"))].into(),
         },
         has_dependents: false,
+        is_counted: true,
     });
     world.answers = Some(Box::new(|query| match query {
         Query::Resources(query::Resources { kind, .. }) => {

@@ -76,6 +76,7 @@ mod tests {
             columns: Vec::new(),
             fields: FieldMeanings::default(),
             has_dependents: true,
+            is_counted: true,
         };
         vec![kind("network", "net"), kind("floating_ip", "fip")]
     }

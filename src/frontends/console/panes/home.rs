@@ -1,5 +1,6 @@
 //! `:home`, the first screen: what needs a person, each with its next key; what runs, and how long it takes; when
-//! what is blocked is retried; how the sites do; why steps do not go; and what happened in the last day.
+//! what is blocked is retried; how the sites do; why steps do not go; and what happened in the last day. While nothing
+//! is under way, it counts the resources of each kind and site.
 //!
 //! ```text
 //! needs you    2 stuck, 1 refused
@@ -13,6 +14,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::census::{Census, KindCount};
 use super::kit::acts::{act_on_deletion, act_on_step, step_words};
 use super::kit::*;
 use crate::control::{SiteState, SiteStatus, Snapshot, query};
@@ -38,6 +40,7 @@ const NEWEST_MAX: usize = 200;
 const RUNNING_MAX: usize = 8;
 const SITES_MAX: usize = 12;
 const CAUSES_MAX: usize = 5;
+const KINDS_MAX: usize = 20;
 /// Maximum number of times at which retries are due that are named.
 const DUE_MAX: usize = 4;
 const DAY: TimeDelta = TimeDelta::hours(24);
@@ -53,6 +56,10 @@ struct HomePane {
     upcoming: Feed<Upcoming>,
     /// The newest deletions, for the last day.
     newest: Feed<Deletion>,
+    /// The resources, which are counted while nothing is under way.
+    census: Census,
+    /// Whether a replay is shown, which asks no cloud.
+    replays: bool,
     seen: Seen,
 }
 
@@ -77,6 +84,8 @@ enum HomeRow {
     Site(Box<SiteStatus>),
     /// With the number of steps of the largest cause, to which the bars are drawn.
     Cause(Box<CauseGroup>, u64),
+    /// The number of resources of a kind.
+    Kind(Box<KindCount>),
     /// The last day, which is counted when it is drawn: time passes without events.
     LastDay,
 }
@@ -87,8 +96,8 @@ struct Section {
     /// More about it, for a wide screen.
     more: String,
     tone: Tone,
-    /// The word of the pane.
-    pane: &'static str,
+    /// The word of the pane; none if there is no pane of all of it.
+    pane: Option<&'static str>,
 }
 
 pub(super) fn pane() -> Box<dyn Pane> {
@@ -97,6 +106,8 @@ pub(super) fn pane() -> Box<dyn Pane> {
         causes: Feed::of(|_| query::Causes::default()),
         upcoming: Feed::reading(|_| query::Upcoming {}, |it| Batch::from(vec![it])),
         newest: one_page(Vec::new(), NEWEST_MAX),
+        census: Census::new(),
+        replays: false,
         seen: Seen::default(),
     };
     listed(home, Rows::new(Feed::silent()))
@@ -137,6 +148,13 @@ impl Seen {
     }
 }
 
+impl Seen {
+    /// Whether nothing runs, and nothing needs a person.
+    fn is_at_rest(&self) -> bool {
+        self.needs.is_empty() && self.running.is_empty()
+    }
+}
+
 impl HomePane {
     fn rows(&self) -> Vec<HomeRow> {
         let mut rows = Vec::new();
@@ -146,6 +164,9 @@ impl HomePane {
         self.sites(&mut rows);
         rows.push(HomeRow::LastDay);
         self.causes(&mut rows);
+        if self.census.is_shown {
+            self.resources(&mut rows);
+        }
         rows
     }
 
@@ -173,7 +194,7 @@ impl HomePane {
             says: says.join(", "),
             more: String::new(),
             tone: Tone::Bad,
-            pane: "stuck",
+            pane: Some("stuck"),
         }));
         let steps = seen.needs.iter().cloned();
         rows.extend(steps.map(|step| HomeRow::Step(Box::new(step))));
@@ -196,7 +217,7 @@ impl HomePane {
             says,
             more: String::new(),
             tone: Tone::Busy,
-            pane: "deletions",
+            pane: Some("deletions"),
         }));
         let shown = running.iter().take(RUNNING_MAX).cloned();
         rows.extend(shown.map(|it| HomeRow::Deletion(Box::new(it))));
@@ -218,7 +239,7 @@ impl HomePane {
             more: format!("{steps}: {}", due_words(upcoming)),
             says: next.unwrap_or(steps),
             tone: Tone::Warn,
-            pane: "retrying",
+            pane: Some("retrying"),
         })
     }
 
@@ -239,7 +260,7 @@ impl HomePane {
             says,
             more: String::new(),
             tone,
-            pane: "sites",
+            pane: Some("sites"),
         }));
         let shown = sites.iter().take(SITES_MAX).cloned();
         rows.extend(shown.map(|site| HomeRow::Site(Box::new(site))));
@@ -260,10 +281,35 @@ impl HomePane {
             ),
             more: String::new(),
             tone: Tone::Warn,
-            pane: "causes",
+            pane: Some("causes"),
         }));
         let shown = causes.iter().take(CAUSES_MAX).cloned();
         rows.extend(shown.map(|it| HomeRow::Cause(Box::new(it), most)));
+    }
+
+    /// The number of resources of each kind.
+    fn resources(&self, rows: &mut Vec<HomeRow>) {
+        let counts = self.census.counts();
+        let total: u64 = counts.iter().map(|it| it.total()).sum();
+        let (counted, kinds) = self.census.progress();
+        let is_complete = kinds > 0 && counted == kinds;
+        let says = match counted {
+            0 => "not counted yet".to_owned(),
+            _ if is_complete => format!("{} of all kinds", count(total, "resource")),
+            _ => format!(
+                "{}, {counted} of {kinds} kinds counted",
+                count(total, "resource")
+            ),
+        };
+        rows.push(HomeRow::Section(Section {
+            name: "resources",
+            says,
+            more: self.census.gaps(counts.len().saturating_sub(KINDS_MAX)),
+            tone: Tone::Good,
+            pane: None,
+        }));
+        let shown = counts.into_iter().take(KINDS_MAX).cloned();
+        rows.extend(shown.map(|it| HomeRow::Kind(Box::new(it))));
     }
 
     /// `3 deletions ended, 1,203 resources gone`, in the 24 hours before now.
@@ -300,6 +346,7 @@ impl HomePane {
                 let (steps, kind) = (thousands(group.steps), kind_words(&group.cause.kind));
                 Cell::plain(format!("{steps} × {kind}").replace('×', look.pick("×", "x")))
             }
+            HomeRow::Kind(it) => Cell::plain(kind_words(&it.kind.name)),
             HomeRow::LastDay => Cell::plain(self.last_day(look.now)),
         }
     }
@@ -336,6 +383,14 @@ fn state(row: &HomeRow, look: &RenderContext) -> Cell {
             );
             inner(Cell::new(bar, Tone::Warn))
         }
+        HomeRow::Kind(it) => {
+            let tone = if it.is_partial() {
+                Tone::Warn
+            } else {
+                Tone::Plain
+            };
+            inner(Cell::new(it.total_words(look), tone))
+        }
         HomeRow::LastDay => Cell::new("last 24 h", Tone::Good),
     }
 }
@@ -357,6 +412,7 @@ fn facts(row: &HomeRow, look: &RenderContext) -> Cell {
         }
         HomeRow::Site(site) => Cell::dim(site_facts(site, look)),
         HomeRow::Cause(group, _) => Cell::plain(cause_words(&group.cause)),
+        HomeRow::Kind(it) => Cell::dim(it.by_site(look)),
         HomeRow::LastDay => Cell::default(),
     }
 }
@@ -398,6 +454,7 @@ fn next(row: &HomeRow, look: &RenderContext) -> Cell {
         HomeRow::Site(site) if site.state == SiteState::Reachable => return Cell::default(),
         HomeRow::Site(_) => "{open} sites",
         HomeRow::Cause(..) => "{open} rows",
+        HomeRow::Kind(_) => "{open} list",
     };
     Cell::dim(look.keys.spell(key))
 }
@@ -415,6 +472,7 @@ impl Row for HomeRow {
                 group.cause.kind,
                 cause_words(&group.cause)
             ),
+            Self::Kind(it) => format!("kind {}", it.kind.name),
             Self::LastDay => "last day".to_owned(),
         }
     }
@@ -445,6 +503,11 @@ impl Row for HomeRow {
                 kind: group.cause.kind.as_str(),
                 ..Facts::default()
             }),
+            Self::Kind(it) => filter.fits(&Facts {
+                texts: &[&kind_words(&it.kind.name)],
+                kind: it.kind.name.as_str(),
+                ..Facts::default()
+            }),
         }
     }
 }
@@ -462,7 +525,7 @@ impl ListPane for HomePane {
     const NOTHING: &'static [&'static str] = &["Nothing is known yet."];
 
     fn heading(&self, _rows: &Rows<HomeRow>, look: &RenderContext) -> String {
-        match self.seen.needs.is_empty() && self.seen.running.is_empty() && !look.replays {
+        match self.seen.is_at_rest() && !look.replays {
             true => "home: nothing under way".to_owned(),
             false => "home".to_owned(),
         }
@@ -481,11 +544,12 @@ impl ListPane for HomePane {
     fn details(&self, row: &HomeRow, look: &RenderContext) -> Vec<Cell> {
         match row {
             HomeRow::Section(section) => {
-                let opens = format!("{{open}} opens :{}", section.pane);
+                let opens = section.pane.map(|pane| format!("{{open}} opens :{pane}"));
                 let says = format!("{}: {}", section.name, section.says);
                 let says = [says, section.more.clone()].into_iter();
                 let says: Vec<String> = says.filter(|text| !text.is_empty()).collect();
-                look.texts(&[says.join(look.dot()), opens])
+                let lines: Vec<String> = [says.join(look.dot())].into_iter().chain(opens).collect();
+                look.texts(&lines)
             }
             HomeRow::Step(step) => {
                 let mut lines = vec![Cell::plain(step_words(step))];
@@ -510,6 +574,7 @@ impl ListPane for HomePane {
                 )),
                 Cell::dim(format!("one of them: {}", group.message)),
             ],
+            HomeRow::Kind(it) => it.lines(look),
             HomeRow::LastDay => look.texts(&["{open} opens :deletions"]),
         }
     }
@@ -522,7 +587,13 @@ impl ListPane for HomePane {
         }
     }
     fn others(&self) -> Vec<&dyn Refreshed> {
-        vec![&self.refused, &self.causes, &self.upcoming, &self.newest]
+        vec![
+            &self.refused,
+            &self.causes,
+            &self.upcoming,
+            &self.newest,
+            &self.census,
+        ]
     }
     fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
         vec![
@@ -530,6 +601,7 @@ impl ListPane for HomePane {
             &mut self.causes,
             &mut self.upcoming,
             &mut self.newest,
+            &mut self.census,
         ]
     }
     fn answered(&mut self, rows: &mut Rows<HomeRow>) {
@@ -539,12 +611,17 @@ impl ListPane for HomePane {
         let feeds = [&self.newest.pace, &self.causes.pace];
         rows.feed.pace.loaded = is_told && feeds.iter().all(|pace| pace.loaded);
     }
+    fn opened(&mut self, _rows: &mut Rows<HomeRow>, context: &Context) {
+        self.replays = context.replays;
+    }
     /// Takes what the snapshot has, without a query.
     fn update(&mut self, rows: &mut Rows<HomeRow>, snapshot: &Snapshot, _moved: bool) -> bool {
         let seen = Seen::of(snapshot);
         let is_new = seen != self.seen || !rows.feed.pace.loaded;
         if is_new {
             self.seen = seen;
+            let can_count = !self.seen.sites.is_empty() && !self.replays;
+            self.census.is_shown = can_count && self.seen.is_at_rest();
             self.answered(rows);
         }
         is_new
@@ -556,6 +633,7 @@ impl ListPane for HomePane {
             HomeRow::Deletion(deletion) => deletion.id.clone(),
             HomeRow::Site(site) => site.site.to_string(),
             HomeRow::Cause(group, _) => group.message.clone(),
+            HomeRow::Kind(it) => it.kind.name.as_str().to_owned(),
         }
     }
     fn act(&mut self, row: &HomeRow, action: Action, context: &mut Context) {
@@ -563,9 +641,14 @@ impl ListPane for HomePane {
             HomeRow::Step(step) => act_on_step(step, action, context),
             HomeRow::Deletion(deletion) => act_on_deletion(deletion, action, context),
             _ if action != Action::Open => {}
-            HomeRow::Section(section) => context.go(section.pane),
+            HomeRow::Section(section) => {
+                if let Some(pane) = section.pane {
+                    context.go(pane);
+                }
+            }
             HomeRow::Site(_) => context.go("sites"),
             HomeRow::Cause(group, _) => context.push(Route::Cause(group.cause.clone())),
+            HomeRow::Kind(it) => context.push(Route::Browse(it.kind.clone())),
             HomeRow::LastDay => context.go("deletions"),
         }
     }

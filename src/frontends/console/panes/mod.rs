@@ -5,6 +5,7 @@ mod attention;
 mod blockers;
 mod browse;
 mod causes;
+mod census;
 mod chart;
 mod deletions;
 mod deployments;

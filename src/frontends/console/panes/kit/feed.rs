@@ -252,7 +252,7 @@ pub(crate) struct Pace {
     asked_at: Option<DateTime<Utc>>,
     took: TimeDelta,
     /// Shortest time between two queries that a clock sends; none: no clock sends any.
-    period: Option<TimeDelta>,
+    pub(crate) period: Option<TimeDelta>,
     stale: bool,
     /// Whether a clock sent the query under way, so that nobody waits for it.
     by_clock: bool,
@@ -381,6 +381,10 @@ pub(crate) trait Refreshed {
     /// except in a replay, where they would belong to another time.
     fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool;
     fn is_waiting(&self) -> bool;
+    /// Whether the query is sent by itself as time passes.
+    fn is_timed(&self) -> bool {
+        false
+    }
     fn errors(&self) -> &[String];
 }
 

@@ -361,7 +361,9 @@ impl<P: ListPane> Pane for Listed<P> {
         self.pane.freshness(&self.rows, now)
     }
     fn is_live(&self) -> bool {
-        P::REFRESH == Refresh::Clock || self.rows.feed.pace.is_timed()
+        P::REFRESH == Refresh::Clock
+            || self.rows.feed.pace.is_timed()
+            || self.pane.others().iter().any(|other| other.is_timed())
     }
     fn is_modal(&self) -> bool {
         self.pane.is_modal()

@@ -1,0 +1,214 @@
+//! How many resources of each kind the sites have. They are counted in the background, one kind after the other: the
+//! first time one as soon as the last has been answered, later at the pace at which lists are asked for again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::TimeDelta;
+
+use super::kit::*;
+use crate::control::{ControlError, KindInfo, SiteCount, query};
+use crate::domain::model::KindName;
+use crate::present::{kind_words, thousands};
+
+/// Shortest time between two questions by the clock, because each costs calls to the clouds.
+const COUNTED_EVERY: TimeDelta = TimeDelta::seconds(5);
+
+/// What is known of the resources of one kind.
+#[derive(Clone, PartialEq)]
+pub(super) struct KindCount {
+    pub(super) kind: KindInfo,
+    pub(super) sites: Vec<SiteCount>,
+    /// Why the engine could not tell; the counts are then those of before.
+    pub(super) error: Option<String>,
+}
+
+impl KindCount {
+    /// The number of resources at the sites that answered.
+    pub(super) fn total(&self) -> u64 {
+        self.sites.iter().filter_map(|site| site.resources).sum()
+    }
+
+    /// Whether some site did not answer, so that there may be more.
+    pub(super) fn is_partial(&self) -> bool {
+        self.error.is_some() || self.sites.iter().any(|site| site.resources.is_none())
+    }
+
+    /// Whether no site told a number.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.sites.iter().all(|site| site.resources.is_none())
+    }
+
+    /// `1,203`, or `≥ 1,203` if some site did not answer.
+    pub(super) fn total_words(&self, look: &RenderContext) -> String {
+        let total = thousands(self.total());
+        match (self.is_unknown(), self.is_partial()) {
+            (true, _) => "failed".to_owned(),
+            (false, true) => format!("{} {total}", look.pick("≥", ">=")),
+            (false, false) => total,
+        }
+    }
+
+    /// `RegionOne 1,200 · RegionTwo failed`
+    pub(super) fn by_site(&self, look: &RenderContext) -> String {
+        let sites = self.sites.iter().map(|site| {
+            let number = site.resources.map(thousands);
+            let number = number.unwrap_or_else(|| "failed".to_owned());
+            format!("{} {number}", look.site(&site.site))
+        });
+        let words: Vec<String> = sites.chain(self.error.clone()).collect();
+        words.join(look.dot())
+    }
+
+    /// The counts with their time, and why a site could not be listed.
+    pub(super) fn lines(&self, look: &RenderContext) -> Vec<Cell> {
+        let counted = self.sites.iter().map(|site| site.at).max();
+        let counted = counted.map(|at| format!("counted at {}", look.time(at)));
+        let words = [kind_words(&self.kind.name), self.by_site(look)].into_iter();
+        let words: Vec<String> = words.chain(counted).collect();
+        let failed = self.sites.iter().filter_map(|site| {
+            let error = site.error.as_ref()?;
+            Some(Cell::new(format!("{}: {error}", site.site), Tone::Warn))
+        });
+        let counts = Cell::plain(words.join(look.dot()));
+        [counts].into_iter().chain(failed).collect()
+    }
+}
+
+pub(super) struct Census {
+    /// Whether the counts are shown, so that they are asked for.
+    pub(super) is_shown: bool,
+    kinds: Feed<KindInfo>,
+    pace: Pace,
+    /// The place among the kinds of the one that is counted, or is counted next.
+    next: usize,
+    counts: BTreeMap<KindName, KindCount>,
+}
+
+impl Census {
+    pub(super) fn new() -> Self {
+        let mut pace = Pace::new();
+        pace.period = Some(COUNTED_EVERY);
+        Self {
+            is_shown: false,
+            kinds: Feed::reading(
+                |_| query::Kinds {},
+                |kinds| {
+                    let counted = kinds.into_iter().filter(|kind| kind.is_counted);
+                    Batch::from(counted.collect::<Vec<_>>())
+                },
+            ),
+            pace,
+            next: 0,
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// The kinds of which there is a resource, or may be, the most frequent first.
+    pub(super) fn counts(&self) -> Vec<&KindCount> {
+        let counts = self.counts.values();
+        let mut shown: Vec<_> = counts
+            .filter(|it| it.total() > 0 || it.is_unknown())
+            .collect();
+        shown.sort_by_key(|it| std::cmp::Reverse(it.total()));
+        shown
+    }
+
+    /// How many kinds were counted, and of how many.
+    pub(super) fn progress(&self) -> (usize, usize) {
+        (self.counts.len(), self.kinds.rows.len())
+    }
+
+    /// What the counts lack: the sites that did not list some kind, and this number of kinds for which there is no row.
+    pub(super) fn gaps(&self, kinds_left_out: usize) -> String {
+        let sites = self.counts.values().flat_map(|it| &it.sites);
+        let failed = sites.filter(|site| site.error.is_some());
+        let failed: BTreeSet<String> = failed.map(|site| site.site.to_string()).collect();
+        let failed: Vec<String> = failed.into_iter().collect();
+        let has_failed = !failed.is_empty();
+        let failed = format!("not all is known of {}", failed.join(", "));
+        let failed = Some(failed).filter(|_| has_failed);
+        let more = (kinds_left_out > 0).then(|| format!("{kinds_left_out} more kinds"));
+        let gaps: Vec<String> = failed.into_iter().chain(more).collect();
+        gaps.join(", ")
+    }
+
+    fn count_next(&mut self, context: &mut Context) {
+        let Some(kind) = self.kinds.rows.get(self.next) else {
+            return;
+        };
+        let kind = kind.name.as_str().to_owned();
+        let ticket = context.outbox.ask(query::ResourceCounts { kind });
+        self.pace.asked(ticket, context.now);
+    }
+
+    fn counted(&mut self, answer: Result<Vec<SiteCount>, ControlError>, context: &Context) {
+        self.pace.arrived(context.now);
+        let Some(kind) = self.kinds.rows.get(self.next).cloned() else {
+            return;
+        };
+        let name = kind.name.clone();
+        match answer {
+            // No site here has such a kind.
+            Err(ControlError::Usage { .. }) => {
+                self.kinds.rows.remove(self.next);
+                self.counts.remove(&name);
+            }
+            Ok(sites) => {
+                let error = None;
+                self.counts.insert(name, KindCount { kind, sites, error });
+                self.next += 1;
+            }
+            Err(error) => {
+                let count = self.counts.entry(name).or_insert(KindCount {
+                    kind,
+                    sites: Vec::new(),
+                    error: None,
+                });
+                count.error = Some(error.to_string());
+                self.next += 1;
+            }
+        }
+        if self.next >= self.kinds.rows.len() {
+            self.next = 0;
+        }
+        if self.counts.len() < self.kinds.rows.len() {
+            self.pace.invalidate();
+        }
+    }
+}
+
+impl Refreshed for Census {
+    /// The engine's progress is no reason to count sooner.
+    fn invalidate(&mut self) {}
+    fn ask(&mut self, context: &mut Context) {
+        if !self.is_shown || context.replays {
+            return;
+        }
+        if !self.kinds.pace.loaded || !self.kinds.pace.errors.is_empty() {
+            self.kinds.ask(context);
+        } else if self.pace.is_due(context) {
+            self.count_next(context);
+        }
+    }
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
+        if self.kinds.answer(arrived, context) {
+            return true;
+        }
+        match arrived.take::<query::ResourceCounts>(&mut self.pace.ticket) {
+            Some(answer) => self.counted(answer, context),
+            None => return false,
+        }
+        true
+    }
+    /// Nobody waits for a count.
+    fn is_waiting(&self) -> bool {
+        false
+    }
+    fn is_timed(&self) -> bool {
+        self.is_shown
+    }
+    /// Each count tells its own.
+    fn errors(&self) -> &[String] {
+        &[]
+    }
+}
