@@ -57,6 +57,18 @@ const CASES: &[Case] = &[
         "Nothing was abandoned",
     ),
     pane(
+        "tombstones",
+        "tombstone",
+        "Reading the tombstones",
+        "There is no tombstone",
+    ),
+    pane(
+        "drift",
+        "step",
+        "Reading what is stuck with drift",
+        "No deletion waits for your answer",
+    ),
+    pane(
         "gates",
         "gate",
         "Asking the engine for its gates",
@@ -287,7 +299,11 @@ fn a_question_that_failed_is_not_taken_for_nothing() {
 #[test]
 fn a_filter_that_matches_nothing_says_so() {
     for case in CASES {
-        let mut desk = case.desk(World::busy(), |_| {});
+        let mut world = World::busy();
+        if case.name == "drift" {
+            world.steps.push(fake::drifted(95, "web"));
+        }
+        let mut desk = case.desk(world, |_| {});
         if case.name == "events" {
             desk.follow();
         }

@@ -19,9 +19,9 @@ use gone::domain::kinds::FieldMeanings;
 use gone::domain::ladder::{Ladder, Rung};
 use gone::domain::model::{
     Action, Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event as LedgerEvent,
-    EventKind, KindName, OnFailure, Origin, Orphan, Paged, Plan, PlanOptions, PlanStep, Presence,
-    Refusal, RefusalRule, Resource, ResourceKey, Site, Step, StepError, StepResource, StepState,
-    Target, Tombstone,
+    EventKind, KindName, OnFailure, Origin, Orphan, Paged, Phase, Plan, PlanOptions, PlanStep,
+    Presence, Refusal, RefusalRule, Resource, ResourceKey, Site, Step, StepError, StepResource,
+    StepState, Target, Tombstone,
 };
 use gone::domain::outline::{self, BY_URGENCY, Branch, BranchRead, Outline, Place};
 use gone::domain::peers::{
@@ -228,6 +228,36 @@ pub fn event(seq: i64, kind: EventKind, message: &str, data: Value) -> LedgerEve
         kind,
         message: message.to_owned(),
         data,
+    }
+}
+
+pub fn tombstone(n: u32, kind: &str, phase: Phase) -> Tombstone {
+    Tombstone {
+        record_id: i64::from(n),
+        key: key(kind, &id(n)),
+        phase,
+        deleted_at: Some(now() - TimeDelta::hours(3)),
+        gone_at: (phase == Phase::Gone).then(|| now() - TimeDelta::hours(2)),
+        incarnation: 1,
+        recreated: u32::from(phase == Phase::Gone),
+        deletion_id: deletion(1, DeletionState::Running, 0, 1).id,
+    }
+}
+
+/// A step that is stuck because two ports appeared after the plan.
+pub fn drifted(n: i64, name: &str) -> Step {
+    let newcomer = |n: u32, name: &str| Blocker {
+        owner: "demo".to_owned(),
+        since: Some(now() - TimeDelta::minutes(20)),
+        ..Blocker::of(&key("port", &id(n)), name)
+    };
+    Step {
+        blockers: vec![newcomer(700, "late-1"), newcomer(701, "late-2")],
+        last_error: Some(StepError {
+            class: ErrorClass::Drift,
+            ..error()
+        }),
+        ..step(n, "network", name, StepState::Stuck, &[])
     }
 }
 
@@ -549,6 +579,7 @@ impl World {
             step_id,
             there,
         };
+        world.tombstones = vec![tombstone(11, "network", Phase::Deleting)];
         world.gates = ["user", "local"]
             .into_iter()
             .zip([9696_u16, 9697])
@@ -761,6 +792,15 @@ impl World {
             }
             Query::Reconcilers(query::Reconcilers {}) => {
                 Page::Reconcilers(self.reconcilers.clone())
+            }
+            Query::Tombstones(query::Tombstones { cursor, limit, .. }) => {
+                let from: usize = cursor.as_deref().map_or(0, |c| c.parse().unwrap());
+                let rows = self.tombstones.iter().skip(from).take(*limit);
+                let next = from + limit;
+                Page::Tombstones(Paged {
+                    rows: rows.cloned().collect(),
+                    next: (next < self.tombstones.len()).then(|| next.to_string()),
+                })
             }
             Query::TombstonesOf(query::TombstonesOf { keys }) => {
                 let of_these = self.tombstones.iter().filter(|it| keys.contains(&it.key));

@@ -7,6 +7,7 @@
     unreachable_pub
 )]
 
+mod decisions;
 mod emptiness;
 mod fake;
 mod freshness;

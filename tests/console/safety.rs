@@ -113,6 +113,8 @@ fn no_single_key_sends_a_change_from_any_pane() {
         ":events enter",
         ":sites enter",
         ":orphans enter",
+        ":tombstones enter",
+        ":drift enter",
         ":causes enter",
         "?",
         ":stuck enter b",

@@ -225,6 +225,8 @@ fn a_hundred_thousand_random_keys_and_sizes_never_panic_nor_delete() {
         ":causes enter",
         ":gc enter",
         ":orphans enter",
+        ":tombstones enter",
+        ":drift enter",
         ":gates enter",
         ":deployments enter",
         ":engine enter",

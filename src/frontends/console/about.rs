@@ -9,7 +9,7 @@ use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;
 use crate::domain::estimate::{Outlook, outlook};
 use crate::domain::filter::{Facts, SearchQuery};
-use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, StepState, short_id};
+use crate::domain::model::{Deletion, Event as LedgerEvent, EventKind, Step, StepState};
 use crate::present::{
     attempts_words, blocker_words, count, counts_words, deletion_state_word, json_words,
     pace_words, range_words,
@@ -145,12 +145,10 @@ fn held_lines(step: &Step, look: &RenderContext) -> Vec<Cell> {
 }
 
 fn next_line(step: &Step, look: &RenderContext) -> Option<Cell> {
-    let id = short_id(&step.deletion_id);
-    let drift = format!(
-        "{{accept_drift}} deletes the newcomers too; gone drift {id} --refuse leaves them and ends the deletion"
-    );
     let next = match step.state {
-        StepState::Stuck if waits_for_an_answer(step) => drift.as_str(),
+        StepState::Stuck if waits_for_an_answer(step) => {
+            "{accept_drift} deletes the newcomers too; {refuse_drift} leaves them and ends the deletion"
+        }
         StepState::Stuck => {
             "{retry} retries it, once the reason is gone; {ladder} shows what else can be done"
         }

@@ -44,6 +44,8 @@ pub(crate) enum Action {
     Retry,
     Ladder,
     AcceptDrift,
+    RefuseDrift,
+    Release,
     Cancel,
     Pause,
     Blockers,
@@ -84,6 +86,8 @@ pub(crate) enum Scope {
     Blockers,
     Ladder,
     Orphans,
+    Tombstones,
+    Drift,
     Sites,
     Gates,
     Deployments,
@@ -123,6 +127,7 @@ type Row = (Scope, &'static [Key], Action, &'static str, &'static str);
 const OPEN: &[Key] = &[key(KeyCode::Enter)];
 const RETRY: &[Key] = &[plain('r')];
 const ACCEPT: &[Key] = &[plain('a')];
+const REFUSE: &[Key] = &[plain('n')];
 const LADDER: &[Key] = &[plain('F')];
 const CANCEL: &[Key] = &[plain('c')];
 const PAUSE: &[Key] = &[plain('p')];
@@ -141,6 +146,7 @@ const STANDARD: &[Row] = &[
     (Scope::Home, EXPLAIN, Action::Explain, "", "why it does not go, to the root of what holds it"),
     (Scope::Home, RETRY, Action::Retry, "retry", "retry now"),
     (Scope::Home, ACCEPT, Action::AcceptDrift, "", "where newcomers block it: delete them too, after a typed confirmation"),
+    (Scope::Home, REFUSE, Action::RefuseDrift, "", "where newcomers block it: leave them and end the deletion, after a typed confirmation"),
     (Scope::Home, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
     (Scope::Home, PAUSE, Action::Pause, "", "pause the deletion, or go on"),
     (Scope::Home, CANCEL, Action::Cancel, "", "cancel the deletion, after a question; what was sent runs to its end"),
@@ -190,6 +196,7 @@ const STANDARD: &[Row] = &[
     (Scope::Attention, EXPLAIN, Action::Explain, "", "why it does not go, to the root of what holds it"),
     (Scope::Attention, RETRY, Action::Retry, "retry", "retry now; of marked rows after a question"),
     (Scope::Attention, ACCEPT, Action::AcceptDrift, "", "where newcomers block it: delete them too, after a typed confirmation"),
+    (Scope::Attention, REFUSE, Action::RefuseDrift, "", "where newcomers block it: leave them and end the deletion, after a typed confirmation"),
     (Scope::Attention, LADDER, Action::Ladder, "ladder", "what else can be done about it; of marked rows: abandon them, after a question"),
     (Scope::Attention, PAUSE, Action::Pause, "", "pause the deletion, or go on; of marked rows after a question"),
     (Scope::Attention, CANCEL, Action::Cancel, "", "cancel the deletion, after a question; what was sent runs to its end"),
@@ -202,6 +209,7 @@ const STANDARD: &[Row] = &[
     (Scope::Inspect, BLOCKERS, Action::Blockers, "blockers", "what blocks it, and whose that is"),
     (Scope::Inspect, RETRY, Action::Retry, "retry", "retry now"),
     (Scope::Inspect, ACCEPT, Action::AcceptDrift, "", "where newcomers block it: delete them too, after a typed confirmation"),
+    (Scope::Inspect, REFUSE, Action::RefuseDrift, "", "where newcomers block it: leave them and end the deletion, after a typed confirmation"),
     (Scope::Inspect, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
     (Scope::Inspect, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
 
@@ -215,6 +223,18 @@ const STANDARD: &[Row] = &[
     (Scope::Orphans, OPEN, Action::Open, "timeline", "what happened to it before it was abandoned"),
     (Scope::Orphans, EXPLAIN, Action::Explain, "", "why it did not go, and what holds it now"),
     (Scope::Orphans, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+
+    (Scope::Tombstones, OPEN, Action::Open, "deletion", "show the deletion as a tree of steps"),
+    (Scope::Tombstones, &[plain('x')], Action::Release, "release…", "release the tombstone of a resource that still exists, after a typed confirmation: it may then be created and changed again"),
+    (Scope::Tombstones, EXPLAIN, Action::Explain, "explain", "what became of the resource, and what holds it now"),
+    (Scope::Tombstones, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+
+    (Scope::Drift, OPEN, Action::Open, "why", "the facts, the raw error and the timeline of the step"),
+    (Scope::Drift, ACCEPT, Action::AcceptDrift, "accept…", "delete the newcomers too, after a typed confirmation"),
+    (Scope::Drift, REFUSE, Action::RefuseDrift, "refuse…", "leave the newcomers and end the deletion, after a typed confirmation"),
+    (Scope::Drift, BLOCKERS, Action::Blockers, "newcomers", "each of the newcomers, and whose it is"),
+    (Scope::Drift, EXPLAIN, Action::Explain, "", "why it does not go, to the root of what holds it"),
+    (Scope::Drift, COPY, Action::Copy, "", "copy the id to the clipboard"),
 
     (Scope::Gates, COPY, Action::Copy, "copy", "copy the address to the clipboard"),
     (Scope::Deployments, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
@@ -461,6 +481,8 @@ impl Action {
                 | Self::Retry
                 | Self::Ladder
                 | Self::AcceptDrift
+                | Self::RefuseDrift
+                | Self::Release
                 | Self::Cancel
                 | Self::Pause
                 | Self::ToggleRelease
@@ -531,6 +553,8 @@ impl Scope {
         let sorts = matches!(
             self,
             Self::Orphans
+                | Self::Tombstones
+                | Self::Drift
                 | Self::Sites
                 | Self::Gates
                 | Self::Deployments
@@ -559,6 +583,8 @@ impl Scope {
             Self::Blockers => "among the blockers",
             Self::Ladder => "on the ladder of what is stuck",
             Self::Orphans => "in :orphans",
+            Self::Tombstones => "in :tombstones",
+            Self::Drift => "in :drift",
             Self::Sites => "in :sites",
             Self::Gates => "in :gates",
             Self::Deployments => "in :deployments",

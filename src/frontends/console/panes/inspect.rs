@@ -136,7 +136,9 @@ impl ListPane for InspectPane {
                 context.copy(step.resource.key.id.clone());
             }
             (Action::Copy, PurgeScope::Deletion(id), _) => context.copy(id.clone()),
-            (Action::AcceptDrift, _, Some(step)) => act_on_step(step, action, context),
+            (Action::AcceptDrift | Action::RefuseDrift, _, Some(step)) => {
+                act_on_step(step, action, context);
+            }
             (action, of, _) => return act(of, self.words(), action, context),
         }
         true

@@ -10,6 +10,7 @@ mod chart;
 mod deletions;
 mod deployments;
 mod details;
+mod drift;
 mod engine;
 mod events;
 mod explain;
@@ -25,6 +26,7 @@ mod orphans;
 mod plan;
 mod search;
 mod sites;
+mod tombstones;
 mod tour;
 mod tree;
 
@@ -90,6 +92,8 @@ panes! {
         "causes", "what needs a person, by why: many are retried at once" => |_| Ok(causes::pane());
         "retrying", "blocked steps, with their next attempt" => attention::open_retrying;
         "orphans", "what was abandoned, and whether it still exists" => orphans::open;
+        "drift", "deletions that wait for your answer about resources that appeared after their plan" => drift::open;
+        "tombstones", "what was deleted and is kept deleted, until it is released" => tombstones::open;
         "events", "what happened, and all messages of this console" => events::open;
         "sites", "the regions, whether they answer and how fast" => sites::open;
         "gates", "what clients do through each gate, and what it refused" => gates::open;

@@ -1,7 +1,7 @@
 //! The keys that act on a step or a deletion, in whatever pane it is shown.
 
 use super::{Action, Confirm, Context, PaneRequest, Tone};
-use crate::control::{Command, SiteSpec, Snapshot, TargetSpec};
+use crate::control::{Command, SiteSpec, TargetSpec};
 use crate::domain::drift::{called, newcomers, waits_for_an_answer};
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, DeletionState, ResourceKey, Step, Target, short_id};
@@ -61,7 +61,8 @@ pub(crate) fn act_on_step(step: &Step, action: Action, context: &mut Context) {
     match action {
         Action::Open => context.push(Route::InspectStep(step.id, step.deletion_id.clone())),
         Action::Explain => context.push(Route::Explain(step.resource.key.clone(), words)),
-        Action::AcceptDrift => ask_about_drift(step, context),
+        Action::AcceptDrift => ask_about_drift(step, true, context),
+        Action::RefuseDrift => ask_about_drift(step, false, context),
         Action::Pause | Action::Cancel => act_on_deletion_of(step, action, context),
         action => {
             act(&PurgeScope::Step(step.id), words, action, context);
@@ -130,18 +131,19 @@ fn cancel(what: String, deletion_id: String) -> Confirm {
     ])
 }
 
-/// Asks whether to delete the newcomers (P11) that a step is stuck with, or says why there is no question.
-fn ask_about_drift(step: &Step, context: &mut Context) {
-    match confirmation(step, context.snapshot) {
+/// Asks whether to delete the newcomers (P11) that a step is stuck with, or to leave them; or says why there is no
+/// question.
+fn ask_about_drift(step: &Step, accept: bool, context: &mut Context) {
+    match confirmation(step, accept, context) {
         Some(confirm) => context.confirm(confirm),
         None => context.say(
             Tone::Warn,
-            "only what is stuck with drift can be accepted: resources that appeared after the plan",
+            "only what is stuck with drift can be answered: resources that appeared after the plan",
         ),
     }
 }
 
-fn confirmation(step: &Step, snapshot: &Snapshot) -> Option<Confirm> {
+fn confirmation(step: &Step, accept: bool, context: &Context) -> Option<Confirm> {
     if !waits_for_an_answer(step) {
         return None;
     }
@@ -156,19 +158,33 @@ fn confirmation(step: &Step, snapshot: &Snapshot) -> Option<Confirm> {
     if more > 0 {
         lines.push(format!("and {more} more"));
     }
-    lines.push("To accept deletes them too, in your name and under the same guards.".to_owned());
-    lines.push(format!(
-        "To leave them and end the deletion: gone drift {id} --refuse"
-    ));
+    let (word, follows, other) = match accept {
+        true => (
+            "acceptance",
+            "To accept deletes them too, in your name and under the same guards.",
+            "To leave them and end the deletion: esc, then {refuse_drift}",
+        ),
+        false => (
+            "refusal",
+            "To refuse leaves them, and ends the deletion: what they block stays too.",
+            "To delete them too: esc, then {accept_drift}",
+        ),
+    };
+    lines.push(follows.to_owned());
+    lines.push(context.keys.spell(other));
     let confirm = Confirm::new(
         format!("the short id of the deletion, {id}"),
         vec![id.to_owned()],
-        format!("acceptance of the newcomers of deletion {id}"),
+        format!("{word} of the newcomers of deletion {id}"),
         Command::Drift {
             deletion_id: step.deletion_id.clone(),
-            accept: true,
+            accept,
         },
     );
     let site = &step.resource.key.site;
-    Some(confirm.saying(lines).at(std::iter::once(site), snapshot))
+    Some(
+        confirm
+            .saying(lines)
+            .at(std::iter::once(site), context.snapshot),
+    )
 }

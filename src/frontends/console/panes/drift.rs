@@ -1,0 +1,116 @@
+//! `:drift`, the steps that wait until a person accepts or refuses newcomers: resources that appeared after the plan of
+//! their deletion (P11). One answer counts for the whole deletion.
+
+use super::kit::acts::{act_on_step, step_words};
+use super::kit::*;
+use crate::control::query;
+use crate::domain::drift::{called, newcomers, waits_for_an_answer};
+use crate::domain::model::{Paged, Step, StepState, short_id};
+use crate::frontends::console::about::step_lines;
+use crate::present::{count, name_or_id};
+
+/// A step that waits for an answer.
+struct DriftRow(Step);
+
+struct DriftPane;
+
+pub(super) fn open(_: &Around<'_>) -> Opened {
+    let ask = |at: At<'_, _>| query::Steps {
+        states: vec![StepState::Stuck],
+        cursor: at.cursor,
+        limit: PAGE_ROWS,
+        ..query::Steps::default()
+    };
+    let read = |Paged { rows, next }: Paged<Step>| Batch {
+        rows: rows
+            .into_iter()
+            .filter(waits_for_an_answer)
+            .map(DriftRow)
+            .collect(),
+        next,
+        errors: Vec::new(),
+    };
+    Ok(listed(DriftPane, Rows::new(Feed::reading(ask, read))))
+}
+
+impl DriftRow {
+    /// `port p1`, or `port p1 and 3 more`
+    fn newcomers(&self) -> String {
+        let mut all = newcomers(&self.0);
+        let Some(first) = all.next() else {
+            return String::new();
+        };
+        let words = format!("{} {}", first.kind, name_or_id(&first.name, &first.id));
+        match all.count() {
+            0 => words,
+            more => format!("{words} and {more} more"),
+        }
+    }
+}
+
+impl Row for DriftRow {
+    fn key(&self) -> String {
+        self.0.id.to_string()
+    }
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        let step = &self.0;
+        let key = &step.resource.key;
+        let named: Vec<String> = newcomers(step).map(called).collect();
+        let texts = [step.resource.name.as_str(), &key.id, &step.deletion_id];
+        let texts: Vec<&str> = texts
+            .into_iter()
+            .chain(named.iter().map(String::as_str))
+            .collect();
+        filter.fits(&Facts {
+            texts: &texts,
+            state: step.state.as_str(),
+            kind: key.kind.as_str(),
+            site: &key.site.to_string(),
+            project: &step.project_id,
+            since: step.blocked_since,
+        })
+    }
+}
+
+impl ListPane for DriftPane {
+    type Row = DriftRow;
+    const SCOPE: Scope = Scope::Drift;
+    const WORD: Option<&'static str> = Some("drift");
+    const NOUN: &'static str = "step";
+    const REFRESH: Refresh = Refresh::EachMove;
+    const DETAIL_ROWS: u16 = 5;
+    const LOADING: &'static str = "Reading what is stuck with drift…";
+    const NOTHING: &'static [&'static str] = &[
+        "No deletion waits for your answer.",
+        "Where resources appear after a plan, its deletion asks here whether to delete them too.",
+    ];
+    const NOTHING_THEN: &'static str = "No deletion waited for an answer then.";
+
+    fn table(&self, _rows: &Rows<DriftRow>, _look: &RenderContext) -> Table<'_, DriftRow> {
+        columns! { row: DriftRow, look;
+            fixed("DELETION", 8) => Cell::dim(short_id(&row.0.deletion_id)),
+            flex("STUCK", 2) => Cell::new(step_words(&row.0), Tone::Bad),
+            fixed("NEW", 4).right() => Cell::plain(newcomers(&row.0).count().to_string()),
+            flex("APPEARED AFTER THE PLAN", 3).from(60) => Cell::new(row.newcomers(), Tone::Warn),
+            fixed("SINCE (UTC)", 11).from(80) => Cell::dim(look.maybe_time(row.0.blocked_since)),
+            fixed("SITE", 18).from(110) => Cell::dim(look.site(&row.0.resource.key.site)),
+        }
+    }
+    fn details(&self, row: &DriftRow, look: &RenderContext) -> Vec<Cell> {
+        let step = &row.0;
+        let new = count(newcomers(step).count(), "resource");
+        let mut lines = vec![Cell::plain(format!(
+            "{} waits: {new} appeared after the plan",
+            step_words(step)
+        ))];
+        lines.extend(newcomers(step).take(2).map(|it| Cell::plain(called(it))));
+        lines.extend(step_lines(step, look));
+        lines
+    }
+    fn copied(&self, row: &DriftRow) -> String {
+        row.0.deletion_id.clone()
+    }
+    fn act(&mut self, row: &DriftRow, action: Action, context: &mut Context) {
+        act_on_step(&row.0, action, context);
+    }
+}
