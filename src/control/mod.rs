@@ -34,6 +34,7 @@ use crate::domain::model::{
 };
 use crate::domain::news::Mark;
 use crate::domain::peers::{Deployment, News, Watch};
+use crate::domain::relations::Relation;
 
 /// The engine, as a front end sees it.
 #[async_trait]
@@ -563,6 +564,9 @@ pub struct Explanation {
     pub blockers: Vec<Blocker>,
     pub refused: Vec<Refusal>,
     pub next_action: String,
+    /// What it uses and what uses it, whose it is, and which deletion has it.
+    #[serde(default)]
+    pub relations: Vec<Relation>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,5 +28,6 @@ pub mod peers;
 pub mod plan;
 pub mod policy;
 pub mod query;
+pub mod relations;
 pub mod report;
 pub mod text;

@@ -166,6 +166,7 @@ fn service(parts: &Parts, common: &Common) -> ControlService {
                 resolver: common.resolver.clone(),
             },
             explaining: Explaining {
+                kinds: parts.kinds.clone(),
                 ledger: parts.ledger.clone(),
                 resolver: common.resolver.clone(),
                 planning: common.planning.clone(),

@@ -8,14 +8,17 @@ use super::resolve::Resolver;
 use crate::control::{ControlError, Explanation, TargetSpec};
 use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;
+use crate::domain::kinds::Kinds;
 use crate::domain::model::{
     DeletionState, Phase, PlanOptions, ResourceKey, Step, StepState, Target, Tombstone, short_id,
 };
+use crate::domain::relations::{self, Relation};
 use crate::domain::text::escape;
 use crate::ledger::{Cursor, Ledger, StepFilter, TombstoneFilter};
 
 /// Explains what happens to a resource.
 pub(super) struct Explaining {
+    pub(super) kinds: Arc<Kinds>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) resolver: Arc<Resolver>,
     pub(super) planning: Arc<Planning>,
@@ -24,6 +27,8 @@ pub(super) struct Explaining {
 impl Explaining {
     pub(super) async fn explain(&self, spec: &TargetSpec) -> Result<Explanation, ControlError> {
         let found = self.resolver.look_for(spec).await?;
+        let of_row = found.as_ref();
+        let of_row = of_row.map(|resource| relations::of_row(&self.kinds, resource));
         let (target, present) = match found {
             Some(resource) => (
                 Target {
@@ -35,6 +40,7 @@ impl Explaining {
             None => (self.remembered(spec).await?, false),
         };
         let mut explanation = self.explain_known(target).await?;
+        explanation.relations.extend(of_row.unwrap_or_default());
         let settled = explanation
             .tombstone
             .as_ref()
@@ -75,6 +81,7 @@ impl Explaining {
             blockers: Vec::new(),
             refused: Vec::new(),
             next_action: String::new(),
+            relations: Vec::new(),
         };
         if let Some(tombstone) = &tombstone {
             self.explain_deletion(tombstone, &mut explanation).await?;
@@ -160,6 +167,7 @@ impl Explaining {
             explanation.next_action = format!("gone resume {}", short_id(&deletion.id));
         }
         explanation.step = step;
+        explanation.relations.push(Relation::deleted_by(&deletion));
         explanation.deletion = Some(deletion);
         Ok(())
     }
@@ -199,7 +207,12 @@ impl Explaining {
             cascade: true,
             ..PlanOptions::default()
         };
-        match self.planning.plan_shown(targets, options).await {
+        let planned = self.planning.plan_shown(targets, options).await;
+        if let Ok(plan) = &planned {
+            let users = relations::of_plan(&self.kinds, plan, &explanation.target.key);
+            explanation.relations.extend(users);
+        }
+        match planned {
             Ok(plan) if plan.refused.is_empty() => {
                 let steps = match plan.steps.len() {
                     1 => "1 step".to_owned(),

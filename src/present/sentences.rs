@@ -11,6 +11,7 @@ use crate::domain::model::{
     Blocker, Counts, Deletion, EventKind, Mapped, OnFailure, Plan, PlanOptions, RefusalRule,
     ResourceKey, Step, StepError, StepState, Target, short_id,
 };
+use crate::domain::relations::{Relation, RelationKind};
 
 /// A slower rate is not shown: it would read as zero.
 const RATE_SHOWN_MIN: f64 = 0.05;
@@ -110,6 +111,34 @@ pub fn cause_words(cause: &Cause) -> String {
     match words.is_empty() {
         true => class.as_str().replace('_', " "),
         false => format!("{} ({})", words.join(" "), class.as_str().replace('_', " ")),
+    }
+}
+
+/// How a resource is related to another: `used by`.
+fn relation_word(how: RelationKind) -> &'static str {
+    match how {
+        RelationKind::Uses => "uses",
+        RelationKind::UsedBy => "used by",
+        RelationKind::OwnedBy => "belongs to",
+        RelationKind::DeletedBy => "in",
+        RelationKind::ProtectedBy => "protected",
+    }
+}
+
+/// `used by port web-1 (port on network web)`
+pub fn relation_words(relation: &Relation) -> String {
+    let how = relation_word(relation.how);
+    let note = relation.note.as_str();
+    match &relation.resource {
+        None if relation.how == RelationKind::ProtectedBy => format!("{how}: {note}"),
+        None => format!("{how} {note}"),
+        Some(Target { key, name }) => {
+            let words = resource_words(&key.kind, name, &key.id);
+            match note {
+                "" => format!("{how} {words}"),
+                note => format!("{how} {words} ({note})"),
+            }
+        }
     }
 }
 

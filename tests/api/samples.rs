@@ -706,6 +706,7 @@ pub fn pages() -> Vec<Page> {
         blockers: vec![blocker()],
         refused: vec![refusal(RefusalRule::Cycle)],
         next_action: "delete port p9".into(),
+        relations: Vec::new(),
     };
     let kind = KindInfo {
         name: KindName::new("network"),

@@ -627,6 +627,7 @@ async fn p02_explain_names_the_blocker_and_the_next_action() {
         blockers: vec![blocker()],
         refused: vec![],
         next_action: "ask project demo to free it".into(),
+        relations: Vec::new(),
     });
     let runner = Runner::new(world);
     let ran = runner.run("explain network/web@prod/one").await;

@@ -379,6 +379,7 @@ fn no_findings() -> Explanation {
         blockers: Vec::new(),
         refused: Vec::new(),
         next_action: String::new(),
+        relations: Vec::new(),
     }
 }
 

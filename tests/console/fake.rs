@@ -769,6 +769,7 @@ impl World {
                 blockers: vec![blocker()],
                 refused: Vec::new(),
                 next_action: "free the floating IP, or ask its owner".to_owned(),
+                relations: Vec::new(),
             })),
             Query::Ladder(_) => Page::Ladder(Box::new(ladder())),
             Query::Orphans(_) => Page::Orphans(Paged {

@@ -1,12 +1,13 @@
 //! Lists of resources, and the keys that work on them.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gone::control::{Command, Page, Query, SiteListing, query};
-use gone::domain::model::Resource;
+use gone::control::{Command, Explanation, Page, Query, SiteListing, query};
+use gone::domain::model::{DeletionState, Resource, Target};
+use gone::domain::relations::{Relation, RelationKind};
 use gone::frontends::console::{ConsoleOptions, Event, Keymap};
 use serde_json::json;
 
-use super::fake::{Desk, World, options, resource};
+use super::fake::{self, Desk, World, deletion, drifted, id, key, options, resource};
 
 fn desk(networks: &[(&str, &str)]) -> Desk {
     let mut world = World::busy();
@@ -419,6 +420,79 @@ fn rows_are_filtered_by_column_and_by_regular_expression() {
         "{}",
         desk.text()
     );
+}
+
+#[test]
+fn relations_lead_on_and_back() {
+    let mut world = World::busy();
+    world.answers = Some(Box::new(|query| {
+        let Query::Explain(query::Explain { target }) = query else {
+            return None;
+        };
+        let used = Target {
+            key: key("port", &id(42)),
+            name: "server-42".to_owned(),
+        };
+        let deletion = deletion(1, DeletionState::Running, 120, 536);
+        let relation = |how, resource, note: &str| Relation {
+            how,
+            resource,
+            deletion_id: None,
+            note: note.to_owned(),
+        };
+        let is_port = target.kind == "port";
+        let relations = match is_port {
+            true => Vec::new(),
+            false => vec![
+                relation(RelationKind::UsedBy, Some(used), "port on network web"),
+                Relation::deleted_by(&deletion),
+                relation(RelationKind::ProtectedBy, None, "the rule tag keep"),
+            ],
+        };
+        Some(Ok(Page::Explain(Box::new(Explanation {
+            target: fake::target(&target.kind, 1, "web"),
+            deletion: None,
+            step: None,
+            tombstone: None,
+            lines: vec![format!("this is a {}", target.kind)],
+            blockers: Vec::new(),
+            refused: Vec::new(),
+            next_action: String::new(),
+            relations,
+        }))))
+    }));
+    let mut desk = Desk::new(world, (120, 40));
+    desk.press(":network enter e");
+    for words in [
+        "used by port server-42 (port on network web)",
+        "in deletion 00000001, which is running",
+        "protected: the rule tag keep",
+    ] {
+        assert!(desk.text().contains(words), "{}", desk.text());
+    }
+    desk.press("enter");
+    assert!(
+        desk.text().contains("leads to no resource"),
+        "{}",
+        desk.text()
+    );
+    desk.press("down y enter");
+    assert_eq!(desk.copied, [id(42)]);
+    assert!(
+        desk.text().contains("why port server-42"),
+        "{}",
+        desk.text()
+    );
+    assert!(desk.text().contains("this is a port"), "{}", desk.text());
+    desk.press("[ down enter");
+    assert!(
+        desk.text().contains("── deletion 00000001"),
+        "{}",
+        desk.text()
+    );
+    desk.press("[ [");
+    assert!(desk.text().contains("── network"), "{}", desk.text());
+    assert!(desk.changes().is_empty());
 }
 
 #[test]

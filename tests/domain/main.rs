@@ -20,6 +20,7 @@ mod outline;
 mod peers;
 mod plan;
 mod policy;
+mod relations;
 mod rooms;
 mod secrets;
 mod servers;

@@ -149,7 +149,7 @@ impl Topology {
         }
     }
 
-    fn resource(&self, kind: &str, id: &str) -> Resource {
+    pub fn resource(&self, kind: &str, id: &str) -> Resource {
         let kind = self.kinds.get(&KindName::new(kind)).unwrap();
         let listed = self.kinds.listed(kind);
         self.rows[listed.name.as_str()]

@@ -11,8 +11,10 @@ use super::plan_view::write_refusals;
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::{Explanation, query};
 use crate::domain::model::{Target, short_id};
+use crate::domain::relations::Relation;
 use crate::present::{
-    answer_words, attempts_words, blocker_words_in_full, state_words, target_in_full, time,
+    answer_words, attempts_words, blocker_words_in_full, relation_words, state_words,
+    target_in_full, time,
 };
 
 /// Say why a resource does not go, or what would block its deletion
@@ -65,6 +67,14 @@ fn lines(explanation: &Explanation) -> impl Iterator<Item = String> {
     explanation.lines.iter().cloned().chain(blockers)
 }
 
+/// A relation with the id and the site that find its other end: `used by port/4fdb…@prod/RegionOne web-1`.
+fn relation_in_full(relation: &Relation) -> String {
+    match &relation.resource {
+        None => relation_words(relation),
+        Some(Target { key, .. }) => format!("{}: {key}", relation_words(relation)),
+    }
+}
+
 /// Returns a row for each finding, blocker and refusal, and for what to do next.
 fn findings(explanation: &Explanation) -> Vec<(Target, String)> {
     let refusals = explanation
@@ -73,7 +83,11 @@ fn findings(explanation: &Explanation) -> Vec<(Target, String)> {
         .map(|refusal| refusal.reason.clone());
     let next = Some(&explanation.next_action).filter(|next| !next.is_empty());
     let next = next.map(|next| format!("next: {next}"));
-    let all = lines(explanation).chain(refusals).chain(next);
+    let relations = explanation.relations.iter().map(relation_in_full);
+    let all = lines(explanation)
+        .chain(refusals)
+        .chain(relations)
+        .chain(next);
     all.map(|finding| (explanation.target.clone(), finding))
         .collect()
 }
@@ -104,6 +118,8 @@ fn write_for_people(out: &mut Printer<'_>, explanation: &Explanation) -> io::Res
     for line in lines(explanation) {
         out.say(format!("  {line}"))?;
     }
+    let relations = explanation.relations.iter().map(relation_in_full);
+    out.section("Relations", &relations.collect::<Vec<_>>())?;
     write_refusals(out, &explanation.refused)?;
     match explanation.next_action.as_str() {
         "" => Ok(()),

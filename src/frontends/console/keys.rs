@@ -84,6 +84,7 @@ pub(crate) enum Scope {
     Causes,
     Inspect,
     Blockers,
+    Relations,
     Ladder,
     Orphans,
     Tombstones,
@@ -216,6 +217,9 @@ const STANDARD: &[Row] = &[
     (Scope::Blockers, COPY, Action::Copy, "copy id", "copy the id of the blocker to the clipboard"),
     (Scope::Blockers, RETRY, Action::Retry, "retry", "retry now, once the blocker is gone"),
     (Scope::Blockers, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
+
+    (Scope::Relations, OPEN, Action::Open, "follow", "go to the resource or the deletion at the other end; [ comes back"),
+    (Scope::Relations, COPY, Action::Copy, "copy id", "copy the id, or the line, to the clipboard"),
 
     (Scope::Ladder, OPEN, Action::Confirm, "take…", "go on to the typed confirmation of the rung"),
     (Scope::Ladder, COPY, Action::Copy, "copy", "copy what the rung does, or the line, to the clipboard"),
@@ -581,6 +585,7 @@ impl Scope {
             Self::Causes => "in :causes",
             Self::Inspect => "on one step or deletion",
             Self::Blockers => "among the blockers",
+            Self::Relations => "on why a resource does not go, and its relations",
             Self::Ladder => "on the ladder of what is stuck",
             Self::Orphans => "in :orphans",
             Self::Tombstones => "in :tombstones",

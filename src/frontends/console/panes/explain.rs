@@ -1,13 +1,14 @@
-//! Explains why a resource is not deleted, or what would block its deletion (P2). The engine reads its clouds
-//! for the answer, and sends no write.
+//! Explains why a resource is not deleted, or what would block its deletion (P2), and how it is related to others: each
+//! relation leads on to its other end. The engine reads its clouds for the answer, and sends no write.
 
 use std::sync::Arc;
 
 use super::kit::acts::target_spec;
 use super::kit::*;
 use crate::control::{Explanation, query};
-use crate::domain::model::{Blocker, ResourceKey, Site};
-use crate::present::blocker_words;
+use crate::domain::model::{Blocker, ResourceKey, Site, Target, short_id};
+use crate::domain::relations::Relation;
+use crate::present::{blocker_words, relation_words, resource_words};
 
 /// One line of an explanation.
 struct Line {
@@ -17,14 +18,52 @@ struct Line {
     copied: String,
     /// What the person can do, the same for all lines.
     next_action: Arc<str>,
+    leads_to: Option<End>,
+}
+
+/// The other end of a relation.
+#[derive(Clone)]
+enum End {
+    Resource(ResourceKey, String),
+    Deletion(String),
+}
+
+impl End {
+    fn of(relation: &Relation) -> Option<Self> {
+        let deletion = relation.deletion_id.clone().map(Self::Deletion);
+        let resource = relation.resource.as_ref().map(|Target { key, name }| {
+            let words = resource_words(&key.kind, name, &key.id);
+            Self::Resource(key.clone(), words)
+        });
+        deletion.or(resource)
+    }
+
+    fn of_blocker(blocker: &Blocker) -> Option<Self> {
+        let key = ResourceKey {
+            site: blocker.site.clone(),
+            kind: blocker.kind.clone(),
+            id: blocker.id.clone(),
+        };
+        let words = resource_words(&key.kind, &blocker.name, &key.id);
+        // What another deployment has is not known here.
+        matches!(key.site, Site::Region { .. }).then_some(Self::Resource(key, words))
+    }
+
+    fn id(&self) -> &str {
+        match self {
+            Self::Resource(key, _) => &key.id,
+            Self::Deletion(id) => id,
+        }
+    }
 }
 
 impl Row for Line {
     fn key(&self) -> String {
-        self.text.clone()
+        let id = self.leads_to.as_ref().map_or("", End::id);
+        format!("{} {id}", self.text)
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
-        filter.fits_texts(&[self.text.as_str()])
+        filter.fits_texts(&[self.text.as_str(), &self.copied])
     }
 }
 
@@ -50,17 +89,34 @@ fn lines(explanation: &Explanation) -> Vec<Line> {
         tone,
         copied: copied.clone(),
         next_action: next_action.clone(),
+        leads_to: None,
     };
     let known = explanation.lines.iter();
     let known = known.map(|text| line(Tone::Plain, text.clone(), text));
-    let blockers = explanation.blockers.iter();
-    let blockers = blockers.map(|by| line(Tone::Warn, held_words(by), &by.id));
+    let blockers = explanation.blockers.iter().map(|by| Line {
+        leads_to: End::of_blocker(by),
+        ..line(Tone::Warn, held_words(by), &by.id)
+    });
     let refused = explanation.refused.iter();
     let refused = refused.map(|refusal| {
         let id = &refusal.resource.key.id;
         line(Tone::Warn, refusal.reason.clone(), id)
     });
-    known.chain(blockers).chain(refused).collect()
+    let relations = explanation.relations.iter().map(|relation| {
+        let (text, leads_to) = (relation_words(relation), End::of(relation));
+        let copied = leads_to
+            .as_ref()
+            .map_or(text.clone(), |end| end.id().to_owned());
+        Line {
+            leads_to,
+            ..line(Tone::Plain, text, &copied)
+        }
+    });
+    known
+        .chain(blockers)
+        .chain(refused)
+        .chain(relations)
+        .collect()
 }
 
 fn held_words(blocker: &Blocker) -> String {
@@ -74,7 +130,7 @@ fn held_words(blocker: &Blocker) -> String {
 
 impl ListPane for ExplainPane {
     type Row = Line;
-    const SCOPE: Scope = Scope::Reading;
+    const SCOPE: Scope = Scope::Relations;
     const NOUN: &'static str = "line";
     // Each answer reads the clouds.
     const REFRESH: Refresh = Refresh::Demand;
@@ -89,6 +145,10 @@ impl ListPane for ExplainPane {
     fn table(&self, _rows: &Rows<Line>, _look: &RenderContext) -> Table<'_, Line> {
         columns! { line: Line, look;
             flex("WHAT IS KNOWN", 1) => Cell::new(&line.text, line.tone),
+            fixed("LEADS TO", 8).from(60) => match &line.leads_to {
+                Some(end) => Cell::dim(short_id(end.id())),
+                None => Cell::default(),
+            },
         }
     }
     fn lead(&self, rows: &Rows<Line>, _look: &RenderContext) -> Vec<Cell> {
@@ -96,14 +156,26 @@ impl ListPane for ExplainPane {
         let next = Some(next).filter(|next| !next.is_empty()).into_iter();
         next.map(|next| Cell::new(next, Tone::Strong)).collect()
     }
-    fn details(&self, line: &Line, _look: &RenderContext) -> Vec<Cell> {
+    fn details(&self, line: &Line, look: &RenderContext) -> Vec<Cell> {
+        let about = match &line.leads_to {
+            None => format!("id {} at {}", self.key.id, self.key.site),
+            Some(End::Resource(key, _)) => format!("{} follows to {key}", look.key(Action::Open)),
+            Some(End::Deletion(_)) => look.keys.spell("{open} shows the tree of the deletion"),
+        };
         // The row may have cut the text.
-        vec![
-            Cell::plain(&line.text),
-            Cell::dim(format!("id {} at {}", self.key.id, self.key.site)),
-        ]
+        vec![Cell::plain(&line.text), Cell::dim(about)]
     }
     fn copied(&self, line: &Line) -> String {
         line.copied.clone()
+    }
+    fn act(&mut self, line: &Line, action: Action, context: &mut Context) {
+        match (action, &line.leads_to) {
+            (Action::Open, Some(End::Resource(key, words))) => {
+                context.push(Route::Explain(key.clone(), words.clone()));
+            }
+            (Action::Open, Some(End::Deletion(id))) => context.push(Route::Tree(id.clone())),
+            (Action::Open, None) => context.say(Tone::Dim, "this line leads to no resource"),
+            _ => {}
+        }
     }
 }

@@ -1,0 +1,68 @@
+//! How resources are related: the same for `gone explain` and for the console.
+
+use gone::domain::model::ResourceKey;
+use gone::domain::relations::{Relation, RelationKind, of_plan, of_row};
+
+use super::topology::{Topology, cascade};
+
+/// `kind/id` of the other ends of relations of one kind, sorted.
+fn ends(relations: &[Relation], how: RelationKind) -> Vec<String> {
+    let ends = relations.iter().filter(|it| it.how == how);
+    let key = |relation: &Relation| relation.resource.as_ref().map(|it| it.key.clone());
+    let name = |key: ResourceKey| format!("{}/{}", key.kind, key.id);
+    let mut ends: Vec<String> = ends.filter_map(key).map(name).collect();
+    ends.sort();
+    ends
+}
+
+#[test]
+fn a_row_tells_what_it_uses_and_whose_it_is() {
+    let cloud = Topology::web();
+    let port = cloud.resource("port", "vm");
+    let relations = of_row(&cloud.kinds, &port);
+    let uses = ends(&relations, RelationKind::Uses);
+    for used in ["network/web", "subnet/s1"] {
+        assert!(uses.contains(&used.to_owned()), "{used}: {uses:?}");
+    }
+    let mut once = uses.clone();
+    once.dedup();
+    assert_eq!(once, uses, "each is named once");
+    assert_eq!(ends(&relations, RelationKind::OwnedBy), ["project/p1"]);
+}
+
+#[test]
+fn a_plan_tells_what_uses_its_target() {
+    let mut cloud = Topology::web();
+    let plan = cloud.plan("network", "web", cascade());
+    let target = cloud.resource("network", "web").key;
+    let relations = of_plan(&cloud.kinds, &plan, &target);
+    let users = ends(&relations, RelationKind::UsedBy);
+    assert!(users.contains(&"port/vm".to_owned()), "{users:?}");
+    // A floating IP uses a port, and not the network.
+    assert!(
+        !users.iter().any(|it| it.starts_with("floating_ip/")),
+        "{users:?}"
+    );
+    let mut cloud = Topology::web();
+    let plan = cloud.plan("port", "vm", cascade());
+    let port = cloud.resource("port", "vm").key;
+    let relations = of_plan(&cloud.kinds, &plan, &port);
+    let users = ends(&relations, RelationKind::UsedBy);
+    assert!(users.contains(&"floating_ip/fip".to_owned()), "{users:?}");
+}
+
+#[test]
+fn a_protected_resource_says_by_what() {
+    let mut cloud = Topology::web();
+    let protected = |_: &gone::domain::model::Resource| Some("tag keep".to_owned());
+    let plan = cloud.plan_guarded("network", "web", cascade(), &protected);
+    let target = cloud.resource("network", "web").key;
+    let relations = of_plan(&cloud.kinds, &plan, &target);
+    let said = relations
+        .iter()
+        .find(|it| it.how == RelationKind::ProtectedBy);
+    assert!(
+        said.is_some_and(|it| it.note.contains("tag keep")),
+        "{relations:?}"
+    );
+}
