@@ -16,6 +16,7 @@ mod lists;
 mod marks;
 mod names;
 mod pictures;
+mod prompts;
 mod pty;
 mod readme;
 mod replays;

@@ -1,12 +1,16 @@
 //! The words after `:`: finds the pane or kind that a word names, completes words, and suggests the nearest.
 
+use std::collections::{BTreeMap, HashSet};
+
+use super::panes::kit::column_name;
 use super::panes::{NAMED_PANES, NamedPane};
-use crate::control::KindInfo;
+use super::scope::{clouds, places, regions};
+use crate::control::{KindInfo, SiteStatus};
 use crate::domain::text;
 
 const QUIT: &str = "quit";
 /// Words that a name follows.
-const BEFORE_NAMES: [&str; 3] = ["cloud", "region", "view"];
+const BEFORE_NAMES: [&str; 4] = ["cloud", "region", "project", "view"];
 
 /// The meaning of a word typed after `:`.
 pub(crate) enum Place {
@@ -53,21 +57,89 @@ fn words(kinds: &[KindInfo]) -> impl Iterator<Item = &str> {
         }))
 }
 
-/// Returns the known words that begin with what is typed, panes first.
-pub(crate) fn completions<'a>(typed: &str, kinds: &'a [KindInfo]) -> Vec<&'a str> {
-    let mut found: Vec<&str> = words(kinds)
-        .filter(|word| word.starts_with(typed))
-        .collect();
-    let mut seen = std::collections::HashSet::new();
-    found.retain(|word| seen.insert(*word));
-    found
+/// What the console knows, from which words are completed.
+pub(crate) struct Known<'k> {
+    pub(crate) kinds: &'k [KindInfo],
+    pub(crate) sites: &'k [SiteStatus],
+    /// The names of projects by id, if they were asked for.
+    pub(crate) projects: &'k BTreeMap<String, String>,
+    pub(crate) views: &'k BTreeMap<String, String>,
+}
+
+/// Returns the lines that begin with what is typed: panes and kinds first, then what follows them.
+pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
+    let typed = typed.trim_start();
+    if let Some((words, filter)) = typed.split_once(" /") {
+        let word = words.split_whitespace().next().unwrap_or_default();
+        let columns = match place(word, known.kinds) {
+            Place::Kind(kind) => kind
+                .columns
+                .iter()
+                .map(|(name, _)| column_name(name))
+                .collect(),
+            _ => Vec::new(),
+        };
+        let found = filter_completions(filter, &columns).into_iter();
+        return found.map(|filter| format!("{words} /{filter}")).collect();
+    }
+    let (before, last) = match typed.rfind(' ') {
+        Some(at) => typed.split_at(at + 1),
+        None => ("", typed),
+    };
+    let named = |name: &str| format!("{before}{name}");
+    let found: Vec<String> = match (before.trim(), last) {
+        ("", _) => words(known.kinds).map(named).collect(),
+        ("cloud", _) => clouds(known.sites).iter().map(|name| named(name)).collect(),
+        ("region", _) => regions(known.sites)
+            .iter()
+            .map(|name| named(name))
+            .collect(),
+        ("project", _) => known.projects.values().map(|name| named(name)).collect(),
+        ("view", _) => known.views.keys().map(|name| named(name)).collect(),
+        (_, last) if last.starts_with('@') => {
+            let places = places(known.sites).into_iter();
+            places.map(|name| named(&format!("@{name}"))).collect()
+        }
+        (_, last) if last.starts_with("project=") => {
+            let names = known.projects.values();
+            names
+                .map(|name| named(&format!("project={name}")))
+                .collect()
+        }
+        _ => Vec::new(),
+    };
+    let mut seen = HashSet::new();
+    let fits = |line: &String| line.starts_with(typed) && seen.insert(line.clone());
+    found.into_iter().filter(fits).collect()
+}
+
+/// What a filter may ask of every row.
+const FACTS: [&str; 6] = ["state=", "kind=", "site=", "project=", "age>", "age<"];
+
+/// Returns the filters that begin with what is typed: its last word is the name of a column, or of what every row
+/// has. Nothing is suggested before a letter of it is typed: most filters are names.
+pub(crate) fn filter_completions(typed: &str, columns: &[String]) -> Vec<String> {
+    let (before, last) = match typed.rfind([' ', '!']) {
+        Some(at) => typed.split_at(at + 1),
+        None => ("", typed),
+    };
+    if last.is_empty() {
+        return Vec::new();
+    }
+    let columns = columns.iter().map(|name| format!("{name}:"));
+    let facts = FACTS.into_iter().map(str::to_owned);
+    let mut seen = HashSet::new();
+    let all = facts.chain(columns).filter(|name| name.starts_with(last));
+    let all = all.filter(|name| seen.insert(name.clone()));
+    all.map(|name| format!("{before}{name}")).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::SiteState;
     use crate::domain::kinds::FieldMeanings;
-    use crate::domain::model::KindName;
+    use crate::domain::model::{KindName, Site};
 
     fn kinds() -> Vec<KindInfo> {
         let kind = |name: &str, alias: &str| KindInfo {
@@ -109,7 +181,60 @@ mod tests {
 
     #[test]
     fn completions_begin_with_what_is_typed() {
-        assert_eq!(completions("s", &kinds()), ["stuck", "sites"]);
-        assert_eq!(completions("f", &kinds()), ["floating_ip", "fip"]);
+        let site = |cloud: &str, region: &str| SiteStatus {
+            site: Site::region(cloud, region),
+            state: SiteState::Reachable,
+            reason: String::new(),
+            latency_ms: None,
+            error_percent: None,
+            in_flight: 0,
+            concurrency_limit: 8,
+            read_only: false,
+            as_user: String::new(),
+            reason_wanted: None,
+            paused_by: None,
+        };
+        let mut kinds = kinds();
+        kinds[0].columns = vec![("STATUS".to_owned(), "status".to_owned())];
+        let sites = [
+            site("prod", "west"),
+            site("prod", "east"),
+            site("lab", "west"),
+        ];
+        let names = |names: &[&str]| -> BTreeMap<String, String> {
+            let pairs = names
+                .iter()
+                .map(|name| (format!("id-{name}"), (*name).to_owned()));
+            pairs.collect()
+        };
+        let views = BTreeMap::from([("night".to_owned(), "stuck".to_owned())]);
+        let known = Known {
+            kinds: &kinds,
+            sites: &sites,
+            projects: &names(&["demo", "shop"]),
+            views: &views,
+        };
+        let found = |typed: &str| completions(typed, &known);
+        assert_eq!(found("s"), ["stuck", "sites"]);
+        assert_eq!(found("f"), ["floating_ip", "fip"]);
+        assert_eq!(found("cloud "), ["cloud lab", "cloud prod"]);
+        assert_eq!(found("region w"), ["region west"]);
+        assert_eq!(found("project d"), ["project demo"]);
+        assert_eq!(found("view "), ["view night"]);
+        assert_eq!(
+            found("network @pr"),
+            ["network @prod", "network @prod/east", "network @prod/west"]
+        );
+        assert_eq!(found("network project=s"), ["network project=shop"]);
+        assert_eq!(
+            found("network /sta"),
+            ["network /state=", "network /status:"]
+        );
+        assert_eq!(
+            found("network /web !sta"),
+            ["network /web !state=", "network /web !status:"]
+        );
+        assert!(found("network w").is_empty());
+        assert!(found("network /").is_empty());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A *view* is a pane with its scope and its filter, in one line: `stuck @prod/west project=demo /timeout`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::control::SiteStatus;
 use crate::domain::filter::{SearchQuery, exact_word};
@@ -69,6 +69,29 @@ fn parts(site: &Site) -> (&str, Option<&str>) {
         Site::Region { cloud, region } => (cloud, Some(region)),
         Site::Deployment { name } => (name, None),
     }
+}
+
+/// The names of all clouds.
+pub(crate) fn clouds(sites: &[SiteStatus]) -> BTreeSet<String> {
+    sites
+        .iter()
+        .map(|it| parts(&it.site).0.to_owned())
+        .collect()
+}
+
+/// The names of all regions.
+pub(crate) fn regions(sites: &[SiteStatus]) -> BTreeSet<String> {
+    let regions = sites.iter().filter_map(|it| parts(&it.site).1);
+    regions.map(str::to_owned).collect()
+}
+
+/// All that may stand behind `@`.
+pub(crate) fn places(sites: &[SiteStatus]) -> BTreeSet<String> {
+    let whole = sites.iter().map(|it| it.site.to_string());
+    let mut places = clouds(sites);
+    places.extend(regions(sites));
+    places.extend(whole);
+    places
 }
 
 fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
@@ -156,12 +179,8 @@ impl EstateScope {
             (self.cloud, self.region) = (Some(cloud.to_owned()), region);
             return Ok(());
         }
-        let whole: Vec<String> = sites.iter().map(|it| it.site.to_string()).collect();
-        let names = sites.iter().flat_map(|it| {
-            let (cloud, region) = parts(&it.site);
-            [Some(cloud), region].into_iter().flatten()
-        });
-        let names = names.chain(whole.iter().map(String::as_str));
+        let names = places(sites);
+        let names = names.iter().map(String::as_str);
         Err(unknown("cloud, region or site", name, names))
     }
 

@@ -9,7 +9,7 @@ use crate::control::{KindInfo, SiteState, SiteStatus, Snapshot, query};
 use crate::system::config::Theme;
 
 use super::bulk::Bulk;
-use super::command::{self, Place};
+use super::command::{self, Known, Place};
 use super::event::{Effect, Outbox};
 use super::keys::Scope;
 use super::look::{Notice, RenderContext, Tone};
@@ -60,6 +60,8 @@ pub struct State {
     words: VecDeque<String>,
     /// How many words back the person has recalled.
     words_back: usize,
+    /// The text that tab completes, and the place of its completion that is shown.
+    pub(super) completing: Option<(String, usize)>,
     pub(super) prompt: Option<Prompt>,
     /// The newest notice, until the next key.
     pub(super) message: Option<Notice>,
@@ -113,6 +115,7 @@ impl State {
             open: 0,
             words: VecDeque::new(),
             words_back: 0,
+            completing: None,
             prompt: None,
             message: None,
             notices: VecDeque::new(),
@@ -432,6 +435,16 @@ impl State {
     pub(super) fn followed_until(&self) -> i64 {
         let early = || (self.snapshot.last_event - EARLIER_EVENTS).max(0);
         self.followed.unwrap_or_else(early)
+    }
+
+    /// What words after `:` may be completed from.
+    pub(super) fn known(&self) -> Known<'_> {
+        Known {
+            kinds: &self.kinds,
+            sites: &self.snapshot.sites,
+            projects: &self.projects,
+            views: &self.options.views,
+        }
     }
 
     fn around(&self) -> Around<'_> {

@@ -309,6 +309,9 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
         return;
     }
     let is_enter = pressed.code == KeyCode::Enter;
+    if pressed.code != KeyCode::Tab {
+        state.completing = None;
+    }
     match prompt {
         Prompt::Command(input) if is_enter => command_entered(state, input.value().trim()),
         Prompt::Command(mut input) => {
@@ -316,10 +319,8 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
             let completes =
                 pressed.code == KeyCode::Tab || (pressed.code == KeyCode::Right && at_end);
             if completes {
-                let found = command::completions(input.value(), &state.kinds);
-                if let Some(word) = found.first() {
-                    input = Input::new((*word).to_owned());
-                }
+                let find = |state: &State, typed: &str| command::completions(typed, &state.known());
+                input = complete(state, input, find);
             } else if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
                 input = Input::new(state.recall(pressed.code == KeyCode::Up));
             } else if pressed.code == KeyCode::Backspace && input.value().is_empty() {
@@ -339,6 +340,12 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
         Prompt::Filter { mut input, before } => {
             if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
                 pane_key(state, pressed);
+            } else if pressed.code == KeyCode::Tab {
+                input = complete(state, input, |state, typed| {
+                    let columns = state.top().map(|pane| pane.columns());
+                    command::filter_completions(typed, &columns.unwrap_or_default())
+                });
+                filter_typed(state, &input);
             } else {
                 prompt::edit(&mut input, pressed);
                 filter_typed(state, &input);
@@ -376,6 +383,21 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
             _ => state.prompt = Some(Prompt::Quit),
         },
     }
+}
+
+/// Completes what is typed; the same key again shows the next completion.
+fn complete(state: &mut State, input: Input, find: impl Fn(&State, &str) -> Vec<String>) -> Input {
+    let (typed, at) = match state.completing.take() {
+        Some((typed, at)) => (typed, at + 1),
+        None => (input.value().to_owned(), 0),
+    };
+    let found = find(state, &typed);
+    let at = at.checked_rem(found.len()).unwrap_or(0);
+    let Some(line) = found.get(at) else {
+        return input;
+    };
+    state.completing = Some((typed, at));
+    Input::new(line.clone())
 }
 
 fn command_entered(state: &mut State, word: &str) {

@@ -162,9 +162,10 @@ fn draw_footer(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
 
 /// Suggests how the word after `:` may go on.
 fn hint(state: &State, typed: &str) -> String {
-    let found = super::command::completions(typed, &state.kinds);
+    let found = super::command::completions(typed, &state.known());
     let words = |from: usize, n: usize| {
-        let words: Vec<&str> = found.iter().skip(from).take(n).copied().collect();
+        let lines = found.iter().skip(from).take(n);
+        let words: Vec<&str> = lines.filter_map(|line| line.rsplit(' ').next()).collect();
         words.join("  ")
     };
     match found.first().and_then(|word| word.strip_prefix(typed)) {

@@ -102,13 +102,15 @@ impl<'t, R> Paired<'t, R> {
 
     /// The heading as filters name it.
     fn name(&self) -> String {
-        let heading = self.column.heading.to_lowercase();
-        heading
-            .split(" (")
-            .next()
-            .unwrap_or_default()
-            .replace(' ', "_")
+        column_name(&self.column.heading)
     }
+}
+
+/// The heading of a column as filters name it: `blocked_by` for `BLOCKED BY`.
+pub(crate) fn column_name(heading: &str) -> String {
+    let heading = heading.to_lowercase();
+    let name = heading.split(" (").next().unwrap_or_default();
+    name.replace(' ', "_")
 }
 
 static KEYS: LazyLock<Keymap> = LazyLock::new(Keymap::default);

@@ -27,7 +27,7 @@ pub(crate) use super::{Around, Opened, Route};
 pub(crate) use crate::domain::filter::{Facts, SearchQuery};
 pub(crate) use bulk::Subject;
 pub(crate) use columns::{
-    Column, Order, Shown, Table, Width, attempts, columns, fixed, flex, paired,
+    Column, Order, Shown, Table, Width, attempts, column_name, columns, fixed, flex, paired,
 };
 pub(crate) use emptiness::{FAILED, Load, Vacancy};
 pub(crate) use feed::{Arrived, At, Batch, Feed, PAGE_ROWS, Pace, Refreshed};
