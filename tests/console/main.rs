@@ -18,6 +18,7 @@ mod names;
 mod pictures;
 mod prompts;
 mod pty;
+mod quitting;
 mod readme;
 mod replays;
 mod safety;

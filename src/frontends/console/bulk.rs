@@ -62,6 +62,15 @@ impl Bulk {
         is_own
     }
 
+    /// Number of commands that were not sent yet.
+    pub(super) fn unsent(&self) -> usize {
+        self.left.len()
+    }
+
+    pub(super) fn what(&self) -> &str {
+        &self.what
+    }
+
     pub(super) fn has_ended(&self) -> bool {
         self.sent.is_empty() && self.left.is_empty()
     }

@@ -25,6 +25,8 @@ pub(crate) enum Prompt {
     Confirm(Box<Confirm>),
     /// The question what becomes of an engine in this process that has work.
     Quit,
+    /// The question what becomes of commands that were confirmed together and not sent yet.
+    Unsent,
 }
 
 /// A confirmation that must be typed, and then a reason, if a cloud requires one.

@@ -496,8 +496,17 @@ impl State {
         self.scope.view(word, filter)
     }
 
-    /// Quits, or asks what becomes of the work of an engine in this process.
+    /// Number of commands that were confirmed together and not sent yet.
+    pub(super) fn unsent(&self) -> usize {
+        self.bulks.iter().map(Bulk::unsent).sum()
+    }
+
+    /// Quits, or asks what becomes of commands that were not sent, and of the work of an engine in this process.
     pub(super) fn quit(&mut self) {
+        if self.unsent() > 0 {
+            self.prompt = Some(Prompt::Unsent);
+            return;
+        }
         let Snapshot {
             steps, deletions, ..
         } = &*self.snapshot;

@@ -129,7 +129,7 @@ fn handle(state: &mut State, event: Event) {
 fn key(state: &mut State, pressed: KeyEvent) {
     state.message = None;
     // On a screen that is too small nobody can see what a key would do.
-    let quits = matches!(state.prompt, Some(Prompt::Quit));
+    let quits = matches!(state.prompt, Some(Prompt::Quit | Prompt::Unsent));
     if layout::is_too_small(state.size) && !quits {
         state.prompt = None;
         let action = state.options.keys.action(Scope::Everywhere, false, pressed);
@@ -304,7 +304,7 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
         match prompt {
             Prompt::Filter { before, .. } => set_filter(state, before),
             Prompt::Confirm(_) => state.say(Tone::Dim, "nothing was sent"),
-            Prompt::Command(_) | Prompt::Quit => {}
+            Prompt::Command(_) | Prompt::Quit | Prompt::Unsent => {}
         }
         return;
     }
@@ -382,6 +382,13 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
             KeyCode::Char('s') => state.outbox.push(Effect::Quit(Exit::Stop)),
             _ => state.prompt = Some(Prompt::Quit),
         },
+        Prompt::Unsent => match pressed.code {
+            KeyCode::Char('d') => {
+                state.bulks.clear();
+                state.quit();
+            }
+            _ => state.prompt = Some(Prompt::Unsent),
+        },
     }
 }
 
@@ -427,7 +434,7 @@ fn paste(state: &mut State, text: &str) {
             prompt::paste(&mut confirm.input, text);
             confirm.wrong = false;
         }
-        Some(Prompt::Quit) => {}
+        Some(Prompt::Quit | Prompt::Unsent) => {}
         None => {
             let hint = "pasted text does nothing here; / filters, : goes somewhere";
             state.say(Tone::Dim, hint);
@@ -494,6 +501,11 @@ fn bulk_received(state: &mut State, ticket: u64, receipt: &Result<Receipt, Contr
     for (tone, told) in ended.flat_map(|bulk| bulk.told()).collect::<Vec<_>>() {
         state.say(tone, told);
         state.with_top(|pane, context| pane.wake(true, context));
+    }
+    if matches!(state.prompt, Some(Prompt::Unsent)) && state.unsent() == 0 {
+        // All were sent: the question is answered.
+        state.prompt = None;
+        state.quit();
     }
     true
 }

@@ -199,6 +199,10 @@ fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Areas) -> Option<Posi
             overlay::quit(state, canvas);
             None
         }
+        Some(Prompt::Unsent) => {
+            overlay::unsent(state, canvas);
+            None
+        }
         None => {
             if let Some(message) = &state.message {
                 canvas.clear(area);

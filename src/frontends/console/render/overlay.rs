@@ -5,6 +5,7 @@ use ratatui::symbols::border;
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Clear, Widget as _};
 
+use super::super::bulk::Bulk;
 use super::super::keys::Action;
 use super::super::layout::{COLUMNS_MIN, ROWS_MIN};
 use super::super::look::{Cell, Tone};
@@ -30,6 +31,8 @@ pub(super) fn too_small(state: &State, canvas: &mut Canvas) {
     let look = canvas.look;
     let text = if matches!(state.prompt, Some(Prompt::Quit)) {
         "l leave it running, s stop, esc stay".to_owned()
+    } else if matches!(state.prompt, Some(Prompt::Unsent)) {
+        format!("{} d drops them, esc stay", unsent_words(state))
     } else {
         format!(
             "gone needs {COLUMNS_MIN}x{ROWS_MIN}, this screen is {}x{}. {} quits.",
@@ -81,6 +84,22 @@ pub(super) fn quit(state: &State, canvas: &mut Canvas) {
         Cell::plain("esc  stay"),
     ];
     frame(canvas, "quit", &lines, &[], 0);
+}
+
+pub(super) fn unsent(state: &State, canvas: &mut Canvas) {
+    let lines = [
+        Cell::new(unsent_words(state), Tone::Strong),
+        Cell::plain("d    drop them, and quit: nothing more is sent for these rows"),
+        Cell::plain("esc  stay; they are sent meanwhile"),
+    ];
+    frame(canvas, "quit", &lines, &[], 0);
+}
+
+/// Says what was confirmed and would not be sent.
+pub(super) fn unsent_words(state: &State) -> String {
+    let unsent = count(state.unsent(), "command");
+    let what = state.bulks.iter().map(Bulk::what).collect::<Vec<_>>();
+    format!("{unsent} not sent yet: {}.", what.join("; "))
 }
 
 /// Says what quitting would interrupt.

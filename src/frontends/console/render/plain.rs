@@ -6,7 +6,7 @@ use super::super::look::{Cell, RenderContext, Tone};
 use super::super::panes::kit::{Column, Pane, Shown, emptiness};
 use super::super::prompt::{Confirm, Prompt};
 use super::super::state::State;
-use super::overlay::work_words;
+use super::overlay::{unsent_words, work_words};
 use super::{header, keys};
 use crate::present::thousands;
 
@@ -31,6 +31,10 @@ pub fn render_lines(state: &State) -> Vec<String> {
                 "l: leave it running in the background, and quit. s: stop it; the next start goes on.",
             );
             say("An empty line: stay.");
+        }
+        Some(Prompt::Unsent) => {
+            say(&unsent_words(state));
+            say("d: drop them, and quit. An empty line: stay; they are sent meanwhile.");
         }
         // The person types whole lines, so these prompts are answered at once and never shown.
         Some(Prompt::Command(_) | Prompt::Filter { .. }) | None => {
