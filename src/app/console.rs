@@ -105,6 +105,7 @@ fn options(
         keys: Keymap::with(&settings.console.keys).unwrap_or_default(),
         accent: settings.console.accent.clone(),
         mouse: settings.console.mouse,
+        alert: settings.console.alert,
         actor: around.actor(Origin::Console),
         start: None,
         views: settings.views.clone(),

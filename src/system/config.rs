@@ -175,6 +175,20 @@ pub struct ConsoleSettings {
     /// Whether the wheel moves the cursor and a click goes to the row under it. The terminal then selects
     /// text only with shift.
     pub mouse: bool,
+    /// How the console alerts a person who looks elsewhere, when a deletion ends or something needs a person.
+    pub alert: Alert,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Alert {
+    #[default]
+    Off,
+    Bell,
+    /// A notification by OSC 9, which iTerm2, WezTerm, Windows Terminal and others show.
+    Osc9,
+    /// A notification by OSC 777, which urxvt, foot, Konsole and others show.
+    Osc777,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -295,6 +309,7 @@ impl Default for ConsoleSettings {
             keys: BTreeMap::new(),
             accent: BTreeMap::new(),
             mouse: false,
+            alert: Alert::Off,
         }
     }
 }

@@ -1069,6 +1069,8 @@ pub struct Desk {
     pub sent: Vec<Command>,
     pub asked: Vec<Query>,
     pub copied: Vec<String>,
+    /// What the person was alerted to.
+    pub alerts: Vec<String>,
     /// Views that were saved in the settings, by name.
     pub saved: Vec<(String, String)>,
     pub exits: Vec<Exit>,
@@ -1099,6 +1101,7 @@ pub fn options() -> ConsoleOptions {
         theme: gone::system::config::Theme::Terminal,
         accent: BTreeMap::new(),
         mouse: false,
+        alert: gone::system::config::Alert::Off,
         keys: Keymap::default(),
         ascii: false,
         no_color: false,
@@ -1131,6 +1134,7 @@ impl Desk {
             sent: Vec::new(),
             asked: Vec::new(),
             copied: Vec::new(),
+            alerts: Vec::new(),
             saved: Vec::new(),
             exits: Vec::new(),
             now: now(),
@@ -1196,6 +1200,7 @@ impl Desk {
                 }
                 Effect::Follow { ticket, after } => self.following = Some((ticket, after)),
                 Effect::Copy(text) => self.copied.push(text),
+                Effect::Alert(text) => self.alerts.push(text),
                 Effect::Quit(exit) => self.exits.push(exit),
                 Effect::SaveView { name, view, .. } => {
                     self.saved.push((name.clone(), view));

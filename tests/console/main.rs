@@ -7,6 +7,7 @@
     unreachable_pub
 )]
 
+mod alerts;
 mod decisions;
 mod emptiness;
 mod fake;

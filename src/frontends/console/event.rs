@@ -83,6 +83,8 @@ pub enum Effect {
     },
     /// Copy to the clipboard of the person's terminal (OSC 52).
     Copy(String),
+    /// Alert a person who looks elsewhere, as the settings say.
+    Alert(String),
     /// Save a view in the settings file.
     SaveView {
         file: PathBuf,

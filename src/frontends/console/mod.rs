@@ -22,6 +22,7 @@
 //! knows nothing of the engine, the ledger or a cloud.
 
 mod about;
+mod alert;
 mod bulk;
 mod command;
 mod event;
@@ -56,7 +57,7 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 
 use crate::domain::model::Actor;
-use crate::system::config::{Accent, Theme};
+use crate::system::config::{Accent, Alert, Theme};
 
 /// The options that the console is started with.
 #[derive(Clone, Debug)]
@@ -73,6 +74,8 @@ pub struct ConsoleOptions {
     pub accent: BTreeMap<String, Accent>,
     /// Whether the console receives clicks and turns of the wheel.
     pub mouse: bool,
+    /// How a person is alerted who looks elsewhere.
+    pub alert: Alert,
     /// The person on whose behalf commands are sent.
     pub actor: Actor,
     /// What follows `:` to start with, as if it had been typed.

@@ -210,7 +210,11 @@ impl Asker {
                 });
             }
             // These concern the screen or the process, not the engine.
-            Effect::Copy(_) | Effect::Quit(_) | Effect::Suspend | Effect::Repaint => {}
+            Effect::Copy(_)
+            | Effect::Alert(_)
+            | Effect::Quit(_)
+            | Effect::Suspend
+            | Effect::Repaint => {}
         }
     }
 }
@@ -301,6 +305,7 @@ impl Console {
         for effect in effects {
             match effect {
                 Effect::Copy(text) => self.terminal.copy(&text)?,
+                Effect::Alert(text) => self.terminal.alert(self.state.options.alert, &text)?,
                 Effect::Quit(exit) => self.exit = Some(exit),
                 Effect::Suspend => self.suspend()?,
                 Effect::Repaint => self.terminal.forget(),

@@ -20,6 +20,9 @@ use ratatui::buffer::{Buffer, Cell as ScreenCell};
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier};
 
+use crate::domain::text;
+use crate::system::config::Alert;
+
 /// Whether the console has taken over the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// Whether the terminal reports clicks and the wheel.
@@ -39,6 +42,9 @@ thread_local! {
 const SLOW_BYTES_PER_SECOND: f64 = 960.0;
 /// Maximum number of bytes written at once over a slow line: a key then waits for a quarter of a second.
 const SLOW_BYTES_MAX: f64 = 240.0;
+
+/// Maximum length of an alert; terminals show one line.
+const ALERT_CHARS_MAX: usize = 200;
 
 /// Approximate length of a cursor position such as `ESC[12;34H`.
 const PLACE_BYTES: u16 = 7;
@@ -154,6 +160,23 @@ impl Terminal {
     pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
         write_out(format!("\x1b]52;c;{encoded}\x07").as_bytes())
+    }
+
+    /// Rings the bell, or has the terminal show a notification.
+    pub(crate) fn alert(&mut self, how: Alert, text: &str) -> io::Result<()> {
+        write_out(alert_bytes(how, text).as_bytes())
+    }
+}
+
+/// What alerts a person; nothing in `text` ends the sequence, or begins another field of it.
+fn alert_bytes(how: Alert, text: &str) -> String {
+    let text = text::escape(text).replace(';', ",");
+    let text: String = text.chars().take(ALERT_CHARS_MAX).collect();
+    match how {
+        Alert::Off => String::new(),
+        Alert::Bell => "\x07".to_owned(),
+        Alert::Osc9 => format!("\x1b]9;gone: {text}\x07"),
+        Alert::Osc777 => format!("\x1b]777;notify;gone;{text}\x07"),
     }
 }
 
@@ -344,6 +367,24 @@ mod tests {
     use ratatui::style::Style;
 
     use super::*;
+
+    #[test]
+    fn an_alert_is_one_sequence_whatever_its_text_says() {
+        let hostile = "web\u{7}\u{1b}]52;c;aGk=\u{7}; rm";
+        for (how, begins) in [
+            (Alert::Osc9, "\u{1b}]9;gone: web"),
+            (Alert::Osc777, "\u{1b}]777;notify;gone;web"),
+        ] {
+            let bytes = alert_bytes(how, hostile);
+            assert!(bytes.starts_with(begins), "{bytes:?}");
+            assert_eq!(bytes.matches(['\u{1b}', '\u{7}']).count(), 2, "{bytes:?}");
+            let text = bytes.strip_prefix(begins).unwrap_or_default();
+            assert!(!text.contains(';') && bytes.ends_with('\u{7}'), "{bytes:?}");
+        }
+        assert_eq!(alert_bytes(Alert::Bell, hostile), "\u{7}");
+        assert_eq!(alert_bytes(Alert::Off, hostile), "");
+        assert!(alert_bytes(Alert::Osc9, &"x".repeat(5_000)).len() < 300);
+    }
 
     fn painted(before: &Buffer, after: &Buffer, colour: bool) -> String {
         let mut out = Vec::new();

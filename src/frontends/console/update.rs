@@ -17,8 +17,9 @@ use super::panes::kit::Arrived;
 use super::prompt::{self, Prompt};
 use super::searching::{set_filter, show_fitting};
 use super::state::State;
-use super::{Exit, command, layout, replaying, views};
+use super::{Exit, alert, command, layout, replaying, views};
 use crate::present::count;
+use crate::system::config::Alert;
 
 /// Number of rows that one notch of the wheel moves.
 const WHEEL_ROWS: usize = 3;
@@ -69,9 +70,13 @@ fn handle(state: &mut State, event: Event) {
                 || state.snapshot.steps != snapshot.steps
                 || state.snapshot.deletions != snapshot.deletions;
             state.dirty = true;
+            let alert = alert::words(&state.snapshot, &snapshot);
             state.snapshot = snapshot;
             if state.replays() {
                 return replaying::shown(state);
+            }
+            if let Some(words) = alert.filter(|_| state.options.alert != Alert::Off) {
+                state.outbox.push(Effect::Alert(words));
             }
             state.sample_rate();
             // If the work that the question is about has ended, there is nothing left to ask.

@@ -1,0 +1,62 @@
+//! What a person who looks elsewhere is alerted to: a deletion that has ended, or something that needs a person.
+
+use crate::control::Snapshot;
+use crate::domain::model::{Deletion, DeletionState, StepState};
+use crate::present::{count, resource_words, target_words};
+
+/// The snapshot has at most this many deletions, so one that is missing from a full list may still be under way.
+const DELETIONS_MAX: usize = 50;
+
+/// Says what has happened between two snapshots; none if nothing that anybody waits for.
+pub(super) fn words(before: &Snapshot, now: &Snapshot) -> Option<String> {
+    if before.at.is_none() {
+        // The first snapshot of an engine tells of everything at once.
+        return None;
+    }
+    let said = [needs_person(before, now), ended(before, now)];
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+fn needs_person(before: &Snapshot, now: &Snapshot) -> Option<String> {
+    let waiting = |it: &Snapshot| {
+        let of = |state: DeletionState| it.deletions_by_state.get(state.as_str()).copied();
+        let deletions = [DeletionState::Refused, DeletionState::AwaitingApproval].map(of);
+        it.steps.stuck + deletions.into_iter().flatten().sum::<u64>()
+    };
+    let more = waiting(now)
+        .checked_sub(waiting(before))
+        .filter(|n| *n > 0)?;
+    let is_new = |id: i64| before.attention.iter().all(|step| step.id != id);
+    let mut stuck = now.attention.iter();
+    let stuck = stuck.find(|step| step.state == StepState::Stuck && is_new(step.id));
+    let Some(step) = stuck else {
+        return Some(match more {
+            1 => "1 deletion or step needs you".to_owned(),
+            more => format!("{more} deletions or steps need you"),
+        });
+    };
+    let (key, name) = (&step.resource.key, &step.resource.name);
+    let first = resource_words(&key.kind, name, &key.id);
+    Some(match more {
+        1 => format!("{first} is stuck"),
+        more => format!("{first} is stuck, and {} need you", count(more, "step")),
+    })
+}
+
+fn ended(before: &Snapshot, now: &Snapshot) -> Option<String> {
+    if now.deletions.len() >= DELETIONS_MAX {
+        return None;
+    }
+    let goes_on = |it: &&Deletion| now.deletions.iter().any(|other| other.id == it.id);
+    let ended = before.deletions.iter().filter(|it| !goes_on(it));
+    let ended: Vec<String> = ended.map(target_words).collect();
+    match ended.as_slice() {
+        [] => None,
+        [one] => Some(format!("the deletion of {one} has ended")),
+        [first, others @ ..] => {
+            let others = count(others.len(), "other");
+            Some(format!("the deletion of {first} and {others} have ended"))
+        }
+    }
+}
