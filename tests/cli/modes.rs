@@ -573,3 +573,55 @@ fn the_examples_of_a_service_and_of_its_users_are_understood() {
         assert_eq!(socket.to_str(), Some("/run/gone/engine.sock"), "{line}");
     }
 }
+
+/// Opens the console in lines, as a person with this home does; types a word once the first pane is there, and quits.
+/// Returns the titles of the panes that were shown.
+fn visit(home: &Path, word: &str) -> Vec<String> {
+    use std::io::{BufRead as _, BufReader, Write as _};
+
+    use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+
+    let pair = native_pty_system().openpty(PtySize::default()).unwrap();
+    let mut gone = CommandBuilder::new(env!("CARGO_BIN_EXE_gone"));
+    gone.arg("--plain");
+    gone.env_clear();
+    gone.env("HOME", home);
+    gone.env("XDG_CONFIG_HOME", home.join("config"));
+    gone.env("XDG_STATE_HOME", home.join("state"));
+    gone.cwd(home);
+    let mut console = pair.slave.spawn_command(gone).unwrap();
+    drop(pair.slave);
+    let mut keys = pair.master.take_writer().unwrap();
+    let lines = BufReader::new(pair.master.try_clone_reader().unwrap()).lines();
+    let mut titles: Vec<String> = Vec::new();
+    for line in lines.map_while(Result::ok) {
+        // The last line of a screen names the keys, so that nothing is typed before it is whole.
+        if line.starts_with("== ") {
+            titles.push(line.trim_end().to_owned());
+        } else if line.starts_with("keys: ") {
+            let typed = if titles.len() == 1 { word } else { "q" };
+            write!(keys, "{typed}\r").unwrap();
+        }
+    }
+    assert!(console.wait().unwrap().success());
+    titles
+}
+
+#[test]
+fn a_second_console_starts_on_the_last_view() {
+    let home = tempfile::tempdir().unwrap();
+    let clouds = home.path().join("config/openstack");
+    std::fs::create_dir_all(&clouds).unwrap();
+    // Nothing answers there.
+    let cloud = "clouds: {prod: {region_name: one, auth: {auth_url: 'http://127.0.0.1:1/v3', username: u, \
+                 password: p, project_name: p, user_domain_id: default, project_domain_id: default}}}";
+    std::fs::write(clouds.join("clouds.yaml"), cloud).unwrap();
+    let first = visit(home.path(), ":tombstones /port");
+    assert!(first[0].starts_with("== home"), "{first:?}");
+    assert!(first[1].starts_with("== tombstones"), "{first:?}");
+    let second = visit(home.path(), ":sites");
+    assert!(second[0].starts_with("== tombstones"), "{second:?}");
+    assert!(second[0].ends_with("filter port"), "{second:?}");
+    let third = visit(home.path(), ":help");
+    assert!(third[0].starts_with("== sites"), "{third:?}");
+}
