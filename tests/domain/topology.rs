@@ -1,6 +1,7 @@
 //! A cloud as rows in memory, that answers the planner's lookups.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use gone::domain::kinds::{Kinds, lookup};
 use gone::domain::model::{KindName, Plan, PlanOptions, Resource, Site};
@@ -39,10 +40,13 @@ pub fn site() -> Site {
     Site::region("prod", "RegionOne")
 }
 
+/// Read once: a property test makes hundreds of clouds.
+static KINDS: LazyLock<Kinds> = LazyLock::new(|| gone::cloud::load_kinds(&[]).unwrap());
+
 impl Topology {
     pub fn new() -> Self {
         Self {
-            kinds: gone::cloud::load_kinds(&[]).unwrap(),
+            kinds: KINDS.clone(),
             rows: BTreeMap::new(),
             asked: Vec::new(),
             frozen: Frozen::default(),
