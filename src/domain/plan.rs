@@ -123,12 +123,19 @@ struct Link<'k> {
     after: bool,
     /// Whether a service made the resource for its target (N20).
     of_service: bool,
+    /// Whether a service made the resource, and deletes it with its target.
+    made: bool,
 }
 
 impl Link<'_> {
     /// Whether the link's target cannot be deleted while the referrer stays as it is.
     fn holds(&self) -> bool {
         matches!(self.on_delete, OnDelete::Block | OnDelete::Cascade)
+    }
+
+    /// Whether the service that made the resource deletes it with the link's target.
+    fn goes_with_maker(&self) -> bool {
+        self.made && self.on_delete == OnDelete::Automatic
     }
 }
 
@@ -361,7 +368,14 @@ impl<'k> Planner<'k> {
     /// that is.
     fn goes_by_itself(&self, key: &ResourceKey) -> bool {
         self.going.get(key).is_some_and(|going| {
-            going.fate == Fate::Automatic && going.links.iter().all(|link| link.after)
+            going.fate == Fate::Automatic && going.links.iter().all(|link| link.after && !link.made)
+        })
+    }
+
+    /// Whether the service that made a resource deletes it, and no step of the plan does.
+    fn goes_with_maker(&self, key: &ResourceKey) -> bool {
+        self.going.get(key).is_some_and(|going| {
+            going.fate == Fate::Automatic && going.links.iter().any(Link::goes_with_maker)
         })
     }
 
@@ -430,9 +444,14 @@ impl<'k> Planner<'k> {
             let mut links = self.links(key, resource, &index);
             let any = |wanted| links.iter().any(|link| link.on_delete == wanted);
             let is_part = |link: &Link<'_>| link.on_delete == OnDelete::Automatic && !link.after;
+            // What a service made goes with its maker, unless it also belongs to something else that goes.
+            let is_made = links.iter().any(Link::goes_with_maker);
+            let in_own_right = |link: &Link<'_>| {
+                link.on_delete == OnDelete::Cascade && !(is_made && self.goes_with_maker(&link.to))
+            };
             let (fate, wanted) = if links.iter().any(is_part) {
                 (Fate::Automatic, OnDelete::Automatic)
-            } else if any(OnDelete::Cascade) && self.options.cascade {
+            } else if links.iter().any(in_own_right) && self.options.cascade {
                 (Fate::Step, OnDelete::Cascade)
             } else if any(OnDelete::Automatic) {
                 (Fate::Automatic, OnDelete::Automatic)
@@ -506,6 +525,7 @@ impl<'k> Planner<'k> {
                             partial: false,
                             after: false,
                             of_service: false,
+                            made: false,
                         };
                         taken.push((other.clone(), Fate::Taken, vec![link]));
                     }
@@ -584,6 +604,7 @@ impl<'k> Planner<'k> {
                             partial: reference.partial,
                             after: reference.after,
                             of_service: reference.of_service,
+                            made: reference.made,
                         });
                     }
                 }

@@ -25,6 +25,7 @@ mod rooms;
 mod secrets;
 mod servers;
 mod services;
+mod stacks;
 #[allow(dead_code)] // No theme needs all of it.
 #[path = "../testkit/mod.rs"]
 mod testkit;

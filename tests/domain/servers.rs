@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gone::domain::kinds::AsyncDelete;
-use gone::domain::model::{Action, KindName, Plan, PlanOptions, RefusalRule};
+use gone::domain::model::{Action, KindName, Plan, PlanOptions, PlanStep, RefusalRule};
 use serde_json::json;
 
 use super::topology::{Topology, cascade};
@@ -49,8 +49,7 @@ fn project() -> Topology {
 
 /// For each step, the steps that it waits for itself, each as `action kind`.
 fn waits(plan: &Plan) -> BTreeMap<String, Vec<String>> {
-    let named =
-        |step: &gone::domain::model::PlanStep| format!("{} {}", step.action.as_str(), step.kind);
+    let named = |step: &PlanStep| format!("{} {}", step.action.as_str(), step.kind);
     let before = |id: &u32| {
         plan.steps
             .iter()

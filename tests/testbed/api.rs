@@ -161,7 +161,8 @@ impl Api {
 
     /// The URL of a service, without its version.
     pub fn root_of(&self, service: &str) -> &str {
-        let (_, prefix) = OTHERS.iter().find(|(name, _)| *name == service).unwrap();
+        let mut services = OTHERS.iter().chain(&NAMED);
+        let (_, prefix) = services.find(|(name, _)| *name == service).unwrap();
         self.others[service].trim_end_matches(prefix)
     }
 

@@ -32,6 +32,20 @@ impl<'b> People<'b> {
         }
     }
 
+    /// A member of the bed's project, whose login gone knows as the cloud `mine`.
+    pub fn a_member(bed: &'b Bed) -> Self {
+        let mut people = Self::none(bed);
+        people.comes("a member", &bed.project, "member");
+        bed.change_clouds(|clouds| {
+            let mut mine = clouds["clouds"]["testbed"].clone();
+            mine["auth"] = json!({"auth_url": mine["auth"]["auth_url"], "username": people.name(0),
+                "password": people.name(0), "user_domain_id": "default", "project_id": bed.project});
+            mine["regions"] = json!(["RegionOne"]);
+            clouds["clouds"]["mine"] = mine;
+        });
+        people
+    }
+
     fn new(bed: &'b Bed) -> Self {
         let mut people = Self::none(bed);
         people.tokens = vec![

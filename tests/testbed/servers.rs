@@ -29,8 +29,8 @@ pub struct Machine<'b> {
     pub server: String,
     pub volume: String,
     own_port: String,
-    image: String,
-    flavor: String,
+    pub image: String,
+    pub flavor: String,
 }
 
 impl Drop for Machine<'_> {
@@ -44,8 +44,7 @@ impl Drop for Machine<'_> {
 impl<'b> Machine<'b> {
     /// `gone` knows the member's login as the cloud `mine`.
     pub fn furnish(bed: &'b Bed) -> Self {
-        let mut people = People::none(bed);
-        people.comes("a member", &bed.project, "member");
+        let people = People::a_member(bed);
         let member = people.api("a member");
         let name = &bed.name;
         let image = json!({"name": name, "disk_format": "raw", "container_format": "bare", "visibility": "public"});
@@ -74,7 +73,7 @@ impl<'b> Machine<'b> {
             machine(&format!("{path}/{id}"), kind, "available");
             id
         };
-        machine(&format!("/v2.1/servers/{server}"), "server", "ACTIVE");
+        // Nova builds the server meanwhile.
         let volume = made("/v3/volumes", "volume", json!({"size": 1}));
         made("/v3/snapshots", "snapshot", json!({"volume_id": volume}));
         made("/v3/backups", "backup", json!({"volume_id": volume}));
@@ -83,18 +82,11 @@ impl<'b> Machine<'b> {
             "backup",
             json!({"volume_id": volume, "incremental": true}),
         );
+        machine(&format!("/v2.1/servers/{server}"), "server", "ACTIVE");
         let attachment = json!({"volumeAttachment": {"volumeId": volume}});
         let path = format!("/v2.1/servers/{server}/os-volume_attachments");
         member.call_any("POST", &path, attachment);
         machine(&format!("/v3/volumes/{volume}"), "volume", "in-use");
-
-        bed.change_clouds(|clouds| {
-            let mut mine = clouds["clouds"]["testbed"].clone();
-            mine["auth"] = json!({"auth_url": mine["auth"]["auth_url"], "username": people.name(0),
-                "password": people.name(0), "user_domain_id": "default", "project_id": bed.project});
-            mine["regions"] = json!(["RegionOne"]);
-            clouds["clouds"]["mine"] = mine;
-        });
         Self {
             server,
             volume,

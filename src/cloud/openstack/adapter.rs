@@ -218,6 +218,21 @@ impl OpenStack {
         listed(Listed::Part);
         let mut identity = None;
         let failed = |error: CallError| failure(&error, Some(kind));
+        let beside = match &list.call.beside {
+            Some(beside) => {
+                let path = list.filled(&beside.path, &part.variables)?;
+                let service = service_of(kind);
+                let request = connection.session.request(
+                    service,
+                    Method::GET,
+                    &path,
+                    None,
+                    self.call_timeout,
+                );
+                Some((beside, request.await.map_err(failed)?.json))
+            }
+            None => None,
+        };
         while let Some(mut page) = pages.next().await.map_err(failed)? {
             if page.first {
                 listed(Listed::PartAgain);
@@ -225,6 +240,9 @@ impl OpenStack {
             page.items.retain(|row| !list.call.shows_absence(row));
             for row in &mut page.items {
                 list.complete(row, &part.variables, &page.identity);
+                if let Some((beside, answer)) = &beside {
+                    beside.complete(row, answer);
+                }
             }
             listed(Listed::Rows(page.items));
             identity = Some(frozen(&page.identity));

@@ -19,7 +19,10 @@
 //! | `one` | the path of one row, if not the list's path followed by the id |
 //! | `api_version` | of a service, or of a kind that needs a later one: the header `OpenStack-API-Version` of every call, which names the microversion that the words of the file are written for |
 //! | `also_at` | of a service: other prefixes under which clients find the same resources; of a list: other paths |
-//! | `picked` | of a list: a field with the values `take` of those elements of the array `each` that meet `when` |
+//! | `picked` | of a list: a field with the values `take` of those elements of the array `each` that meet `when` and have no value under `lacks`; of URLs, the last `segments`, joined by commas |
+//! | `split` | of a list: a field with the parts of the text of another one between `/`, `:` and `=` |
+//! | `parent` | of a list below a parent whose id has several parts: their names |
+//! | `beside` | of a list: another path, read once with it, of whose answer each row gets fields |
 //! | `project_in_path` | of a service: clients may put the id of a project between the prefix and the rest of a path |
 //! | `methods` | of a service: the closed list of methods that a gate forwards to it; any other is answered 405 |
 //! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
@@ -45,7 +48,7 @@ use super::session::Service;
 use crate::cloud::CloudFailure;
 use crate::domain::kinds::{
     AnswerClass, Kind, KindCalls, KindSpec, KindsError, NULL, OneOf, Provider, Source, fill, holds,
-    lookup_one, values, variables,
+    lookup, lookup_one, values, variables,
 };
 use crate::domain::model::{Action, KindName, StepError};
 use crate::domain::text::did_you_mean;
@@ -262,6 +265,44 @@ pub struct ListCall {
     /// Fields that a row gets of those elements of an array that meet a condition.
     #[serde(default)]
     pub picked: BTreeMap<String, Picked>,
+    /// Fields that a row gets of the text of another: its parts between `/`, `:` and `=`.
+    #[serde(default)]
+    pub split: BTreeMap<String, String>,
+    /// The names of the parts of the parent's id, if it has several.
+    #[serde(default)]
+    pub parent: Vec<String>,
+    pub beside: Option<Beside>,
+}
+
+/// Another answer of the service, which says more about the rows of a list.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Beside {
+    pub path: String,
+    /// The field that a row gets → where it stands in the answer: the keys on the way, of which `{field}` is the
+    /// row's. The first place that has it counts.
+    pub take: BTreeMap<String, Vec<Vec<String>>>,
+}
+
+impl Beside {
+    /// Adds to a row what the answer says about it.
+    pub fn complete(&self, row: &mut Value, answer: &Value) {
+        for (field, places) in &self.take {
+            let found = places.iter().find_map(|place| {
+                place.iter().try_fold(answer, |at, key| {
+                    let named = key.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+                    let key = match named {
+                        Some(name) => row.get(name)?.as_str()?,
+                        None => key,
+                    };
+                    at.get(key)
+                })
+            });
+            if let (Some(found), Some(row)) = (found.cloned(), row.as_object_mut()) {
+                row.insert(field.clone(), found);
+            }
+        }
+    }
 }
 
 /// What is taken of the elements of an array in a row.
@@ -270,8 +311,38 @@ pub struct ListCall {
 pub struct Picked {
     pub each: String,
     /// Which elements: each path has one of these values.
+    #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
-    pub take: String,
+    /// Only elements without a value under this path.
+    pub lacks: Option<String>,
+    /// The path in an element; by default the whole element.
+    pub take: Option<String>,
+    /// Of a URL: only so many of its last segments, joined by commas.
+    pub segments: Option<usize>,
+}
+
+impl Picked {
+    /// Returns what is picked of a row.
+    pub fn values(&self, row: &Value) -> Vec<Value> {
+        let elements = values(row, &format!("{}[]", self.each));
+        let fitting = elements.into_iter().filter(|it| {
+            let lacks = self.lacks.as_ref();
+            holds(&self.when, it) && lacks.is_none_or(|path| lookup(it, path).is_empty())
+        });
+        let Some(take) = &self.take else {
+            return fitting.cloned().collect();
+        };
+        let taken = fitting.flat_map(|it| lookup(it, take));
+        let of_url = |url: String| match self.segments {
+            Some(count) => {
+                let mut last: Vec<&str> = url.rsplit('/').take(count).collect();
+                last.reverse();
+                last.join(",").into()
+            }
+            None => url.into(),
+        };
+        taken.map(of_url).collect()
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]

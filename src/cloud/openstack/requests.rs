@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::identity::Identity;
 use super::kinds::{CallTemplate, FilterValues, ListCall, RestCalls, calls_of};
 use crate::cloud::{Call, CloudFailure};
-use crate::domain::kinds::{Kind, ListSpec, NULL, fill, holds, lookup, values};
+use crate::domain::kinds::{Kind, ListSpec, NULL, fill, lookup_one};
 use crate::domain::model::Action;
 use crate::domain::query::ListFilter;
 
@@ -140,12 +140,18 @@ impl<'k> RestList<'k> {
         self.filled(&self.call.path, variables)
     }
 
-    fn filled(
+    /// Fills a path of the service. The id of a parent may have several parts, which stand apart in a path.
+    pub(super) fn filled(
         &self,
         template: &str,
         variables: &BTreeMap<String, String>,
     ) -> Result<String, CloudFailure> {
-        let path = fill(template, &escaped(variables)).map_err(|name| {
+        let mut variables = variables.clone();
+        let parent = self.spec.within.as_ref().and_then(|it| variables.get(it));
+        let parts = parent.map(|id| id.splitn(self.call.parent.len(), ',').map(str::to_owned));
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        variables.extend(self.call.parent.iter().cloned().zip(parts));
+        let path = fill(template, &escaped(&variables)).map_err(|name| {
             CloudFailure::configuration(format!(
                 "{}: its list's path needs \"{name}\"",
                 self.kind.name
@@ -187,12 +193,18 @@ impl<'k> RestList<'k> {
             let id = id.to_owned();
             row["id"] = id.into();
         }
-        for (field, picked) in &self.call.picked {
-            let elements = values(row, &format!("{}[]", picked.each));
-            let fitting = elements.into_iter().filter(|it| holds(&picked.when, it));
-            let taken: Vec<String> = fitting.flat_map(|it| lookup(it, &picked.take)).collect();
+        let picked = self.call.picked.iter();
+        let picked = picked.map(|(field, picked)| (field, picked.values(row)));
+        let split = self.call.split.iter();
+        let split = split.map(|(field, of)| {
+            let text = lookup_one(row, of).unwrap_or_default();
+            let parts = text.split(['/', ':', '=']).filter(|part| !part.is_empty());
+            (field, parts.map(Value::from).collect())
+        });
+        let fields: Vec<(&String, Vec<Value>)> = picked.chain(split).collect();
+        for (field, values) in fields {
             if let Some(row) = row.as_object_mut() {
-                row.insert(field.clone(), taken.into());
+                row.insert(field.clone(), values.into());
             }
         }
         let of_login = self.spec.own_project || (self.call.project_of_login && !login.is_admin());

@@ -11,8 +11,8 @@ use super::coverage::{Coverage, NotCovered, NothingToCover};
 use super::native::{self, RegistryCalls};
 use super::source::{KindsError, Source};
 use super::{
-    ActionWord, Kind, KindName, KindSpec, Kinds, ListSpec, OnDelete, Provider, Reference, Runbook,
-    Settles, value,
+    ActionWord, Bond, Find, Kind, KindName, KindSpec, Kinds, ListSpec, MadeKind, MadeSpec, Match,
+    OnDelete, OneOf, Provider, Reference, Runbook, Settles, value,
 };
 use crate::domain::model::Action;
 use crate::domain::nesting::line_of;
@@ -129,6 +129,7 @@ impl Kinds {
             coverage,
             first,
         };
+        kinds.refer_to_makers();
         for kind in kinds.kinds.values_mut() {
             if let Err(message) = native::complete(kind) {
                 let (file, line) = origins.get(&kind.name).cloned().unwrap_or_default();
@@ -152,6 +153,22 @@ impl Kinds {
         Ok(kinds)
     }
 
+    /// Adds the references of resources that a service made to the rows that stand for them.
+    fn refer_to_makers(&mut self) {
+        let makers = self.kinds.values();
+        let makers = makers.filter_map(|it| Some((it.name.clone(), it.spec.made.clone()?)));
+        for (maker, made) in makers.collect::<Vec<_>>() {
+            for (of_type, of_kind) in &made.kinds {
+                if let Some(kind) = self.kinds.get_mut(&of_kind.kind) {
+                    let list = kind.spec.list.as_ref();
+                    let by_id = list.is_some_and(|it| it.by_id && it.within.is_none());
+                    let references = made.references(&maker, of_type, of_kind, by_id);
+                    kind.spec.references.extend(references);
+                }
+            }
+        }
+    }
+
     fn validate(&self, kind: &Kind) -> Result<(), String> {
         let spec = &kind.spec;
         self.validate_source(spec)?;
@@ -160,6 +177,9 @@ impl Kinds {
         }
         for to in spec.shows.values() {
             self.known("shows", to)?;
+        }
+        for made in spec.made.iter().flat_map(|made| made.kinds.values()) {
+            self.known("made.kinds", &made.kind)?;
         }
         self.validate_takes_effect(kind)?;
         Self::validate_rungs(spec)?;
@@ -183,6 +203,8 @@ impl Kinds {
         let deletes = kind.calls.can(kind.action());
         match (deletes, &spec.stays, spec.goes_with) {
             (true, None, None) | (true, Some(_), Some(_)) | (false, Some(_), None) => {}
+            // It goes with its parent alone.
+            (false, None, None) if kind.bonds(Bond::Part).next().is_some() => {}
             (_, _, Some(_)) => {
                 return Err(
                     "\"goes_with\" is for a kind that has a delete call and \"stays\"".into(),
@@ -462,8 +484,74 @@ impl KindSpec {
             .chain(references)
             .chain(self.takes.iter_mut().map(|it| &mut it.kind))
             .chain(self.guards.iter_mut().flat_map(|it| &mut it.left_in))
+            .chain(
+                self.made
+                    .iter_mut()
+                    .flat_map(|made| made.kinds.values_mut().map(|it| &mut it.kind)),
+            )
             .chain(self.names.values_mut().flatten())
             .chain(self.shows.values_mut())
+    }
+}
+
+impl MadeSpec {
+    /// Returns the references of a kind to the rows that stand for its resources: one for those that the service
+    /// keeps, and one for those that go along. `by_id` says whether the cloud finds the kind's rows by their ids.
+    fn references(
+        &self,
+        maker: &KindName,
+        of_type: &str,
+        of_kind: &MadeKind,
+        by_id: bool,
+    ) -> impl Iterator<Item = Reference> {
+        let equals = |field: &String| Match {
+            field: field.clone(),
+            strip_prefix: None,
+            last_segment: false,
+            equals: Some(self.ids.clone()),
+            in_cidr: None,
+            below: None,
+        };
+        let key = of_kind.find.clone().or(by_id.then(|| "id".to_owned()));
+        let reference = |kept: bool| {
+            let is_type = OneOf::One(of_type.into());
+            let mut to_when = BTreeMap::from([(self.of_type.clone(), is_type)]);
+            if kept {
+                to_when.extend(self.kept_when.clone());
+            }
+            Reference {
+                to: maker.clone(),
+                field: None,
+                matches: of_kind.by.iter().map(equals).collect(),
+                when: BTreeMap::new(),
+                to_when,
+                on_delete: match kept {
+                    true => OnDelete::Unset,
+                    false => OnDelete::Automatic,
+                },
+                partial: kept,
+                after: true,
+                of_service: false,
+                made: true,
+                asynchronous: false,
+                find: key.clone().map(|key| Find {
+                    key,
+                    value: "{}".into(),
+                    of: self.ids.clone(),
+                    when: BTreeMap::new(),
+                }),
+                shown_by: None,
+                says: match kept {
+                    true => "is kept by".into(),
+                    false => "goes with".into(),
+                },
+                released_by: None,
+                unpinned_by: None,
+            }
+        };
+        // The first reference to a row wins.
+        let kept = (!self.kept_when.is_empty()).then(|| reference(true));
+        kept.into_iter().chain([reference(false)])
     }
 }
 

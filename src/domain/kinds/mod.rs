@@ -35,6 +35,7 @@
 //! | `enable` | a call that must come before the delete while `when` holds; with `unless_role`, only for a login without that role |
 //! | `names` | fields by which the body of a request refers to a resource, although no row has them |
 //! | `shows` | paths of a row with ids of resources of another kind, where no reference says so (a network's subnets) |
+//! | `made` | rows of the kind stand for resources of other kinds, which a service made and deletes with them, unless `kept_when` holds |
 //! | `few` | a cloud has so few resources of the kind that all of them may be listed to name some |
 //! | `takes` | resources that are deleted together with this one, after it |
 //! | `tagged` | the filter that finds resources with one of several tags: copies at other sites |
@@ -76,8 +77,8 @@ pub use native::{IN_USE, INCARNATION, NOT_FOUND, base, refer_to, referred};
 pub use source::{KindsError, Source};
 pub use spec::{
     ActionWord, DerivedSpec, EnableSpec, FieldSpec, Find, GuardRule, IdSpelling, Join, KindSpec,
-    ListSpec, Match, NativeSpec, OnDelete, OneOf, PlanOption, Reference, Runbook, RungRule,
-    Settles, Takes,
+    ListSpec, MadeKind, MadeSpec, Match, NativeSpec, OnDelete, OneOf, PlanOption, Reference,
+    Runbook, RungRule, Settles, Takes,
 };
 pub use value::{NULL, fill, lookup, lookup_one, text, values, variables};
 
@@ -434,8 +435,17 @@ impl Kind {
     pub fn id_variables(&self, id: &str) -> BTreeMap<String, String> {
         let mut variables = BTreeMap::from([("id".to_owned(), id.to_owned())]);
         if let Some(list) = self.spec.list.as_ref().filter(|list| list.id.len() > 1) {
-            let parts = id.splitn(list.id.len(), ',').map(str::to_owned);
-            variables.extend(list.id.iter().cloned().zip(parts));
+            // The id of a parent may have several parts itself.
+            let parts: Vec<&str> = match list.within.is_some() {
+                true => id.rsplitn(list.id.len(), ',').collect(),
+                false => id.splitn(list.id.len(), ',').collect(),
+            };
+            let names: Vec<&String> = match list.within.is_some() {
+                true => list.id.iter().rev().collect(),
+                false => list.id.iter().collect(),
+            };
+            let parts = parts.into_iter().map(str::to_owned);
+            variables.extend(names.into_iter().cloned().zip(parts));
         }
         variables
     }

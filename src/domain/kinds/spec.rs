@@ -80,6 +80,35 @@ pub struct KindSpec {
     /// Whether a cloud has so few resources of the kind that all of them may be listed to name some.
     #[serde(default)]
     pub few: bool,
+    /// The resources of other kinds that rows of this kind stand for, because a service made them.
+    pub made: Option<MadeSpec>,
+}
+
+/// How rows name resources that a service made, and deletes with these rows.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MadeSpec {
+    /// The path of a row to the type of what was made, one of the keys of `kinds`.
+    #[serde(rename = "type")]
+    pub of_type: String,
+    /// The path of a row to the ids of what was made.
+    pub ids: String,
+    /// The service leaves what was made while the row meets this condition.
+    #[serde(default)]
+    pub kept_when: BTreeMap<String, OneOf>,
+    pub kinds: BTreeMap<String, MadeKind>,
+}
+
+/// The kind of the resources of one type that a service made.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MadeKind {
+    pub kind: KindName,
+    /// The fields of its rows that are among the ids.
+    #[serde(default = "id_fields")]
+    pub by: Vec<String>,
+    /// The filter that finds its rows. By default `id`, if the cloud has that filter; otherwise all are listed.
+    pub find: Option<String>,
 }
 
 /// How the ids of a kind are spelled in a path. A service may read other spellings as the same id: another
@@ -348,6 +377,10 @@ pub struct Reference {
     /// to refuse (N20).
     #[serde(default)]
     pub of_service: bool,
+    /// Whether the reference follows from what the target's kind `made`. The plan also deletes whatever keeps
+    /// the resource from going along.
+    #[serde(skip)]
+    pub made: bool,
     /// Whether the resource is unset or deleted by a deletion of its own, after the target was accepted for
     /// deletion (G3).
     #[serde(default)]

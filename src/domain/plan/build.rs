@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::graph::layers;
 use super::listed_rows::{ListedRow, Texts};
-use super::{Fate, Frozen, Link, PlanNode, Planner, taken_keys};
+use super::{Fate, Frozen, Link, PlanNode, Planner, TargetIndex, taken_keys};
 use crate::domain::canonical::{self, Canonical};
 use crate::domain::kinds::{EnableSpec, GuardRule, Kind, OnDelete};
 use crate::domain::mapping::original_of;
@@ -178,15 +178,11 @@ impl Planner<'_> {
             .map(|(key, _)| (&**key, BTreeSet::new()))
             .collect();
         let mut first = |earlier: &ResourceKey, later: &ResourceKey| {
-            let Some((earlier, _)) = self.going.get_key_value(earlier) else {
-                return;
-            };
-            if **earlier != *later
-                && let Some(waits) = before.get_mut(later)
-            {
-                waits.insert(earlier);
-            }
+            self.precedes(&mut before, earlier, later);
         };
+        let makers = self.makers(&index);
+        // Each maker, with what must be out of the way before it can take a resource along.
+        let mut before_makers: BTreeMap<&ResourceKey, BTreeSet<&ResourceKey>> = BTreeMap::new();
         for (key, resource) in &self.seen {
             let going = self.going.get(key);
             // The steps after which this resource no longer blocks: its own step, or the steps that remove or
@@ -215,21 +211,39 @@ impl Planner<'_> {
                 if !matches!(link.on_delete, OnDelete::Block | OnDelete::Cascade) {
                     continue;
                 }
+                let takers = makers.get(&*link.to).map_or(&[][..], Vec::as_slice);
                 for later in self.when_gone(&link.to) {
-                    for earlier in &out_of_the_way {
+                    for earlier in out_of_the_way.iter().filter(|_| !takers.contains(&later)) {
                         first(earlier, later);
                     }
                 }
+                for taker in takers {
+                    before_makers
+                        .entry(taker)
+                        .or_default()
+                        .extend(&out_of_the_way);
+                }
             }
             if let Some(going) = going.filter(|going| going.fate == Fate::Taken) {
-                for link in &going.links {
-                    first(&link.to, key);
+                for earlier in going.links.iter().flat_map(|link| self.when_gone(&link.to)) {
+                    first(earlier, key);
                 }
             }
             if let Some(going) = going {
                 self.taken_after(key, going, &mut first);
             }
         }
+        for (maker, earlier) in before_makers {
+            // What waits for the maker is its own concern: it goes with the maker, or after it.
+            let waiting = waiting_for(maker, &before);
+            let earlier = earlier.into_iter().filter(|it| !waiting.contains(it));
+            if let Some(waits) = before.get_mut(maker) {
+                waits.extend(earlier);
+            }
+        }
+        let mut first = |earlier: &ResourceKey, later: &ResourceKey| {
+            self.precedes(&mut before, earlier, later);
+        };
         // Readers learn from the original's tombstone, which ends with the last copy (T9).
         for mapped in &self.mapping {
             for copy in mapped.copies() {
@@ -249,6 +263,47 @@ impl Planner<'_> {
             }
         }
         before
+    }
+
+    /// Orders one resource of the plan before another that has a step.
+    fn precedes<'s>(
+        &'s self,
+        before: &mut BTreeMap<&'s ResourceKey, BTreeSet<&'s ResourceKey>>,
+        earlier: &ResourceKey,
+        later: &ResourceKey,
+    ) {
+        if let Some((earlier, _)) = self.going.get_key_value(earlier)
+            && **earlier != *later
+            && let Some(waits) = before.get_mut(later)
+        {
+            waits.insert(earlier);
+        }
+    }
+
+    /// Returns, for each resource that a service made, the steps that take it along.
+    fn makers(&self, index: &TargetIndex<'_>) -> BTreeMap<&ResourceKey, Vec<&ResourceKey>> {
+        let makes = |key: &ResourceKey| {
+            self.kind(&key.kind)
+                .is_some_and(|it| it.spec.made.is_some())
+        };
+        if !self.going.keys().any(|key| makes(key)) {
+            return BTreeMap::new();
+        }
+        let mut makers: BTreeMap<&ResourceKey, Vec<&ResourceKey>> = BTreeMap::new();
+        for key in self.going.keys() {
+            let links = self
+                .seen
+                .get(key)
+                .map(|resource| self.links(key, resource, index));
+            let links = links.unwrap_or_default();
+            for link in links.iter().filter(|link| link.goes_with_maker()) {
+                makers
+                    .entry(key)
+                    .or_default()
+                    .extend(self.when_gone(&link.to));
+            }
+        }
+        makers
     }
 
     /// Orders each resource that a step takes along after that step, however else the resource came into the
@@ -759,6 +814,24 @@ impl Planner<'_> {
     }
 }
 
+/// Returns the resources that wait for this one, directly or through others.
+fn waiting_for<'s>(
+    key: &'s ResourceKey,
+    before: &BTreeMap<&'s ResourceKey, BTreeSet<&'s ResourceKey>>,
+) -> BTreeSet<&'s ResourceKey> {
+    let mut waiting = BTreeSet::from([key]);
+    loop {
+        let newly = before.iter().filter(|(later, earlier)| {
+            !waiting.contains(*later) && earlier.iter().any(|it| waiting.contains(it))
+        });
+        let newly: Vec<&ResourceKey> = newly.map(|(later, _)| *later).collect();
+        if newly.is_empty() {
+            return waiting;
+        }
+        waiting.extend(newly);
+    }
+}
+
 /// Returns the variables of a derived resource, and the scope by which one list shows everything that is
 /// deleted with the same parent.
 fn scope_vars(resource: &ListedRow, kind: &Kind, links: &[Link<'_>]) -> BTreeMap<String, String> {
@@ -796,12 +869,13 @@ fn fingerprint(resource: &ListedRow, kind: &Kind) -> String {
     canonical::hash(compared.to_string())
 }
 
-/// The fields of a row that say what it refers to.
+/// The fields of a row that say what it refers to. An id never changes.
 fn reference_fields(kind: &Kind) -> impl Iterator<Item = &String> {
-    kind.spec.references.iter().flat_map(|reference| {
+    let fields = kind.spec.references.iter().flat_map(|reference| {
         let rules = reference.matches.iter().map(|rule| &rule.field);
         reference.field.iter().chain(rules)
-    })
+    });
+    fields.filter(|field| *field != "id")
 }
 
 /// Returns the SHA-256 of the canonical JSON (keys sorted, no blanks) of what was approved: targets, options,
