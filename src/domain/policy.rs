@@ -35,6 +35,18 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
 }
 
+impl Failure {
+    /// A refused attempt without blockers that are known.
+    fn refused(error: StepError) -> Self {
+        Self {
+            retry: Retry::Scheduled,
+            error,
+            blockers: Vec::new(),
+            retry_after: None,
+        }
+    }
+}
+
 /// How a failure is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
@@ -69,11 +81,18 @@ pub enum Observed {
     /// The resource exists, and the cloud works on the delete that it accepted.
     StillDeleting(StepError),
     /// The resource exists, and the cloud has failed at the delete that it accepted.
-    Failed(StepError),
+    Failed(Failure),
     /// The resource exists, and the error that answered the call means that the call took no effect.
     NotTaken(Failure),
     /// The observation proves nothing: the listing failed, or is not reliable.
     Unclear(StepError),
+}
+
+impl Observed {
+    /// The cloud has failed at the delete that it accepted, for a reason that is not looked into.
+    pub fn failed(error: StepError) -> Self {
+        Self::Failed(Failure::refused(error))
+    }
 }
 
 /// The facts about a step that a decision needs.
@@ -372,15 +391,8 @@ pub fn after_observation(
         observed_again: true,
         ..decision
     };
-    let refused = |error: StepError| {
-        let failure = Failure {
-            retry: Retry::Scheduled,
-            error,
-            blockers: Vec::new(),
-            retry_after: None,
-        };
-        after_failure(step, failure, now, schedule, chance)
-    };
+    let refused =
+        |error: StepError| after_failure(step, Failure::refused(error), now, schedule, chance);
     match looked {
         Observed::Absent => plain(step, StepState::Gone),
         Observed::Present | Observed::Anew(_) | Observed::NotTaken(_) if step.cancelled => {
@@ -414,7 +426,7 @@ pub fn after_observation(
             };
             refused(error)
         }
-        Observed::Failed(error) => refused(error),
+        Observed::Failed(failure) => after_failure(step, failure, now, schedule, chance),
         Observed::Anew(error) => match refused(error) {
             Decision {
                 to: StepState::Blocked,

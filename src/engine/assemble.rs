@@ -345,6 +345,7 @@ fn verifying(parts: &Parts, common: &Common) -> Verifying {
         journal: common.reads.journal.clone(),
         schedules: common.schedules.clone(),
         confirming: common.confirming.clone(),
+        diagnosis: diagnosis(parts, common),
         activity: common.activities.add(Reconciler::Verify),
         observations: Mutex::default(),
     }

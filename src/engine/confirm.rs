@@ -81,7 +81,7 @@ impl Confirming {
             }
             let put_back = kind.filter(|_| !was_lost(step));
             return match put_back.and_then(|kind| Some((kind, kind.put_back(row)?))) {
-                Some((kind, state)) => Observed::Failed(self.accepted(state, |state| {
+                Some((kind, state)) => Observed::failed(self.accepted(state, |state| {
                     let because = because(kind, row);
                     format!("the {} was put back, and is {state}{because}", listed.name)
                 })),
@@ -94,7 +94,7 @@ impl Confirming {
             AsyncDelete::GoesOn => Observed::StillDeleting(self.accepted(status, |status| {
                 format!("the {} is still {status}{}", listed.name, slow())
             })),
-            AsyncDelete::Failed => Observed::Failed(self.accepted(status, |status| {
+            AsyncDelete::Failed => Observed::failed(self.accepted(status, |status| {
                 format!(
                     "the {} has become {status}{}{}",
                     listed.name,

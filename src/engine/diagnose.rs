@@ -55,9 +55,13 @@ impl Diagnosis {
             Ok(found) => found,
             Err(why) => return not_known(failure, &why.message),
         };
-        let failure = match self.state_of(step).await {
-            Ok(state) => with_state(failure, state),
-            Err(why) => return not_known(failure, &why.message),
+        // A delete that was accepted and failed says the state already.
+        let failure = match failure.error.status {
+            None => failure,
+            Some(_) => match self.state_of(step).await {
+                Ok(state) => with_state(failure, state),
+                Err(why) => return not_known(failure, &why.message),
+            },
         };
         let keys: Vec<ResourceKey> = found.keys().cloned().collect();
         let tombstones = match self.ledger.tombstones_of(keys).await {

@@ -13,13 +13,14 @@ use tokio::time::Instant;
 
 use super::activity::Activity;
 use super::confirm::Confirming;
+use super::diagnose::Diagnosis;
 use super::journal::{Journal, LEDGER_RETRY};
 use super::outcomes::{facts, outcome_change};
 use super::schedules::Schedules;
 use super::sites::Sites;
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{KindName, Site};
-use crate::domain::policy::{Observed, after_observation, look_wait};
+use crate::domain::policy::{Failure, Observed, after_observation, look_wait};
 use crate::ledger::{LedgerError, ObservationsDue, WorkQueue};
 use crate::system::clock::Clock;
 
@@ -44,6 +45,7 @@ pub(super) struct Verifying {
     pub(super) journal: Arc<Journal>,
     pub(super) schedules: Arc<Schedules>,
     pub(super) confirming: Arc<Confirming>,
+    pub(super) diagnosis: Diagnosis,
     pub(super) activity: Arc<Activity>,
     pub(super) observations: Mutex<Observations>,
 }
@@ -149,10 +151,18 @@ impl Verifying {
             .ledger
             .verifying(due, self.clock.now(), LOOKED_AT_MAX)
             .await?;
-        let looked = self
+        let mut looked = self
             .confirming
             .look(site, kind, &steps, unsent.into_values().sum())
             .await;
+        for (step, looked) in steps.iter().zip(&mut looked) {
+            // What its service made for it may be held by others, whom the service does not name.
+            if let Observed::Failed(failure) = looked
+                && self.kinds.takes_made(&step.key.kind)
+            {
+                *failure = self.diagnosis.diagnose(step, failure.clone(), &[]).await;
+            }
+        }
         let changes = steps
             .iter()
             .zip(looked)
@@ -161,7 +171,7 @@ impl Verifying {
                     Observed::Absent => "confirmed gone".to_owned(),
                     Observed::Present => "still exists".to_owned(),
                     Observed::StillDeleting(error)
-                    | Observed::Failed(error)
+                    | Observed::Failed(Failure { error, .. })
                     | Observed::Anew(error) => {
                         format!("observed: {}", error.message)
                     }

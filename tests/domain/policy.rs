@@ -615,7 +615,7 @@ fn n14_what_settles_at_different_times_is_looked_for_at_the_same_even_second() {
 
 #[test]
 fn i06_what_the_cloud_has_failed_at_is_a_refused_attempt() {
-    let looked = Observed::Failed(error(ErrorClass::Blocked));
+    let looked = Observed::failed(error(ErrorClass::Blocked));
     let decision = after_observation(fresh(), looked, now(), &schedule(), 0.0);
     assert_eq!((decision.to, decision.attempts), (StepState::Blocked, 1));
     assert_eq!(wait_of(&decision), MINUTE);

@@ -224,6 +224,12 @@ impl Kinds {
             .filter(move |(_, reference)| reference.to == *to)
     }
 
+    /// Whether a delete of this kind also deletes what its service made for it.
+    pub fn takes_made(&self, kind: &KindName) -> bool {
+        let mut referrers = self.referrers(kind);
+        referrers.any(|(referrer, _)| referrer.spec.made.is_some())
+    }
+
     /// Returns the ids to which a row refers by this reference; none if an id alone does not say (an address
     /// in a network).
     pub fn referred_in(&self, reference: &Reference, row: &Value) -> Vec<String> {
