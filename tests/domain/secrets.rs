@@ -90,6 +90,20 @@ fn a_secret_with_consumers_is_refused() {
     }
 }
 
+/// Octavia writes down its use of a container. Both go with their project.
+#[test]
+fn a_secret_whose_consumers_go_too_is_not_refused() {
+    let mut cloud = certified();
+    let used = json!([{ "name": "Octavia", "URL": "https://cloud/v2/listeners/https" }]);
+    cloud.change("secret_container", "tls", "consumers", used);
+    let plan = cloud.plan("project", "p1", cascade());
+    assert!(plan.refused.is_empty(), "{:?}", plan.refused);
+    cloud.asked.clear();
+    let other = json!([{ "name": "Octavia", "URL": "https://cloud/v2/listeners/other" }]);
+    cloud.change("secret_container", "tls", "consumers", other);
+    assert_eq!(cloud.plan("project", "p1", cascade()).refused.len(), 1);
+}
+
 /// The plan of a project whose secrets are shown to its own logins alone.
 fn of_another_project(options: PlanOptions) -> Plan {
     let cloud = certified();

@@ -40,6 +40,9 @@ impl Kinds {
         }
         for guard in &spec.guards {
             self.validate_when("guard.when", &guard.when, kind)?;
+            for path in &guard.users {
+                self.validate_shown("guard.users", path, kind)?;
+            }
             if let Some(left_in) = &guard.left_in
                 && !spec.references.iter().any(|it| it.to == *left_in)
             {

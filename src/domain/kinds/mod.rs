@@ -40,7 +40,7 @@
 //! | `takes` | resources that are deleted together with this one, after it |
 //! | `tagged` | the filter that finds resources with one of several tags: copies at other sites |
 //! | `scope` | the field by which one list observes all rows of a parent that is deleted |
-//! | `guard` | the resource is never deleted while `when` holds, `unless` a plan option is given. With `left_in`, the resource stays when its parent of that kind is deleted. `left_while` is a condition on that parent. With `only_left`, the resource is deleted if it is a target itself |
+//! | `guard` | the resource is never deleted while `when` holds, `unless` a plan option is given. With `left_in`, the resource stays when its parent of that kind is deleted. `left_while` is a condition on that parent. With `only_left`, the resource is deleted if it is a target itself. It is also deleted if all its `users` go too |
 //! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed. With `at_once`, it shows so from the answer on, and a later row that does not was put back. `state` is the resource's own state, and `cause` is where the cloud says why a delete failed. After `minutes_again`, the delete is repeated while it is in progress |
 //! | `unpinned_by` | the edge whose removal ends a blocking reference, so that the referrer stays: for the purge ladder only, never in a plan |
 //! | `rung` | a rung of the purge ladder: the cloud's own `call` for a resource that does not go (`reset`, `force`), `when` its row is in such a state, for a login with the `role`, with its `risk` |

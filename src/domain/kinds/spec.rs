@@ -518,4 +518,8 @@ pub struct GuardRule {
     pub only_left: bool,
     /// The plan option with which the guard does not apply.
     pub unless: Option<PlanOption>,
+    /// Paths to the ids of what uses the resource, or to URLs that end with these. The guard does not apply if
+    /// all of that goes too.
+    #[serde(default)]
+    pub users: Vec<String>,
 }

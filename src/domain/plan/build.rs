@@ -425,6 +425,7 @@ impl Planner<'_> {
             && let Some(kind) = self.kind(&key.kind)
             && let Some(guard) = self
                 .guards(resource, kind)
+                .filter(|guard| !self.users_go(guard, key, resource))
                 .find(|guard| !guard.only_left && self.holds_for(guard, going))
         {
             refused.push(self.refusal(
@@ -455,6 +456,17 @@ impl Planner<'_> {
             let whole = self.seen.get(&link.to);
             whole.is_some_and(|whole| !whole.facts.hold(&guard.left_while))
         })
+    }
+
+    /// Whether all that uses the resource goes too.
+    fn users_go(&self, guard: &GuardRule, key: &ResourceKey, resource: &ListedRow) -> bool {
+        let users = guard.users.iter().flat_map(|path| resource.facts.all(path));
+        let ids: BTreeSet<&str> = users.filter_map(|user| user.rsplit('/').next()).collect();
+        let goes = |id: &str| {
+            let mut going = self.going.keys();
+            going.any(|it| it.id == id && it.site == key.site)
+        };
+        !ids.is_empty() && ids.into_iter().all(goes)
     }
 
     fn guard_unset(
