@@ -116,6 +116,20 @@ fn n04_a_volume_is_detached_and_its_server_stays() {
     assert!(!refused.is_empty());
 }
 
+/// Of bare metal, for example: Nova does not know it.
+#[test]
+fn n04_a_volume_is_detached_where_no_server_holds_it() {
+    let mut cloud = project();
+    cloud.change("volume", "data", "attachments", json!([]));
+    let use_of = json!([{ "attachment_id": "use", "host_name": "metal-1" }]);
+    cloud.change("volume", "data", "attachments_without_server", use_of);
+    let plan = cloud.plan("volume", "data", cascade());
+    assert_eq!(
+        waits(&plan)["delete volume"],
+        ["delete volume_snapshot", "detach storage_attachment"]
+    );
+}
+
 #[test]
 fn n04_a_server_alone_leaves_its_ports_and_volumes() {
     let plan = project().plan("server", "vm", cascade());
