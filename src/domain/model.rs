@@ -423,6 +423,9 @@ pub struct PlanOptions {
     /// Whether the project itself is deleted too, once everything that belongs to it is gone (N19).
     #[serde(default, skip_serializing_if = "is_false")]
     pub with_project: bool,
+    /// Whether the servers that are plugged into what goes are deleted too, and not only unplugged (N4).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub with_servers: bool,
     /// Whether a resource in use goes to the retry queue until nothing blocks it, instead of being refused.
     #[serde(default, skip_serializing_if = "is_false")]
     pub park: bool,

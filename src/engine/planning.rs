@@ -122,7 +122,10 @@ impl Planning {
             let answers = futures_util::future::join_all(listings).await;
             for (lookup, answer) in wanted.iter().zip(answers) {
                 let (found, identity) = match answer {
-                    Err(failure) if failure.forbidden && planner.can_do_without(lookup) => {
+                    Err(failure)
+                        if planner.is_for_people(lookup)
+                            || (failure.forbidden && planner.can_do_without(lookup)) =>
+                    {
                         planner.not_shown(lookup, failure.message);
                         continue;
                     }

@@ -305,7 +305,7 @@ pub fn plan_words(plan: &Plan, between: &str) -> String {
     counts[..if copies > 0 { 6 } else { 5 }].join(between)
 }
 
-/// The options of the plan in words; two options that extend the plan are named only if they are on.
+/// The options of the plan in words; those that extend the plan are named only if they are on.
 pub fn plan_options_words(options: &PlanOptions) -> Vec<&'static str> {
     let stops = options.on_failure == OnFailure::Stop;
     let choices = [
@@ -322,6 +322,7 @@ pub fn plan_options_words(options: &PlanOptions) -> Vec<&'static str> {
             "",
         ),
         (options.with_project, "also the Keystone project", ""),
+        (options.with_servers, "also the servers on the networks", ""),
     ];
     let choices = choices
         .into_iter()

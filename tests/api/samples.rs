@@ -294,6 +294,7 @@ pub fn commands() -> Vec<Command> {
         delete_detached: true,
         include_public: true,
         with_project: true,
+        with_servers: true,
         park: true,
         chained: true,
     };

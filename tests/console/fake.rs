@@ -902,6 +902,7 @@ impl World {
             Command::Plan { options, .. } => self.plan.clone().map(|mut plan| {
                 plan.options.include_public = options.include_public;
                 plan.options.with_project = options.with_project;
+                plan.options.with_servers = options.with_servers;
                 Receipt::Planned {
                     plan: Arc::new(plan),
                 }

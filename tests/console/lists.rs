@@ -139,7 +139,7 @@ fn changed_keys_do_what_help_footer_and_texts_say() {
 }
 
 #[test]
-fn n19_a_plan_is_made_again_with_what_is_public_and_with_the_project_itself() {
+fn n19_a_plan_is_made_again_with_what_is_public_the_project_itself_and_the_servers() {
     let mut desk = desk(&[("web", "n-1")]);
     desk.press(":network enter D");
     // A sentence may be broken over lines.
@@ -149,12 +149,22 @@ fn n19_a_plan_is_made_again_with_what_is_public_and_with_the_project_itself() {
     assert!(text(&desk).contains("also what other projects may use"));
     desk.press("w");
     assert!(text(&desk).contains("also the Keystone project"));
+    desk.press("v");
+    assert!(text(&desk).contains("also the servers on the networks"));
     let asked = desk.sent.iter().map(|command| match command {
-        Command::Plan { options, .. } => (options.include_public, options.with_project),
+        Command::Plan { options, .. } => [
+            options.include_public,
+            options.with_project,
+            options.with_servers,
+        ],
         other => panic!("{other:?}"),
     });
-    let asked: Vec<(bool, bool)> = asked.collect();
-    assert_eq!(asked, [(false, false), (true, false), (true, true)]);
+    let asked: Vec<[bool; 3]> = asked.collect();
+    let all = [true; 3];
+    assert_eq!(
+        asked,
+        [[false; 3], [true, false, false], [true, true, false], all]
+    );
 }
 
 /// What needs a person comes in several answers.

@@ -26,7 +26,7 @@ fn project() -> Topology {
         )
         .add(
             "server",
-            json!({ "id": "vm", "name": "vm", "tenant_id": "p1", "locked": false }),
+            json!({ "id": "vm", "uuid": "vm", "name": "vm", "tenant_id": "p1", "locked": false }),
         )
         .add("volume", volume)
         .add(
@@ -170,6 +170,54 @@ fn p01_a_volume_that_nova_deletes_with_its_server_is_in_the_plan() {
         waits(&plan)["delete volume"],
         ["delete server", "delete volume_snapshot"]
     );
+}
+
+/// Without the option the plan says that the server runs on, and what it loses.
+#[test]
+fn n04_a_networks_servers_stay_and_are_said_or_go_before_their_ports() {
+    let plan = project().plan("network", "net", cascade());
+    assert!(plan.refused.is_empty(), "{:?}", plan.refused);
+    let kinds: Vec<&str> = plan.steps.iter().map(|it| it.kind.as_str()).collect();
+    assert_eq!(kinds, ["port", "network"]);
+    let unset: Vec<(&str, &str)> = plan
+        .unset
+        .iter()
+        .map(|it| (it.kind.as_str(), &*it.why))
+        .collect();
+    assert_eq!(unset, [("server", "is plugged into port nic")]);
+
+    let with_servers = PlanOptions {
+        with_servers: true,
+        ..cascade()
+    };
+    let plan = project().plan("network", "net", with_servers);
+    assert!(plan.refused.is_empty(), "{:?}", plan.refused);
+    let waits = waits(&plan);
+    assert_eq!(waits["delete server"], Vec::<String>::new());
+    assert_eq!(waits["delete port"], ["delete server"]);
+    assert_eq!(waits["delete network"], ["delete port"]);
+    assert!(!waits.contains_key("delete volume"), "{waits:?}");
+}
+
+/// Nova deletes the volume from which a server boots only if it was made to go along.
+#[test]
+fn p01_a_boot_volume_that_stays_is_in_the_plan_of_its_server() {
+    let mut cloud = project();
+    cloud.change("server", "vm", "image", json!(""));
+    cloud.change("volume", "data", "bootable", json!("true"));
+    let use_of = json!([{ "server_id": "vm", "attachment_id": "use", "device": "/dev/vda" }]);
+    cloud.change("volume", "data", "attachments", use_of);
+    let plan = cloud.plan("server", "vm", cascade());
+    let volume = plan.unset.iter().find(|it| it.kind.as_str() == "volume");
+    assert_eq!(
+        &*volume.unwrap().why,
+        "stays: it is the boot volume of server vm (vm)"
+    );
+    cloud.asked.clear();
+    cloud.change("server", "vm", "volumes_deleted_along", json!(["data"]));
+    let plan = cloud.plan("server", "vm", cascade());
+    let goes = |it: &PlanStep| it.kind.as_str() == "volume";
+    assert!(plan.automatic.iter().any(goes) && !plan.unset.iter().any(goes));
 }
 
 /// Nova deletes it for an admin all the same.

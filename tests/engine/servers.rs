@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gone::domain::model::{DeletionState, Step, StepState};
+use gone::domain::model::{DeletionState, PlanOptions, Step, StepState};
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -121,6 +121,38 @@ fn story_8_n20_a_project_of_servers_and_volumes_is_left_empty_and_no_call_comes_
             bench.was_never_too_early();
             let ports = bench.rows("ports");
             assert!(ports.is_empty(), "{ports:?}");
+        });
+    }
+}
+
+#[test]
+fn n04_a_networks_servers_stay_or_go_before_their_ports_when_they_are_asked_for() {
+    for (login, with_servers) in [
+        (Login::Member, true),
+        (Login::Admin, true),
+        (Login::Admin, false),
+    ] {
+        paused(async {
+            let mut bench = Bench::new(1);
+            bench.login = login;
+            let [machine] = bench.machines(["only"]).await;
+            let options = PlanOptions {
+                cascade: true,
+                with_servers,
+                ..PlanOptions::default()
+            };
+            bench
+                .run(async |client| {
+                    let id = client.delete_with("network", "inside", options).await;
+                    client.gone(&id).await;
+                })
+                .await
+                .unwrap();
+            let left = bench.left_of_servers();
+            assert_eq!(left.len(), if with_servers { 1 } else { 2 }, "{left:?}");
+            assert!(left.iter().any(|row| row.contains(&machine.volume)));
+            let network = bench.rows("networks");
+            assert!(network.is_empty(), "{network:?}");
         });
     }
 }

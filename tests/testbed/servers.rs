@@ -392,6 +392,55 @@ fn until_volume(member: &Api, id: &str, state: &str) {
     });
 }
 
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_n04_a_networks_servers_are_said_and_go_when_they_are_asked_for() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let machine = Machine::furnish(&bed);
+    let member = machine.people.api("a member");
+    let network = format!("network/{}", bed.networks[0]);
+    let planned = |options: &str| {
+        let line = format!("--cloud mine plan {network} --cascade {options} -o json");
+        bed.gone(&line).ends_with(0).json()
+    };
+    let shows = |part: &Value| {
+        let steps = part.as_array().unwrap().iter();
+        steps
+            .filter(|it| it["resource_id"] == machine.server)
+            .count()
+    };
+    let plan = planned("");
+    assert_eq!(
+        (shows(&plan["steps"]), shows(&plan["unset"])),
+        (0, 1),
+        "{plan}"
+    );
+    let plan = planned("--with-servers");
+    assert_eq!(
+        (shows(&plan["steps"]), shows(&plan["unset"])),
+        (1, 0),
+        "{plan}"
+    );
+
+    let line = format!("--cloud mine delete {network} --cascade --with-servers --yes --wait=5m");
+    bed.gone(&line).ends_with(0);
+    let servers = member.call_any("GET", "/v2.1/servers", Value::Null);
+    assert_eq!(servers["servers"], json!([]));
+    assert_eq!(
+        member.rows("networks", &format!("id={}", bed.networks[0])),
+        [] as [Value; 0]
+    );
+    let volume = format!("/v3/volumes/{}", machine.volume);
+    let volume = member.call_any("GET", &volume, Value::Null);
+    assert_eq!(volume["volume"]["status"], "available");
+    let line = format!(
+        "--cloud mine delete project/{} --cascade --yes --wait=5m",
+        bed.project
+    );
+    bed.gone(&line).ends_with(0);
+    assert_eq!(machine.left(), Vec::<String>::new());
+}
+
 /// Killed as the server goes, and as each of what it held goes.
 #[test]
 #[ignore = "needs the test bed"]

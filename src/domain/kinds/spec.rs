@@ -407,6 +407,7 @@ pub enum PlanOption {
     DeleteDetached,
     IncludePublic,
     WithProject,
+    WithServers,
 }
 
 impl PlanOption {
@@ -415,6 +416,7 @@ impl PlanOption {
             Self::DeleteDetached => options.delete_detached,
             Self::IncludePublic => options.include_public,
             Self::WithProject => options.with_project,
+            Self::WithServers => options.with_servers,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Planner;
 use super::listed_rows::ListedRow;
-use crate::domain::kinds::{Kind, Reference};
+use crate::domain::kinds::{Kind, OnDelete, Reference};
 use crate::domain::model::{KindName, Refusal, RefusalRule, ResourceKey, Site};
 use crate::domain::query::Lookup;
 
@@ -14,9 +14,26 @@ impl<'k> Planner<'k> {
     /// Whether everything that a lookup could find would also show elsewhere, or is shown to nobody of another
     /// project.
     pub fn can_do_without(&self, lookup: &Lookup) -> bool {
-        if (self.kind(&lookup.kind)).is_some_and(Kind::shows_own_project) {
-            return true;
-        }
+        (self.kind(&lookup.kind)).is_some_and(Kind::shows_own_project)
+            || self.is_asked_only(lookup, |reference| {
+                reference.shown_by.is_some() || self.only_informs(reference)
+            })
+    }
+
+    /// Whether what a lookup finds stays in any case, and only loses a reference: the plan names it for people.
+    pub fn is_for_people(&self, lookup: &Lookup) -> bool {
+        self.is_asked_only(lookup, |reference| self.only_informs(reference))
+    }
+
+    fn only_informs(&self, reference: &Reference) -> bool {
+        let with = reference.released_by;
+        reference.on_delete == OnDelete::Unset
+            && reference.partial
+            && with.is_some_and(|option| !option.is_given(self.options))
+    }
+
+    /// Whether all references that ask for a lookup are such.
+    fn is_asked_only(&self, lookup: &Lookup, such: impl Fn(&Reference) -> bool) -> bool {
         let key = lookup.filter.as_ref().map(|filter| filter.key.as_str());
         let goes = |to: &KindName| {
             let mut going = self.going.keys();
@@ -29,7 +46,7 @@ impl<'k> Planner<'k> {
         let referrers = self.kinds.iter();
         let referrers = referrers.filter(|kind| self.kinds.listed(kind).name == lookup.kind);
         let mut asked = referrers.flat_map(|kind| kind.spec.references.iter().filter(asks));
-        asked.all(|reference| reference.shown_by.is_some())
+        asked.all(such)
     }
 
     pub fn not_shown(&mut self, lookup: &Lookup, why: String) {
@@ -103,7 +120,9 @@ impl<'k> Planner<'k> {
         let mut hidden: BTreeMap<(&str, bool), Vec<&str>> = BTreeMap::new();
         for ((site, unseen), why) in &self.not_shown {
             if none_shows(site, unseen) {
-                let shows_elsewhere = !self.kind(unseen).is_some_and(Kind::shows_own_project);
+                let references = self.kind(unseen).map(|kind| &kind.spec.references);
+                let mut references = references.into_iter().flatten();
+                let shows_elsewhere = references.any(|it| it.shown_by.is_some());
                 let kinds = hidden.entry((why, shows_elsewhere)).or_default();
                 kinds.push(unseen.as_str());
             }

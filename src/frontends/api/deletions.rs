@@ -61,6 +61,7 @@ pub(super) struct DeletionRequest {
     include_public: Option<bool>,
     /// Whether the project itself goes too, once everything that belongs to it is gone in each region (N19).
     with_project: Option<bool>,
+    with_servers: Option<bool>,
     /// Until when the deletion is planned again while a cloud does not answer (N16). Without it, a cloud that
     /// does not answer for longer than `[engine] read_patience` refuses the deletion.
     deadline: Option<DateTime<Utc>>,
@@ -153,6 +154,7 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
                 delete_detached: request.release_floating_ips.unwrap_or_default(),
                 include_public: request.include_public.unwrap_or_default(),
                 with_project: request.with_project.unwrap_or_default(),
+                with_servers: request.with_servers.unwrap_or_default(),
                 ..PlanOptions::default()
             },
         }),
@@ -164,6 +166,7 @@ async fn command(api: &Api, request: DeletionRequest) -> Result<Command, Problem
                 ("release_floating_ips", json!(request.release_floating_ips)),
                 ("include_public", json!(request.include_public)),
                 ("with_project", json!(request.with_project)),
+                ("with_servers", json!(request.with_servers)),
             ];
             if asked.iter().any(|(_, option)| !option.is_null()) {
                 let frozen = json!(api.plan(plan_hash.clone()).await?.options);

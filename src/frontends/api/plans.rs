@@ -37,6 +37,9 @@ pub(super) struct PlanRequest {
     /// Whether the project itself goes too, once everything that belongs to it is gone in each region (N19).
     #[serde(default)]
     with_project: bool,
+    /// Whether the servers that are plugged into ports that go are deleted too, and not only unplugged (N4).
+    #[serde(default)]
+    with_servers: bool,
 }
 
 /// Plan a deletion; only reads are sent to a cloud.
@@ -55,6 +58,7 @@ pub(super) async fn create(sent: Sent<PlanRequest>) -> Answer<Arc<Plan>> {
             delete_detached: body.release_floating_ips,
             include_public: body.include_public,
             with_project: body.with_project,
+            with_servers: body.with_servers,
             ..PlanOptions::default()
         },
     };

@@ -38,7 +38,7 @@ pub struct Delete {
     #[command(flatten)]
     pub options: plan::Options,
     /// Delete exactly the plan in this file, or nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cascade", "on_failure", "drift", "release_floating_ips", "include_public", "with_project"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cascade", "on_failure", "drift", "release_floating_ips", "include_public", "with_project", "with_servers"])]
     pub plan: Option<PathBuf>,
     /// Do not ask
     #[arg(short, long)]

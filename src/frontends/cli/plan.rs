@@ -67,6 +67,11 @@ pub struct Options {
     /// It goes once everything that belongs to it is gone in each region.
     #[arg(long)]
     pub with_project: bool,
+    /// Delete the servers on the networks too
+    ///
+    /// Without this they stay, and lose their ports there.
+    #[arg(long)]
+    pub with_servers: bool,
 }
 
 impl From<Options> for PlanOptions {
@@ -78,6 +83,7 @@ impl From<Options> for PlanOptions {
             delete_detached: options.release_floating_ips,
             include_public: options.include_public,
             with_project: options.with_project,
+            with_servers: options.with_servers,
             ..Self::default()
         }
     }

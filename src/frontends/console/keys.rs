@@ -41,6 +41,7 @@ pub(crate) enum Action {
     ToggleRelease,
     TogglePublic,
     ToggleProject,
+    ToggleServers,
     Retry,
     Ladder,
     AcceptDrift,
@@ -165,6 +166,7 @@ const STANDARD: &[Row] = &[
     (Scope::Plan, &[plain('f')], Action::ToggleRelease, "release IPs", "plan again, keeping or releasing floating IPs"),
     (Scope::Plan, &[plain('u')], Action::TogglePublic, "", "plan again with or without what other projects may use, such as public images"),
     (Scope::Plan, &[plain('w')], Action::ToggleProject, "", "plan again with or without the Keystone project itself, which goes last and only when it is empty"),
+    (Scope::Plan, &[plain('v')], Action::ToggleServers, "", "plan again with or without the servers on the networks"),
     (Scope::Plan, UNFOLD, Action::Unfold, "unfold", "open the folded line"),
     (Scope::Plan, FOLD, Action::Fold, "", "fold the line again"),
     (Scope::Plan, BLOCKERS, Action::Blockers, "", "what blocks it, and whose that is"),
@@ -492,6 +494,7 @@ impl Action {
                 | Self::ToggleRelease
                 | Self::TogglePublic
                 | Self::ToggleProject
+                | Self::ToggleServers
         )
     }
 }

@@ -127,6 +127,7 @@ impl PlanPane {
             Action::ToggleRelease => self.ask_with(|it| &mut it.delete_detached, context),
             Action::TogglePublic => self.ask_with(|it| &mut it.include_public, context),
             Action::ToggleProject => self.ask_with(|it| &mut it.with_project, context),
+            Action::ToggleServers => self.ask_with(|it| &mut it.with_servers, context),
             Action::Refresh => self.ask(context),
             Action::Unfold | Action::Fold => {
                 self.forest.turn(action == Action::Unfold, &mut self.list);
