@@ -127,6 +127,12 @@ impl Bed {
             self.api.call("PUT", &format!("networks/{network}"), freed);
         }
         let policies = format!("project_id={}", self.project);
+        let ports = self.api.rows("ports", &policies);
+        for port in ports.iter().filter(|it| !it["qos_policy_id"].is_null()) {
+            let freed = json!({"port": {"qos_policy_id": null}});
+            let path = format!("ports/{}", text(&port["id"]));
+            self.api.call("PUT", &path, freed);
+        }
         for policy in self.api.rows("qos/policies", &policies) {
             self.api
                 .delete_at(&format!("/v2.0/qos/policies/{}", text(&policy["id"])));
