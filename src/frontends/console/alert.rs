@@ -9,10 +9,8 @@ const DELETIONS_MAX: usize = 50;
 
 /// Says what has happened between two snapshots; none if nothing that anybody waits for.
 pub(super) fn words(before: &Snapshot, now: &Snapshot) -> Option<String> {
-    if before.at.is_none() {
-        // The first snapshot of an engine tells of everything at once.
-        return None;
-    }
+    // The first snapshot of an engine tells of everything at once.
+    before.at?;
     let said = [needs_person(before, now), ended(before, now)];
     let said: Vec<String> = said.into_iter().flatten().collect();
     (!said.is_empty()).then(|| said.join(", "))
