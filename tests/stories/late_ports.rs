@@ -77,7 +77,7 @@ fn tell_of_acceptance(telling: &Telling) {
         "port late-1",
         "port late-2",
         "project admin",
-        &format!("gone drift {short} --refuse"),
+        "a deletes the newcomers too; n leaves them and ends the deletion",
     ]);
     seat.press("a");
     seat.see_all(&[
