@@ -1,6 +1,8 @@
 //! What is typed after `:` and `/` is completed.
 
-use super::fake::{Desk, World};
+use gone::control::Query;
+
+use super::fake::{Desk, World, resource};
 
 /// What stands in the last line but one, where a prompt is typed.
 fn typed(desk: &Desk, sign: char) -> String {
@@ -54,6 +56,33 @@ fn names_of_places_and_views_are_completed_behind_their_word() {
         "{}",
         desk.text()
     );
+}
+
+#[test]
+fn projects_are_listed_once_their_name_is_typed() {
+    for keys in [
+        ": p r o j e c t space",
+        ": n e t w o r k space p r o j e c t =",
+    ] {
+        let mut world = World::busy();
+        world.projects = vec![
+            resource("project", 71, "shop"),
+            resource("project", 72, "demo"),
+        ];
+        let mut desk = Desk::new(world, (120, 40));
+        let lists = |desk: &Desk| {
+            let is_list = |it: &&Query| matches!(it, Query::Resources(it) if it.kind == "project");
+            desk.asked.iter().filter(is_list).count()
+        };
+        assert_eq!(lists(&desk), 0);
+        desk.press(keys);
+        assert_eq!(lists(&desk), 1);
+        desk.press("s tab");
+        assert!(typed(&desk, ':').contains("shop"), "{}", desk.text());
+        desk.press("enter");
+        assert!(desk.text().contains("project shop"), "{}", desk.text());
+        assert_eq!(lists(&desk), 1, "each cloud is asked once");
+    }
 }
 
 #[test]

@@ -113,6 +113,12 @@ pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
     found.into_iter().filter(fits).collect()
 }
 
+/// Whether the name of a project is being typed, for which the projects must be known.
+pub(crate) fn names_project(typed: &str) -> bool {
+    let last = typed.rsplit(' ').next().unwrap_or_default();
+    typed.trim_start().starts_with("project ") || last.starts_with("project=")
+}
+
 /// What a filter may ask of every row.
 const FACTS: [&str; 6] = ["state=", "kind=", "site=", "project=", "age>", "age<"];
 

@@ -159,12 +159,16 @@ impl State {
         }
     }
 
-    /// Queries the projects of each cloud once, at one of its sites, when a filter is by project.
+    /// Queries the projects when a filter is by project.
     pub(super) fn ask_projects(&mut self) {
         let asks = |pane: &dyn Pane| pane.list().filter.asks_for_projects();
-        if !self.top().is_some_and(asks) && self.scope.project.is_none() {
-            return;
+        if self.top().is_some_and(asks) || self.scope.project.is_some() {
+            self.list_projects();
         }
+    }
+
+    /// Queries the projects of each cloud once, at one of its sites.
+    pub(super) fn list_projects(&mut self) {
         let snapshot = self.snapshot.clone();
         let answers = |status: &&SiteStatus| status.state == SiteState::Reachable;
         for SiteStatus { site, .. } in snapshot.sites.iter().filter(answers) {

@@ -333,6 +333,9 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
             } else {
                 prompt::edit(&mut input, pressed);
             }
+            if command::names_project(input.value()) {
+                state.list_projects();
+            }
             state.prompt = Some(Prompt::Command(input));
         }
         Prompt::Filter { input, .. } if is_enter => {
