@@ -36,6 +36,7 @@ mod ports;
 pub mod reads;
 pub mod sqlite;
 pub mod store;
+mod threads;
 pub mod tombstones;
 pub mod transitions;
 mod views;

@@ -1,0 +1,209 @@
+//! The threads of a store: one that writes, and those on which it is read. So a store that blocks, as SQLite does,
+//! never runs on a tokio worker.
+
+use std::fmt::{self, Debug, Formatter};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use super::{Job, LedgerError, Outcome};
+
+/// Requests that may wait for the writer: as many as one transaction takes if each is one change, so that a
+/// request waits for at most one commit before its own.
+const QUEUE_MAX: usize = 1024;
+/// Changes in one transaction of several requests. A larger transaction is hardly faster, and all its
+/// requests wait for each other. A single request with more changes is still one transaction.
+const CHANGES_MAX: usize = 1024;
+/// Connections for reading, enough for the pages of a console or two and an API client.
+const READERS: usize = 4;
+
+/// The thread that writes. It groups the requests that have queued up while it wrote the previous ones.
+#[derive(Debug)]
+pub(super) struct Writer {
+    /// None once the ledger is closed.
+    queue: Mutex<Option<mpsc::Sender<Request>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Request {
+    job: Job,
+    answer: oneshot::Sender<Result<Outcome, LedgerError>>,
+}
+
+impl Writer {
+    /// Starts the thread; `group` applies each group of requests, in one transaction.
+    pub(super) fn start(
+        group: impl FnMut(&[Job]) -> Result<Vec<Outcome>, LedgerError> + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (queue, requests) = mpsc::channel(QUEUE_MAX);
+        let thread = std::thread::Builder::new()
+            .name("ledger".to_owned())
+            .spawn(move || run(requests, group))?;
+        Ok(Self {
+            queue: Mutex::new(Some(queue)),
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Answers when the changes are durable.
+    pub(super) async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
+        let queue = locked(&self.queue).clone().ok_or(LedgerError::Closed)?;
+        let (answer, outcome) = oneshot::channel();
+        queue
+            .send(Request { job, answer })
+            .await
+            .map_err(|_| LedgerError::Closed)?;
+        outcome.await.map_err(|_| LedgerError::Closed)?
+    }
+
+    /// Answers the queued requests, and ends the thread, which drops what it writes to. Later requests are
+    /// answered with [`LedgerError::Closed`].
+    pub(super) async fn close(&self) {
+        drop(locked(&self.queue).take());
+        let thread = locked(&self.thread).take();
+        if let Some(thread) = thread {
+            // A writer that panicked has dropped everything too.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+}
+
+/// The writer's loop: takes one request and all that have queued up meanwhile, commits, and answers them all.
+/// There is no timer: a lone request does not wait for others.
+fn run(
+    mut requests: mpsc::Receiver<Request>,
+    mut group_commit: impl FnMut(&[Job]) -> Result<Vec<Outcome>, LedgerError>,
+) {
+    while let Some(first) = requests.blocking_recv() {
+        let mut weight = weight(&first.job);
+        let mut group = vec![first];
+        while weight < CHANGES_MAX {
+            let Ok(next) = requests.try_recv() else {
+                break;
+            };
+            weight += self::weight(&next.job);
+            group.push(next);
+        }
+        let (jobs, answers): (Vec<Job>, Vec<_>) = group
+            .into_iter()
+            .map(|request| (request.job, request.answer))
+            .unzip();
+        let outcomes = group_commit(&jobs);
+        // A requester that has gone away meanwhile needs no answer.
+        match outcomes {
+            Ok(outcomes) => answers
+                .into_iter()
+                .zip(outcomes)
+                .for_each(|(answer, outcome)| {
+                    let _ = answer.send(Ok(outcome));
+                }),
+            Err(error) => answers.into_iter().for_each(|answer| {
+                let _ = answer.send(Err(error.clone()));
+            }),
+        }
+    }
+}
+
+fn weight(job: &Job) -> usize {
+    match job {
+        Job::Commit(changes) => changes.len(),
+        Job::Claim { .. } => 1,
+    }
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The reading connections and as many permits: whoever holds a permit finds an idle connection.
+pub(super) struct Readers<C> {
+    name: String,
+    idle: Mutex<Vec<C>>,
+    turns: Arc<Semaphore>,
+}
+
+impl<C: Send + 'static> Readers<C> {
+    /// `name`: how the ledger is called in errors.
+    pub(super) fn open(
+        name: &str,
+        mut open: impl FnMut() -> Result<C, LedgerError>,
+    ) -> Result<Self, LedgerError> {
+        let idle = (0..READERS).map(|_| open()).collect::<Result<_, _>>()?;
+        Ok(Self {
+            name: name.to_owned(),
+            idle: Mutex::new(idle),
+            turns: Arc::new(Semaphore::new(READERS)),
+        })
+    }
+
+    /// Reads on a connection, on a thread that may block.
+    pub(super) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&mut C) -> Result<T, LedgerError> + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        let turn = turn.map_err(|_| LedgerError::Closed)?;
+        let readers = Arc::clone(self);
+        // The permit is held until the read ends, even if nobody waits for the answer any more.
+        let reading = tokio::task::spawn_blocking(move || {
+            let answer = readers
+                .borrow()
+                .and_then(|mut borrowed| borrowed.with(read));
+            drop(turn);
+            answer
+        });
+        reading.await.map_err(|ended| match ended.is_panic() {
+            // Only this read failed; the ledger is still open.
+            true => LedgerError::Io {
+                name: self.name.clone(),
+                detail: "a read panicked; see the log".to_owned(),
+            },
+            false => LedgerError::Closed,
+        })?
+    }
+
+    fn borrow(&self) -> Result<Borrowed<'_, C>, LedgerError> {
+        let connection = locked(&self.idle).pop().ok_or(LedgerError::Closed)?;
+        Ok(Borrowed {
+            idle: &self.idle,
+            connection: Some(connection),
+        })
+    }
+}
+
+impl<C> Debug for Readers<C> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Readers")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A reader's connection, which is returned even if the read panics; otherwise each panic would cost one
+/// reader.
+struct Borrowed<'r, C> {
+    idle: &'r Mutex<Vec<C>>,
+    connection: Option<C>,
+}
+
+impl<C> Borrowed<'_, C> {
+    fn with<T>(
+        &mut self,
+        read: impl FnOnce(&mut C) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        match &mut self.connection {
+            Some(connection) => read(connection),
+            None => Err(LedgerError::Closed),
+        }
+    }
+}
+
+impl<C> Drop for Borrowed<'_, C> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            locked(self.idle).push(connection);
+        }
+    }
+}
