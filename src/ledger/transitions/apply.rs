@@ -1,7 +1,7 @@
 //! Applies changes to the rows of one transaction.
 
 use super::has_ended;
-use crate::ledger::store::LedgerRows;
+use crate::ledger::store::{LedgerRows, Stop};
 use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, Change};
 
@@ -28,7 +28,11 @@ impl<S: LedgerRows> WorkingSet<S> {
             return self.record_outcome(change);
         }
         self.save()?;
-        let applied = self.make(change);
+        let applied = match self.make(change) {
+            // A database takes no further statement before what failed is undone.
+            Err(stop @ (Stop::Failed(_) | Stop::Impossible(_))) => return Err(stop),
+            applied => applied,
+        };
         self.save()?;
         self.forget_steps();
         applied
