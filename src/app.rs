@@ -186,7 +186,7 @@ impl Places {
 /// cloud. `$GONE_SOCKET` and the settings' ledger do not apply to it.
 ///
 /// # Errors
-/// There is no home folder, or the ledger is on a database server.
+/// There is no home folder, or no ledger can be kept at the URL.
 pub fn places(
     global: &Global,
     settings: &Settings,
@@ -199,8 +199,8 @@ pub fn places(
         return Err(Failure::usage(tried, "there is no home folder", advice));
     };
     let located = |url: &Path| {
-        Location::parse(url).map_err(|error| {
-            let advice = "Give --ledger the path of a file.";
+        Location::parse(url, around.passfile.clone()).map_err(|error| {
+            let advice = "Give --ledger the path of a file, or postgres://USER@HOST/DATABASE.";
             Failure::usage("open the ledger", error.to_string(), advice)
         })
     };

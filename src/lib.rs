@@ -68,7 +68,7 @@
 //! |---|---|---|
 //! | [`domain`] | pure: model, kinds, planner, decisions | `model::Plan`, `kinds::Kinds`, `plan::Planner` |
 //! | [`system`] | clock, settings, logs, private files, listeners | `clock::Clock`, `config::Settings` |
-//! | [`ledger`] | the durable record in SQLite; tombstones in memory | `Ledger`, `Change`, `Applied` |
+//! | [`ledger`] | the durable record in SQLite or PostgreSQL; tombstones in memory | `Ledger`, `Change`, `Applied` |
 //! | [`cloud`] | the port to clouds: OpenStack, and our own registry | `Cloud`, `OpenStack`, `Registry` |
 //! | [`control`] | the interface between front ends and the engine | `Control`, `Command`, `Query` |
 //! | [`peers`] | the port to other deployments, and their HTTP protocol | `Peers`, `HttpPeers` |
@@ -129,7 +129,8 @@
 //!   `cloud/openstack/kinds.rs`; its service type in `cloud/openstack/catalog.rs`, if it is missing; and the
 //!   shape of its errors in `frontends/gate/refusal.rs`, if a gate serves it.
 //! - **a store of ledgers**: a folder of `ledger` with the traits of `ledger/store/mod.rs`, which explains it, and
-//!   a place in `open.rs` and `location.rs`; its name in `tests/ledger/stores.rs`.
+//!   a place in `open.rs` and `location.rs`; its name in `tests/ledger/stores.rs`, or in a target of its own if it
+//!   needs a server (`tests/postgres`).
 //! - **a provider**: its `Provider`, `KindCalls` and `Cloud` in a folder of `cloud`, its entry in `PROVIDERS`
 //!   of `cloud/mod.rs`, its files in `assets/kinds`, and its sites in `app/embedded.rs`. `tests/engine/toy`
 //!   is a whole provider, and `assets/docs/developers.md` explains it.
@@ -278,6 +279,12 @@
 //! **A reason is required where something begins to be deleted, purged or released, if the settings ask for
 //! one.** This includes newcomers that a person accepts. A retry, a pause or a cancellation belongs to a
 //! deletion that was approved with one. Clients of a gate cannot give a reason, and are not asked for one.
+//!
+//! **A ledger in PostgreSQL has the same rows, and one writer in one session, which holds the lock.** So whatever a
+//! transaction decides, no other engine can have decided otherwise, and a session that is lost takes its lock and its
+//! open transaction with it. Numbers of events come from a row that the transaction itself changes, not from a
+//! sequence: they have no gaps, and are in the order of commits. Revisit when: several engines share a ledger; each
+//! transaction then needs a fence of its own, and the order of events a single place that gives it.
 //!
 //! ## Gate
 //!

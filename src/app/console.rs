@@ -19,7 +19,7 @@ use crate::frontends::cli::args::Global;
 use crate::frontends::cli::output::Style;
 use crate::frontends::cli::{Exit, Failure};
 use crate::frontends::console::{self, ConsoleOptions, EngineMode, Keymap, Replayed};
-use crate::ledger::{Location, holder};
+use crate::ledger::holder;
 use crate::system::config::{OnHangup, Settings, Surroundings};
 use crate::system::private;
 use crate::system::telemetry::{self, Verbosity};
@@ -198,12 +198,14 @@ async fn run(
 /// long as it runs.
 async fn leave_running(global: &Global, places: &Places) -> Result<(), Failure> {
     let program = std::env::current_exe()?;
-    let Location::File(ledger) = &places.ledger;
     let mut command = Command::new(program);
     command
         .args(["--engine", "--new-session", "--variables-by-stdin"])
         .arg("--ledger")
-        .arg(ledger)
+        .arg(match places.ledger.file() {
+            Some(path) => path.to_owned(),
+            None => places.ledger.to_string().into(),
+        })
         .arg("--socket")
         .arg(&places.serve);
     if let Some(config) = &global.config {

@@ -22,7 +22,7 @@ use crate::frontends::cli::args::Global;
 use crate::frontends::cli::{Exit, Failure};
 use crate::frontends::gate::GateHandle;
 use crate::frontends::notify::Notifier;
-use crate::ledger::{Hold, Ledger, LedgerError, Location, Opened};
+use crate::ledger::{Hold, Ledger, LedgerError, Opened};
 use crate::peers::ListenHandle;
 use crate::system::clock::Clock;
 use crate::system::config::{DeploymentSettings, NotifySettings, Settings, Surroundings};
@@ -356,8 +356,8 @@ fn prepare_folders(places: &Places) -> Result<(), Failure> {
         Failure::usage(tried, error.to_string(), advice)
     };
     private::folder(&places.state).map_err(|error| failed(&places.state, error))?;
-    let Location::File(ledger) = &places.ledger;
-    for path in [ledger, &places.serve] {
+    let paths = [places.ledger.file(), Some(places.serve.as_path())];
+    for path in paths.into_iter().flatten() {
         match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
                 private::folder(folder).map_err(|error| failed(folder, error))?;

@@ -18,7 +18,7 @@ use crate::frontends::cli::output::Style;
 use crate::frontends::cli::{self, Exit, Failure};
 use crate::frontends::offline::doctor;
 use crate::frontends::{gate, notify};
-use crate::ledger::{Location, holder, open_reader};
+use crate::ledger::{Location, can_write_at_server, holder, open_reader};
 use crate::system::clock::Clock;
 use crate::system::config::{Settings, Surroundings};
 use crate::system::{files, private};
@@ -71,13 +71,19 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
     let settings = loaded.as_ref().map(|(settings, _)| settings.clone());
     let settings = settings.unwrap_or_default();
     let places = places(global, &settings, around, Path::exists)?;
-    let Location::File(ledger) = &places.ledger;
+    let ledger = places.ledger.file();
     let mut facts = doctor::Facts {
         settings: Some(loaded.map(|(_, file)| file).map_err(|e| e.to_string())),
         ledger: Some(doctor::LedgerFacts {
-            writable: doctor::can_write(ledger),
+            writable: match ledger {
+                Some(file) => doctor::can_write(file),
+                None => can_write_at_server(&places.ledger).map_err(|error| error.to_string()),
+            },
             readable: readable(&places.ledger),
-            path: ledger.clone(),
+            path: match ledger {
+                Some(file) => file.to_owned(),
+                None => places.ledger.to_string().into(),
+            },
         }),
         engine: Some(engine_facts(&places).await),
         notify: Some(notify_facts(&settings, &places.ledger).await),
@@ -90,7 +96,8 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
         mapping: settings.mapping.clone(),
         ..doctor::Facts::default()
     };
-    facts.warnings.extend(doctor::readable_by_others(ledger));
+    let by_others = ledger.map(doctor::readable_by_others);
+    facts.warnings.extend(by_others.into_iter().flatten());
     if let Some(Ok(Some(file))) = &facts.settings {
         facts.warnings.extend(doctor::writable_by_others(file));
     }
@@ -171,12 +178,12 @@ async fn cloud_facts(
     Ok(())
 }
 
-/// Checks whether this version can read the ledger. None if there is no ledger. Writes nothing.
+/// Checks whether this version can read the ledger. None if there is no ledger, or another check says why it cannot
+/// be reached. Writes nothing.
 fn readable(ledger: &Location) -> Option<Result<(), String>> {
     let opened = || open_reader(ledger).map(drop);
-    let Location::File(file) = ledger;
-    file.exists()
-        .then(|| opened().map_err(|error| error.to_string()))
+    let exists = ledger.file().is_some_and(Path::exists);
+    exists.then(|| opened().map_err(|error| error.to_string()))
 }
 
 /// Reads the state of the channels from the ledger, also while an engine runs. Another check reports a ledger

@@ -1,6 +1,6 @@
 //! Opens the ledger of an engine in this process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Places;
@@ -36,7 +36,19 @@ async fn open(
     off_the_runtime(move || ledger::open(&location, tombstones, seal_keys)).await
 }
 
-/// Does work that blocks for as long as the disk does.
+/// Returns the file of a ledger.
+///
+/// # Errors
+/// The ledger is on a server, where this is not possible yet.
+pub(super) fn file_of<'l>(location: &'l Location, tried: &str) -> Result<&'l Path, Failure> {
+    location.file().ok_or_else(|| {
+        let why = format!("{location} is on a server, and this works with a file only, so far");
+        let advice = "Use the server's own tools there: `pg_dump` and `pg_restore` for copies.";
+        Failure::usage(tried, why, advice)
+    })
+}
+
+/// Does work that blocks for as long as the store does.
 async fn off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LedgerError> + Send + 'static,
 ) -> Result<T, Failure> {

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::ledger::ledger_failure;
+use super::ledger::{file_of, ledger_failure};
 use crate::cloud::openstack::{CloudConfig, Transport, TransportError};
 use crate::cloud::{Cloud, OpenStack};
 use crate::control::{Command, Envelope, SiteSpec, TargetSpec};
@@ -92,7 +92,7 @@ struct Life {
 impl Life {
     fn beginning(past: &Past, at: DateTime<Utc>) -> Result<Self, Failure> {
         let clock = Clock::simulated(at, SEED);
-        let Location::File(path) = &past.ledger;
+        let path = file_of(&past.ledger, "play the past of the practice cloud")?;
         let store = Store::open(path, Options::default()).map_err(|it| ledger_failure(&it))?;
         let transport: Arc<dyn Transport> = Arc::new(InProcess {
             world: past.world.clone(),

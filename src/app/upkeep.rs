@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::ledger::ledger_failure;
+use super::ledger::{file_of, ledger_failure};
 use super::{LocalVerb, Places, Process, client, places, settings};
 use crate::domain::model::Origin;
 use crate::frontends::cli::args::Why;
@@ -13,7 +13,7 @@ use crate::frontends::cli::output::Printer;
 use crate::frontends::cli::{self, Exit, Failure, Prune, doctor};
 use crate::frontends::offline::ledger;
 use crate::ledger::sqlite::{Options, Store, upkeep};
-use crate::ledger::{AuditEntry, AuditRow, Location};
+use crate::ledger::{AuditEntry, AuditRow};
 use crate::system::clock::Clock;
 use crate::system::config::Surroundings;
 
@@ -92,9 +92,10 @@ impl LocalVerb for Ledger {
             LedgerWork::Check => check(process),
             LedgerWork::Backup { to } => backup(process, &to),
             LedgerWork::Export => {
-                let Location::File(path) = found(process)?.ledger;
+                let places = found(process)?;
+                let path = file_of(&places.ledger, "export the ledger")?;
                 process.print(|to| {
-                    let written = upkeep::export(&path, &mut to.stream);
+                    let written = upkeep::export(path, &mut to.stream);
                     written.map_err(|error| ledger_failure(&error))
                 })?;
                 Ok(Exit::Done)
@@ -105,15 +106,16 @@ impl LocalVerb for Ledger {
 
 fn check(process: &Process<'_>) -> Result<Exit, Failure> {
     let places = found(process)?;
-    let Location::File(path) = places.ledger;
-    let checks = ledger::check(&path, &places.seal_keys).map_err(|error| ledger_failure(&error))?;
+    let path = file_of(&places.ledger, "check the ledger")?;
+    let checks = ledger::check(path, &places.seal_keys).map_err(|error| ledger_failure(&error))?;
     let well = format!("{} is whole, and every rule holds.", path.display());
     process.print(|to| doctor::report(to, &checks, &well))
 }
 
 fn backup(process: &Process<'_>, to: &Path) -> Result<Exit, Failure> {
-    let Location::File(path) = found(process)?.ledger;
-    let bytes = upkeep::backup(&path, to).map_err(|error| {
+    let places = found(process)?;
+    let path = file_of(&places.ledger, "copy the ledger")?;
+    let bytes = upkeep::backup(path, to).map_err(|error| {
         let tried = format!("copy the ledger {} to {}", path.display(), to.display());
         let advice = "Name a new file in a folder that is writable.";
         Failure::usage(tried, error.to_string(), advice)
@@ -133,8 +135,8 @@ fn backup(process: &Process<'_>, to: &Path) -> Result<Exit, Failure> {
 fn found(process: &Process<'_>) -> Result<Places, Failure> {
     let settings = settings(process.global, process.around)?;
     let places = places(process.global, &settings, process.around, Path::exists)?;
-    let Location::File(path) = &places.ledger;
-    if !path.exists() {
+    let path = places.ledger.file();
+    if let Some(path) = path.filter(|path| !path.exists()) {
         let why = format!("there is no ledger at {}", path.display());
         let advice = "Name it with --ledger; an engine creates one when it starts.";
         return Err(Failure::usage("open the ledger", why, advice));
@@ -161,7 +163,7 @@ impl Audit {
         places: &Places,
         around: &Surroundings,
     ) -> Result<Exit, Failure> {
-        let Location::File(path) = &places.ledger;
+        let path = file_of(&places.ledger, "read the audit")?;
         let verified = match self.work {
             AuditWork::List { last } => {
                 let mut rows = Vec::new();
@@ -206,7 +208,7 @@ fn each_row(
 
 /// Returns the number of rows and the head, or what is wrong with the audit.
 fn verify(places: &Places, head: Option<&str>) -> Result<Result<(i64, String), String>, Failure> {
-    let Location::File(path) = &places.ledger;
+    let path = file_of(&places.ledger, "verify the audit")?;
     let found = upkeep::verify_audit(path, &places.seal_keys);
     let found = match found.map_err(|error| ledger_failure(&error))? {
         Ok(found) => found,
@@ -246,7 +248,7 @@ fn seal(
     around: &Surroundings,
     reason: &str,
 ) -> Result<crate::ledger::sqlite::Head, Failure> {
-    let Location::File(path) = &places.ledger;
+    let path = file_of(&places.ledger, "seal the audit")?;
     let before = verify(places, None)?.map_or_else(|why| why, |(_, head)| head);
     let options = Options {
         seal_keys: places.seal_keys.clone(),

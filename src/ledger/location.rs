@@ -7,23 +7,52 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::LedgerError;
+#[cfg(feature = "postgres")]
+use super::postgres::Address;
 
 /// Where a ledger is kept. A path is a URL without a scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     File(PathBuf),
+    #[cfg(feature = "postgres")]
+    Postgres(Box<Address>),
 }
 
 impl Location {
-    /// Reads a URL.
+    /// Reads a URL. `passfile`: the file with passwords that a URL of a server uses if it names none.
     ///
     /// # Errors
-    /// No ledger can be kept under a URL with this scheme.
-    pub fn parse(url: &Path) -> Result<Self, UnknownScheme> {
-        let scheme = url.to_str().and_then(|url| url.split_once("://"));
-        match scheme {
-            Some((scheme, _)) => Err(UnknownScheme(scheme.to_owned())),
+    /// No ledger can be kept under this URL.
+    pub fn parse(url: &Path, passfile: Option<PathBuf>) -> Result<Self, NoLocation> {
+        let text = url.to_str().unwrap_or_default();
+        match text.split_once("://") {
             None => Ok(Self::File(url.to_owned())),
+            Some(("postgres" | "postgresql", _)) => Self::on_server(text, passfile),
+            Some((scheme, _)) => Err(NoLocation(format!(
+                "a ledger at a URL with {scheme}:// is not supported by this version"
+            ))),
+        }
+    }
+
+    #[cfg(feature = "postgres")]
+    fn on_server(url: &str, passfile: Option<PathBuf>) -> Result<Self, NoLocation> {
+        let address = Address::parse(url)
+            .map_err(|why| NoLocation(format!("the ledger's URL cannot be used: {why}")))?;
+        Ok(Self::Postgres(Box::new(address.or_passfile(passfile))))
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn on_server(_: &str, _: Option<PathBuf>) -> Result<Self, NoLocation> {
+        let why = "this program was built without PostgreSQL (the feature `postgres`)";
+        Err(NoLocation(why.to_owned()))
+    }
+
+    /// The ledger's file; none if it is on a server.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => None,
         }
     }
 }
@@ -32,13 +61,16 @@ impl Display for Location {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(address) => address.fmt(f),
         }
     }
 }
 
+/// Why no ledger can be kept under a URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a ledger at a URL with {0}:// is not supported by this version")]
-pub struct UnknownScheme(String);
+#[error("{0}")]
+pub struct NoLocation(String);
 
 /// The process that holds a ledger: no other process can write it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

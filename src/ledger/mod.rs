@@ -33,6 +33,8 @@ mod location;
 mod native_resources;
 mod open;
 mod ports;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod reads;
 pub mod sqlite;
 pub mod store;
@@ -51,9 +53,9 @@ pub use changes::{
 pub use drive::{Drive, Job, Outcome, answer, fails_alone};
 pub use error::LedgerError;
 pub use federation::{Federation, Importer, LiveStep, UnhandledDeletion, WatchCursor};
-pub use location::{Hold, Holder, Location};
+pub use location::{Hold, Holder, Location, NoLocation};
 pub use native_resources::{NativeBy, NativeFilter, NativeResources, PointedAt, Referrer};
-pub use open::{Opened, holder, open, open_reader, remove_unless_held};
+pub use open::{Opened, can_write_at_server, holder, open, open_reader, remove_unless_held};
 pub use views::{
     AbandonedStep, AuditRow, Cursor, DeletionFilter, EventFilter, EventPage, KeptRequest,
     StepFilter, Summary, TombstoneFilter, Views,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::location::{Hold, Holder, Location};
+#[cfg(feature = "postgres")]
+use super::postgres::{self, PostgresLedger};
 use super::sqlite::{self, Options, SqliteLedger};
 use super::tombstones::Tombstones;
 use super::{Ledger, LedgerError, Views};
@@ -28,18 +30,30 @@ pub fn open(
     tombstones: Option<Arc<Tombstones>>,
     seal_keys: Vec<PathBuf>,
 ) -> Result<Opened, LedgerError> {
-    let Location::File(path) = location;
-    let options = Options {
-        tombstones,
-        seal_keys,
-        ..Options::default()
-    };
-    let ledger = Arc::new(SqliteLedger::open(path, options)?);
-    Ok(Opened {
-        epoch: ledger.epoch(),
-        hold: ledger.clone(),
-        ledger,
-    })
+    match location {
+        Location::File(path) => {
+            let options = Options {
+                tombstones,
+                seal_keys,
+                ..Options::default()
+            };
+            let ledger = Arc::new(SqliteLedger::open(path, options)?);
+            Ok(Opened {
+                epoch: ledger.epoch(),
+                hold: ledger.clone(),
+                ledger,
+            })
+        }
+        #[cfg(feature = "postgres")]
+        Location::Postgres(address) => {
+            let ledger = Arc::new(PostgresLedger::open(address, tombstones)?);
+            Ok(Opened {
+                epoch: ledger.epoch(),
+                hold: ledger.clone(),
+                ledger,
+            })
+        }
+    }
 }
 
 /// Opens the ledger for reading only, also beside the process that holds it.
@@ -47,21 +61,46 @@ pub fn open(
 /// # Errors
 /// There is no ledger, or it cannot be read.
 pub fn open_reader(location: &Location) -> Result<Arc<dyn Views>, LedgerError> {
-    let Location::File(path) = location;
-    Ok(Arc::new(SqliteLedger::open_reader(path)?))
+    Ok(match location {
+        Location::File(path) => Arc::new(SqliteLedger::open_reader(path)?),
+        #[cfg(feature = "postgres")]
+        Location::Postgres(address) => Arc::new(PostgresLedger::open_reader(address)?),
+    })
 }
 
-/// Returns the process that holds the ledger now.
+/// Returns the process that holds the ledger now. Blocks for as long as its store does.
 pub fn holder(location: &Location) -> Option<Holder> {
-    let Location::File(path) = location;
-    sqlite::holder(path)
+    match location {
+        Location::File(path) => sqlite::holder(path),
+        #[cfg(feature = "postgres")]
+        Location::Postgres(address) => postgres::holder(address),
+    }
 }
 
 /// Removes the ledger, unless a process holds it.
 ///
 /// # Errors
-/// It cannot be removed.
+/// It cannot be removed, or is on a server: there nothing is removed that others may need.
 pub fn remove_unless_held(location: &Location) -> Result<(), LedgerError> {
-    let Location::File(path) = location;
-    sqlite::remove_unless_held(path)
+    match location {
+        Location::File(path) => sqlite::remove_unless_held(path),
+        #[cfg(feature = "postgres")]
+        Location::Postgres(address) => Err(LedgerError::Io {
+            name: address.to_string(),
+            detail: "a ledger on a server is not removed from here".to_owned(),
+        }),
+    }
+}
+
+/// Checks whether an engine could write this ledger, if it is on a server. Writes nothing. A file is checked where
+/// files are.
+///
+/// # Errors
+/// The server cannot be reached, or this role may not write there.
+pub fn can_write_at_server(location: &Location) -> Result<(), LedgerError> {
+    match location {
+        Location::File(_) => Ok(()),
+        #[cfg(feature = "postgres")]
+        Location::Postgres(address) => postgres::can_write(address),
+    }
 }

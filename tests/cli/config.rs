@@ -269,7 +269,7 @@ fn a_bad_value_names_its_field() {
             "magenta",
         ),
         (
-            "[ledger]\npath = 'postgres://h/d'",
+            "[ledger]\npath = 'mysql://h/d'",
             2,
             "ledger.path",
             "not supported",

@@ -161,9 +161,25 @@ fn the_state_is_where_the_contract_says() {
     );
     assert_eq!(sandbox.reach, Path::new("/s/gone/sandbox/gone.sock"));
 
-    let global = parse("list --ledger postgres://h/d").unwrap().global;
-    let refused = places(&global, &settings, &around(), |_| false).unwrap_err();
-    assert_eq!(refused.exit, Exit::Usage);
+    for refused in [
+        "mysql://h/d",
+        "postgres://u:secret@h/d",
+        "postgres://h/d?sslmode=prefer",
+    ] {
+        let global = parse(&format!("list --ledger {refused}")).unwrap().global;
+        let refused = places(&global, &settings, &around(), |_| false).unwrap_err();
+        assert_eq!(refused.exit, Exit::Usage);
+        assert!(!format!("{refused:?}").contains("secret"), "{refused:?}");
+    }
+    #[cfg(feature = "postgres")]
+    {
+        let url = "postgres://u@h/d?schema=s";
+        let on_server = placed(&format!("list --ledger {url}"), &settings).ledger;
+        assert_eq!(
+            (on_server.file(), on_server.to_string()),
+            (None, url.to_owned())
+        );
+    }
     let homeless = places(
         &Global::default(),
         &settings,

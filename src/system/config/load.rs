@@ -212,8 +212,10 @@ fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
         ledger, engine, gc, ..
     } = settings;
     let url = ledger.path.as_deref().and_then(Path::to_str);
-    if url.is_some_and(|url| url.contains("://")) {
-        let message = "a database server is not supported by this version; give the path of a file";
+    let scheme = url.and_then(|url| url.split_once("://"));
+    if scheme.is_some_and(|(scheme, _)| !["postgres", "postgresql"].contains(&scheme)) {
+        let message = "is not supported by this version: give the path of a file, or \
+             postgres://USER@HOST/DATABASE";
         return Some(("ledger.path".to_owned(), message.to_owned()));
     }
     if engine.concurrency == 0 {

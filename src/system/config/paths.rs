@@ -30,6 +30,8 @@ pub struct Surroundings {
     pub uid: u32,
     /// Whether `$NO_COLOR` is set and not empty.
     pub no_color: bool,
+    /// `$PGPASSFILE`, or the file that PostgreSQL's own programs use: passwords of database servers.
+    pub passfile: Option<PathBuf>,
     /// `$TERM`
     pub term: Option<String>,
     /// `$COLUMNS`: the width of the screen, if a person set it.
@@ -58,6 +60,10 @@ impl Surroundings {
             ssh_connection: text("SSH_CONNECTION"),
             uid: rustix::process::getuid().as_raw(),
             no_color: text("NO_COLOR").is_some(),
+            passfile: absolute("PGPASSFILE").or_else(|| {
+                let usual = absolute("HOME")?.join(".pgpass");
+                usual.exists().then_some(usual)
+            }),
             term: text("TERM"),
             columns: text("COLUMNS").and_then(|columns| columns.parse().ok()),
             locale: ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(text),

@@ -1,0 +1,201 @@
+//! Where a ledger is on a server: `postgres://USER@HOST:PORT/DATABASE?schema=…`.
+
+use std::fmt::{self, Display, Formatter};
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+use url::form_urlencoded;
+
+use super::failed::{Failed, Sql};
+use crate::system::private::{self, Trusted};
+
+/// The schema of a ledger whose URL names none.
+const SCHEMA: &str = "gone";
+/// How the server's list of sessions calls ours.
+const APPLICATION: &str = "gone";
+/// A server that does not answer for this long is taken for lost.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Why a URL names no ledger. It never has the text of a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unusable(String);
+
+/// A schema of a database, and how it is reached. It has no password: that stays in its file.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    /// As a person wrote it.
+    url: String,
+    config: Config,
+    pub(super) schema: String,
+    pub(super) use_tls: bool,
+    /// PEM certificates of the authorities that are trusted; none: the system's.
+    pub(super) roots: Option<PathBuf>,
+    passfile: Option<PathBuf>,
+}
+
+impl Address {
+    /// Reads a URL. Of its parameters, `schema`, `passfile`, `sslmode` and `sslrootcert` are ours, and the others
+    /// those of [`Config`].
+    ///
+    /// # Errors
+    /// It is no URL of a database, or has a password.
+    pub fn parse(url: &str) -> Result<Self, Unusable> {
+        let unusable = |why: &str| Unusable(why.to_owned());
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let pairs = || form_urlencoded::parse(query.as_bytes());
+        let authority = base.split_once("://").map_or("", |(_, rest)| rest);
+        let authority = authority.split('/').next().unwrap_or_default();
+        let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+        if user.contains(':') || pairs().any(|(key, _)| key == "password") {
+            return Err(unusable(
+                "it has a password, which other users of this machine could read in the list of \
+                 processes: leave it out, and write it into a file that ?passfile=FILE or \
+                 $PGPASSFILE names, one line HOST:PORT:DATABASE:USER:PASSWORD",
+            ));
+        }
+        let (mut schema, mut mode) = (SCHEMA.to_owned(), None);
+        let (mut roots, mut passfile) = (None, None);
+        let mut others = form_urlencoded::Serializer::new(String::new());
+        for (key, value) in pairs() {
+            match &*key {
+                "schema" => schema = value.into_owned(),
+                "sslmode" => mode = Some(value.into_owned()),
+                "sslrootcert" => roots = Some(PathBuf::from(&*value)),
+                "passfile" => passfile = Some(PathBuf::from(&*value)),
+                _ => {
+                    others.append_pair(&key, &value);
+                }
+            }
+        }
+        if schema.is_empty()
+            || !schema
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || c == '_')
+        {
+            return Err(unusable("the name of a schema has letters, digits and _"));
+        }
+        let config = format!("{base}?{}", others.finish()).parse::<Config>();
+        let config = config.map_err(|error| Unusable(Failed::Statement(error).to_string()))?;
+        if config.get_hosts().len() != 1 {
+            return Err(unusable("name one host"));
+        }
+        let is_socket = matches!(config.get_hosts(), [Host::Unix(_)]);
+        let use_tls = match mode.as_deref() {
+            Some("disable") => false,
+            None | Some("require" | "verify-ca" | "verify-full") => !is_socket,
+            Some(other) => {
+                return Err(Unusable(format!(
+                    "sslmode={other} might go on without TLS: write disable, or leave it out and the \
+                     server's certificate is verified"
+                )));
+            }
+        };
+        Ok(Self {
+            url: url.to_owned(),
+            config,
+            schema,
+            use_tls,
+            roots,
+            passfile,
+        })
+    }
+
+    /// The same, with this password file if the URL names none.
+    #[must_use]
+    pub fn or_passfile(mut self, usual: Option<PathBuf>) -> Self {
+        self.passfile = self.passfile.or(usual);
+        self
+    }
+
+    /// How to connect, with the password as it is in its file now.
+    pub(super) fn config(&self) -> Sql<Config> {
+        let mut config = self.config.clone();
+        config
+            .application_name(APPLICATION)
+            .keepalives_idle(SILENCE_MAX)
+            .tcp_user_timeout(SILENCE_MAX)
+            .ssl_mode(match self.use_tls {
+                true => SslMode::Require,
+                false => SslMode::Disable,
+            });
+        if let Some(password) = self.password()? {
+            config.password(password);
+        }
+        Ok(config)
+    }
+
+    fn password(&self) -> Sql<Option<String>> {
+        let Some(file) = self.passfile.as_deref() else {
+            return Ok(None);
+        };
+        let refused = |why: String| Failed::Impossible(format!("{}: {why}", file.display()));
+        let text = read_private(file).map_err(|error| refused(error.to_string()))?;
+        let port = self.config.get_ports().first().copied().unwrap_or(5432);
+        let user = self.config.get_user().unwrap_or_default();
+        let database = self.config.get_dbname().unwrap_or(user);
+        let host = match self.config.get_hosts() {
+            [Host::Tcp(host)] => host.as_str(),
+            _ => "localhost",
+        };
+        let wanted = [host, &port.to_string(), database, user];
+        Ok(text.lines().find_map(|line| password_in(line, &wanted)))
+    }
+}
+
+impl Display for Address {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Address").field(&self.url).finish()
+    }
+}
+
+fn read_private(file: &Path) -> std::io::Result<String> {
+    let mut opened = private::open(file, Trusted::us())?;
+    if opened.metadata()?.permissions().mode() & 0o077 != 0 {
+        let why = "others may read or write it: chmod 600 it first";
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::PermissionDenied,
+            why,
+        ));
+    }
+    let mut text = String::new();
+    opened.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The password of a line of a password file, if the line is for these: host, port, database and user. `*` stands
+/// for any of them, and a backslash before `:` or itself for that character.
+fn password_in(line: &str, wanted: &[&str; 4]) -> Option<String> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let mut fields = vec![String::new()];
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        let is_separator = character == ':' && fields.len() <= wanted.len();
+        let character = match character {
+            '\\' => characters.next()?,
+            other => other,
+        };
+        match (is_separator, fields.last_mut()) {
+            (true, _) => fields.push(String::new()),
+            (false, Some(field)) => field.push(character),
+            (false, None) => return None,
+        }
+    }
+    let password = (fields.len() > wanted.len())
+        .then(|| fields.pop())
+        .flatten()?;
+    let fits = |(field, wanted): (&String, &&str)| field == "*" || field == wanted;
+    fields.iter().zip(wanted).all(fits).then_some(password)
+}

@@ -1,0 +1,140 @@
+//! Steps counted by site, by group, by branch and by time.
+
+use chrono::{DateTime, Utc};
+use tokio_postgres::Row;
+
+use super::client::Connection;
+use super::failed::Sql;
+use super::rows::{self, get, micros};
+use crate::domain::gantt::GanttCell;
+use crate::domain::model::{Counts, Site, StepState};
+use crate::domain::outline::Branch;
+use crate::ledger::store::{GroupProgress, StepGroup};
+
+pub(super) fn by_site(db: &Connection, num: i64) -> Sql<Vec<(Site, StepState, u64)>> {
+    db.all(
+        "SELECT b.site, s.state, count(*) FROM branches b JOIN steps s ON s.branch = b.id
+         WHERE b.deletion = $1 GROUP BY b.site, s.state ORDER BY b.site, s.state",
+        &[&num],
+        |row| {
+            Ok((
+                rows::site(row, 0)?,
+                rows::word(row, 1)?,
+                rows::number(row, 2)?,
+            ))
+        },
+    )
+}
+
+/// A group, from the first three columns.
+fn group(row: &Row) -> Sql<StepGroup> {
+    Ok(StepGroup {
+        site: rows::site(row, 0)?,
+        kind: rows::kind(row, 1)?,
+        action: rows::word(row, 2)?,
+    })
+}
+
+/// For each group, the columns of time in which anything happened.
+pub(super) fn cells(
+    db: &Connection,
+    num: i64,
+    (from, until): (DateTime<Utc>, DateTime<Utc>),
+    columns: u32,
+) -> Sql<Vec<(StepGroup, GanttCell)>> {
+    let span = (until - from).num_microseconds().unwrap_or(i64::MAX).max(1);
+    let columns = i64::from(columns);
+    let width = span.saturating_add(columns - 1) / columns;
+    db.all(
+        "SELECT s.site, s.kind, s.action, least((e.at - $2) / $4::bigint, $5::bigint - 1),
+             count(*) FILTER (WHERE e.kind = 'attempt'),
+             count(*) FILTER (WHERE e.data::json ->> 'state' IN ('blocked', 'stuck')),
+             count(*) FILTER (WHERE e.data::json ->> 'state' IN ('gone', 'skipped', 'purged'))
+         FROM events e JOIN steps s ON s.id = e.step
+         WHERE e.deletion = $1 AND e.at BETWEEN $2 AND $2 + $3::bigint
+         GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+        &[&num, &micros(from), &span, &width, &columns],
+        |row| {
+            let cell = GanttCell {
+                column: rows::number(row, 3)?,
+                sent: rows::number(row, 4)?,
+                refused: rows::number(row, 5)?,
+                ended: rows::number(row, 6)?,
+            };
+            Ok((group(row)?, cell))
+        },
+    )
+}
+
+pub(super) fn groups(db: &Connection, num: i64) -> Sql<Vec<GroupProgress>> {
+    db.all(
+        "SELECT b.site, b.kind, b.action, count(*), count(s.ended_at),
+             (array_agg(s.id ORDER BY s.ended_at DESC NULLS FIRST, s.id))[1]
+         FROM branches b JOIN steps s ON s.branch = b.id
+         WHERE b.deletion = $1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+        &[&num],
+        |row| {
+            Ok(GroupProgress {
+                group: group(row)?,
+                steps: rows::number(row, 3)?,
+                ended: rows::number(row, 4)?,
+                last: get(row, 5)?,
+            })
+        },
+    )
+}
+
+/// The branches below a step, or below none, with their counts.
+pub(super) fn branches(db: &Connection, num: i64, below: Option<i64>) -> Sql<Vec<Branch>> {
+    let condition = match below {
+        Some(_) => "below = $2",
+        None => "below IS NULL AND $2::bigint IS NULL",
+    };
+    let mut branches = db.all(
+        &format!(
+            "SELECT id, below, site, kind, action, leaf FROM branches
+             WHERE deletion = $1 AND {condition} ORDER BY id"
+        ),
+        &[&num, &below],
+        |row| {
+            Ok(Branch {
+                id: get(row, 0)?,
+                below: get(row, 1)?,
+                site: rows::site(row, 2)?,
+                kind: rows::kind(row, 3)?,
+                action: rows::word(row, 4)?,
+                leaf: get(row, 5)?,
+                counts: Counts::default(),
+            })
+        },
+    )?;
+    let ids: Vec<i64> = branches.iter().map(|branch| branch.id).collect();
+    for (id, state, number) in count(db, &ids)? {
+        let of = branches.binary_search_by_key(&id, |branch| branch.id);
+        if let Some(branch) = of.ok().and_then(|at| branches.get_mut(at)) {
+            add(&mut branch.counts, state, number);
+        }
+    }
+    Ok(branches)
+}
+
+pub(super) fn branch(db: &Connection, branch: i64) -> Sql<Counts> {
+    let mut counts = Counts::default();
+    for (_, state, number) in count(db, &[branch])? {
+        add(&mut counts, state, number);
+    }
+    Ok(counts)
+}
+
+fn count(db: &Connection, branches: &[i64]) -> Sql<Vec<(i64, StepState, u64)>> {
+    db.all(
+        "SELECT branch, state, count(*) FROM steps WHERE branch = ANY($1) GROUP BY branch, state",
+        &[&branches],
+        |row| Ok((get(row, 0)?, rows::word(row, 1)?, rows::number(row, 2)?)),
+    )
+}
+
+fn add(counts: &mut Counts, state: StepState, number: u64) {
+    *counts.of_mut(state) += number;
+    counts.total += number;
+}

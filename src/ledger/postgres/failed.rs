@@ -1,0 +1,46 @@
+//! Why a statement failed.
+
+use tokio_postgres::error::SqlState;
+
+pub(super) type Sql<T> = Result<T, Failed>;
+
+/// Why a statement failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    #[error("{}", words(.0))]
+    Statement(#[from] tokio_postgres::Error),
+    #[error("column {column} holds what no ledger writes: {why}")]
+    Damaged { column: usize, why: String },
+    #[error("{0}")]
+    Impossible(String),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}
+
+impl Failed {
+    /// The server's code for it, if the server refused the statement.
+    pub(super) fn code(&self) -> Option<&SqlState> {
+        match self {
+            Self::Statement(error) => error.code(),
+            _ => None,
+        }
+    }
+}
+
+/// The server's own words, or why there is no answer.
+fn words(error: &tokio_postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        let detail = said.detail().map(|it| format!(" ({it})"));
+        return format!("{}{}", said.message(), detail.unwrap_or_default());
+    }
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,176 @@
+//! The tables, and what is checked before they are used.
+
+use super::address::Address;
+use super::client::Connection;
+use super::failed::{Failed, Sql};
+use super::rows::get;
+use crate::ledger::LedgerError;
+
+/// The version that this program writes, as the row of `version`.
+const KNOWN: i64 = 1;
+/// The tables of version 1. Never edited once released: a change is one more migration.
+const FIRST: &str = include_str!("schema.sql");
+/// The oldest server with everything that the statements and the session's settings use.
+const SERVER_MIN: i64 = 140_000;
+
+/// What the schema holds.
+enum Found {
+    Nothing,
+    /// Tables of something else.
+    Foreign,
+    Version(i64),
+}
+
+/// The error of a ledger that cannot be reached, read or written.
+pub(super) fn fault(address: &Address, error: &Failed) -> LedgerError {
+    let (name, detail) = (address.to_string(), error.to_string());
+    match error {
+        Failed::Damaged { .. } => LedgerError::Corrupt { name, detail },
+        _ => LedgerError::Io { name, detail },
+    }
+}
+
+fn refused(address: &Address, why: &str) -> LedgerError {
+    LedgerError::Io {
+        name: address.to_string(),
+        detail: why.to_owned(),
+    }
+}
+
+/// Connects, with the schema's name as the only one in which tables are looked for.
+pub(super) fn connect(address: &Address) -> Result<Connection, LedgerError> {
+    let failed = |error: Failed| fault(address, &error);
+    let path = format!("SET search_path = \"{}\";", address.schema);
+    let db = Connection::open(address, &path).map_err(failed)?;
+    let about = "SELECT current_setting('server_version_num')::bigint,
+         current_setting('server_encoding')";
+    let (version, encoding) = db
+        .one(about, &[], |row| {
+            Ok((get::<i64>(row, 0)?, get::<String>(row, 1)?))
+        })
+        .map_err(failed)?;
+    if version < SERVER_MIN {
+        let why = format!(
+            "the server is PostgreSQL {}; it must be 14 or newer",
+            version / 10_000
+        );
+        return Err(refused(address, &why));
+    }
+    if encoding != "UTF8" {
+        let why = format!("the database's encoding is {encoding}; create one with UTF8");
+        return Err(refused(address, &why));
+    }
+    Ok(db)
+}
+
+/// Checks that the schema has a ledger of this version.
+pub(super) fn check(db: &Connection, address: &Address) -> Result<(), LedgerError> {
+    match found(db, address).map_err(|error| fault(address, &error))? {
+        Found::Version(KNOWN) => Ok(()),
+        Found::Version(found) if found > KNOWN => Err(LedgerError::Newer {
+            name: address.to_string(),
+            found,
+            known: KNOWN,
+        }),
+        Found::Version(found) => {
+            let why = format!(
+                "its tables have version {found}, and this program needs version {KNOWN}; the next \
+                 engine of this version brings them up to it"
+            );
+            Err(refused(address, &why))
+        }
+        Found::Nothing => Err(refused(
+            address,
+            "there is no ledger yet; an engine creates one when it starts",
+        )),
+        Found::Foreign => Err(foreign(address)),
+    }
+}
+
+fn foreign(address: &Address) -> LedgerError {
+    let why = format!(
+        "the schema \"{}\" has tables that are not a ledger's; name another one with ?schema=",
+        address.schema
+    );
+    refused(address, &why)
+}
+
+/// Checks whether this role could write the ledger, or create one. Writes nothing.
+///
+/// # Errors
+/// The server cannot be reached, the schema holds something else, or the role has too few rights.
+pub fn can_write(address: &Address) -> Result<(), LedgerError> {
+    let check = || {
+        let db = connect(address)?;
+        let failed = |error: Failed| fault(address, &error);
+        let (sql, right) = match found(&db, address).map_err(failed)? {
+            Found::Nothing => (
+                "SELECT has_database_privilege(current_database(), 'CREATE')",
+                "may not create a schema: GRANT CREATE ON DATABASE … TO …",
+            ),
+            _ => {
+                self::check(&db, address)?;
+                (
+                    "SELECT has_table_privilege('steps', 'INSERT, UPDATE, DELETE')",
+                    "may not write the tables: it must own them",
+                )
+            }
+        };
+        match db.one(sql, &[], |row| get(row, 0)).map_err(failed)? {
+            true => Ok(()),
+            false => Err(refused(address, &format!("this role {right}"))),
+        }
+    };
+    on_a_thread(check).unwrap_or(Err(LedgerError::Closed))
+}
+
+/// Does work that blocks, wherever it is called: a connection cannot be waited for on a thread of a runtime. None if
+/// the work panicked.
+pub(super) fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    std::thread::scope(|scope| scope.spawn(work).join()).ok()
+}
+
+/// Creates the tables, if the schema has none.
+pub(super) fn migrate(db: &Connection, address: &Address) -> Result<(), LedgerError> {
+    match found(db, address).map_err(|error| fault(address, &error))? {
+        Found::Nothing => create(db, address).map_err(|error| fault(address, &error)),
+        _ => check(db, address),
+    }
+}
+
+fn create(db: &Connection, address: &Address) -> Sql<()> {
+    let schema = &address.schema;
+    // In one transaction: a crash leaves a whole ledger, or none.
+    let created = db.batch(&format!(
+        "BEGIN; CREATE SCHEMA IF NOT EXISTS \"{schema}\"; {FIRST}
+         INSERT INTO version(number) VALUES({KNOWN}); COMMIT"
+    ));
+    if created.is_err() {
+        // What matters is why.
+        let _ = db.batch("ROLLBACK");
+    }
+    created
+}
+
+fn found(db: &Connection, address: &Address) -> Sql<Found> {
+    let tables: i64 = db.one(
+        "SELECT count(*) FROM pg_catalog.pg_class c
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1",
+        &[&address.schema],
+        |row| get(row, 0),
+    )?;
+    if tables == 0 {
+        return Ok(Found::Nothing);
+    }
+    let ours: i64 = db.one(
+        "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = $1
+             AND tablename IN ('version', 'engines', 'steps', 'tombstones')",
+        &[&address.schema],
+        |row| get(row, 0),
+    )?;
+    if ours < 4 {
+        return Ok(Found::Foreign);
+    }
+    let number = db.one("SELECT number FROM version", &[], |row| get(row, 0))?;
+    Ok(Found::Version(number))
+}

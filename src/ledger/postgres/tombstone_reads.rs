@@ -1,0 +1,193 @@
+//! Reads of tombstones, and of what is kept with them.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use tokio_postgres::Row;
+
+use super::conditions::Conditions;
+use super::failed::Sql;
+use super::rows::{self, get, limit, micros};
+use super::transaction::PostgresRows;
+use crate::domain::model::{KindName, ResourceKey, Site};
+use crate::ledger::TombstoneFilter;
+use crate::ledger::store::{OriginalCopies, StoredTombstone, TombstoneReads, TombstoneRow};
+
+/// The columns of a tombstone, then those of its resource.
+pub(super) const TOMBSTONE: &str = "t.record_id, t.deletion, t.phase, t.deleted_at, t.gone_at, \
+     t.incarnation, t.recreated, t.site, t.kind, t.id";
+
+/// A tombstone with its resource, from [`TOMBSTONE`].
+pub(super) fn tombstone(row: &Row) -> Sql<TombstoneRow> {
+    Ok(TombstoneRow {
+        now: stored(row)?,
+        key: rows::key(row, 7)?,
+    })
+}
+
+/// A tombstone, from the first columns of [`TOMBSTONE`].
+fn stored(row: &Row) -> Sql<StoredTombstone> {
+    Ok(StoredTombstone {
+        record: get(row, 0)?,
+        deletion: get(row, 1)?,
+        phase: rows::word(row, 2)?,
+        deleted_at: rows::time_opt(row, 3)?,
+        gone_at: rows::time_opt(row, 4)?,
+        incarnation: rows::number(row, 5)?,
+        recreated: rows::number(row, 6)?,
+    })
+}
+
+impl TombstoneReads for PostgresRows {
+    fn load_tombstones(&self, keys: &[ResourceKey]) -> Sql<Vec<Option<StoredTombstone>>> {
+        let columns = rows::Keys::of(keys);
+        let sql = format!(
+            "SELECT {TOMBSTONE}, k.n FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY
+                 AS k(id, kind, site, n)
+             JOIN tombstones t ON t.id = k.id AND t.kind = k.kind AND t.site = k.site"
+        );
+        let values: super::client::Values<'_> = &[&columns.ids, &columns.kinds, &columns.sites];
+        let found = self.db.all(&sql, values, |row| {
+            Ok((rows::number::<usize>(row, 10)?, stored(row)?))
+        })?;
+        let mut all = vec![None; keys.len()];
+        for (place, tombstone) in found {
+            if let Some(slot) = all.get_mut(place - 1) {
+                *slot = Some(tombstone);
+            }
+        }
+        Ok(all)
+    }
+
+    fn load_records(&self, records: &[i64]) -> Sql<Vec<TombstoneRow>> {
+        let sql = format!(
+            "SELECT {TOMBSTONE} FROM unnest($1::bigint[]) WITH ORDINALITY AS k(record, n)
+             JOIN tombstones t ON t.record_id = k.record ORDER BY k.n"
+        );
+        self.db.all(&sql, &[&records], tombstone)
+    }
+
+    fn find_tombstones(
+        &self,
+        filter: &TombstoneFilter,
+        after: i64,
+        most: usize,
+    ) -> Sql<Vec<TombstoneRow>> {
+        let mut conditions = Conditions::default();
+        conditions.and("t.record_id > ?", [Box::new(after)]);
+        if let Some(id) = &filter.id {
+            conditions.and("t.id = ?", [Box::new(id.clone())]);
+        }
+        if let Some(site) = &filter.site {
+            conditions.and("t.site = ?", [Box::new(site.to_string())]);
+        }
+        if let Some(kind) = &filter.kind {
+            conditions.and("t.kind = ?", [Box::new(kind.to_string())]);
+        }
+        if !filter.phases.is_empty() {
+            let phases = filter.phases.iter().map(|phase| phase.as_str().to_owned());
+            conditions.and("t.phase = ANY(?)", [Box::new(phases.collect::<Vec<_>>())]);
+        }
+        let sql = format!(
+            "SELECT {TOMBSTONE} FROM tombstones t WHERE true{} ORDER BY t.record_id LIMIT {most}",
+            conditions.sql
+        );
+        self.db.all(&sql, &conditions.values(), tombstone)
+    }
+
+    fn find_held_down(
+        &self,
+        (since, record): (DateTime<Utc>, i64),
+        most: usize,
+    ) -> Sql<Vec<TombstoneRow>> {
+        self.db.all(
+            &format!(
+                "SELECT {TOMBSTONE} FROM tombstones t
+                 WHERE t.phase = 'gone' AND (t.gone_at, t.record_id) > ($1, $2)
+                 ORDER BY t.gone_at, t.record_id LIMIT $3"
+            ),
+            &[&micros(since), &record, &limit(most)],
+            tombstone,
+        )
+    }
+
+    fn find_originals(
+        &self,
+        since: DateTime<Utc>,
+        after: i64,
+        most: usize,
+    ) -> Sql<Vec<TombstoneRow>> {
+        self.db.all(
+            &format!(
+                "SELECT {TOMBSTONE} FROM tombstones t LEFT JOIN deletions d ON d.num = t.deletion
+                 WHERE t.copies_at IS NOT NULL AND t.record_id > $1
+                     AND (t.phase = 'deleting' AND NOT d.paused
+                         OR t.phase = 'gone' AND t.gone_at >= $2)
+                 ORDER BY t.record_id LIMIT $3"
+            ),
+            &[&after, &micros(since), &limit(most)],
+            tombstone,
+        )
+    }
+
+    fn load_copies(&self, records: &[i64]) -> Sql<Vec<(i64, OriginalCopies)>> {
+        let parts = self.db.all(
+            "SELECT record, site, kind, id FROM parts WHERE record = ANY($1)",
+            &[&records],
+            |row| Ok((get::<i64>(row, 0)?, rows::key(row, 1)?)),
+        )?;
+        let mut found = self.db.all(
+            "SELECT t.site, t.kind, t.id, t.copies_at, n.name, n.project, t.record_id
+             FROM unnest($1::bigint[]) WITH ORDINALITY AS k(record, n)
+             JOIN tombstones t ON t.record_id = k.record
+             LEFT JOIN namesakes n ON n.record = t.record_id
+             WHERE t.copies_at IS NOT NULL ORDER BY k.n",
+            &[&records],
+            |row| Ok((get::<i64>(row, 6)?, copies(row)?)),
+        )?;
+        for (record, copies) in &mut found {
+            let its = parts.iter().filter(|(of, _)| of == record);
+            let its: BTreeSet<ResourceKey> = its.map(|(_, part)| part.clone()).collect();
+            copies.parts = its;
+        }
+        Ok(found)
+    }
+
+    fn find_whole(&self, part: &ResourceKey) -> Sql<Option<i64>> {
+        self.db.first(
+            "SELECT record FROM parts WHERE id = $1 AND kind = $2 AND site = $3",
+            &[&part.id, &part.kind.as_str(), &part.site.to_string()],
+            |row| get(row, 0),
+        )
+    }
+
+    fn find_namesakes(&self, site: &Site, kind: &KindName, name: &str) -> Sql<Vec<i64>> {
+        self.db.all(
+            "SELECT record FROM namesakes WHERE name = $1 AND kind = $2 AND site = $3
+             ORDER BY record",
+            &[&name, &kind.as_str(), &site.to_string()],
+            |row| get(row, 0),
+        )
+    }
+
+    fn load_snapshot(&self, record: i64) -> Sql<Option<Value>> {
+        let sql = "SELECT shown FROM snapshots WHERE record = $1";
+        self.db
+            .first(sql, &[&record], |row| rows::from_json(row, 0))
+    }
+}
+
+/// Without its parts.
+fn copies(row: &Row) -> Sql<OriginalCopies> {
+    let name: Option<String> = get(row, 4)?;
+    Ok(OriginalCopies {
+        original: rows::key(row, 0)?,
+        sites: rows::from_json(row, 3)?,
+        parts: BTreeSet::new(),
+        name: match name {
+            Some(name) => Some((name, get(row, 5)?)),
+            None => None,
+        },
+    })
+}

@@ -1,0 +1,58 @@
+//! The rows of one transaction or snapshot.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::client::Connection;
+use super::failed::Failed;
+use crate::ledger::store::Fallible;
+use crate::ledger::tombstones::Changed;
+
+/// Rows are loaded and saved by sets, because each statement is a round trip to the server: keys go there as arrays
+/// (`unnest`), and statements that do not wait for each other go together.
+pub struct PostgresRows {
+    pub(super) db: Arc<Connection>,
+    /// Epoch of the engine that owns this ledger; 0 for reads.
+    pub(super) epoch: i64,
+    /// Tombstones that this transaction wrote or removed, for the tombstones in memory.
+    changed: RefCell<Vec<Changed>>,
+    /// How many of them there were at each open savepoint.
+    savepoints: RefCell<Vec<usize>>,
+}
+
+impl PostgresRows {
+    pub(super) fn new(db: Arc<Connection>, epoch: i64) -> Self {
+        Self {
+            db,
+            epoch,
+            changed: RefCell::default(),
+            savepoints: RefCell::default(),
+        }
+    }
+
+    /// Notes tombstones whose phase is written, or that are removed.
+    pub(super) fn note(&self, changed: impl IntoIterator<Item = Changed>) {
+        self.changed.borrow_mut().extend(changed);
+    }
+
+    pub(super) fn take_changed(&self) -> Vec<Changed> {
+        self.changed.take()
+    }
+
+    pub(super) fn mark_savepoint(&self) {
+        let length = self.changed.borrow().len();
+        self.savepoints.borrow_mut().push(length);
+    }
+
+    /// Ends the latest savepoint.
+    pub(super) fn end_savepoint(&self, undone: bool) {
+        let length = self.savepoints.borrow_mut().pop();
+        if let (true, Some(length)) = (undone, length) {
+            self.changed.borrow_mut().truncate(length);
+        }
+    }
+}
+
+impl Fallible for PostgresRows {
+    type Error = Failed;
+}
