@@ -1,0 +1,202 @@
+//! A server that goes away, and ledgers that are held, foreign, newer or not reachable.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gone::domain::model::{Phase, StepState};
+use gone::ledger::postgres::{Address, PostgresLedger, can_write, holder};
+use gone::ledger::tombstones::Tombstones;
+use gone::ledger::{Applied, Commit as _, Hold as _, LedgerError, Views as _, WorkQueue as _};
+
+use crate::server::{self, OwnServer};
+use crate::stores::off_the_runtime;
+use crate::support::{
+    accept, at, capacity, claim, key, one, outcome, ports, running, settle, site, start, states,
+    target, wanted,
+};
+
+async fn open(address: &Address) -> Result<PostgresLedger, LedgerError> {
+    let address = address.clone();
+    off_the_runtime(move || PostgresLedger::open(&address, None)).await
+}
+
+#[tokio::test]
+async fn one_engine_holds_a_ledger_and_the_next_one_has_a_greater_epoch() {
+    let address = off_the_runtime(|| server::shared().address()).await;
+    assert_eq!(holder(&address), None);
+    let first = open(&address).await.unwrap();
+    first.announce(Some("/run/first.sock")).unwrap();
+    let holder = holder(&address).unwrap();
+    assert_eq!(holder.pid, std::process::id());
+    assert_eq!(holder.socket.as_deref(), Some("/run/first.sock"));
+    let error = open(&address).await.unwrap_err();
+    assert!(
+        matches!(&error, LedgerError::Held { pid, .. } if *pid == std::process::id()),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("is held by another engine"),
+        "{error}"
+    );
+    first.release().await;
+    let second = open(&address).await.unwrap();
+    assert_eq!((first.epoch(), second.epoch()), (1, 2));
+    let late = first.commit(vec![start("none", &ports(&[]), at(0))]).await;
+    assert!(matches!(late, Err(LedgerError::Closed)), "{late:?}");
+}
+
+#[tokio::test]
+async fn a_schema_of_something_else_and_a_newer_ledger_are_refused() {
+    let (foreign, newer) = off_the_runtime(|| {
+        let server = server::shared();
+        let foreign = server.address();
+        server.run_sql("CREATE SCHEMA someone; CREATE TABLE someone.elses(id int)");
+        assert!(can_write(&foreign).is_ok());
+        let newer = server.address_of("newer");
+        drop(PostgresLedger::open(&newer, None).unwrap());
+        server.run_sql("UPDATE newer.version SET number = 99");
+        (server.address_of("someone"), newer)
+    })
+    .await;
+    let error = open(&foreign).await.unwrap_err();
+    assert!(
+        error.to_string().contains("\"someone\" has tables"),
+        "{error}"
+    );
+    assert!(can_write(&foreign).is_err());
+    let error = loop {
+        // The session of the ledger that was dropped may still live for a moment.
+        match open(&newer).await.unwrap_err() {
+            LedgerError::Held { .. } => tokio::time::sleep(Duration::from_millis(20)).await,
+            other => break other,
+        }
+    };
+    assert!(
+        matches!(
+            error,
+            LedgerError::Newer {
+                found: 99,
+                known: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named_with_why() {
+    let address = Address::parse("postgres://u@127.0.0.1:1/d?sslmode=disable").unwrap();
+    let error = open(&address).await.unwrap_err().to_string();
+    assert!(error.contains("postgres://u@127.0.0.1:1/d"), "{error}");
+    assert!(error.contains("refused"), "{error}");
+}
+
+#[tokio::test]
+async fn t03_tombstones_are_in_memory_when_their_commit_returns_and_at_the_next_start() {
+    let address = off_the_runtime(|| server::shared().address()).await;
+    let follow = |address: Address| {
+        off_the_runtime(move || {
+            let index = Arc::new(Tombstones::default());
+            (
+                PostgresLedger::open(&address, Some(index.clone())).unwrap(),
+                index,
+            )
+        })
+    };
+    let (ledger, index) = follow(address.clone()).await;
+    let phase = |index: &Tombstones, id: &str| index.phase(&site(), &key("port", id).kind, id);
+    one(
+        &ledger,
+        accept(wanted("one", vec![target("port", "a")], at(0))),
+    )
+    .await;
+    assert_eq!(phase(&index, "a"), Some(Phase::Checking));
+    one(
+        &ledger,
+        start("one", &ports(&[("a", &[]), ("b", &[])]), at(1)),
+    )
+    .await;
+    assert_eq!(phase(&index, "b"), Some(Phase::Deleting));
+    for step in claim(&ledger, 1).await {
+        one(&ledger, settle(outcome(&step, StepState::Gone, at(2)))).await;
+        assert_eq!(phase(&index, &step.key.id), Some(Phase::Gone));
+    }
+    // A change that is refused leaves no trace, and neither does one that fails half-way.
+    let twice = start("two", &ports(&[("c", &[]), ("c", &[])]), at(3));
+    let applied = ledger
+        .commit(vec![
+            accept(wanted("two", vec![target("port", "z")], at(3))),
+            twice,
+        ])
+        .await
+        .unwrap();
+    assert!(matches!(&applied[1], Applied::Refused(_)), "{applied:?}");
+    assert_eq!(phase(&index, "z"), Some(Phase::Checking));
+    assert_eq!(phase(&index, "c"), None);
+    ledger.close().await;
+    let (_ledger, again) = follow(address).await;
+    assert_eq!(phase(&again, "z"), Some(Phase::Checking));
+    let phases = ["a", "b"].map(|id| phase(&again, id));
+    assert!(phases.contains(&Some(Phase::Gone)) && phases.contains(&Some(Phase::Deleting)));
+}
+
+/// The server is killed again and again while steps are claimed and end. What was answered is there, and nothing is
+/// there twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_answered_survives_a_server_that_is_killed() {
+    const STEPS: usize = 60;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    let mut server = off_the_runtime(move || OwnServer::start(&path)).await;
+    let address = server.address();
+    let ledger = open(&address).await.unwrap();
+    let ids: Vec<String> = (0..STEPS).map(|n| format!("p{n}")).collect();
+    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
+    running(&ledger, "one", &ports(&steps)).await;
+
+    let killer = std::thread::spawn(move || {
+        for _ in 0..3 {
+            std::thread::sleep(Duration::from_millis(150));
+            server.kill();
+            std::thread::sleep(Duration::from_millis(150));
+            server.restart();
+        }
+        server
+    });
+    let mut ended = Vec::new();
+    while ended.len() < STEPS {
+        // What is claimed is claimed by this engine, even if the answer came late.
+        let Ok(claimed) = ledger.claim(vec![capacity(1)], at(1)).await else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        for step in claimed {
+            assert!(
+                !ended.contains(&step.key.id),
+                "{} was claimed twice",
+                step.key
+            );
+            let gone = settle(outcome(&step, StepState::Gone, at(2)));
+            while ledger.commit(vec![gone.clone()]).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            ended.push(step.key.id);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let server = off_the_runtime(move || killer.join().unwrap()).await;
+    let states = states(&ledger, "one").await;
+    assert!(
+        states.iter().all(|(_, state)| *state == StepState::Gone),
+        "{states:?}"
+    );
+    let deletion = ledger
+        .deletion(&crate::support::id("one"))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(deletion.counts.gone, STEPS as u64);
+    ledger.close().await;
+    drop(server);
+}

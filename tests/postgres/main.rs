@@ -1,0 +1,48 @@
+//! The tests of ledgers on a real PostgreSQL: those that every store must pass (`tests/ledger`), and those of a server
+//! that is lost.
+//!
+//! They are a target of their own, because they need PostgreSQL 14 or newer:
+//! `apt-get install --no-install-recommends postgresql`, or `GONE_POSTGRES_BIN=FOLDER` with `initdb` and `postgres`.
+//! Without it each of them fails. `cargo test --test postgres` runs them, and so does `.ci/run`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub
+)]
+
+#[path = "../ledger/commands.rs"]
+mod commands;
+mod faults;
+#[path = "../ledger/gantt.rs"]
+mod gantt;
+mod kill;
+#[path = "../ledger/left.rs"]
+mod left;
+#[path = "../ledger/outline.rs"]
+mod outline;
+#[path = "../ledger/peers.rs"]
+mod peers;
+#[path = "../ledger/prune.rs"]
+mod prune;
+#[path = "../ledger/purge.rs"]
+mod purge;
+#[path = "../ledger/reads.rs"]
+mod reads;
+#[path = "../ledger/registry.rs"]
+mod registry;
+#[path = "../ledger/rules.rs"]
+mod rules;
+mod server;
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../bad_days/support.rs"]
+mod stage;
+mod stores;
+#[path = "../ledger/support.rs"]
+mod support;
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/mod.rs"]
+mod testkit;
+#[path = "../ledger/tombstones.rs"]
+mod tombstones;

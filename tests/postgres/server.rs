@@ -1,0 +1,278 @@
+//! A PostgreSQL that tests start: in a folder of its own, on a socket in it and on no port.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use gone::ledger::postgres::Address;
+
+const STARTED_WITHIN: Duration = Duration::from_secs(60);
+
+/// A server that many test processes share. The last one to end ends it, too, however it ends.
+pub struct Server {
+    folder: PathBuf,
+    /// Locked, shared, for as long as this process may use the server.
+    _user: File,
+    /// The server and what ends it, if this process started them. They may outlive it.
+    started: Vec<Child>,
+}
+
+/// A server of one test, which may kill it.
+pub struct OwnServer {
+    server: Server,
+    child: Child,
+}
+
+impl OwnServer {
+    pub fn start(folder: &Path) -> Self {
+        let server = Server::in_folder(folder.to_owned());
+        server.create();
+        let child = server.spawn();
+        Self { server, child }
+    }
+
+    pub fn address(&self) -> Address {
+        self.server.address()
+    }
+
+    pub fn address_of(&self, schema: &str) -> Address {
+        self.server.address_of(schema)
+    }
+
+    /// Ends it at once, as a crash does.
+    pub fn kill(&mut self) {
+        // Its children notice by themselves; the next start waits for them.
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub fn restart(&mut self) {
+        self.child = self.server.spawn();
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The server that the tests of this build share.
+pub fn shared() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        // A socket's path may have 107 bytes, so it is not below the folder of the build.
+        let build = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let place = uuid::Uuid::new_v5(
+            &uuid::Uuid::NAMESPACE_URL,
+            build.as_os_str().as_encoded_bytes(),
+        );
+        Server::start(std::env::temp_dir().join(format!("gone-postgres-{}", place.simple())))
+    })
+}
+
+impl Server {
+    fn in_folder(folder: PathBuf) -> Self {
+        fs::create_dir_all(&folder).unwrap();
+        let user = File::create(folder.join("users")).unwrap();
+        user.lock_shared().unwrap();
+        Self {
+            folder,
+            _user: user,
+            started: Vec::new(),
+        }
+    }
+
+    /// Starts a server in this folder, unless another process has.
+    fn start(folder: PathBuf) -> Self {
+        let mut server = Self::in_folder(folder);
+        let starting = File::create(server.folder.join("starting")).unwrap();
+        starting.lock().unwrap();
+        if !server.answers() {
+            server.create();
+            server.run();
+        }
+        server
+    }
+
+    /// The address of a new schema.
+    pub fn address(&self) -> Address {
+        static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+        let number = SCHEMAS.fetch_add(1, Ordering::Relaxed);
+        Address::parse(&self.url(&format!("t_{}_{number}", std::process::id()))).unwrap()
+    }
+
+    pub fn url(&self, schema: &str) -> String {
+        let folder = self.folder.display();
+        format!("postgres://postgres@/postgres?host={folder}&schema={schema}")
+    }
+
+    /// The address of this schema.
+    pub fn address_of(&self, schema: &str) -> Address {
+        Address::parse(&self.url(schema)).unwrap()
+    }
+
+    /// Runs statements, as somebody else would.
+    pub fn run_sql(&self, sql: &str) {
+        let mut psql = Command::new(programs().join("psql"));
+        psql.args([
+            "-qX",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-U",
+            "postgres",
+            "-d",
+            "postgres",
+            "-h",
+        ]);
+        let run = psql.arg(&self.folder).args(["-c", sql]).output().unwrap();
+        assert!(
+            run.status.success(),
+            "{}",
+            String::from_utf8_lossy(&run.stderr)
+        );
+    }
+
+    fn create(&self) {
+        if self.folder.join("data/PG_VERSION").exists() {
+            return;
+        }
+        if is_root() {
+            let owned = Command::new("chown")
+                .arg("nobody")
+                .arg(&self.folder)
+                .status();
+            assert!(owned.unwrap().success());
+        }
+        let mut initdb = as_a_user(&programs().join("initdb"));
+        initdb.args([
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C.UTF-8",
+            "--no-sync",
+            "-D",
+        ]);
+        let created = initdb.arg(self.folder.join("data")).output().unwrap();
+        let said = String::from_utf8_lossy(&created.stderr);
+        assert!(created.status.success(), "initdb: {said}");
+    }
+
+    /// Starts the server, and beside it what ends it once no process has `users` locked.
+    fn run(&mut self) {
+        let server = self.spawn();
+        let guard = "
+            server=$(head -n 1 \"$0\"/data/postmaster.pid)
+            while kill -0 $server; do
+                sleep 5
+                flock -n -x \"$0\"/users sh -c 'kill -INT '$server'
+                    while kill -0 '$server'; do sleep 0.05; done; rm -rf \"$0\"/data' \"$0\"
+            done";
+        let mut guarding = Command::new("sh");
+        guarding
+            .args(["-c", guard])
+            .arg(&self.folder)
+            .process_group(0);
+        guarding
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        self.started = vec![server, guarding.spawn().unwrap()];
+    }
+
+    /// Starts the server, and returns its process once it answers. It does not start while a process of the one that
+    /// was killed before still lives.
+    fn spawn(&self) -> Child {
+        let since = Instant::now();
+        let mut child = self.spawn_once();
+        while !self.answers() {
+            if child.try_wait().unwrap().is_some() {
+                child = self.spawn_once();
+            }
+            let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+            assert!(since.elapsed() < STARTED_WITHIN, "no server:\n{log}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        child
+    }
+
+    fn spawn_once(&self) -> Child {
+        let mut log = File::options();
+        let log = log
+            .append(true)
+            .create(true)
+            .open(self.folder.join("log"))
+            .unwrap();
+        let mut postgres = as_a_user(&programs().join("postgres"));
+        postgres
+            .arg("-D")
+            .arg(self.folder.join("data"))
+            .arg("-k")
+            .arg(&self.folder);
+        for setting in [
+            "listen_addresses=",
+            "fsync=off",
+            "full_page_writes=off",
+            "max_connections=200",
+        ] {
+            postgres.args(["-c", setting]);
+        }
+        postgres.process_group(0).stdin(Stdio::null());
+        postgres
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap()
+    }
+
+    fn answers(&self) -> bool {
+        let mut asked = Command::new(programs().join("pg_isready"));
+        let asked = asked.args(["-q", "-h"]).arg(&self.folder).status();
+        asked.is_ok_and(|status| status.success())
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A command of this program; PostgreSQL refuses to run as root.
+fn as_a_user(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups"]);
+    command.arg(program);
+    command
+}
+
+/// The folder with the newest server's programs.
+fn programs() -> PathBuf {
+    if let Some(folder) = std::env::var_os("GONE_POSTGRES_BIN") {
+        return folder.into();
+    }
+    let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let version = |folder: &PathBuf| {
+        let name = folder.file_name()?.to_str()?;
+        name.parse::<u32>().ok()
+    };
+    let newest = installed
+        .flatten()
+        .map(|entry| entry.path())
+        .max_by_key(version);
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&on_path).find(|it| it.join("initdb").exists());
+    newest.map(|folder| folder.join("bin")).or(on_path).expect(
+        "these tests need PostgreSQL: apt-get install --no-install-recommends postgresql, or name the \
+         folder of initdb and postgres in GONE_POSTGRES_BIN",
+    )
+}

@@ -1,0 +1,27 @@
+//! The store on which the tests of a ledger run here.
+
+use gone::ledger::Ledger;
+use gone::ledger::postgres::PostgresLedger;
+
+use crate::server;
+
+/// Runs a test on a new ledger, which has a schema of its own.
+pub async fn on_each_store(test: impl AsyncFn(&dyn Ledger)) {
+    let ledger = open().await;
+    test(&ledger).await;
+    ledger.close().await;
+}
+
+/// A new ledger.
+pub async fn open() -> PostgresLedger {
+    off_the_runtime(|| {
+        let address = server::shared().address();
+        PostgresLedger::open(&address, None).unwrap()
+    })
+    .await
+}
+
+/// Does work that blocks on a thread that may.
+pub async fn off_the_runtime<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap()
+}
