@@ -7,9 +7,13 @@ use gone::ledger::postgres::holder;
 use super::server::OwnServer;
 use super::stage::{Stage, text, wait_for};
 
-const PORTS: u32 = 24;
+const PORTS: u32 = 40;
 /// Calls of the cloud that change it, until the server is killed.
 const SENT_BEFORE: usize = 6;
+/// Calls at a time.
+const CONCURRENCY: usize = 4;
+/// As many are claimed ahead at most.
+const CLAIMED_MAX: usize = 2 * CONCURRENCY;
 
 #[test]
 fn n13_i11_a_server_that_is_killed_in_the_middle_of_a_deletion_loses_nothing_and_repeats_nothing() {
@@ -18,10 +22,10 @@ fn n13_i11_a_server_that_is_killed_in_the_middle_of_a_deletion_loses_nothing_and
     let address = server.address_of("practice");
     let stage = Stage::new();
     stage.settings(&format!(
-        "[ledger]\npath = '{address}'\n[engine]\nconcurrency = 4\nconcurrency_max = 4\n"
+        "[ledger]\npath = '{address}'\n[engine]\nconcurrency = {CONCURRENCY}\nconcurrency_max = {CONCURRENCY}\n"
     ));
     let network = stage.network("doomed", PORTS);
-    stage.limits(serde_json::json!({"latency_ms": 30, "parallel": 4}));
+    stage.limits(serde_json::json!({"latency_ms": 30, "parallel": CONCURRENCY}));
     let engine = stage.start("--engine");
     wait_for("the engine", || {
         holder(&address).is_some_and(|it| it.pid == engine.pid() && it.socket.is_some())
@@ -31,25 +35,25 @@ fn n13_i11_a_server_that_is_killed_in_the_middle_of_a_deletion_loses_nothing_and
     stage.await_writes(SENT_BEFORE);
 
     server.kill();
+    let at_kill = stage.writes().len();
     wait_for("the engine says so", || {
         engine.err().contains("cannot write the ledger")
     });
-    // Everything that was claimed before has been sent by now, and nothing can be claimed.
+    let refused = stage.gone(&format!("pause {id} --reason later"));
+    refused.says(&["cannot write the ledger"]);
     wait_for("the calls in flight end", || {
         let calls = stage.calls();
         calls.iter().all(|call| call.status.is_some())
     });
+    // What was claimed before is sent, since the ledger says so; nothing can be claimed.
     let sent = stage.writes().len();
+    assert!(
+        sent <= at_kill + CLAIMED_MAX,
+        "{at_kill} were sent before, {sent} after"
+    );
     assert!(
         sent < PORTS as usize,
         "the deletion was over before the server was killed"
-    );
-    let refused = stage.gone(&format!("pause {id} --reason later"));
-    refused.says(&["cannot write the ledger"]);
-    assert_eq!(
-        stage.writes().len(),
-        sent,
-        "something was sent without a ledger"
     );
 
     server.restart();
