@@ -19,6 +19,11 @@ async fn cloud_of(role: &str, answers: &[(&str, Value)]) -> (MockServer, OpenSta
     let server = MockServer::start().await;
     let mut token = token_body(&server.uri());
     token["token"]["roles"] = json!([{"id": "1", "name": role}]);
+    let heat =
+        json!({"interface": "public", "region": "R1", "url": format!("{}/heat", server.uri())});
+    let heat = json!({"type": "orchestration", "name": "heat", "endpoints": [heat]});
+    let catalog = token["token"]["catalog"].as_array_mut().unwrap();
+    catalog.push(heat);
     let login = ResponseTemplate::new(201)
         .insert_header("X-Subject-Token", TOKEN)
         .set_body_json(token);
@@ -100,6 +105,56 @@ async fn n19_a_backup_whose_project_only_admins_are_shown_is_in_the_logins_own()
     let shown = json!({"backups": [{"id": "b1", "os-backup-project-attr:project_id": "other"}]});
     let (rows, _) = rows_in_project("admin", "backup", at, shown).await;
     assert_eq!(rows[0]["os-backup-project-attr:project_id"], "other");
+}
+
+/// The list names what Heat made, and the template says what it keeps.
+#[tokio::test]
+async fn n05_a_resource_of_a_stack_shows_what_heat_made_and_whether_it_keeps_it() {
+    let nested = "http://heat/v1/p-id/stacks/web-more-x/2";
+    let rows = json!({"resources": [
+        {"resource_name": "interface", "physical_resource_id": "r:subnet_id=s", "links": []},
+        {"resource_name": "key", "physical_resource_id": "http://barbican/v1/secrets/k", "links": []},
+        {"resource_name": "more", "physical_resource_id": "2", "links": [{"rel": "nested", "href": nested}]},
+        {"resource_name": "disk", "physical_resource_id": "", "links": [{"rel": "self", "href": "x"}]},
+    ]});
+    let template = json!({"resources": {"disk": {"deletion_policy": "retain"}, "key": {}},
+        "Resources": {"more": {"DeletionPolicy": "Retain"}}});
+    let answers = [
+        ("/heat/stacks/web/1/resources", rows),
+        ("/heat/stacks/web/1/template", template),
+    ];
+    let (server, cloud) = cloud_of("member", &answers).await;
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
+    let filter = ListFilter {
+        key: "stack".to_owned(),
+        values: vec!["web,1".to_owned()],
+    };
+    let request = ListRows {
+        site: &site(),
+        kind: kinds.get(&KindName::new("stack_resource")).unwrap(),
+        filter: Some(&filter),
+        fields: Fields::Planning,
+        rows_max: None,
+    };
+    let rows = cloud.list(request).await.unwrap().rows;
+    let shown = |field: &str| {
+        rows.iter()
+            .map(|row| row[field].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(shown("stack"), ["web,1"; 4]);
+    assert_eq!(shown("made")[0], json!(["r", "subnet_id", "s"]));
+    assert!(shown("made")[1].as_array().unwrap().contains(&json!("k")));
+    assert_eq!(shown("made")[3], json!([]));
+    let none = json!([]);
+    let inner = json!(["web-more-x,2"]);
+    assert_eq!(shown("nested"), [none.clone(), none.clone(), inner, none]);
+    let null = Value::Null;
+    let kept = [null.clone(), null, json!("Retain"), json!("retain")];
+    assert_eq!(shown("deletion_policy"), kept);
+    let asked = server.received_requests().await.unwrap();
+    let limited = |it: &&wiremock::Request| it.url.query().is_some_and(|it| it.contains("limit"));
+    assert_eq!(asked.iter().filter(limited).count(), 0);
 }
 
 #[tokio::test]

@@ -45,7 +45,13 @@ pub struct Options {
     /// After a failed step: continue (default) or stop
     ///
     /// `continue` goes on with the steps that do not depend on the failed one.
-    #[arg(long, value_name = "POLICY", hide_possible_values = true)]
+    // The short help of `delete` fits a small screen.
+    #[arg(
+        long,
+        value_name = "POLICY",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
     pub on_failure: Option<OnFailure>,
     /// On drift: ask (default), absorb or refuse
     ///
