@@ -28,6 +28,7 @@ mod peers;
 mod prune;
 #[path = "../ledger/purge.rs"]
 mod purge;
+mod reach;
 #[path = "../ledger/reads.rs"]
 mod reads;
 #[path = "../ledger/registry.rs"]

@@ -1,6 +1,8 @@
 //! A PostgreSQL that tests start: in a folder of its own, on a socket in it and on no port.
 
 use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -19,6 +21,9 @@ pub struct Server {
     _user: File,
     /// The server and what ends it, if this process started them. They may outlive it.
     started: Vec<Child>,
+    /// Where it listens besides its socket; empty: nowhere.
+    listens: &'static str,
+    port: u16,
 }
 
 /// A server of one test, which may kill it.
@@ -33,6 +38,45 @@ impl OwnServer {
         server.create();
         let child = server.spawn();
         Self { server, child }
+    }
+
+    /// One that also listens on a port of `localhost`, with this certificate and key as PEM. The role `ada` needs
+    /// TLS and this password there.
+    pub fn with_tls(folder: &Path, certificate: &str, key: &str, password: &str) -> (Self, u16) {
+        let mut server = Server::in_folder(folder.to_owned());
+        server.create();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        server.port = free.local_addr().unwrap().port();
+        server.listens = "localhost";
+        let data = folder.join("data");
+        let hba = "local all postgres trust\nhostssl all ada all scram-sha-256\n";
+        let files = [
+            ("own.pem", certificate),
+            ("own.key", key),
+            ("pg_hba.conf", hba),
+        ];
+        for (name, text) in files {
+            fs::write(data.join(name), text).unwrap();
+            fs::set_permissions(data.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+            if is_root() {
+                let owned = Command::new("chown")
+                    .arg("nobody")
+                    .arg(data.join(name))
+                    .status();
+                assert!(owned.unwrap().success());
+            }
+        }
+        let settings = "ssl = on\nssl_cert_file = 'own.pem'\nssl_key_file = 'own.key'\n";
+        let conf = File::options()
+            .append(true)
+            .open(data.join("postgresql.conf"));
+        conf.unwrap().write_all(settings.as_bytes()).unwrap();
+        drop(free);
+        let child = server.spawn();
+        server.run_sql(&format!("CREATE ROLE ada LOGIN PASSWORD '{password}'"));
+        server.run_sql("CREATE DATABASE gone OWNER ada");
+        let port = server.port;
+        (Self { server, child }, port)
     }
 
     pub fn address(&self) -> Address {
@@ -85,6 +129,8 @@ impl Server {
             folder,
             _user: user,
             started: Vec::new(),
+            listens: "",
+            port: 5432,
         }
     }
 
@@ -130,7 +176,12 @@ impl Server {
             "postgres",
             "-h",
         ]);
-        let run = psql.arg(&self.folder).args(["-c", sql]).output().unwrap();
+        let run = psql
+            .arg(&self.folder)
+            .args(["-p", &self.port.to_string()])
+            .args(["-c", sql])
+            .output()
+            .unwrap();
         assert!(
             run.status.success(),
             "{}",
@@ -217,14 +268,11 @@ impl Server {
             .arg(self.folder.join("data"))
             .arg("-k")
             .arg(&self.folder);
-        for setting in [
-            "listen_addresses=",
-            "fsync=off",
-            "full_page_writes=off",
-            "max_connections=200",
-        ] {
+        for setting in ["fsync=off", "full_page_writes=off", "max_connections=200"] {
             postgres.args(["-c", setting]);
         }
+        postgres.args(["-c", &format!("listen_addresses={}", self.listens)]);
+        postgres.args(["-p", &self.port.to_string()]);
         postgres.process_group(0).stdin(Stdio::null());
         postgres
             .stdout(log.try_clone().unwrap())
@@ -235,7 +283,10 @@ impl Server {
 
     fn answers(&self) -> bool {
         let mut asked = Command::new(programs().join("pg_isready"));
-        let asked = asked.args(["-q", "-h"]).arg(&self.folder).status();
+        let asked = asked
+            .args(["-q", "-p", &self.port.to_string(), "-h"])
+            .arg(&self.folder)
+            .status();
         asked.is_ok_and(|status| status.success())
     }
 }
