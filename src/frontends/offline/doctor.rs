@@ -289,7 +289,8 @@ fn ledger_checks(ledger: &LedgerFacts) -> Vec<Check> {
             "ledger",
             CheckFailure::Configuration,
             &format!("{path} cannot be written: {error}"),
-            "Give this user the right to write there, or choose another file with --ledger.",
+            "Give this user the right to write there, and start the server if it is on one; or choose another \
+             ledger with --ledger.",
         ),
     }];
     match &ledger.readable {
