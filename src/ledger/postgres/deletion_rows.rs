@@ -1,14 +1,12 @@
 //! The rows of deletions: the columns that change while their steps move.
 
-use std::collections::BTreeMap;
-
 use tokio_postgres::Row;
 
 use super::client::Connection;
 use super::failed::Sql;
 use super::rows::{self, get, micros_opt};
 use crate::domain::model::StepState;
-use crate::ledger::store::{Pace, StoredDeletion};
+use crate::ledger::store::{Pace, StoredDeletion, counter_changes};
 
 /// The hot columns of a deletion.
 pub(super) const DELETION: &str = "d.num, d.id, d.state, d.cancelled, d.paused, d.stops, d.waiting, \
@@ -54,20 +52,7 @@ const SAVE: &str = "
             pace_done, pace_mid_at, pace_mid_done)
     WHERE d.num = n.num";
 
-/// The order of a deletion's counts in [`SAVE`].
-const COUNTED: [StepState; 9] = [
-    StepState::Waiting,
-    StepState::Ready,
-    StepState::Running,
-    StepState::Verifying,
-    StepState::Blocked,
-    StepState::Stuck,
-    StepState::Gone,
-    StepState::Skipped,
-    StepState::Purged,
-];
-
-/// Saves deletions, and the sums over all of them, in one round trip.
+/// Saves deletions, and the counters of all of them, in one round trip.
 pub(super) fn save(
     db: &Connection,
     changed: &[(Option<StoredDeletion>, StoredDeletion)],
@@ -86,7 +71,8 @@ pub(super) fn save(
     let notes: Vec<&str> = changed.iter().map(|(_, now)| now.note.as_str()).collect();
     let (cancelled, paused) = (flag(|it| it.cancelled), flag(|it| it.paused));
     let stops = flag(|it| it.stops);
-    let counts = COUNTED.map(|state| {
+    // In the order of the columns.
+    let counts = StepState::ALL.map(|state| {
         let counts = changed.iter().map(|(_, now)| now.counts.of(state));
         counts.map(u64::cast_signed).collect::<Vec<i64>>()
     });
@@ -113,9 +99,9 @@ pub(super) fn save(
         column(|it| Some(it.pace.from.1.cast_signed())),
         column(|it| Some(it.pace.middle.1.cast_signed())),
     );
-    let sums = sums(changed);
-    let names: Vec<&str> = sums.keys().map(String::as_str).collect();
-    let by: Vec<i64> = sums.values().copied().collect();
+    let changes = counter_changes(changed);
+    let names: Vec<&str> = changes.keys().map(String::as_str).collect();
+    let by: Vec<i64> = changes.values().copied().collect();
     db.together(&[
         (
             SAVE,
@@ -152,34 +138,4 @@ pub(super) fn save(
         ),
     ])
     .map(drop)
-}
-
-/// By how much the sums over all deletions change.
-fn sums(changed: &[(Option<StoredDeletion>, StoredDeletion)]) -> BTreeMap<String, i64> {
-    let mut sums: BTreeMap<String, i64> = BTreeMap::new();
-    let mut add = |of: &str, state: &str, by: i64| {
-        if by != 0 {
-            *sums.entry(format!("{of}_{state}")).or_default() += by;
-        }
-    };
-    for (saved, now) in changed {
-        let saved = saved.as_ref();
-        for state in StepState::ALL {
-            let had = saved.map_or(0, |row| row.counts.of(state));
-            let has = now.counts.of(state);
-            add(
-                "step",
-                state.as_str(),
-                has.cast_signed() - had.cast_signed(),
-            );
-        }
-        if saved.map(|row| row.state) != Some(now.state) {
-            add("deletion", now.state.as_str(), 1);
-            if let Some(row) = saved {
-                add("deletion", row.state.as_str(), -1);
-            }
-        }
-    }
-    sums.retain(|_, by| *by != 0);
-    sums
 }

@@ -9,7 +9,7 @@ use super::deletion_rows::{self, DELETION};
 use super::pages;
 use super::rows;
 use super::sql::{Run, Sql};
-use crate::domain::model::{Actor, DeletionState, Identity, Plan, StepState};
+use crate::domain::model::{Actor, Identity, Plan};
 use crate::ledger::store::{DeletionReads, StoredDeletion, StoredRequest, Totals};
 use crate::ledger::{DeletionFilter, KeptRequest};
 
@@ -106,19 +106,7 @@ impl<R: Run> DeletionReads for R {
         let counters = self.all("SELECT name, n FROM counters", (), |row| {
             Ok((row.get(0)?, rows::number(row, 1)?))
         })?;
-        let counters: BTreeMap<String, u64> = counters.into_iter().collect();
-        let counter = |name: String| counters.get(&name).copied().unwrap_or(0);
-        let mut totals = Totals::default();
-        for state in DeletionState::ALL {
-            let n = counter(format!("deletion_{}", state.as_str()));
-            totals.deletions.insert(state, n);
-        }
-        for state in StepState::ALL {
-            let n = counter(format!("step_{}", state.as_str()));
-            *totals.steps.of_mut(state) = n;
-            totals.steps.total += n;
-        }
-        Ok(totals)
+        Ok(Totals::from_counters(&counters.into_iter().collect()))
     }
 }
 

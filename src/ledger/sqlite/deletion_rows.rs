@@ -1,36 +1,22 @@
 //! The rows of deletions: the columns that change while their steps move.
 
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params};
 
 use super::rows;
 use super::sql::{Run, Sql};
 use crate::domain::model::StepState;
-use crate::ledger::store::{Pace, StoredDeletion};
+use crate::ledger::store::{Pace, StoredDeletion, counter_changes};
 
-/// Saves deletions, and the sums over all of them.
+/// Saves deletions, and the counters of all of them.
 pub(super) fn save(
     db: &Connection,
     changed: &[(Option<StoredDeletion>, StoredDeletion)],
 ) -> Sql<()> {
-    let mut sums: BTreeMap<String, i64> = BTreeMap::new();
-    for (saved, now) in changed {
+    for (_, now) in changed {
         save_deletion(db, now)?;
-        let saved = saved.as_ref();
-        for state in StepState::ALL {
-            let had = saved.map_or(0, |row| row.counts.of(state));
-            add(&mut sums, "step", state.as_str(), now.counts.of(state), had);
-        }
-        if saved.map(|row| row.state) != Some(now.state) {
-            add(&mut sums, "deletion", now.state.as_str(), 1, 0);
-            if let Some(row) = saved {
-                add(&mut sums, "deletion", row.state.as_str(), 0, 1);
-            }
-        }
     }
-    for (name, n) in sums.into_iter().filter(|(_, n)| *n != 0) {
+    for (name, n) in counter_changes(changed) {
         db.run(
             "INSERT INTO counters(name, n) VALUES(?1, ?2)
              ON CONFLICT(name) DO UPDATE SET n = n + excluded.n",
@@ -82,13 +68,6 @@ fn save_deletion(db: &Connection, deletion: &StoredDeletion) -> Sql<()> {
         params![deletion.num, deletion.state.as_str()],
     )
     .map(drop)
-}
-
-fn add(sums: &mut BTreeMap<String, i64>, of: &str, state: &str, now: u64, before: u64) {
-    let difference = now.cast_signed() - before.cast_signed();
-    if difference != 0 {
-        *sums.entry(format!("{of}_{state}")).or_default() += difference;
-    }
 }
 
 /// The hot columns of a deletion.

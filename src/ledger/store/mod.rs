@@ -37,6 +37,7 @@
 //! requests by [`answer`](super::answer). Then it is a [`Ledger`](super::Ledger). `tests/ledger` runs its tests
 //! on each store that its `stores.rs` names; the one in its folder `memory` shows what each method means.
 
+mod counters;
 mod natives;
 mod peers;
 mod plans;
@@ -48,6 +49,7 @@ use std::fmt::Display;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+pub use counters::counter_changes;
 pub use natives::{NativeReads, NativeRows};
 pub use peers::{PeerReads, PeerRows, StoredNotice};
 pub use plans::{KEPT, NewStep, OriginalCopies, PlanRows, StoredRequest};
