@@ -166,6 +166,27 @@ fn world(name: &str) -> World {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deletion_that_is_stuck_has_not_ended() {
+    for (state, words) in [
+        (DeletionState::Stuck, "stuck since"),
+        (DeletionState::Gone, "ended at "),
+    ] {
+        let mut world = world("vm-1");
+        let finished = Deletion {
+            state,
+            finished_at: Some(start() + TimeDelta::hours(1)),
+            ..world.deletions[0].clone()
+        };
+        world.deletions = [finished].into();
+        let ran = run(world, "report deadbeef").await;
+        assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+        let dated = ran.out.lines().filter(|line| line.contains(", after 1h"));
+        let dated: Vec<&str> = dated.collect();
+        assert!(dated.len() == 1 && dated[0].starts_with(words), "{dated:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_says_what_was_asked_what_went_and_what_stays_and_why() {
     let ran = run(world("vm-1"), "report deadbeef").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);

@@ -1,4 +1,4 @@
-//! What the report of a deletion says. It is the same as text and as a web page.
+//! The content of a deletion's report, which is the same as text and as a web page.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::gantt::{Gantt, GanttRow};
 use crate::domain::model::{
-    Actor, Deletion, Event, EventKind, KindName, Left, Origin, Plan, PlanStep, Refusal, Site, Step,
-    StepState, Target, short_id,
+    Actor, Deletion, DeletionState, Event, EventKind, KindName, Left, Origin, Plan, PlanStep,
+    Refusal, Site, Step, StepState, Target, short_id,
 };
 use crate::frontends::cli::columns::{or_empty, time_or_empty, why};
 use crate::frontends::cli::output::{Column, Sheet, columns};
@@ -20,7 +20,7 @@ use crate::present::{
 /// Maximum number of rows of a section. The rest is counted: a report is read by people.
 const ROWS_MAX: usize = 1_000;
 
-/// What a report is made of.
+/// The records that a report is made from.
 pub(super) struct Parts<'p> {
     pub(super) deletion: &'p Deletion,
     /// None if the deletion was refused before it had a plan.
@@ -31,14 +31,14 @@ pub(super) struct Parts<'p> {
     pub(super) made_at: DateTime<Utc>,
 }
 
-/// What the events of a deletion tell, gathered as they are read.
+/// The facts from a deletion's events, gathered while they are read.
 #[derive(Default)]
 pub(super) struct History {
     /// When each step ended, by its number.
     ended: BTreeMap<i64, DateTime<Utc>>,
-    /// What a cloud answered to attempts that it did not carry out, oldest first.
+    /// The clouds' answers to attempts that they did not carry out, oldest first.
     refused: Bounded<Event>,
-    /// What happened to the deletion as a whole.
+    /// The events of the deletion as a whole.
     story: Bounded<Event>,
 }
 
@@ -266,11 +266,16 @@ impl Report {
 
 fn facts(parts: &Parts<'_>) -> Vec<(&'static str, String)> {
     let deletion = parts.deletion;
-    let ended = deletion.finished_at.map(|at| {
+    let stopped = deletion.finished_at.map(|at| {
         let took = (at - deletion.requested_at).num_seconds();
         let took = duration(took.try_into().unwrap_or(0));
         format!("{}, after {took}", time(at))
     });
+    // A stuck deletion goes on when a person puts it to work again.
+    let end = match deletion.state {
+        DeletionState::Stuck => "stuck since",
+        _ => "ended at",
+    };
     let plan = parts.plan.map(|plan| plan_words(plan, ", "));
     let facts = [
         ("id", deletion.id.clone()),
@@ -285,7 +290,7 @@ fn facts(parts: &Parts<'_>) -> Vec<(&'static str, String)> {
             deletion.plan_hash.clone().unwrap_or_default(),
         ),
         ("options", plan_options_words(&deletion.options).join(", ")),
-        ("ended at", ended.unwrap_or_default()),
+        (end, stopped.unwrap_or_default()),
         ("note", deletion.note.clone()),
         ("reported at", time(parts.made_at)),
     ];
