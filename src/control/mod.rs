@@ -564,7 +564,7 @@ pub struct Explanation {
     pub blockers: Vec<Blocker>,
     pub refused: Vec<Refusal>,
     pub next_action: String,
-    /// What it uses and what uses it, whose it is, and which deletion has it.
+    /// The resources that it uses and that use it, its project, and the deletion that has it as a step.
     #[serde(default)]
     pub relations: Vec<Relation>,
 }

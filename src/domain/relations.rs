@@ -19,7 +19,7 @@ pub struct Relation {
     pub resource: Option<Target>,
     /// The deletion at the other end, if it is one.
     pub deletion_id: Option<String>,
-    /// What else there is to say, such as the rule that protects; may be empty.
+    /// More about the relation, such as the rule that protects; may be empty.
     pub note: String,
 }
 

@@ -218,9 +218,9 @@ impl OpenStack {
         listed(Listed::Part);
         let mut identity = None;
         let failed = |error: CallError| failure(&error, Some(kind));
-        let beside = match &list.call.beside {
-            Some(beside) => {
-                let path = list.filled(&beside.path, &part.variables)?;
+        let details = match &list.call.details {
+            Some(details) => {
+                let path = list.filled(&details.path, &part.variables)?;
                 let service = service_of(kind);
                 let request = connection.session.request(
                     service,
@@ -229,7 +229,7 @@ impl OpenStack {
                     None,
                     self.call_timeout,
                 );
-                Some((beside, request.await.map_err(failed)?.json))
+                Some((details, request.await.map_err(failed)?.json))
             }
             None => None,
         };
@@ -240,8 +240,8 @@ impl OpenStack {
             page.items.retain(|row| !list.call.shows_absence(row));
             for row in &mut page.items {
                 list.complete(row, &part.variables, &page.identity);
-                if let Some((beside, answer)) = &beside {
-                    beside.complete(row, answer);
+                if let Some((details, answer)) = &details {
+                    details.complete(row, answer);
                 }
             }
             listed(Listed::Rows(page.items));

@@ -22,7 +22,7 @@
 //! | `picked` | of a list: a field with the values `take` of those elements of the array `each` that meet `when` and have no value under `lacks`; of URLs, the last `segments`, joined by commas |
 //! | `split` | of a list: a field with the parts of the text of another one between `/`, `:` and `=` |
 //! | `parent` | of a list below a parent whose id has several parts: their names |
-//! | `beside` | of a list: another path, read once with it, of whose answer each row gets fields |
+//! | `details` | of a list: another path, read once with it; each row gets fields of its answer |
 //! | `project_in_path` | of a service: clients may put the id of a project between the prefix and the rest of a path |
 //! | `methods` | of a service: the closed list of methods that a gate forwards to it; any other is answered 405 |
 //! | `uploads` | of a service: the media type of uploads, bodies of any size that name no resource |
@@ -271,20 +271,20 @@ pub struct ListCall {
     /// The names of the parts of the parent's id, if it has several.
     #[serde(default)]
     pub parent: Vec<String>,
-    pub beside: Option<Beside>,
+    pub details: Option<Details>,
 }
 
 /// Another answer of the service, which says more about the rows of a list.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Beside {
+pub struct Details {
     pub path: String,
     /// The field that a row gets → where it stands in the answer: the keys on the way, of which `{field}` is the
     /// row's. The first place that has it counts.
     pub take: BTreeMap<String, Vec<Vec<String>>>,
 }
 
-impl Beside {
+impl Details {
     /// Adds to a row what the answer says about it.
     pub fn complete(&self, row: &mut Value, answer: &Value) {
         for (field, places) in &self.take {

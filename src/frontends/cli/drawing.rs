@@ -1,4 +1,4 @@
-//! What drawings of plans and of trees have in common: texts that Graphviz and Mermaid take as they are.
+//! Escapes texts for Graphviz and Mermaid, in drawings of plans and of trees.
 
 use super::output::Style;
 

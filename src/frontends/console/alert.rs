@@ -1,4 +1,4 @@
-//! What a person who looks elsewhere is alerted to: a deletion that has ended, or something that needs a person.
+//! Alerts for a person who looks elsewhere: a deletion has ended, or something needs a person.
 
 use crate::control::Snapshot;
 use crate::domain::model::{Deletion, DeletionState, StepState};

@@ -13,7 +13,7 @@ use crate::present::{kind_words, thousands};
 /// Shortest time between two questions by the clock, because each costs calls to the clouds.
 const COUNTED_EVERY: TimeDelta = TimeDelta::seconds(5);
 
-/// What is known of the resources of one kind.
+/// The counts of one kind at each site.
 #[derive(Clone, PartialEq)]
 pub(super) struct KindCount {
     pub(super) kind: KindInfo,
@@ -118,7 +118,7 @@ impl Census {
         (self.counts.len(), self.kinds.rows.len())
     }
 
-    /// What the counts lack: the sites that did not list some kind, and this number of kinds for which there is no row.
+    /// Says which sites did not list some kind, and how many kinds have no row of their own.
     pub(super) fn gaps(&self, kinds_left_out: usize) -> String {
         let sites = self.counts.values().flat_map(|it| &it.sites);
         let failed = sites.filter(|site| site.error.is_some());
