@@ -53,6 +53,7 @@
 //!   `checking`): the gate refuses writes that change or refer to the resource, and passes reads.
 //! - *Observation*: the result of asking a cloud. *Witness*: a living resource that a list was also asked
 //!   for; its row proves that the list is complete, so that a missing row means absence.
+//! - *Lease*: how long an engine counts as alive, where several share a ledger. One of them *leads*.
 //! - *Permit*: the right to have one call in flight at a site.
 //! - *Stuck*: needs a person. *Rung*: one action of the purge ladder, which a person takes for a stuck step
 //!   (`retry`, `unpin`, `runbook`, `forget`). *Orphan*: a resource that an abandoned step (`forget`) left
@@ -280,11 +281,34 @@
 //! one.** This includes newcomers that a person accepts. A retry, a pause or a cancellation belongs to a
 //! deletion that was approved with one. Clients of a gate cannot give a reason, and are not asked for one.
 //!
-//! **A ledger in PostgreSQL has the same rows, and one writer in one session, which holds the lock.** So whatever a
-//! transaction decides, no other engine can have decided otherwise, and a session that is lost takes its lock and its
-//! open transaction with it. Numbers of events come from a row that the transaction itself changes, not from a
-//! sequence: they have no gaps, and are in the order of commits. Revisit when: several engines share a ledger; each
-//! transaction then needs a fence of its own, and the order of events a single place that gives it.
+//! **A ledger in PostgreSQL has the same rows, and its transactions run one after the other.** Each that writes takes a
+//! lock, which ends with it. So whatever it decides from the rows that it has read is still true when it commits,
+//! whichever engine it is of, and the state machine above the stores needs no second proof. Numbers of events come from
+//! a row that the transaction itself changes, not from a sequence: they have no gaps, and are in the order of commits.
+//! Several requests share a transaction, so the lock costs little: claims that skip each other's rows would still wait
+//! for that number. Revisit when: engines are so far from the server that a transaction takes tens of milliseconds.
+//!
+//! **Several engines: one leads, all send.** Only the calls of a deletion take long; planning, observing, retrying and
+//! sweeping are cheap, and would be done twice. The engine with the lowest epoch of those alive leads. That is read from
+//! the ledger at each renewal of the lease, so there is no election.
+//!
+//! **No call is sent whose deadline is after the end of its engine's lease (I11).** The server's clock says when a lease
+//! has ended for others; an engine counts from before it asked for the renewal, so it stops earlier. Whoever takes over
+//! marks the lost engine as ended in the transaction that takes its steps; from then on its outcomes are fenced by its
+//! epoch, and it must begin a new one.
+//!
+//! **A gate of another engine has a write guard before the deletion is acknowledged (T3).** The argument, step by step:
+//! 1. The transaction that raises the guard gives it a number. Each engine with gates applies all numbers in order, and
+//!    publishes how far it is.
+//! 2. Whoever committed waits until each of them is that far, or the lease of its gates (10 s) has ended by the
+//!    server's clock.
+//! 3. A gate refuses to answer 10 s after the renewal that it asked for last, counted from before it asked. So at the
+//!    end of 2 it has the guard, or does not answer.
+//! 4. A lease that had ended is renewed only together with the question how far the numbers go, and the gate answers
+//!    again when it is that far. The guard of 1 is among them.
+//!
+//! Planning also waits until the writes have ended that those gates let through before (T14). Clocks must run equally
+//! fast, not show the same time. Revisit when: a deletion must be accepted in less than the time of a round trip.
 //!
 //! ## Gate
 //!

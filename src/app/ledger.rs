@@ -6,20 +6,28 @@ use std::sync::Arc;
 use super::Places;
 use crate::frontends::cli::{Exit, Failure};
 use crate::ledger::tombstones::Tombstones;
-use crate::ledger::{self, LedgerError, Location, Opened};
+use crate::ledger::{self, EngineTerms, LedgerError, Location, Opened};
+use crate::system::config::EngineSettings;
 
 pub(super) async fn open_ledger(
     places: &Places,
     tombstones: Option<Arc<Tombstones>>,
+    settings: &EngineSettings,
 ) -> Result<Opened, Failure> {
-    open(places.ledger.clone(), tombstones, places.seal_keys.clone()).await
+    let terms = EngineTerms {
+        name: settings.name.clone(),
+        lease: settings.lease(),
+        call_timeout: settings.call_timeout,
+    };
+    let (location, seal_keys) = (places.ledger.clone(), places.seal_keys.clone());
+    open(location, tombstones, seal_keys, terms).await
 }
 
 /// Opens a ledger of the practice cloud. It starts empty, unless an engine holds it.
 #[cfg(feature = "sandbox")]
 pub(super) async fn open_anew(location: Location) -> Result<Opened, Failure> {
     remove_ledger(&location).await?;
-    open(location, None, Vec::new()).await
+    open(location, None, Vec::new(), EngineTerms::default()).await
 }
 
 /// Removes a ledger, unless an engine holds it.
@@ -32,8 +40,9 @@ async fn open(
     location: Location,
     tombstones: Option<Arc<Tombstones>>,
     seal_keys: Vec<PathBuf>,
+    terms: EngineTerms,
 ) -> Result<Opened, Failure> {
-    off_the_runtime(move || ledger::open(&location, tombstones, seal_keys)).await
+    off_the_runtime(move || ledger::open(&location, tombstones, seal_keys, terms)).await
 }
 
 /// Returns the file of a ledger.

@@ -203,6 +203,14 @@ pub enum Command {
     ResumeSite {
         site: Site,
     },
+    /// Has the engines of this name end what they have in flight and claim nothing more, for example before they are
+    /// upgraded. The receipt is `Done`.
+    PauseEngine {
+        name: String,
+    },
+    ResumeEngine {
+        name: String,
+    },
     /// Creates a resource of one of this deployment's own kinds.
     Create {
         kind: String,
@@ -261,7 +269,8 @@ impl Command {
             | Self::Drift { .. }
             | Self::SetOptions { .. }
             | Self::Resume { .. }
-            | Self::ResumeSite { .. } => true,
+            | Self::ResumeSite { .. }
+            | Self::ResumeEngine { .. } => true,
             Self::RetryMatching { dry_run, .. } => !dry_run,
             Self::Purge { rung, .. } => rung.starts_work(),
             Self::Plan { .. }
@@ -269,6 +278,7 @@ impl Command {
             | Self::Cancel { .. }
             | Self::Pause { .. }
             | Self::PauseSite { .. }
+            | Self::PauseEngine { .. }
             | Self::MoveNotificationCursor { .. }
             | Self::Release { .. }
             | Self::Prune { .. }
@@ -303,6 +313,8 @@ impl Command {
             | Self::Resume { .. }
             | Self::PauseSite { .. }
             | Self::ResumeSite { .. }
+            | Self::PauseEngine { .. }
+            | Self::ResumeEngine { .. }
             | Self::Create { .. }
             | Self::Update { .. } => Scope::Operate,
             Self::Purge { .. } | Self::Release { .. } | Self::ReleaseImporter { .. } => {
@@ -674,6 +686,9 @@ pub struct EngineStatus {
     pub epoch: i64,
     pub started_at: Option<DateTime<Utc>>,
     pub read_only: bool,
+    /// Whether another engine of the ledger does what only one does.
+    #[serde(default)]
+    pub follows: bool,
     /// Why the engine takes no new work: the disk is full, a worker panicked, or the ledger is damaged.
     pub fault: Option<String>,
     pub ledger: String,

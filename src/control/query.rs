@@ -16,6 +16,7 @@ use super::{
 };
 use crate::domain::activity::ReconcilerStatus;
 use crate::domain::attention::{Cause, CauseGroup};
+use crate::domain::engines::EngineRow;
 use crate::domain::gantt::{Gantt, Upcoming as UpcomingAttempts};
 use crate::domain::ladder::{Ladder as PurgeLadder, PurgeScope};
 use crate::domain::model::{
@@ -139,6 +140,7 @@ queries! {
     PointsAt => Answers,
     Deployments => Vec<DeploymentStatus>,
     Reconcilers => Vec<ReconcilerStatus>,
+    Engines => Vec<EngineRow>,
 }
 
 macro_rules! pages {
@@ -436,3 +438,7 @@ pub struct Deployments {}
 /// What each reconciler of the engine does, did last and does next.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Reconcilers {}
+
+/// The engines that share the ledger, the one that leads first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Engines {}

@@ -11,6 +11,7 @@ pub mod canonical;
 pub mod check;
 pub mod drift;
 pub mod duration;
+pub mod engines;
 pub mod estimate;
 pub mod filter;
 pub mod gantt;

@@ -251,6 +251,7 @@ fn reconcilers(parts: &Parts, common: &Common) -> Reconcilers {
             schedules: common.schedules.clone(),
             logins: common.logins.clone(),
             diagnosis: Arc::new(diagnosis(parts, common)),
+            call_timeout: parts.settings.engine.call_timeout,
             owner,
             activity: common.activities.add(Reconciler::Dispatch),
         }),
@@ -305,6 +306,7 @@ fn status(parts: &Parts) -> EngineStatus {
         epoch: parts.epoch,
         started_at: Some(parts.clock.now()),
         read_only: parts.settings.guard.read_only,
+        follows: !parts.ledger.standing().leads,
         fault: None,
         ledger: parts.ledger_name.clone(),
     }

@@ -128,6 +128,8 @@ impl Commands {
             Command::ResumeSite { site } => {
                 self.logins.pause_site_by_hand(envelope, site, false).await
             }
+            Command::PauseEngine { name } => self.drain(&name, true).await,
+            Command::ResumeEngine { name } => self.drain(&name, false).await,
             Command::Watch { watch } => {
                 let news = self.federation()?.owner.news_for(watch).await?;
                 Ok(Receipt::News(Box::new(news)))
@@ -144,6 +146,24 @@ impl Commands {
                 message: "this is the present: only a replay shows other times".into(),
             }),
         }
+    }
+
+    /// Has engines of this ledger claim nothing more, or work again.
+    async fn drain(&self, name: &str, is_drained: bool) -> Result<Receipt, ControlError> {
+        let drained = self.ledger.drain(name, is_drained).await;
+        if drained.map_err(ledger_error)? > 0 {
+            return Ok(Receipt::Done { moved: 0 });
+        }
+        let engines = self.ledger.engines().await.map_err(ledger_error)?;
+        let names: Vec<&str> = engines.iter().map(|engine| engine.name.as_str()).collect();
+        let message = match names.as_slice() {
+            [] => "this engine holds its ledger alone: pause deletions or sites instead".to_owned(),
+            names => format!(
+                "no engine of this ledger is called {name}; there are {}",
+                names.join(", ")
+            ),
+        };
+        Err(ControlError::NotFound { message })
     }
 
     fn federation(&self) -> Result<&Federation, ControlError> {

@@ -1,6 +1,7 @@
 //! Turns ready steps into calls, and calls into outcomes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
@@ -29,6 +30,7 @@ pub(super) struct Dispatching {
     pub(super) schedules: Arc<Schedules>,
     pub(super) logins: Arc<Logins>,
     pub(super) diagnosis: Arc<Diagnosis>,
+    pub(super) call_timeout: Duration,
     /// Knows the pending clearances; none for an engine that is not a deployment.
     pub(super) owner: Option<Arc<OwnerSide>>,
     pub(super) activity: Arc<Activity>,
@@ -70,16 +72,24 @@ impl Dispatching {
     }
 
     async fn act_in_turn(&self, step: ClaimedStep, turn: impl Future<Output = Option<Instant>>) {
-        match turn.await {
-            Some(sent) => self.act(step, sent).await,
-            None => self.give_back(step).await,
+        let Some(sent) = turn.await else {
+            let why = "withdrawn before a permit was free";
+            return self.give_back(step, why).await;
+        };
+        let standing = self.ledger.standing();
+        match standing.may_send(self.call_timeout, std::time::Instant::now()) {
+            Ok(()) => self.act(step, sent).await,
+            Err(why) => {
+                self.reads.sites.give_back(&step.key.site, sent);
+                self.give_back(step, &why).await;
+            }
         }
     }
 
-    /// Gives back a step that was cancelled or paused before it got a permit.
-    async fn give_back(&self, step: ClaimedStep) {
+    /// Gives back a step whose call was not sent.
+    async fn give_back(&self, step: ClaimedStep, why: &str) {
         let decision = not_sent(facts(&step), step.blockers.clone());
-        let message = "not sent: withdrawn before a permit was free".to_owned();
+        let message = format!("not sent: {why}");
         self.reads
             .journal
             .commit_outcomes(vec![outcome_change(

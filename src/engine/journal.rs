@@ -8,7 +8,7 @@ use tokio::sync::{Notify, watch};
 
 use super::errors::ledger_error;
 use crate::control::{ControlError, EngineStatus, Receipt};
-use crate::ledger::{Applied, Change, Commit, LedgerError};
+use crate::ledger::{Applied, Change, Commit, LedgerError, Standing};
 
 /// How long to wait after a failed write of the ledger.
 pub(super) const LEDGER_RETRY: Duration = Duration::from_secs(5);
@@ -82,6 +82,22 @@ impl Journal {
             Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
             Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
             _ => Ok(Receipt::Done { moved: 0 }),
+        }
+    }
+
+    /// Wakes those who follow events, and has the snapshot built anew: another engine may have written something.
+    pub(super) fn others_committed(&self) {
+        self.commits.send_modify(|version| *version += 1);
+        self.mark_dirty();
+    }
+
+    /// Takes in how this engine stands among those of its ledger.
+    pub(super) fn stand(&self, standing: &Standing) {
+        let mut status = self.lock_status();
+        let now = (standing.epoch, !standing.leads);
+        if (status.epoch, status.follows) != now {
+            (status.epoch, status.follows) = now;
+            self.mark_dirty();
         }
     }
 

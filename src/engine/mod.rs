@@ -82,6 +82,7 @@ use crate::cloud::Cloud;
 use crate::control::Control;
 use crate::control::traffic::Counters;
 use crate::domain::kinds::Kinds;
+use crate::domain::model::DeletionState;
 use crate::ledger::tombstones::Tombstones;
 use crate::ledger::{Change, Ledger, LedgerError};
 use crate::system::clock::Clock;
@@ -101,6 +102,8 @@ use verify::Verifying;
 
 pub use peers::Neighbours;
 
+/// How often an engine that may not act looks whether it may again.
+const LEASE_LOOK: Duration = Duration::from_secs(1);
 /// The longest sleep of the loop; everything due sooner wakes it sooner.
 const PERIOD_MAX: Duration = Duration::from_secs(30);
 
@@ -183,15 +186,14 @@ impl Reconcilers {
     async fn run(&self) -> Result<(), LedgerError> {
         let mut tasks = JoinSet::new();
         self.idle(&mut tasks).await;
+        self.ledger.begin_work();
+        let mut others = self.ledger.follow_others();
         self.journal
             .commit_until_done(vec![Change::Recover {
                 now: self.clock.now(),
             }])
             .await?;
-        for pause in self.ledger.site_pauses().await? {
-            let site = pause.site.clone();
-            self.sites.hold(&site, Some(pause));
-        }
+        self.heed_others().await?;
         if let Some(federation) = &self.federation {
             federation.owner.recall_importers().await?;
             federation.importer.watch_all(&mut tasks).await?;
@@ -210,6 +212,12 @@ impl Reconcilers {
             tokio::select! {
                 biased;
                 () = self.journal.woken() => {}
+                Ok(()) = others.changed() => {
+                    // What cannot be read now is read after the next change, or in the next round.
+                    if let Err(error) = self.heed_others().await {
+                        self.journal.set_fault(Some(error.to_string()));
+                    }
+                }
                 () = tokio::time::sleep(sleep) => {}
                 Some(ended) = tasks.join_next() => self.ended(ended),
             }
@@ -217,6 +225,21 @@ impl Reconcilers {
                 self.ended(ended);
             }
         }
+    }
+
+    /// Takes in what people have paused or cancelled, here or through another engine of this ledger, and wakes the
+    /// readers of events.
+    async fn heed_others(&self) -> Result<(), LedgerError> {
+        self.journal.others_committed();
+        self.sites.hold_paused(&self.ledger.site_pauses().await?);
+        for id in self.sites.deletions_in_line() {
+            let deletion = self.ledger.deletion(&id).await?;
+            let stops = [DeletionState::Paused, DeletionState::Cancelled];
+            if deletion.is_some_and(|deletion| stops.contains(&deletion.state)) {
+                self.sites.take_back(&id);
+            }
+        }
+        Ok(())
     }
 
     /// Signs in to sites and shows them, and does nothing else until a command asks for work.
@@ -235,10 +258,37 @@ impl Reconcilers {
 
     /// Runs all reconcilers once. Returns the time until something will be due.
     async fn pass(&self, tasks: &mut JoinSet<()>) -> Result<Duration, LedgerError> {
-        let now = self.clock.now();
+        let standing = self.ledger.standing();
+        self.journal.stand(&standing);
+        self.sites.share(&standing);
         self.publishing.start(tasks);
         if self.journal.is_poisoned() {
             return Ok(PERIOD_MAX);
+        }
+        if let Err(why) = standing.may_send(Duration::ZERO, std::time::Instant::now()) {
+            self.journal.set_fault(Some(why));
+            return Ok(LEASE_LOOK);
+        }
+        let led = match standing.leads {
+            true => self.lead(tasks, standing.is_takeover_due).await?,
+            false => Duration::MAX,
+        };
+        self.dispatching.start(tasks).await?;
+        let sites = self.logins.start(tasks);
+        self.journal.set_fault(None);
+        let hanging = self.sites.next_hanging().min(self.sites.next_open());
+        Ok(led.min(hanging).min(sites).min(PERIOD_MAX))
+    }
+
+    /// Does what only one engine of a ledger does. Returns the time until something will be due.
+    async fn lead(
+        &self,
+        tasks: &mut JoinSet<()>,
+        is_takeover_due: bool,
+    ) -> Result<Duration, LedgerError> {
+        let now = self.clock.now();
+        if is_takeover_due {
+            self.journal.commit(vec![Change::TakeOver { now }]).await?;
         }
         let due = self.ledger.next_due(now).await?;
         if due.attempt.is_some_and(|due| due <= now) {
@@ -247,11 +297,9 @@ impl Reconcilers {
             woken.inspect_err(|error| run.failed(error))?;
         }
         let plans = self.plan_queue.start(tasks).await?;
-        self.dispatching.start(tasks).await?;
         let hold = self.verifying.start(tasks).await?;
         let sweep = self.sweep.start(tasks);
         let prune = self.pruning.start(tasks);
-        let sites = self.logins.start(tasks);
         let asked = match &self.federation {
             Some(federation) => {
                 federation.importer.react(tasks);
@@ -273,16 +321,8 @@ impl Reconcilers {
             .map(|due| (due - self.clock.now()).to_std().unwrap_or_default())
             .min()
             .unwrap_or(PERIOD_MAX);
-        self.journal.set_fault(None);
-        let hanging = self.sites.next_hanging().min(self.sites.next_open());
-        let next = until_due.min(hold).min(hanging);
-        Ok(next
-            .min(sweep)
-            .min(prune)
-            .min(sites)
-            .min(plans)
-            .min(asked)
-            .min(PERIOD_MAX))
+        let next = until_due.min(hold).min(sweep).min(prune);
+        Ok(next.min(plans).min(asked))
     }
 
     fn ended(&self, ended: Result<(), tokio::task::JoinError>) {

@@ -258,6 +258,9 @@ impl PlanQueue {
     /// Waits until the writes have ended that gates let through before this deletion's fence stood, so that
     /// the listings show their effects (T3, T14). A gate lets no such write take longer than a call may.
     async fn writes_ended(&self, targets: &[Target]) {
+        if let Err(error) = self.ledger.gates_caught_up(true).await {
+            tracing::warn!(%error, "the gates of other engines are not known");
+        }
         let Some(tombstones) = &self.tombstones else {
             return;
         };

@@ -24,11 +24,12 @@ use crate::control::{
 };
 use crate::domain::activity::ReconcilerStatus;
 use crate::domain::attention::CauseGroup;
+use crate::domain::engines::{EngineRole, EngineRow};
 use crate::domain::filter::SearchQuery;
 use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::kinds::{Kind, Kinds};
 use crate::domain::ladder::Ladder;
-use crate::domain::model::{Deletion, Event, Orphan, Paged, Plan, Step, Tombstone};
+use crate::domain::model::{Deletion, Event, Orphan, Paged, Plan, Step, StepState, Tombstone};
 use crate::domain::news::NotificationCursor;
 use crate::domain::outline::Outline;
 use crate::domain::peers::Answers;
@@ -375,6 +376,39 @@ impl Handler<query::Deployments> for Queries {
             Some(federation) => federation.statuses().await,
             None => Ok(Vec::new()),
         }
+    }
+}
+
+impl Handler<query::Engines> for Queries {
+    /// An engine that holds its ledger alone is the only one.
+    async fn handle(&self, _: query::Engines) -> Result<Vec<EngineRow>, ControlError> {
+        let engines = self.ledger.engines().await.map_err(ledger_error)?;
+        if !engines.is_empty() {
+            return Ok(engines);
+        }
+        let status = self.listings.reads.journal.status();
+        let filter = StepFilter {
+            states: vec![StepState::Running],
+            ..StepFilter::default()
+        };
+        let (running, _) = self
+            .ledger
+            .count_steps(filter, None)
+            .await
+            .map_err(ledger_error)?;
+        Ok(vec![EngineRow {
+            name: String::new(),
+            role: EngineRole::Leads,
+            epoch: status.epoch,
+            host: String::new(),
+            pid: status.pid,
+            version: status.version,
+            started_at: status.started_at.unwrap_or_else(|| self.clock.now()),
+            renewed_at: None,
+            running,
+            has_gates: false,
+            behind: 0,
+        }])
     }
 }
 

@@ -132,6 +132,7 @@ impl Control for Replay {
             }
             // None of them runs.
             Query::Reconcilers(_) => Ok(Page::Reconcilers(Vec::new())),
+            Query::Engines(_) => Ok(Page::Engines(Vec::new())),
             query => self.of_then(self.engine.query(query).await),
         }
     }

@@ -1,6 +1,6 @@
 //! The state that the engine keeps for each site: whether it may send calls, and how many.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::cloud::CloudFailure;
 use crate::control::{SiteState, SiteStatus};
 use crate::domain::model::{ErrorClass, Identity, KindName, Site, SitePause};
 use crate::domain::policy::Retry;
-use crate::ledger::Capacity;
+use crate::ledger::{Capacity, Standing};
 use crate::system::config::Settings;
 
 /// Steps whose calls are answered within this time are claimed ahead, so that the next call follows at once,
@@ -39,11 +39,16 @@ pub(super) struct Sites {
     witnesses: Mutex<HashMap<(Site, KindName), Witness>>,
     /// Whether to sign in only to sites about which something was asked (I15).
     pub(super) only_named: AtomicBool,
+    /// The most calls in flight at a site, of all engines together.
+    concurrency_max: usize,
 }
 
 pub(super) struct Runtime {
     pub(super) status: SiteStatus,
     limit: Limit,
+    /// This engine's part of the most calls in flight, of all engines of the ledger together. Steps are claimed within
+    /// it; one read may be in flight in any case.
+    ceiling: usize,
     /// For each of the last calls, whether it had an answer that counts; the newest last.
     answered: VecDeque<bool>,
     /// Mean duration of the last calls.
@@ -99,6 +104,11 @@ impl Runtime {
     /// Whether a person paused the site, or its rights are lost. One reason does not end the other.
     fn is_paused(&self) -> bool {
         self.status.state == SiteState::Paused || self.status.paused_by.is_some()
+    }
+
+    /// How many calls may be in flight now: at least one.
+    fn limit(&self) -> usize {
+        self.limit.now().min(self.ceiling).max(1)
     }
 
     fn hangs_after(&self) -> Duration {
@@ -213,6 +223,7 @@ impl Sites {
                     site,
                 },
                 limit: Limit::new(settings.engine.concurrency, settings.engine.concurrency_max),
+                ceiling: settings.engine.concurrency_max,
                 answered: VecDeque::new(),
                 latency: None,
                 sent: Vec::new(),
@@ -234,6 +245,20 @@ impl Sites {
             ),
             witnesses: Mutex::default(),
             only_named: AtomicBool::new(false),
+            concurrency_max: settings.engine.concurrency_max,
+        }
+    }
+
+    /// Takes this engine's part of what the sites may be sent at a time.
+    pub(super) fn share(&self, standing: &Standing) {
+        let ceiling = standing.share_of(self.concurrency_max);
+        for site in self
+            .lock()
+            .values_mut()
+            .filter(|site| site.ceiling != ceiling)
+        {
+            site.ceiling = ceiling;
+            site.status.concurrency_limit = site.limit();
         }
     }
 
@@ -272,6 +297,24 @@ impl Sites {
         }
     }
 
+    /// Sets these pauses of people, and ends all others.
+    pub(super) fn hold_paused(&self, pauses: &[SitePause]) {
+        for (name, site) in self.lock().iter_mut() {
+            site.status.paused_by = pauses.iter().find(|pause| pause.site == *name).cloned();
+            if site.is_paused() {
+                site.turns.clear();
+            }
+        }
+    }
+
+    /// The deletions whose claimed steps wait for their turn.
+    pub(super) fn deletions_in_line(&self) -> BTreeSet<String> {
+        let sites = self.lock();
+        let turns = sites.values().flat_map(|site| &site.turns);
+        let ids = turns.map(|turn| turn.deletion_id.clone());
+        ids.filter(|id| id != READS).collect()
+    }
+
     /// Returns how many calls the site may have in flight now: at least one.
     pub(super) fn concurrency_limit(&self, site: &Site) -> usize {
         self.lock()
@@ -294,7 +337,8 @@ impl Sites {
         let now = Instant::now();
         self.lock()
             .values_mut()
-            .filter(|site| !site.is_paused() && !site.status.read_only && site.is_open(now))
+            .filter(|site| site.ceiling > 0 && !site.is_paused() && !site.status.read_only)
+            .filter(|site| site.is_open(now))
             .map(|site| {
                 site.next_turns(now);
                 site.capacity(now)
@@ -358,7 +402,7 @@ impl Sites {
             Some((Retry::Unavailable, after)) => {
                 site.close(now, after);
                 site.limit.overloaded();
-                site.status.concurrency_limit = site.limit.now();
+                site.status.concurrency_limit = site.limit();
             }
             None => site.pace.answered(now),
             // These failures say nothing about how many calls the site takes.
@@ -435,7 +479,8 @@ impl Sites {
         true
     }
 
-    fn give_back(&self, site: &Site, given: Instant) {
+    /// Takes back the permit of a call that was not sent.
+    pub(super) fn give_back(&self, site: &Site, given: Instant) {
         if let Some(site) = self.lock().get_mut(site) {
             if let Some(at) = site.sent.iter().position(|it| *it == given) {
                 site.sent.remove(at);
@@ -567,7 +612,7 @@ impl Sites {
                 site.limit.answered(now, took);
             }
         }
-        let limit = site.limit.now();
+        let limit = site.limit();
         if limit != site.status.concurrency_limit {
             let name = &site.status.site;
             tracing::debug!(site = %name, limit, ?took, "changed the number of calls at a time");

@@ -208,6 +208,22 @@ pub enum Change {
     },
     /// At start: calls that were in flight when an earlier engine ended are observed first, not repeated.
     Recover { now: DateTime<Utc> },
+    /// The same, when an engine has ended while this one runs: what this one has in flight goes on.
+    TakeOver { now: DateTime<Utc> },
+}
+
+impl Change {
+    /// Whether it may raise the write guard or tombstone of a resource: gates must know before anyone is answered (T3).
+    pub fn raises_tombstones(&self) -> bool {
+        matches!(
+            self,
+            Self::Accept(_)
+                | Self::Start { .. }
+                | Self::AnswerDrift(_)
+                | Self::Purge(_)
+                | Self::MarkHandled { .. }
+        )
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 //! | [`Views`] | page, count, look up |
 //! | [`NativeResources`] | read the resources that this deployment keeps itself |
 //! | [`Federation`] | exchange notices and clearances with other deployments |
+//! | [`Engines`] | learn what this engine may do among the engines of its ledger |
 //!
 //! [`open()`] opens one by its [`Location`], and [`holder`] finds the process that has it open.
 //!
@@ -26,6 +27,7 @@
 pub mod audit;
 mod changes;
 mod drive;
+mod engines;
 mod error;
 pub mod events;
 mod federation;
@@ -51,6 +53,7 @@ pub use changes::{
     StuckAgain,
 };
 pub use drive::{Drive, Job, Outcome, answer, fails_alone};
+pub use engines::{EngineTerms, Engines, Standing};
 pub use error::LedgerError;
 pub use federation::{Federation, Importer, LiveStep, UnhandledDeletion, WatchCursor};
 pub use location::{Hold, Holder, Location, NoLocation};
@@ -65,6 +68,6 @@ pub use work_queue::{
 };
 
 /// The whole ledger, for those who assemble an engine; others name the traits that they use.
-pub trait Ledger: Commit + WorkQueue + Views + NativeResources + Federation {}
+pub trait Ledger: Commit + WorkQueue + Views + NativeResources + Federation + Engines {}
 
-impl<L: Commit + WorkQueue + Views + NativeResources + Federation + ?Sized> Ledger for L {}
+impl<L: Commit + WorkQueue + Views + NativeResources + Federation + Engines + ?Sized> Ledger for L {}

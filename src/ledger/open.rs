@@ -8,7 +8,7 @@ use super::location::{Hold, Holder, Location};
 use super::postgres::{self, PostgresLedger};
 use super::sqlite::{self, Options, SqliteLedger};
 use super::tombstones::Tombstones;
-use super::{Ledger, LedgerError, Views};
+use super::{EngineTerms, Ledger, LedgerError, Views};
 
 /// A ledger that this process holds.
 pub struct Opened {
@@ -21,7 +21,7 @@ pub struct Opened {
 /// Opens the ledger as its engine, and creates it if there is none. Blocks for as long as its store does.
 ///
 /// `tombstones`: those in memory that follow the ledger's, for gates. `seal_keys`: other files that may hold
-/// the key of the audit's seal.
+/// the key of the audit's seal. `terms`: for a ledger that several engines may open.
 ///
 /// # Errors
 /// Another process holds the ledger, or it cannot be read or written.
@@ -29,6 +29,7 @@ pub fn open(
     location: &Location,
     tombstones: Option<Arc<Tombstones>>,
     seal_keys: Vec<PathBuf>,
+    terms: EngineTerms,
 ) -> Result<Opened, LedgerError> {
     match location {
         Location::File(path) => {
@@ -46,7 +47,7 @@ pub fn open(
         }
         #[cfg(feature = "postgres")]
         Location::Postgres(address) => {
-            let ledger = Arc::new(PostgresLedger::open(address, tombstones)?);
+            let ledger = Arc::new(PostgresLedger::open(address, tombstones, terms)?);
             Ok(Opened {
                 epoch: ledger.epoch(),
                 hold: ledger.clone(),

@@ -58,6 +58,17 @@ impl Writer {
         outcome.await.map_err(|_| LedgerError::Closed)?
     }
 
+    /// Has a transaction run that changes nothing, unless requests are waiting for one anyway.
+    #[cfg(feature = "postgres")]
+    pub(super) fn nudge(&self) {
+        if let Some(queue) = &*locked(&self.queue) {
+            let (answer, _) = oneshot::channel();
+            let job = Job::Commit(Vec::new());
+            // A queue that is full has requests.
+            let _ = queue.try_send(Request { job, answer });
+        }
+    }
+
     /// Answers the queued requests, and ends the thread, which drops what it writes to. Later requests are
     /// answered with [`LedgerError::Closed`].
     pub(super) async fn close(&self) {

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -23,6 +24,8 @@ pub struct Tombstones {
     /// Notified when a write that a gate let through has ended.
     ended: Notify,
     lost: AtomicBool,
+    /// None: for as long as the ledger is open.
+    trusted_until: RwLock<Option<Instant>>,
 }
 
 /// The tombstones of one kind at one site. A million UUIDs take some 50 MB here, three times as much as text.
@@ -135,9 +138,28 @@ impl Tombstones {
         self.len() == 0
     }
 
-    /// Whether these tombstones differ from the ledger's: then no gate may answer from them.
+    /// Whether these tombstones may differ from the ledger's: then no gate may answer from them.
     pub fn is_lost(&self) -> bool {
+        let trusted_until = self.trusted_until.read();
+        let trusted_until = *trusted_until.unwrap_or_else(PoisonError::into_inner);
         self.lost.load(Ordering::Relaxed)
+            || trusted_until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// Lets gates answer until then: from then on another engine may go on without them.
+    pub fn trust_until(&self, until: Instant) {
+        let trusted_until = self.trusted_until.write();
+        *trusted_until.unwrap_or_else(PoisonError::into_inner) = Some(until);
+    }
+
+    /// Lets no gate answer, until it is trusted again.
+    pub fn distrust(&self) {
+        self.trust_until(Instant::now());
+    }
+
+    /// Forgets all tombstones, to be loaded again. No gate may answer meanwhile.
+    pub fn clear(&self) {
+        self.write().clear();
     }
 
     pub fn lose(&self) {
@@ -184,6 +206,24 @@ impl Tombstones {
         }
     }
 
+    /// Marks the writes in progress at all sites.
+    pub fn writes_under_way(&self) -> WriteMarks {
+        let writes = self.writes();
+        let marks = writes
+            .iter()
+            .map(|(site, writes)| (site.clone(), writes.next));
+        WriteMarks(marks.collect())
+    }
+
+    /// Whether the writes have ended that were in progress at these marks.
+    pub fn have_ended(&self, marks: &WriteMarks) -> bool {
+        let writes = self.writes();
+        marks.0.iter().all(|(site, before)| {
+            let first = writes.get(site).and_then(Writes::first);
+            first.is_none_or(|first| first >= *before)
+        })
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, HashMap<Site, HashMap<KindName, Shelf>>> {
         self.shelves.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -224,6 +264,10 @@ impl Writes {
         self.under_way.first().copied()
     }
 }
+
+/// The writes in progress at a moment: at each site, the number of the next one.
+#[derive(Debug)]
+pub struct WriteMarks(Vec<(Site, u64)>);
 
 /// A write in progress; it ends when this is dropped.
 #[derive(Debug)]

@@ -89,6 +89,18 @@ pub struct EngineSettings {
     /// How long gone repeats a read of a cloud that is throttled, unavailable or unanswered (N16).
     #[serde(with = "duration")]
     pub read_patience: Duration,
+    /// What people call this engine where several share a ledger (`gone list engines`). `HOST/PID` if not set.
+    pub name: String,
+    /// How long an engine that has gone away counts as alive where several share a ledger: then others take its steps
+    /// over (I11). One and a half times `call_timeout` if not set.
+    #[serde(with = "option_duration", skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Duration>,
+}
+
+impl EngineSettings {
+    pub fn lease(&self) -> Duration {
+        self.lease.unwrap_or(self.call_timeout * 3 / 2)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -282,6 +294,8 @@ impl Default for EngineSettings {
             sweep: Duration::from_secs(30),
             sign_in_every: Duration::from_secs(30),
             read_patience: Duration::from_secs(60),
+            name: String::new(),
+            lease: None,
         }
     }
 }

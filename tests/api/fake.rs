@@ -204,6 +204,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::BranchSteps(_) => 24,
         Query::FrozenPlan(_) => 25,
         Query::Reconcilers(query::Reconcilers {}) => 26,
+        Query::Engines(query::Engines {}) => 29,
         Query::TombstonesOf(_) => 27,
         Query::ResourceCounts(_) => 28,
     };

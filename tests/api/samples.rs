@@ -9,6 +9,7 @@ use chrono::{DateTime, TimeZone, Utc};
 use gone::control::*;
 use gone::domain::activity::{Reconciler, ReconcilerError, ReconcilerStatus};
 use gone::domain::attention::{Cause, CauseGroup};
+use gone::domain::engines::{EngineRole, EngineRow};
 use gone::domain::gantt::{Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
 use gone::domain::kinds::FieldMeanings;
 use gone::domain::ladder::{Ladder, PurgeScope, Rung};
@@ -239,6 +240,7 @@ pub fn snapshot(version: u64) -> Snapshot {
         version,
         at: Some(noon()),
         engine: EngineStatus {
+            follows: true,
             version: "0.1.0".into(),
             pid: 42,
             epoch: 1,
@@ -353,6 +355,12 @@ pub fn commands() -> Vec<Command> {
         },
         Command::PauseSite { site: site() },
         Command::ResumeSite { site: site() },
+        Command::PauseEngine {
+            name: "admin1".into(),
+        },
+        Command::ResumeEngine {
+            name: "admin1".into(),
+        },
         Command::Create {
             kind: "invoice".into(),
             body: json!({"id": "i1"}),
@@ -375,7 +383,7 @@ pub fn commands() -> Vec<Command> {
             on_failure: Some(OnFailure::Stop),
         },
     ];
-    covers_all(&all, 20, |command| match command {
+    covers_all(&all, 22, |command| match command {
         Command::Plan { .. } => 0,
         Command::Delete { .. } => 1,
         Command::DeletePlan { .. } => 2,
@@ -396,6 +404,8 @@ pub fn commands() -> Vec<Command> {
         Command::ReleaseImporter { .. } => 17,
         Command::Drift { .. } => 18,
         Command::SetOptions { .. } => 19,
+        Command::PauseEngine { .. } => 20,
+        Command::ResumeEngine { .. } => 21,
         // These cross no socket.
         Command::MoveNotificationCursor { .. }
         | Command::DeleteSeen { .. }
@@ -440,6 +450,22 @@ pub fn receipts() -> Vec<Receipt> {
         Receipt::News(_) => 6,
     });
     all
+}
+
+pub fn engine() -> EngineRow {
+    EngineRow {
+        name: "admin1".into(),
+        role: EngineRole::Leads,
+        epoch: 3,
+        host: "admin1.example".into(),
+        pid: 4242,
+        version: "0.1.0".into(),
+        started_at: noon(),
+        renewed_at: Some(noon()),
+        running: 5,
+        has_gates: true,
+        behind: 1,
+    }
 }
 
 pub fn reconciler() -> ReconcilerStatus {
@@ -597,11 +623,12 @@ pub fn queries() -> Vec<Query> {
         }),
         Query::Deployments(query::Deployments {}),
         Query::Reconcilers(query::Reconcilers {}),
+        Query::Engines(query::Engines {}),
         Query::TombstonesOf(query::TombstonesOf {
             keys: vec![key("port", "p1")],
         }),
     ];
-    covers_all(&all, 29, |query| match query {
+    covers_all(&all, 30, |query| match query {
         Query::Deletions(_) => 0,
         Query::Deletion(_) => 1,
         Query::Steps(_) => 2,
@@ -628,6 +655,7 @@ pub fn queries() -> Vec<Query> {
         Query::Native(_) => 24,
         Query::Deployments(query::Deployments {}) => 25,
         Query::Reconcilers(query::Reconcilers {}) => 26,
+        Query::Engines(query::Engines {}) => 29,
         Query::Chart(_) => 22,
         Query::Upcoming(query::Upcoming {}) => 23,
         Query::StepCount(_) => 19,
@@ -791,8 +819,9 @@ pub fn pages() -> Vec<Page> {
             error: None,
             at: noon(),
         }]),
+        Page::Engines(vec![engine()]),
     ];
-    covers_all(&all, 29, |page| match page {
+    covers_all(&all, 30, |page| match page {
         Page::Deletions(_) => 0,
         Page::Deletion(_) => 1,
         Page::Steps(_) => 2,
@@ -820,9 +849,10 @@ pub fn pages() -> Vec<Page> {
         Page::BranchSteps(_) => 24,
         Page::FrozenPlan(_) => 25,
         Page::Reconcilers(_) => 26,
-        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 29,
+        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 30,
         Page::TombstonesOf(_) => 27,
         Page::ResourceCounts(_) => 28,
+        Page::Engines(_) => 29,
     });
     all
 }

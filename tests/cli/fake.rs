@@ -1,5 +1,6 @@
 //! A control that is scripted: what it holds is data, and every command is kept for the test to see.
 
+use gone::domain::engines::EngineRow;
 use gone::domain::model::Paged;
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -53,6 +54,7 @@ pub struct World {
     pub gates: Vec<GateStatus>,
     pub deployments: Vec<DeploymentStatus>,
     pub reconcilers: Vec<ReconcilerStatus>,
+    pub engines: Vec<EngineRow>,
     pub causes: Vec<CauseGroup>,
     /// The sites that causes were asked for last.
     pub causes_asked: Arc<Mutex<Vec<Site>>>,
@@ -86,6 +88,7 @@ impl World {
             gates: Vec::new(),
             deployments: Vec::new(),
             reconcilers: Vec::new(),
+            engines: Vec::new(),
             causes: Vec::new(),
             causes_asked: Arc::default(),
             listings: Vec::new(),
@@ -226,6 +229,7 @@ impl Control for Fake {
             Query::Reconcilers(query::Reconcilers {}) => {
                 Page::Reconcilers(world.reconcilers.clone())
             }
+            Query::Engines(query::Engines {}) => Page::Engines(world.engines.clone()),
             Query::Resources(_) => Page::Resources(world.listings.clone()),
             Query::Explain(_) => Page::Explain(Box::new(world.explanation.clone().unwrap())),
             Query::Sites(query::Sites {}) => Page::Sites(world.sites.clone()),

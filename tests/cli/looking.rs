@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use gone::control::{Command, Explanation, GateStatus, GateTraffic, KindInfo, SiteListing};
 use gone::domain::activity::{Reconciler, ReconcilerError, ReconcilerStatus};
 use gone::domain::attention::{Cause, CauseGroup};
+use gone::domain::engines::{EngineRole, EngineRow};
 use gone::domain::kinds::FieldMeanings;
 use gone::domain::model::*;
 use gone::frontends::cli::Exit;
@@ -907,6 +908,49 @@ d1-1  s1/r1           stale, heard 2h ago  no                                   
     let ran = run(world(), "list deployments --cloud prod").await;
     assert_eq!(ran.exit, Exit::Usage);
     assert!(ran.err.contains("belong to no cloud"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn the_engines_of_a_ledger_are_listed_and_one_is_paused_by_its_name() {
+    let world = || {
+        let mut world = World::new();
+        let noon = "2026-02-28T12:00:00Z".parse().unwrap();
+        world.engines = vec![EngineRow {
+            name: "admin1".to_owned(),
+            role: EngineRole::Leads,
+            epoch: 3,
+            host: "admin1.example".to_owned(),
+            pid: 4_242,
+            version: "0.1.0".to_owned(),
+            started_at: noon,
+            renewed_at: None,
+            running: 5,
+            has_gates: false,
+            behind: 0,
+        }];
+        world
+    };
+    let ran = run(world(), "list engines -o wide").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let row: Vec<&str> = ran.out.lines().nth(1).unwrap().split_whitespace().collect();
+    let cells = [
+        "admin1",
+        "leads",
+        "5",
+        "alone",
+        "admin1.example",
+        "4242",
+        "0.1.0",
+        "2026-02-28T12:00:00Z",
+        "3",
+    ];
+    assert_eq!(row, cells, "{}", ran.out);
+    let ran = run(world(), "list engines -o json").await;
+    assert!(ran.out.contains("\"role\": \"leads\""), "{}", ran.out);
+
+    let ran = run(world(), "pause --engine admin1 --reason upgrade").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    assert!(ran.out.contains("admin1"), "{}", ran.out);
 }
 
 #[tokio::test]

@@ -87,6 +87,12 @@ const CASES: &[Case] = &[
         "This engine has no reconcilers",
     ),
     pane(
+        "engines",
+        "engine",
+        "Asking which engines share this ledger",
+        "No engine works on this ledger",
+    ),
+    pane(
         "network",
         "network",
         "Listing every network",

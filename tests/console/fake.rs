@@ -13,6 +13,7 @@ use gone::control::{
 };
 use gone::domain::activity::{Reconciler, ReconcilerError, ReconcilerStatus};
 use gone::domain::attention::{Cause, CauseGroup};
+use gone::domain::engines::{EngineRole, EngineRow};
 use gone::domain::filter::{Facts, SearchQuery};
 use gone::domain::gantt::{DUE_WITHIN, Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
 use gone::domain::kinds::FieldMeanings;
@@ -276,12 +277,39 @@ pub struct World {
     pub gates: Vec<GateStatus>,
     pub deployments: Vec<DeploymentStatus>,
     pub reconcilers: Vec<ReconcilerStatus>,
+    pub engines: Vec<EngineRow>,
     pub tombstones: Vec<Tombstone>,
     /// Asked first, if another world than this one is shown.
     pub answers: Option<Answers>,
 }
 
 pub type Answers = Box<dyn Fn(&Query) -> Option<Result<Page, ControlError>> + Send + Sync>;
+
+/// One in each role.
+fn engines() -> Vec<EngineRow> {
+    let roles = [
+        ("admin1", EngineRole::Leads, 12),
+        ("admin2", EngineRole::Works, 16),
+        ("admin3", EngineRole::Drained, 1),
+        ("", EngineRole::Idle, 0),
+        ("night", EngineRole::Lost, 4),
+    ];
+    let numbered = (0_u32..).zip(roles);
+    let engine = |(n, (name, role, running)): (u32, (&str, EngineRole, u64))| EngineRow {
+        name: name.to_owned(),
+        role,
+        epoch: i64::from(n) + 3,
+        host: format!("admin{n}.example"),
+        pid: 4_000 + n,
+        version: "0.1.0".to_owned(),
+        started_at: ago(60),
+        renewed_at: Some(now() - TimeDelta::seconds(7)),
+        running,
+        has_gates: n < 2,
+        behind: u64::from(n == 1) * 3,
+    };
+    numbered.map(engine).collect()
+}
 
 /// Some that work, one that failed and waits, and one that failed before its last run.
 fn reconcilers() -> Vec<ReconcilerStatus> {
@@ -491,6 +519,7 @@ impl World {
             gates: Vec::new(),
             deployments: Vec::new(),
             reconcilers: Vec::new(),
+            engines: Vec::new(),
             tombstones: Vec::new(),
             answers: None,
         }
@@ -600,6 +629,7 @@ impl World {
             .collect();
         world.deployments = deployments();
         world.reconcilers = reconcilers();
+        world.engines = engines();
         world.orphans = vec![
             orphan(92, "old-1", Presence::Present),
             orphan(93, "old-2", Presence::Absent),
@@ -794,6 +824,7 @@ impl World {
             Query::Reconcilers(query::Reconcilers {}) => {
                 Page::Reconcilers(self.reconcilers.clone())
             }
+            Query::Engines(query::Engines {}) => Page::Engines(self.engines.clone()),
             Query::Tombstones(query::Tombstones { cursor, limit, .. }) => {
                 let from: usize = cursor.as_deref().map_or(0, |c| c.parse().unwrap());
                 let rows = self.tombstones.iter().skip(from).take(*limit);

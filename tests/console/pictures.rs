@@ -252,6 +252,7 @@ fn deployments() {
 #[test]
 fn engine() {
     shot("engine", &pictures(World::busy, ":engine enter down down"));
+    shot("engines", &pictures(World::busy, ":engines enter down"));
 }
 
 #[test]

@@ -230,6 +230,7 @@ fn a_hundred_thousand_random_keys_and_sizes_never_panic_nor_delete() {
         ":gates enter",
         ":deployments enter",
         ":engine enter",
+        ":engines enter",
         ":events enter",
         ":sites enter",
         ":tour enter",

@@ -29,10 +29,10 @@ use gone::domain::policy::Outcome;
 use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
     AbandonedStep, Applied, AuditRow, Capacity, Change, ClaimedStep, Commit, Cursor,
-    DeletionFilter, Due, EventFilter, EventPage, Federation, Fence, Importer, KeptRequest,
+    DeletionFilter, Due, Engines, EventFilter, EventPage, Federation, Fence, Importer, KeptRequest,
     LedgerError, LiveStep, NativeFilter, NativeResources, ObservationsDue, Original, OriginalName,
-    PointedAt, StepFilter, Summary, TombstoneFilter, UnhandledDeletion, Views, WatchCursor,
-    WorkQueue,
+    PointedAt, Standing, StepFilter, Summary, TombstoneFilter, UnhandledDeletion, Views,
+    WatchCursor, WorkQueue,
 };
 use gone::sandbox::{Fate, World};
 use gone::system::clock::Clock;
@@ -808,6 +808,12 @@ impl NativeResources for Faulty {
         named_max: usize,
     ) -> Result<Vec<PointedAt>, LedgerError> {
         self.inner.pointed_at(to, fields, named_max).await
+    }
+}
+
+impl Engines for Faulty {
+    fn standing(&self) -> Standing {
+        self.inner.standing()
     }
 }
 

@@ -12,8 +12,6 @@ const PORTS: u32 = 40;
 const SENT_BEFORE: usize = 6;
 /// Calls at a time.
 const CONCURRENCY: usize = 4;
-/// As many are claimed ahead at most.
-const CLAIMED_MAX: usize = 2 * CONCURRENCY;
 
 #[test]
 fn n13_i11_a_server_that_is_killed_in_the_middle_of_a_deletion_loses_nothing_and_repeats_nothing() {
@@ -45,10 +43,10 @@ fn n13_i11_a_server_that_is_killed_in_the_middle_of_a_deletion_loses_nothing_and
         let calls = stage.calls();
         calls.iter().all(|call| call.status.is_some())
     });
-    // What was claimed before is sent, since the ledger says so; nothing can be claimed.
+    // What was claimed before waits as well.
     let sent = stage.writes().len();
     assert!(
-        sent <= at_kill + CLAIMED_MAX,
+        sent <= at_kill + CONCURRENCY,
         "{at_kill} were sent before, {sent} after"
     );
     assert!(
@@ -71,4 +69,61 @@ fn n13_i11_a_server_that_is_killed_in_the_middle_of_a_deletion_loses_nothing_and
     }
     assert!(deletes.len() > PORTS as usize, "{deletes:?}");
     assert!(deletes.values().all(|times| *times == 1), "{deletes:?}");
+}
+
+/// Story 20: the engine that leads is killed in the middle of a deletion, and the other one goes on within the lease.
+#[test]
+fn i11_an_engine_that_is_killed_is_replaced_within_its_lease_and_only_calls_in_flight_are_repeated()
+{
+    let folder = tempfile::tempdir().unwrap();
+    let server = OwnServer::start(folder.path());
+    let address = server.address_of("practice");
+    let stage = Stage::new();
+    stage.settings(&format!(
+        "[ledger]\npath = '{address}'\n[engine]\nconcurrency = {CONCURRENCY}\nconcurrency_max = {CONCURRENCY}\n\
+         call_timeout = '2s'\nlease = '4s'\n"
+    ));
+    let network = stage.network("doomed", PORTS);
+    stage.limits(serde_json::json!({"latency_ms": 100, "parallel": CONCURRENCY}));
+    let first = stage.start("--engine");
+    wait_for("the first engine", || {
+        holder(&address).is_some_and(|it| it.pid == first.pid() && it.socket.is_some())
+    });
+    let socket = stage.path("second.sock");
+    let second = stage.start(&format!("--engine --socket {}", socket.display()));
+    let engines = || {
+        let listed = stage.gone("list engines -o json").ok().json();
+        let rows = listed.as_array().unwrap().clone();
+        rows.iter()
+            .map(|row| (row["pid"].as_u64().unwrap(), text(&row["role"])))
+            .collect::<Vec<_>>()
+    };
+    let (leader, other) = (u64::from(first.pid()), u64::from(second.pid()));
+    wait_for("both engines", || {
+        engines() == [(leader, "leads".to_owned()), (other, "works".to_owned())]
+    });
+    let line = format!("delete network/{network} --cascade --yes -o json");
+    let id = text(&stage.gone(&line).ok().json()["id"]);
+    stage.await_writes(SENT_BEFORE);
+
+    first.kill();
+    let deletion = stage.await_state(&id, "gone");
+    assert_eq!(
+        deletion["counts"]["gone"], deletion["counts"]["total"],
+        "{deletion}"
+    );
+    wait_for("the other one leads alone", || {
+        engines() == [(other, "leads".to_owned())]
+    });
+    let mut deletes: BTreeMap<String, usize> = BTreeMap::new();
+    for call in stage.writes() {
+        if call.method == "DELETE" {
+            *deletes.entry(call.path).or_default() += 1;
+        }
+    }
+    assert!(deletes.len() > PORTS as usize, "{deletes:?}");
+    let repeated = deletes.values().filter(|times| **times > 1).count();
+    assert!(repeated <= CONCURRENCY, "{deletes:?}");
+    assert!(deletes.values().all(|times| *times <= 2), "{deletes:?}");
+    second.stop().ok();
 }

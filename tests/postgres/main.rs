@@ -14,6 +14,7 @@
 
 #[path = "../ledger/commands.rs"]
 mod commands;
+mod engines;
 mod faults;
 #[path = "../ledger/gantt.rs"]
 mod gantt;
@@ -40,6 +41,7 @@ mod server;
 #[path = "../bad_days/support.rs"]
 mod stage;
 mod stores;
+mod story_20;
 #[path = "../ledger/support.rs"]
 mod support;
 #[allow(dead_code)] // No theme needs all of it.

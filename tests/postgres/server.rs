@@ -1,11 +1,11 @@
 //! A PostgreSQL that tests start: in a folder of its own, on a socket in it and on no port.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -24,6 +24,19 @@ pub struct Server {
     /// Where it listens besides its socket; empty: nowhere.
     listens: &'static str,
     port: u16,
+}
+
+/// A transaction of somebody else, which ends when this is dropped.
+pub struct Held {
+    session: Child,
+    _input: ChildStdin,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.session.kill();
+        let _ = self.session.wait();
+    }
 }
 
 /// A server of one test, which may kill it.
@@ -187,6 +200,36 @@ impl Server {
             "{}",
             String::from_utf8_lossy(&run.stderr)
         );
+    }
+
+    /// Opens a transaction, as somebody else would, and keeps what it has locked until it is dropped.
+    pub fn hold(&self, sql: &str) -> Held {
+        let mut psql = Command::new(programs().join("psql"));
+        psql.args([
+            "-qXAt",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-U",
+            "postgres",
+            "-d",
+            "postgres",
+            "-h",
+        ]);
+        let mut session = psql
+            .arg(&self.folder)
+            .args(["-p", &self.port.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = session.stdin.take().unwrap();
+        writeln!(input, "BEGIN; {sql}; SELECT 'held';").unwrap();
+        let output = BufReader::new(session.stdout.take().unwrap());
+        assert!(output.lines().any(|line| line.unwrap() == "held"));
+        Held {
+            session,
+            _input: input,
+        }
     }
 
     fn create(&self) {

@@ -1,7 +1,7 @@
 //! The store on which the tests of a ledger run here.
 
-use gone::ledger::Ledger;
 use gone::ledger::postgres::PostgresLedger;
+use gone::ledger::{EngineTerms, Ledger};
 
 use crate::server;
 
@@ -16,7 +16,7 @@ pub async fn on_each_store(test: impl AsyncFn(&dyn Ledger)) {
 pub async fn open() -> PostgresLedger {
     off_the_runtime(|| {
         let address = server::shared().address();
-        PostgresLedger::open(&address, None).unwrap()
+        PostgresLedger::open(&address, None, EngineTerms::default()).unwrap()
     })
     .await
 }

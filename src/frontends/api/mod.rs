@@ -254,6 +254,7 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(views::causes))
         .routes(routes!(views::gates))
         .routes(routes!(views::deployments))
+        .routes(routes!(views::engines))
         .routes(routes!(views::reconcilers))
         .routes(routes!(views::release_importer))
         .routes(routes!(views::sites))

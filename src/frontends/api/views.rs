@@ -16,6 +16,7 @@ use super::{Answer, Api, List, Taken, taken};
 use crate::control::{Command, DeploymentStatus, GateStatus, SiteStatus, query};
 use crate::domain::activity::ReconcilerStatus;
 use crate::domain::attention::CauseGroup;
+use crate::domain::engines::EngineRow;
 use crate::domain::model::{
     Actor, Deletion, DeletionState, KindName, Phase, ResourceKey, Site, Step, StepState, Tombstone,
 };
@@ -98,6 +99,8 @@ whole_lists! {
     gates, "/gates", "listGates", "sites" => query::Gates {}, GateStatus;
     /// All deployments that refer to this one, and those that it refers to; none where this engine is no deployment.
     deployments, "/deployments", "listDeployments", "deployments" => query::Deployments {}, DeploymentStatus;
+    /// The engines that share the ledger, the one that leads first.
+    engines, "/engines", "listEngines", "views" => query::Engines {}, EngineRow;
     /// All reconcilers of the engine: what each does, did last and does next.
     reconcilers, "/engine", "listReconcilers", "views" => query::Reconcilers {}, ReconcilerStatus;
 }

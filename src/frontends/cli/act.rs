@@ -26,7 +26,8 @@ pub struct Cancel {
 #[command(after_long_help = "\
 Examples:
   gone pause 9f86d081
-  gone pause prod/RegionOne --reason 'controllers are upgraded'")]
+  gone pause prod/RegionOne --reason 'controllers are upgraded'
+  gone pause --engine admin1       it ends what it has in flight, to be upgraded")]
 pub struct Pause {
     #[command(flatten)]
     pub on: DeletionsOrSites,
@@ -37,7 +38,8 @@ pub struct Pause {
 #[command(after_long_help = "\
 Examples:
   gone resume 9f86d081
-  gone resume prod/RegionOne")]
+  gone resume prod/RegionOne
+  gone resume --engine admin1")]
 pub struct Resume {
     #[command(flatten)]
     pub on: DeletionsOrSites,
@@ -46,8 +48,11 @@ pub struct Resume {
 #[derive(Clone, Debug, Args)]
 pub struct DeletionsOrSites {
     /// Ids of deletions, or their last 8 characters; or sites, CLOUD/REGION
-    #[arg(required = true, value_name = "ID|SITE")]
+    #[arg(required_unless_present = "engine", value_name = "ID|SITE")]
     pub ids: Vec<String>,
+    /// An engine that shares the ledger with others, by its name in `gone list engines`
+    #[arg(long, value_name = "NAME", conflicts_with = "ids")]
+    pub engine: Option<String>,
     #[command(flatten)]
     pub why: Why,
 }
@@ -60,6 +65,8 @@ pub(super) struct Act {
     pub(super) on_step: Option<fn(i64) -> Command>,
     /// None if it takes no sites.
     pub(super) on_site: Option<fn(Site) -> Command>,
+    /// None if it takes no engines.
+    pub(super) on_engine: Option<fn(String) -> Command>,
     /// Whether it may cause a delete to be sent.
     pub(super) sends: bool,
 }
@@ -69,6 +76,7 @@ const CANCEL: Act = Act {
     on_deletion: |deletion_id| Command::Cancel { deletion_id },
     on_step: None,
     on_site: None,
+    on_engine: None,
     sends: false,
 };
 
@@ -76,6 +84,7 @@ const PAUSE: Act = Act {
     verb: "pause",
     on_deletion: |deletion_id| Command::Pause { deletion_id },
     on_site: Some(|site| Command::PauseSite { site }),
+    on_engine: Some(|name| Command::PauseEngine { name }),
     ..CANCEL
 };
 
@@ -84,6 +93,7 @@ const RESUME: Act = Act {
     on_deletion: |deletion_id| Command::Resume { deletion_id },
     on_step: None,
     on_site: Some(|site| Command::ResumeSite { site }),
+    on_engine: Some(|name| Command::ResumeEngine { name }),
     sends: true,
 };
 
@@ -95,13 +105,13 @@ impl Verb for Cancel {
 
 impl Verb for Pause {
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        PAUSE.run(session, &self.on.ids, &self.on.why.reason).await
+        PAUSE.run_on(session, self.on).await
     }
 }
 
 impl Verb for Resume {
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        RESUME.run(session, &self.on.ids, &self.on.why.reason).await
+        RESUME.run_on(session, self.on).await
     }
 }
 
@@ -121,6 +131,26 @@ columns! {
 }
 
 impl Act {
+    async fn run_on(
+        &self,
+        session: &mut Session<'_>,
+        on: DeletionsOrSites,
+    ) -> Result<Exit, Failure> {
+        let (Some(name), Some(on_engine)) = (on.engine, self.on_engine) else {
+            return self.run(session, &on.ids, &on.why.reason).await;
+        };
+        session.tried = format!("{} the engine {name}", self.verb);
+        let command = on_engine(name.clone());
+        session.submit(command, &on.why.reason, None, Ok).await?;
+        let done = Done {
+            id: name,
+            did: self.verb,
+            moved: 0,
+        };
+        session.out.list(DONE, &[done])?;
+        Ok(Exit::Done)
+    }
+
     /// Handles every id, even after one that fails; the exit code is that of the worst.
     pub(super) async fn run(
         &self,

@@ -10,12 +10,13 @@ use crate::control::{DeploymentStatus, GateStatus, KindInfo, SiteProgress, SiteS
 use crate::domain::activity::ReconcilerStatus;
 use crate::domain::attention::{self, CauseGroup};
 use crate::domain::duration::rough;
+use crate::domain::engines::EngineRow;
 use crate::domain::kinds::lookup;
 use crate::domain::model::{
     Deletion, Orphan, Resource, Step, StepState, Target, Tombstone, short_id,
 };
 use crate::present::{
-    activity_words, answer_words, blocked_by_words, run_time, targets_in_full, time,
+    activity_words, answer_words, blocked_by_words, lease_words, run_time, targets_in_full, time,
 };
 
 columns! {
@@ -210,6 +211,25 @@ pub(super) fn deletions(rows: &[Deletion]) -> Sheet {
 pub(super) fn deployments(rows: &[DeploymentStatus], now: DateTime<Utc>) -> Sheet {
     let rows: Vec<_> = rows.iter().map(|row| (row.clone(), now)).collect();
     Sheet::of(DEPLOYMENTS, &rows)
+}
+
+columns! {
+    /// The engines that share a ledger, with the time of the question.
+    ENGINES: (EngineRow, DateTime<Utc>), |row|
+    "ENGINE" 9 => row.0.name;
+    "ROLE" 9 => row.0.role.as_str();
+    "STEPS" 8 => row.0.running;
+    "LEASE" 7 => lease_words(&row.0, row.1);
+    "HOST" 6 => row.0.host;
+    "PID" 5 => row.0.pid;
+    "VERSION" 5 => row.0.version;
+    "STARTED" 4 => time(row.0.started_at);
+    "EPOCH" 3 => row.0.epoch;
+}
+
+pub(super) fn engines(rows: &[EngineRow], now: DateTime<Utc>) -> Sheet {
+    let rows: Vec<_> = rows.iter().map(|row| (row.clone(), now)).collect();
+    Sheet::of(ENGINES, &rows)
 }
 
 /// Returns the columns that the kind names, between those that every resource has.

@@ -1,5 +1,5 @@
 //! `gone list`: lists deletions, stuck and retrying steps with the reasons, tombstones, orphans, sites,
-//! gates, deployments, the engine's reconcilers, and the resources of a kind.
+//! gates, deployments, the engine's reconcilers, the engines of the ledger, and the resources of a kind.
 
 use std::time::Duration;
 
@@ -24,9 +24,10 @@ Examples:
   gone list orphans                     what was abandoned, and whether it still exists
   gone list deployments                 other deployments, and what waits for their clearance
   gone list engine                      what the engine does, did last and does next
+  gone list engines                     the engines that share the ledger, and which one leads
   gone list tombstones -o jsonl")]
 pub struct List {
-    /// The list: deletions, stuck, causes, retrying, tombstones, orphans, sites, gates, deployments, engine, or a kind
+    /// The list: deletions, stuck, causes, retrying, tombstones, orphans, sites, gates, deployments, engine, engines, or a kind
     #[arg(default_value = "deletions", value_name = "WHAT")]
     pub what: What,
     /// Only rows that have been in their state for longer [24h without a value]
@@ -53,6 +54,8 @@ pub enum What {
     Deployments,
     /// The engine's reconcilers.
     Engine,
+    /// The engines that share the ledger.
+    Engines,
     /// The resources of a kind, by its name or an alias.
     #[strum(default)]
     Kind(String),
@@ -65,7 +68,7 @@ impl Verb for List {
         let ago = |age| now.checked_sub_signed(TimeDelta::from_std(age).ok()?);
         let before = self.older_than.and_then(ago);
         let mut sites = session.sites().await?;
-        if !matches!(self.what, What::Deployments | What::Engine) {
+        if !matches!(self.what, What::Deployments | What::Engine | What::Engines) {
             // A mistyped site would otherwise look empty.
             session.chosen_sites(&sites)?;
         }
@@ -123,6 +126,10 @@ impl Verb for List {
                 let regions = &session.global.region;
                 rows.retain(|row| regions.is_empty() || regions.contains(&row.region));
                 session.out.rows(&columns::deployments(&rows, now), &rows)?;
+            }
+            What::Engines => {
+                let rows = session.ask(query::Engines {}).await?;
+                session.out.rows(&columns::engines(&rows, now), &rows)?;
             }
             What::Engine => {
                 let global = session.global;

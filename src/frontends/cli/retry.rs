@@ -44,6 +44,7 @@ const RETRY: Act = Act {
     on_deletion: |deletion_id| Command::Retry { deletion_id },
     on_step: Some(|step_id| Command::RetryStep { step_id }),
     on_site: None,
+    on_engine: None,
     sends: true,
 };
 

@@ -355,17 +355,36 @@ impl Gate {
                 return Err(Refusal::bad_request(message));
             }
         };
-        if self.tombstones.is_lost() && place != Place::Elsewhere {
-            let message = "the gate does not know what is being deleted; restart the engine";
-            return Err(Refusal::unavailable(message));
+        let needs_tombstones = place != Place::Elsewhere;
+        if needs_tombstones {
+            self.knows_tombstones()?;
         }
         let asker = self.asker(&head, peer);
         let call = Call { head, asker };
         match call.head.method {
-            Method::GET | Method::HEAD => self.read(call, streamed(body), place).await,
+            Method::GET | Method::HEAD => {
+                let answer = self.read(call, streamed(body), place).await;
+                // The cloud may have taken its time.
+                if needs_tombstones {
+                    self.knows_tombstones()?;
+                }
+                answer
+            }
             Method::DELETE => self.delete(call, body, place).await,
             // Any other method that a service's kinds file lists may change something.
             _ => self.write(call, body, place).await,
+        }
+    }
+
+    /// Refuses to answer from tombstones that may differ from the ledger's.
+    fn knows_tombstones(&self) -> Result<()> {
+        match self.tombstones.is_lost() {
+            false => Ok(()),
+            true => {
+                let message =
+                    "the gate does not know what is being deleted: its ledger does not answer";
+                Err(Refusal::unavailable(message))
+            }
         }
     }
 

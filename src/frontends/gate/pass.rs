@@ -106,6 +106,8 @@ impl Gate {
 
     /// Passes a write that a fence waits for: an upstream that hangs must not delay a deletion for long.
     pub(super) async fn pass_soon(&self, head: request::Parts, body: Out) -> Result<Response> {
+        // Since its fence was looked for, the body may have taken its time.
+        self.knows_tombstones()?;
         self.pass_within(head, body, self.call_timeout).await
     }
 

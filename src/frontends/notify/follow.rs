@@ -27,6 +27,8 @@ const LULL: Duration = Duration::from_millis(250);
 /// The cursor is saved after this many events without news: events after the saved cursor are read again after a
 /// crash.
 const QUIET_EVENTS: i64 = 1_000;
+/// How often an engine that does not lead looks whether it does now.
+const LEADS_LOOK: Duration = Duration::from_secs(1);
 /// Wait after the ledger could not be read or written.
 const LEDGER_RETRY: Duration = Duration::from_secs(5);
 
@@ -40,6 +42,8 @@ pub(super) struct Follower {
     cursor: Mark,
     /// Whether the ledger does not have the cursor yet.
     unsaved: bool,
+    /// Whether another engine may have moved the ledger's cursor.
+    is_behind: bool,
     /// Time at which it began to follow.
     since: DateTime<Utc>,
     /// Time of the last message on each subject, kept while it delays the next one.
@@ -103,6 +107,7 @@ impl Follower {
             ledger_id: found.ledger_id,
             cursor: Mark::default(),
             unsaved: false,
+            is_behind: false,
             notified: BTreeMap::new(),
         };
         match found.mark {
@@ -118,6 +123,12 @@ impl Follower {
     /// Runs until it is stopped; a message that is being sent is finished first.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
+            if !self.leads() {
+                // The engine that leads notifies, and moves the cursor.
+                pause(LEADS_LOOK, &stop).await;
+                self.is_behind = true;
+                continue;
+            }
             if let Err(error) = self.follow(&stop).await {
                 let channel = self.channel.name();
                 tracing::warn!(channel, %error, "no notification can be sent now; it is retried");
@@ -128,6 +139,11 @@ impl Follower {
 
     /// Follows the events from the cursor on, until an error or until it is stopped.
     async fn follow(&mut self, stop: &CancellationToken) -> Result<(), ControlError> {
+        if self.is_behind {
+            let found = notification_cursor(self.control.as_ref(), self.channel.name()).await?;
+            self.cursor = found.mark.unwrap_or_default();
+            (self.is_behind, self.unsaved) = (false, false);
+        }
         if self.unsaved {
             self.save().await?;
         }
@@ -138,7 +154,7 @@ impl Follower {
         }
         let mut gathered = Gathered::after(self.cursor.through);
         let mut full_pages = 0;
-        while !stop.is_cancelled() {
+        while !stop.is_cancelled() && self.leads() {
             let wait_ms = self.until_due(&gathered);
             let events = tokio::select! {
                 () = stop.cancelled() => return Ok(()),
@@ -164,6 +180,11 @@ impl Follower {
             }
         }
         Ok(())
+    }
+
+    /// Whether this engine does what only one engine of a ledger does.
+    fn leads(&self) -> bool {
+        !self.control.snapshot().borrow().engine.follows
     }
 
     fn until_due(&self, gathered: &Gathered) -> u64 {

@@ -39,6 +39,10 @@ pub struct Address {
 }
 
 impl Address {
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+
     /// Reads a URL. Of its parameters, `schema`, `passfile`, `sslmode` and `sslrootcert` are ours, and the others
     /// those of [`Config`].
     ///

@@ -5,15 +5,16 @@
 //! a thread that may block.
 
 use std::collections::HashMap;
-use std::future::Future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::future::{Future, poll_fn};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use futures_util::{TryStreamExt as _, pin_mut};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 
 use super::address::Address;
 use super::failed::{Failed, Sql};
@@ -29,7 +30,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 ///
 /// A commit that was answered is durable, whatever the database's own setting. Without statistics of a ledger that
 /// has just grown, the planner would read whole tables: as in a file, each statement has its index. And compiling a
-/// statement takes longer than running it.
+/// statement takes longer than running it. An engine that hangs in the middle of a transaction, or whose machine is
+/// gone, holds up the others for seconds only.
 const SESSION: &str = "
 SET synchronous_commit = on;
 SET enable_seqscan = off;
@@ -37,6 +39,11 @@ SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET jit = off;
 SET client_min_messages = warning;
+SET lock_timeout = '30s';
+SET idle_in_transaction_session_timeout = '15s';
+SET tcp_keepalives_idle = 10;
+SET tcp_keepalives_interval = 5;
+SET tcp_keepalives_count = 3;
 ";
 
 /// A session of the server.
@@ -45,6 +52,14 @@ pub(super) struct Connection {
     /// None only while it is dropped.
     runtime: Option<Runtime>,
     statements: Mutex<HashMap<String, Statement>>,
+    listener: Arc<Mutex<Option<Listener>>>,
+}
+
+/// Whom the notices of other sessions wake.
+struct Listener {
+    waker: Arc<Notify>,
+    /// What our own notices say; they wake nobody.
+    own: String,
 }
 
 impl Connection {
@@ -61,15 +76,30 @@ impl Connection {
             let waited = CONNECT_MAX.as_secs();
             Failed::Impossible(format!("no answer within {waited} s"))
         };
-        let (client, connection) = runtime.block_on(connecting).map_err(hangs)??;
+        let (client, mut connection) = runtime.block_on(connecting).map_err(hangs)??;
+        let listener: Arc<Mutex<Option<Listener>>> = Arc::default();
+        let woken = listener.clone();
         runtime.spawn(async move {
-            // The statement that is under way fails with it, and says why.
-            let _ = connection.await;
+            // The statement that is under way fails with the connection, and says why.
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await
+            {
+                if let AsyncMessage::Notification(notice) = message
+                    && let Some(listener) = &*locked(&woken)
+                    && notice.payload() != listener.own
+                {
+                    listener.waker.notify_one();
+                }
+            }
+            // That it is lost is news, too.
+            if let Some(listener) = &*locked(&woken) {
+                listener.waker.notify_one();
+            }
         });
         let opened = Self {
             client,
             runtime: Some(runtime),
             statements: Mutex::default(),
+            listener,
         };
         opened.batch(&format!("{SESSION}{more}"))?;
         Ok(opened)
@@ -91,19 +121,45 @@ impl Connection {
         }
     }
 
-    fn statements(&self) -> MutexGuard<'_, HashMap<String, Statement>> {
-        let statements = self.statements.lock();
-        statements.unwrap_or_else(PoisonError::into_inner)
+    /// Has the notices of other engines wake `waker`.
+    pub(super) fn listen(&self, channel: &str, own: i64, waker: Arc<Notify>) -> Sql<()> {
+        let own = own.to_string();
+        *locked(&self.listener) = Some(Listener { waker, own });
+        self.batch(&format!("LISTEN \"{channel}\""))
+    }
+
+    /// Waits until a notice arrives, or the waker is notified otherwise, or this time has passed.
+    pub(super) fn wait_for_notice(&self, at_most: Duration) {
+        let waker = locked(&self.listener)
+            .as_ref()
+            .map(|listener| listener.waker.clone());
+        let waiting = async {
+            match waker {
+                Some(waker) => tokio::time::timeout(at_most, waker.notified())
+                    .await
+                    .is_ok(),
+                None => {
+                    tokio::time::sleep(at_most).await;
+                    false
+                }
+            }
+        };
+        // Whether anything came is of no interest: the caller looks.
+        let _ = self.wait(waiting);
     }
 
     fn prepared(&self, sql: &str) -> Sql<Statement> {
-        if let Some(known) = self.statements().get(sql) {
+        if let Some(known) = locked(&self.statements).get(sql) {
             return Ok(known.clone());
         }
         let statement = self.wait(self.client.prepare(sql))??;
-        self.statements().insert(sql.to_owned(), statement.clone());
+        locked(&self.statements).insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Connection {

@@ -1,53 +1,77 @@
 //! Drives a [`Store`] by a thread that writes, and reads on a few sessions beside it.
 
+use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use tokio::sync::watch;
 
 use super::address::Address;
 use super::client::Connection;
+use super::engines;
 use super::failed::{Failed, Sql};
+use super::heart::Heart;
+use super::member::Member;
 use super::schema::{self, fault};
 use super::store::Store;
 use super::transaction::PostgresRows;
+use crate::domain::engines::EngineRow;
 use crate::ledger::threads::{Readers, Writer};
 use crate::ledger::tombstones::Tombstones;
-use crate::ledger::{Drive, Hold, Job, LedgerError, Outcome};
+use crate::ledger::{
+    Change, Drive, EngineTerms, Engines, Hold, Job, LedgerError, Outcome, Standing,
+};
 
 /// A ledger on a server.
-#[derive(Debug)]
 pub struct PostgresLedger {
     address: Address,
-    epoch: i64,
     /// None if the ledger was opened for reading only.
-    writer: Option<Writer>,
-    is_closing: Arc<AtomicBool>,
+    engine: Option<Engine>,
     readers: Arc<Readers<Reader>>,
+}
+
+/// What makes a process one of the ledger's engines.
+struct Engine {
+    member: Arc<Member>,
+    writer: Arc<Writer>,
+    heart: Arc<Heart>,
+}
+
+impl Debug for PostgresLedger {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresLedger")
+            .field("address", &self.address.to_string())
+            .field("epoch", &self.epoch())
+            .finish_non_exhaustive()
+    }
 }
 
 /// A session for reading; none until it is used, or after it was lost.
 type Reader = Option<Arc<Connection>>;
 
 impl PostgresLedger {
-    /// Opens the ledger as its engine, and creates it if there is none. `tombstones`: those in memory that follow
-    /// the ledger's. Blocks for as long as the server does.
+    /// Opens the ledger as one of its engines, and creates it if there is none. `tombstones`: those in memory that
+    /// follow the ledger's. Blocks for as long as the server does.
     ///
     /// # Errors
-    /// Another engine holds the ledger, or it cannot be reached, read or written.
+    /// An engine of an earlier version holds the ledger, or it cannot be reached, read or written.
     pub fn open(
         address: &Address,
         tombstones: Option<Arc<Tombstones>>,
+        terms: EngineTerms,
     ) -> Result<Self, LedgerError> {
-        let mut store = Store::open(address, tombstones)?;
-        let (epoch, is_closing) = (store.epoch(), store.is_closing());
-        let writer = Writer::start(move |jobs| store.group(jobs));
-        let writer = writer.map_err(|error| fault(address, &Failed::Io(error)))?;
+        let failed = |error| fault(address, &Failed::Io(error));
+        let member = Arc::new(Member::new(terms, tombstones));
+        let mut store = Store::open(address, member.clone())?;
+        let writer = Arc::new(Writer::start(move |jobs| store.group(jobs)).map_err(failed)?);
+        let heart = Heart::start(address, &member, writer.clone()).map_err(failed)?;
         Ok(Self {
             address: address.clone(),
-            epoch,
-            writer: Some(writer),
-            is_closing,
+            engine: Some(Engine {
+                member,
+                writer,
+                heart: Arc::new(heart),
+            }),
             readers: Arc::new(Readers::open(&address.to_string(), || Ok(None))?),
         })
     }
@@ -61,25 +85,46 @@ impl PostgresLedger {
         let mut first = Some(Arc::new(first.unwrap_or(Err(LedgerError::Closed))?));
         Ok(Self {
             address: address.clone(),
-            epoch: 0,
-            writer: None,
-            is_closing: Arc::default(),
+            engine: None,
             readers: Arc::new(Readers::open(&address.to_string(), || Ok(first.take()))?),
         })
     }
 
-    /// The epoch of this opening; 0 if the ledger was opened for reading only.
+    /// The epoch of this engine; 0 if the ledger was opened for reading only.
     pub fn epoch(&self) -> i64 {
-        self.epoch
+        self.engine
+            .as_ref()
+            .map_or(0, |engine| engine.member.epoch())
     }
 
-    /// Answers the queued requests, ends the writer's session and so releases the lock. Later requests are answered
-    /// with [`LedgerError::Closed`].
+    /// Answers the queued requests, ends the writer's session and the lease. Later requests are answered with
+    /// [`LedgerError::Closed`].
     pub async fn close(&self) {
-        self.is_closing.store(true, Ordering::Relaxed);
-        if let Some(writer) = &self.writer {
+        if let Some(Engine {
+            member,
+            writer,
+            heart,
+        }) = &self.engine
+        {
+            // Nobody waits for the server any more.
+            member.close();
             writer.close().await;
+            let heart = heart.clone();
+            let _ = tokio::task::spawn_blocking(move || heart.stop()).await;
         }
+    }
+
+    /// Does work on a session of its own, for which nothing waits.
+    async fn beside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Sql<T> + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        let address = self.address.clone();
+        let working = tokio::task::spawn_blocking(move || {
+            let db = open_session(&address)?;
+            work(&db).map_err(|error| fault(&address, &error))
+        });
+        working.await.unwrap_or(Err(LedgerError::Closed))
     }
 }
 
@@ -96,7 +141,7 @@ impl Hold for PostgresLedger {
         let say = || {
             let db = open_session(&self.address)?;
             let sql = "UPDATE engines SET socket = $1 WHERE epoch = $2";
-            let said = db.run(sql, &[&socket, &self.epoch]);
+            let said = db.run(sql, &[&socket, &self.epoch()]);
             said.map(drop).map_err(|error| fault(&self.address, &error))
         };
         schema::on_a_thread(say).unwrap_or(Err(LedgerError::Closed))
@@ -111,13 +156,20 @@ impl Hold for PostgresLedger {
 impl Drive for PostgresLedger {
     type Reader = PostgresRows;
 
+    /// An answer to what raises tombstones waits until the gates of the other engines have them, or may not answer.
     async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
-        match &self.writer {
-            Some(writer) => writer.write(job).await,
-            None => Err(LedgerError::ReadOnly {
+        let Some(engine) = &self.engine else {
+            return Err(LedgerError::ReadOnly {
                 name: self.address.to_string(),
-            }),
+            });
+        };
+        let raises =
+            matches!(&job, Job::Commit(changes) if changes.iter().any(Change::raises_tombstones));
+        let outcome = engine.writer.write(job).await?;
+        if raises {
+            engine.member.gates_caught_up(false).await;
         }
+        Ok(outcome)
     }
 
     async fn read<T, F>(&self, read: F) -> Result<T, LedgerError>
@@ -138,6 +190,52 @@ impl Drive for PostgresLedger {
                 answer.map_err(|error| fault(&address, &error))
             })
             .await
+    }
+}
+
+#[async_trait]
+impl Engines for PostgresLedger {
+    fn standing(&self) -> Standing {
+        match &self.engine {
+            Some(engine) => engine.member.standing(),
+            None => Standing::alone(0),
+        }
+    }
+
+    fn follow_others(&self) -> watch::Receiver<u64> {
+        match &self.engine {
+            Some(engine) => engine.member.follow_others(),
+            None => watch::Sender::new(0).subscribe(),
+        }
+    }
+
+    fn begin_work(&self) {
+        if let Some(engine) = &self.engine {
+            engine.member.begin_work();
+        }
+    }
+
+    async fn engines(&self) -> Result<Vec<EngineRow>, LedgerError> {
+        self.beside(engines::list).await
+    }
+
+    async fn drain(&self, name: &str, is_drained: bool) -> Result<usize, LedgerError> {
+        let name = name.to_owned();
+        let address = self.address.clone();
+        let epoch = self.epoch();
+        self.beside(move |db| {
+            let drained = engines::drain(db, &name, is_drained)?;
+            engines::notify(db, &address, epoch)?;
+            Ok(drained)
+        })
+        .await
+    }
+
+    async fn gates_caught_up(&self, writes_ended: bool) -> Result<(), LedgerError> {
+        if let Some(engine) = &self.engine {
+            engine.member.gates_caught_up(writes_ended).await;
+        }
+        Ok(())
     }
 }
 

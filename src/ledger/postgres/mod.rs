@@ -3,13 +3,15 @@
 //! ```text
 //! commit, claim ──▶ PostgresLedger: one writer thread with one session ─┐
 //! reads ──────────▶ a few sessions, each read in one snapshot           ├─▶ PostgresRows ─▶ the schema
+//! leases ─────────▶ one thread with one session: `heart` ───────────────┘
 //! ```
-//! This module only loads and saves rows: the files `…_rows`, `row_store` and `save` for changes, the files
-//! `…_reads` for questions. What they mean is decided above ([`super::store`]).
+//! Of the rows of deletions this module only loads and saves: the files `…_rows`, `row_store` and `save` for changes, the
+//! files `…_reads` for questions. What they mean is decided above ([`super::store`]). What it decides is which engine may
+//! do what: `engines` (leases, who leads), `member` (what the threads of one engine know of that), `heart` (renewals).
 //!
 //! - A commit that was answered is durable: `synchronous_commit` is on in each session.
-//! - The writer's session holds an advisory lock of the schema for as long as it lives: there is one engine. Each
-//!   transaction runs in the session that holds the lock, so an engine that has lost it cannot write.
+//! - Transactions that write run one after the other, whichever engine they are of (`lock`); each begins by looking
+//!   whether its engine was declared lost, and by taking in what others did to tombstones (`store`).
 //! - If the connection is lost, so is the open transaction, and its requests are answered with an error. Only of one
 //!   whose `COMMIT` was sent nobody knows; the writer connects again and looks it up before it answers (`store`).
 //! - All waits are on threads that may block ([`super::threads`]), never on a tokio worker.
@@ -22,13 +24,17 @@ mod deletion_reads;
 mod deletion_rows;
 mod driver;
 mod due_reads;
+mod engines;
 mod failed;
+mod heart;
 mod lock;
 mod log_reads;
+mod member;
 mod native;
 mod peer_reads;
 mod peer_rows;
 mod plan_rows;
+mod process;
 mod prune;
 mod row_store;
 mod rows;
@@ -43,7 +49,7 @@ mod transaction;
 
 pub use address::{Address, Unusable};
 pub use driver::PostgresLedger;
+pub use engines::holder;
 pub use failed::Failed;
-pub use lock::holder;
 pub use schema::can_write;
 pub use transaction::PostgresRows;

@@ -33,6 +33,18 @@ impl PruneRows for PostgresRows {
                     "DELETE FROM foreign_going WHERE phase = 'gone' AND gone_at < $1",
                     &[&micros(before)],
                 ),
+                // Those that each gate has.
+                (
+                    "DELETE FROM tombstone_changes WHERE seq <= coalesce(
+                         (SELECT min(applied) FROM engines WHERE NOT ended AND has_gates),
+                         9223372036854775807)",
+                    &[],
+                ),
+                (
+                    "DELETE FROM engines WHERE ended
+                         AND epoch < (SELECT min(epoch) FROM engines WHERE NOT ended)",
+                    &[],
+                ),
             ])
             .map(drop)
     }

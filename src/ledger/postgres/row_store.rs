@@ -6,7 +6,7 @@ use super::failed::{Failed, Sql};
 use super::rows::{self, get, limit, micros};
 use super::save::Save;
 use super::transaction::PostgresRows;
-use super::{deletion_rows, step_rows};
+use super::{deletion_rows, engines, step_rows};
 use crate::domain::model::{Phase, Site, SitePause};
 use crate::domain::news::Mark;
 use crate::ledger::store::{NewTombstone, RowStore, StepRow, StoredDeletion, StoredStep, Unsaved};
@@ -138,6 +138,10 @@ impl RowStore for PostgresRows {
             &[&micros(now), &micros(observed_by)],
             |row| get(row, 0),
         )
+    }
+
+    fn end_lost_engines(&self) -> Sql<Vec<i64>> {
+        engines::end_lost(&self.db, self.epoch)
     }
 
     fn take_over_observations(&self) -> Sql<()> {

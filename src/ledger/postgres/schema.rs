@@ -1,17 +1,22 @@
 //! The tables, and what is checked before they are used.
 
+use tokio_postgres::error::SqlState;
+
 use super::address::Address;
 use super::client::Connection;
 use super::failed::{Failed, Sql};
+use super::lock;
 use super::rows::get;
 use crate::ledger::LedgerError;
 
 /// The version that this program writes, as the row of `version`.
-const KNOWN: i64 = 1;
-/// The tables of version 1. Never edited once released: a change is one more migration.
-const FIRST: &str = include_str!("schema.sql");
+const KNOWN: i64 = 2;
+/// What makes each version of the one before. Never edited once released: a change is one more migration.
+const MIGRATIONS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema_2.sql")];
 /// The oldest server with everything that the statements and the session's settings use.
 const SERVER_MIN: i64 = 140_000;
+/// How long the tables of an earlier version wait for its engine to end.
+const MIGRATION_LOCK_MAX: &str = "5s";
 
 /// What the schema holds.
 enum Found {
@@ -130,26 +135,59 @@ pub(super) fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T>
     std::thread::scope(|scope| scope.spawn(work).join()).ok()
 }
 
-/// Creates the tables, if the schema has none.
+/// Brings the tables to this version, and creates them if the schema has none. Nobody may have the ledger open then.
 pub(super) fn migrate(db: &Connection, address: &Address) -> Result<(), LedgerError> {
-    match found(db, address).map_err(|error| fault(address, &error))? {
-        Found::Nothing => create(db, address).map_err(|error| fault(address, &error)),
-        _ => check(db, address),
+    let failed = |error: Failed| fault(address, &error);
+    match found(db, address).map_err(failed)? {
+        Found::Nothing => {}
+        Found::Version(found) if found < KNOWN => {}
+        _ => return check(db, address),
     }
-}
-
-fn create(db: &Connection, address: &Address) -> Sql<()> {
-    let schema = &address.schema;
-    // In one transaction: a crash leaves a whole ledger, or none.
-    let created = db.batch(&format!(
-        "BEGIN; CREATE SCHEMA IF NOT EXISTS \"{schema}\"; {FIRST}
-         INSERT INTO version(number) VALUES({KNOWN}); COMMIT"
-    ));
-    if created.is_err() {
+    // In one transaction: a crash leaves a whole ledger of one version. An engine of version 1 has the lock for as long
+    // as it runs.
+    let migrated = db
+        .batch(&format!(
+            "BEGIN; SET LOCAL lock_timeout = '{MIGRATION_LOCK_MAX}'"
+        ))
+        .and_then(|()| lock::take(db, &address.schema))
+        .and_then(|()| bring_up(db, address))
+        .and_then(|()| db.batch("COMMIT"));
+    if migrated.is_err() {
         // What matters is why.
         let _ = db.batch("ROLLBACK");
     }
-    created
+    match migrated {
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            let sql = "SELECT pid FROM engines ORDER BY epoch DESC LIMIT 1";
+            let pid = db.first(sql, &[], |row| get::<i64>(row, 0)).ok().flatten();
+            Err(LedgerError::Held {
+                name: address.to_string(),
+                pid: pid
+                    .and_then(|pid| u32::try_from(pid).ok())
+                    .unwrap_or_default(),
+                socket: None,
+            })
+        }
+        migrated => migrated.map_err(failed),
+    }
+}
+
+/// Runs the migrations that are missing: whoever had the lock before may have run them.
+fn bring_up(db: &Connection, address: &Address) -> Sql<()> {
+    let schema = &address.schema;
+    let from = match found(db, address)? {
+        Found::Version(found) => found,
+        _ => 0,
+    };
+    db.batch(&format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\""))?;
+    let done = usize::try_from(from).unwrap_or_default();
+    for migration in MIGRATIONS.iter().skip(done) {
+        db.batch(migration)?;
+    }
+    tracing::info!(ledger = %address, from, to = KNOWN, "brought the tables to this version");
+    db.batch(&format!(
+        "DELETE FROM version; INSERT INTO version(number) VALUES({KNOWN})"
+    ))
 }
 
 fn found(db: &Connection, address: &Address) -> Sql<Found> {

@@ -1,110 +1,123 @@
-//! The only writer: takes requests, runs one durable transaction, and returns the answers.
+//! The only writer of an engine: takes requests, runs one durable transaction, and returns the answers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::address::Address;
-use super::client::Connection;
+use super::client::{Connection, Values};
+use super::engines::{self, NOTIFY};
 use super::failed::{Failed, Sql};
-use super::lock::{self, Session};
+use super::lock;
+use super::member::Member;
 use super::rows::{self, get};
 use super::schema::{self, fault};
 use super::transaction::PostgresRows;
 use crate::ledger::store::Stop;
-use crate::ledger::tombstones::{Changed, Tombstones};
+use crate::ledger::tombstones::Changed;
 use crate::ledger::transitions::Rotation;
 use crate::ledger::working_set::WorkingSet;
 use crate::ledger::{Job, LedgerError, Outcome, answer, fails_alone};
 
-/// Rows that are loaded at a time when a ledger is opened.
-const LOADED_TOGETHER: i64 = 10_000;
 /// How often the writer tries to find out whether a transaction was committed.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
-/// A ledger that is open for writing, and locked: no other engine has it.
+/// What an engine writes a ledger with.
 pub(super) struct Store {
     address: Address,
+    member: Arc<Member>,
     /// None while the connection is lost.
     db: Option<Arc<Connection>>,
-    session: Session,
-    epoch: i64,
-    /// Number of transactions that this engine has committed or tried to.
+    /// Number of transactions that this engine has committed or tried to, in this epoch.
     groups: i64,
     rotation: Rotation,
-    tombstones: Option<Arc<Tombstones>>,
-    /// Whether the ledger is being closed, so that nobody waits for the server any more.
-    is_closing: Arc<AtomicBool>,
 }
 
 /// How a transaction ended.
 enum Attempt {
-    Committed(Vec<Outcome>, Vec<Changed>),
+    Committed(Committed),
     /// Its `COMMIT` was sent, and no answer came.
-    Unknown(Vec<Outcome>, Vec<Changed>, Failed),
+    Unknown(Committed, Failed),
+    /// Nothing was written: others have ended this engine's lease, and taken over its steps.
+    Ended,
+}
+
+struct Committed {
+    outcomes: Vec<Outcome>,
+    /// Changes of tombstones, in their order: those of others before, then those of this transaction.
+    changed: Vec<Changed>,
+    /// The last change of a tombstone now, and whether this transaction made one.
+    applied: Option<i64>,
+    has_raised: bool,
 }
 
 impl Store {
-    /// Opens the ledger as its engine, and creates it if there is none: takes the lock, creates the tables, begins a
-    /// new epoch.
-    pub(super) fn open(
-        address: &Address,
-        tombstones: Option<Arc<Tombstones>>,
-    ) -> Result<Self, LedgerError> {
-        let failed = |error: Failed| fault(address, &error);
+    /// Opens the ledger as one of its engines, and creates it if there is none: creates the tables, begins a new epoch.
+    pub(super) fn open(address: &Address, member: Arc<Member>) -> Result<Self, LedgerError> {
         let db = schema::connect(address)?;
-        lock::acquire(&db, address, None)?;
         schema::migrate(&db, address)?;
-        let epoch = begin(&db).map_err(failed)?;
-        if let Some(index) = &tombstones {
-            load_tombstones(&db, index).map_err(failed)?;
-        }
-        Ok(Self {
-            session: Session::of(&db).map_err(failed)?,
+        let mut store = Self {
             address: address.clone(),
+            member,
             db: Some(Arc::new(db)),
-            epoch,
             groups: 0,
             rotation: Rotation::new(),
-            tombstones,
-            is_closing: Arc::default(),
-        })
+        };
+        store.join()?;
+        Ok(store)
     }
 
-    /// The epoch of this opening, greater than all before it.
-    pub(super) fn epoch(&self) -> i64 {
-        self.epoch
-    }
-
-    /// To be set when the ledger is closed.
-    pub(super) fn is_closing(&self) -> Arc<AtomicBool> {
-        self.is_closing.clone()
+    /// Begins a new epoch.
+    fn join(&mut self) -> Result<(), LedgerError> {
+        let db = self.connected()?;
+        let joined = engines::join(&db, &self.address, &self.member);
+        joined.map_err(|error| self.lost(&db, &error))?;
+        self.groups = 0;
+        Ok(())
     }
 
     /// Applies several requests in one transaction, and answers each in its place; after an error, nothing of them
     /// was written.
     pub(super) fn group(&mut self, jobs: &[Job]) -> Result<Vec<Outcome>, LedgerError> {
         loop {
+            if self.member.must_join() {
+                self.join()?;
+            }
             let db = self.connected()?;
-            let attempt = self.attempt(&db, jobs).map_err(|stop| {
-                let error = unrefused(stop);
-                if db.is_closed() || is_of_the_connection(&error) {
-                    self.db = None;
-                }
-                fault(&self.address, &error)
-            })?;
-            let (outcomes, changed) = match attempt {
-                Attempt::Committed(outcomes, changed) => (outcomes, changed),
-                Attempt::Unknown(outcomes, changed, error) => match self.was_committed(&error)? {
-                    true => (outcomes, changed),
+            let attempt = self
+                .attempt(&db, jobs)
+                .map_err(|stop| self.lost(&db, &unrefused(stop)))?;
+            let committed = match attempt {
+                Attempt::Committed(committed) => committed,
+                Attempt::Unknown(committed, error) => match self.was_committed(&error)? {
+                    true => committed,
                     false => continue,
                 },
+                Attempt::Ended => {
+                    tracing::warn!(ledger = %self.address, "this engine had no lease for so long that \
+                        others have taken its steps over");
+                    self.member.lose_epoch();
+                    continue;
+                }
             };
-            if let Some(index) = &self.tombstones {
-                index.apply(changed);
+            if let Some(index) = &self.member.index {
+                index.apply(committed.changed);
             }
-            return Ok(outcomes);
+            if let Some(applied) = committed.applied {
+                if committed.has_raised {
+                    self.member.raise(applied);
+                }
+                self.member.apply(applied);
+            }
+            return Ok(committed.outcomes);
         }
+    }
+
+    /// The error of a ledger; a connection that is lost is not used again.
+    fn lost(&mut self, db: &Connection, error: &Failed) -> LedgerError {
+        if db.is_closed() || is_of_the_connection(error) {
+            self.db = None;
+        }
+        fault(&self.address, error)
     }
 
     fn attempt(&mut self, db: &Arc<Connection>, jobs: &[Job]) -> Result<Attempt, Stop<Failed>> {
@@ -121,33 +134,105 @@ impl Store {
         jobs: &[Job],
         apart: bool,
     ) -> Result<Attempt, Stop<Failed>> {
-        db.batch("BEGIN")?;
-        let mut set = WorkingSet::new(PostgresRows::new(db.clone(), self.epoch));
-        let answered = answer(&mut set, jobs, &mut self.rotation, apart);
-        let changed = set.store().take_changed();
-        drop(set);
-        let outcomes = match answered {
-            Ok(outcomes) => outcomes,
-            Err(stop) => {
+        let epoch = self.member.epoch();
+        let answered = self.begin(db).and_then(|begun| {
+            let Some(others) = begun else {
+                return Ok(None);
+            };
+            let mut set = WorkingSet::new(PostgresRows::new(db.clone(), epoch));
+            let outcomes = answer(&mut set, jobs, &mut self.rotation, apart)?;
+            Ok(Some((outcomes, others, set.store().take_changed())))
+        });
+        let (outcomes, mut changed, own) = match answered {
+            Ok(Some(answered)) => answered,
+            not_answered => {
                 // A connection that is lost has undone it already.
                 let _ = db.batch("ROLLBACK");
-                return Err(stop);
+                return not_answered.map(|_| Attempt::Ended);
             }
         };
+        let has_raised = !own.is_empty();
+        changed.extend(own);
         self.groups += 1;
-        // A transaction that wrote nothing is not counted: it need not become durable.
-        let counted = "UPDATE engines SET groups = $1
-             WHERE epoch = $2 AND pg_current_xact_id_if_assigned() IS NOT NULL";
-        let ended = db.together(&[(counted, &[&self.groups, &self.epoch]), ("COMMIT", &[])]);
-        match ended {
-            Ok(_) => Ok(Attempt::Committed(outcomes, changed)),
+        match self.commit(db, epoch) {
+            Ok(applied) => Ok(Attempt::Committed(Committed {
+                outcomes,
+                changed,
+                applied: Some(applied),
+                has_raised,
+            })),
             Err(error) if db.is_closed() || is_of_the_connection(&error) => {
-                Ok(Attempt::Unknown(outcomes, changed, error))
+                let committed = Committed {
+                    outcomes,
+                    changed,
+                    applied: None,
+                    has_raised,
+                };
+                Ok(Attempt::Unknown(committed, error))
             }
             Err(error) => {
                 let _ = db.batch("ROLLBACK");
                 Err(error.into())
             }
+        }
+    }
+
+    /// Begins a transaction, and takes the lock. Returns what others have changed of tombstones since our memory was
+    /// brought up to date; none if they have ended this engine's lease.
+    fn begin(&self, db: &Connection) -> Result<Option<Vec<Changed>>, Stop<Failed>> {
+        let (epoch, applied) = (self.member.epoch(), self.member.applied());
+        let lock = lock::statement();
+        let schema: Values<'_> = &[&self.address.schema];
+        let own: Values<'_> = &[&epoch];
+        let after: Values<'_> = &[&applied];
+        let mut statements = vec![
+            ("BEGIN", &[][..]),
+            (&lock, schema),
+            ("SELECT FROM engines WHERE epoch = $1 AND ended", own),
+        ];
+        if self.member.index.is_some() && self.member.is_shared() {
+            statements.push((TOMBSTONE_CHANGES, after));
+        }
+        let mut answers = db.together(&statements)?.into_iter().skip(2);
+        if answers.next().is_some_and(|ended| !ended.is_empty()) {
+            return Ok(None);
+        }
+        let others = answers.next().unwrap_or_default();
+        let others = others.iter().map(|row| {
+            let key = rows::key(row, 0)?;
+            Ok(Changed {
+                site: key.site,
+                kind: key.kind,
+                id: key.id,
+                phase: match get::<Option<&str>>(row, 3)? {
+                    Some(_) => Some(rows::word(row, 3)?),
+                    None => None,
+                },
+            })
+        });
+        Ok(Some(others.collect::<Sql<_>>()?))
+    }
+
+    /// Commits, and wakes the other engines if anything was written. Returns the last change of a tombstone.
+    fn commit(&self, db: &Connection, epoch: i64) -> Sql<i64> {
+        // A transaction that wrote nothing is not counted: it need not become durable.
+        let counted = "UPDATE engines SET groups = $1
+             WHERE epoch = $2 AND pg_current_xact_id_if_assigned() IS NOT NULL";
+        let notify = format!("{NOTIFY} WHERE pg_current_xact_id_if_assigned() IS NOT NULL");
+        let channel = engines::channel(&self.address);
+        let last = "SELECT last FROM numbers WHERE name = 'tombstone'";
+        let mut statements: Vec<(&str, Values<'_>)> = vec![(last, &[])];
+        let count: Values<'_> = &[&self.groups, &epoch];
+        let told: Values<'_> = &[&channel, &epoch];
+        statements.push((counted, count));
+        if self.member.is_shared() {
+            statements.push((&notify, told));
+        }
+        statements.push(("COMMIT", &[]));
+        let answers = db.together(&statements)?;
+        match answers.first().and_then(|rows| rows.first()) {
+            Some(row) => get(row, 0),
+            None => Ok(0),
         }
     }
 
@@ -157,15 +242,8 @@ impl Store {
             return Ok(db.clone());
         }
         self.db = None;
-        let failed = |error: Failed| fault(&self.address, &error);
         let db = schema::connect(&self.address)?;
-        lock::acquire(&db, &self.address, Some(&self.session))?;
         schema::check(&db, &self.address)?;
-        let newest = lock::newest(&db).map_err(failed)?;
-        if newest.as_ref().map(|engine| engine.epoch) != Some(self.epoch) {
-            return Err(lock::held(&self.address, newest));
-        }
-        self.session = Session::of(&db).map_err(failed)?;
         tracing::info!(ledger = %self.address, "connected again");
         let db = Arc::new(db);
         self.db = Some(db.clone());
@@ -173,21 +251,25 @@ impl Store {
     }
 
     /// Whether the last transaction was committed, whose `COMMIT` was not answered. Waits for the server for as long
-    /// as it takes: whoever asked for the transaction must not do anything before that is known.
+    /// as it takes: whoever asked for the transaction must not do anything before that is known. Who holds the lock
+    /// knows that the transaction has ended, one way or the other.
     fn was_committed(&mut self, lost: &Failed) -> Result<bool, LedgerError> {
         self.db = None;
         tracing::error!(ledger = %self.address, error = %lost, "the connection was lost while a \
             transaction was being committed; nothing goes on until the server says whether it was");
+        let epoch = self.member.epoch();
         loop {
             let looked_up = self.connected().and_then(|db| {
                 let sql = "SELECT groups FROM engines WHERE epoch = $1";
-                let groups = db.one(sql, &[&self.epoch], |row| get::<i64>(row, 0));
+                let groups = lock::within(&db, &self.address.schema, || {
+                    db.one(sql, &[&epoch], |row| get::<i64>(row, 0))
+                });
                 groups.map_err(|error| fault(&self.address, &error))
             });
             match looked_up {
                 Ok(groups) => return Ok(groups == self.groups),
                 Err(error @ LedgerError::Io { .. }) => {
-                    if self.is_closing.load(Ordering::Relaxed) {
+                    if self.member.is_closing() {
                         return Err(error);
                     }
                     tracing::warn!(%error, "still not known");
@@ -199,6 +281,9 @@ impl Store {
         }
     }
 }
+
+const TOMBSTONE_CHANGES: &str =
+    "SELECT site, kind, id, phase FROM tombstone_changes WHERE seq > $1 ORDER BY seq";
 
 /// The error of requests that must not be refused. What the rows do not allow is an error of the change that asked for
 /// it; see [`fails_alone`].
@@ -219,42 +304,5 @@ fn is_of_the_connection(error: &Failed) -> bool {
         }
         (Failed::Statement(_), None) => true,
         _ => false,
-    }
-}
-
-/// Begins a new epoch.
-fn begin(db: &Connection) -> Sql<i64> {
-    db.one(
-        "INSERT INTO engines(epoch, pid, host)
-         SELECT coalesce(max(epoch), 0) + 1, $1::bigint, $2::text FROM engines RETURNING epoch",
-        &[&i64::from(std::process::id()), &lock::host()],
-        |row| get(row, 0),
-    )
-}
-
-/// Loads the tombstones into memory, which follow the table from here on.
-fn load_tombstones(db: &Connection, index: &Tombstones) -> Sql<()> {
-    let mut after = 0_i64;
-    loop {
-        let part = db.all(
-            "SELECT record_id, site, kind, id, phase FROM tombstones WHERE record_id > $1
-             ORDER BY record_id LIMIT $2",
-            &[&after, &LOADED_TOGETHER],
-            |row| {
-                let key = rows::key(row, 1)?;
-                let changed = Changed {
-                    site: key.site,
-                    kind: key.kind,
-                    id: key.id,
-                    phase: Some(rows::word(row, 4)?),
-                };
-                Ok((get::<i64>(row, 0)?, changed))
-            },
-        )?;
-        let Some((last, _)) = part.last() else {
-            return Ok(());
-        };
-        after = *last;
-        index.apply(part.into_iter().map(|(_, changed)| changed));
     }
 }

@@ -12,7 +12,7 @@ use super::lock::Lock;
 use super::sql::Sql;
 use super::store::Store;
 use crate::ledger::threads::{Readers, Writer, locked};
-use crate::ledger::{Drive, Hold, Job, LedgerError, Outcome};
+use crate::ledger::{Drive, Engines, Hold, Job, LedgerError, Outcome, Standing};
 
 /// The ledger in production: one thread writes, and groups the requests that have queued up meanwhile; a few
 /// connections read beside it.
@@ -98,6 +98,12 @@ impl Hold for SqliteLedger {
     }
 }
 
+impl Engines for SqliteLedger {
+    fn standing(&self) -> Standing {
+        Standing::alone(self.epoch)
+    }
+}
+
 #[async_trait]
 impl Drive for SqliteLedger {
     type Reader = Connection;
@@ -159,6 +165,12 @@ impl InlineLedger {
     /// The epoch of this opening.
     pub fn epoch(&self) -> i64 {
         locked(&self.store).epoch()
+    }
+}
+
+impl Engines for InlineLedger {
+    fn standing(&self) -> Standing {
+        Standing::alone(self.epoch())
     }
 }
 

@@ -328,6 +328,12 @@ pub trait RowStore: LedgerReads {
     /// whose next observation is after `observed_by`.
     fn find_ahead(&self, now: DateTime<Utc>, observed_by: DateTime<Utc>) -> Stored<Self, Vec<i64>>;
 
+    /// Ends the engines for good whose lease has ended, so that they may not renew it. Returns the epochs of the
+    /// others, with this one: they keep what they have in flight.
+    fn end_lost_engines(&self) -> Stored<Self, Vec<i64>> {
+        Ok(vec![self.epoch()])
+    }
+
     /// Makes this engine the one whose outcomes of observations count (I11).
     fn take_over_observations(&self) -> Stored<Self>;
 

@@ -92,7 +92,8 @@ impl<S: LedgerRows> WorkingSet<S> {
             C::MarkHandled { keys, deletion } => self.mark_handled(keys, deletion.as_deref()),
             C::Answered { importer, answers, now } => self.answered(importer, answers, *now),
             C::ReleaseImporter { name, audit, now } => self.release_importer(name, audit, *now),
-            C::Recover { now } => self.recover(*now),
+            C::Recover { now } => self.recover(false, *now),
+            C::TakeOver { now } => self.recover(true, *now),
         }
     }
 

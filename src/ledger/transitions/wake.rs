@@ -27,9 +27,11 @@ impl<S: RowStore> WorkingSet<S> {
         Ok(Applied::Moved(due.len() as u64))
     }
 
-    /// Observes the steps first whose call was in flight when an earlier engine ended: nobody knows whether the
+    /// Observes the steps first whose call was in flight when an engine ended: nobody knows whether the
     /// call took effect. Late outcomes of that engine no longer count (I11).
-    pub fn recover(&mut self, now: DateTime<Utc>) -> Changing<S, Applied> {
+    ///
+    /// Steps of other engines that live go on, and if `goes_on`, so do those of this engine.
+    pub fn recover(&mut self, goes_on: bool, now: DateTime<Utc>) -> Changing<S, Applied> {
         let message = "the engine ended while the call was in flight".to_owned();
         let error = own_error(ErrorClass::OutcomeUnknown, "EngineEnded", message, now);
         let in_flight = StepRange {
@@ -40,7 +42,15 @@ impl<S: RowStore> WorkingSet<S> {
         };
         let in_flight = self.searched()?.find_steps(&in_flight, usize::MAX)?;
         let in_flight: Vec<i64> = in_flight.into_iter().map(|(_, id)| id).collect();
+        let (own, mut living) = (self.store().epoch(), self.searched()?.end_lost_engines()?);
+        living.retain(|epoch| *epoch != own);
+        living.extend(goes_on.then_some(own));
+        let mut taken_over = 0;
         self.each_step(&in_flight, |set, id| {
+            if living.contains(&set.step(id)?.epoch) {
+                return Ok(());
+            }
+            taken_over += 1;
             let step = set.step_mut(id)?;
             let (num, from) = (step.deletion, step.state);
             let to = Self::next(from, Trigger::EngineEnded, Facts::default())?.state;
@@ -50,7 +60,7 @@ impl<S: RowStore> WorkingSet<S> {
         })?;
         self.searched()?.take_over_observations()?;
         self.end_waits_in_future(now)?;
-        Ok(Applied::Moved(in_flight.len() as u64))
+        Ok(Applied::Moved(taken_over))
     }
 
     /// Handles a clock that was set back while no engine ran.

@@ -18,11 +18,10 @@ use crate::domain::text::{did_you_mean, escape};
 pub const DEFAULTS: &str = include_str!("../../../assets/config.toml");
 
 /// Keys of later versions. If one were ignored, a person would believe that it works.
-const NOT_YET: [&str; 7] = [
+const NOT_YET: [&str; 6] = [
     "api.listen",
     "api.gids",
     "engine.rate",
-    "engine.lease",
     "guard.approval",
     "guard.blast_limit",
     "guard.cloud",
@@ -240,6 +239,9 @@ fn first_nonsense(settings: &Settings) -> Option<(String, String)> {
         if value == Duration::ZERO {
             return nonsense(key, "must be longer than 0s");
         }
+    }
+    if engine.lease() <= engine.call_timeout {
+        return nonsense("engine.lease", "must be longer than engine.call_timeout");
     }
     if !(0.0..=1.0).contains(&gc.jitter) {
         return nonsense("gc.jitter", "must be between 0 and 1");

@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use gone::ledger::store::{Fallible, Stored};
 use gone::ledger::transitions::Rotation;
 use gone::ledger::working_set::WorkingSet;
-use gone::ledger::{Drive, Job, LedgerError, Outcome, answer, fails_alone};
+use gone::ledger::{Drive, Engines, Job, LedgerError, Outcome, Standing, answer, fails_alone};
 
 pub use tables::{Tables, deletion, step};
 
@@ -85,6 +85,12 @@ fn failed(detail: String) -> LedgerError {
     LedgerError::Io {
         name: "memory".to_owned(),
         detail,
+    }
+}
+
+impl Engines for MemoryLedger {
+    fn standing(&self) -> Standing {
+        Standing::alone(1)
     }
 }
 

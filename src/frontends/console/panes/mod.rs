@@ -12,6 +12,7 @@ mod deployments;
 mod details;
 mod drift;
 mod engine;
+mod engines;
 mod events;
 mod explain;
 mod forest;
@@ -99,6 +100,7 @@ panes! {
         "gates", "what clients do through each gate, and what it refused" => gates::open;
         "deployments", "other deployments: what is heard of them, and what waits for their clearance" => deployments::open;
         "engine", "what the engine does, did last and does next" => engine::open;
+        "engines", "the engines that share the ledger: which one leads, and what each works on" => engines::open;
         "tour", "what there is to try in the practice cloud" => tour::open;
         "help", "all keys" => help::open;
     }

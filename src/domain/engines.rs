@@ -1,0 +1,62 @@
+//! The engines that share a ledger, as people see them.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+use utoipa::ToSchema;
+
+/// What an engine does for its ledger.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum EngineRole {
+    /// Plans, observes, retries, sweeps, prunes and notifies, and sends calls.
+    Leads,
+    /// Sends calls.
+    Works,
+    /// Ends what it has in flight, and claims nothing more.
+    Drained,
+    /// Only answers questions: it was started by a verb.
+    Idle,
+    /// Its lease has ended. Others take over what it had in flight.
+    Lost,
+}
+
+impl EngineRole {
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// One engine of a ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EngineRow {
+    pub name: String,
+    pub role: EngineRole,
+    /// Greater than that of each engine that began before it.
+    pub epoch: i64,
+    pub host: String,
+    pub pid: u32,
+    pub version: String,
+    pub started_at: DateTime<Utc>,
+    /// When it last renewed its lease; none if it holds its ledger without one.
+    pub renewed_at: Option<DateTime<Utc>>,
+    /// Number of steps that it has claimed and whose calls have not been answered.
+    pub running: u64,
+    /// Whether gates answer from its memory.
+    pub has_gates: bool,
+    /// Number of changes to tombstones that are not in its memory yet.
+    pub behind: u64,
+}

@@ -1,0 +1,128 @@
+//! The engines of a ledger, and what one of them may do at this moment.
+//!
+//! A ledger in a file has one engine. A server's may have several: each has a *lease*, which it renews. One of them
+//! *leads*: it plans, observes, retries, sweeps, prunes and notifies. All of them claim steps and send calls.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use super::LedgerError;
+use crate::domain::engines::EngineRow;
+
+/// How an engine takes part in a ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineTerms {
+    /// What people call it (`gone pause --engine NAME`).
+    pub name: String,
+    /// How long it counts as alive after it last renewed its lease. Longer than a call to a cloud may take.
+    pub lease: Duration,
+    /// How long a call to a cloud may take.
+    pub call_timeout: Duration,
+}
+
+impl Default for EngineTerms {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            lease: Duration::from_secs(90),
+            call_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What an engine is among those of its ledger. It is as old as the latest renewal of the lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Greater than that of each engine that began before it.
+    pub epoch: i64,
+    /// Number of engines that claim steps, and the place of this one among them, from 0. None if it claims none.
+    pub working: usize,
+    pub place: Option<usize>,
+    /// Whether this engine does what only one does.
+    pub leads: bool,
+    /// Whether an engine has ended whose steps nobody has taken over yet.
+    pub is_takeover_due: bool,
+    /// Until when this engine may act, by this machine's monotonic clock (I11). None: for as long as it holds the
+    /// ledger.
+    pub until: Option<Instant>,
+    /// Why it must not send anything now, although its lease has not ended.
+    pub fault: Option<String>,
+}
+
+impl Standing {
+    /// The standing of an engine that holds its ledger alone.
+    pub fn alone(epoch: i64) -> Self {
+        Self {
+            epoch,
+            working: 1,
+            place: Some(0),
+            leads: true,
+            is_takeover_due: false,
+            until: None,
+            fault: None,
+        }
+    }
+
+    /// Whether a call may be sent that ends after `timeout` at the latest: before another engine may begin (I11).
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_send(&self, timeout: Duration, now: Instant) -> Result<(), String> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        match self.until {
+            Some(until) if now + timeout > until => {
+                Err("this engine's lease may end before the call does".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this engine may act at all.
+    pub fn is_current(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
+
+    /// The part of a limit that holds over all engines; the parts of all engines add up to the limit.
+    pub fn share_of(&self, limit: usize) -> usize {
+        let Some(place) = self.place else {
+            return 0;
+        };
+        let working = self.working.max(1);
+        limit / working + usize::from(place < limit % working)
+    }
+}
+
+/// The engines of a ledger. What is provided is true of a ledger with one engine.
+#[async_trait]
+pub trait Engines: Send + Sync {
+    /// The standing of this engine.
+    fn standing(&self) -> Standing;
+
+    /// Returns a number that changes when another engine has committed something, or the standing has changed.
+    fn follow_others(&self) -> watch::Receiver<u64> {
+        watch::Sender::new(0).subscribe()
+    }
+
+    /// Says that this engine works from now on: it claims steps, and may lead.
+    fn begin_work(&self) {}
+
+    /// Lists all engines that have not ended, the leader first.
+    async fn engines(&self) -> Result<Vec<EngineRow>, LedgerError> {
+        Ok(Vec::new())
+    }
+
+    /// Has the engines of this name claim nothing more, or work again. Returns how many have the name.
+    async fn drain(&self, _name: &str, _is_drained: bool) -> Result<usize, LedgerError> {
+        Ok(0)
+    }
+
+    /// Waits until every gate of the other engines has the tombstones that are committed now, or may not answer any
+    /// more. `writes_ended`: also until the writes that it let through before have ended (T14).
+    async fn gates_caught_up(&self, _writes_ended: bool) -> Result<(), LedgerError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,344 @@
+//! The rows of the engines: joining, leases, and who leads.
+
+use std::time::{Duration, Instant};
+
+use super::address::Address;
+use super::client::Connection;
+use super::failed::Sql;
+use super::lock;
+use super::member::{GATE_LEASE, GateMember, Member};
+use super::process::{Process, host};
+use super::rows::{self, get};
+use super::schema;
+use crate::domain::engines::{EngineRole, EngineRow};
+use crate::ledger::tombstones::{Changed, Tombstones};
+use crate::ledger::{Holder, Standing};
+
+/// Rows that are loaded at a time when a ledger is opened.
+const LOADED_TOGETHER: i64 = 10_000;
+
+/// What is left of a lease, in milliseconds, by the server's clock.
+const LEFT: &str = "(extract(epoch FROM renewed_at - clock_timestamp()) * 1000)::bigint";
+
+/// Joins the engines of the ledger with a new epoch, and loads the tombstones into memory, which follow the table from
+/// here on.
+pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Sql<()> {
+    let own = Process::own();
+    let terms = &member.terms;
+    let name = match terms.name.as_str() {
+        "" => format!("{}/{}", host(), own.pid),
+        name => name.to_owned(),
+    };
+    let (epoch, applied) = lock::within(db, &address.schema, || {
+        end_leases_of_the_dead(db)?;
+        let joined = db.one(
+            "INSERT INTO engines(epoch, pid, host, name, version, machine, process, renewed_at,
+                 lease_ms, ended, works, has_gates, applied, passed)
+             SELECT coalesce(max(epoch), 0) + 1, $1::bigint, $2::text, $3::text, $4::text, $5::text,
+                 $6::text, clock_timestamp(), $7::bigint, false, $8::boolean, $9::boolean, n.last, n.last
+             FROM numbers n LEFT JOIN engines ON true WHERE n.name = 'tombstone' GROUP BY n.last
+             RETURNING epoch, applied",
+            &[
+                &i64::from(own.pid),
+                &host(),
+                &name,
+                &env!("CARGO_PKG_VERSION"),
+                &own.machine,
+                &own.started,
+                &millis(terms.lease),
+                &member.works(),
+                &member.index.is_some(),
+            ],
+            |row| Ok((get::<i64>(row, 0)?, get::<i64>(row, 1)?)),
+        )?;
+        if let Some(index) = &member.index {
+            index.distrust();
+            load_tombstones(db, index)?;
+        }
+        Ok(joined)
+    })?;
+    member.joined(epoch, applied);
+    notify(db, address, epoch)
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Ends the leases of processes of this machine that have ended without saying so.
+fn end_leases_of_the_dead(db: &Connection) -> Sql<()> {
+    let sql = "SELECT epoch, machine, pid, process FROM engines WHERE NOT ended";
+    let dead = db.all(sql, &[], |row| Ok((get::<i64>(row, 0)?, process(row, 1)?)))?;
+    let dead: Vec<i64> = dead
+        .into_iter()
+        .filter_map(|(epoch, process)| process.has_ended().then_some(epoch))
+        .collect();
+    let sql = "UPDATE engines SET renewed_at = to_timestamp(0) WHERE epoch = ANY($1)";
+    db.run(sql, &[&dead]).map(drop)
+}
+
+/// The columns `machine, pid, process`.
+fn process(row: &tokio_postgres::Row, first: usize) -> Sql<Process> {
+    Ok(Process {
+        machine: get(row, first)?,
+        pid: u32::try_from(get::<i64>(row, first + 1)?).unwrap_or_default(),
+        started: get(row, first + 2)?,
+    })
+}
+
+/// Says that this engine has ended, so that nobody waits for its lease.
+pub(super) fn leave(db: &Connection, address: &Address, epoch: i64) -> Sql<()> {
+    let sql = "UPDATE engines SET renewed_at = to_timestamp(0), works = false WHERE epoch = $1";
+    db.run(sql, &[&epoch])?;
+    notify(db, address, epoch)
+}
+
+/// Ends the lost engines for good, in the transaction that takes over what they had in flight. Returns the epochs of
+/// the others.
+pub(super) fn end_lost(db: &Connection, own: i64) -> Sql<Vec<i64>> {
+    let sql = format!(
+        "UPDATE engines SET ended = true
+         WHERE NOT ended AND epoch <> $1 AND {LEFT} + lease_ms <= 0"
+    );
+    db.run(&sql, &[&own])?;
+    let sql = "SELECT epoch FROM engines WHERE NOT ended ORDER BY epoch";
+    db.all(sql, &[], |row| get(row, 0))
+}
+
+/// What one look at the engines showed.
+pub(super) struct Beat {
+    pub(super) standing: Standing,
+    pub(super) gates: Vec<GateMember>,
+    pub(super) is_shared: bool,
+    /// The last event, and the last change of a tombstone.
+    pub(super) event: i64,
+    pub(super) tombstone: i64,
+    /// Whether no gate's lease had ended between this renewal and the one before.
+    pub(super) was_trusted: bool,
+}
+
+/// Renews the lease, and looks at all engines, in one round trip. None if others have ended the lease.
+pub(super) fn renew(db: &Connection, member: &Member) -> Sql<Option<Beat>> {
+    let (epoch, lease) = (member.epoch(), member.terms.lease);
+    let sent = Instant::now();
+    let renew = "WITH before AS (SELECT renewed_at FROM engines WHERE epoch = $1)
+         UPDATE engines SET renewed_at = clock_timestamp(), works = $2, applied = $3, passed = $4
+         WHERE epoch = $1 AND NOT ended
+         RETURNING (SELECT before.renewed_at + $5::bigint * interval '1 millisecond' FROM before)
+             > clock_timestamp()";
+    let (applied, passed, works) = (member.applied(), member.passed(), member.works());
+    let gate_lease = millis(GATE_LEASE);
+    let renewing: super::client::Values<'_> = &[&epoch, &works, &applied, &passed, &gate_lease];
+    let (look, numbers) = (look(), NUMBERS);
+    let mut answers = db
+        .together(&[(renew, renewing), (&look, &[]), (numbers, &[])])?
+        .into_iter();
+    let mut next = || answers.next().unwrap_or_default();
+    let (renewed, engines, numbers) = (next(), next(), next());
+    let Some(renewed) = renewed.first() else {
+        return Ok(None);
+    };
+    let was_trusted = get(renewed, 0)?;
+    beat(&engines, &numbers, member, sent + lease, was_trusted).map(Some)
+}
+
+/// Looks at all engines, without a write.
+pub(super) fn look_around(db: &Connection, member: &Member) -> Sql<Option<Beat>> {
+    let look = look();
+    let mut answers = db.together(&[(&look, &[]), (NUMBERS, &[])])?.into_iter();
+    let mut next = || answers.next().unwrap_or_default();
+    let (engines, numbers) = (next(), next());
+    let until = member.standing().until;
+    let beat = beat(
+        &engines,
+        &numbers,
+        member,
+        until.unwrap_or_else(Instant::now),
+        true,
+    )?;
+    let own = beat.standing.epoch;
+    let is_there = engines.iter().map(|row| get::<i64>(row, 0));
+    let is_there = is_there.collect::<Sql<Vec<_>>>()?.contains(&own);
+    Ok(is_there.then_some(beat))
+}
+
+const NUMBERS: &str = "SELECT
+     (SELECT last FROM numbers WHERE name = 'event'),
+     (SELECT last FROM numbers WHERE name = 'tombstone')";
+
+fn look() -> String {
+    format!(
+        "SELECT epoch, works, drained, has_gates, applied, passed, {LEFT}, lease_ms
+         FROM engines WHERE NOT ended ORDER BY epoch"
+    )
+}
+
+fn beat(
+    engines: &[tokio_postgres::Row],
+    numbers: &[tokio_postgres::Row],
+    member: &Member,
+    until: Instant,
+    was_trusted: bool,
+) -> Sql<Beat> {
+    let epoch = member.epoch();
+    let now = Instant::now();
+    let (mut working, mut gates) = (Vec::new(), Vec::new());
+    let (mut others, mut is_takeover_due) = (0, false);
+    for row in engines {
+        let other: i64 = get(row, 0)?;
+        let left: i64 = get(row, 6)?;
+        let is_alive = left + get::<i64>(row, 7)? > 0;
+        let works = get::<bool>(row, 1)? && !get::<bool>(row, 2)?;
+        if (is_alive || other == epoch) && works {
+            working.push(other);
+        }
+        if other == epoch {
+            continue;
+        }
+        others += 1;
+        is_takeover_due |= !is_alive;
+        let gate_left = u64::try_from(left + millis(GATE_LEASE)).unwrap_or_default();
+        if get(row, 3)? && gate_left > 0 {
+            gates.push(GateMember {
+                applied: get(row, 4)?,
+                passed: get(row, 5)?,
+                until: now + Duration::from_millis(gate_left),
+            });
+        }
+    }
+    let (event, tombstone) = match numbers.first() {
+        Some(row) => (get(row, 0)?, get(row, 1)?),
+        None => (0, 0),
+    };
+    let standing = Standing {
+        epoch,
+        working: working.len(),
+        place: working.iter().position(|other| *other == epoch),
+        leads: working.first() == Some(&epoch),
+        is_takeover_due,
+        until: Some(until),
+        fault: None,
+    };
+    Ok(Beat {
+        standing,
+        gates,
+        is_shared: others > 0,
+        event,
+        tombstone,
+        was_trusted,
+    })
+}
+
+/// The channel on which the engines of a ledger wake each other.
+pub(super) fn channel(address: &Address) -> String {
+    format!("gone {}", address.schema)
+}
+
+/// The statement that wakes the others; its values are the channel and our epoch. Nobody relies on it.
+pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2::bigint::text)";
+
+pub(super) fn notify(db: &Connection, address: &Address, epoch: i64) -> Sql<()> {
+    db.all(NOTIFY, &[&channel(address), &epoch], |_| Ok(()))
+        .map(drop)
+}
+
+/// Loads the tombstones into memory.
+fn load_tombstones(db: &Connection, index: &Tombstones) -> Sql<()> {
+    index.clear();
+    let mut after = 0_i64;
+    loop {
+        let part = db.all(
+            "SELECT record_id, site, kind, id, phase FROM tombstones WHERE record_id > $1
+             ORDER BY record_id LIMIT $2",
+            &[&after, &LOADED_TOGETHER],
+            |row| {
+                let key = rows::key(row, 1)?;
+                let changed = Changed {
+                    site: key.site,
+                    kind: key.kind,
+                    id: key.id,
+                    phase: Some(rows::word(row, 4)?),
+                };
+                Ok((get::<i64>(row, 0)?, changed))
+            },
+        )?;
+        let Some((last, _)) = part.last() else {
+            return Ok(());
+        };
+        after = *last;
+        index.apply(part.into_iter().map(|(_, changed)| changed));
+    }
+}
+
+/// Lists the engines that have not ended, the leader first.
+pub(super) fn list(db: &Connection) -> Sql<Vec<EngineRow>> {
+    let sql = format!(
+        "SELECT e.epoch, e.name, e.host, e.pid, e.version, e.works, e.drained, e.has_gates,
+             {LEFT} + e.lease_ms > 0, (extract(epoch FROM e.began_at) * 1000000)::bigint,
+             (extract(epoch FROM e.renewed_at) * 1000000)::bigint,
+             (SELECT count(*) FROM steps s WHERE s.state = 'running' AND s.epoch = e.epoch),
+             CASE WHEN e.has_gates THEN n.last - e.applied ELSE 0 END
+         FROM engines e, numbers n WHERE NOT e.ended AND n.name = 'tombstone' ORDER BY e.epoch"
+    );
+    let mut engines = db.all(&sql, &[], |row| {
+        let (works, is_drained): (bool, bool) = (get(row, 5)?, get(row, 6)?);
+        let role = match (get(row, 8)?, works, is_drained) {
+            (false, ..) => EngineRole::Lost,
+            (true, false, _) => EngineRole::Idle,
+            (true, true, true) => EngineRole::Drained,
+            (true, true, false) => EngineRole::Works,
+        };
+        let number =
+            |at| -> Sql<u64> { Ok(u64::try_from(get::<i64>(row, at)?).unwrap_or_default()) };
+        Ok(EngineRow {
+            epoch: get(row, 0)?,
+            name: get(row, 1)?,
+            host: get(row, 2)?,
+            pid: u32::try_from(number(3)?).unwrap_or_default(),
+            version: get(row, 4)?,
+            role,
+            has_gates: get(row, 7)?,
+            started_at: rows::time(row, 9)?,
+            renewed_at: Some(rows::time(row, 10)?),
+            running: number(11)?,
+            behind: number(12)?,
+        })
+    })?;
+    let leader = engines
+        .iter_mut()
+        .find(|engine| engine.role == EngineRole::Works);
+    if let Some(leader) = leader {
+        leader.role = EngineRole::Leads;
+    }
+    engines.sort_by_key(|engine| (engine.role, engine.epoch));
+    Ok(engines)
+}
+
+/// Has the engines of this name claim nothing more, or work again. Returns how many have the name.
+pub(super) fn drain(db: &Connection, name: &str, is_drained: bool) -> Sql<usize> {
+    let sql = "UPDATE engines SET drained = $2 WHERE NOT ended AND name = $1";
+    let drained = db.run(sql, &[&name, &is_drained])?;
+    Ok(usize::try_from(drained).unwrap_or(usize::MAX))
+}
+
+/// The engine of this ledger on this machine that began first; none if there is none, or the server does not say.
+pub fn holder(address: &Address) -> Option<Holder> {
+    schema::on_a_thread(|| find_holder(address)).flatten()
+}
+
+fn find_holder(address: &Address) -> Option<Holder> {
+    let db = schema::connect(address).ok()?;
+    schema::check(&db, address).ok()?;
+    let sql = "SELECT machine, pid, process, socket FROM engines WHERE NOT ended
+         ORDER BY socket IS NULL, epoch";
+    let engines = db.all(sql, &[], |row| {
+        Ok((process(row, 0)?, get::<Option<String>>(row, 3)?))
+    });
+    let mut engines = engines.ok()?.into_iter();
+    let (process, socket) =
+        engines.find(|(process, _)| process.is_here() && !process.has_ended())?;
+    Some(Holder {
+        pid: process.pid,
+        socket,
+    })
+}

@@ -1,0 +1,219 @@
+//! What the threads of one engine know together: its lease, its place among the engines, and the gates of the others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, watch};
+
+use crate::ledger::tombstones::Tombstones;
+use crate::ledger::{EngineTerms, Standing};
+
+/// How long a gate answers from its memory after the lease of its engine was last renewed. Whoever accepts a deletion
+/// waits no longer than this for a gate that does not move.
+pub(super) const GATE_LEASE: Duration = Duration::from_secs(10);
+/// How often the waits for gates look again without being woken: a gate's lease may end.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The memory of another engine, from which gates answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GateMember {
+    /// The last change of a tombstone that it has, and the last one before which no write is in progress.
+    pub(super) applied: i64,
+    pub(super) passed: i64,
+    /// Until when it may answer, by our own clock, at the latest.
+    pub(super) until: Instant,
+}
+
+pub(super) struct Member {
+    pub(super) terms: EngineTerms,
+    /// The tombstones from which our gates answer.
+    pub(super) index: Option<Arc<Tombstones>>,
+    standing: watch::Sender<Standing>,
+    others: watch::Sender<u64>,
+    gates: watch::Sender<Vec<GateMember>>,
+    works: AtomicBool,
+    is_closing: AtomicBool,
+    /// Whether there are other engines.
+    is_shared: AtomicBool,
+    /// Whether others have ended the lease, so that the writer must join again.
+    must_join: AtomicBool,
+    /// Our positions, as in [`GateMember`].
+    applied: AtomicI64,
+    passed: AtomicI64,
+    /// The last change of a tombstone that this engine has committed.
+    raised: AtomicI64,
+    wake: Arc<Notify>,
+}
+
+impl Member {
+    pub(super) fn new(terms: EngineTerms, index: Option<Arc<Tombstones>>) -> Self {
+        Self {
+            terms,
+            index,
+            standing: watch::Sender::new(Standing::alone(0)),
+            others: watch::Sender::new(0),
+            gates: watch::Sender::new(Vec::new()),
+            works: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+            is_shared: AtomicBool::new(false),
+            must_join: AtomicBool::new(true),
+            applied: AtomicI64::new(0),
+            passed: AtomicI64::new(0),
+            raised: AtomicI64::new(0),
+            wake: Arc::default(),
+        }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        self.standing.borrow().clone()
+    }
+
+    pub(super) fn epoch(&self) -> i64 {
+        self.standing.borrow().epoch
+    }
+
+    /// Takes in how this engine stands; those who follow are told if that is a change of more than the time.
+    pub(super) fn stand(&self, now: Standing) {
+        let mut is_change = false;
+        self.standing.send_modify(|before| {
+            let timeless = |standing: &Standing| Standing {
+                until: None,
+                ..standing.clone()
+            };
+            is_change = timeless(before) != timeless(&now);
+            *before = now;
+        });
+        if is_change {
+            self.others_moved();
+        }
+    }
+
+    /// Says why nothing may be sent for now.
+    pub(super) fn fail(&self, fault: &str) {
+        let before = self.standing();
+        self.stand(Standing {
+            fault: Some(fault.to_owned()),
+            ..before
+        });
+    }
+
+    /// Begins a new epoch, whose memory goes up to this change.
+    pub(super) fn joined(&self, epoch: i64, applied: i64) {
+        self.apply(applied);
+        self.passed.store(applied, Ordering::Release);
+        self.stand(Standing {
+            until: Some(Instant::now()),
+            place: None,
+            leads: false,
+            ..Standing::alone(epoch)
+        });
+        self.must_join.store(false, Ordering::Release);
+        self.wake();
+    }
+
+    pub(super) fn others_moved(&self) {
+        self.others.send_modify(|moved| *moved += 1);
+    }
+
+    pub(super) fn follow_others(&self) -> watch::Receiver<u64> {
+        self.others.subscribe()
+    }
+
+    pub(super) fn begin_work(&self) {
+        self.works.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    pub(super) fn works(&self) -> bool {
+        self.works.load(Ordering::Acquire)
+    }
+
+    pub(super) fn close(&self) {
+        self.is_closing.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Acquire)
+    }
+
+    pub(super) fn share(&self, is_shared: bool) {
+        self.is_shared.store(is_shared, Ordering::Release);
+    }
+
+    pub(super) fn must_join(&self) -> bool {
+        self.must_join.load(Ordering::Acquire)
+    }
+
+    pub(super) fn lose_epoch(&self) {
+        self.must_join.store(true, Ordering::Release);
+        self.fail("others took this engine's steps over while it had no lease; it joins again");
+    }
+
+    /// What wakes the thread that renews the lease.
+    pub(super) fn waker(&self) -> Arc<Notify> {
+        self.wake.clone()
+    }
+
+    pub(super) fn wake(&self) {
+        self.wake.notify_one();
+    }
+}
+
+/// The memories from which gates answer.
+impl Member {
+    pub(super) fn applied(&self) -> i64 {
+        self.applied.load(Ordering::Acquire)
+    }
+
+    pub(super) fn apply(&self, to: i64) {
+        if self.applied.swap(to, Ordering::AcqRel) < to {
+            self.wake();
+        }
+    }
+
+    pub(super) fn passed(&self) -> i64 {
+        self.passed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn pass(&self, to: i64) {
+        self.passed.store(to, Ordering::Release);
+    }
+
+    /// Notes the last change of a tombstone that this engine has committed.
+    pub(super) fn raise(&self, to: i64) {
+        self.raised.fetch_max(to, Ordering::AcqRel);
+    }
+
+    pub(super) fn see_gates(&self, gates: Vec<GateMember>) {
+        self.gates.send_replace(gates);
+    }
+
+    /// Waits until each gate of the others has what this engine has committed (and, for `writes_ended`, no write from
+    /// before in progress), or may not answer any more.
+    pub(super) async fn gates_caught_up(&self, writes_ended: bool) {
+        let raised = self.raised.load(Ordering::Acquire);
+        let mut gates = self.gates.subscribe();
+        loop {
+            let now = Instant::now();
+            let is_behind = |gate: &GateMember| {
+                let has = if writes_ended {
+                    gate.passed
+                } else {
+                    gate.applied
+                };
+                has < raised && now < gate.until
+            };
+            if self.is_closing() || !gates.borrow_and_update().iter().any(is_behind) {
+                return;
+            }
+            // A failure means that nothing is renewed any more: the leases end.
+            let _ = tokio::time::timeout(LOOK_AGAIN, gates.changed()).await;
+        }
+    }
+}

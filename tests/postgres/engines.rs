@@ -1,0 +1,274 @@
+//! Several engines on one ledger: who leads, who takes over, and what gates know.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gone::domain::engines::EngineRole;
+use gone::domain::model::{Phase, StepState};
+use gone::ledger::postgres::{Address, PostgresLedger, holder};
+use gone::ledger::tombstones::Tombstones;
+use gone::ledger::{Applied, Change, EngineTerms, Engines, Hold as _, Standing, WorkQueue as _};
+
+use crate::server;
+use crate::stores::off_the_runtime;
+use crate::support::{
+    accept, at, capacity, claim, key, one, outcome, ports, running, settle, site, start, states,
+    target, wanted,
+};
+
+/// Nothing here takes longer, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn new_schema() -> Address {
+    off_the_runtime(|| server::shared().address()).await
+}
+
+async fn engine(address: &Address, name: &str) -> PostgresLedger {
+    with_gates(address, name, None).await
+}
+
+async fn with_gates(
+    address: &Address,
+    name: &str,
+    tombstones: Option<Arc<Tombstones>>,
+) -> PostgresLedger {
+    let terms = EngineTerms {
+        name: name.to_owned(),
+        ..EngineTerms::default()
+    };
+    let address = address.clone();
+    let opening = move || PostgresLedger::open(&address, tombstones, terms).unwrap();
+    let ledger = off_the_runtime(opening).await;
+    ledger.begin_work();
+    ledger
+}
+
+/// Waits until the engine stands so.
+async fn await_standing(ledger: &PostgresLedger, is_so: impl Fn(&Standing) -> bool) -> Standing {
+    let mut changes = ledger.follow_others();
+    let since = Instant::now();
+    loop {
+        let standing = ledger.standing();
+        if is_so(&standing) {
+            return standing;
+        }
+        assert!(since.elapsed() < PATIENCE, "{standing:?}");
+        let _ = tokio::time::timeout(Duration::from_millis(100), changes.changed()).await;
+    }
+}
+
+/// Ends the lease of an engine as its own end would, although the engine still runs.
+async fn end_lease(address: &Address, epoch: i64) {
+    let schema = address.schema().to_owned();
+    let sql = format!(
+        "UPDATE \"{schema}\".engines SET renewed_at = to_timestamp(0) WHERE epoch = {epoch}"
+    );
+    off_the_runtime(move || server::shared().run_sql(&sql)).await;
+}
+
+#[tokio::test]
+async fn the_engine_that_began_first_leads_and_all_share_the_limit_of_a_site() {
+    let address = new_schema().await;
+    let first = engine(&address, "first").await;
+    let alone = await_standing(&first, |standing| standing.leads).await;
+    assert_eq!((alone.epoch, alone.share_of(7)), (1, 7));
+    let second = engine(&address, "second").await;
+    let led = await_standing(&second, |standing| standing.working == 2).await;
+    let leads = await_standing(&first, |standing| standing.working == 2).await;
+    assert_eq!((leads.leads, led.leads), (true, false));
+    assert_eq!((leads.share_of(7), led.share_of(7)), (4, 3));
+    assert_eq!((leads.share_of(1), led.share_of(1)), (1, 0));
+
+    first.announce(Some("/run/first.sock")).unwrap();
+    let found = holder(&address).unwrap();
+    assert_eq!(found.pid, std::process::id());
+    assert_eq!(found.socket.as_deref(), Some("/run/first.sock"));
+
+    assert_eq!(second.drain("first", true).await.unwrap(), 1);
+    assert_eq!(second.drain("third", true).await.unwrap(), 0);
+    await_standing(&second, |standing| {
+        standing.leads && standing.share_of(7) == 7
+    })
+    .await;
+    let drained = await_standing(&first, |standing| standing.place.is_none()).await;
+    assert_eq!(drained.share_of(7), 0);
+    let roles: Vec<(String, EngineRole)> = second
+        .engines()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|engine| (engine.name, engine.role))
+        .collect();
+    assert_eq!(
+        roles,
+        [
+            ("second".to_owned(), EngineRole::Leads),
+            ("first".to_owned(), EngineRole::Drained)
+        ]
+    );
+    second.drain("first", false).await.unwrap();
+    await_standing(&first, |standing| standing.leads).await;
+
+    first.close().await;
+    await_standing(&second, |standing| {
+        standing.leads && standing.is_takeover_due
+    })
+    .await;
+    one(&second, Change::TakeOver { now: at(1) }).await;
+    await_standing(&second, |standing| !standing.is_takeover_due).await;
+    assert_eq!(second.engines().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn i11_two_engines_claim_each_step_once_whatever_both_ask_for() {
+    const STEPS: usize = 200;
+    let address = new_schema().await;
+    let (first, second) = (
+        engine(&address, "first").await,
+        engine(&address, "second").await,
+    );
+    let ids: Vec<String> = (0..STEPS).map(|n| format!("p{n}")).collect();
+    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
+    running(&first, "one", &ports(&steps)).await;
+    let work = async |ledger: &PostgresLedger| {
+        let mut claimed = Vec::new();
+        loop {
+            let some = ledger.claim(vec![capacity(7)], at(1)).await.unwrap();
+            if some.is_empty() {
+                return claimed;
+            }
+            for step in some {
+                one(ledger, settle(outcome(&step, StepState::Gone, at(2)))).await;
+                claimed.push(step.key.id);
+            }
+        }
+    };
+    let (by_first, by_second) = tokio::join!(work(&first), work(&second));
+    assert!(!by_first.is_empty() && !by_second.is_empty());
+    let all: BTreeSet<&String> = by_first.iter().chain(&by_second).collect();
+    assert_eq!(
+        (all.len(), by_first.len() + by_second.len()),
+        (STEPS, STEPS)
+    );
+    let states = states(&second, "one").await;
+    assert!(states.iter().all(|(_, state)| *state == StepState::Gone));
+}
+
+#[tokio::test]
+async fn i11_what_a_lost_engine_has_in_flight_is_taken_over_and_its_late_outcomes_do_not_count() {
+    let address = new_schema().await;
+    let (first, second) = (
+        engine(&address, "first").await,
+        engine(&address, "second").await,
+    );
+    running(&first, "one", &ports(&[("a", &[]), ("b", &[])])).await;
+    let of_first = claim(&first, 1).await;
+    let of_second = claim(&second, 1).await;
+    end_lease(&address, 1).await;
+    let taken = one(&second, Change::TakeOver { now: at(2) }).await;
+    assert_eq!(taken, Applied::Moved(1));
+    let verifying = (of_first[0].key.id.clone(), StepState::Verifying);
+    assert!(states(&second, "one").await.contains(&verifying));
+
+    // The lost engine begins a new epoch by itself. What it had claimed is no longer its own.
+    let late = settle(outcome(&of_first[0], StepState::Gone, at(3)));
+    assert_eq!(one(&first, late).await, Applied::Stale);
+    assert_eq!(first.epoch(), 3);
+    let own = settle(outcome(&of_second[0], StepState::Gone, at(3)));
+    assert_eq!(one(&second, own).await, Applied::Done);
+    assert!(states(&first, "one").await.contains(&verifying));
+    await_standing(&first, |standing| {
+        standing.epoch == 3 && standing.working == 2 && !standing.leads
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn i11_an_engine_sends_nothing_whose_deadline_is_after_the_end_of_its_lease() {
+    let (now, second) = (Instant::now(), Duration::from_secs(1));
+    let standing = Standing {
+        until: Some(now + second * 60),
+        ..Standing::alone(1)
+    };
+    assert!(standing.may_send(second * 60, now).is_ok());
+    let refused = standing.may_send(second * 60, now + second).unwrap_err();
+    assert!(refused.contains("lease may end"), "{refused}");
+    assert!(standing.is_current(now + second * 59) && !standing.is_current(now + second * 60));
+    let away = Standing {
+        fault: Some("the ledger does not answer".to_owned()),
+        ..standing
+    };
+    assert!(away.may_send(second, now).is_err());
+    assert!(Standing::alone(1).may_send(second * 1_000, now).is_ok());
+}
+
+#[tokio::test]
+async fn t03_the_gates_of_all_engines_have_a_write_guard_before_its_deletion_is_acknowledged() {
+    let address = new_schema().await;
+    let (before, after) = (Arc::<Tombstones>::default(), Arc::<Tombstones>::default());
+    let gates = with_gates(&address, "gates", Some(before.clone())).await;
+    let accepts = engine(&address, "accepts").await;
+    let late = with_gates(&address, "late", Some(after.clone())).await;
+    await_standing(&accepts, |standing| standing.working == 3).await;
+    let phase = |index: &Tombstones, id: &str| index.phase(&site(), &key("port", id).kind, id);
+    for n in 0..20 {
+        let (name, id) = (format!("d{n}"), format!("p{n}"));
+        let wanted = wanted(&name, vec![target("port", &id)], at(n));
+        one(&accepts, accept(wanted)).await;
+        for index in [&before, &after] {
+            assert!(!index.is_lost());
+            assert_eq!(phase(index, &id), Some(Phase::Checking), "{id}");
+        }
+        one(&accepts, start(&name, &ports(&[(&id, &[])]), at(n))).await;
+        for index in [&before, &after] {
+            assert_eq!(phase(index, &id), Some(Phase::Deleting), "{id}");
+        }
+    }
+    // Those that began later have what was there before.
+    let newest = Arc::<Tombstones>::default();
+    let _newest = with_gates(&address, "newest", Some(newest.clone())).await;
+    assert_eq!(newest.len(), before.len());
+    drop((gates, late));
+}
+
+/// The argument of T3 at its weakest point: an engine with gates that hangs. Its gates may answer from what they know
+/// until their lease ends; until then nobody is told that a deletion was accepted, and from then on they answer nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t03_a_gate_that_hangs_answers_nothing_by_the_time_a_deletion_is_acknowledged_without_it() {
+    let address = new_schema().await;
+    let index = Arc::<Tombstones>::default();
+    let hung = with_gates(&address, "hung", Some(index.clone())).await;
+    let accepts = engine(&address, "accepts").await;
+    await_standing(&accepts, |standing| standing.working == 2).await;
+    assert!(!index.is_lost());
+    // The row of the engine is locked, as if its renewals were lost on the way.
+    let schema = address.schema().to_owned();
+    let locked = off_the_runtime(move || {
+        server::shared().hold(&format!(
+            "SELECT 1 FROM \"{schema}\".engines WHERE name = 'hung' FOR UPDATE"
+        ))
+    })
+    .await;
+    let wanted = wanted("one", vec![target("port", "a")], at(0));
+    let mut accepting = pin!(one(&accepts, accept(wanted)));
+    let began = Instant::now();
+    while tokio::time::timeout(Duration::from_millis(5), &mut accepting)
+        .await
+        .is_err()
+    {
+        assert!(began.elapsed() < PATIENCE);
+    }
+    assert!(index.is_lost());
+    drop(locked);
+    // It renews its lease, and answers again when it knows what it missed.
+    let since = Instant::now();
+    while index.is_lost() {
+        assert!(since.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let known = index.phase(&site(), &key("port", "a").kind, "a");
+    assert_eq!(known, Some(Phase::Checking));
+    drop(hung);
+}
