@@ -81,11 +81,6 @@ impl Standing {
         }
     }
 
-    /// Whether this engine may act at all.
-    pub fn is_current(&self, now: Instant) -> bool {
-        self.until.is_none_or(|until| now < until)
-    }
-
     /// The part of a limit that holds over all engines; the parts of all engines add up to the limit.
     pub fn share_of(&self, limit: usize) -> usize {
         let Some(place) = self.place else {

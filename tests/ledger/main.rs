@@ -22,6 +22,7 @@ mod registry;
 mod rewind;
 mod rules;
 mod seal;
+mod standing;
 mod stores;
 mod support;
 #[allow(dead_code)] // No theme needs all of it.

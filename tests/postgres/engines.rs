@@ -186,25 +186,6 @@ async fn i11_what_a_lost_engine_has_in_flight_is_taken_over_and_its_late_outcome
 }
 
 #[tokio::test]
-async fn i11_an_engine_sends_nothing_whose_deadline_is_after_the_end_of_its_lease() {
-    let (now, second) = (Instant::now(), Duration::from_secs(1));
-    let standing = Standing {
-        until: Some(now + second * 60),
-        ..Standing::alone(1)
-    };
-    assert!(standing.may_send(second * 60, now).is_ok());
-    let refused = standing.may_send(second * 60, now + second).unwrap_err();
-    assert!(refused.contains("lease may end"), "{refused}");
-    assert!(standing.is_current(now + second * 59) && !standing.is_current(now + second * 60));
-    let away = Standing {
-        fault: Some("the ledger does not answer".to_owned()),
-        ..standing
-    };
-    assert!(away.may_send(second, now).is_err());
-    assert!(Standing::alone(1).may_send(second * 1_000, now).is_ok());
-}
-
-#[tokio::test]
 async fn t03_the_gates_of_all_engines_have_a_write_guard_before_its_deletion_is_acknowledged() {
     let address = new_schema().await;
     let (before, after) = (Arc::<Tombstones>::default(), Arc::<Tombstones>::default());

@@ -40,6 +40,8 @@ mod server;
 #[allow(dead_code)] // No theme needs all of it.
 #[path = "../bad_days/support.rs"]
 mod stage;
+#[path = "../ledger/standing.rs"]
+mod standing;
 mod stores;
 mod story_20;
 #[path = "../ledger/support.rs"]

@@ -1,0 +1,69 @@
+//! What one engine may do among the engines of its ledger.
+
+use std::time::{Duration, Instant};
+
+use gone::domain::model::StepState;
+use gone::ledger::{Applied, Change, Standing};
+
+use crate::stores::on_each_store;
+use crate::support::{at, claim, one, outcome, ports, running, settle, states};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn i11_an_engine_sends_nothing_whose_deadline_is_after_the_end_of_its_lease() {
+    let now = Instant::now();
+    let standing = Standing {
+        until: Some(now + SECOND * 60),
+        ..Standing::alone(1)
+    };
+    assert!(standing.may_send(SECOND * 60, now).is_ok());
+    let refused = standing.may_send(SECOND * 60, now + SECOND).unwrap_err();
+    assert!(refused.contains("lease may end"), "{refused}");
+    let away = Standing {
+        fault: Some("the ledger does not answer".to_owned()),
+        ..standing
+    };
+    assert!(away.may_send(SECOND, now).is_err());
+    assert!(Standing::alone(1).may_send(SECOND * 1_000, now).is_ok());
+}
+
+#[test]
+fn n14_the_shares_of_all_engines_are_the_limit_and_differ_by_one_at_most() {
+    for limit in 0..20 {
+        for working in 1..8 {
+            let share_of = |place| {
+                let standing = Standing {
+                    working,
+                    place: Some(place),
+                    ..Standing::alone(1)
+                };
+                standing.share_of(limit)
+            };
+            let shares: Vec<usize> = (0..working).map(share_of).collect();
+            assert_eq!(shares.iter().sum::<usize>(), limit);
+            let (least, most) = (shares.iter().min(), shares.iter().max());
+            assert!(most.unwrap() - least.unwrap() <= 1, "{shares:?}");
+        }
+    }
+    let idle = Standing {
+        place: None,
+        ..Standing::alone(1)
+    };
+    assert_eq!(idle.share_of(8), 0);
+}
+
+#[tokio::test]
+async fn i11_whoever_takes_over_from_others_keeps_what_it_has_in_flight_itself() {
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let claimed = claim(ledger, 1).await;
+        let taken = one(ledger, Change::TakeOver { now: at(1) }).await;
+        assert_eq!(taken, Applied::Moved(0));
+        let gone = settle(outcome(&claimed[0], StepState::Gone, at(2)));
+        assert_eq!(one(ledger, gone).await, Applied::Done);
+        let states = states(ledger, "one").await;
+        assert_eq!(states, [("a".to_owned(), StepState::Gone)]);
+    })
+    .await;
+}
