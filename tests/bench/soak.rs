@@ -31,6 +31,8 @@ const PORTS: u32 = 8;
 const UNDER_WAY: usize = 6;
 /// From the last fault on, everything ends within this.
 const ENDS_WITHIN: Duration = Duration::from_secs(120);
+/// In a second (`man 5 proc`).
+const CLOCK_TICKS: f64 = 100.0;
 const GATES: &str = "[[gate]]\nlisten = '127.0.0.1:0'\nsource = 'user'\n\
      upstream = { cloud = 'prod', region = 'RegionOne', service = 'network' }\n";
 
@@ -295,6 +297,41 @@ impl Soak {
         self.ended += before - self.under_way.len();
     }
 
+    /// What the engines cost that have nothing to do.
+    fn rest(&self) {
+        // Statistics of the server are up to a second late.
+        let statements = || {
+            std::thread::sleep(Duration::from_secs(2));
+            let sql = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
+            self.server.run_sql(sql).trim().parse::<u64>().unwrap()
+        };
+        let engines = self.engines.len() as f64;
+        let (since, before, ticks) = (Instant::now(), statements(), self.cpu_ticks());
+        std::thread::sleep(Duration::from_secs(10));
+        let (after, ticks) = (statements(), self.cpu_ticks() - ticks);
+        let seconds = since.elapsed().as_secs_f64();
+        println!(
+            "at rest, each engine: {:.1} transactions a second (goal <= 5), {:.2} % of a core (goal <= 1)",
+            (after - before) as f64 / seconds / engines,
+            ticks as f64 / CLOCK_TICKS / seconds / engines * 100.0
+        );
+    }
+
+    /// The time that the engines have used.
+    fn cpu_ticks(&self) -> u64 {
+        let pids = self
+            .engines
+            .iter()
+            .filter_map(|engine| engine.running.as_ref());
+        let ticks = pids.map(|running| {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid())).unwrap();
+            let (_, after_name) = stat.rsplit_once(')').unwrap();
+            let fields: Vec<&str> = after_name.split_whitespace().collect();
+            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+        });
+        ticks.sum()
+    }
+
     /// Everything ends, and what was sent is what was approved.
     fn end(mut self) {
         for at in 0..self.engines.len() {
@@ -339,6 +376,7 @@ impl Soak {
                 engine.name, engine.kills, engine.first, engine.most
             );
         }
+        self.rest();
         let names: BTreeSet<&str> = self.engines.iter().map(|engine| engine.name).collect();
         println!("engines {names:?}: everything that was accepted is gone");
     }

@@ -100,6 +100,11 @@ impl OwnServer {
         self.server.address_of(schema)
     }
 
+    /// See [`Server::run_sql`].
+    pub fn run_sql(&self, sql: &str) -> String {
+        self.server.run_sql(sql)
+    }
+
     /// Ends it at once, as a crash does.
     pub fn kill(&mut self) {
         // Its children notice by themselves; the next start waits for them.
@@ -176,11 +181,11 @@ impl Server {
         Address::parse(&self.url(schema)).unwrap()
     }
 
-    /// Runs statements, as somebody else would.
-    pub fn run_sql(&self, sql: &str) {
+    /// Runs statements, as somebody else would. Returns what they answer.
+    pub fn run_sql(&self, sql: &str) -> String {
         let mut psql = Command::new(programs().join("psql"));
         psql.args([
-            "-qX",
+            "-qXAt",
             "-v",
             "ON_ERROR_STOP=1",
             "-U",
@@ -200,6 +205,7 @@ impl Server {
             "{}",
             String::from_utf8_lossy(&run.stderr)
         );
+        String::from_utf8(run.stdout).unwrap()
     }
 
     /// Opens a transaction, as somebody else would, and keeps what it has locked until it is dropped.
