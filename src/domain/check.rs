@@ -160,7 +160,7 @@ pub fn check(kinds: &Kinds) -> Vec<Finding> {
     findings
 }
 
-/// All references of the kinds, indexed by the kind that refers and by the kind that is referred to.
+/// All references of the kinds that may be deleted, indexed by the kind that refers and by the kind that is referred to.
 struct Links<'k> {
     all: Vec<Link<'k>>,
     from: BTreeMap<&'k KindName, Vec<Link<'k>>>,
@@ -169,7 +169,9 @@ struct Links<'k> {
 
 impl<'k> Links<'k> {
     fn of(kinds: &'k Kinds) -> Self {
-        let references = kinds.iter().flat_map(|from| {
+        // A resource of a kind that stays refers to nothing.
+        let going = kinds.iter().filter(|from| from.spec.stays.is_none());
+        let references = going.flat_map(|from| {
             let references = from.spec.references.iter();
             references.map(move |reference| (from, reference))
         });

@@ -618,6 +618,10 @@ impl<'k> Planner<'k> {
     /// deletes the resource, this plan handles the references that are asynchronous or lead to another
     /// deployment (G3, G6).
     fn is_for_this_plan(&self, reference: &Reference, to: &ResourceKey) -> bool {
+        let needs = reference.only_with;
+        if needs.is_some_and(|option| !option.is_given(self.options)) {
+            return false;
+        }
         match self.is_deleted_elsewhere(to) {
             true => reference.asynchronous || !self.kinds.is_ours(&to.site),
             false => !reference.asynchronous,

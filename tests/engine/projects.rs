@@ -38,11 +38,11 @@ fn image(bench: &Bench, project: &str, visibility: &str, hidden: bool) -> String
 }
 
 fn project(bench: &Bench, name: &str) -> String {
-    let (status, answer) = bench.api(
-        "POST",
-        "/v3/projects",
-        json!({ "project": { "name": name } }),
-    );
+    project_with(bench, json!({ "name": name }))
+}
+
+fn project_with(bench: &Bench, fields: Value) -> String {
+    let (status, answer) = bench.api("POST", "/v3/projects", json!({ "project": fields }));
     assert_eq!(status, 201, "{answer}");
     answer["project"]["id"].as_str().unwrap().to_owned()
 }
@@ -501,6 +501,39 @@ fn n19_the_project_itself_goes_once_it_is_empty_in_each_region() {
         assert_eq!(deleted.len(), 1, "{:?}", writes.last());
         assert!(of_project(writes.last().unwrap()), "{:?}", writes.last());
         assert_eq!(rows_of(&bench, "security-groups", &shop), 0);
+    });
+}
+
+#[test]
+fn n19_a_project_with_others_below_it_and_a_domain_are_refused_before_anything_is_deleted() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = project(&bench, "shop");
+        furnish(&bench, &shop);
+        let till = project_with(&bench, json!({ "name": "till", "parent_id": shop }));
+        let domain = project_with(&bench, json!({ "name": "retail", "is_domain": true }));
+        bench
+            .run(async |client| {
+                let id = client.delete_with("project", "shop", with_project()).await;
+                let refused = client.refused(&id).await.refused;
+                assert_eq!(refused.len(), 1, "{refused:?}");
+                let why = format!("project till ({till}) is below it");
+                assert!(refused[0].reason.contains(&why), "{refused:?}");
+                assert_eq!(refused[0].blocker.as_ref().unwrap().key().id, till);
+
+                let id = client.delete_with("project", &domain, with_project()).await;
+                let refused = client.refused(&id).await.refused;
+                assert_eq!(refused.len(), 1, "{refused:?}");
+                let reason = &refused[0].reason;
+                assert!(reason.contains("project retail"), "{reason}");
+                assert!(reason.contains("it is a domain"), "{reason}");
+
+                // What belongs to a project may go while others are below it.
+                assert_eq!(client.plan("project", "shop").await.refused, []);
+            })
+            .await
+            .unwrap();
+        assert_eq!(bench.writes().len(), 0, "{:?}", bench.writes());
     });
 }
 

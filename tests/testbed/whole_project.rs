@@ -311,3 +311,40 @@ fn testbed_story_16_a_project_with_everything_is_left_empty_by_its_member_and_by
         only_the_default_group_is_left(&bed);
     }
 }
+
+/// Keystone refuses both only after everything in them is deleted.
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_n19_a_project_with_another_below_it_and_a_domain_are_refused_before_anything_is_deleted()
+{
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let held = bed.holdings().all_ids();
+    let make = |path: &str, kind: &str, fields: Value| {
+        let made = bed.api.identity("POST", path, &json!({ kind: fields })).0;
+        text(&made[kind]["id"])
+    };
+    let name = |part: &str| format!("{}-{part}", bed.name);
+    let below = json!({"name": name("below"), "parent_id": bed.project});
+    let below = make("/projects", "project", below);
+    let domain = make("/domains", "domain", json!({"name": name("domain")}));
+    let delete = |id: &str| {
+        let line = format!("--cloud testbed delete project/{id} --cascade --with-project --yes");
+        bed.gone(&line)
+    };
+    let of_project = delete(&bed.project);
+    let of_domain = delete(&domain);
+    let left = bed.holdings().all_ids();
+    let no_more = json!({"domain": {"enabled": false}});
+    let path = format!("/domains/{domain}");
+    bed.api.identity("PATCH", &path, &no_more);
+    for path in [path, format!("/projects/{below}")] {
+        bed.api.identity("DELETE", &path, &Value::Null);
+    }
+    of_project
+        .ends_with(6)
+        .says(&[&name("below"), "is below it"]);
+    of_domain
+        .ends_with(6)
+        .says(&[&name("domain"), "it is a domain"]);
+    assert_eq!(left, held);
+}

@@ -546,6 +546,7 @@ impl MadeSpec {
                     false => "goes with".into(),
                 },
                 released_by: None,
+                only_with: None,
                 unpinned_by: None,
             }
         };

@@ -18,6 +18,7 @@
 //! | `when`, `to_when` | a condition: each path, of the row or of its target, has one of these values, compared as text; a value that ends in `*` is a prefix, and `*` alone is any text |
 //! | `partial` | of an `unset` reference: the resource still holds its other targets (N18) |
 //! | `after` | of an `unset` or `automatic` reference: if both are deleted, the resource comes after its target, whose deletion may take it along |
+//! | `only_with` | of a reference or a guard: it counts only in a plan with this option |
 //! | `of_service` | of a reference: a service made the resource, in its own project (N20) |
 //! | `each` | one resource for each element of an array in a parent (routes, subports, fixed IPs) |
 //! | `join` | copies fields of a row of another kind, found by id |

@@ -395,6 +395,8 @@ pub struct Reference {
     pub says: String,
     /// The plan option with which the referrer is deleted instead of unset.
     pub released_by: Option<PlanOption>,
+    /// The plan option without which the reference does not count.
+    pub only_with: Option<PlanOption>,
     /// The kind of an edge in this row. Once the edge is removed, the row no longer refers to the target, and
     /// stays.
     pub unpinned_by: Option<KindName>,
@@ -520,6 +522,8 @@ pub struct GuardRule {
     pub only_left: bool,
     /// The plan option with which the guard does not apply.
     pub unless: Option<PlanOption>,
+    /// The plan option without which the guard does not apply.
+    pub only_with: Option<PlanOption>,
     /// Paths to the ids of what uses the resource, or to URLs that end with these. The guard does not apply if
     /// all of that goes too.
     #[serde(default)]

@@ -23,9 +23,12 @@ impl<'k> Planner<'k> {
         resource: &'p ListedRow,
         kind: &'k Kind,
     ) -> impl Iterator<Item = &'k GuardRule> + 'p {
-        let given = |guard: &GuardRule| guard.unless.is_some_and(|it| it.is_given(self.options));
+        let applies = |guard: &GuardRule| {
+            guard.unless.is_none_or(|it| !it.is_given(self.options))
+                && guard.only_with.is_none_or(|it| it.is_given(self.options))
+        };
         let guards = kind.spec.guards.iter();
-        guards.filter(move |guard| !given(guard) && resource.facts.hold(&guard.when))
+        guards.filter(move |guard| applies(guard) && resource.facts.hold(&guard.when))
     }
 
     /// Returns the resources that a guard keeps, and everything that stays with them.
