@@ -210,7 +210,8 @@
 //! a witness, because its URL of 6 KB holds no more ids. So verifying costs about as many lists as planning
 //! (N14: one list per kind and filter, no query for each resource).
 //! - While calls of equal or higher rank are in flight and nothing more is ready, accepted deletes wait for
-//!   each other for up to 10 s. A step's rank is the longest chain of steps that wait for it.
+//!   each other for up to 10 s. A step's rank is the longest path from it to the deletion's end, on which a delete
+//!   that the cloud completes later counts as ten.
 //! - While the deletion has more to send, they wait at least 30 s, and longer in a long deletion: otherwise
 //!   N14 does not hold, and observations compete with deletes (a real Neutron spends as much on a list of 139
 //!   ids as on several deletes).

@@ -154,7 +154,7 @@ pub struct Decision {
 }
 
 /// Accepted deletes of one kind and rank at one site that wait for an observation, and how much else their
-/// deletion has to do. A step's rank is the length of the longest chain of steps that wait for it.
+/// deletion has to do. A step's rank is the length of the longest path from it to the end of the deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gathered {
     pub oldest: DateTime<Utc>,
@@ -186,6 +186,10 @@ pub const LOOK_WAIT_MAX: Duration = Duration::from_secs(32);
 /// Wait after the first observation that still finds the resource; it doubles with each further one.
 const LOOK_FIRST: Duration = Duration::from_millis(200);
 const LOOK_MAX: Duration = Duration::from_secs(10);
+/// Minimum time between two observations of a delete that the cloud works on. They are made at even seconds.
+const SETTLING_MIN: Duration = Duration::from_millis(500);
+/// Time between these even seconds.
+const TOGETHER: Duration = Duration::from_secs(2);
 /// Number of steps that are worth an observation of their own, whatever the provider: about as many as one list
 /// of OpenStack takes.
 pub const WORTH_A_LIST: usize = 139;
@@ -466,7 +470,7 @@ pub fn after_observation(
                 };
             }
             Decision {
-                next_attempt_at: Some(together(now + SNOOZE.max(age / 8).min(SNOOZE_MAX))),
+                next_attempt_at: Some(together(now + SETTLING_MIN.max(age / 8).min(SNOOZE_MAX))),
                 observed_again: true,
                 ..kept
             }
@@ -517,9 +521,10 @@ fn jittered(wait: Duration, jitter: f64, chance: f64) -> Duration {
     wait.mul_f64(1.0 + jitter * chance)
 }
 
-/// Returns the next even second, so that one list observes deletes that end at different times (N14).
+/// Returns the next even second, so that one list observes deletes that end at different times, and none follows
+/// within 2 s (N14).
 fn together(at: DateTime<Utc>) -> DateTime<Utc> {
-    let step = SNOOZE.as_millis() as i64;
+    let step = TOGETHER.as_millis() as i64;
     let late = at.timestamp_millis().rem_euclid(step);
     at + chrono::TimeDelta::milliseconds((step - late) % step)
 }

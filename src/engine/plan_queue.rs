@@ -221,7 +221,7 @@ impl PlanQueue {
         }
         Change::Start {
             deletion_id: deletion.id.clone(),
-            ranks: ranks(&plan),
+            ranks: ranks(&plan, &self.schedules.kinds),
             max_attempts: plan
                 .steps
                 .iter()

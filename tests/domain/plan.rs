@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use gone::domain::kinds::Kinds;
 use gone::domain::model::{Action, OnFailure, Plan, PlanOptions, PlanStep, RefusalRule, Resource};
 use gone::domain::plan::{name_owners, plan_hash, ranks};
 use proptest::prelude::*;
@@ -598,8 +599,8 @@ fn n14_planning_lists_once_for_each_kind_and_filter() {
 }
 
 /// Each step stands after what it depends on, and its rank is above that of all that follow it.
-fn assert_ordered(plan: &Plan) {
-    let ranks = ranks(plan);
+fn assert_ordered(plan: &Plan, kinds: &Kinds) {
+    let ranks = ranks(plan, kinds);
     for (position, step) in plan.steps.iter().enumerate() {
         assert_eq!(step.id as usize, position);
         for before in &step.depends_on {
@@ -633,7 +634,7 @@ proptest! {
         };
         let plan = build();
         if plan.refused.is_empty() {
-            assert_ordered(&plan);
+            assert_ordered(&plan, &Topology::new().kinds);
         }
         prop_assert_eq!(&plan.hash, &build().hash);
     }

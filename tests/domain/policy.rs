@@ -603,14 +603,27 @@ fn n14_what_settles_at_different_times_is_looked_for_at_the_same_even_second() {
         let now = now() + chrono::TimeDelta::milliseconds(millis);
         let decision = after_observation(fresh(), settling(), now, &schedule(), 0.0);
         let next = decision.next_attempt_at.unwrap();
-        assert!(
-            next - now >= chrono::TimeDelta::seconds(2),
+        assert_eq!(
+            next.timestamp_millis() % 2_000,
+            0,
             "no more than one list in 2 s"
         );
-        next
+        (next - self::now()).num_milliseconds()
     };
-    assert_eq!(at(1_001), at(2_999));
-    assert_eq!(at(1_001).timestamp_millis() % 2_000, 0);
+    assert_eq!([at(1), at(500)], [1_000; 2]);
+    // What was looked for at an even second is looked for at the next one, not at the one after it.
+    assert_eq!([at(501), at(1_300), at(2_500)], [3_000; 3]);
+}
+
+#[test]
+fn i06_what_the_cloud_works_on_for_long_is_looked_for_more_rarely() {
+    let wait_at = |age: u64| {
+        let decision = after_observation(blocked_for(age), settling(), now(), &schedule(), 0.0);
+        (decision.next_attempt_at.unwrap() - now()).num_seconds()
+    };
+    // The next even second is 1 s away.
+    assert_eq!([wait_at(0), wait_at(16), wait_at(32)], [1, 3, 5]);
+    assert_eq!([wait_at(240), wait_at(500)], [31, 31]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gone::domain::kinds::AsyncDelete;
 use gone::domain::model::{Action, KindName, Plan, PlanOptions, PlanStep, RefusalRule};
+use gone::domain::plan::ranks;
 use serde_json::json;
 
 use super::topology::{Topology, cascade};
@@ -65,6 +66,24 @@ fn waits(plan: &Plan) -> BTreeMap<String, Vec<String>> {
             (named(step), first)
         })
         .collect()
+}
+
+/// What takes the cloud seconds begins before what it answers at once, however many of these there are.
+#[test]
+fn what_the_cloud_works_on_longest_is_sent_first() {
+    let mut cloud = project();
+    cloud.add("zone", json!({ "id": "zone", "name": "example.org." }));
+    let plan = cloud.plan("project", "p1", cascade());
+    assert!(plan.refused.is_empty(), "{:?}", plan.refused);
+    let ranks = ranks(&plan, &cloud.kinds);
+    let rank = |id: &str| {
+        let mut steps = plan.steps.iter();
+        ranks[steps.position(|it| it.resource_id == id).unwrap()]
+    };
+    // A port and its network wait for the server, a volume for the server and its snapshot.
+    assert_eq!([rank("net"), rank("nic")], [1, 2]);
+    assert_eq!([rank("zone"), rank("data"), rank("full")], [10; 3]);
+    assert_eq!([rank("vm"), rank("snap"), rank("more")], [20; 3]);
 }
 
 #[test]

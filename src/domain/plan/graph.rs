@@ -1,7 +1,8 @@
-//! Orders steps by their dependencies, and ranks them by the longest chain.
+//! Orders steps by their dependencies, and ranks them by the longest path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::domain::kinds::Kinds;
 use crate::domain::model::{Plan, ResourceKey};
 
 /// Returns the nodes in an order in which each node comes after everything that it depends on: level by
@@ -48,18 +49,28 @@ pub(super) fn layers<'n>(
     (ordered, left)
 }
 
-/// Returns, for each step, the length of the longest chain of steps after it. If not all steps can run, the
-/// highest rank runs first.
-pub fn ranks(plan: &Plan) -> Vec<u32> {
-    let mut ranks = vec![0u32; plan.steps.len()];
+/// Number of plain deletes that take about as long as one delete which the cloud accepts and then works on: a
+/// tenth of a second each, and a second or more.
+const RANK_OF_ASYNC_DELETE: u32 = 10;
+
+/// Returns, for each step, the length of the longest path from it to the end of the deletion, counted in plain
+/// deletes. If not all steps can run, the highest rank runs first: what takes longest begins first, and the calls
+/// of all other steps are made meanwhile.
+pub fn ranks(plan: &Plan, kinds: &Kinds) -> Vec<u32> {
+    let of_own = |kind| {
+        let settles = kinds.get(kind).and_then(|kind| kind.spec.settles.as_ref());
+        settles.map_or(1, |_| RANK_OF_ASYNC_DELETE)
+    };
+    let mut ranks: Vec<u32> = plan.steps.iter().map(|step| of_own(&step.kind)).collect();
     // Steps come after everything that they depend on, so one walk from the end is enough.
     for step in plan.steps.iter().rev() {
-        let Some(own) = ranks.get(step.id as usize).copied() else {
+        let Some(after) = ranks.get(step.id as usize).copied() else {
             continue;
         };
         for before in &step.depends_on {
-            if let Some(rank) = ranks.get_mut(*before as usize) {
-                *rank = (*rank).max(own + 1);
+            let own = plan.steps.get(*before as usize).map(|it| of_own(&it.kind));
+            if let (Some(rank), Some(own)) = (ranks.get_mut(*before as usize), own) {
+                *rank = (*rank).max(own + after);
             }
         }
     }
