@@ -1,6 +1,7 @@
 """What people do today to empty a project, for the bench `project`: `cleanup` is openstacksdk's own
 project_cleanup, `script` plain calls in the right order by eight threads, `commands` the `openstack`
-commands that an admin types in that order, many ids to each. Prints the seconds taken."""
+commands that an admin types in that order, many ids to each. The last two wait until all is really
+gone, as gone does. Prints the seconds taken."""
 import os
 import pathlib
 import queue
@@ -21,20 +22,46 @@ def cleanup(cloud, project):
 
 def script(cloud, project):
     network, balancers, images = cloud.network, cloud.load_balancer, cloud.image
+    compute, storage, heat, dns = cloud.compute, cloud.block_storage, cloud.orchestration, cloud.dns
     pool = ThreadPoolExecutor(THREADS)
+    everywhere = {"X-Auth-All-Projects": "true"}
 
-    def rows(collection, service=network, items=None, owner="project_id"):
+    def rows(collection, service=network, items=None, owner="project_id", **more):
         items = items or collection.rsplit("/", 1)[-1].replace("-", "_")
-        found = service.get(f"/{collection}", params={owner: project}).json()
+        found = service.get(f"/{collection}", params={owner: project, **more}).json()
         return found[items]
+
+    def of_all(collection, service):
+        return rows(f"{collection}/detail", service, collection, all_tenants=1)
+
+    def stacks():
+        return [row for row in heat.get("/stacks").json()["stacks"] if row["project"] == project]
+
+    def zones():
+        found = dns.get("/zones", params={"limit": 1000}, headers=everywhere).json()["zones"]
+        return [row for row in found if row["project_id"] == project]
+
+    def until_none(found):
+        while found():
+            time.sleep(0.5)
 
     def each(collection, found, service=network, suffix=""):
         list(pool.map(lambda row: service.delete(f"/{collection}/{row['id']}{suffix}"), found))
 
     lbs = rows("lbaas/loadbalancers", balancers, "loadbalancers")
     each("lbaas/loadbalancers", lbs, balancers, "?cascade=true")
-    while rows("lbaas/loadbalancers", balancers, "loadbalancers"):
-        time.sleep(0.5)
+    for stack in stacks():
+        heat.delete(f"/stacks/{stack['stack_name']}/{stack['id']}")
+    for zone in zones():
+        dns.delete(f"/zones/{zone['id']}", headers=everywhere)
+    each("servers", of_all("servers", compute), compute)
+    for collection in ("snapshots", "backups"):
+        each(collection, of_all(collection, storage), storage)
+    for collection, service in (("servers", compute), ("snapshots", storage), ("backups", storage)):
+        until_none(lambda collection=collection, service=service: of_all(collection, service))
+    until_none(stacks)
+    each("volumes", of_all("volumes", storage), storage)
+    until_none(lambda: rows("lbaas/loadbalancers", balancers, "loadbalancers"))
     addresses = rows("floatingips")
     for address in addresses:
         each(f"floatingips/{address['id']}/port_forwardings", address["port_forwardings"] or [])
@@ -54,6 +81,8 @@ def script(cloud, project):
                        "qos/policies"):
         each(collection, rows(collection))
     each("images", rows("images", images, owner="owner"), images)
+    until_none(lambda: of_all("volumes", storage))
+    until_none(zones)
 
 
 def commands(_, project):
@@ -76,6 +105,21 @@ def commands(_, project):
         return zip(words[::2], words[1::2])
 
     own = f"--project {project}"
+    stacks = openstack("stack list -f value -c ID", "-c", "Project")
+    each("stack delete --yes --wait", [stack for stack, of in pairs(stacks) if of == project])
+
+    def zones_left():
+        found = openstack("zone list --all-projects -f value -c id", "-c", "project_id")
+        return [zone for zone, of in pairs(found) if of == project]
+
+    each("zone delete --all-projects", zones_left())
+    every = "--all-projects " + own
+    each("server delete --wait", ids(f"server list {every}"))
+    each("volume snapshot delete", ids(f"volume snapshot list {every}"))
+    each("volume backup delete", ids(f"volume backup list {every}"))
+    while ids(f"volume snapshot list {every}") or ids(f"volume backup list {every}"):
+        time.sleep(0.5)
+    each("volume delete", ids(f"volume list {every}"))
     for balancer in (balancers := ids(f"loadbalancer list {own}", "id")):
         openstack(f"loadbalancer delete --cascade {balancer}")
     while balancers and ids(f"loadbalancer list {own}", "id"):
@@ -102,6 +146,8 @@ def commands(_, project):
     for kind in ("subnet pool", "address scope", "address group", "network qos policy"):
         each(f"{kind} delete", ids(f"{kind} list {own}"))
     each("image delete", ids(f"image list {own}"))
+    while ids(f"volume list {every}") or zones_left():
+        time.sleep(0.5)
 
 
 def main():

@@ -21,12 +21,14 @@ mod bed;
 #[path = "../testbed/estate.rs"]
 mod estate;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use bed::{Bed, clouds};
-use serde_json::Value;
+use api::{Api, text};
+use bed::{Bed, DEADLINE, clouds, wait_for};
+use serde_json::{Value, json};
 
 /// Of the script's time.
 const GOAL: f64 = 0.95;
@@ -35,18 +37,57 @@ const LARGE: &str =
 const SMALL: &str =
     "--networks 2 --ports 5 --trunks 1 --fips 1 --groups 2 --balancers 1 --images 1";
 
+/// How many of each there are beside what the seed makes, a stack and a zone.
+#[derive(Clone, Copy)]
+struct Load {
+    servers: usize,
+    /// The first of them are attached, one to each server.
+    volumes: usize,
+    /// Of the last volumes, as the backups are.
+    snapshots: usize,
+    backups: usize,
+}
+
+const MANY: Load = Load {
+    servers: 20,
+    volumes: 40,
+    snapshots: 20,
+    backups: 10,
+};
+const FEW: Load = Load {
+    servers: 4,
+    volumes: 8,
+    snapshots: 4,
+    backups: 2,
+};
+
 fn main() {
     if std::env::var_os("GONE_TESTBED_CLOUDS").is_none() {
         println!("not measured: GONE_TESTBED_CLOUDS names no test bed");
         return;
     }
     let smoke = std::env::args().any(|argument| argument == "--smoke");
-    let (shape, pairs) = if smoke { (SMALL, 1) } else { (LARGE, 5) };
+    let (shape, load, pairs) = if smoke {
+        (SMALL, FEW, 1)
+    } else {
+        (LARGE, MANY, 5)
+    };
     let run = |called: &str, by: &dyn Fn(&Bed) -> f64| {
         let bed = Bed::seeded("RegionOne", shape);
-        let held = left(&bed);
+        let furnished = Furnished::new(&bed, load);
+        let all = |left: &BTreeMap<&str, usize>| left.values().sum::<usize>();
+        let held = all(&left(&furnished));
         let took = by(&bed);
-        println!("{called}: {took:.1} s, {} of {held} left", left(&bed));
+        let left = left(&furnished);
+        let named = left.iter().filter(|(_, count)| **count > 0);
+        let named: Vec<String> = named
+            .map(|(kind, count)| format!("{count} {kind}"))
+            .collect();
+        println!(
+            "{called}: {took:.1} s, {} of {held} left {}",
+            all(&left),
+            named.join(", ")
+        );
         took
     };
     let script = || run("script, 8 threads", &|bed| contender(bed, "script"));
@@ -104,15 +145,183 @@ fn contender(bed: &Bed, how: &str) -> f64 {
         .unwrap()
 }
 
-/// All that the project holds, its default group and that one's rules aside.
-fn left(bed: &Bed) -> usize {
-    let held = bed.holdings();
+/// How many of each kind the project holds, its default group and that one's rules aside.
+fn left(furnished: &Furnished<'_>) -> BTreeMap<&'static str, usize> {
+    let bed = furnished.bed;
+    let mut held = bed.holdings();
     let groups = held.0["security-groups"].values();
-    let default = groups.filter(|group| group["name"] == "default");
-    let rules: usize = default
-        .clone()
-        .map(|group| group["security_group_rules"].as_array().map_or(0, Vec::len))
-        .sum();
-    let all: usize = held.0.values().map(std::collections::BTreeMap::len).sum();
-    all + bed.api.of_others(&bed.project).len() - default.count() - rules
+    let default: Vec<String> = groups
+        .filter(|group| group["name"] == "default")
+        .map(|group| text(&group["id"]))
+        .collect();
+    for rows in held.0.values_mut() {
+        let of_default = |row: &Value, field: &str| default.iter().any(|id| row[field] == **id);
+        rows.retain(|_, row| !of_default(row, "id") && !of_default(row, "security_group_id"));
+    }
+    let mut left: BTreeMap<&str, usize> = held.0.iter().map(|(k, v)| (*k, v.len())).collect();
+    left.insert(
+        "load balancers and images",
+        bed.api.of_others(&bed.project).len(),
+    );
+    for (kind, _) in furnished.left() {
+        *left.entry(kind).or_default() += 1;
+    }
+    left
 }
+
+/// What the project holds in the compute, volume, stack and zone services, made by a login of its own.
+struct Furnished<'b> {
+    bed: &'b Bed,
+    own: Api,
+    /// What the admin made for it, by path.
+    foundations: [String; 2],
+}
+
+impl Drop for Furnished<'_> {
+    /// Deletes what a contender left, as often as something still keeps the rest.
+    fn drop(&mut self) {
+        let until = Instant::now() + DEADLINE;
+        loop {
+            let left = self.left();
+            if left.is_empty() || Instant::now() > until {
+                break;
+            }
+            for (_, url) in left {
+                self.own.answer_at("DELETE", &url, Value::Null);
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        for path in &self.foundations {
+            self.bed.api.delete_at(path);
+        }
+    }
+}
+
+impl<'b> Furnished<'b> {
+    fn new(bed: &'b Bed, load: Load) -> Self {
+        let named = |path: &str, kind: &str| {
+            text(&bed.api.identity("GET", path, &Value::Null).0[kind][0]["id"])
+        };
+        let user = named("/users?name=admin", "users");
+        let role = named("/roles?name=admin", "roles");
+        let grant = format!("/projects/{}/users/{user}/roles/{role}", bed.project);
+        bed.api.identity("PUT", &grant, &Value::Null);
+        let logins = bed.path("own.yaml");
+        let clouds = std::fs::read_to_string(clouds()).unwrap();
+        let mut clouds: Value = serde_saphyr::from_str(&clouds).unwrap();
+        clouds["clouds"]["testbed"]["auth"]["project_name"] = json!(bed.name);
+        std::fs::write(&logins, clouds.to_string()).unwrap();
+        let own = Api::new(&logins, "testbed", "RegionOne");
+        let image = json!({"name": bed.name, "disk_format": "raw", "container_format": "bare", "visibility": "public"});
+        let image = text(&bed.api.call_any("POST", "/v2/images", image)["id"]);
+        bed.api
+            .upload(&format!("/v2/images/{image}/file"), b"boots nothing");
+        let flavor = json!({"flavor": {"name": bed.name, "ram": 64, "vcpus": 1, "disk": 1}});
+        let flavor = text(&bed.api.call_any("POST", "/v2.1/flavors", flavor)["flavor"]["id"]);
+        let foundations = [
+            format!("/v2.1/flavors/{flavor}"),
+            format!("/v2/images/{image}"),
+        ];
+        let furnished = Self {
+            bed,
+            own,
+            foundations,
+        };
+        furnished.furnish(load, &image, &flavor);
+        furnished
+    }
+
+    /// Asks for everything before it waits for anything.
+    fn furnish(&self, load: Load, image: &str, flavor: &str) {
+        let name = &self.bed.name;
+        let make = |path: &str, kind: &str, mut fields: Value| {
+            fields["name"] = json!(name);
+            text(&self.own.call_any("POST", path, json!({ kind: fields }))[kind]["id"])
+        };
+        let template = json!({"heat_template_version": "2018-08-31", "resources": {
+            "net": {"type": "OS::Neutron::Net"}, "volume": {"type": "OS::Cinder::Volume", "properties": {"size": 1}}}});
+        let stack = json!({"stack_name": name, "template": template, "timeout_mins": 3});
+        let stacks = format!("/{}/stacks", self.bed.project);
+        self.own.call_of("orchestration", "POST", &stacks, stack);
+        let zone = json!({"name": format!("{name}.org."), "email": "a@example.org"});
+        self.own.call_of("dns", "POST", "/zones", zone);
+        let networks = json!([{"uuid": self.bed.networks[0]}]);
+        let server = json!({"imageRef": image, "flavorRef": flavor, "networks": networks});
+        let servers = (0..load.servers).map(|_| make("/v2.1/servers", "server", server.clone()));
+        let servers: Vec<String> = servers.collect();
+        let volumes = (0..load.volumes).map(|_| make("/v3/volumes", "volume", json!({"size": 1})));
+        let volumes: Vec<String> = volumes.collect();
+        // With the stack's own.
+        self.until("volumes", "status", "available", load.volumes + 1);
+        let last = volumes.iter().rev();
+        for volume in last.clone().take(load.snapshots) {
+            make("/v3/snapshots", "snapshot", json!({"volume_id": volume}));
+        }
+        self.until("snapshots", "status", "available", load.snapshots);
+        for volume in last.take(load.backups) {
+            make("/v3/backups", "backup", json!({"volume_id": volume}));
+        }
+        self.until("servers", "status", "ACTIVE", load.servers);
+        for (server, volume) in servers.iter().zip(&volumes) {
+            let path = format!("/v2.1/servers/{server}/os-volume_attachments");
+            let attachment = json!({"volumeAttachment": {"volumeId": volume}});
+            self.own.call_any("POST", &path, attachment);
+        }
+        self.until("volumes", "status", "in-use", load.servers);
+        self.until("backups", "status", "available", load.backups);
+        self.until("stacks", "stack_status", "CREATE_COMPLETE", 1);
+        self.until("zones", "status", "ACTIVE", 1);
+    }
+
+    /// Waits until at least so many rows of this list show this state.
+    fn until(&self, list: &str, field: &str, state: &str, least: usize) {
+        let listed = LISTS.iter().find(|(key, ..)| *key == list).unwrap();
+        wait_for(&format!("{least} {list} to be {state}"), || {
+            let rows = self.rows(listed);
+            rows.iter().filter(|row| row[field] == state).count() >= least
+        });
+    }
+
+    /// The rows of the project in one of the lists.
+    fn rows(&self, (key, service, path): &List) -> Vec<Value> {
+        let project = &self.bed.project;
+        let path = path.replace("{project}", project);
+        let mut rows = self.own.call_of(service, "GET", &path, Value::Null);
+        let rows = rows[key].take();
+        let mut rows: Vec<Value> = serde_json::from_value(rows).unwrap();
+        // Heat shows an admin the stacks of all projects.
+        rows.retain(|row| *key != "stacks" || row["project"] == project.as_str());
+        rows
+    }
+
+    /// What the services' own lists have of the project: the list's name, and the URL at which it is deleted.
+    fn left(&self) -> Vec<(&'static str, String)> {
+        let of_list = |list: &List| {
+            let (key, service, path) = *list;
+            let path = path.replace("{project}", &self.bed.project);
+            let below = path.trim_end_matches("/detail");
+            let rows = self.rows(list).into_iter().map(move |row| {
+                let id = match key {
+                    "stacks" => format!("{}/{}", text(&row["stack_name"]), text(&row["id"])),
+                    _ => text(&row["id"]),
+                };
+                (key, format!("{}{below}/{id}", self.own.url_of(service)))
+            });
+            rows.collect::<Vec<_>>()
+        };
+        LISTS.iter().flat_map(of_list).collect()
+    }
+}
+
+/// The key of a list, its service and its path.
+type List = (&'static str, &'static str, &'static str);
+
+/// In the order in which their rows can be deleted.
+const LISTS: [List; 6] = [
+    ("stacks", "orchestration", "/{project}/stacks"),
+    ("zones", "dns", "/zones"),
+    ("servers", "compute", "/servers/detail"),
+    ("snapshots", "block-storage", "/snapshots/detail"),
+    ("backups", "block-storage", "/backups/detail"),
+    ("volumes", "block-storage", "/volumes/detail"),
+];

@@ -166,6 +166,11 @@ impl Api {
         self.others[service].trim_end_matches(prefix)
     }
 
+    /// The URL of a service, with its version.
+    pub fn url_of(&self, service: &str) -> &str {
+        &self.others[service]
+    }
+
     /// A call to any URL with a body and one more header, whatever comes of it.
     pub fn send_with(
         &self,
