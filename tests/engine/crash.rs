@@ -7,7 +7,7 @@ use super::harness::*;
 use gone::domain::mapping::Mapping;
 use gone::domain::model::{CopiedBy, DeletionState, Phase, Plan, StepState};
 use gone::ledger::audit::{GENESIS, verify};
-use gone::ledger::{Cursor, StepFilter, Views as _};
+use gone::ledger::{Cursor, StepFilter};
 use serde_json::json;
 
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +190,7 @@ async fn check(
     let rows = ledger.audit(0, 500).await.unwrap();
     assert!(!rows.is_empty());
     verify(GENESIS, &rows).unwrap();
-    let ledger_state = bench.ledger_state_of(&ledger).await;
+    let ledger_state = bench.ledger_state_of(&*ledger).await;
     assert_eq!(ledger_state.deletions.len(), 1);
     let counts = ledger_state.deletions[0].counts;
     assert_eq!(ledger_state.deletions[0].state, DeletionState::Gone);

@@ -1,7 +1,6 @@
 //! An engine, a ledger and a cloud in one process, on a paused clock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::Duration;
 
@@ -15,8 +14,7 @@ use gone::domain::model::{Deletion, Site, Tombstone};
 use gone::domain::peers::{Answers, Deployment, News, Question, Watch};
 use gone::engine::{Engine, Neighbours, Parts};
 use gone::ledger::sqlite::rewind::Rewind;
-use gone::ledger::sqlite::{InlineLedger, Options, Store};
-use gone::ledger::{Cursor, DeletionFilter, TombstoneFilter, Views as _};
+use gone::ledger::{Cursor, DeletionFilter, Ledger, TombstoneFilter};
 use gone::peers::{Peer, PeerFailure, Peers};
 use gone::sandbox::{CREDENTIAL_ID, CREDENTIAL_SECRET, World, WorldOptions};
 use gone::system::clock::Clock;
@@ -24,7 +22,8 @@ use gone::system::config::Settings;
 use serde_json::{Value, json};
 
 pub use super::client::{Client, cascade, target};
-use super::ports::{Client as CloudClient, Faulty, InProcess, copy_ledger};
+use super::kept::Kept;
+use super::ports::{Client as CloudClient, Faulty, InProcess};
 pub use super::ports::{Crash, Lies, Rate, Sent, is_of_cinder};
 
 /// What the sandbox lists, by the names of its collections; but segments, which every network has as a
@@ -95,7 +94,7 @@ pub struct Bench {
     /// Clouds of other providers.
     pub others: Vec<Arc<dyn Cloud>>,
     regions: Vec<&'static str>,
-    ledger: PathBuf,
+    kept: Kept,
     _folder: tempfile::TempDir,
     /// Which ledger writes and calls end the engine.
     pub crash: Arc<Crash>,
@@ -154,7 +153,7 @@ impl Bench {
             kinds: KINDS.clone(),
             others: Vec::new(),
             regions: regions.to_vec(),
-            ledger: folder.path().join("ledger.db"),
+            kept: Kept::File(folder.path().join("ledger.db")),
             _folder: folder,
             crash: Arc::default(),
             lies: Lies::None,
@@ -440,24 +439,23 @@ impl Bench {
             tokio::task::yield_now().await;
         }
         if answer.is_none() && self.lies == Lies::CommitsLate {
-            copy_ledger(&self.copy(), &self.ledger);
+            self.kept.undo_last_write();
         }
         answer
     }
 
-    fn copy(&self) -> PathBuf {
-        self.ledger.with_extension("copy")
+    /// Keeps the ledger in memory instead of a file. Nothing can be replayed then.
+    pub fn keep_in_memory(&mut self) {
+        self.kept = Kept::in_memory();
     }
 
     fn engine(&self) -> (Engine, Weak<Faulty>) {
-        let store = Store::open(&self.ledger, Options::default()).unwrap();
-        let ledger = InlineLedger::new(store);
-        let epoch = ledger.epoch();
+        let (inner, epoch) = self.kept.open();
         let ledger = Arc::new(Faulty {
-            inner: ledger,
+            inner,
             crash: self.crash.clone(),
             lies: self.lies,
-            files: (self.ledger.clone(), self.copy()),
+            kept: self.kept.clone(),
             fences: Mutex::default(),
         });
         let weak = Arc::downgrade(&ledger);
@@ -564,14 +562,17 @@ impl Bench {
 
     /// A replay of the ledger as it is on the disk, and the folder of its copy, while no engine runs.
     pub fn rewind(&self) -> (Rewind, tempfile::TempDir) {
+        let Kept::File(ledger) = &self.kept else {
+            panic!("only a ledger in a file can be replayed");
+        };
         let folder = tempfile::tempdir().unwrap();
-        let rewind = Rewind::open(&self.ledger, folder.path()).unwrap();
+        let rewind = Rewind::open(ledger, folder.path()).unwrap();
         (rewind, folder)
     }
 
-    /// The ledger as it is on the disk, while no engine runs.
-    pub fn ledger(&self) -> InlineLedger {
-        InlineLedger::new(Store::open(&self.ledger, Options::default()).unwrap())
+    /// The ledger as it was left, while no engine runs.
+    pub fn ledger(&self) -> Box<dyn Ledger> {
+        self.kept.open().0
     }
 }
 
@@ -602,10 +603,10 @@ pub struct LedgerState {
 
 impl Bench {
     pub async fn ledger_state(&self) -> LedgerState {
-        self.ledger_state_of(&self.ledger()).await
+        self.ledger_state_of(&*self.ledger()).await
     }
 
-    pub async fn ledger_state_of(&self, ledger: &InlineLedger) -> LedgerState {
+    pub async fn ledger_state_of(&self, ledger: &dyn Ledger) -> LedgerState {
         let page = || Cursor {
             after: None,
             limit: 500,

@@ -6,7 +6,7 @@ use super::harness::*;
 use super::seeds::Day;
 use gone::domain::model::{Action, Deletion, Phase, Plan, Site, Step, StepState, Tombstone};
 use gone::ledger::audit::{GENESIS, verify};
-use gone::ledger::{Cursor, StepFilter, Views as _};
+use gone::ledger::{Cursor, StepFilter};
 use serde_json::Value;
 
 /// What a crash must have left.

@@ -19,8 +19,12 @@ mod estate;
 mod fence;
 mod harness;
 mod invariants;
+mod kept;
 mod leftovers;
 mod looks;
+#[allow(dead_code)] // The simulation does not need all of it.
+#[path = "../memory/mod.rs"]
+mod memory;
 mod mesh;
 mod owners;
 mod patience;

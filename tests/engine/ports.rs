@@ -1,7 +1,6 @@
 //! The ports of the engine with faults: crashes, a record of what was sent, and lies.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,17 +25,18 @@ use gone::domain::news::NotificationCursor;
 use gone::domain::outline::Outline;
 use gone::domain::peers::{ClearanceRequest, Deployment, News, PendingClearance};
 use gone::domain::policy::Outcome;
-use gone::ledger::sqlite::InlineLedger;
 use gone::ledger::{
     AbandonedStep, Applied, AuditRow, Capacity, Change, ClaimedStep, Commit, Cursor,
     DeletionFilter, Due, Engines, EventFilter, EventPage, Federation, Fence, Importer, KeptRequest,
-    LedgerError, LiveStep, NativeFilter, NativeResources, ObservationsDue, Original, OriginalName,
-    PointedAt, Standing, StepFilter, Summary, TombstoneFilter, UnhandledDeletion, Views,
-    WatchCursor, WorkQueue,
+    Ledger, LedgerError, LiveStep, NativeFilter, NativeResources, ObservationsDue, Original,
+    OriginalName, PointedAt, Standing, StepFilter, Summary, TombstoneFilter, UnhandledDeletion,
+    Views, WatchCursor, WorkQueue,
 };
 use gone::sandbox::{Fate, World};
 use gone::system::clock::Clock;
 use tokio::sync::Notify;
+
+use super::kept::Kept;
 
 /// Ends the engine at the k-th ledger write or the k-th call, as a crash would.
 #[derive(Default)]
@@ -489,11 +489,11 @@ impl Cloud for Client {
 
 /// The ledger with crashes and lies at its port.
 pub struct Faulty {
-    pub inner: InlineLedger,
+    pub inner: Box<dyn Ledger>,
     pub crash: Arc<Crash>,
     pub lies: Lies,
-    /// Where the file is, and where copies of it go: see [`Lies::CommitsLate`].
-    pub files: (PathBuf, PathBuf),
+    /// What outlives the engine.
+    pub kept: Kept,
     /// The newest fence of each step, for a ledger that ignores fences.
     pub fences: Mutex<HashMap<i64, Fence>>,
 }
@@ -501,14 +501,14 @@ pub struct Faulty {
 impl Faulty {
     fn keep_copy(&self) {
         if self.lies == Lies::CommitsLate {
-            copy_ledger(&self.files.0, &self.files.1.with_extension("next"));
+            self.kept.keep_copy();
         }
     }
 
     /// The copy made before a write is what a crash leaves of it.
     fn wrote(&self) {
         if self.lies == Lies::CommitsLate {
-            copy_ledger(&self.files.1.with_extension("next"), &self.files.1);
+            self.kept.wrote();
         }
     }
 
@@ -546,18 +546,6 @@ impl Faulty {
         }
         Ok(())
     }
-}
-
-/// Copies a SQLite file with its log, while nothing is being written.
-pub fn copy_ledger(from: &std::path::Path, to: &std::path::Path) {
-    for ending in ["", "-wal"] {
-        let name = |path: &std::path::Path| PathBuf::from(format!("{}{ending}", path.display()));
-        let _ = std::fs::remove_file(name(to));
-        if name(from).exists() {
-            std::fs::copy(name(from), name(to)).unwrap();
-        }
-    }
-    let _ = std::fs::remove_file(format!("{}-shm", to.display()));
 }
 
 #[async_trait]

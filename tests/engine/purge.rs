@@ -10,7 +10,7 @@ use gone::domain::model::{
     DeletionState, ErrorClass, EventKind, Orphan, Paged, Phase, Presence, Site, Step, StepState,
     short_id,
 };
-use gone::ledger::{Cursor, Views as _};
+use gone::ledger::Cursor;
 use gone::system::config::ProtectRule;
 use serde_json::{Value, json};
 

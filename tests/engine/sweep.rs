@@ -6,7 +6,6 @@ use super::harness::*;
 use chrono::TimeDelta;
 use gone::control::{Command, Query, Receipt, query};
 use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase, StepState};
-use gone::ledger::Views as _;
 use gone::sandbox::WorldOptions;
 use serde_json::json;
 

@@ -12,6 +12,8 @@ mod durability;
 mod gantt;
 mod invariants;
 mod left;
+#[allow(dead_code)] // The simulation needs more of it.
+#[path = "../memory/mod.rs"]
 mod memory;
 mod outline;
 mod peers;

@@ -33,7 +33,7 @@ fn add(rows: &MemoryRows, id: i64, deletion: i64, state: StepState, waits: usize
     *row.counts.of_mut(state) += 1;
     row.counts.total += 1;
     let key = key("port", &format!("p{id}"));
-    let mut step = memory::step(id, deletion, key.clone(), state);
+    let mut step = memory::step(id, deletion, key.clone(), state, at(0));
     step.waits = u32::try_from(waits).unwrap();
     tables.insert_step(step, StepPlan::default());
     let tombstone = StoredTombstone {

@@ -29,7 +29,7 @@ fn dependency(
 
 impl RowStore for MemoryRows {
     fn epoch(&self) -> i64 {
-        1
+        self.epoch
     }
 
     fn is_of_the_change(_: &String) -> bool {
@@ -152,7 +152,7 @@ impl RowStore for MemoryRows {
             .steps
             .values_mut()
             .filter(|it| it.state == StepState::Verifying);
-        verifying.for_each(|it| it.epoch = 1);
+        verifying.for_each(|it| it.epoch = self.epoch);
         Ok(())
     }
 

@@ -127,7 +127,6 @@ impl PlanRows for MemoryRows {
             }
             let row = StoredStep {
                 record: new.record,
-                since: micros(new.since),
                 sent: false,
                 waits: u32::try_from(new.waits).unwrap(),
                 left_to: new.left_to,
@@ -136,7 +135,7 @@ impl PlanRows for MemoryRows {
                 action: planned.action,
                 claim: 0,
                 epoch: 0,
-                ..step(new.id, new.deletion, key, new.state)
+                ..step(new.id, new.deletion, key, new.state, micros(new.since))
             };
             let plan = StepPlan {
                 position: u32::try_from(new.position).unwrap(),

@@ -31,6 +31,8 @@ pub struct Elsewhere {
 
 #[derive(Clone, Default)]
 pub struct Tables {
+    /// The epoch of the engine that opened the ledger last.
+    pub(super) epoch: i64,
     pub steps: BTreeMap<i64, StoredStep>,
     /// What the plan says of each step; steps that a test inserts have nothing.
     pub plans: BTreeMap<i64, StepPlan>,
@@ -212,8 +214,14 @@ pub fn deletion(num: i64, id: &str, stops: bool) -> StoredDeletion {
     }
 }
 
-/// A step that deletes a resource, whose record has the step's number.
-pub fn step(id: i64, deletion: i64, key: ResourceKey, state: StepState) -> StoredStep {
+/// A step that deletes a resource, whose record has the step's number. It is in its state since this time.
+pub fn step(
+    id: i64,
+    deletion: i64,
+    key: ResourceKey,
+    state: StepState,
+    since: DateTime<Utc>,
+) -> StoredStep {
     StoredStep {
         id,
         deletion,
@@ -222,8 +230,8 @@ pub fn step(id: i64, deletion: i64, key: ResourceKey, state: StepState) -> Store
         action: Action::Delete,
         record: Some(id),
         state,
-        since: crate::support::at(0),
-        ended_at: has_ended(state).then(|| crate::support::at(0)),
+        since,
+        ended_at: has_ended(state).then_some(since),
         claim: 1,
         epoch: 1,
         sent: state == StepState::Verifying,

@@ -1,0 +1,94 @@
+//! What outlives the engines of a test: the ledger in a file, or in memory.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use gone::ledger::Ledger;
+use gone::ledger::sqlite::{InlineLedger, Options, Store};
+
+use super::memory::{MemoryLedger, MemoryRows, Tables};
+
+/// What a ledger keeps, whatever becomes of the engines that open it.
+#[derive(Clone)]
+pub enum Kept {
+    /// In a file of SQLite.
+    File(PathBuf),
+    /// In memory: the rows, and for [`super::ports::Lies::CommitsLate`] what they were.
+    Memory {
+        rows: MemoryRows,
+        copies: Arc<Mutex<Copies>>,
+    },
+}
+
+/// Rows as they were before the last write, and before the one that is under way.
+#[derive(Default)]
+pub struct Copies {
+    last: Tables,
+    next: Tables,
+}
+
+impl Kept {
+    pub fn in_memory() -> Self {
+        Self::Memory {
+            rows: MemoryRows::default(),
+            copies: Arc::default(),
+        }
+    }
+
+    /// Opens the ledger as an engine does, which begins an epoch.
+    pub fn open(&self) -> (Box<dyn Ledger>, i64) {
+        match self {
+            Self::File(path) => {
+                let ledger = InlineLedger::new(Store::open(path, Options::default()).unwrap());
+                let epoch = ledger.epoch();
+                (Box::new(ledger), epoch)
+            }
+            Self::Memory { rows, .. } => {
+                let ledger = MemoryLedger::open(rows);
+                let epoch = ledger.epoch();
+                (Box::new(ledger), epoch)
+            }
+        }
+    }
+
+    /// Notes what there is before a write.
+    pub fn keep_copy(&self) {
+        match self {
+            Self::File(path) => copy_ledger(path, &path.with_extension("next")),
+            Self::Memory { rows, copies } => copies.lock().unwrap().next = rows.tables().clone(),
+        }
+    }
+
+    /// The copy made before a write is what a crash leaves of it.
+    pub fn wrote(&self) {
+        match self {
+            Self::File(path) => {
+                copy_ledger(&path.with_extension("next"), &path.with_extension("copy"));
+            }
+            Self::Memory { copies, .. } => {
+                let copies = &mut *copies.lock().unwrap();
+                copies.last = copies.next.clone();
+            }
+        }
+    }
+
+    /// Undoes the last write, as a crash does to a ledger that commits late.
+    pub fn undo_last_write(&self) {
+        match self {
+            Self::File(path) => copy_ledger(&path.with_extension("copy"), path),
+            Self::Memory { rows, copies } => *rows.tables() = copies.lock().unwrap().last.clone(),
+        }
+    }
+}
+
+/// Copies a SQLite file with its log, while nothing is being written.
+fn copy_ledger(from: &Path, to: &Path) {
+    for ending in ["", "-wal"] {
+        let name = |path: &Path| PathBuf::from(format!("{}{ending}", path.display()));
+        let _ = std::fs::remove_file(name(to));
+        if name(from).exists() {
+            std::fs::copy(name(from), name(to)).unwrap();
+        }
+    }
+    let _ = std::fs::remove_file(format!("{}-shm", to.display()));
+}
