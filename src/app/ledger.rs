@@ -71,6 +71,8 @@ pub(super) fn ledger_failure(error: &LedgerError) -> Failure {
     let exit = match error {
         LedgerError::Held { .. } => Exit::Unreachable,
         LedgerError::Newer { .. }
+        | LedgerError::Older { .. }
+        | LedgerError::Unfinished { .. }
         | LedgerError::Corrupt { .. }
         | LedgerError::Empty { .. }
         | LedgerError::Foreign { .. }

@@ -19,6 +19,20 @@ pub enum LedgerError {
         found: i64,
         known: i64,
     },
+    #[error(
+        "the ledger {name} was written by an older gone (schema {found}, this one has {known}); an engine of this \
+         version brings it up when it opens it"
+    )]
+    Older {
+        name: String,
+        found: i64,
+        known: i64,
+    },
+    #[error(
+        "the ledger {name} is a copy that is not whole yet; run the same `gone ledger migrate` again, with the \
+         version that began it, or remove it"
+    )]
+    Unfinished { name: String },
     #[error("the ledger {name} is damaged: {detail}; restore a backup, or move it away")]
     Corrupt { name: String, detail: String },
     #[error(

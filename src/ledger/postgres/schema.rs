@@ -8,9 +8,10 @@ use super::failed::{Failed, Sql};
 use super::lock;
 use super::rows::get;
 use crate::ledger::LedgerError;
+use crate::ledger::store::tables::UNFINISHED;
 
 /// The version that this program writes, as the row of `version`.
-const KNOWN: i64 = 2;
+pub(super) const KNOWN: i64 = 2;
 /// What makes each version of the one before. Never edited once released: a change is one more migration.
 const MIGRATIONS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema_2.sql")];
 /// The oldest server with everything that the statements and the session's settings use.
@@ -72,6 +73,9 @@ pub(super) fn connect(address: &Address) -> Result<Connection, LedgerError> {
 pub(super) fn check(db: &Connection, address: &Address) -> Result<(), LedgerError> {
     match found(db, address).map_err(|error| fault(address, &error))? {
         Found::Version(KNOWN) => Ok(()),
+        Found::Version(UNFINISHED) => Err(LedgerError::Unfinished {
+            name: address.to_string(),
+        }),
         Found::Version(found) if found > KNOWN => Err(LedgerError::Newer {
             name: address.to_string(),
             found,

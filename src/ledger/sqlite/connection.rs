@@ -8,6 +8,7 @@ use rusqlite::{Connection, ErrorCode};
 use super::schema;
 use super::sql::Sql;
 use crate::ledger::LedgerError;
+use crate::ledger::store::tables::UNFINISHED;
 
 /// Refuses an empty file: a ledger is never empty, so this one was cut.
 pub(super) fn check_content(path: &Path) -> Result<(), LedgerError> {
@@ -36,6 +37,11 @@ pub(super) fn configure(db: &Connection) -> Sql<()> {
 /// The first check of a file: whether it can be read, and was not written by a newer version.
 pub(super) fn check_version(db: &Connection, path: &str) -> Result<(), LedgerError> {
     let found = schema::version(db).map_err(|e| fault(path, &e))?;
+    if found == UNFINISHED {
+        return Err(LedgerError::Unfinished {
+            name: path.to_owned(),
+        });
+    }
     if found > schema::KNOWN {
         return Err(LedgerError::Newer {
             name: path.to_owned(),

@@ -41,6 +41,7 @@ mod sql;
 mod step_reads;
 mod step_rows;
 mod store;
+mod tables;
 mod tombstone_reads;
 mod tombstone_rows;
 mod transaction;
@@ -54,6 +55,7 @@ pub use lock::holder;
 pub(super) use lock::remove_unless_held;
 pub use seal::{Head, key_path as seal_key};
 pub use store::Store;
+pub use tables::FileTables;
 
 use super::tombstones::Tombstones;
 

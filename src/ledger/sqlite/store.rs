@@ -209,7 +209,7 @@ impl Store {
 
 /// Creates a ledger that is complete as soon as it has its name, so a file without a byte, or without our
 /// tables, was never made by us. The key of an older ledger of that name is put aside.
-fn create(path: &Path) -> Sql<()> {
+pub(super) fn create(path: &Path) -> Sql<()> {
     let failed = |error: std::io::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
     let beside = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();

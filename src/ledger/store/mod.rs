@@ -14,6 +14,7 @@
 //! | importers, clearances, notices, watches | [`PeerReads`] | [`PeerRows`] |
 //! | the registry's resources and references | [`NativeReads`] | [`NativeRows`] |
 //! | old rows | | [`PruneRows`] |
+//! | whole tables, for copies | [`tables::TableReads`] | [`tables::TableWrites`] |
 //!
 //! # What each question to a ledger is made of
 //! | question | decided in | a store's own statement, and why |
@@ -44,6 +45,7 @@ mod plans;
 mod prune;
 mod reads;
 mod steps;
+pub mod tables;
 
 use std::fmt::Display;
 

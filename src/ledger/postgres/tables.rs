@@ -1,0 +1,293 @@
+//! Whole tables of a ledger on a server: see [`crate::ledger::store::tables`].
+
+use std::sync::Arc;
+
+use tokio_postgres::types::ToSql;
+
+use super::address::Address;
+use super::client::Connection;
+use super::failed::{Failed, Sql};
+use super::lock;
+use super::rows::get;
+use super::schema::{self, KNOWN, fault};
+use crate::ledger::LedgerError;
+use crate::ledger::store::tables::{
+    Cell, ColumnType, LastNumbers, Origin, Row, TABLES, Table, TableReads, TableWrites, UNFINISHED,
+};
+
+/// Whole tables are read and compared: other than an engine's statements, these are faster without an index.
+const SESSION: &str = "
+SET enable_seqscan = on;
+SET enable_hashjoin = on;
+SET enable_mergejoin = on;
+SET work_mem = '64MB';
+";
+/// Texts are ordered by their bytes.
+const BYTEWISE: &str = " COLLATE \"C\"";
+/// Columns that no other store has, with what a copied row has in them.
+const OWN_COLUMNS: [(&str, &str, &str); 1] = [("engines", "host", "''")];
+
+/// A session in which the tables are read or written.
+pub struct ServerTables {
+    db: Arc<Connection>,
+    address: Address,
+    /// Whether the session is within a transaction, which ends with it.
+    in_snapshot: bool,
+}
+
+impl ServerTables {
+    /// Opens a whole ledger for reading, as of now, also beside an engine that writes it.
+    ///
+    /// # Errors
+    /// There is no ledger of this version, or it cannot be reached or read.
+    pub fn open(address: &Address) -> Result<Self, LedgerError> {
+        Self::connect(address)?.at_one_moment()
+    }
+
+    /// The same, while no engine can open it.
+    ///
+    /// # Errors
+    /// As with [`Self::open`]; or an engine holds it.
+    pub fn open_locked(address: &Address) -> Result<Self, LedgerError> {
+        let opened = Self::connect(address)?;
+        lock::acquire(&opened.db, address, None)?;
+        opened.at_one_moment()
+    }
+
+    /// Opens a copy that is not whole, or creates one if there is no ledger. No other process can open it meanwhile.
+    /// None if there is a ledger that an engine has used.
+    ///
+    /// # Errors
+    /// It cannot be reached or written, or another process holds it.
+    pub fn open_copy(address: &Address) -> Result<Option<Self>, LedgerError> {
+        let opened = Self::connect(address)?;
+        lock::acquire(&opened.db, address, None)?;
+        match schema::migrate(&opened.db, address) {
+            Err(unfinished @ LedgerError::Unfinished { .. }) => {
+                match opened.number("SELECT version FROM migration")? {
+                    KNOWN => Ok(Some(opened)),
+                    _ => Err(unfinished),
+                }
+            }
+            Err(error) => Err(error),
+            Ok(()) if opened.number("SELECT count(*) FROM engines")? > 0 => Ok(None),
+            Ok(()) => {
+                opened.run(&format!(
+                    "BEGIN;
+                     CREATE TABLE migration AS
+                         SELECT ''::text AS ledger, 0::bigint AS epoch, number AS version FROM version;
+                     UPDATE version SET number = {UNFINISHED};
+                     COMMIT"
+                ))?;
+                Ok(Some(opened))
+            }
+        }
+    }
+
+    fn connect(address: &Address) -> Result<Self, LedgerError> {
+        let opened = Self {
+            db: Arc::new(schema::connect(address)?),
+            address: address.clone(),
+            in_snapshot: false,
+        };
+        opened.run(SESSION)?;
+        Ok(opened)
+    }
+
+    fn at_one_moment(mut self) -> Result<Self, LedgerError> {
+        schema::check(&self.db, &self.address)?;
+        self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
+        self.in_snapshot = true;
+        Ok(self)
+    }
+
+    fn run(&self, sql: &str) -> Result<(), LedgerError> {
+        self.db.batch(sql).map_err(|error| self.failed(&error))
+    }
+
+    fn number(&self, sql: &str) -> Result<i64, LedgerError> {
+        let number = self.db.one(sql, &[], |row| get(row, 0));
+        number.map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &Failed) -> LedgerError {
+        fault(&self.address, error)
+    }
+
+    fn each_batch_of(
+        &self,
+        table: &Table,
+        skipped: u64,
+        visit: &mut dyn FnMut(Vec<Row>) -> Result<(), LedgerError>,
+    ) -> Result<(), LedgerError> {
+        let name = table.name;
+        let select = table.select(BYTEWISE);
+        self.run(&format!(
+            "DECLARE all_{name} NO SCROLL CURSOR FOR {select} OFFSET {skipped}"
+        ))?;
+        let fetch = format!("FETCH {} FROM all_{name}", table.batch());
+        loop {
+            let rows = self.db.all(&fetch, &[], |row| read(row, table));
+            let rows = rows.map_err(|error| self.failed(&error))?;
+            if rows.is_empty() {
+                return self.run(&format!("CLOSE all_{name}"));
+            }
+            visit(rows)?;
+        }
+    }
+}
+
+impl TableReads for ServerTables {
+    fn origin(&self) -> Result<Origin, LedgerError> {
+        let sql = "SELECT id, (SELECT coalesce(max(epoch), 0) FROM engines) FROM identity";
+        let origin = self.db.one(sql, &[], origin);
+        origin.map_err(|error| self.failed(&error))
+    }
+
+    fn count_rows(&self, table: &Table) -> Result<u64, LedgerError> {
+        let counted = self.number(&format!("SELECT count(*) FROM \"{}\"", table.name))?;
+        Ok(counted.unsigned_abs())
+    }
+
+    fn each_batch(
+        &self,
+        table: &Table,
+        skipped: u64,
+        visit: &mut dyn FnMut(Vec<Row>) -> Result<(), LedgerError>,
+    ) -> Result<(), LedgerError> {
+        if self.in_snapshot {
+            return self.each_batch_of(table, skipped, visit);
+        }
+        // A cursor lives within a transaction.
+        self.run("BEGIN READ ONLY")?;
+        let read = self.each_batch_of(table, skipped, visit);
+        read.and(self.run("COMMIT"))
+    }
+
+    fn last_numbers(&self) -> Result<LastNumbers, LedgerError> {
+        let numbers = self.db.all("SELECT name, last FROM numbers", &[], |row| {
+            Ok((get(row, 0)?, get(row, 1)?))
+        });
+        let numbers = numbers.map_err(|error| self.failed(&error))?;
+        Ok(numbers.into_iter().collect())
+    }
+}
+
+impl TableWrites for ServerTables {
+    fn copy_of(&self) -> Result<Option<Origin>, LedgerError> {
+        let sql = "SELECT ledger, epoch FROM migration WHERE ledger <> ''";
+        let noted = self.db.first(sql, &[], origin);
+        noted.map_err(|error| self.failed(&error))
+    }
+
+    fn begin(&self, origin: &Origin) -> Result<(), LedgerError> {
+        let names: Vec<String> = TABLES.iter().map(|it| format!("\"{}\"", it.name)).collect();
+        self.run(&format!(
+            "BEGIN; TRUNCATE {}; UPDATE numbers SET last = 0",
+            names.join(", ")
+        ))?;
+        let note = "UPDATE migration SET ledger = $1, epoch = $2";
+        let noted = self.db.run(note, &[&origin.ledger, &origin.epoch]);
+        noted.map_err(|error| self.failed(&error))?;
+        self.run("COMMIT")
+    }
+
+    fn insert(&self, table: &Table, rows: &[Row]) -> Result<(), LedgerError> {
+        let mut names = table.columns();
+        let mut values = "*".to_owned();
+        for (_, column, value) in OWN_COLUMNS.iter().filter(|it| it.0 == table.name) {
+            names = format!("{names}, \"{column}\"");
+            values = format!("{values}, {value}");
+        }
+        let places = (1..).zip(table.columns).map(|(place, (_, is))| match is {
+            ColumnType::Number => format!("${place}::bigint[]"),
+            ColumnType::Flag => format!("${place}::boolean[]"),
+            ColumnType::Text | ColumnType::Document => format!("${place}::text[]"),
+        });
+        let places = places.collect::<Vec<_>>().join(", ");
+        let sql = format!(
+            "INSERT INTO \"{}\"({names}) SELECT {values} FROM unnest({places})",
+            table.name
+        );
+        let columns = (0..)
+            .zip(table.columns)
+            .map(|(at, (_, is))| column(rows, at, *is));
+        let columns: Vec<Box<dyn ToSql + Sync>> = columns.collect();
+        let columns: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|it| &**it).collect();
+        let inserted = self.db.run(&sql, &columns).map(drop);
+        // It may be a text that only files take, such as one with a zero byte.
+        inserted.map_err(|error| LedgerError::Io {
+            name: self.address.to_string(),
+            detail: format!("rows of {}: {error}", table.name),
+        })
+    }
+
+    fn finish(&mut self, numbers: &LastNumbers) -> Result<(), LedgerError> {
+        let (names, last): (Vec<&str>, Vec<i64>) = numbers
+            .iter()
+            .map(|(name, last)| (name.as_str(), *last))
+            .unzip();
+        self.run("BEGIN")?;
+        let given = "UPDATE numbers SET last = n.last
+             FROM unnest($1::text[], $2::bigint[]) AS n(name, last) WHERE numbers.name = n.name";
+        let given = self.db.run(given, &[&names, &last]);
+        given.map_err(|error| self.failed(&error))?;
+        // A file keeps no number of these.
+        self.run(
+            "UPDATE numbers SET last = greatest(last, (SELECT max(num) FROM deletions))
+                 WHERE name = 'deletion';
+             UPDATE numbers SET last = greatest(last, (SELECT max(num) FROM foreign_going))
+                 WHERE name = 'foreign';
+             UPDATE version SET number = (SELECT version FROM migration);
+             DROP TABLE migration;
+             COMMIT",
+        )
+    }
+}
+
+fn origin(row: &tokio_postgres::Row) -> Sql<Origin> {
+    Ok(Origin {
+        ledger: get(row, 0)?,
+        epoch: get(row, 1)?,
+    })
+}
+
+fn read(row: &tokio_postgres::Row, table: &Table) -> Sql<Row> {
+    let cells = table.columns.iter().enumerate().map(|(at, (_, is))| {
+        Ok(match is {
+            ColumnType::Number => get::<Option<i64>>(row, at)?.map(Cell::Number),
+            ColumnType::Flag => {
+                let flag = get::<Option<bool>>(row, at)?;
+                flag.map(|flag| Cell::Number(flag.into()))
+            }
+            ColumnType::Text | ColumnType::Document => {
+                get::<Option<String>>(row, at)?.map(Cell::Text)
+            }
+        }
+        .unwrap_or(Cell::Null))
+    });
+    cells.collect()
+}
+
+/// A column of these rows, as an array.
+fn column(rows: &[Row], at: usize, is: ColumnType) -> Box<dyn ToSql + Sync> {
+    let cells = rows.iter().map(|row| row.get(at));
+    let number = |cell: Option<&Cell>| match cell {
+        Some(Cell::Number(number)) => Some(*number),
+        _ => None,
+    };
+    match is {
+        ColumnType::Number => Box::new(cells.map(number).collect::<Vec<_>>()),
+        ColumnType::Flag => {
+            let flags = cells.map(|cell| number(cell).map(|number| number != 0));
+            Box::new(flags.collect::<Vec<_>>())
+        }
+        ColumnType::Text | ColumnType::Document => {
+            let texts = cells.map(|cell| match cell {
+                Some(Cell::Text(text)) => Some(text.clone()),
+                _ => None,
+            });
+            Box::new(texts.collect::<Vec<_>>())
+        }
+    }
+}

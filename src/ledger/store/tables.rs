@@ -1,0 +1,217 @@
+//! The tables of a ledger as data, and whole tables as rows: for copies from one store to another.
+//!
+//! A store with SQL has these tables under these names. What it has besides them is its own: how it gives numbers
+//! ([`LastNumbers`]), the seal of the audit, the version of its tables.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+
+use serde::Serialize;
+
+use crate::ledger::LedgerError;
+
+/// The version of the tables of a copy that is not whole yet: newer than any, so that older programs refuse it too.
+pub const UNFINISHED: i64 = 1_000_000;
+
+/// Rows of a table that are read or written together; fewer if they may be large.
+const BATCH: usize = 1_000;
+const BATCH_OF_DOCUMENTS: usize = 10;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnType {
+    /// Also a time, as microseconds since 1970.
+    Number,
+    /// A truth value; as a [`Cell`] the number 0 or 1.
+    Flag,
+    Text,
+    /// A text that may have megabytes, such as a plan.
+    Document,
+}
+
+/// A table.
+#[derive(Debug)]
+pub struct Table {
+    pub name: &'static str,
+    pub columns: &'static [(&'static str, ColumnType)],
+    /// The columns that tell its rows apart, and order them.
+    pub key: &'static [&'static str],
+}
+
+macro_rules! tables {
+    ($($(#[$doc:meta])* $name:ident by $($key:ident)+ { $($column:ident: $is:ident,)+ })*) => {
+        /// All tables, in the order in which they are copied.
+        pub const TABLES: &[Table] = &[$(Table {
+            name: stringify!($name),
+            columns: &[$((stringify!($column), ColumnType::$is)),+],
+            key: &[$(stringify!($key)),+],
+        }),*];
+    };
+}
+
+tables! {
+    identity by id { id: Text, }
+    engines by epoch { epoch: Number, pid: Number, }
+    counters by name { name: Text, n: Number, }
+    deletions by num {
+        num: Number, id: Text, state: Text, cancelled: Flag, paused: Flag, stops: Flag,
+        waiting: Number, ready: Number, running: Number, verifying: Number, blocked: Number,
+        stuck: Number, gone: Number, skipped: Number, purged: Number, total: Number,
+        requested_at: Number, finished_at: Number, woken_at: Number, moved_at: Number,
+        pace_at: Number, pace_done: Number, pace_mid_at: Number, pace_mid_done: Number,
+        note: Text,
+    }
+    requests by num {
+        num: Number, targets: Document, copies: Text, options: Text, plan_hash: Text, actor: Text,
+        reason: Text, cause: Text, root: Text, deadline: Number, refused: Document,
+        frozen: Document,
+    }
+    steps by id {
+        id: Number, deletion: Number, state: Text, claim: Number, epoch: Number, waits: Number,
+        rank: Number, since: Number, attempts: Number, max_attempts: Number,
+        next_attempt_at: Number, own_attempt_at: Number, blocked_since: Number, looks: Number,
+        sent: Flag, told: Flag, held_by: Number, left_to: Number, ended_at: Number,
+        record: Number, position: Number, branch: Number, site: Text, kind: Text, resource: Text,
+        action: Text, name: Text, project: Text, vars: Text, blockers: Text, last_error: Text,
+        why: Text, fingerprint: Text,
+    }
+    edges by dependency dependent { dependency: Number, dependent: Number, }
+    branches by id {
+        id: Number, deletion: Number, below: Number, site: Text, kind: Text, action: Text,
+        leaf: Flag,
+    }
+    tombstones by record_id {
+        record_id: Number, site: Text, kind: Text, id: Text, phase: Text, deleted_at: Number,
+        gone_at: Number, incarnation: Number, recreated: Number, deletion: Number,
+        copies_at: Text,
+    }
+    snapshots by record { record: Number, shown: Text, }
+    namesakes by record { record: Number, site: Text, kind: Text, name: Text, project: Text, }
+    parts by id kind site { site: Text, kind: Text, id: Text, record: Number, }
+    plans by hash { hash: Text, body: Document, saved_at: Number, }
+    idempotency by actor key {
+        actor: Text, key: Text, body: Text, deletion: Text, answer: Text, at: Number,
+    }
+    events by seq {
+        seq: Number, at: Number, deletion: Number, step: Number, kind: Text, message: Text,
+        data: Text,
+    }
+    audit by seq {
+        seq: Number, at: Number, actor: Text, action: Text, target: Text, reason: Text,
+        detail: Text, hash: Text,
+    }
+    told by channel { channel: Text, mark: Text, }
+    sites by site { site: Text, state: Text, }
+    site_pauses by site { site: Text, actor: Text, reason: Text, at: Number, }
+    native by num {
+        num: Number, site: Text, kind: Text, id: Text, incarnation: Number, name: Text,
+        fields: Text, created_at: Number, updated_at: Number,
+    }
+    native_references by num field id kind site {
+        num: Number, field: Text, id: Text, kind: Text, site: Text,
+    }
+    importers by name { name: Text, service: Text, region: Text, since: Number, }
+    awaited by importer step { importer: Text, step: Number, said: Text, }
+    peer_changes by seq { seq: Number, record: Number, }
+    watches by service region { service: Text, region: Text, name: Text, ledger: Text, seq: Number, }
+    foreign_going by num {
+        num: Number, owner: Text, site: Text, kind: Text, id: Text, phase: Text,
+        incarnation: Number, deletion: Text, root: Text, handled_by: Number, gone_at: Number,
+    }
+    // Last, because a tombstone that is written is a new notice for those who import its kind.
+    importer_kinds by kind importer { kind: Text, importer: Text, }
+}
+
+impl Table {
+    pub fn batch(&self) -> usize {
+        let is_document = |(_, is): &(&str, ColumnType)| *is == ColumnType::Document;
+        match self.columns.iter().any(is_document) {
+            true => BATCH_OF_DOCUMENTS,
+            false => BATCH,
+        }
+    }
+
+    /// The names of its columns, as SQL.
+    pub fn columns(&self) -> String {
+        let names = self.columns.iter().map(|(name, _)| format!("\"{name}\""));
+        names.collect::<Vec<_>>().join(", ")
+    }
+
+    /// A statement that returns all rows in the order of the key. `bytewise`: how a store says that a text is ordered
+    /// by its bytes, as it is in every store.
+    pub fn select(&self, bytewise: &str) -> String {
+        let order = self.key.iter().map(|name| {
+            let is_number = self.columns.contains(&(name, ColumnType::Number));
+            let bytewise = if is_number { "" } else { bytewise };
+            format!("\"{name}\"{bytewise}")
+        });
+        let order = order.collect::<Vec<_>>().join(", ");
+        format!(
+            "SELECT {} FROM \"{}\" ORDER BY {order}",
+            self.columns(),
+            self.name
+        )
+    }
+}
+
+/// What a row has in a column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Cell {
+    Null,
+    Number(i64),
+    Text(String),
+}
+
+/// A row, in the order of the table's columns.
+pub type Row = Vec<Cell>;
+
+/// The last numbers that were given, also to rows that are gone, by the names that they have in every store.
+pub type LastNumbers = BTreeMap<String, i64>;
+
+/// The state of a ledger: every engine that opens it for writing begins a new epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The ledger's own id.
+    pub ledger: String,
+    pub epoch: i64,
+}
+
+impl Display for Origin {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.ledger, self.epoch)
+    }
+}
+
+/// A ledger whose tables are read, as of one moment.
+pub trait TableReads {
+    fn origin(&self) -> Result<Origin, LedgerError>;
+
+    fn count_rows(&self, table: &Table) -> Result<u64, LedgerError>;
+
+    /// Passes on the rows in the order of their key, without the first ones, at most [`Table::batch`] at a time.
+    fn each_batch(
+        &self,
+        table: &Table,
+        skipped: u64,
+        visit: &mut dyn FnMut(Vec<Row>) -> Result<(), LedgerError>,
+    ) -> Result<(), LedgerError>;
+
+    fn last_numbers(&self) -> Result<LastNumbers, LedgerError>;
+}
+
+/// A ledger that is a copy and not whole yet: no engine opens it. It is filled in the order of its tables and of
+/// their rows, so what it has is the beginning of what it is to have.
+pub trait TableWrites: TableReads {
+    /// What it is a copy of; none if nothing was copied yet.
+    fn copy_of(&self) -> Result<Option<Origin>, LedgerError>;
+
+    /// Removes all rows, and notes what they are a copy of from now on.
+    fn begin(&self, origin: &Origin) -> Result<(), LedgerError>;
+
+    /// Inserts rows, all of them or none. They are durable once this returns.
+    fn insert(&self, table: &Table, rows: &[Row]) -> Result<(), LedgerError>;
+
+    /// Makes it a whole ledger, whose next rows get higher numbers than these.
+    fn finish(&mut self, numbers: &LastNumbers) -> Result<(), LedgerError>;
+}
