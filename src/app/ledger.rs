@@ -48,11 +48,14 @@ async fn open(
 /// Returns the file of a ledger.
 ///
 /// # Errors
-/// The ledger is on a server, where this is not possible yet.
-pub(super) fn file_of<'l>(location: &'l Location, tried: &str) -> Result<&'l Path, Failure> {
+/// The ledger is on a server, where this is not possible.
+pub(super) fn file_of<'l>(
+    location: &'l Location,
+    tried: &str,
+    advice: &str,
+) -> Result<&'l Path, Failure> {
     location.file().ok_or_else(|| {
-        let why = format!("{location} is on a server, and this works with a file only, so far");
-        let advice = "Use the server's own tools there: `pg_dump` and `pg_restore` for copies.";
+        let why = format!("{location} is on a server, and this works with a file only");
         Failure::usage(tried, why, advice)
     })
 }

@@ -92,7 +92,11 @@ struct Life {
 impl Life {
     fn beginning(past: &Past, at: DateTime<Utc>) -> Result<Self, Failure> {
         let clock = Clock::simulated(at, SEED);
-        let path = file_of(&past.ledger, "play the past of the practice cloud")?;
+        let path = file_of(
+            &past.ledger,
+            "play the past of the practice cloud",
+            "Leave --ledger out, or name a file.",
+        )?;
         let store = Store::open(path, Options::default()).map_err(|it| ledger_failure(&it))?;
         let transport: Arc<dyn Transport> = Arc::new(InProcess {
             world: past.world.clone(),

@@ -12,8 +12,11 @@ use crate::frontends::cli::args::Why;
 use crate::frontends::cli::output::Printer;
 use crate::frontends::cli::{self, Exit, Failure, Prune, doctor};
 use crate::frontends::offline::ledger;
-use crate::ledger::sqlite::{Options, Store, upkeep};
-use crate::ledger::{AuditEntry, AuditRow};
+use crate::ledger::audit::Head;
+#[cfg(feature = "postgres")]
+use crate::ledger::postgres::Address;
+use crate::ledger::sqlite::{self, Options, Store};
+use crate::ledger::{AuditEntry, AuditRow, Location, upkeep};
 use crate::system::clock::Clock;
 use crate::system::config::Surroundings;
 
@@ -33,7 +36,7 @@ pub struct Ledger {
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum LedgerWork {
-    /// Check the file, every rule that must hold in it, and the audit's chain
+    /// Check every rule that must hold, the audit's chain and, of a file, its pages
     Check,
     /// Copy it, as it is at one moment, into a new file
     Backup {
@@ -93,9 +96,8 @@ impl LocalVerb for Ledger {
             LedgerWork::Backup { to } => backup(process, &to),
             LedgerWork::Export => {
                 let places = found(process)?;
-                let path = file_of(&places.ledger, "export the ledger")?;
                 process.print(|to| {
-                    let written = upkeep::export(path, &mut to.stream);
+                    let written = upkeep::export(&places.ledger, &mut to.stream);
                     written.map_err(|error| ledger_failure(&error))
                 })?;
                 Ok(Exit::Done)
@@ -106,16 +108,20 @@ impl LocalVerb for Ledger {
 
 fn check(process: &Process<'_>) -> Result<Exit, Failure> {
     let places = found(process)?;
-    let path = file_of(&places.ledger, "check the ledger")?;
-    let checks = ledger::check(path, &places.seal_keys).map_err(|error| ledger_failure(&error))?;
-    let well = format!("{} is whole, and every rule holds.", path.display());
+    let checks = ledger::check(&places.ledger, &places.seal_keys);
+    let checks = checks.map_err(|error| ledger_failure(&error))?;
+    let well = format!("{} is whole, and every rule holds.", places.ledger);
     process.print(|to| doctor::report(to, &checks, &well))
 }
 
 fn backup(process: &Process<'_>, to: &Path) -> Result<Exit, Failure> {
     let places = found(process)?;
-    let path = file_of(&places.ledger, "copy the ledger")?;
-    let bytes = upkeep::backup(path, to).map_err(|error| {
+    let path = match &places.ledger {
+        Location::File(path) => path,
+        #[cfg(feature = "postgres")]
+        Location::Postgres(address) => return Err(by_the_server(address, to)),
+    };
+    let bytes = sqlite::upkeep::backup(path, to).map_err(|error| {
         let tried = format!("copy the ledger {} to {}", path.display(), to.display());
         let advice = "Name a new file in a folder that is writable.";
         Failure::usage(tried, error.to_string(), advice)
@@ -129,6 +135,20 @@ fn backup(process: &Process<'_>, to: &Path) -> Result<Exit, Failure> {
         ),
     })?;
     Ok(Exit::Done)
+}
+
+/// Says how to copy a ledger on a server.
+#[cfg(feature = "postgres")]
+fn by_the_server(address: &Address, to: &Path) -> Failure {
+    let tried = format!("copy the ledger to {}", to.display());
+    let why =
+        format!("{address} is on a server, which makes its own copies, also while an engine works");
+    let advice = format!(
+        "Run: {}\nGive it back, where the schema is not there: {}",
+        address.dump_command(to),
+        address.restore_command(to)
+    );
+    Failure::usage(tried, why, advice)
 }
 
 /// Returns the places of an existing ledger.
@@ -163,13 +183,14 @@ impl Audit {
         places: &Places,
         around: &Surroundings,
     ) -> Result<Exit, Failure> {
-        let path = file_of(&places.ledger, "read the audit")?;
+        let ledger = &places.ledger;
         let verified = match self.work {
             AuditWork::List { last } => {
                 let mut rows = Vec::new();
-                let latest = upkeep::audit_length(path).map_err(|error| ledger_failure(&error))?;
+                let latest =
+                    upkeep::audit_length(ledger).map_err(|error| ledger_failure(&error))?;
                 let first = latest.saturating_sub(i64::try_from(last).unwrap_or(i64::MAX));
-                each_row(path, first, |row| {
+                each_row(ledger, first, |row| {
                     rows.push(serde_json::to_value(row)?);
                     Ok(())
                 })?;
@@ -177,7 +198,7 @@ impl Audit {
                 return Ok(Exit::Done);
             }
             AuditWork::Export => {
-                each_row(path, 0, |row| to.json(row, false))?;
+                each_row(ledger, 0, |row| to.json(row, false))?;
                 return Ok(Exit::Done);
             }
             AuditWork::Verify { head } => verify(places, head.as_deref())?,
@@ -186,17 +207,17 @@ impl Audit {
                 Ok((head.length, head.to_string()))
             }
         };
-        Ok(cli::audit::verified(to, path, &verified)?)
+        Ok(cli::audit::verified(to, &ledger.to_string(), &verified)?)
     }
 }
 
 fn each_row(
-    path: &Path,
+    ledger: &Location,
     mut after: i64,
     mut take: impl FnMut(&AuditRow) -> io::Result<()>,
 ) -> Result<(), Failure> {
     loop {
-        let rows = upkeep::audit(path, after, AUDIT_ROWS);
+        let rows = upkeep::audit(ledger, after, AUDIT_ROWS);
         let rows = rows.map_err(|error| ledger_failure(&error))?;
         let Some(last) = rows.last() else {
             return Ok(());
@@ -208,8 +229,7 @@ fn each_row(
 
 /// Returns the number of rows and the head, or what is wrong with the audit.
 fn verify(places: &Places, head: Option<&str>) -> Result<Result<(i64, String), String>, Failure> {
-    let path = file_of(&places.ledger, "verify the audit")?;
-    let found = upkeep::verify_audit(path, &places.seal_keys);
+    let found = upkeep::verify_audit(&places.ledger, &places.seal_keys);
     let found = match found.map_err(|error| ledger_failure(&error))? {
         Ok(found) => found,
         Err(why) => return Ok(Err(why)),
@@ -226,7 +246,8 @@ fn verify(places: &Places, head: Option<&str>) -> Result<Result<(i64, String), S
         let advice = "Copy it from an earlier `gone audit verify`, or from the engine's log.";
         return Err(Failure::usage("verify the audit", why, advice));
     };
-    let row = upkeep::audit(path, length - 1, 1).map_err(|error| ledger_failure(&error))?;
+    let row = upkeep::audit(&places.ledger, length - 1, 1);
+    let row = row.map_err(|error| ledger_failure(&error))?;
     Ok(match row.first() {
         Some(row) if row.seq == length && row.hash == hash => Ok((found.length, found.to_string())),
         Some(row) if row.seq == length => Err(format!(
@@ -243,12 +264,12 @@ fn verify(places: &Places, head: Option<&str>) -> Result<Result<(i64, String), S
 
 /// Writes a new seal for the audit. This command writes to the ledger itself, so no engine may hold the
 /// ledger.
-fn seal(
-    places: &Places,
-    around: &Surroundings,
-    reason: &str,
-) -> Result<crate::ledger::sqlite::Head, Failure> {
-    let path = file_of(&places.ledger, "seal the audit")?;
+fn seal(places: &Places, around: &Surroundings, reason: &str) -> Result<Head, Failure> {
+    let path = file_of(
+        &places.ledger,
+        "seal the audit",
+        "An audit on a server has a chain and no seal: keep what `gone audit verify` prints elsewhere, and compare.",
+    )?;
     let before = verify(places, None)?.map_or_else(|why| why, |(_, head)| head);
     let options = Options {
         seal_keys: places.seal_keys.clone(),

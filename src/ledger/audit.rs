@@ -2,11 +2,46 @@
 //! removed from the middle is found (P6). The seal ([`super::sqlite`], `seal`) shows that no row was cut off
 //! at the end.
 
+use std::fmt::{self, Display, Formatter};
+
 use super::AuditRow;
+use super::store::{LogReads, Stored};
 use crate::domain::canonical::Canonical;
 
 /// The hash before the first row.
 pub const GENESIS: &str = "";
+
+/// Rows of the audit that are read at a time.
+const ROWS: usize = 1_000;
+
+/// The length of the chain, and its last hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub length: i64,
+    pub hash: String,
+}
+
+impl Head {
+    pub fn of(row: &AuditRow) -> Self {
+        Self {
+            length: row.seq,
+            hash: row.hash.clone(),
+        }
+    }
+
+    pub fn none() -> Self {
+        Self {
+            length: 0,
+            hash: GENESIS.to_owned(),
+        }
+    }
+}
+
+impl Display for Head {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.length, self.hash)
+    }
+}
 
 /// The first row at which the chain does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +61,30 @@ pub fn verify(previous: &str, rows: &[AuditRow]) -> Result<String, Broken> {
         last.clone_from(&row.hash);
     }
     Ok(last)
+}
+
+/// The end of the whole chain, if it holds.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn chain<R: LogReads>(reads: &R) -> Stored<R, Result<Head, Broken>> {
+    let mut head = Head::none();
+    loop {
+        let rows = reads.load_audit(head.length, ROWS)?;
+        let Some(row) = rows.last() else {
+            return Ok(Ok(head));
+        };
+        let length = row.seq;
+        // Rows are numbered from 1 on: a chain that lacks one was cut at its beginning.
+        let expected = head.length + 1..;
+        if let Some((row, _)) = rows.iter().zip(expected).find(|(row, seq)| row.seq != *seq) {
+            return Ok(Err(Broken { seq: row.seq }));
+        }
+        match verify(&head.hash, &rows) {
+            Ok(hash) => head = Head { length, hash },
+            Err(broken) => return Ok(Err(broken)),
+        }
+    }
 }
 
 /// SHA-256, in hex, over the previous hash and the row's canonical JSON (keys sorted, no spaces,

@@ -26,11 +26,13 @@
 
 pub mod audit;
 mod changes;
+mod derived;
 mod drive;
 mod engines;
 mod error;
 pub mod events;
 mod federation;
+pub mod invariants;
 mod location;
 mod native_resources;
 mod open;
@@ -43,6 +45,7 @@ pub mod store;
 mod threads;
 pub mod tombstones;
 pub mod transitions;
+pub mod upkeep;
 mod views;
 mod work_queue;
 pub mod working_set;

@@ -36,6 +36,7 @@ mod reads;
 mod registry;
 #[path = "../ledger/rules.rs"]
 mod rules;
+#[allow(dead_code)] // The bench of the ledger needs it, too.
 mod server;
 #[allow(dead_code)] // No theme needs all of it.
 #[path = "../bad_days/support.rs"]
@@ -51,3 +52,4 @@ mod support;
 mod testkit;
 #[path = "../ledger/tombstones.rs"]
 mod tombstones;
+mod upkeep;

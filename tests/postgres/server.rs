@@ -24,6 +24,8 @@ pub struct Server {
     /// Where it listens besides its socket; empty: nowhere.
     listens: &'static str,
     port: u16,
+    /// Whether what it commits survives a loss of power; if not, it is faster.
+    durable: bool,
 }
 
 /// A transaction of somebody else, which ends when this is dropped.
@@ -47,7 +49,17 @@ pub struct OwnServer {
 
 impl OwnServer {
     pub fn start(folder: &Path) -> Self {
-        let server = Server::in_folder(folder.to_owned());
+        Self::start_as(folder, false)
+    }
+
+    /// One that waits for the disk at each commit, as those in production do.
+    pub fn durable(folder: &Path) -> Self {
+        Self::start_as(folder, true)
+    }
+
+    fn start_as(folder: &Path, durable: bool) -> Self {
+        let mut server = Server::in_folder(folder.to_owned());
+        server.durable = durable;
         server.create();
         let child = server.spawn();
         Self { server, child }
@@ -100,9 +112,12 @@ impl OwnServer {
         self.server.address_of(schema)
     }
 
-    /// See [`Server::run_sql`].
     pub fn run_sql(&self, sql: &str) -> String {
         self.server.run_sql(sql)
+    }
+
+    pub fn query(&self, sql: &str) -> Result<String, String> {
+        self.server.query(sql)
     }
 
     /// Ends it at once, as a crash does.
@@ -149,6 +164,7 @@ impl Server {
             started: Vec::new(),
             listens: "",
             port: 5432,
+            durable: false,
         }
     }
 
@@ -181,31 +197,24 @@ impl Server {
         Address::parse(&self.url(schema)).unwrap()
     }
 
-    /// Runs statements, as somebody else would. Returns what they answer.
+    /// Runs statements, as somebody else would.
     pub fn run_sql(&self, sql: &str) -> String {
+        self.query(sql).unwrap()
+    }
+
+    /// Runs statements, as somebody else would. The text of what they answer, or why they failed.
+    pub fn query(&self, sql: &str) -> Result<String, String> {
         let mut psql = Command::new(programs().join("psql"));
-        psql.args([
-            "-qXAt",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-U",
-            "postgres",
-            "-d",
-            "postgres",
-            "-h",
-        ]);
-        let run = psql
-            .arg(&self.folder)
-            .args(["-p", &self.port.to_string()])
-            .args(["-c", sql])
-            .output()
-            .unwrap();
-        assert!(
-            run.status.success(),
-            "{}",
-            String::from_utf8_lossy(&run.stderr)
-        );
-        String::from_utf8(run.stdout).unwrap()
+        psql.args(["-qXtA", "-v", "ON_ERROR_STOP=1", "-U", "postgres"]);
+        psql.args(["-d", "postgres", "-h"]).arg(&self.folder);
+        psql.args(["-p", &self.port.to_string(), "-c", sql]);
+        let run = psql.output().unwrap();
+        let said = match run.status.success() {
+            true => Ok(run.stdout),
+            false => Err(run.stderr),
+        };
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim().to_owned();
+        said.map(text).map_err(text)
     }
 
     /// Opens a transaction, as somebody else would, and keeps what it has locked until it is dropped.
@@ -317,8 +326,9 @@ impl Server {
             .arg(self.folder.join("data"))
             .arg("-k")
             .arg(&self.folder);
-        for setting in ["fsync=off", "full_page_writes=off", "max_connections=200"] {
-            postgres.args(["-c", setting]);
+        postgres.args(["-c", "max_connections=200"]);
+        if !self.durable {
+            postgres.args(["-c", "fsync=off", "-c", "full_page_writes=off"]);
         }
         postgres.args(["-c", &format!("listen_addresses={}", self.listens)]);
         postgres.args(["-p", &self.port.to_string()]);
@@ -356,9 +366,17 @@ fn as_a_user(program: &Path) -> Command {
 }
 
 /// The folder with the newest server's programs.
-fn programs() -> PathBuf {
+pub fn programs() -> PathBuf {
+    installed().expect(
+        "these tests need PostgreSQL: apt-get install --no-install-recommends postgresql, or name the \
+         folder of initdb and postgres in GONE_POSTGRES_BIN",
+    )
+}
+
+/// The same; none if there is no server.
+pub fn installed() -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os("GONE_POSTGRES_BIN") {
-        return folder.into();
+        return Some(folder.into());
     }
     let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
     let version = |folder: &PathBuf| {
@@ -371,8 +389,5 @@ fn programs() -> PathBuf {
         .max_by_key(version);
     let on_path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&on_path).find(|it| it.join("initdb").exists());
-    newest.map(|folder| folder.join("bin")).or(on_path).expect(
-        "these tests need PostgreSQL: apt-get install --no-install-recommends postgresql, or name the \
-         folder of initdb and postgres in GONE_POSTGRES_BIN",
-    )
+    newest.map(|folder| folder.join("bin")).or(on_path)
 }

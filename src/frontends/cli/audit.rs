@@ -2,7 +2,6 @@
 //! unchanged.
 
 use std::io;
-use std::path::Path;
 
 use serde_json::Value;
 
@@ -37,7 +36,7 @@ pub fn list(out: &mut Printer<'_>, rows: &[Value]) -> io::Result<()> {
 /// The output cannot be written.
 pub fn verified(
     out: &mut Printer<'_>,
-    ledger: &Path,
+    ledger: &str,
     found: &Result<(i64, String), String>,
 ) -> io::Result<Exit> {
     let value = match found {
@@ -45,7 +44,6 @@ pub fn verified(
         Err(why) => serde_json::json!({ "whole": false, "why": why }),
     };
     let is_written = out.value(&value)?;
-    let ledger = ledger.display();
     match found {
         _ if is_written => {}
         Ok((length, head)) => {
@@ -57,7 +55,7 @@ pub fn verified(
             out.say(format!(
                 "The audit of {ledger} is not what was written: {why}."
             ))?;
-            out.say("Stop the engine, keep this file, and compare it with a backup.")?;
+            out.say("Stop the engine, keep this ledger as it is, and compare it with a backup.")?;
         }
     }
     Ok(found.as_ref().map_or(Exit::Internal, |_| Exit::Done))

@@ -1,17 +1,17 @@
 //! `gone ledger check`: the ledger's rules as checks, like those of the doctor.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::doctor::{Check, CheckFailure, fail, ok};
-use crate::ledger::LedgerError;
-use crate::ledger::sqlite::upkeep::{self, RuleChecked};
+use crate::ledger::invariants::RuleChecked;
+use crate::ledger::{LedgerError, Location, upkeep};
 
 /// Returns a check for each rule that holds in every ledger.
 ///
 /// # Errors
 /// The ledger cannot be read at all.
-pub fn check(path: &Path, seal_keys: &[PathBuf]) -> Result<Vec<Check>, LedgerError> {
-    let checked = upkeep::check(path, seal_keys)?.into_iter();
+pub fn check(location: &Location, seal_keys: &[PathBuf]) -> Result<Vec<Check>, LedgerError> {
+    let checked = upkeep::check(location, seal_keys)?.into_iter();
     Ok(checked.map(shown).collect())
 }
 
@@ -26,6 +26,6 @@ fn shown(checked: RuleChecked) -> Check {
         (times, "") => format!("broken {times} times"),
         (_, detail) => detail.to_owned(),
     };
-    let advice = "Stop the engine, keep this file, and go on with a backup.";
+    let advice = "Stop the engine, keep this ledger as it is, and go on with a backup.";
     fail(rule, CheckFailure::Damage, &found, advice)
 }

@@ -133,6 +133,46 @@ impl Address {
         Ok(config)
     }
 
+    /// How the server's own programs copy this schema, also while an engine works.
+    pub fn dump_command(&self, to: &Path) -> String {
+        format!(
+            "pg_dump --format=custom --schema={} --file={} {}",
+            self.schema,
+            quoted(&to.display().to_string()),
+            self.for_programs()
+        )
+    }
+
+    /// How they give such a copy back.
+    pub fn restore_command(&self, from: &Path) -> String {
+        let from = quoted(&from.display().to_string());
+        format!(
+            "pg_restore --exit-on-error --dbname={} {from}",
+            self.for_programs()
+        )
+    }
+
+    /// The URL as the server's own programs take it: without the schema, and as strict about TLS as gone is.
+    fn for_programs(&self) -> String {
+        let (base, query) = self.url.split_once('?').unwrap_or((&self.url, ""));
+        let mut parameters = form_urlencoded::Serializer::new(String::new());
+        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            if key != "schema" && key != "sslmode" {
+                parameters.append_pair(&key, &value);
+            }
+        }
+        let mode = if self.use_tls {
+            "verify-full"
+        } else {
+            "disable"
+        };
+        parameters.append_pair("sslmode", mode);
+        if self.use_tls && self.roots.is_none() {
+            parameters.append_pair("sslrootcert", "system");
+        }
+        quoted(&format!("{base}?{}", parameters.finish()))
+    }
+
     fn password(&self) -> Sql<Option<String>> {
         let Some(file) = self.passfile.as_deref() else {
             return Ok(None);
@@ -161,6 +201,11 @@ impl fmt::Debug for Address {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Address").field(&self.url).finish()
     }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn read_private(file: &Path) -> std::io::Result<String> {

@@ -47,6 +47,7 @@ mod tables;
 mod tls;
 mod tombstone_reads;
 mod transaction;
+pub mod upkeep;
 
 pub use address::{Address, Unusable};
 pub use driver::PostgresLedger;

@@ -10,6 +10,7 @@ use super::failed::{Failed, Sql};
 use super::lock;
 use super::rows::get;
 use super::schema::{self, KNOWN, fault};
+use super::transaction::PostgresRows;
 use crate::ledger::LedgerError;
 use crate::ledger::store::tables::{
     Cell, ColumnType, LastNumbers, Origin, Row, TABLES, Table, TableReads, TableWrites, UNFINISHED,
@@ -99,6 +100,11 @@ impl ServerTables {
         self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
         self.in_snapshot = true;
         Ok(self)
+    }
+
+    /// What is read of its rows, in the same session.
+    pub(super) fn reads(&self) -> PostgresRows {
+        PostgresRows::new(self.db.clone(), 0)
     }
 
     fn run(&self, sql: &str) -> Result<(), LedgerError> {

@@ -19,7 +19,6 @@ mod connection;
 mod count_reads;
 mod deletion_reads;
 mod deletion_rows;
-mod derived;
 mod driver;
 mod due_reads;
 mod lock;
@@ -53,7 +52,7 @@ use std::sync::Arc;
 pub use driver::{InlineLedger, SqliteLedger};
 pub use lock::holder;
 pub(super) use lock::remove_unless_held;
-pub use seal::{Head, key_path as seal_key};
+pub use seal::key_path as seal_key;
 pub use store::Store;
 pub use tables::FileTables;
 

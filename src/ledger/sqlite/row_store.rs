@@ -5,17 +5,18 @@ use rusqlite::{ErrorCode, OptionalExtension, params};
 
 use super::deletion_rows;
 use super::rows;
-use super::seal::{self, Head};
+use super::seal;
 use super::sql::{Run, Sql};
 use super::step_rows::{self, save_step};
 use super::transaction::SqliteRows;
 use crate::domain::model::{Phase, Site, SitePause};
 use crate::domain::news::Mark;
+use crate::ledger::audit::{self, Head};
 use crate::ledger::store::{
     EndedTombstone, NewTombstone, RowStore, StepRow, StoredDeletion, StoredStep, StoredTombstone,
     Unsaved, UnsavedEvent,
 };
-use crate::ledger::{AuditEntry, AuditRow, audit};
+use crate::ledger::{AuditEntry, AuditRow};
 
 impl SqliteRows<'_> {
     fn save_tombstone(&self, now: &StoredTombstone) -> Sql<()> {

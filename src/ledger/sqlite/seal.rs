@@ -29,8 +29,7 @@ use super::connection::fault;
 use super::schema;
 use super::sql::{Run, Sql};
 use crate::domain::canonical;
-use crate::ledger::audit::{self, GENESIS};
-use crate::ledger::store::LogReads as _;
+use crate::ledger::audit::{self, Head};
 use crate::ledger::{AuditRow, LedgerError};
 use crate::system::private::{self, Trusted};
 
@@ -39,37 +38,6 @@ const SINCE: i64 = 13;
 const KEY_BYTES: usize = 32;
 /// The second line of the key file, once its ledger is sealed.
 const SEALED: &str = "sealed";
-/// Rows of the audit that are read at a time.
-const ROWS: usize = 1_000;
-
-/// The length of the chain, and its last hash.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
-    pub length: i64,
-    pub hash: String,
-}
-
-impl Head {
-    pub(super) fn of(row: &AuditRow) -> Self {
-        Self {
-            length: row.seq,
-            hash: row.hash.clone(),
-        }
-    }
-
-    pub(super) fn none() -> Self {
-        Self {
-            length: 0,
-            hash: GENESIS.to_owned(),
-        }
-    }
-}
-
-impl std::fmt::Display for Head {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.length, self.hash)
-    }
-}
 
 /// The key of one ledger.
 #[derive(Debug)]
@@ -261,7 +229,7 @@ pub(super) fn put_key_aside(ledger: &Path) -> io::Result<()> {
 
 /// Seals the audit as it is, if its chain is whole.
 pub(super) fn seal_anew(db: &Connection, key: &Key) -> Sql<Result<Head, audit::Broken>> {
-    let chain = chain(db)?;
+    let chain = audit::chain(db)?;
     if let Ok(head) = &chain {
         write(db, key, head)?;
     }
@@ -315,27 +283,6 @@ fn seal(db: &Connection) -> Sql<Option<Seal>> {
 
 fn ledger_id(db: &Connection) -> Sql<String> {
     db.one("SELECT id FROM identity", (), |row| row.get(0))
-}
-
-/// The end of the audit's chain, if it holds.
-pub(super) fn chain(db: &Connection) -> Sql<Result<Head, audit::Broken>> {
-    let mut head = Head::none();
-    loop {
-        let rows = db.load_audit(head.length, ROWS)?;
-        let Some(row) = rows.last() else {
-            return Ok(Ok(head));
-        };
-        let length = row.seq;
-        // Rows are numbered from 1 on: a chain that lacks one was cut at its beginning.
-        let expected = head.length + 1..;
-        if let Some((row, _)) = rows.iter().zip(expected).find(|(row, seq)| row.seq != *seq) {
-            return Ok(Err(audit::Broken { seq: row.seq }));
-        }
-        match audit::verify(&head.hash, &rows) {
-            Ok(hash) => head = Head { length, hash },
-            Err(broken) => return Ok(Err(broken)),
-        }
-    }
 }
 
 /// Whether the seal vouches for a chain with this end.

@@ -9,14 +9,15 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use super::connection::{check_content, check_pages, check_version, configure, fault};
 use super::lock::{self, Lock};
 use super::mirror::Mirror;
-use super::seal::{self, Head};
+use super::seal;
 use super::sql::{Sql, Stop, unrefused};
 use super::transaction::SqliteRows;
 use super::{Options, schema};
+use crate::ledger::audit::{self, Head};
 use crate::ledger::transitions::Rotation;
 use crate::ledger::working_set::WorkingSet;
 use crate::ledger::{
-    Applied, AuditEntry, Capacity, Change, ClaimedStep, Job, LedgerError, Outcome, answer, audit,
+    Applied, AuditEntry, Capacity, Change, ClaimedStep, Job, LedgerError, Outcome, answer,
     fails_alone,
 };
 use crate::system::private;

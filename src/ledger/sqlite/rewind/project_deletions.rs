@@ -2,8 +2,8 @@
 
 use rusqlite::Transaction;
 
-use super::super::derived;
 use super::super::sql::Sql;
+use crate::ledger::derived;
 
 pub(super) const SCRATCH: &str = "
 CREATE TEMP TABLE sums(num INTEGER PRIMARY KEY, waiting INTEGER, ready INTEGER, running INTEGER,

@@ -3,9 +3,9 @@
 
 use rusqlite::{Transaction, params};
 
-use super::super::derived::step_state;
 use super::super::sql::{Run, Sql};
 use super::project_deletions;
+use crate::ledger::derived::step_state;
 use crate::ledger::transitions::step::{Facts, Trigger};
 
 /// Scratch tables, computed again for each time. Beyond its cache SQLite keeps them in files of its own.

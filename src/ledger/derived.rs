@@ -18,14 +18,28 @@ fn deletion_state() -> String {
     format!("CASE{} END", cases.collect::<String>())
 }
 
+/// Whether the count of some state differs from the number of the deletion's steps in it.
+fn miscounted() -> String {
+    let differs = StepState::ALL.map(|state| {
+        let state = state.as_str();
+        format!(
+            "{state} <> (SELECT count(*) FROM steps
+                 WHERE steps.deletion = deletions.num AND steps.state = '{state}')"
+        )
+    });
+    differs.join(" OR ")
+}
+
 /// Fills in the places of a statement over deletions: `{state}`, what [`deletion_state`] says; `{live}`, the
-/// number of live steps; `{finished}`, the states in which a deletion without live steps has finished.
+/// number of live steps; `{finished}`, the states in which a deletion without live steps has finished;
+/// `{miscounted}`, what [`miscounted`] says.
 pub(super) fn fill(sql: &str) -> String {
     let finished = DeletionState::ALL.into_iter();
     let finished = finished.filter(|state| has_finished(*state, 0));
     let finished: Vec<String> = finished.map(|it| format!("'{}'", it.as_str())).collect();
     sql.replace("{state}", &deletion_state())
         .replace("{live}", &sum(&LIVE))
+        .replace("{miscounted}", &miscounted())
         .replace("{finished}", &format!("({})", finished.join(", ")))
 }
 

@@ -1,0 +1,135 @@
+//! The program's upkeep of a ledger on a server: checked, read and copied.
+
+use std::process::Command;
+
+use gone::ledger::Location;
+use gone::ledger::postgres::{Address, PostgresLedger};
+use gone::ledger::store::tables::{ColumnType, TABLES};
+use gone::ledger::upkeep;
+use serde_json::Value;
+
+use crate::server::{self, OwnServer};
+use crate::stage::{Stage, text};
+
+const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes --reason ticket -o json";
+
+/// The rules that do not hold.
+fn broken(checks: &Value) -> Vec<String> {
+    let checks = checks.as_array().unwrap().iter();
+    let failed = checks.filter(|check| check["health"] == "fail");
+    failed.map(|check| text(&check["name"])).collect()
+}
+
+#[test]
+fn p06_a_ledger_on_a_server_is_checked_and_its_audit_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = OwnServer::start(folder.path());
+    let address = server.address_of("practice");
+    let stage = Stage::new();
+    stage.settings(&format!("[ledger]\npath = '{address}'\n"));
+    stage.network("web", 2);
+    stage.gone(DELETE_WEB).ok();
+
+    let checked = stage.gone("ledger check -o json").ok().json();
+    assert!(checked.as_array().unwrap().len() > 20, "{checked}");
+    stage
+        .gone("audit list")
+        .ok()
+        .says_out(&["delete", "ticket"]);
+    let whole = stage.gone("audit verify -o json").ok().json();
+    let head = text(&whole["head"]);
+    stage.gone(&format!("audit verify --head {head}")).ok();
+    let rows = stage.gone("audit export").ok().out;
+    assert_eq!(rows.lines().count() as u64, whole["rows"].as_u64().unwrap());
+    let exported = stage.gone("ledger export").ok().out;
+    assert!(exported.contains(r#""table":"tombstones""#));
+    stage.gone("doctor").says_out(&["can be written"]);
+
+    // What only the server or a file can do is said, with the command.
+    let said = stage.gone("ledger backup /backup/gone.dump").ends_with(2);
+    said.says(&[
+        "pg_dump --format=custom --schema=practice --file='/backup/gone.dump'",
+        "pg_restore",
+    ]);
+    stage
+        .gone("audit seal --reason lost")
+        .ends_with(2)
+        .says(&["has a chain and no seal"]);
+
+    server.run_sql(
+        "UPDATE practice.deletions SET gone = gone + 1, total = total + 1;
+         UPDATE practice.audit SET reason = 'another' WHERE seq = 1;
+         UPDATE practice.numbers SET last = 0 WHERE name = 'event'",
+    );
+    let checked = stage.gone("ledger check -o json").ends_with(1).json();
+    let rules = [
+        "each total equals a recount",
+        "counts equal a recount",
+        "no row has a number that was not given yet",
+        "p6: the audit's hash chain is intact",
+    ];
+    assert_eq!(broken(&checked), rules);
+    stage
+        .gone("audit verify")
+        .ends_with(1)
+        .says_out(&["broken at row 1"]);
+}
+
+/// The command that `ledger backup` names works as it is, and what it makes is given back by the other one.
+#[test]
+fn a_dump_by_the_commands_that_are_named_is_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = OwnServer::start(folder.path());
+    let address = server.address_of("kept");
+    drop(PostgresLedger::open(&address, None).unwrap());
+    let before = exported(&address);
+    let dump = tempfile::tempdir().unwrap();
+    let dump = dump.path().join("it's whole");
+    run(&address.dump_command(&dump));
+    server.run_sql("DROP SCHEMA kept CASCADE");
+    run(&address.restore_command(&dump));
+    assert_eq!(exported(&address), before);
+}
+
+fn run(command: &str) {
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", server::programs().display());
+    let mut shell = Command::new("sh");
+    let run = shell.args(["-c", command]).env("PATH", path);
+    let ended = run.output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{command}: {said}");
+}
+
+fn exported(address: &Address) -> Vec<u8> {
+    let mut text = Vec::new();
+    upkeep::export(&Location::Postgres(Box::new(address.clone())), &mut text).unwrap();
+    text
+}
+
+#[test]
+fn the_description_of_the_tables_is_that_of_the_server() {
+    let server = server::shared();
+    drop(PostgresLedger::open(&server.address_of("described"), None).unwrap());
+    // What only a server has, and more columns of an engine.
+    let there = server.run_sql(
+        "SELECT table_name || '.' || column_name || ' ' || data_type FROM information_schema.columns
+         WHERE table_schema = 'described' AND table_name NOT IN ('numbers', 'version')
+             AND (table_name <> 'engines' OR column_name IN ('epoch', 'pid'))
+         ORDER BY 1",
+    );
+    let columns = TABLES.iter().flat_map(|table| {
+        let columns = table.columns.iter();
+        columns.map(move |(column, is)| {
+            let is = match is {
+                ColumnType::Number => "bigint",
+                ColumnType::Flag => "boolean",
+                ColumnType::Text | ColumnType::Document => "text",
+            };
+            format!("{}.{column} {is}", table.name)
+        })
+    });
+    let mut described: Vec<String> = columns.collect();
+    described.sort();
+    assert_eq!(there.lines().collect::<Vec<_>>(), described);
+}
