@@ -15,6 +15,7 @@ mod embedded;
 mod examine;
 mod gates;
 mod ledger;
+pub mod migrate;
 mod notify;
 #[cfg(feature = "sandbox")]
 mod past;

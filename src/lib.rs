@@ -130,7 +130,7 @@
 //!   `cloud/openstack/kinds.rs`; its service type in `cloud/openstack/catalog.rs`, if it is missing; and the
 //!   shape of its errors in `frontends/gate/refusal.rs`, if a gate serves it.
 //! - **a store of ledgers**: a folder of `ledger` with the traits of `ledger/store/mod.rs`, which explains it, and
-//!   a place in `location.rs`, `open.rs` and `upkeep.rs`; its name in `tests/ledger/stores.rs`, or in a target of its own if it
+//!   a place in `location.rs`, `open.rs`, `upkeep.rs` and `migrate.rs`; its name in `tests/ledger/stores.rs`, or in a target of its own if it
 //!   needs a server (`tests/postgres`).
 //! - **a table or column of the ledger**: a migration of each store (`sqlite/schema.rs`, `postgres/schema.rs`), and its
 //!   line in `ledger/store/tables.rs`, by which ledgers are copied between stores.
@@ -314,6 +314,11 @@
 //!
 //! Planning also waits until the writes have ended that those gates let through before (T14). Clocks must run equally
 //! fast, not show the same time. Revisit when: a deletion must be accepted in less than the time of a round trip.
+//!
+//! **A ledger moves by a copy that no engine opens until it is whole.** The tables are described once, as data, and both
+//! stores read and write them in the order of their keys: so an interrupted copy is a beginning, and both sides can be
+//! compared by a hash. The version of a copy's tables is newer than any, so that older programs refuse it too. Revisit
+//! when: a ledger may not stand still for as long as a copy takes; then changes must follow it.
 //!
 //! ## Gate
 //!

@@ -1,9 +1,10 @@
 //! `gone replay`: copies a ledger, and shows its state at a time in a console or as a list.
 
+use std::fmt::Display;
 use std::fs::{self, DirBuilder};
 use std::io::{self, BufWriter};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -21,11 +22,14 @@ use crate::domain::moment;
 use crate::engine::replay::Replay;
 use crate::frontends::cli::output::{Printer, Tolerant};
 use crate::frontends::cli::{self, Exit, Failure, List, Session, What};
+use crate::ledger::Location;
+use crate::ledger::migrate::{NotCopied, copy_to_file};
 use crate::ledger::sqlite::rewind::{Rewind, Unplayable};
 use crate::system::clock::Clock;
 use crate::system::config::Settings;
 
 const TRIED: &str = "replay the ledger";
+const WHAT_TO_NAME: &str = "Name a ledger, or a backup of one.";
 
 /// Show a ledger as it was at any time
 #[derive(Clone, Debug, Args)]
@@ -41,7 +45,7 @@ Examples:
   gone replay ledger.db --from 03:12    of its last day; or 2026-11-24T03:12:07Z, or -1h
   gone replay ledger.db --from -1h -o json    its deletions as they stood then")]
 pub struct ReplayLedger {
-    /// A ledger, a backup of one, or a colleague's
+    /// A ledger, a backup of one, or a colleague's; or postgres://USER@HOST/DATABASE
     pub ledger: PathBuf,
     /// The time to begin with, such as 03:12 or -1h [default: its end]
     ///
@@ -53,29 +57,32 @@ pub struct ReplayLedger {
 impl LocalVerb for ReplayLedger {
     fn run(self, process: &Process<'_>) -> Result<Exit, Failure> {
         let settings = settings(process.global, process.around)?;
-        if !self.ledger.is_file() {
-            let why = format!("there is no file {}", self.ledger.display());
-            let advice = "Name a ledger, or a backup of one.";
-            return Err(Failure::usage(TRIED, why, advice));
+        let located = Location::parse(&self.ledger, process.around.passfile.clone());
+        let ledger =
+            located.map_err(|error| Failure::usage(TRIED, error.to_string(), WHAT_TO_NAME))?;
+        if ledger.file().is_some_and(|file| !file.is_file()) {
+            let why = format!("there is no file {ledger}");
+            return Err(Failure::usage(TRIED, why, WHAT_TO_NAME));
         }
         if !console::fits(process.global) {
             log_to_stderr(process.global, process.style, false)?;
         }
-        runtime()?.block_on(replay(process, settings, &self))
+        runtime()?.block_on(replay(process, settings, ledger, self.from.as_deref()))
     }
 }
 
 async fn replay(
     process: &Process<'_>,
     settings: Settings,
-    args: &ReplayLedger,
+    ledger: Location,
+    from_time: Option<&str>,
 ) -> Result<Exit, Failure> {
     let (global, around, style) = (process.global, process.around, process.style);
     // From here on every exit removes the copy.
     let mut told = ToldToEnd::listen()?;
     let mut hangup = signal(SignalKind::hangup())?;
     let interrupted = || Failure::interrupted(TRIED, "");
-    let ledger = args.ledger.clone();
+    let name = ledger.to_string();
     let opening = tokio::task::spawn_blocking(move || open(&ledger));
     // The folder is dropped after the ledger, which has files in it.
     let (_folder, rewind) = tokio::select! {
@@ -84,9 +91,8 @@ async fn replay(
         _ = hangup.recv() => return Err(interrupted()),
     };
     let span = rewind.span();
-    let at = from(args.from.as_deref(), span)?;
+    let at = from(from_time, span)?;
     let cloud = connect(Vec::new(), Clock::system(), settings.engine.call_timeout);
-    let name = args.ledger.display().to_string();
     let kinds = Arc::new(kinds(around)?);
     let control = Replay::open(rewind, at, kinds, Arc::new(cloud), name).await;
     let control: Arc<dyn Control> = Arc::new(control.map_err(|error| Failure::of(TRIED, error))?);
@@ -151,15 +157,23 @@ fn from(
     }
 }
 
-fn open(ledger: &Path) -> Result<(PrivateFolder, Rewind), Failure> {
+fn open(ledger: &Location) -> Result<(PrivateFolder, Rewind), Failure> {
     let folder = PrivateFolder::new()?;
-    let rewind = Rewind::open(ledger, &folder.path).map_err(|error| match error {
+    let unplayable = |error: &dyn Display| Failure::usage(TRIED, error.to_string(), WHAT_TO_NAME);
+    let file = match ledger.file() {
+        Some(file) => file.to_owned(),
+        None => {
+            let file = folder.path.join("of-the-server.db");
+            copy_to_file(ledger, &file).map_err(|error| match error {
+                NotCopied::Ledger(error) => ledger_failure(&error),
+                other => unplayable(&other),
+            })?;
+            file
+        }
+    };
+    let rewind = Rewind::open(&file, &folder.path).map_err(|error| match error {
         Unplayable::Ledger(error) => ledger_failure(&error),
-        other => Failure::usage(
-            TRIED,
-            other.to_string(),
-            "Name a ledger, or a backup of one.",
-        ),
+        other => unplayable(&other),
     })?;
     Ok((folder, rewind))
 }

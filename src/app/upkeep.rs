@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::ledger::{file_of, ledger_failure};
+use super::migrate::Migrate;
 use super::{LocalVerb, Places, Process, client, places, settings};
 use crate::domain::model::Origin;
 use crate::frontends::cli::args::Why;
@@ -20,7 +21,7 @@ use crate::ledger::{AuditEntry, AuditRow, Location, upkeep};
 use crate::system::clock::Clock;
 use crate::system::config::Surroundings;
 
-/// Check, copy or write out the ledger, also while an engine works on it
+/// Check, copy, move or write out the ledger
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -28,7 +29,8 @@ Examples:
   gone ledger prune --older-than 30d    by the engine that has it, or by one of its own
   gone ledger backup /backup/gone.db    whole and consistent; give it back with --ledger. Keep the
                                         ledger's key (ledger.db.key) too, but not beside the copy
-  gone ledger export > ledger.jsonl     each row of each table as a line of JSON")]
+  gone ledger export > ledger.jsonl     each row of each table as a line of JSON
+  gone ledger migrate ledger.db postgres://gone@db.example/gone    to a server; back the same way")]
 pub struct Ledger {
     #[command(subcommand)]
     pub work: LedgerWork,
@@ -46,6 +48,7 @@ pub enum LedgerWork {
     /// Write every row of every table as a line of JSON
     Export,
     Prune(Prune),
+    Migrate(Migrate),
 }
 
 /// Show, verify and export the audit: who did what, when and why
@@ -94,6 +97,7 @@ impl LocalVerb for Ledger {
             LedgerWork::Prune(prune) => client(process, prune),
             LedgerWork::Check => check(process),
             LedgerWork::Backup { to } => backup(process, &to),
+            LedgerWork::Migrate(migrate) => migrate.run(process),
             LedgerWork::Export => {
                 let places = found(process)?;
                 process.print(|to| {

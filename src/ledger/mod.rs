@@ -34,6 +34,7 @@ pub mod events;
 mod federation;
 pub mod invariants;
 mod location;
+pub mod migrate;
 mod native_resources;
 mod open;
 mod ports;

@@ -15,6 +15,7 @@ mod left;
 #[allow(dead_code)] // The simulation needs more of it.
 #[path = "../memory/mod.rs"]
 mod memory;
+mod migrate;
 mod outline;
 mod peers;
 mod prune;

@@ -1,9 +1,10 @@
 //! The stores on which each test of a ledger runs that is not about files.
 
-use gone::ledger::Ledger;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
+use gone::ledger::{Ledger, Location};
 
 use crate::memory::MemoryLedger;
+use crate::support::Folder;
 
 /// A ledger of the SQLite store without a file, driven inline.
 fn sqlite() -> InlineLedger {
@@ -20,6 +21,11 @@ pub async fn on_each_store(test: impl AsyncFn(&dyn Ledger)) {
         let _named = NamedIfFailing(name);
         test(&**ledger).await;
     }
+}
+
+/// Where there is no ledger yet.
+pub fn place(folder: &Folder, name: &str) -> Location {
+    Location::File(folder.path(name))
 }
 
 /// Says on which store a test fails.

@@ -21,6 +21,8 @@ mod gantt;
 mod kill;
 #[path = "../ledger/left.rs"]
 mod left;
+#[path = "../ledger/migrate.rs"]
+mod migrate;
 #[path = "../ledger/outline.rs"]
 mod outline;
 #[path = "../ledger/peers.rs"]

@@ -1,9 +1,10 @@
 //! The store on which the tests of a ledger run here.
 
 use gone::ledger::postgres::PostgresLedger;
-use gone::ledger::{EngineTerms, Ledger};
+use gone::ledger::{EngineTerms, Ledger, Location};
 
 use crate::server;
+use crate::support::Folder;
 
 /// Runs a test on a new ledger, which has a schema of its own.
 pub async fn on_each_store(test: impl AsyncFn(&dyn Ledger)) {
@@ -19,6 +20,11 @@ pub async fn open() -> PostgresLedger {
         PostgresLedger::open(&address, None, EngineTerms::default()).unwrap()
     })
     .await
+}
+
+/// Where there is no ledger yet.
+pub fn place(_: &Folder, _: &str) -> Location {
+    Location::Postgres(Box::new(server::shared().address()))
 }
 
 /// Does work that blocks on a thread that may.

@@ -1,15 +1,18 @@
-//! The program's upkeep of a ledger on a server: checked, read and copied.
+//! The program's upkeep of a ledger on a server: moved there while it is killed, checked, read, replayed, and back.
 
+use std::path::Path;
 use std::process::Command;
 
-use gone::ledger::Location;
 use gone::ledger::postgres::{Address, PostgresLedger};
+use gone::ledger::sqlite::{Options, Store};
 use gone::ledger::store::tables::{ColumnType, TABLES};
 use gone::ledger::upkeep;
+use gone::ledger::{LedgerError, Location};
 use serde_json::Value;
 
 use crate::server::{self, OwnServer};
-use crate::stage::{Stage, text};
+use crate::stage::{Stage, text, wait_for};
+use crate::support::{accept, at, ports, start, target, wanted};
 
 const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes --reason ticket -o json";
 
@@ -21,7 +24,7 @@ fn broken(checks: &Value) -> Vec<String> {
 }
 
 #[test]
-fn p06_a_ledger_on_a_server_is_checked_and_its_audit_read() {
+fn p06_a_ledger_on_a_server_is_checked_its_audit_read_and_its_past_shown() {
     let folder = tempfile::tempdir().unwrap();
     let server = OwnServer::start(folder.path());
     let address = server.address_of("practice");
@@ -43,6 +46,9 @@ fn p06_a_ledger_on_a_server_is_checked_and_its_audit_read() {
     assert_eq!(rows.lines().count() as u64, whole["rows"].as_u64().unwrap());
     let exported = stage.gone("ledger export").ok().out;
     assert!(exported.contains(r#""table":"tombstones""#));
+    let replayed = format!("replay {address} -o json");
+    let replayed = stage.gone(&replayed).ok().json();
+    assert_eq!(replayed[0]["state"], "gone", "{replayed}");
     stage.gone("doctor").says_out(&["can be written"]);
 
     // What only the server or a file can do is said, with the command.
@@ -105,6 +111,77 @@ fn exported(address: &Address) -> Vec<u8> {
     let mut text = Vec::new();
     upkeep::export(&Location::Postgres(Box::new(address.clone())), &mut text).unwrap();
     text
+}
+
+#[test]
+fn n13_a_copy_whose_process_is_killed_is_gone_on_with_and_no_engine_takes_it_before() {
+    const STEPS: usize = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let server = OwnServer::start(folder.path());
+    let address = server.address_of("moved");
+    let stage = Stage::new();
+    large(&stage.ledger(), STEPS);
+    let migrate = format!(
+        "ledger migrate {} {address} -o json",
+        stage.ledger().display()
+    );
+    let counted = stage.gone(&format!("{migrate} --dry-run")).ok().json();
+    assert_eq!(rows(&counted, "steps"), STEPS as u64);
+
+    let copying = stage.start(&migrate);
+    wait_for("the copy is under way", || {
+        // There is no table yet at first.
+        let copied = server.query("SELECT count(*) FROM moved.steps");
+        copied.is_ok_and(|rows| rows != "0")
+    });
+    copying.kill();
+    let mut refused = None;
+    wait_for("the session of the killed process ends", || {
+        refused = PostgresLedger::open(&address, None).err();
+        !matches!(refused, Some(LedgerError::Held { .. }))
+    });
+    assert!(
+        matches!(refused, Some(LedgerError::Unfinished { .. })),
+        "{refused:?}"
+    );
+    stage
+        .gone(&format!("list --ledger {address}"))
+        .ends_with(2)
+        .says(&["gone ledger migrate"]);
+
+    let copied = stage.gone(&migrate).ok().json();
+    assert_eq!(rows(&copied, "steps"), STEPS as u64);
+    let there = stage
+        .gone(&format!("audit verify -o json --ledger {address}"))
+        .ok()
+        .json();
+    assert_eq!(there["head"], copied["audit_head"]);
+    stage.gone(&format!("ledger check --ledger {address}")).ok();
+    stage
+        .gone(&migrate)
+        .ends_with(2)
+        .says(&["already", "?schema=NAME"]);
+}
+
+fn rows(report: &Value, table: &str) -> u64 {
+    let tables = report["tables"].as_array().unwrap();
+    let found = tables.iter().find(|it| it["table"] == table).unwrap();
+    found["rows"].as_u64().unwrap()
+}
+
+/// A ledger with a deletion of so many steps.
+fn large(path: &Path, steps: usize) {
+    let mut store = Store::open(path, Options::default()).unwrap();
+    let ids: Vec<String> = (0..steps).map(|n| format!("p{n}")).collect();
+    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
+    let root = vec![target("port", "root")];
+    let plan = ports(&steps);
+    store
+        .apply(vec![
+            accept(wanted("one", root, at(0))),
+            start("one", &plan, at(0)),
+        ])
+        .unwrap();
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub mod args;
 pub mod audit;
 pub mod check;
 mod columns;
+pub mod copied;
 mod delete;
 pub mod doctor;
 mod drawing;

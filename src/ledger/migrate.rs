@@ -1,0 +1,281 @@
+//! Copies a whole ledger to another place, whatever keeps it there: its identity, its numbers, its audit, its epochs.
+//!
+//! 1. No engine can open either ledger meanwhile: both are locked as an engine locks them.
+//! 2. The target is marked as unfinished from its first row until it is whole, and no program opens such a ledger.
+//! 3. Rows are copied in the order of tables and keys, a bounded number at a time, each time durably. So what an
+//!    interrupted copy has is a beginning, and the next attempt goes on behind it. If an engine has opened the source
+//!    since, the copy begins anew.
+//! 4. At the end both are read again: each table must have the same rows, by their number and a hash.
+//!
+//! The source stays as it is. An audit on a server has no seal, so one that its seal does not vouch for is not copied:
+//! there nobody could tell any more.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::LedgerError;
+use super::audit::Head;
+use super::location::Location;
+#[cfg(feature = "postgres")]
+use super::postgres::{ServerTables, can_write};
+use super::sqlite::FileTables;
+use super::store::tables::{Origin, Row, TABLES, Table, TableReads, TableWrites};
+use super::upkeep;
+use crate::domain::canonical::Canonical;
+
+/// Why a ledger was not copied.
+#[derive(Debug, thiserror::Error)]
+pub enum NotCopied {
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error("both are {name}")]
+    Same { name: String },
+    #[error("there is a ledger at {name} already, which an engine has used")]
+    InUse { name: String },
+    #[error("{name} has a part of another ledger ({ledger}), whose copy was interrupted")]
+    OfAnother { name: String, ledger: String },
+    #[error("the audit of {name} is not what was written: {why}")]
+    Audit { name: String, why: String },
+    #[error("the table {table} of {name} differs from what was copied")]
+    Differs { name: String, table: &'static str },
+}
+
+/// A table as it was copied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CopiedTable {
+    pub table: &'static str,
+    pub rows: u64,
+    /// SHA-256 of its rows, each as a line of JSON without spaces, in the order of their keys; empty if they were only
+    /// counted.
+    pub hash: String,
+}
+
+/// What was copied, and the end of the audit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    pub tables: Vec<CopiedTable>,
+    pub audit: Head,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    pub work: CopyWork,
+    pub table: &'static str,
+    /// Rows of the table that are done, of so many.
+    pub rows: u64,
+    pub of: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyWork {
+    Copying,
+    Comparing,
+}
+
+/// Copies a ledger to where there is none, or goes on with such a copy. Blocks for as long as it takes. `seal_keys`:
+/// see [`upkeep::check`].
+///
+/// # Errors
+/// A ledger cannot be read or written or an engine holds it, the target is in use, or the audit is damaged.
+pub fn migrate(
+    from: &Location,
+    to: &Location,
+    seal_keys: &[PathBuf],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Copied, NotCopied> {
+    check_places(from, to)?;
+    let source = open_source(from, true)?;
+    let audit = upkeep::verify_audit(from, seal_keys)?.map_err(|why| NotCopied::Audit {
+        name: from.to_string(),
+        why,
+    })?;
+    let mut target = open_target(to)?.ok_or_else(|| NotCopied::InUse {
+        name: to.to_string(),
+    })?;
+    let origin = source.origin()?;
+    match target.copy_of()? {
+        Some(begun) if begun == origin => {}
+        Some(begun) if begun.ledger != origin.ledger => {
+            return Err(NotCopied::OfAnother {
+                name: to.to_string(),
+                ledger: begun.ledger,
+            });
+        }
+        _ => target.begin(&origin)?,
+    }
+    fill(&*source, &*target, progress)?;
+    let tables = match compare(&*source, &*target, progress)? {
+        Ok(tables) => tables,
+        Err(table) => {
+            // The next attempt begins anew.
+            target.begin(&Origin { epoch: 0, ..origin })?;
+            let name = to.to_string();
+            return Err(NotCopied::Differs { name, table });
+        }
+    };
+    target.finish(&source.last_numbers()?)?;
+    Ok(Copied { tables, audit })
+}
+
+/// Counts what [`migrate`] would copy, also beside an engine, and checks whether the target could be written. Writes
+/// nothing.
+///
+/// # Errors
+/// As with [`migrate`], but for locks and the audit.
+pub fn count(from: &Location, to: &Location) -> Result<Vec<CopiedTable>, NotCopied> {
+    check_places(from, to)?;
+    let source = open_source(from, false)?;
+    if is_in_use(to)? {
+        return Err(NotCopied::InUse {
+            name: to.to_string(),
+        });
+    }
+    let counted = TABLES.iter().map(|table| {
+        Ok(CopiedTable {
+            table: table.name,
+            rows: source.count_rows(table)?,
+            hash: String::new(),
+        })
+    });
+    counted.collect()
+}
+
+/// Copies a ledger as it is now into a new file, also beside an engine that writes it.
+///
+/// # Errors
+/// The ledger cannot be read, or the file not be written.
+pub fn copy_to_file(from: &Location, file: &Path) -> Result<(), NotCopied> {
+    let source = open_source(from, false)?;
+    let mut target = FileTables::open_copy(file)?.ok_or_else(|| NotCopied::InUse {
+        name: file.display().to_string(),
+    })?;
+    target.begin(&source.origin()?)?;
+    fill(&*source, &target, &mut |_| {})?;
+    Ok(target.finish(&source.last_numbers()?)?)
+}
+
+fn check_places(from: &Location, to: &Location) -> Result<(), NotCopied> {
+    match from == to {
+        true => Err(NotCopied::Same {
+            name: from.to_string(),
+        }),
+        false => Ok(()),
+    }
+}
+
+fn open_source(from: &Location, locked: bool) -> Result<Box<dyn TableReads>, LedgerError> {
+    Ok(match (from, locked) {
+        (Location::File(path), true) => Box::new(FileTables::open_locked(path)?),
+        (Location::File(path), false) => Box::new(FileTables::open(path)?),
+        #[cfg(feature = "postgres")]
+        (Location::Postgres(address), true) => Box::new(ServerTables::open_locked(address)?),
+        #[cfg(feature = "postgres")]
+        (Location::Postgres(address), false) => Box::new(ServerTables::open(address)?),
+    })
+}
+
+/// None if an engine has used the ledger there.
+fn open_target(to: &Location) -> Result<Option<Box<dyn TableWrites>>, LedgerError> {
+    fn boxed(target: impl TableWrites + 'static) -> Box<dyn TableWrites> {
+        Box::new(target)
+    }
+    Ok(match to {
+        Location::File(path) => FileTables::open_copy(path)?.map(boxed),
+        #[cfg(feature = "postgres")]
+        Location::Postgres(address) => ServerTables::open_copy(address)?.map(boxed),
+    })
+}
+
+/// Whether an engine has used the ledger there.
+fn is_in_use(to: &Location) -> Result<bool, LedgerError> {
+    let used = match to {
+        Location::File(path) if !path.exists() => return Ok(false),
+        Location::File(_) => open_source(to, false),
+        #[cfg(feature = "postgres")]
+        Location::Postgres(address) => match can_write(address) {
+            // There is a ledger of this version, or none.
+            Ok(()) => match ServerTables::open(address) {
+                Ok(opened) => Ok(Box::new(opened) as Box<dyn TableReads>),
+                Err(_) => return Ok(false),
+            },
+            Err(error) => Err(error),
+        },
+    };
+    match used {
+        Ok(ledger) => Ok(ledger.origin()?.epoch > 0),
+        Err(LedgerError::Unfinished { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Copies the rows that the target does not have yet.
+fn fill(
+    source: &dyn TableReads,
+    target: &dyn TableWrites,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), LedgerError> {
+    for table in TABLES {
+        let (mut rows, of) = (target.count_rows(table)?, source.count_rows(table)?);
+        source.each_batch(table, rows, &mut |batch| {
+            target.insert(table, &batch)?;
+            rows += batch.len() as u64;
+            progress(Progress {
+                work: CopyWork::Copying,
+                table: table.name,
+                rows,
+                of,
+            });
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Reads both again. Returns the tables if they are the same, otherwise the first that differs.
+fn compare(
+    source: &dyn TableReads,
+    target: &dyn TableReads,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Result<Vec<CopiedTable>, &'static str>, LedgerError> {
+    let mut tables = Vec::with_capacity(TABLES.len());
+    for table in TABLES {
+        let was = summed_up(source, table, progress)?;
+        if was != summed_up(target, table, progress)? {
+            return Ok(Err(table.name));
+        }
+        tables.push(was);
+    }
+    Ok(Ok(tables))
+}
+
+fn summed_up(
+    ledger: &dyn TableReads,
+    table: &'static Table,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<CopiedTable, LedgerError> {
+    let of = ledger.count_rows(table)?;
+    let (mut rows, mut hash) = (0, Canonical::default());
+    ledger.each_batch(table, 0, &mut |batch| {
+        rows += batch.len() as u64;
+        batch.iter().for_each(|row| add(&mut hash, row));
+        progress(Progress {
+            work: CopyWork::Comparing,
+            table: table.name,
+            rows,
+            of,
+        });
+        Ok(())
+    })?;
+    Ok(CopiedTable {
+        table: table.name,
+        rows,
+        hash: hash.finish(),
+    })
+}
+
+fn add(hash: &mut Canonical, row: &Row) {
+    hash.value(&serde_json::json!(row));
+    hash.text("\n");
+}

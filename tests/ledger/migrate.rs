@@ -1,0 +1,340 @@
+//! A ledger is copied to another place, and back: every row, every number, and whatever interrupts it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::Duration;
+
+use gone::domain::model::{Origin, StepState};
+use gone::ledger::migrate::{Copied, CopyWork, NotCopied, Progress, count, migrate};
+use gone::ledger::sqlite::{Options, Store};
+use gone::ledger::store::tables::TABLES;
+use gone::ledger::{Applied, LedgerError, Location, Opened, open, upkeep};
+
+use serde_json::Value;
+
+use crate::stores::place;
+use crate::support::*;
+
+/// Rows in tables that the changes below do not fill, with texts whose order differs between languages, and numbers of
+/// rows that are gone.
+const MORE: &str = r#"
+INSERT INTO told VALUES('b', '{}'), ('A', '{}'), ('ä', '{}'), ('Z', '{}');
+INSERT INTO sites VALUES('cloud/one', 'x'), ('Cloud/two', 'y''z');
+INSERT INTO site_pauses SELECT 'cloud/two', actor, 'why', 5 FROM audit LIMIT 1;
+INSERT INTO native(num, site, kind, id, incarnation, name, fields, created_at, updated_at)
+    VALUES(1, 'home', 'contract', 'A-1', 1, 'one', '{}', 1, 1), (2, 'home', 'contract', 'b-2', 1, '', '{}', 1, 1),
+        (9, 'home', 'contract', 'gone', 1, '', '{}', 1, 1);
+DELETE FROM native WHERE num = 9;
+INSERT INTO native_references VALUES(2, 'of', 'b-3', 'contract', 'home'), (2, 'of', 'A-1', 'contract', 'home');
+INSERT INTO awaited VALUES('shop', 1, NULL), ('shop', 2, '"none"');
+INSERT INTO watches VALUES('orders', 'eu', 'shop', '0f', 7);
+INSERT INTO foreign_going VALUES(1, 'shop', 'home', 'contract', 'X', 'gone', 1, 'd', 'r', 0, 9);
+INSERT INTO snapshots VALUES(1, '{"name": "ä\u0000"}');
+INSERT INTO namesakes VALUES(1, 'cloud/one', 'image', 'Web', 'p');
+INSERT INTO parts VALUES('cloud/one', 'rule', 'b', 1), ('cloud/one', 'rule', 'A', 1), ('cloud/one', 'rule', 'ä', 1),
+    ('cloud/one', 'rule', 'a', 1), ('cloud/one', 'rule', '_', 1);
+INSERT INTO plans VALUES('h', '{}', 1);
+INSERT INTO idempotency(actor, key, body, deletion, at) VALUES('ada', 'k', 'b', 'd', 1);
+INSERT INTO idempotency(actor, key, body, deletion, answer, at) VALUES('ada', 'K', 'b', '', '{}', 1);
+INSERT INTO events(seq, at, kind, message, data) VALUES(5000, 1, 'note', '', '{}');
+DELETE FROM events WHERE seq = 5000;
+"#;
+
+fn file(path: impl AsRef<Path>) -> Location {
+    Location::File(path.as_ref().to_owned())
+}
+
+/// A ledger in a file with rows in every table: steps of every sort, and what other deployments ask.
+fn filled(folder: &Folder, name: &str) -> Location {
+    let path = folder.path(name);
+    let mut store = Store::open(&path, Options::default()).unwrap();
+    let db = rusqlite::Connection::open(&path).unwrap();
+    let ports = ports(&[("a", &[]), ("b", &[0]), ("c", &[]), ("d", &[]), ("e", &[])]);
+    let root = vec![target("port", "root-one")];
+    let applied = store.apply(vec![
+        accept(wanted("one", root, at(0))),
+        start("one", &ports, at(0)),
+    ]);
+    assert_eq!(applied.unwrap().last(), Some(&Applied::Done));
+    // An importer of the kind hears of each tombstone that changes from here on.
+    db.execute_batch(
+        "INSERT INTO importers VALUES('shop', 'orders', 'eu', 1);
+         INSERT INTO importer_kinds VALUES('port', 'shop');",
+    )
+    .unwrap();
+    let claimed = store.claim(vec![capacity(3)], at(1)).unwrap();
+    let ends = [StepState::Gone, StepState::Stuck, StepState::Verifying];
+    let changes = claimed
+        .iter()
+        .zip(ends)
+        .map(|(step, to)| settle(outcome(step, to, at(2))));
+    store.apply(changes.collect()).unwrap();
+    let waiting = vec![target("port", "z")];
+    store
+        .apply(vec![accept(wanted("two", waiting, at(3)))])
+        .unwrap();
+    db.execute_batch(MORE).unwrap();
+    file(path)
+}
+
+fn copy(from: &Location, to: &Location) -> Result<Copied, NotCopied> {
+    // The session of one that was interrupted may still live for a moment.
+    loop {
+        match migrate(from, to, &[], &mut |_| {}) {
+            Err(NotCopied::Ledger(LedgerError::Held { .. })) => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Copies until this many batches are copied, and ends as a kill does. False if it was done before.
+fn interrupted(from: &Location, to: &Location, after: usize) -> bool {
+    let mut batches = 0;
+    let mut count = |progress: Progress| {
+        batches += 1;
+        if progress.work == CopyWork::Copying && batches > after {
+            std::panic::resume_unwind(Box::new(()));
+        }
+    };
+    loop {
+        match catch_unwind(AssertUnwindSafe(|| migrate(from, to, &[], &mut count))) {
+            Err(_) => return true,
+            Ok(Err(NotCopied::Ledger(LedgerError::Held { .. }))) => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Ok(done) => {
+                done.unwrap();
+                return false;
+            }
+        }
+    }
+}
+
+fn open_as_engine(location: &Location) -> Result<Opened, LedgerError> {
+    loop {
+        match open(location, None, Vec::new()) {
+            Err(LedgerError::Held { .. }) => std::thread::sleep(Duration::from_millis(20)),
+            opened => return opened,
+        }
+    }
+}
+
+fn wait<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(work)
+}
+
+fn release(opened: Opened) {
+    wait(opened.hold.release());
+}
+
+/// The rows of an export, but for what only a file has.
+fn exported(location: &Location) -> BTreeSet<String> {
+    let mut text = Vec::new();
+    upkeep::export(location, &mut text).unwrap();
+    let rows = String::from_utf8(text).unwrap();
+    // A file's columns are in the order in which they were added.
+    let rows = rows
+        .lines()
+        .map(|line| serde_json::from_str::<BTreeMap<String, Value>>(line).unwrap());
+    rows.filter(|row| row["table"] != "audit_seal")
+        .map(|row| serde_json::to_string(&row).unwrap())
+        .collect()
+}
+
+fn assert_same(one: &Location, other: &Location) {
+    let (one, other) = (exported(one), exported(other));
+    let differs: Vec<_> = one.symmetric_difference(&other).collect();
+    assert!(differs.is_empty(), "{differs:#?}");
+}
+
+fn assert_sound(location: &Location) {
+    for rule in upkeep::check(location, &[]).unwrap() {
+        assert_eq!(rule.broken, 0, "{location}: {} {}", rule.rule, rule.detail);
+    }
+}
+
+#[test]
+fn a_ledger_is_copied_there_and_back_with_every_row_number_and_epoch() {
+    let folder = Folder::new();
+    let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
+    let counted = count(&from, &to).unwrap();
+    let there = copy(&from, &to).unwrap();
+    assert!(
+        there.tables.iter().all(|table| table.rows > 0),
+        "{:?}",
+        there.tables
+    );
+    let rows = |tables: &[gone::ledger::migrate::CopiedTable]| -> Vec<u64> {
+        tables.iter().map(|table| table.rows).collect()
+    };
+    assert_eq!(rows(&counted), rows(&there.tables));
+    assert_same(&from, &to);
+    assert_sound(&to);
+    let end = upkeep::verify_audit(&to, &[]).unwrap().unwrap();
+    assert_eq!(end, there.audit);
+
+    let back = file(folder.path("back.db"));
+    let returned = copy(&to, &back).unwrap();
+    assert_eq!(returned, there);
+    assert_sound(&back);
+    let original = upkeep::verify_audit(&from, &[]).unwrap().unwrap();
+    assert_eq!(original, returned.audit);
+
+    // The next engine goes on: greater epochs and numbers, also than those of rows that are gone.
+    for place in [&to, &back] {
+        let opened = open_as_engine(place).unwrap();
+        assert_eq!(opened.epoch, 2, "{place}");
+        wait(async {
+            let ledger = &*opened.ledger;
+            let start = start("two", &ports(&[("z", &[])]), at(4));
+            assert_eq!(one(ledger, start).await, Applied::Done);
+            let events = ledger.events(0, Default::default(), 1_000).await.unwrap();
+            assert!(events.events.last().unwrap().seq > 5_000, "{place}");
+            assert_eq!(state_of(ledger, "one", "a").await, StepState::Gone);
+        });
+        release(opened);
+        assert_sound(place);
+    }
+}
+
+#[test]
+fn a_copy_that_is_interrupted_anywhere_is_no_ledger_and_is_gone_on_with() {
+    let folder = Folder::new();
+    let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
+    let mut times = 0;
+    // Each attempt gets one batch further, so each place is tried.
+    while interrupted(&from, &to, 0) {
+        times += 1;
+        let refused = open_as_engine(&to).err().unwrap();
+        assert!(
+            matches!(refused, LedgerError::Unfinished { .. }),
+            "{refused}"
+        );
+        assert!(upkeep::check(&to, &[]).is_err());
+    }
+    assert_eq!(times, TABLES.len());
+    assert_same(&from, &to);
+    assert_sound(&to);
+}
+
+#[test]
+fn a_copy_begins_anew_if_an_engine_has_opened_its_source_since() {
+    let folder = Folder::new();
+    let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
+    assert!(interrupted(&from, &to, 8));
+    let opened = open_as_engine(&from).unwrap();
+    wait(one(&*opened.ledger, cancel("two", at(9))));
+    release(opened);
+    copy(&from, &to).unwrap();
+    assert_same(&from, &to);
+    let opened = open_as_engine(&to).unwrap();
+    assert_eq!(opened.epoch, 3);
+    release(opened);
+}
+
+#[test]
+fn nothing_is_copied_from_or_to_a_ledger_that_an_engine_holds_or_has_used() {
+    let folder = Folder::new();
+    let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
+    let held = |done: Result<Copied, NotCopied>| {
+        let error = done.unwrap_err();
+        assert!(
+            matches!(&error, NotCopied::Ledger(LedgerError::Held { .. })),
+            "{error}"
+        );
+    };
+    let opened = open_as_engine(&from).unwrap();
+    held(migrate(&from, &to, &[], &mut |_| {}));
+    assert_eq!(count(&from, &to).unwrap().len(), TABLES.len());
+    release(opened);
+
+    let opened = open_as_engine(&to).unwrap();
+    held(migrate(&from, &to, &[], &mut |_| {}));
+    release(opened);
+    for error in [copy(&from, &to).err(), count(&from, &to).err()] {
+        let error = error.unwrap();
+        assert!(matches!(&error, NotCopied::InUse { .. }), "{error}");
+    }
+    let error = copy(&from, &from).unwrap_err();
+    assert!(matches!(&error, NotCopied::Same { .. }), "{error}");
+}
+
+#[test]
+fn a_copy_of_another_ledger_is_left_alone() {
+    let folder = Folder::new();
+    let (one, two) = (filled(&folder, "one.db"), filled(&folder, "two.db"));
+    let to = place(&folder, "to.db");
+    assert!(interrupted(&one, &to, 8));
+    let error = copy(&two, &to).unwrap_err();
+    assert!(matches!(&error, NotCopied::OfAnother { .. }), "{error}");
+    copy(&one, &to).unwrap();
+    assert_same(&one, &to);
+}
+
+#[test]
+fn p06_an_audit_that_was_changed_by_hand_is_not_copied() {
+    let folder = Folder::new();
+    let (from, to) = (filled(&folder, "from.db"), place(&folder, "to.db"));
+    let cut = "DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)";
+    let db = rusqlite::Connection::open(from.file().unwrap()).unwrap();
+    db.execute(cut, ()).unwrap();
+    let error = copy(&from, &to).unwrap_err();
+    assert!(
+        matches!(&error, NotCopied::Audit { why, .. } if why.contains("cut from its end")),
+        "{error}"
+    );
+    let entry = entry("seal", "audit", Origin::Cli);
+    let mut store = Store::open(from.file().unwrap(), Options::default()).unwrap();
+    let sealed = store.seal_anew(from.file().unwrap(), &entry, at(9));
+    sealed.unwrap().unwrap();
+    drop(store);
+    copy(&from, &to).unwrap();
+    assert_same(&from, &to);
+}
+
+#[test]
+fn an_older_ledger_is_not_copied_until_an_engine_has_opened_it() {
+    let folder = Folder::new();
+    let (path, to) = (folder.path("old.db"), place(&folder, "to.db"));
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch(include_str!("version_1.sql")).unwrap();
+    drop(db);
+    let error = copy(&file(&path), &to).unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            NotCopied::Ledger(LedgerError::Older { found: 1, .. })
+        ),
+        "{error}"
+    );
+    release(open_as_engine(&file(&path)).unwrap());
+    copy(&file(&path), &to).unwrap();
+    assert_same(&file(&path), &to);
+}
+
+#[test]
+fn the_description_of_the_tables_is_that_of_the_ledger() {
+    let folder = Folder::new();
+    let place = filled(&folder, "ledger.db");
+    let db = rusqlite::Connection::open(place.file().unwrap()).unwrap();
+    let all = "SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c
+         WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' AND m.name <> 'audit_seal'
+         ORDER BY 1";
+    let mut all = db.prepare(all).unwrap();
+    let there: Vec<String> = all
+        .query_map((), |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let columns = TABLES.iter().flat_map(|table| {
+        let columns = table.columns.iter();
+        columns.map(move |(column, _)| format!("{}.{column}", table.name))
+    });
+    let mut described: Vec<String> = columns.collect();
+    described.sort();
+    assert_eq!(there, described);
+}
