@@ -1,4 +1,4 @@
-//! What the ledger costs, against what SQLite alone costs in the same run: ratios travel between
+//! What the ledger costs, against what SQLite or PostgreSQL alone costs in the same run: ratios travel between
 //! machines, numbers do not. `--smoke` runs small and proves only that all of it works.
 #![allow(
     clippy::unwrap_used,
@@ -9,6 +9,16 @@
 
 #[path = "support/bare.rs"]
 mod bare;
+#[cfg(feature = "postgres")]
+#[path = "support/distant.rs"]
+mod distant;
+#[cfg(feature = "postgres")]
+#[path = "support/postgres.rs"]
+mod postgres;
+#[cfg(feature = "postgres")]
+#[allow(dead_code, unreachable_pub)]
+#[path = "../postgres/server.rs"]
+mod server;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../testkit/mod.rs"]
 mod testkit;
@@ -45,6 +55,8 @@ fn main() {
     );
     let grouped = grouped(scale(40_000));
     println!("transitions at 5 ms a commit: {grouped:.0}/s (goal >= 5000)");
+    #[cfg(feature = "postgres")]
+    on_a_server(scale(40_000));
     let (started, bare) = start(scale(100_000), if smoke { 1 } else { START_ROUNDS });
     println!(
         "{} steps started in {started:.2} s (goal < 2), bare rusqlite {bare:.2} s, ratio {:.2} \
@@ -74,6 +86,24 @@ fn main() {
         replayed.jumped,
         replayed.longest,
         replayed.stepped
+    );
+}
+
+#[cfg(feature = "postgres")]
+fn on_a_server(n: usize) {
+    let Some(rates) = postgres::transitions(n) else {
+        println!("transitions on PostgreSQL: not measured, it is not installed");
+        return;
+    };
+    println!(
+        "transitions on PostgreSQL, 16 in flight: {:.0}/s, a bare loop by sets {:.0}/s, ratio {:.2} (goal >= 0.5)",
+        rates.ours,
+        rates.bare,
+        rates.ours / rates.bare
+    );
+    println!(
+        "transitions on PostgreSQL half a millisecond away: {:.0}/s (goal >= 2000)",
+        rates.distant
     );
 }
 

@@ -1,0 +1,165 @@
+//! A ledger on a PostgreSQL server: against the same row changes by sets in a loop of their own, and over a distance.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gone::domain::model::StepState;
+use gone::ledger::postgres::{Address, PostgresLedger};
+use gone::ledger::{Applied, Change, ClaimedStep, Commit as _, WorkQueue as _};
+use tokio_postgres::{Client, NoTls};
+
+use super::server::{self, OwnServer};
+use super::{accept, capacity, distant, end, now, plan};
+
+/// Commits that wait for each other's company.
+const IN_FLIGHT: usize = 16;
+
+/// Half a millisecond each way.
+const DELAY: Duration = Duration::from_micros(500);
+
+/// Durable transitions per second with 16 in flight.
+pub(crate) struct Rates {
+    pub(crate) ours: f64,
+    /// The same row changes in a loop.
+    pub(crate) bare: f64,
+    /// With [`DELAY`] on the way to the server, and on the way back.
+    pub(crate) distant: f64,
+}
+
+/// None if PostgreSQL is not installed.
+pub(crate) fn transitions(n: usize) -> Option<Rates> {
+    server::installed()?;
+    let folder = tempfile::tempdir().unwrap();
+    let server = OwnServer::durable(folder.path());
+    let (ledger, steps) = claimed(&server.address_of("ours"), n);
+    let ours = run(Arc::new(ledger), &steps);
+    let (ledger, steps) = claimed(&server.address_of("bare"), n);
+    drop(ledger);
+    let bare = block(2, loop_of_sets(folder.path(), "bare", &steps));
+
+    let (ledger, steps) = claimed(&server.address_of("distant"), n);
+    block(1, ledger.close());
+    let away = tempfile::tempdir().unwrap();
+    let socket = |folder: &Path| folder.join(".s.PGSQL.5432");
+    distant::start(&socket(away.path()), &socket(folder.path()), DELAY);
+    let url = format!(
+        "postgres://postgres@/postgres?host={}&schema=distant",
+        away.path().display()
+    );
+    let ledger = PostgresLedger::open(&Address::parse(&url).unwrap(), None).unwrap();
+    Some(Rates {
+        ours,
+        bare,
+        distant: run(Arc::new(ledger), &steps),
+    })
+}
+
+fn block<T>(threads: usize, work: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(threads).enable_all().build();
+    runtime.unwrap().block_on(work)
+}
+
+/// A ledger with one deletion of so many steps, of which all that can be sent is claimed.
+fn claimed(address: &Address, n: usize) -> (PostgresLedger, Vec<ClaimedStep>) {
+    let ledger = PostgresLedger::open(address, None).unwrap();
+    let plan = plan(n, 1);
+    let started = Change::Start {
+        deletion_id: "claimed".to_owned(),
+        ranks: vec![1; plan.steps.len()],
+        max_attempts: vec![8; plan.steps.len()],
+        plan,
+        now: now(),
+    };
+    let steps = block(1, async {
+        ledger.commit(vec![accept("claimed")]).await.unwrap();
+        assert_eq!(ledger.commit(vec![started]).await.unwrap(), [Applied::Done]);
+        ledger.claim(vec![capacity(n)], now()).await.unwrap()
+    });
+    (ledger, steps)
+}
+
+fn run(ledger: Arc<PostgresLedger>, steps: &[ClaimedStep]) -> f64 {
+    block(2, async {
+        let before = Instant::now();
+        let workers: Vec<_> = steps
+            .chunks(steps.len().div_ceil(IN_FLIGHT))
+            .map(|steps| {
+                let (ledger, steps) = (Arc::clone(&ledger), steps.to_vec());
+                tokio::spawn(async move {
+                    for step in &steps {
+                        let applied = ledger.commit(vec![end(step, StepState::Gone)]).await;
+                        assert_eq!(applied.unwrap(), [Applied::Done]);
+                    }
+                })
+            })
+            .collect();
+        for worker in workers {
+            worker.await.unwrap();
+        }
+        let rate = steps.len() as f64 / before.elapsed().as_secs_f64();
+        ledger.close().await;
+        rate
+    })
+}
+
+/// One round trip for each kind of row, for as many steps as are in flight.
+async fn loop_of_sets(socket: &Path, schema: &str, steps: &[ClaimedStep]) -> f64 {
+    let config = format!("host={} user=postgres dbname=postgres", socket.display());
+    let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let set = format!("SET search_path = {schema}; SET enable_seqscan = off; SET jit = off");
+    client.batch_execute(&set).await.unwrap();
+    let statements = Statements::of(&client).await;
+    let before = Instant::now();
+    for batch in steps.chunks(IN_FLIGHT) {
+        statements.end(&client, batch).await;
+    }
+    steps.len() as f64 / before.elapsed().as_secs_f64()
+}
+
+struct Statements(Vec<tokio_postgres::Statement>);
+
+impl Statements {
+    async fn of(client: &Client) -> Self {
+        let mut all = Vec::new();
+        for sql in [
+            "SELECT id, deletion, record FROM steps WHERE id = ANY($1) AND state = 'running'",
+            "UPDATE steps s SET state = 'gone', since = $2, ended_at = $2, attempts = 1
+             FROM unnest($1::bigint[]) AS n(id) WHERE s.id = n.id",
+            "UPDATE tombstones t SET phase = 'gone', gone_at = $2
+             FROM unnest($1::bigint[]) AS n(record) WHERE t.record_id = n.record",
+            "WITH given AS (UPDATE numbers SET last = last + cardinality($1::bigint[])
+                 WHERE name = 'event' RETURNING last - cardinality($1::bigint[]) AS before)
+             INSERT INTO events(seq, at, deletion, step, kind, message, data)
+             SELECT before + n, $2, 1, id, 'attempt', 'DELETE 204', '{\"state\":\"gone\"}'
+             FROM given, unnest($1::bigint[]) WITH ORDINALITY AS n(id, n)",
+            "UPDATE steps s SET waits = s.waits - n.ended FROM
+                 (SELECT dependent, count(*) AS ended FROM edges WHERE dependency = ANY($1)
+                  GROUP BY dependent) n WHERE s.id = n.dependent",
+            "UPDATE deletions SET running = running - $1, gone = gone + $1 WHERE num = 1",
+        ] {
+            all.push(client.prepare(sql).await.unwrap());
+        }
+        Self(all)
+    }
+
+    async fn end(&self, client: &Client, batch: &[ClaimedStep]) {
+        let [load, steps, tombstones, events, waits, deletions] = &self.0[..] else {
+            unreachable!()
+        };
+        let ids: Vec<i64> = batch.iter().map(|step| step.id).collect();
+        let now = now().timestamp_micros();
+        client.batch_execute("BEGIN").await.unwrap();
+        let found = client.query(load, &[&ids]).await.unwrap();
+        let records: Vec<i64> = found.iter().map(|row| row.get(2)).collect();
+        client.execute(steps, &[&ids, &now]).await.unwrap();
+        client.execute(tombstones, &[&records, &now]).await.unwrap();
+        client.execute(events, &[&ids, &now]).await.unwrap();
+        client.execute(waits, &[&ids]).await.unwrap();
+        let count = i64::try_from(batch.len()).unwrap();
+        client.execute(deletions, &[&count]).await.unwrap();
+        client.batch_execute("COMMIT").await.unwrap();
+    }
+}
