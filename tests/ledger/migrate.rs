@@ -9,7 +9,7 @@ use gone::domain::model::{Origin, StepState};
 use gone::ledger::migrate::{Copied, CopyWork, NotCopied, Progress, count, migrate};
 use gone::ledger::sqlite::{Options, Store};
 use gone::ledger::store::tables::TABLES;
-use gone::ledger::{Applied, LedgerError, Location, Opened, open, upkeep};
+use gone::ledger::{Applied, EngineTerms, LedgerError, Location, Opened, open, upkeep};
 
 use serde_json::Value;
 
@@ -115,7 +115,7 @@ fn interrupted(from: &Location, to: &Location, after: usize) -> bool {
 
 fn open_as_engine(location: &Location) -> Result<Opened, LedgerError> {
     loop {
-        match open(location, None, Vec::new()) {
+        match open(location, None, Vec::new(), EngineTerms::default()) {
             Err(LedgerError::Held { .. }) => std::thread::sleep(Duration::from_millis(20)),
             opened => return opened,
         }

@@ -7,7 +7,7 @@ use gone::ledger::postgres::{Address, PostgresLedger};
 use gone::ledger::sqlite::{Options, Store};
 use gone::ledger::store::tables::{ColumnType, TABLES};
 use gone::ledger::upkeep;
-use gone::ledger::{LedgerError, Location};
+use gone::ledger::{EngineTerms, LedgerError, Location};
 use serde_json::Value;
 
 use crate::server::{self, OwnServer};
@@ -87,7 +87,7 @@ fn a_dump_by_the_commands_that_are_named_is_given_back() {
     let folder = tempfile::tempdir().unwrap();
     let server = OwnServer::start(folder.path());
     let address = server.address_of("kept");
-    drop(PostgresLedger::open(&address, None).unwrap());
+    drop(PostgresLedger::open(&address, None, EngineTerms::default()).unwrap());
     let before = exported(&address);
     let dump = tempfile::tempdir().unwrap();
     let dump = dump.path().join("it's whole");
@@ -137,7 +137,7 @@ fn n13_a_copy_whose_process_is_killed_is_gone_on_with_and_no_engine_takes_it_bef
     copying.kill();
     let mut refused = None;
     wait_for("the session of the killed process ends", || {
-        refused = PostgresLedger::open(&address, None).err();
+        refused = PostgresLedger::open(&address, None, EngineTerms::default()).err();
         !matches!(refused, Some(LedgerError::Held { .. }))
     });
     assert!(
@@ -187,11 +187,18 @@ fn large(path: &Path, steps: usize) {
 #[test]
 fn the_description_of_the_tables_is_that_of_the_server() {
     let server = server::shared();
-    drop(PostgresLedger::open(&server.address_of("described"), None).unwrap());
+    drop(
+        PostgresLedger::open(
+            &server.address_of("described"),
+            None,
+            EngineTerms::default(),
+        )
+        .unwrap(),
+    );
     // What only a server has, and more columns of an engine.
     let there = server.run_sql(
         "SELECT table_name || '.' || column_name || ' ' || data_type FROM information_schema.columns
-         WHERE table_schema = 'described' AND table_name NOT IN ('numbers', 'version')
+         WHERE table_schema = 'described' AND table_name NOT IN ('numbers', 'tombstone_changes', 'version')
              AND (table_name <> 'engines' OR column_name IN ('epoch', 'pid'))
          ORDER BY 1",
     );

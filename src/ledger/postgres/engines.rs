@@ -321,6 +321,19 @@ pub(super) fn drain(db: &Connection, name: &str, is_drained: bool) -> Sql<usize>
     Ok(usize::try_from(drained).unwrap_or(usize::MAX))
 }
 
+/// The process and socket of an engine that is alive, if there is any.
+pub(super) fn find_living(db: &Connection) -> Sql<Option<(u32, Option<String>)>> {
+    let sql = format!(
+        "SELECT machine, pid, process, socket FROM engines
+         WHERE NOT ended AND {LEFT} + lease_ms > 0 ORDER BY epoch"
+    );
+    let engines = db.all(&sql, &[], |row| Ok((process(row, 0)?, get(row, 3)?)))?;
+    let mut living = engines
+        .into_iter()
+        .filter(|(process, _)| !process.has_ended());
+    Ok(living.next().map(|(process, socket)| (process.pid, socket)))
+}
+
 /// The engine of this ledger on this machine that began first; none if there is none, or the server does not say.
 pub fn holder(address: &Address) -> Option<Holder> {
     schema::on_a_thread(|| find_holder(address)).flatten()

@@ -12,12 +12,12 @@ use crate::ledger::store::tables::UNFINISHED;
 
 /// The version that this program writes, as the row of `version`.
 pub(super) const KNOWN: i64 = 2;
+/// The first version whose engines have leases.
+const FIRST_WITH_LEASES: i64 = 2;
 /// What makes each version of the one before. Never edited once released: a change is one more migration.
 const MIGRATIONS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema_2.sql")];
 /// The oldest server with everything that the statements and the session's settings use.
 const SERVER_MIN: i64 = 140_000;
-/// How long the tables of an earlier version wait for its engine to end.
-const MIGRATION_LOCK_MAX: &str = "5s";
 
 /// What the schema holds.
 enum Found {
@@ -104,6 +104,12 @@ fn foreign(address: &Address) -> LedgerError {
     refused(address, &why)
 }
 
+/// Whether the schema has a ledger that tells which engines are alive.
+pub(super) fn has_engines(db: &Connection, address: &Address) -> Result<bool, LedgerError> {
+    let found = found(db, address).map_err(|error| fault(address, &error))?;
+    Ok(matches!(found, Found::Version(version) if version >= FIRST_WITH_LEASES))
+}
+
 /// Checks whether this role could write the ledger, or create one. Writes nothing.
 ///
 /// # Errors
@@ -151,7 +157,8 @@ pub(super) fn migrate(db: &Connection, address: &Address) -> Result<(), LedgerEr
     // as it runs.
     let migrated = db
         .batch(&format!(
-            "BEGIN; SET LOCAL lock_timeout = '{MIGRATION_LOCK_MAX}'"
+            "BEGIN; SET LOCAL lock_timeout = '{}'",
+            lock::WAIT_MAX
         ))
         .and_then(|()| lock::take(db, &address.schema))
         .and_then(|()| bring_up(db, address))

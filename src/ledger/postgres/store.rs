@@ -53,16 +53,21 @@ struct Committed {
 impl Store {
     /// Opens the ledger as one of its engines, and creates it if there is none: creates the tables, begins a new epoch.
     pub(super) fn open(address: &Address, member: Arc<Member>) -> Result<Self, LedgerError> {
+        let failed = |error: Failed| lock::held_or_fault(address, &error);
         let db = schema::connect(address)?;
         schema::migrate(&db, address)?;
-        let mut store = Self {
+        // Whoever copies a ledger has its lock.
+        db.batch(&format!("SET lock_timeout = '{}'", lock::WAIT_MAX))
+            .map_err(failed)?;
+        engines::join(&db, address, &member).map_err(failed)?;
+        let store = Self {
             address: address.clone(),
             member,
-            db: Some(Arc::new(db)),
+            // A session that waits for as long as others work.
+            db: None,
             groups: 0,
             rotation: Rotation::new(),
         };
-        store.join()?;
         Ok(store)
     }
 
@@ -244,7 +249,7 @@ impl Store {
         self.db = None;
         let db = schema::connect(&self.address)?;
         schema::check(&db, &self.address)?;
-        tracing::info!(ledger = %self.address, "connected again");
+        tracing::info!(ledger = %self.address, "connected to the ledger");
         let db = Arc::new(db);
         self.db = Some(db.clone());
         Ok(db)

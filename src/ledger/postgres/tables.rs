@@ -51,7 +51,7 @@ impl ServerTables {
     /// As with [`Self::open`]; or an engine holds it.
     pub fn open_locked(address: &Address) -> Result<Self, LedgerError> {
         let opened = Self::connect(address)?;
-        lock::acquire(&opened.db, address, None)?;
+        lock::hold(&opened.db, address)?;
         opened.at_one_moment()
     }
 
@@ -62,7 +62,7 @@ impl ServerTables {
     /// It cannot be reached or written, or another process holds it.
     pub fn open_copy(address: &Address) -> Result<Option<Self>, LedgerError> {
         let opened = Self::connect(address)?;
-        lock::acquire(&opened.db, address, None)?;
+        lock::hold(&opened.db, address)?;
         match schema::migrate(&opened.db, address) {
             Err(unfinished @ LedgerError::Unfinished { .. }) => {
                 match opened.number("SELECT version FROM migration")? {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gone::domain::model::StepState;
 use gone::ledger::postgres::{Address, PostgresLedger};
-use gone::ledger::{Applied, Change, ClaimedStep, Commit as _, WorkQueue as _};
+use gone::ledger::{Applied, Change, ClaimedStep, Commit as _, EngineTerms, WorkQueue as _};
 use tokio_postgres::{Client, NoTls};
 
 use super::server::{self, OwnServer};
@@ -47,7 +47,8 @@ pub(crate) fn transitions(n: usize) -> Option<Rates> {
         "postgres://postgres@/postgres?host={}&schema=distant",
         away.path().display()
     );
-    let ledger = PostgresLedger::open(&Address::parse(&url).unwrap(), None).unwrap();
+    let ledger =
+        PostgresLedger::open(&Address::parse(&url).unwrap(), None, EngineTerms::default()).unwrap();
     Some(Rates {
         ours,
         bare,
@@ -63,7 +64,7 @@ fn block<T>(threads: usize, work: impl Future<Output = T>) -> T {
 
 /// A ledger with one deletion of so many steps, of which all that can be sent is claimed.
 fn claimed(address: &Address, n: usize) -> (PostgresLedger, Vec<ClaimedStep>) {
-    let ledger = PostgresLedger::open(address, None).unwrap();
+    let ledger = PostgresLedger::open(address, None, EngineTerms::default()).unwrap();
     let plan = plan(n, 1);
     let started = Change::Start {
         deletion_id: "claimed".to_owned(),
