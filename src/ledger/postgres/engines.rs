@@ -12,7 +12,7 @@ use super::rows::{self, get};
 use super::schema;
 use crate::domain::engines::{EngineRole, EngineRow};
 use crate::ledger::tombstones::{Changed, Tombstones};
-use crate::ledger::{Holder, Standing};
+use crate::ledger::{Holder, LedgerError, Standing};
 
 /// Rows that are loaded at a time when a ledger is opened.
 const LOADED_TOGETHER: i64 = 10_000;
@@ -321,8 +321,29 @@ pub(super) fn drain(db: &Connection, name: &str, is_drained: bool) -> Sql<usize>
     Ok(usize::try_from(drained).unwrap_or(usize::MAX))
 }
 
+/// Keeps all engines from writing and from beginning, for as long as the session lives.
+///
+/// # Errors
+/// An engine is alive, or the server fails.
+pub(super) fn keep_out(db: &Connection, address: &Address) -> Result<(), LedgerError> {
+    let kept = lock::keep(db, &address.schema);
+    kept.map_err(|error| schema::held_or_fault(address, &error))?;
+    let living = match schema::has_engines(db, address)? {
+        true => find_living(db).map_err(|error| schema::fault(address, &error))?,
+        false => None,
+    };
+    match living {
+        None => Ok(()),
+        Some((pid, socket)) => Err(LedgerError::Held {
+            name: address.to_string(),
+            pid,
+            socket,
+        }),
+    }
+}
+
 /// The process and socket of an engine that is alive, if there is any.
-pub(super) fn find_living(db: &Connection) -> Sql<Option<(u32, Option<String>)>> {
+fn find_living(db: &Connection) -> Sql<Option<(u32, Option<String>)>> {
     let sql = format!(
         "SELECT machine, pid, process, socket FROM engines
          WHERE NOT ended AND {LEFT} + lease_ms > 0 ORDER BY epoch"

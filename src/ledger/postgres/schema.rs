@@ -36,6 +36,18 @@ pub(super) fn fault(address: &Address, error: &Failed) -> LedgerError {
     }
 }
 
+/// The error of a ledger whose lock was waited for in vain.
+pub(super) fn held_or_fault(address: &Address, error: &Failed) -> LedgerError {
+    match error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
+        true => LedgerError::Held {
+            name: address.to_string(),
+            pid: 0,
+            socket: None,
+        },
+        false => fault(address, error),
+    }
+}
+
 fn refused(address: &Address, why: &str) -> LedgerError {
     LedgerError::Io {
         name: address.to_string(),

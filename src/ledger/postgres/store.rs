@@ -53,7 +53,7 @@ struct Committed {
 impl Store {
     /// Opens the ledger as one of its engines, and creates it if there is none: creates the tables, begins a new epoch.
     pub(super) fn open(address: &Address, member: Arc<Member>) -> Result<Self, LedgerError> {
-        let failed = |error: Failed| lock::held_or_fault(address, &error);
+        let failed = |error: Failed| schema::held_or_fault(address, &error);
         let db = schema::connect(address)?;
         schema::migrate(&db, address)?;
         // Whoever copies a ledger has its lock.

@@ -6,8 +6,8 @@ use tokio_postgres::types::ToSql;
 
 use super::address::Address;
 use super::client::Connection;
+use super::engines;
 use super::failed::{Failed, Sql};
-use super::lock;
 use super::rows::get;
 use super::schema::{self, KNOWN, fault};
 use super::transaction::PostgresRows;
@@ -51,7 +51,7 @@ impl ServerTables {
     /// As with [`Self::open`]; or an engine holds it.
     pub fn open_locked(address: &Address) -> Result<Self, LedgerError> {
         let opened = Self::connect(address)?;
-        lock::hold(&opened.db, address)?;
+        engines::keep_out(&opened.db, address)?;
         opened.at_one_moment()
     }
 
@@ -62,7 +62,7 @@ impl ServerTables {
     /// It cannot be reached or written, or another process holds it.
     pub fn open_copy(address: &Address) -> Result<Option<Self>, LedgerError> {
         let opened = Self::connect(address)?;
-        lock::hold(&opened.db, address)?;
+        engines::keep_out(&opened.db, address)?;
         match schema::migrate(&opened.db, address) {
             Err(unfinished @ LedgerError::Unfinished { .. }) => {
                 match opened.number("SELECT version FROM migration")? {
