@@ -35,6 +35,7 @@ use crate::domain::outline::Outline;
 use crate::domain::peers::Answers;
 use crate::ledger::{Cursor, DeletionFilter, EventFilter, Ledger, StepFilter, TombstoneFilter};
 use crate::system::clock::Clock;
+use crate::system::machine::host;
 
 /// More columns than any screen has.
 const COLUMNS_MAX: u32 = 1_000;
@@ -400,7 +401,7 @@ impl Handler<query::Engines> for Queries {
             name: String::new(),
             role: EngineRole::Leads,
             epoch: status.epoch,
-            host: String::new(),
+            host: host(),
             pid: status.pid,
             version: status.version,
             started_at: status.started_at.unwrap_or_else(|| self.clock.now()),

@@ -5,5 +5,6 @@ pub mod clock;
 pub mod config;
 pub mod files;
 pub mod listener;
+pub mod machine;
 pub mod private;
 pub mod telemetry;

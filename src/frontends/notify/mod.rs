@@ -60,6 +60,7 @@ use crate::control::{Control, ControlError};
 use crate::domain::news::Pace;
 use crate::system::clock::Clock;
 use crate::system::config::{MailSettings, NotifySettings, WebhookSettings, secret_in};
+use crate::system::machine::host;
 use follow::Follower;
 use message::Message;
 
@@ -261,10 +262,4 @@ pub async fn test(settings: &NotifySettings, clock: &Clock) -> Vec<Tried> {
         }
     });
     futures_util::future::join_all(tries).await
-}
-
-/// Returns the name of this machine, where a person types the commands of a message.
-fn host() -> String {
-    let uname = rustix::system::uname();
-    uname.nodename().to_string_lossy().into_owned()
 }

@@ -7,12 +7,13 @@ use super::client::Connection;
 use super::failed::Sql;
 use super::lock;
 use super::member::{GATE_LEASE, GateMember, Member};
-use super::process::{Process, host};
+use super::process::Process;
 use super::rows::{self, get};
 use super::schema;
 use crate::domain::engines::{EngineRole, EngineRow};
 use crate::ledger::tombstones::{Changed, Tombstones};
 use crate::ledger::{Holder, LedgerError, Standing};
+use crate::system::machine::host;
 
 /// Rows that are loaded at a time when a ledger is opened.
 const LOADED_TOGETHER: i64 = 10_000;

@@ -54,12 +54,6 @@ fn started(pid: u32) -> Option<String> {
     fields.nth(18).map(str::to_owned)
 }
 
-/// The name of this machine.
-pub(super) fn host() -> String {
-    let uname = rustix::system::uname();
-    uname.nodename().to_string_lossy().into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

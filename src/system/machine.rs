@@ -1,0 +1,7 @@
+//! The machine on which this process runs.
+
+/// Its name.
+pub fn host() -> String {
+    let uname = rustix::system::uname();
+    uname.nodename().to_string_lossy().into_owned()
+}
