@@ -158,6 +158,60 @@ async fn t03_tombstones_are_in_memory_when_their_commit_returns_and_at_the_next_
     assert!(phases.contains(&Some(Phase::Gone)) && phases.contains(&Some(Phase::Deleting)));
 }
 
+/// A primary with a synchronous standby is lost, and the standby is promoted: it has whatever was answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_answered_survives_a_primary_that_is_lost_and_its_standby_goes_on() {
+    const STEPS: usize = 40;
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [first, second] = folders.each_ref().map(|folder| folder.path().to_owned());
+    let (mut primary, standby) = off_the_runtime(move || {
+        let primary = OwnServer::start(&first);
+        let standby = primary.with_standby(&second);
+        (primary, standby)
+    })
+    .await;
+    let url = format!(
+        "postgres://postgres@/postgres?host={},{}&schema=moved",
+        primary.folder().display(),
+        standby.folder().display()
+    );
+    let ledger = open(&Address::parse(&url).unwrap()).await.unwrap();
+    let ids: Vec<String> = (0..STEPS).map(|n| format!("p{n}")).collect();
+    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
+    running(&ledger, "one", &ports(&steps)).await;
+    let failing = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(150));
+        primary.kill();
+        standby.promote();
+        (primary, standby)
+    });
+    let mut ended = 0;
+    while ended < STEPS {
+        // Also an engine that tries while there is no primary is answered, or told that there is none.
+        let Ok(claimed) = ledger.claim(vec![capacity(1)], at(1)).await else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        for step in claimed {
+            let gone = settle(outcome(&step, StepState::Gone, at(2)));
+            while ledger.commit(vec![gone.clone()]).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            ended += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let servers = off_the_runtime(move || failing.join().unwrap()).await;
+    let states = states(&ledger, "one").await;
+    assert!(
+        states.iter().all(|(_, state)| *state == StepState::Gone),
+        "{states:?}"
+    );
+    assert_eq!(ended, STEPS);
+    ledger.close().await;
+    drop(servers);
+}
+
 /// The server is killed again and again while steps are claimed and end. What was answered is there, and nothing is
 /// there twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -65,6 +65,45 @@ impl OwnServer {
         Self { server, child }
     }
 
+    /// A standby of this server, which it waits for at each commit from now on.
+    pub fn with_standby(&self, folder: &Path) -> Self {
+        let server = Server::in_folder(folder.to_owned());
+        server.give_to_user();
+        let mut copying = as_a_user(&programs().join("pg_basebackup"));
+        copying.args([
+            "-U",
+            "postgres",
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+            "--no-sync",
+        ]);
+        copying.arg("-D").arg(folder.join("data"));
+        let copied = copying.arg("-h").arg(&self.server.folder).output().unwrap();
+        let said = String::from_utf8_lossy(&copied.stderr);
+        assert!(copied.status.success(), "pg_basebackup: {said}");
+        let child = server.spawn();
+        self.run_sql("ALTER SYSTEM SET synchronous_standby_names = '*'");
+        self.run_sql("SELECT pg_reload_conf()");
+        let since = Instant::now();
+        while self.run_sql("SELECT sync_state FROM pg_stat_replication") != "sync" {
+            assert!(
+                since.elapsed() < STARTED_WITHIN,
+                "the standby does not follow"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Self { server, child }
+    }
+
+    /// Makes a standby the primary.
+    pub fn promote(&self) {
+        assert_eq!(self.run_sql("SELECT pg_promote()"), "t");
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.server.folder
+    }
+
     /// One that also listens on a port of `localhost`, with this certificate and key as PEM. The role `ada` needs
     /// TLS and this password there.
     pub fn with_tls(folder: &Path, certificate: &str, key: &str, password: &str) -> (Self, u16) {
@@ -247,10 +286,8 @@ impl Server {
         }
     }
 
-    fn create(&self) {
-        if self.folder.join("data/PG_VERSION").exists() {
-            return;
-        }
+    /// Lets the user of the server's programs write the folder.
+    fn give_to_user(&self) {
         if is_root() {
             let owned = Command::new("chown")
                 .arg("nobody")
@@ -258,6 +295,13 @@ impl Server {
                 .status();
             assert!(owned.unwrap().success());
         }
+    }
+
+    fn create(&self) {
+        if self.folder.join("data/PG_VERSION").exists() {
+            return;
+        }
+        self.give_to_user();
         let mut initdb = as_a_user(&programs().join("initdb"));
         initdb.args([
             "-U",

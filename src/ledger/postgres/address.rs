@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use url::form_urlencoded;
 
 use super::failed::{Failed, Sql};
@@ -71,6 +71,12 @@ impl Address {
                 "sslmode" => mode = Some(value.into_owned()),
                 "sslrootcert" => roots = Some(PathBuf::from(&*value)),
                 "passfile" => passfile = Some(PathBuf::from(&*value)),
+                // Several, as the server's own programs take them.
+                "host" => {
+                    for host in value.split(',') {
+                        others.append_pair("host", host);
+                    }
+                }
                 _ => {
                     others.append_pair(&key, &value);
                 }
@@ -84,11 +90,17 @@ impl Address {
             return Err(unusable("the name of a schema has letters, digits and _"));
         }
         let config = format!("{base}?{}", others.finish()).parse::<Config>();
-        let config = config.map_err(|error| Unusable(Failed::Statement(error).to_string()))?;
-        if config.get_hosts().len() != 1 {
-            return Err(unusable("name one host"));
+        let mut config = config.map_err(|error| Unusable(Failed::Statement(error).to_string()))?;
+        match config.get_hosts().len() {
+            0 => return Err(unusable("name a host")),
+            1 => {}
+            // A standby among them takes no writes until it is promoted.
+            _ => {
+                config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+            }
         }
-        let is_socket = matches!(config.get_hosts(), [Host::Unix(_)]);
+        let is_socket = |host: &Host| matches!(host, Host::Unix(_));
+        let is_socket = config.get_hosts().iter().all(is_socket);
         let use_tls = match mode.as_deref() {
             Some("disable") => false,
             None | Some("require" | "verify-ca" | "verify-full") => !is_socket,
@@ -182,8 +194,9 @@ impl Address {
         let port = self.config.get_ports().first().copied().unwrap_or(5432);
         let user = self.config.get_user().unwrap_or_default();
         let database = self.config.get_dbname().unwrap_or(user);
-        let host = match self.config.get_hosts() {
-            [Host::Tcp(host)] => host.as_str(),
+        // A primary and its standbys have the same roles.
+        let host = match self.config.get_hosts().first() {
+            Some(Host::Tcp(host)) => host.as_str(),
             _ => "localhost",
         };
         let wanted = [host, &port.to_string(), database, user];
