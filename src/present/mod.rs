@@ -4,12 +4,14 @@
 mod activity;
 mod chart;
 mod engines;
+mod record;
 mod sentences;
 mod words;
 
 pub use activity::{activity_words, reconciler_words, run_time};
 pub use chart::{chart_facts, chart_last_words, chart_words};
 pub use engines::{lease_words, role_words};
+pub use record::yaml;
 pub use sentences::{
     answer_words, attempts_words, blocked_by_words, blocker_words, blocker_words_in_full,
     cause_words, counts_words, deletion_state_word, event_word, pace_words, plan_options_words,

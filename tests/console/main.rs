@@ -8,6 +8,7 @@
 )]
 
 mod alerts;
+mod copying;
 mod decisions;
 mod emptiness;
 mod fake;
@@ -21,6 +22,7 @@ mod prompts;
 mod pty;
 mod quitting;
 mod readme;
+mod records;
 mod replays;
 mod safety;
 mod scope;

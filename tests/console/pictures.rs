@@ -11,7 +11,7 @@ use ratatui::style::{Color, Modifier};
 use super::fake::{Desk, World, deletion, options, refusal};
 
 /// Small and wide, then the styles of the small one, in one picture.
-fn pictures(world: impl Fn() -> World, keys: &str) -> String {
+pub fn pictures(world: impl Fn() -> World, keys: &str) -> String {
     pictures_with(world, keys, &options())
 }
 

@@ -11,11 +11,11 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
 
 use serde::Serialize;
-use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::args::{Format, Global};
 use crate::domain::text;
+use crate::present;
 use crate::system::config::Surroundings;
 
 /// The properties of the standard streams, and what they can show.
@@ -307,9 +307,7 @@ impl<'a> Printer<'a> {
     }
 
     fn yaml<T: Serialize>(&mut self, value: &T) -> io::Result<()> {
-        let mut value = serde_json::to_value(value)?;
-        make_safe(&mut value, self.style);
-        let yaml = serde_saphyr::to_string(&value).map_err(io::Error::other)?;
+        let yaml = present::yaml(value, |text| self.style.safe(text)).map_err(io::Error::other)?;
         writeln!(self.stream, "{}", yaml.trim_end())
     }
 }
@@ -388,24 +386,5 @@ fn neutral(cell: &str, style: Style) -> String {
         format!("'{safe}")
     } else {
         safe.into_owned()
-    }
-}
-
-fn make_safe(value: &mut Value, style: Style) {
-    match value {
-        Value::String(text) => {
-            if let Cow::Owned(safe) = style.safe(text) {
-                *text = safe;
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| make_safe(item, style)),
-        Value::Object(members) => {
-            let old = std::mem::take(members);
-            for (key, mut member) in old {
-                make_safe(&mut member, style);
-                members.insert(style.safe(&key).into_owned(), member);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

@@ -54,6 +54,7 @@ pub(crate) enum Action {
     Group,
     Chart,
     Copy,
+    Yaml,
     EventBack,
     EventOn,
     JumpBack,
@@ -94,6 +95,10 @@ pub(crate) enum Scope {
     Gates,
     Deployments,
     Engine,
+    /// The fields of a resource.
+    Details,
+    /// A record as YAML.
+    Yaml,
     /// Panes whose rows are only read.
     Reading,
     /// All panes whose rows can be marked ([`Scope::shares`]).
@@ -136,6 +141,7 @@ const PAUSE: &[Key] = &[plain('p')];
 const BLOCKERS: &[Key] = &[plain('b')];
 const EXPLAIN: &[Key] = &[plain('e')];
 const COPY: &[Key] = &[plain('y')];
+const YAML: &[Key] = &[plain('Y')];
 const CHART: &[Key] = &[plain('t')];
 const UNFOLD: &[Key] = &[key(KeyCode::Right), plain('l')];
 const FOLD: &[Key] = &[key(KeyCode::Left), plain('h')];
@@ -153,12 +159,14 @@ const STANDARD: &[Row] = &[
     (Scope::Home, PAUSE, Action::Pause, "", "pause the deletion, or go on"),
     (Scope::Home, CANCEL, Action::Cancel, "", "cancel the deletion, after a question; what was sent runs to its end"),
     (Scope::Home, CHART, Action::Chart, "chart", "draw over time what ran when, and what it waited for"),
-    (Scope::Home, COPY, Action::Copy, "", "copy the id to the clipboard"),
+    (Scope::Home, YAML, Action::Yaml, "", "show the step or the deletion as YAML, as -o yaml prints it"),
+    (Scope::Home, COPY, Action::Copy, "", "copy the id to the clipboard; again: the error with its request id, then the row"),
 
     (Scope::Browse, OPEN, Action::Open, "details", "show the whole resource"),
     (Scope::Browse, &[plain('D')], Action::PlanDeletion, "plan deletion", "plan the deletion of the row, or of what is marked; deletes nothing"),
     (Scope::Browse, EXPLAIN, Action::Explain, "", "why it does not go, or what would hold it; sends nothing"),
-    (Scope::Browse, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+    (Scope::Browse, YAML, Action::Yaml, "", "show the whole resource as YAML, as -o yaml prints it"),
+    (Scope::Browse, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
     (Scope::Browse, &[plain('w')], Action::Ids, "", "show ids in place of the names of projects, networks, routers and subnets, or the names again"),
 
     (Scope::Plan, OPEN, Action::Confirm, "confirm…", "go on to the typed confirmation"),
@@ -170,7 +178,7 @@ const STANDARD: &[Row] = &[
     (Scope::Plan, UNFOLD, Action::Unfold, "unfold", "open the folded line"),
     (Scope::Plan, FOLD, Action::Fold, "", "fold the line again"),
     (Scope::Plan, BLOCKERS, Action::Blockers, "", "what blocks it, and whose that is"),
-    (Scope::Plan, COPY, Action::Copy, "", "copy the id to the clipboard"),
+    (Scope::Plan, COPY, Action::Copy, "", "copy the id to the clipboard; again: the row"),
 
     (Scope::Deletions, OPEN, Action::Open, "tree", "show the deletion as a tree of steps"),
     (Scope::Deletions, BLOCKERS, Action::Blockers, "blockers", "what blocks it, and whose that is"),
@@ -179,7 +187,8 @@ const STANDARD: &[Row] = &[
     (Scope::Deletions, PAUSE, Action::Pause, "pause", "pause, or go on; of marked rows after a question"),
     (Scope::Deletions, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
     (Scope::Deletions, CHART, Action::Chart, "chart", "draw over time what ran when, and what it waited for"),
-    (Scope::Deletions, COPY, Action::Copy, "", "copy the id to the clipboard"),
+    (Scope::Deletions, YAML, Action::Yaml, "", "show the deletion as YAML, as -o yaml prints it"),
+    (Scope::Deletions, COPY, Action::Copy, "", "copy the id to the clipboard; again: the row"),
 
     (Scope::Tree, OPEN, Action::Open, "timeline", "what happened to the step; opens a folded line"),
     (Scope::Tree, UNFOLD, Action::Unfold, "unfold", "open the line"),
@@ -191,7 +200,8 @@ const STANDARD: &[Row] = &[
     (Scope::Tree, PAUSE, Action::Pause, "pause", "pause, or go on"),
     (Scope::Tree, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
     (Scope::Tree, CHART, Action::Chart, "chart", "draw over time what ran when, and what it waited for"),
-    (Scope::Tree, COPY, Action::Copy, "", "copy the id to the clipboard"),
+    (Scope::Tree, YAML, Action::Yaml, "", "show the step as YAML, as -o yaml prints it; on any other row the deletion"),
+    (Scope::Tree, COPY, Action::Copy, "", "copy the id to the clipboard; again: the error with its request id, then the row"),
 
     (Scope::Attention, OPEN, Action::Open, "why", "the facts, the raw error and the timeline"),
     (Scope::Attention, &[plain('g')], Action::Group, "group", "by cause, to retry many at once"),
@@ -203,44 +213,48 @@ const STANDARD: &[Row] = &[
     (Scope::Attention, LADDER, Action::Ladder, "ladder", "what else can be done about it; of marked rows: abandon them, after a question"),
     (Scope::Attention, PAUSE, Action::Pause, "", "pause the deletion, or go on; of marked rows after a question"),
     (Scope::Attention, CANCEL, Action::Cancel, "", "cancel the deletion, after a question; what was sent runs to its end"),
-    (Scope::Attention, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+    (Scope::Attention, YAML, Action::Yaml, "", "show the step or the refused deletion as YAML, as -o yaml prints it"),
+    (Scope::Attention, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the error with its request id, then the row"),
 
     (Scope::Causes, OPEN, Action::Open, "rows", "the steps of this cause"),
     (Scope::Causes, RETRY, Action::Retry, "retry…", "count what can be retried of what is marked, or of the row; then ask"),
-    (Scope::Causes, COPY, Action::Copy, "", "copy the answer that one of them got to the clipboard"),
+    (Scope::Causes, COPY, Action::Copy, "", "copy the answer that one of them got to the clipboard; again: the row"),
 
     (Scope::Inspect, BLOCKERS, Action::Blockers, "blockers", "what blocks it, and whose that is"),
     (Scope::Inspect, RETRY, Action::Retry, "retry", "retry now"),
     (Scope::Inspect, ACCEPT, Action::AcceptDrift, "", "where newcomers block it: delete them too, after a typed confirmation"),
     (Scope::Inspect, REFUSE, Action::RefuseDrift, "", "where newcomers block it: leave them and end the deletion, after a typed confirmation"),
     (Scope::Inspect, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
-    (Scope::Inspect, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+    (Scope::Inspect, YAML, Action::Yaml, "YAML", "show the step or the deletion as YAML, as -o yaml prints it"),
+    (Scope::Inspect, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the error with its request id, then the event"),
 
-    (Scope::Blockers, COPY, Action::Copy, "copy id", "copy the id of the blocker to the clipboard"),
+    (Scope::Blockers, COPY, Action::Copy, "copy id", "copy the id of the blocker to the clipboard; again: the row"),
     (Scope::Blockers, RETRY, Action::Retry, "retry", "retry now, once the blocker is gone"),
     (Scope::Blockers, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
 
     (Scope::Relations, OPEN, Action::Open, "follow", "go to the resource or the deletion at the other end; [ comes back"),
-    (Scope::Relations, COPY, Action::Copy, "copy id", "copy the id, or the line, to the clipboard"),
+    (Scope::Relations, COPY, Action::Copy, "copy id", "copy the id, or the line, to the clipboard; again: the row"),
 
     (Scope::Ladder, OPEN, Action::Confirm, "take…", "go on to the typed confirmation of the rung"),
-    (Scope::Ladder, COPY, Action::Copy, "copy", "copy what the rung does, or the line, to the clipboard"),
+    (Scope::Ladder, COPY, Action::Copy, "copy", "copy what the rung does, or the line, to the clipboard; of the lines to do by hand again: the whole runbook"),
 
     (Scope::Orphans, OPEN, Action::Open, "timeline", "what happened to it before it was abandoned"),
     (Scope::Orphans, EXPLAIN, Action::Explain, "", "why it did not go, and what holds it now"),
-    (Scope::Orphans, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+    (Scope::Orphans, YAML, Action::Yaml, "", "show the abandoned step as YAML, as -o yaml prints it"),
+    (Scope::Orphans, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
 
     (Scope::Tombstones, OPEN, Action::Open, "deletion", "show the deletion as a tree of steps"),
     (Scope::Tombstones, &[plain('x')], Action::Release, "release…", "release the tombstone of a resource that still exists, after a typed confirmation: it may then be created and changed again"),
     (Scope::Tombstones, EXPLAIN, Action::Explain, "explain", "what became of the resource, and what holds it now"),
-    (Scope::Tombstones, COPY, Action::Copy, "copy id", "copy the id to the clipboard"),
+    (Scope::Tombstones, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the row"),
 
     (Scope::Drift, OPEN, Action::Open, "why", "the facts, the raw error and the timeline of the step"),
     (Scope::Drift, ACCEPT, Action::AcceptDrift, "accept…", "delete the newcomers too, after a typed confirmation"),
     (Scope::Drift, REFUSE, Action::RefuseDrift, "refuse…", "leave the newcomers and end the deletion, after a typed confirmation"),
     (Scope::Drift, BLOCKERS, Action::Blockers, "newcomers", "each of the newcomers, and whose it is"),
     (Scope::Drift, EXPLAIN, Action::Explain, "", "why it does not go, to the root of what holds it"),
-    (Scope::Drift, COPY, Action::Copy, "", "copy the id to the clipboard"),
+    (Scope::Drift, YAML, Action::Yaml, "", "show the step as YAML, as -o yaml prints it"),
+    (Scope::Drift, COPY, Action::Copy, "", "copy the id of the deletion to the clipboard; again: the id of the resource, the error with its request id, the row"),
 
     (Scope::Gates, COPY, Action::Copy, "copy", "copy the address to the clipboard"),
     (Scope::Deployments, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
@@ -248,7 +262,13 @@ const STANDARD: &[Row] = &[
     (Scope::Sites, PAUSE, Action::Pause, "pause", "send nothing to the site, or go on; others go on meanwhile"),
     (Scope::Sites, COPY, Action::Copy, "copy", "copy the name to the clipboard"),
 
-    (Scope::Reading, COPY, Action::Copy, "copy", "copy the row to the clipboard"),
+    (Scope::Details, YAML, Action::Yaml, "YAML", "show the resource as YAML, as -o yaml prints it"),
+    (Scope::Details, COPY, Action::Copy, "copy", "copy the value to the clipboard; again: the id, then the row"),
+
+    (Scope::Yaml, YAML, Action::Yaml, "fields", "back to the view before this one"),
+    (Scope::Yaml, COPY, Action::Copy, "copy", "copy the line to the clipboard; again: the whole record"),
+
+    (Scope::Reading, COPY, Action::Copy, "copy", "copy the text of the row to the clipboard; again: an event with its time and request id, then the whole row"),
 
     (Scope::Marks, &[plain(' ')], Action::Mark, "mark", "mark or unmark the row; marks survive a refresh and a filter"),
     (Scope::Marks, &[plain('v'), ctrl(' ')], Action::MarkRange, "", "mark or unmark all rows from the one that was marked or unmarked last to this one"),
@@ -597,7 +617,9 @@ impl Scope {
             Self::Gates => "in :gates",
             Self::Deployments => "in :deployments",
             Self::Engine => "in :engine",
-            Self::Reading => "in :events, :help and details",
+            Self::Details => "on the fields of a resource",
+            Self::Yaml => "in a record as YAML",
+            Self::Reading => "in :events, :help and charts",
             Self::Marks => "on rows that can be marked",
             Self::Sorts => "in lists that can be sorted",
             Self::Replay => "in a replay",

@@ -353,6 +353,8 @@ impl State {
                     *place = pane;
                 }
             }
+            PaneRequest::Back if is_top => self.back(),
+            PaneRequest::Back => {}
             PaneRequest::Say(tone, text) => self.say(tone, text),
             // A confirmation appears only if its pane is on top.
             PaneRequest::Ask(confirm) if is_top => {

@@ -166,7 +166,10 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
     if replays && action.changes_a_cloud() {
         return state.say(Tone::Warn, "this is a replay: nothing is changed");
     }
-    let is_modal = pane.is_modal();
+    let (is_modal, filter) = (pane.is_modal(), pane.list().filter.text().to_owned());
+    if action != Action::Copy {
+        state.with_top(|pane, _| pane.list_mut().forget_copied());
+    }
     match action {
         Action::Quit => state.quit(),
         Action::Suspend => state.outbox.push(Effect::Suspend),
@@ -181,10 +184,9 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
             state.prompt = Some(Prompt::Command(Input::default()));
         }
         Action::Filter => {
-            let before = pane.list().filter.text().to_owned();
             state.prompt = Some(Prompt::Filter {
-                input: Input::new(before.clone()),
-                before,
+                input: Input::new(filter.clone()),
+                before: filter,
             });
         }
         Action::ClearScope => views::clear(state),

@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::kit::acts::{act_on_deletion, act_on_step, step_words};
+use super::kit::acts::{act_on_deletion, act_on_step, deletion_copies, step_copies, step_words};
 use super::kit::*;
 use super::search::ROWS_MAX;
 use crate::control::{Snapshot, query};
@@ -339,8 +339,8 @@ impl ListPane for AttentionPane {
         self.answered(rows);
         true
     }
-    fn copied(&self, row: &QueueRow) -> String {
-        row.either(|step| step.resource.key.id.clone(), |it| it.id.clone())
+    fn copies(&self, _: &Rows<QueueRow>, row: &QueueRow) -> Vec<Copied> {
+        row.either(step_copies, deletion_copies)
     }
     fn act_on(&mut self, _: &mut Rows<QueueRow>, action: Action, context: &mut Context) -> bool {
         let groups = action == Action::Group && self.shows_all();

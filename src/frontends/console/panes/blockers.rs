@@ -137,8 +137,8 @@ impl ListPane for BlockersPane {
             Cell::plain(&row.advice),
         ]
     }
-    fn copied(&self, row: &BlockerRow) -> String {
-        row.id.clone()
+    fn copies(&self, _: &Rows<BlockerRow>, row: &BlockerRow) -> Vec<Copied> {
+        vec![Copied::id(&row.id)]
     }
     fn act_on(&mut self, _: &mut Rows<BlockerRow>, action: Action, context: &mut Context) -> bool {
         let of = self.of.as_ref();

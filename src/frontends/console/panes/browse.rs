@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 use unicode_width::UnicodeWidthStr;
 
+use super::Record;
 use super::kit::acts::words_at;
 use super::kit::*;
 use super::names::{self, NameLookup, Names};
@@ -441,8 +442,8 @@ impl ListPane for BrowsePane {
         }
         false
     }
-    fn copied(&self, row: &Listed) -> String {
-        row.resource.key.id.clone()
+    fn copies(&self, _: &Rows<Listed>, row: &Listed) -> Vec<Copied> {
+        vec![Copied::id(&row.resource.key.id)]
     }
     fn act_on(&mut self, rows: &mut Rows<Listed>, action: Action, context: &mut Context) -> bool {
         match action {
@@ -466,6 +467,10 @@ impl ListPane for BrowsePane {
         match action {
             Action::Open => context.push(Route::Details(Box::new(resource.clone()), row.listed_at)),
             Action::Explain => context.push(Route::Explain(resource.key.clone(), words())),
+            Action::Yaml => {
+                let record = Record::Resource(Box::new(resource.clone()), row.listed_at);
+                context.push(Route::Yaml(record, words()));
+            }
             _ => {}
         }
     }

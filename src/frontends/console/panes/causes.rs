@@ -131,8 +131,8 @@ impl ListPane for CausesPane {
         }
         lines
     }
-    fn copied(&self, row: &CauseGroup) -> String {
-        row.message.clone()
+    fn copies(&self, _: &Rows<CauseGroup>, row: &CauseGroup) -> Vec<Copied> {
+        vec![Copied::new("the answer", &row.message)]
     }
     fn receipt(
         &mut self,

@@ -186,12 +186,9 @@ impl ListPane for ChartPane {
         let last = chart_last_words(&it.row, |at| look.time(at));
         vec![Cell::plain(chart_facts(&it.row)), Cell::plain(last)]
     }
-    fn copied(&self, it: &ChartRow) -> String {
+    fn copies(&self, _: &Rows<ChartRow>, it: &ChartRow) -> Vec<Copied> {
         let whole = |at: DateTime<Utc>| at.format("%Y-%m-%d %H:%M:%S UTC").to_string();
-        format!(
-            "{}; {}",
-            chart_facts(&it.row),
-            chart_last_words(&it.row, whole)
-        )
+        let (facts, last) = (chart_facts(&it.row), chart_last_words(&it.row, whole));
+        vec![Copied::new("the facts", &format!("{facts}; {last}"))]
     }
 }

@@ -1,6 +1,6 @@
 //! All deletions, with their progress.
 
-use super::kit::acts::act_on_deletion;
+use super::kit::acts::{act_on_deletion, deletion_copies};
 use super::kit::*;
 use crate::control::{Snapshot, query};
 use crate::domain::model::{Deletion, short_id};
@@ -90,8 +90,8 @@ impl ListPane for DeletionsPane {
     fn subject<'r>(&self, deletion: &'r Deletion) -> Option<Subject<'r>> {
         Some(Subject::Deletion(deletion))
     }
-    fn copied(&self, deletion: &Deletion) -> String {
-        deletion.id.clone()
+    fn copies(&self, _: &Rows<Deletion>, deletion: &Deletion) -> Vec<Copied> {
+        deletion_copies(deletion)
     }
     /// Takes deletions from the snapshot, which is newer than the page.
     fn update(&mut self, rows: &mut Rows<Deletion>, snapshot: &Snapshot, moved: bool) -> bool {

@@ -184,7 +184,8 @@ impl ListPane for DeploymentsPane {
         lines.extend(reasons.map(|reason| Cell::new(reason, Tone::Bad)));
         lines
     }
-    fn copied(&self, row: &DeploymentStatus) -> String {
-        row.name.clone().unwrap_or_else(|| row.place())
+    fn copies(&self, _: &Rows<DeploymentStatus>, row: &DeploymentStatus) -> Vec<Copied> {
+        let name = row.name.clone().unwrap_or_else(|| row.place());
+        vec![Copied::new("the name", &name)]
     }
 }

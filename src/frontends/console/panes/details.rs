@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
+use super::Record;
 use super::kit::*;
 use crate::domain::model::Resource;
 use crate::present::{json_words, resource_words};
@@ -12,6 +13,7 @@ const DEPTH_MAX: usize = 4;
 
 struct DetailsPane {
     title: String,
+    resource: Box<Resource>,
     listed_at: DateTime<Utc>,
 }
 
@@ -28,7 +30,7 @@ impl Row for Field {
 }
 
 /// Shows a resource that was listed at that time.
-pub(super) fn of(row: &Resource, listed_at: DateTime<Utc>) -> Box<dyn Pane> {
+pub(super) fn of(row: Box<Resource>, listed_at: DateTime<Utc>) -> Box<dyn Pane> {
     let mut fields = Vec::new();
     flatten("", &row.attributes, 0, &mut fields);
     let of_all = [
@@ -43,7 +45,12 @@ pub(super) fn of(row: &Resource, listed_at: DateTime<Utc>) -> Box<dyn Pane> {
     let of_all = of_all.map(|(name, value)| (name.to_owned(), value));
     let title = resource_words(&row.key.kind, &row.name, &row.key.id);
     let rows = of_all.into_iter().chain(fields).collect();
-    listed(DetailsPane { title, listed_at }, Rows::of(rows))
+    let pane = DetailsPane {
+        title,
+        resource: row,
+        listed_at,
+    };
+    listed(pane, Rows::of(rows))
 }
 
 fn flatten(path: &str, value: &Value, depth: usize, fields: &mut Vec<Field>) {
@@ -70,7 +77,7 @@ fn flatten(path: &str, value: &Value, depth: usize, fields: &mut Vec<Field>) {
 
 impl ListPane for DetailsPane {
     type Row = Field;
-    const SCOPE: Scope = Scope::Reading;
+    const SCOPE: Scope = Scope::Details;
     const NOUN: &'static str = "field";
     const REFRESH: Refresh = Refresh::Never;
     const NOTHING: &'static [&'static str] = &["There is no field to show."];
@@ -90,7 +97,18 @@ impl ListPane for DetailsPane {
     fn details(&self, (name, value): &Field, _look: &RenderContext) -> Vec<Cell> {
         vec![Cell::plain(format!("{name}: {value}"))]
     }
-    fn copied(&self, (_, value): &Field) -> String {
-        value.clone()
+    fn copies(&self, _: &Rows<Field>, (_, value): &Field) -> Vec<Copied> {
+        vec![
+            Copied::new("the value", value),
+            Copied::id(&self.resource.key.id),
+        ]
+    }
+    fn act_on(&mut self, _: &mut Rows<Field>, action: Action, context: &mut Context) -> bool {
+        let is_yaml = action == Action::Yaml;
+        if is_yaml {
+            let record = Record::Resource(self.resource.clone(), self.listed_at);
+            context.push(Route::Yaml(record, self.title.clone()));
+        }
+        is_yaml
     }
 }

@@ -1,7 +1,7 @@
 //! `:drift`, the steps that wait until a person accepts or refuses newcomers: resources that appeared after the plan of
 //! their deletion (P11). One answer counts for the whole deletion.
 
-use super::kit::acts::{act_on_step, step_words};
+use super::kit::acts::{act_on_step, step_copies, step_words};
 use super::kit::*;
 use crate::control::query;
 use crate::domain::drift::{called, newcomers, waits_for_an_answer};
@@ -107,8 +107,10 @@ impl ListPane for DriftPane {
         lines.extend(step_lines(step, look));
         lines
     }
-    fn copied(&self, row: &DriftRow) -> String {
-        row.0.deletion_id.clone()
+    fn copies(&self, _: &Rows<DriftRow>, row: &DriftRow) -> Vec<Copied> {
+        let mut texts = vec![Copied::new("the id of the deletion", &row.0.deletion_id)];
+        texts.extend(step_copies(&row.0));
+        texts
     }
     fn act(&mut self, row: &DriftRow, action: Action, context: &mut Context) {
         act_on_step(&row.0, action, context);

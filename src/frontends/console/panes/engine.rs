@@ -105,8 +105,10 @@ impl ListPane for EnginePane {
         }
         lines
     }
-    fn copied(&self, row: &ReconcilerStatus) -> String {
-        let failure = row.last_error.as_ref().map(|error| error.message.clone());
-        failure.unwrap_or_else(|| row.name.as_str().to_owned())
+    fn copies(&self, _: &Rows<ReconcilerStatus>, row: &ReconcilerStatus) -> Vec<Copied> {
+        let failure = row.last_error.as_ref();
+        let failure = failure.map(|error| Copied::new("the last failure", &error.message));
+        let name = Copied::new("the name", row.name.as_str());
+        failure.into_iter().chain([name]).collect()
     }
 }

@@ -136,8 +136,17 @@ impl ListPane for EventsPane {
             false => Load::Failed,
         }
     }
-    fn copied(&self, entry: &Entry) -> String {
-        entry.message.clone()
+    fn copies(&self, _: &Rows<Entry>, entry: &Entry) -> Vec<Copied> {
+        let Entry {
+            message,
+            request,
+            at,
+            ..
+        } = entry;
+        vec![
+            Copied::new("the message", message),
+            Copied::event(message, request, *at),
+        ]
     }
     fn followed(&mut self, rows: &mut Rows<Entry>, events: &[LedgerEvent]) {
         let mut entries = std::mem::take(&mut rows.feed.rows);

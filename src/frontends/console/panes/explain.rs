@@ -165,8 +165,13 @@ impl ListPane for ExplainPane {
         // The row may have cut the text.
         vec![Cell::plain(&line.text), Cell::dim(about)]
     }
-    fn copied(&self, line: &Line) -> String {
-        line.copied.clone()
+    fn copies(&self, _: &Rows<Line>, line: &Line) -> Vec<Copied> {
+        let what = if line.copied == line.text {
+            "the line"
+        } else {
+            "the id"
+        };
+        vec![Copied::new(what, &line.copied)]
     }
     fn act(&mut self, line: &Line, action: Action, context: &mut Context) {
         match (action, &line.leads_to) {

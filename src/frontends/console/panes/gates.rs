@@ -83,7 +83,7 @@ impl ListPane for GatesPane {
             )),
         ]
     }
-    fn copied(&self, row: &GateStatus) -> String {
-        row.listen.clone()
+    fn copies(&self, _: &Rows<GateStatus>, row: &GateStatus) -> Vec<Copied> {
+        vec![Copied::new("the address", &row.listen)]
     }
 }

@@ -164,7 +164,7 @@ impl ListPane for HelpPane {
             sign => Cell::plain(format!("{sign}  {does}{}", name.unwrap_or_default())),
         }]
     }
-    fn copied(&self, entry: &Entry) -> String {
-        entry.sign.clone()
+    fn copies(&self, _: &Rows<Entry>, entry: &Entry) -> Vec<Copied> {
+        vec![Copied::new("the key", &entry.sign)]
     }
 }

@@ -15,7 +15,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::census::{Census, KindCount};
-use super::kit::acts::{act_on_deletion, act_on_step, step_words};
+use super::kit::acts::{act_on_deletion, act_on_step, deletion_copies, step_copies, step_words};
 use super::kit::*;
 use crate::control::{SiteState, SiteStatus, Snapshot, query};
 use crate::domain::attention::CauseGroup;
@@ -626,14 +626,14 @@ impl ListPane for HomePane {
         }
         is_new
     }
-    fn copied(&self, row: &HomeRow) -> String {
+    fn copies(&self, _: &Rows<HomeRow>, row: &HomeRow) -> Vec<Copied> {
         match row {
-            HomeRow::Section(_) | HomeRow::LastDay => String::new(),
-            HomeRow::Step(step) => step.resource.key.id.clone(),
-            HomeRow::Deletion(deletion) => deletion.id.clone(),
-            HomeRow::Site(site) => site.site.to_string(),
-            HomeRow::Cause(group, _) => group.message.clone(),
-            HomeRow::Kind(it) => it.kind.name.as_str().to_owned(),
+            HomeRow::Section(_) | HomeRow::LastDay => Vec::new(),
+            HomeRow::Step(step) => step_copies(step),
+            HomeRow::Deletion(deletion) => deletion_copies(deletion),
+            HomeRow::Site(site) => vec![Copied::new("the name", &site.site.to_string())],
+            HomeRow::Cause(group, _) => vec![Copied::new("the answer", &group.message)],
+            HomeRow::Kind(it) => vec![Copied::new("the kind", it.kind.name.as_str())],
         }
     }
     fn act(&mut self, row: &HomeRow, action: Action, context: &mut Context) {

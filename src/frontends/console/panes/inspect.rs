@@ -1,6 +1,7 @@
 //! One step, or one deletion: the facts, and its timeline of attempts (P2).
 
-use super::kit::acts::{act, act_on_step, step_words};
+use super::Record;
+use super::kit::acts::{act, act_on_step, step_copies, step_words};
 use super::kit::*;
 use crate::control::query;
 use crate::domain::ladder::PurgeScope;
@@ -66,6 +67,16 @@ impl InspectPane {
     }
 }
 
+impl InspectPane {
+    fn subject_copies(&self) -> Vec<Copied> {
+        match (&self.of, self.step.rows.first()) {
+            (PurgeScope::Deletion(id), _) => vec![Copied::id(id)],
+            (PurgeScope::Step(_), Some(step)) => step_copies(step),
+            (PurgeScope::Step(_), None) => Vec::new(),
+        }
+    }
+}
+
 impl Row for LedgerEvent {
     fn key(&self) -> String {
         self.seq.to_string()
@@ -127,16 +138,28 @@ impl ListPane for InspectPane {
             rows.feed.rows.retain(|event| event.seq <= last);
         }
     }
-    fn copied(&self, event: &LedgerEvent) -> String {
-        event.message.clone()
+    fn copies(&self, _: &Rows<LedgerEvent>, event: &LedgerEvent) -> Vec<Copied> {
+        let mut texts = self.subject_copies();
+        let request = datum(event, "request_id");
+        texts.push(Copied::event(&event.message, &request, event.at));
+        texts
     }
-    fn act_on(&mut self, _: &mut Rows<LedgerEvent>, action: Action, context: &mut Context) -> bool {
+    fn act_on(
+        &mut self,
+        rows: &mut Rows<LedgerEvent>,
+        action: Action,
+        context: &mut Context,
+    ) -> bool {
         match (action, &self.of, self.step.rows.first()) {
-            (Action::Copy, PurgeScope::Step(_), Some(step)) => {
-                context.copy(step.resource.key.id.clone());
+            // Before anything has happened there is no row, but the id can be copied.
+            (Action::Copy, ..) if rows.len() == 0 => {
+                let texts = self.subject_copies();
+                rows.list.copy(String::new(), texts, context);
             }
-            (Action::Copy, PurgeScope::Deletion(id), _) => context.copy(id.clone()),
-            (Action::AcceptDrift | Action::RefuseDrift, _, Some(step)) => {
+            (Action::Yaml, PurgeScope::Deletion(id), _) => {
+                context.push(Route::Yaml(Record::Deletion(id.clone()), self.words()));
+            }
+            (Action::AcceptDrift | Action::RefuseDrift | Action::Yaml, _, Some(step)) => {
                 act_on_step(step, action, context);
             }
             (action, of, _) => return act(of, self.words(), action, context),

@@ -179,10 +179,16 @@ impl ListPane for LadderPane {
         }
         true
     }
-    fn copied(&self, line: &Line) -> String {
+    fn copies(&self, rows: &Rows<Line>, line: &Line) -> Vec<Copied> {
         match line.offer() {
-            Some(offer) => offer.does.join("\n"),
-            None => line.text().trim().to_owned(),
+            Some(offer) => {
+                let does = offer.does.iter().map(String::as_str);
+                vec![Copied::lines("what the rung does", does)]
+            }
+            None => vec![
+                Copied::new("the line", line.text().trim()),
+                Copied::lines("the whole runbook", rows.all().map(Line::text)),
+            ],
         }
     }
     fn act(&mut self, line: &Line, action: Action, context: &mut Context) {

@@ -30,6 +30,7 @@ mod sites;
 mod tombstones;
 mod tour;
 mod tree;
+mod yaml;
 
 use std::collections::VecDeque;
 
@@ -65,6 +66,14 @@ pub(crate) struct Around<'a> {
     pub(crate) replays: bool,
     /// Whether the console shows the practice cloud.
     pub(crate) practices: bool,
+}
+
+/// A record of the engine that can be shown as YAML.
+pub(crate) enum Record {
+    /// A resource, as it was listed at that time.
+    Resource(Box<Resource>, DateTime<Utc>),
+    Step(i64),
+    Deletion(String),
 }
 
 macro_rules! panes {
@@ -110,7 +119,8 @@ panes! {
         Causes() => causes::pane();
         Cause(cause: Cause) => attention::of(cause);
         Browse(kind: KindInfo) => browse::of(kind);
-        Details(resource: Box<Resource>, listed_at: DateTime<Utc>) => details::of(&resource, listed_at);
+        Details(resource: Box<Resource>, listed_at: DateTime<Utc>) => details::of(resource, listed_at);
+        Yaml(record: Record, words: String) => yaml::of(record, words);
         Explain(key: ResourceKey, words: String) => explain::of(key, words);
         Blockers(of: PurgeScope, words: String) => blockers::of(of, words);
         PlanBlockers(refused: Vec<Refusal>, words: String) => blockers::of_plan(&refused, words);

@@ -1,5 +1,6 @@
 //! `:orphans`, the resources that abandoned steps left behind, and whether each still exists.
 
+use super::Record;
 use super::kit::*;
 use crate::control::query;
 use crate::domain::model::{Orphan, Presence, short_id};
@@ -77,8 +78,8 @@ impl ListPane for OrphansPane {
         }
         lines
     }
-    fn copied(&self, row: &Orphan) -> String {
-        row.resource.key.id.clone()
+    fn copies(&self, _: &Rows<Orphan>, row: &Orphan) -> Vec<Copied> {
+        vec![Copied::id(&row.resource.key.id)]
     }
     fn act(&mut self, row: &Orphan, action: Action, context: &mut Context) {
         let key = &row.resource.key;
@@ -88,6 +89,7 @@ impl ListPane for OrphansPane {
                 context.push(Route::InspectStep(row.step_id, row.deletion_id.clone()));
             }
             Action::Explain => context.push(Route::Explain(key.clone(), words())),
+            Action::Yaml => context.push(Route::Yaml(Record::Step(row.step_id), words())),
             _ => {}
         }
     }

@@ -141,7 +141,8 @@ impl PlanPane {
             }
             Action::Copy => {
                 if let Some(id) = self.forest.id(self.list.cursor) {
-                    context.copy(id.clone());
+                    let texts = vec![Copied::id(id), Copied::row(self)];
+                    self.list.copy(id.clone(), texts, context);
                 }
             }
             _ => {}

@@ -117,8 +117,8 @@ impl ListPane for SitesPane {
         }
         lines
     }
-    fn copied(&self, site: &SiteStatus) -> String {
-        site.site.to_string()
+    fn copies(&self, _: &Rows<SiteStatus>, site: &SiteStatus) -> Vec<Copied> {
+        vec![Copied::new("the name", &site.site.to_string())]
     }
     fn act(&mut self, site: &SiteStatus, action: Action, context: &mut Context) {
         if action == Action::Pause {

@@ -119,8 +119,8 @@ impl ListPane for TombstonesPane {
             Cell::dim(means(row.phase)),
         ]
     }
-    fn copied(&self, row: &Tombstone) -> String {
-        row.key.id.clone()
+    fn copies(&self, _: &Rows<Tombstone>, row: &Tombstone) -> Vec<Copied> {
+        vec![Copied::id(&row.key.id)]
     }
     fn act(&mut self, row: &Tombstone, action: Action, context: &mut Context) {
         let words = || resource_words(&row.key.kind, "", &row.key.id);

@@ -163,7 +163,7 @@ impl ListPane for TourPane {
             rows.list.cursor = next.unwrap_or_default();
         }
     }
-    fn copied(&self, stop: &Stop) -> String {
-        stop.station.title.to_owned()
+    fn copies(&self, _: &Rows<Stop>, stop: &Stop) -> Vec<Copied> {
+        vec![Copied::new("the title", stop.station.title)]
     }
 }

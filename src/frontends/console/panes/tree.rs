@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use chrono::{DateTime, Utc};
 
+use super::Record;
 use super::forest::{Forest, Node, Part, RowKey};
 use super::kit::acts::{act, act_on_deletion};
 use super::kit::*;
@@ -506,12 +507,19 @@ impl Pane for TreePane {
                 self.ask(context);
             }
             (Action::Copy, ..) => {
-                context.copy(self.forest.id(row).unwrap_or(&self.id).clone());
+                let id = self.forest.id(row).unwrap_or(&self.id);
+                let error = node.and_then(|node| node.live.as_ref()?.error.clone());
+                let texts = [Copied::id(id)].into_iter().chain(error);
+                let texts = texts.chain([Copied::row(self)]).collect();
+                self.list.copy(id.clone(), texts, context);
             }
             (Action::Explain, ..) => {
                 let explain = |node: &Node| Route::Explain(node.key.clone(), node.words());
                 let route = node.map(explain).map(PaneRequest::Push);
                 context.requests.extend(route);
+            }
+            (Action::Yaml, Some(node), _) => {
+                context.push(Route::Yaml(Record::Step(node.id), node.words()));
             }
             (Action::Blockers | Action::Retry | Action::Ladder, Some(node), _) => {
                 act(&PurgeScope::Step(node.id), node.words(), action, context);

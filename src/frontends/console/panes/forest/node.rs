@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::super::kit::Copied;
 use crate::domain::awaiting::{awaits_clearance, tree_of};
 use crate::domain::model::{Action, Blocker, PlanStep, ResourceKey, Step, StepState};
 use crate::present::{blocker_words, resource_words};
@@ -49,6 +50,8 @@ pub(crate) struct Live {
     pub(crate) next_attempt_at: Option<DateTime<Utc>>,
     pub(crate) recreated: u32,
     pub(crate) held_by: String,
+    /// The last answer of the cloud, for the clipboard.
+    pub(crate) error: Option<Copied>,
     /// Its blockers at other deployments, with their depths.
     pub(super) elsewhere: Vec<(usize, Blocker)>,
 }
@@ -97,6 +100,7 @@ impl Node {
                 next_attempt_at: step.next_attempt_at,
                 recreated: step.recreated,
                 held_by,
+                error: Copied::error(step),
                 elsewhere: elsewhere.collect(),
             }),
         }

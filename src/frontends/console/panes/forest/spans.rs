@@ -257,6 +257,7 @@ mod tests {
                     next_attempt_at: None,
                     recreated: 0,
                     held_by: String::new(),
+                    error: None,
                     elsewhere: depths.iter().map(|depth| (*depth, by.clone())).collect(),
                 });
             }

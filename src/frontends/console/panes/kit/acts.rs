@@ -1,11 +1,11 @@
 //! The keys that act on a step or a deletion, in whatever pane it is shown.
 
-use super::{Action, Confirm, Context, PaneRequest, Tone};
+use super::{Action, Confirm, Context, Copied, PaneRequest, Tone};
 use crate::control::{Command, SiteSpec, TargetSpec};
 use crate::domain::drift::{called, newcomers, waits_for_an_answer};
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Deletion, DeletionState, ResourceKey, Step, Target, short_id};
-use crate::frontends::console::panes::Route;
+use crate::frontends::console::panes::{Record, Route};
 use crate::present::{count, resource_words, target_words};
 
 /// Maximum number of newcomers that the confirmation names; the others are counted.
@@ -17,6 +17,16 @@ pub(crate) fn step_words(step: &Step) -> String {
         &step.resource.name,
         &step.resource.key.id,
     )
+}
+
+/// What a step offers to the clipboard: its resource's id, and the last answer if there is one.
+pub(crate) fn step_copies(step: &Step) -> Vec<Copied> {
+    let id = Copied::id(&step.resource.key.id);
+    [id].into_iter().chain(Copied::error(step)).collect()
+}
+
+pub(crate) fn deletion_copies(deletion: &Deletion) -> Vec<Copied> {
+    vec![Copied::id(&deletion.id)]
 }
 
 /// `network web at prod/RegionOne`
@@ -61,6 +71,7 @@ pub(crate) fn act_on_step(step: &Step, action: Action, context: &mut Context) {
     match action {
         Action::Open => context.push(Route::InspectStep(step.id, step.deletion_id.clone())),
         Action::Explain => context.push(Route::Explain(step.resource.key.clone(), words)),
+        Action::Yaml => context.push(Route::Yaml(Record::Step(step.id), words)),
         Action::AcceptDrift => ask_about_drift(step, true, context),
         Action::RefuseDrift => ask_about_drift(step, false, context),
         Action::Pause | Action::Cancel => act_on_deletion_of(step, action, context),
@@ -79,6 +90,10 @@ pub(crate) fn act_on_deletion(deletion: &Deletion, action: Action, context: &mut
         }
         Action::Open => context.push(Route::Tree(deletion.id.clone())),
         Action::Chart => context.push(Route::Chart(boxed())),
+        Action::Yaml => {
+            let record = Record::Deletion(deletion.id.clone());
+            context.push(Route::Yaml(record, target_words(deletion)));
+        }
         Action::Pause => {
             let is_paused = deletion.state == DeletionState::Paused;
             let request = pause(is_paused, &target_words(deletion), deletion.id.clone());

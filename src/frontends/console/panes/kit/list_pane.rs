@@ -51,8 +51,9 @@ pub(crate) trait ListPane: Send + Sized + 'static {
 
     fn table(&self, rows: &Rows<Self::Row>, look: &RenderContext) -> Table<'_, Self::Row>;
     fn details(&self, row: &Self::Row, look: &RenderContext) -> Vec<Cell>;
-    /// The text that [`Action::Copy`] copies; an empty one is not copied.
-    fn copied(&self, row: &Self::Row) -> String;
+    /// What [`Action::Copy`] copies of a row, pressed again and again; last comes the row itself. Nothing, if the
+    /// row offers no text.
+    fn copies(&self, rows: &Rows<Self::Row>, row: &Self::Row) -> Vec<Copied>;
     /// Performs an action on the row under the cursor.
     fn act(&mut self, _row: &Self::Row, _action: Action, _context: &mut Context) {}
     /// Performs an action that needs no row, or many rows; returns false for any other action.
@@ -458,10 +459,13 @@ impl<P: ListPane> Pane for Listed<P> {
                 self.invalidate();
                 self.ask(context);
             }
-            (Action::Copy, Some(row)) => match self.pane.copied(row) {
-                text if text.is_empty() => {}
-                text => context.copy(text),
-            },
+            (Action::Copy, Some(row)) => {
+                let (key, mut texts) = (row.key(), self.pane.copies(&self.rows, row));
+                if !texts.is_empty() {
+                    texts.push(Copied::row(self));
+                }
+                self.rows.list.copy(key, texts, context);
+            }
             (action, Some(row)) => self.pane.act(row, action, context),
             (_, None) => {}
         }

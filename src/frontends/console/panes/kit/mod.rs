@@ -5,6 +5,7 @@
 pub(crate) mod acts;
 mod bulk;
 mod columns;
+mod copying;
 pub(crate) mod emptiness;
 mod feed;
 pub(crate) mod freshness;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::super::event::{Effect, Outbox};
+use super::super::event::Outbox;
 pub(crate) use super::super::keys::{Action, Keymap, Scope};
 pub(crate) use super::super::look::{Cell, RenderContext, Tone};
 pub(crate) use super::super::prompt::Confirm;
@@ -29,6 +30,7 @@ pub(crate) use bulk::Subject;
 pub(crate) use columns::{
     Column, Order, Shown, Table, Width, attempts, column_name, columns, fixed, flex, paired,
 };
+pub(crate) use copying::Copied;
 pub(crate) use emptiness::{FAILED, Load, Vacancy};
 pub(crate) use feed::{Arrived, At, Batch, Feed, PAGE_ROWS, Pace, Refreshed};
 pub(crate) use freshness::Freshness;
@@ -60,6 +62,8 @@ pub(crate) enum PaneRequest {
     Go(&'static str),
     /// Open a pane in place of the one that asks.
     Replace(Route),
+    /// Return to the pane before this one.
+    Back,
     Say(Tone, String),
     Ask(Box<Confirm>),
     /// Send a command; its answer is reported with the words of `what`.
@@ -83,10 +87,6 @@ impl Context<'_> {
     }
     pub(crate) fn confirm(&mut self, confirm: Confirm) {
         self.requests.push(PaneRequest::Ask(Box::new(confirm)));
-    }
-    pub(crate) fn copy(&mut self, text: String) {
-        self.say(Tone::Good, format!("copied {text}"));
-        self.outbox.push(Effect::Copy(text));
     }
 }
 

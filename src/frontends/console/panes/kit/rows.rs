@@ -130,6 +130,8 @@ pub(crate) struct List {
     /// The scope of the console, which hides rows as a filter does.
     pub(crate) scope: AppliedScope,
     pub(crate) marks: Marks,
+    /// The row of which a text was copied with the last key, and the place of its next text.
+    pub(super) copied: Option<(String, usize)>,
 }
 
 impl List {
@@ -142,6 +144,11 @@ impl List {
     pub(crate) fn meant(&self) -> String {
         let words = [self.scope.query.meant(), self.filter.meant()];
         words.join(" ").trim().to_owned()
+    }
+
+    /// Begins again with the first text of the row when the next one is copied.
+    pub(crate) fn forget_copied(&mut self) {
+        self.copied = None;
     }
 
     /// Moves the cursor; returns false if the action is not a movement.

@@ -1,0 +1,101 @@
+//! What a row offers to the clipboard: one key copies the first text, and pressed again on the same row the next.
+
+use chrono::{DateTime, Utc};
+
+use super::columns::ANY_SCREEN;
+use super::{Context, List, Pane, Tone};
+use crate::domain::model::Step;
+use crate::domain::text::escape;
+use crate::frontends::console::event::Effect;
+use crate::present::{answer_words, resource_words, time};
+
+/// A text for the clipboard, and what it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Copied {
+    what: &'static str,
+    text: String,
+}
+
+impl Copied {
+    /// A text of one line. It is escaped: what is pasted into a shell would run from each line feed on.
+    pub(crate) fn new(what: &'static str, text: &str) -> Self {
+        let text = escape(text).into_owned();
+        Self { what, text }
+    }
+
+    pub(crate) fn id(id: &str) -> Self {
+        Self::new("the id", id)
+    }
+
+    /// A text of several lines, each of them escaped.
+    pub(crate) fn lines<'l>(what: &'static str, lines: impl Iterator<Item = &'l str>) -> Self {
+        let lines: Vec<_> = lines.map(escape).collect();
+        let text = lines.join("\n");
+        Self { what, text }
+    }
+
+    /// The last answer of the cloud to a step, with the resource, the id of the request and the time: what whoever
+    /// runs the cloud asks for.
+    pub(crate) fn error(step: &Step) -> Option<Self> {
+        let error = step.last_error.as_ref()?;
+        let key = &step.resource.key;
+        let words = resource_words(&key.kind, &step.resource.name, &key.id);
+        let (answer, at) = (answer_words(error), time(error.at));
+        let text = format!("{words} ({key}) at {at}: {answer}");
+        Some(Self::new("the error with its request", &text))
+    }
+
+    /// An event with its time, and the id of its request if there was one.
+    pub(crate) fn event(message: &str, request: &str, at: DateTime<Utc>) -> Self {
+        let request = match request {
+            "" => String::new(),
+            id => format!(" (request {id})"),
+        };
+        let text = format!("{}: {message}{request}", time(at));
+        Self::new("the event with its time and request", &text)
+    }
+
+    /// The row under the cursor, its cells separated by tabs, as spreadsheets take them.
+    pub(crate) fn row(pane: &dyn Pane) -> Self {
+        let row = pane.list().cursor;
+        let shown = pane.shown(row..row + 1, &ANY_SCREEN);
+        let cells = shown.rows.into_iter().flatten();
+        let cells: Vec<String> = cells
+            .map(|it| escape(it.text.trim()).into_owned())
+            .collect();
+        Self {
+            what: "the row",
+            text: cells.join("\t").trim_end().to_owned(),
+        }
+    }
+}
+
+impl List {
+    /// Copies the first of these texts; if the key is pressed again on the row with this key, the next one.
+    pub(crate) fn copy(&mut self, row: String, texts: Vec<Copied>, context: &mut Context) {
+        let mut texts = texts;
+        texts.retain(|it| !it.text.is_empty());
+        // A row of one column is the same twice.
+        texts.dedup_by(|later, earlier| later.text == earlier.text);
+        let again = self.copied.take().filter(|(of, _)| *of == row);
+        let next = again.map_or(0, |(_, next)| next);
+        let Some(Copied { what, text }) = texts.get(next).or(texts.first()).cloned() else {
+            return;
+        };
+        let next = if next < texts.len() { next + 1 } else { 1 };
+        let first_line = text.lines().next().unwrap_or_default();
+        let told = match texts.get(next).or(texts.first()) {
+            Some(following) if texts.len() > 1 => {
+                let key = context.keys.spell("{copy}");
+                format!(
+                    "copied {what} ({key} again: {}): {first_line}",
+                    following.what
+                )
+            }
+            _ => format!("copied {first_line}"),
+        };
+        self.copied = Some((row, next));
+        context.say(Tone::Good, told);
+        context.outbox.push(Effect::Copy(text));
+    }
+}
