@@ -109,6 +109,7 @@ fn options(
         actor: around.actor(Origin::Console),
         start: None,
         views: settings.views.clone(),
+        columns: settings.columns.clone(),
         settings_file: settings_file(global, around),
         last_view: None,
         engine,

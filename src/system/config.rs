@@ -1,6 +1,7 @@
 //! Settings: an embedded default for every key, patched by the user's file.
 
 mod address;
+mod choices;
 mod deployment;
 mod gate;
 mod load;
@@ -8,15 +9,14 @@ mod nonsense;
 mod notify;
 mod paths;
 mod secret;
-mod views;
 
+pub use choices::{Choice, ChoiceTable, save_choice};
 pub use deployment::{DeploymentSettings, PeerSettings};
 pub use gate::{GateSettings, GateSource, Trust, Upstream};
 pub use load::{ConfigError, DEFAULTS, load, parse, wrong};
 pub use notify::{MailSettings, MailTls, NotifySettings, WebhookSettings};
 pub use paths::Surroundings;
 pub use secret::secret_in;
-pub use views::save_view;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,6 +52,8 @@ pub struct Settings {
     pub console: ConsoleSettings,
     /// The console's views by name, each as it would be typed after `:`.
     pub views: BTreeMap<String, String>,
+    /// The columns that lists of the console show, by the word of their pane: `port = "name status"`.
+    pub columns: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

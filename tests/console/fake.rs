@@ -1103,8 +1103,10 @@ pub struct Desk {
     pub copied: Vec<String>,
     /// What the person was alerted to.
     pub alerts: Vec<String>,
-    /// Views that were saved in the settings, by name.
+    /// Views and columns that were saved in the settings, by name.
     pub saved: Vec<(String, String)>,
+    /// Whether the settings can be saved.
+    pub saves: Result<(), String>,
     pub exits: Vec<Exit>,
     pub now: DateTime<Utc>,
     /// Events are answered when a test wants it.
@@ -1144,6 +1146,7 @@ pub fn options() -> ConsoleOptions {
         // Most themes begin with the deletions; `home.rs` begins where a person does.
         start: Some("deletions".to_owned()),
         views: BTreeMap::new(),
+        columns: BTreeMap::new(),
         settings_file: None,
         last_view: None,
         tour: false,
@@ -1168,6 +1171,7 @@ impl Desk {
             copied: Vec::new(),
             alerts: Vec::new(),
             saved: Vec::new(),
+            saves: Ok(()),
             exits: Vec::new(),
             now: now(),
             following: None,
@@ -1234,10 +1238,11 @@ impl Desk {
                 Effect::Copy(text) => self.copied.push(text),
                 Effect::Alert(text) => self.alerts.push(text),
                 Effect::Quit(exit) => self.exits.push(exit),
-                Effect::SaveView { name, view, .. } => {
-                    self.saved.push((name.clone(), view));
-                    let result = Ok(());
-                    self.take(Event::ViewSaved { name, result });
+                Effect::Save { choice, .. } => {
+                    let value = choice.value.clone().unwrap_or_default();
+                    self.saved.push((choice.name.clone(), value));
+                    let result = self.saves.clone();
+                    self.take(Event::Saved { choice, result });
                 }
                 Effect::Suspend | Effect::Repaint => {}
             }

@@ -8,6 +8,7 @@
 )]
 
 mod alerts;
+mod columns;
 mod copying;
 mod decisions;
 mod emptiness;

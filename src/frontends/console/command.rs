@@ -9,8 +9,12 @@ use crate::control::{KindInfo, SiteStatus};
 use crate::domain::text;
 
 const QUIT: &str = "quit";
+/// The word that chooses columns.
+pub(crate) const COLUMNS: &str = "columns";
+/// What takes a choice of columns back.
+pub(crate) const DEFAULT: &str = "default";
 /// Words that a name follows.
-const BEFORE_NAMES: [&str; 4] = ["cloud", "region", "project", "view"];
+const BEFORE_NAMES: [&str; 5] = ["cloud", "region", "project", "view", COLUMNS];
 
 /// The meaning of a word typed after `:`.
 pub(crate) enum Place {
@@ -64,6 +68,8 @@ pub(crate) struct Known<'k> {
     /// The names of projects by id, if they were asked for.
     pub(crate) projects: &'k BTreeMap<String, String>,
     pub(crate) views: &'k BTreeMap<String, String>,
+    /// The names of the columns of the pane on top.
+    pub(crate) columns: Vec<String>,
 }
 
 /// Returns the lines that begin with what is typed: panes and kinds first, then what follows them.
@@ -96,6 +102,12 @@ pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
             .collect(),
         ("project", _) => known.projects.values().map(|name| named(name)).collect(),
         ("view", _) => known.views.keys().map(|name| named(name)).collect(),
+        (COLUMNS, last) => {
+            // What is before a comma stays.
+            let first = last.rfind(',').map_or("", |at| &last[..=at]);
+            let names = known.columns.iter().map(String::as_str).chain([DEFAULT]);
+            names.map(|name| named(&format!("{first}{name}"))).collect()
+        }
         (_, last) if last.starts_with('@') => {
             let places = places(known.sites).into_iter();
             places.map(|name| named(&format!("@{name}"))).collect()
@@ -219,6 +231,7 @@ mod tests {
             sites: &sites,
             projects: &names(&["demo", "shop"]),
             views: &views,
+            columns: vec!["name".to_owned(), "status".to_owned()],
         };
         let found = |typed: &str| completions(typed, &known);
         assert_eq!(found("s"), ["stuck", "sites"]);
@@ -227,6 +240,9 @@ mod tests {
         assert_eq!(found("region w"), ["region west"]);
         assert_eq!(found("project d"), ["project demo"]);
         assert_eq!(found("view "), ["view night"]);
+        assert_eq!(found("columns n"), ["columns name"]);
+        let after = ["name", "status", "default"].map(|it| format!("columns name,{it}"));
+        assert_eq!(found("columns name,"), after);
         assert_eq!(
             found("network @pr"),
             ["network @prod", "network @prod/east", "network @prod/west"]

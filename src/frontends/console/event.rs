@@ -8,6 +8,7 @@ use crossterm::event::KeyEvent;
 
 use crate::control::{Command, ControlError, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event as LedgerEvent;
+use crate::system::config::Choice;
 
 use super::Exit;
 
@@ -54,9 +55,9 @@ pub enum Event {
     },
     /// Sent only while [`super::State::wants_tick`] is true.
     Tick(DateTime<Utc>),
-    /// The view of this name was saved in the settings file, or why not.
-    ViewSaved {
-        name: String,
+    /// The choice was saved in the settings file, or why not.
+    Saved {
+        choice: Choice,
         result: Result<(), String>,
     },
     /// The guarded screen has been painted, and input typed before that has been discarded.
@@ -85,11 +86,10 @@ pub enum Effect {
     Copy(String),
     /// Alert a person who looks elsewhere, as the settings say.
     Alert(String),
-    /// Save a view in the settings file.
-    SaveView {
+    /// Save a choice of the person in the settings file.
+    Save {
         file: PathBuf,
-        name: String,
-        view: String,
+        choice: Choice,
     },
     Quit(Exit),
     Suspend,

@@ -99,6 +99,8 @@ pub(crate) enum Scope {
     Details,
     /// A record as YAML.
     Yaml,
+    /// The columns of a list, to choose from.
+    Columns,
     /// Panes whose rows are only read.
     Reading,
     /// All panes whose rows can be marked ([`Scope::shares`]).
@@ -267,6 +269,9 @@ const STANDARD: &[Row] = &[
 
     (Scope::Yaml, YAML, Action::Yaml, "fields", "back to the view before this one"),
     (Scope::Yaml, COPY, Action::Copy, "copy", "copy the line to the clipboard; again: the whole record"),
+
+    (Scope::Columns, OPEN, Action::Open, "show these", "show the marked columns from now on, and back to the list"),
+    (Scope::Columns, COPY, Action::Copy, "", "copy the name to the clipboard"),
 
     (Scope::Reading, COPY, Action::Copy, "copy", "copy the text of the row to the clipboard; again: an event with its time and request id, then the whole row"),
 
@@ -575,7 +580,7 @@ impl Scope {
     pub(crate) fn shares(self, of: Self) -> bool {
         let marks = matches!(
             self,
-            Self::Browse | Self::Deletions | Self::Attention | Self::Causes
+            Self::Browse | Self::Deletions | Self::Attention | Self::Causes | Self::Columns
         );
         let sorts = matches!(
             self,
@@ -619,6 +624,7 @@ impl Scope {
             Self::Engine => "in :engine",
             Self::Details => "on the fields of a resource",
             Self::Yaml => "in a record as YAML",
+            Self::Columns => "on the columns of a list",
             Self::Reading => "in :events, :help and charts",
             Self::Marks => "on rows that can be marked",
             Self::Sorts => "in lists that can be sorted",

@@ -24,6 +24,7 @@
 mod about;
 mod alert;
 mod bulk;
+mod column_choice;
 mod command;
 mod event;
 mod keys;
@@ -82,7 +83,10 @@ pub struct ConsoleOptions {
     pub start: Option<String>,
     /// Saved views by name, each as it would be typed after `:`.
     pub views: BTreeMap<String, String>,
-    /// The settings file in which views are saved; none if they cannot be.
+    /// The columns that lists show, by the word of their pane, with blanks in between. Other lists show as many as
+    /// the screen has room for.
+    pub columns: BTreeMap<String, String>,
+    /// The settings file in which views and columns are saved; none if they cannot be.
     pub settings_file: Option<PathBuf>,
     /// The file that keeps the last view for the next start; none if it is not kept.
     pub last_view: Option<PathBuf>,

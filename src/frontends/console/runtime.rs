@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::control::{Control, Envelope};
 use crate::domain::model::Actor;
-use crate::system::config::save_view;
+use crate::system::config::save_choice;
 
 use super::event::{Effect, Event};
 use super::state::State;
@@ -203,10 +203,10 @@ impl Asker {
                     }
                 });
             }
-            Effect::SaveView { file, name, view } => {
-                self.tasks.spawn_blocking(move || Event::ViewSaved {
-                    result: save_view(&file, &name, &view),
-                    name,
+            Effect::Save { file, choice } => {
+                self.tasks.spawn_blocking(move || Event::Saved {
+                    result: save_choice(&file, &choice),
+                    choice,
                 });
             }
             // These concern the screen or the process, not the engine.

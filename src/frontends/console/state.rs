@@ -84,6 +84,8 @@ pub struct State {
     pub(super) applied_scope: AppliedScope,
     /// A word after `:` that waits until the kinds are known.
     pub(super) start: Option<String>,
+    /// A line that a pane asked to be entered after `:`.
+    pub(super) entering: Option<String>,
     pub(super) dirty: bool,
     /// The time that a replay shows and moves to.
     pub(super) replay_cursor: ReplayCursor,
@@ -128,6 +130,7 @@ impl State {
             scope: EstateScope::default(),
             applied_scope: AppliedScope::default(),
             start,
+            entering: None,
             dirty: true,
             replay_cursor: ReplayCursor::default(),
             outbox: Outbox::default(),
@@ -355,6 +358,7 @@ impl State {
             }
             PaneRequest::Back if is_top => self.back(),
             PaneRequest::Back => {}
+            PaneRequest::Enter(line) => self.entering = Some(line),
             PaneRequest::Say(tone, text) => self.say(tone, text),
             // A confirmation appears only if its pane is on top.
             PaneRequest::Ask(confirm) if is_top => {
@@ -370,7 +374,7 @@ impl State {
         }
     }
 
-    fn push(&mut self, pane: Box<dyn Pane>) {
+    pub(super) fn push(&mut self, pane: Box<dyn Pane>) {
         self.panes.truncate(self.open);
         self.panes.push(pane);
         if self.panes.len() > STACK_MAX {
@@ -382,11 +386,23 @@ impl State {
 
     fn open_top(&mut self) {
         let scope = self.applied_scope.clone();
+        self.show_chosen_columns();
         self.with_top(|pane, context| {
             pane.narrow(&scope);
             pane.open(context);
         });
         self.follow();
+    }
+
+    /// Shows in the pane on top the columns that a person chose for it, or else as many as the screen has room for.
+    pub(super) fn show_chosen_columns(&mut self) {
+        let word = self.top().and_then(Pane::word);
+        let chosen = word.and_then(|word| self.options.columns.get(word));
+        let names = chosen.map_or("", String::as_str).split_whitespace();
+        let names = names.map(str::to_owned).collect();
+        if let Some(pane) = self.open_panes().last() {
+            pane.list_mut().columns = names;
+        }
     }
 
     /// Returns to the pane below; the first pane stays.
@@ -450,6 +466,7 @@ impl State {
             sites: &self.snapshot.sites,
             projects: &self.projects,
             views: &self.options.views,
+            columns: self.top().map(Pane::columns).unwrap_or_default(),
         }
     }
 

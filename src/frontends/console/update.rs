@@ -17,9 +17,9 @@ use super::panes::kit::Arrived;
 use super::prompt::{self, Prompt};
 use super::searching::{set_filter, show_fitting};
 use super::state::State;
-use super::{Exit, alert, command, layout, replaying, views};
+use super::{Exit, alert, column_choice, command, layout, replaying, views};
 use crate::present::count;
-use crate::system::config::Alert;
+use crate::system::config::{Alert, ChoiceTable};
 
 /// Number of rows that one notch of the wheel moves.
 const WHEEL_ROWS: usize = 3;
@@ -27,6 +27,9 @@ const WHEEL_ROWS: usize = 3;
 /// Handles one event, and returns the effects that the loop performs.
 pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     handle(state, event);
+    if let Some(line) = state.entering.take() {
+        views::entered(state, &line);
+    }
     state.settle();
     state.outbox.take()
 }
@@ -117,7 +120,10 @@ fn handle(state: &mut State, event: Event) {
                 followed(state, events);
             }
         }
-        Event::ViewSaved { name, result } => views::saved(state, &name, result),
+        Event::Saved { choice, result } => match choice.table {
+            ChoiceTable::Views => views::saved(state, &choice.name, result),
+            ChoiceTable::Columns => column_choice::saved(state, &choice.name, result),
+        },
         Event::Tick(now) => {
             state.now = now;
             state.ticks = state.ticks.wrapping_add(1);

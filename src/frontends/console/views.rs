@@ -1,12 +1,14 @@
 //! What is typed after `:`, besides the word of a pane: the scope, and views by name.
 
-use super::command::{self, Place};
+use super::column_choice;
+use super::command::{self, COLUMNS, Place};
 use super::event::Effect;
 use super::look::Tone;
 use super::scope::{EstateScope, Line};
 use super::searching::set_filter;
 use super::state::State;
 use crate::domain::text::did_you_mean;
+use crate::system::config::{Choice, ChoiceTable};
 use crate::system::private;
 
 /// Opens what was typed: a pane, its scope and its filter; or sets the scope; or opens or saves a view.
@@ -30,6 +32,7 @@ pub(super) fn entered(state: &mut State, text: &str) {
         ("view", ["save", name]) => save(state, name),
         ("view", [name]) => open_saved(state, name),
         ("view", _) => state.say(Tone::Dim, saved_words(state)),
+        (COLUMNS, names) => column_choice::entered(state, names),
         _ => open(state, &line, state.scope.clone()),
     }
 }
@@ -148,8 +151,12 @@ fn save(state: &mut State, name: &str) {
     };
     let view = state.view();
     state.options.views.insert(name.to_owned(), view.clone());
-    let name = name.to_owned();
-    state.outbox.push(Effect::SaveView { file, name, view });
+    let choice = Choice {
+        table: ChoiceTable::Views,
+        name: name.to_owned(),
+        value: Some(view),
+    };
+    state.outbox.push(Effect::Save { file, choice });
 }
 
 /// Tells whether a view was saved.

@@ -121,6 +121,10 @@ fn words(around: &Around<'_>, entries: &mut Vec<Entry>) {
             "a kind or a pane with a place and a filter",
         ),
         (":view NAME", "a saved view; :view save NAME saves this one"),
+        (
+            ":columns",
+            "choose the columns of this list; :columns name,status at once, :columns default as before",
+        ),
         (":quit", "leave the console"),
     ] {
         entries.push(Entry::new(word, does));

@@ -7,6 +7,7 @@ mod browse;
 mod causes;
 mod census;
 mod chart;
+mod columns;
 mod deletions;
 mod deployments;
 mod details;
@@ -36,7 +37,7 @@ use std::collections::VecDeque;
 
 use chrono::{DateTime, Utc};
 
-use self::kit::{Keymap, Pane, Scope};
+use self::kit::{ColumnOffer, Keymap, Pane, Scope};
 use super::look::Notice;
 use crate::control::{KindInfo, Snapshot};
 use crate::domain::attention::Cause;
@@ -121,6 +122,7 @@ panes! {
         Browse(kind: KindInfo) => browse::of(kind);
         Details(resource: Box<Resource>, listed_at: DateTime<Utc>) => details::of(resource, listed_at);
         Yaml(record: Record, words: String) => yaml::of(record, words);
+        Columns(word: String, offers: Vec<ColumnOffer>) => columns::of(word, offers);
         Explain(key: ResourceKey, words: String) => explain::of(key, words);
         Blockers(of: PurgeScope, words: String) => blockers::of(of, words);
         PlanBlockers(refused: Vec<Refusal>, words: String) => blockers::of_plan(&refused, words);

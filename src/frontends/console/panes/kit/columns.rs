@@ -13,6 +13,8 @@ use crate::system::config::Theme;
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub(crate) heading: Cow<'static, str>,
+    /// The name for filters and choices; none: the heading says it.
+    pub(crate) name: Option<&'static str>,
     pub(crate) width: Width,
     pub(crate) right: bool,
     /// Whether a text that is too long keeps its end.
@@ -33,6 +35,7 @@ pub(crate) enum Width {
 pub(crate) fn fixed(heading: impl Into<Cow<'static, str>>, width: u16) -> Column {
     Column {
         heading: heading.into(),
+        name: None,
         width: Width::Fixed(width),
         right: false,
         tail: false,
@@ -51,7 +54,10 @@ pub(crate) fn flex(heading: &'static str, weight: u16) -> Column {
 pub(crate) fn attempts(look: &RenderContext) -> Column {
     match look.width {
         // Names need the room.
-        0..100 => fixed("ATT.", 5),
+        0..100 => Column {
+            name: Some("attempts"),
+            ..fixed("ATT.", 5)
+        },
         _ => fixed("ATTEMPTS", 8),
     }
 }
@@ -102,7 +108,8 @@ impl<'t, R> Paired<'t, R> {
 
     /// The heading as filters name it.
     fn name(&self) -> String {
-        column_name(&self.column.heading)
+        let name = self.column.name.map(str::to_owned);
+        name.unwrap_or_else(|| column_name(&self.column.heading))
     }
 }
 
@@ -137,6 +144,12 @@ pub(crate) struct Order {
     pub(crate) backwards: bool,
 }
 
+/// A column by its name, as filters write it, and whether the list shows it.
+pub(crate) struct ColumnOffer {
+    pub(crate) name: String,
+    pub(crate) is_shown: bool,
+}
+
 /// The columns of a pane with their cells, as [`columns!`] lists them.
 pub(crate) struct Table<'t, R>(pub(crate) Vec<Paired<'t, R>>);
 
@@ -161,7 +174,7 @@ impl<R> Table<'_, R> {
     }
 
     /// Marks the column by which the rows are sorted.
-    pub(super) fn marking(mut self, order: Option<Order>, look: &RenderContext) -> Self {
+    fn marking(mut self, order: Option<Order>, look: &RenderContext) -> Self {
         if let Some(Order { column, backwards }) = order
             && let Some(Paired { column, .. }) = self.0.get_mut(column)
         {
@@ -180,11 +193,45 @@ impl<R> Table<'_, R> {
         self
     }
 
+    /// Leaves only the chosen columns, in the order of their names, however narrow the screen is; and marks the one by
+    /// which the rows are sorted. Names that no column has are passed over; if none is left, all columns stay.
+    pub(super) fn arranged(
+        self,
+        chosen: &[String],
+        order: Option<Order>,
+        look: &RenderContext,
+    ) -> Self {
+        let names = self.names();
+        let marked = self.marking(order, look).0;
+        if !names.iter().any(|name| chosen.contains(name)) {
+            return Self(marked);
+        }
+        let mut columns: Vec<_> = names
+            .into_iter()
+            .zip(marked.into_iter().map(Some))
+            .collect();
+        let kept = chosen.iter().filter_map(|name| {
+            let mut found = columns.iter_mut().filter(|(it, _)| it == name);
+            let Paired { column, cell, key } = found.find_map(|(_, it)| it.take())?;
+            let column = column.from(0);
+            Some(Paired { column, cell, key })
+        });
+        Self(kept.collect())
+    }
+
     /// Returns the place of the next column to sort by, with its heading; none behind the last one.
-    pub(super) fn next_column(&self, after: Option<Order>) -> Option<(usize, String)> {
+    pub(super) fn next_column(
+        &self,
+        after: Option<Order>,
+        chosen: &[String],
+    ) -> Option<(usize, String)> {
         let first = after.map_or(0, |order| order.column + 1);
         let columns = self.0.iter().enumerate().skip(first);
-        let mut shown = columns.filter(|(_, it)| it.column.from_width < WIDEST);
+        let has_any = self.0.iter().any(|it| chosen.contains(&it.name()));
+        let mut shown = columns.filter(|(_, it)| match has_any {
+            true => chosen.contains(&it.name()),
+            false => it.column.from_width < WIDEST,
+        });
         shown
             .next()
             .map(|(at, it)| (at, it.column.heading.to_string()))

@@ -205,7 +205,7 @@ impl<P: ListPane> Listed<P> {
         let table = self.pane.table(&self.rows, &ANY_SCREEN);
         let backwards = before.is_some_and(|order| order.backwards);
         let (order, heading) = match action {
-            Action::Sort => table.next_column(before).unzip(),
+            Action::Sort => table.next_column(before, &self.rows.list.columns).unzip(),
             Action::SortBackwards => {
                 let at = before.map_or(0, |order| order.column);
                 let headings = table.headings();
@@ -324,7 +324,8 @@ impl<P: ListPane> Pane for Listed<P> {
     fn shown(&self, rows: Range<usize>, look: &RenderContext) -> Shown {
         let rows = rows.filter_map(|row| self.rows.get(row));
         let table = self.pane.table(&self.rows, look);
-        table.marking(self.rows.list.order, look).shown(rows, look)
+        let List { columns, order, .. } = &self.rows.list;
+        table.arranged(columns, *order, look).shown(rows, look)
     }
     fn is_marked(&self, row: usize) -> bool {
         let marks = &self.rows.list.marks;

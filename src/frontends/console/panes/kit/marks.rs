@@ -35,6 +35,11 @@ impl Marks {
         self.keys.remove(key);
     }
 
+    /// Marks all of these rows.
+    pub(crate) fn mark_all(&mut self, keys: impl IntoIterator<Item = String>) {
+        keys.into_iter().for_each(|key| self.set(key, true));
+    }
+
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }

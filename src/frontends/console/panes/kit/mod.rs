@@ -28,7 +28,8 @@ pub(crate) use super::{Around, Opened, Route};
 pub(crate) use crate::domain::filter::{Facts, SearchQuery};
 pub(crate) use bulk::Subject;
 pub(crate) use columns::{
-    Column, Order, Shown, Table, Width, attempts, column_name, columns, fixed, flex, paired,
+    Column, ColumnOffer, Order, Shown, Table, Width, attempts, column_name, columns, fixed, flex,
+    paired,
 };
 pub(crate) use copying::Copied;
 pub(crate) use emptiness::{FAILED, Load, Vacancy};
@@ -64,6 +65,8 @@ pub(crate) enum PaneRequest {
     Replace(Route),
     /// Return to the pane before this one.
     Back,
+    /// Do what the person could have typed after `:`.
+    Enter(String),
     Say(Tone, String),
     Ask(Box<Confirm>),
     /// Send a command; its answer is reported with the words of `what`.

@@ -130,6 +130,8 @@ pub(crate) struct List {
     /// The scope of the console, which hides rows as a filter does.
     pub(crate) scope: AppliedScope,
     pub(crate) marks: Marks,
+    /// The names of the columns that a person chose; none: as many columns as the screen has room for.
+    pub(crate) columns: Vec<String>,
     /// The row of which a text was copied with the last key, and the place of its next text.
     pub(super) copied: Option<(String, usize)>,
 }

@@ -1,4 +1,4 @@
-//! Saves a view in the settings file, and leaves the rest of the file as a person wrote it.
+//! Saves what a person chose in the console in the settings file, and leaves the rest of the file as it was written.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -8,12 +8,39 @@ use toml_edit::{DocumentMut, Item, Table, value};
 use super::load::parse;
 use crate::system::private;
 
-/// Saves a view of the console under this name in the table `[views]`. Comments and order stay, and so do the
-/// file's permissions; a link to the file is followed.
+/// The tables of the settings that the console writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChoiceTable {
+    /// The views, by name.
+    Views,
+    /// The columns that lists show, by the word of their pane.
+    Columns,
+}
+
+impl ChoiceTable {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Views => "views",
+            Self::Columns => "columns",
+        }
+    }
+}
+
+/// A choice that a person made in the console.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    pub table: ChoiceTable,
+    pub name: String,
+    /// None: the choice is taken back.
+    pub value: Option<String>,
+}
+
+/// Saves a choice in its table. Comments and order stay, and so do the file's permissions; a link to the file is
+/// followed.
 ///
 /// # Errors
 /// The file cannot be read or written, or is not valid: before or after the change.
-pub fn save_view(file: &Path, name: &str, view: &str) -> Result<(), String> {
+pub fn save_choice(file: &Path, choice: &Choice) -> Result<(), String> {
     let file = match file.canonicalize() {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound => file.to_path_buf(),
@@ -28,12 +55,15 @@ pub fn save_view(file: &Path, name: &str, view: &str) -> Result<(), String> {
         Err(error) => return Err(error.to_string()),
     };
     let mut document: DocumentMut = text.parse().map_err(|error| format!("{error}"))?;
-    let views = document.entry("views").or_insert(Item::Table(Table::new()));
-    let views = views.as_table_like_mut().ok_or("views is not a table")?;
-    // A comment above the name belongs to the name, which stays.
-    match views.get_mut(name) {
-        Some(known) => *known = value(view),
-        None => _ = views.insert(name, value(view)),
+    let (table, name) = (choice.table.name(), choice.name.as_str());
+    let entries = document.entry(table).or_insert(Item::Table(Table::new()));
+    let entries = entries.as_table_like_mut();
+    let entries = entries.ok_or_else(|| format!("{table} is not a table"))?;
+    match (entries.get_mut(name), &choice.value) {
+        // A comment above the name belongs to the name, which stays.
+        (Some(known), Some(chosen)) => *known = value(chosen),
+        (None, Some(chosen)) => _ = entries.insert(name, value(chosen)),
+        (_, None) => _ = entries.remove(name),
     }
     let changed = document.to_string();
     parse(&changed, &file).map_err(|error| error.to_string())?;
@@ -56,6 +86,14 @@ mod tests {
 
     use super::*;
 
+    fn view(text: &str) -> Choice {
+        Choice {
+            table: ChoiceTable::Views,
+            name: "night".to_owned(),
+            value: Some(text.to_owned()),
+        }
+    }
+
     fn saved(before: Option<&str>) -> (Result<(), String>, String) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("gone/config.toml");
@@ -63,7 +101,7 @@ mod tests {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(&file, before).unwrap();
         }
-        let result = save_view(&file, "night", "stuck @prod /timeout");
+        let result = save_choice(&file, &view("stuck @prod /timeout"));
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         (result, text)
     }
@@ -88,6 +126,30 @@ mod tests {
     }
 
     #[test]
+    fn a_choice_that_is_taken_back_leaves_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        std::fs::write(
+            &file,
+            "[columns]\nstuck = \"what\"\nport = \"name\" # mine\n",
+        )
+        .unwrap();
+        let choice = |value: Option<&str>| Choice {
+            table: ChoiceTable::Columns,
+            name: "stuck".to_owned(),
+            value: value.map(str::to_owned),
+        };
+        save_choice(&file, &choice(None)).unwrap();
+        let without = "[columns]\nport = \"name\" # mine\n";
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), without);
+        save_choice(&file, &choice(None)).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), without);
+        save_choice(&file, &choice(Some("state what"))).unwrap();
+        let with = format!("{without}stuck = \"state what\"\n");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), with);
+    }
+
+    #[test]
     fn a_file_that_is_not_valid_is_left_alone() {
         for before in ["[views\n", "views = 3\n", "[nonsense]\n"] {
             let (result, text) = saved(Some(before));
@@ -103,7 +165,7 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        save_view(&link, "night", "stuck").unwrap();
+        save_choice(&link, &view("stuck")).unwrap();
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);

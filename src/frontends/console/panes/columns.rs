@@ -1,0 +1,86 @@
+//! `:columns`, what columns there are in the list below: the marked ones are shown.
+
+use super::kit::*;
+
+struct ColumnsPane {
+    /// The word of the pane whose columns these are.
+    word: String,
+}
+
+pub(super) fn of(word: String, offers: Vec<ColumnOffer>) -> Box<dyn Pane> {
+    let shown: Vec<String> = offers
+        .iter()
+        .filter(|it| it.is_shown)
+        .map(|it| it.name.clone())
+        .collect();
+    let mut rows = Rows::of(offers);
+    rows.list.marks.mark_all(shown);
+    listed(ColumnsPane { word }, rows)
+}
+
+impl Row for ColumnOffer {
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+    fn fits(&self, filter: &SearchQuery) -> bool {
+        filter.fits_texts(&[self.name.as_str()])
+    }
+}
+
+impl ListPane for ColumnsPane {
+    type Row = ColumnOffer;
+    const SCOPE: Scope = Scope::Columns;
+    const NOUN: &'static str = "column";
+    const REFRESH: Refresh = Refresh::Never;
+    const DETAIL_ROWS: u16 = 2;
+    const SCOPED: bool = false;
+    const NOTHING: &'static [&'static str] = &["There is no column to choose."];
+
+    fn heading(&self, _rows: &Rows<ColumnOffer>, _look: &RenderContext) -> String {
+        format!("columns of :{}", self.word)
+    }
+    fn table(&self, _rows: &Rows<ColumnOffer>, _look: &RenderContext) -> Table<'_, ColumnOffer> {
+        columns! { row: ColumnOffer, look;
+            flex("COLUMN", 1) => Cell::plain(&row.name),
+            fixed("SHOWN BEFORE", 12) => match row.is_shown {
+                true => look.good("yes"),
+                false => Cell::dim("no"),
+            },
+        }
+    }
+    fn details(&self, _row: &ColumnOffer, look: &RenderContext) -> Vec<Cell> {
+        look.texts(&[
+            "{mark} marks a column, {open} shows the marked ones from now on.",
+            ":columns default shows again what fits the screen; :columns name,status says it at once, in this order.",
+        ])
+    }
+    fn copies(&self, _: &Rows<ColumnOffer>, row: &ColumnOffer) -> Vec<Copied> {
+        vec![Copied::new("the name", &row.name)]
+    }
+    fn act_on(
+        &mut self,
+        rows: &mut Rows<ColumnOffer>,
+        action: Action,
+        context: &mut Context,
+    ) -> bool {
+        if action != Action::Open {
+            return false;
+        }
+        let marks = &rows.list.marks;
+        let marked = rows.all().filter(|row| marks.contains(&row.name));
+        let names: Vec<String> = marked.map(|row| row.name.clone()).collect();
+        match names.is_empty() {
+            true => context.say(
+                Tone::Warn,
+                "mark at least one column: a list without any is blank",
+            ),
+            false => {
+                // The list is on top again when the line is entered.
+                let line = format!("columns {}", names.join(","));
+                let requests = [PaneRequest::Back, PaneRequest::Enter(line)];
+                context.requests.extend(requests);
+            }
+        }
+        true
+    }
+}
