@@ -81,6 +81,7 @@
 //! | `frontends/gate` | the reverse proxy in front of one service of a site | `Parts`, `Threads` |
 //! | `frontends/notify` | webhooks and mail about what needs a person | `Notifier` |
 //! | `frontends/offline` | reports of `gone doctor` and `gone ledger check` | `doctor::Check` |
+//! | `frontends/report` | the report of a deletion, also as a web page | `Report` |
 //! | [`sandbox`] | the practice cloud: Keystone, Neutron, Octavia, Glance, Nova, Cinder | `World` |
 //! | [`app`] | chooses the mode of the process, connects the parts | `Mode`, `EngineSource` |
 //!
@@ -101,11 +102,12 @@
 //! | `present` | `domain` |
 //! | `frontends` | nothing |
 //! | `frontends/api` | `domain`, `system`, `control`, `present` |
-//! | `frontends/cli` | `domain`, `system`, `control`, `present`, `frontends/offline` |
-//! | `frontends/console` | `domain`, `system`, `control`, `present` |
+//! | `frontends/cli` | `domain`, `system`, `control`, `present`, `frontends/offline`, `frontends/report` |
+//! | `frontends/console` | `domain`, `system`, `control`, `present`, `frontends/report` |
 //! | `frontends/gate` | `domain`, `system`, `control`, `present`, `ledger/tombstones`, `cloud/openstack` |
 //! | `frontends/notify` | `domain`, `system`, `control`, `present` |
 //! | `frontends/offline` | `domain`, `system`, `control`, `ledger`, `cloud` |
+//! | `frontends/report` | `domain`, `control`, `present` |
 //! | `sandbox` | nothing |
 //! | `app` | all |
 //! | `main` | `app` |

@@ -7,3 +7,4 @@ pub mod console;
 pub mod gate;
 pub mod notify;
 pub mod offline;
+pub mod report;

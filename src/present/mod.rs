@@ -6,6 +6,7 @@ mod chart;
 mod engines;
 mod record;
 mod sentences;
+mod sheet;
 mod words;
 
 pub use activity::{activity_words, reconciler_words, run_time};
@@ -16,9 +17,11 @@ pub use sentences::{
     answer_words, attempts_words, blocked_by_words, blocker_words, blocker_words_in_full,
     cause_words, counts_words, deletion_state_word, event_word, pace_words, plan_options_words,
     plan_words, progress_words, purged_words, refusal_reason, relation_words, rule_words,
-    state_words, step_reason, target_in_full, target_words, targets_in_full,
+    state_words, step_reason, target_in_full, target_words, targets_in_full, unfinished_reason,
 };
+pub(crate) use sheet::columns;
+pub use sheet::{Column, Sheet};
 pub use words::{
-    ago_words, at_path, count, duration, json_words, kind_words, name_or_id, range_words,
-    resource_words, thousands, time, waiting_words,
+    ago_words, at_path, count, duration, json_words, kind_words, name_or_id, or_empty, range_words,
+    resource_words, thousands, time, time_or_empty, waiting_words,
 };

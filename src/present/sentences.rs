@@ -273,6 +273,18 @@ pub fn step_reason(step: &Step) -> String {
     })
 }
 
+/// Tells why a step has not ended, by all that blocks it and by the last answer; empty if it has.
+pub fn unfinished_reason(step: &Step) -> String {
+    if !step.state.is_live() && step.state != StepState::Stuck {
+        return String::new();
+    }
+    let message = step.last_error.as_ref().map(|error| error.message.clone());
+    let blockers = blocked_by_words(step);
+    let blocked = (!blockers.is_empty()).then(|| format!("blocked by {blockers}"));
+    let parts: Vec<String> = blocked.into_iter().chain(message).collect();
+    parts.join(": ")
+}
+
 /// Tells in one line why a deletion was refused.
 pub fn refusal_reason(deletion: &Deletion) -> String {
     match deletion.refused.first() {

@@ -71,6 +71,14 @@ pub fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
+pub fn time_or_empty(at: Option<DateTime<Utc>>) -> String {
+    at.map(time).unwrap_or_default()
+}
+
+pub fn or_empty(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
 /// `42s`, `3m 05s`, `2h 10m`, `4d 3h`
 pub fn duration(seconds: u64) -> String {
     match seconds {

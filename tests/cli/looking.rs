@@ -11,9 +11,10 @@ use gone::domain::kinds::FieldMeanings;
 use gone::domain::model::*;
 use gone::frontends::cli::Exit;
 use gone::frontends::cli::args::Format;
-use gone::frontends::cli::output::{Printer, Sheet, Style, Tolerant};
+use gone::frontends::cli::output::{Printer, Style, Tolerant};
 use gone::frontends::cli::plan_view::{in_order, write_plan};
 use gone::frontends::cli::tree::{draw, nest, write_tree};
+use gone::present::Sheet;
 use serde_json::{Value, json};
 
 use crate::fake::*;

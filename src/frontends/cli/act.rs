@@ -4,11 +4,11 @@ use clap::Args;
 use serde::Serialize;
 
 use super::args::Why;
-use super::output::columns;
 use super::{Exit, Failure, Session, Verb, wait};
 use crate::control::{Command, Receipt};
 use crate::domain::ladder::PurgeScope;
 use crate::domain::model::{Site, short_id};
+use crate::present::columns;
 
 /// Cancel deletions: send nothing more; what was sent runs to its end
 #[derive(Clone, Debug, Args)]

@@ -6,7 +6,8 @@ use std::io;
 use serde_json::Value;
 
 use super::exit::Exit;
-use super::output::{Printer, columns};
+use super::output::Printer;
+use crate::present::columns;
 
 columns! {
     /// Rows in the engine's form (`seq, at, actor, action, target, reason, detail, hash`).

@@ -3,9 +3,9 @@
 use std::io;
 
 use super::exit::Exit;
-use super::output::{Printer, Sheet, Style, columns};
+use super::output::{Printer, Style};
 use crate::domain::check::{Edge, Example, Fate, Finding, Severity};
-use crate::present::count;
+use crate::present::{Sheet, columns, count};
 
 columns! {
     /// For people, who also see a drawing of each example.

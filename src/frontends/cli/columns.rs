@@ -1,22 +1,20 @@
-//! The columns of every list: a heading, a weight (see [`super::output::Column`]), and the text that a row shows below it.
+//! The columns of every list: a heading, a weight (see [`crate::present::Column`]), and the text that a row shows below it.
 //! They are data: a new column is one line.
 
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 
-use super::output::{Sheet, columns};
 use crate::control::{DeploymentStatus, GateStatus, KindInfo, SiteProgress, SiteStatus};
 use crate::domain::activity::ReconcilerStatus;
 use crate::domain::attention::{self, CauseGroup};
 use crate::domain::duration::rough;
 use crate::domain::engines::EngineRow;
 use crate::domain::kinds::lookup;
-use crate::domain::model::{
-    Deletion, Orphan, Resource, Step, StepState, Target, Tombstone, short_id,
-};
+use crate::domain::model::{Deletion, Orphan, Resource, Step, Target, Tombstone, short_id};
 use crate::present::{
-    activity_words, answer_words, blocked_by_words, lease_words, run_time, targets_in_full, time,
+    Sheet, activity_words, answer_words, blocked_by_words, columns, lease_words, or_empty, run_time,
+    targets_in_full, time, time_or_empty, unfinished_reason,
 };
 
 columns! {
@@ -68,7 +66,7 @@ columns! {
     "ID" 6 => row.resource.key.id;
     "SITE" 3 => row.resource.key.site;
     "STATUS" 5 => or_empty(row.last_error.as_ref().and_then(|error| error.status));
-    "WHY" 7 => why(row);
+    "WHY" 7 => unfinished_reason(row);
 }
 
 columns! {
@@ -253,32 +251,12 @@ pub(super) fn resources(kind: Option<&KindInfo>, rows: &[Resource]) -> Sheet {
     sheet
 }
 
-pub(super) fn or_empty(value: Option<impl ToString>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
-}
-
-pub(super) fn time_or_empty(at: Option<DateTime<Utc>>) -> String {
-    at.map(time).unwrap_or_default()
-}
-
 /// Returns the text, or nothing for a refusal, which is no step.
 fn if_step(row: &Step, text: String) -> String {
     match row.id {
         attention::REFUSAL_ID => String::new(),
         _ => text,
     }
-}
-
-/// Tells why a step has not succeeded; empty if it has.
-pub(super) fn why(step: &Step) -> String {
-    if !step.state.is_live() && step.state != StepState::Stuck {
-        return String::new();
-    }
-    let message = step.last_error.as_ref().map(|error| error.message.clone());
-    let blockers = blocked_by_words(step);
-    let blocked = (!blockers.is_empty()).then(|| format!("blocked by {blockers}"));
-    let parts: Vec<String> = blocked.into_iter().chain(message).collect();
-    parts.join(": ")
 }
 
 pub(super) fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {

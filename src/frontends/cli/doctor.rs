@@ -4,8 +4,9 @@ use std::io;
 
 use super::args::Format;
 use super::exit::Exit;
-use super::output::{Printer, columns};
+use super::output::Printer;
 use crate::frontends::offline::doctor::{Check, CheckFailure, Health};
+use crate::present::columns;
 
 columns! {
     CHECKS: Check, |row|

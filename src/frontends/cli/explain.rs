@@ -5,7 +5,6 @@ use std::io;
 use clap::Args;
 
 use super::args::Format;
-use super::columns::time_or_empty;
 use super::output::Printer;
 use super::plan_view::write_refusals;
 use super::{Exit, Failure, Session, Verb, columns};
@@ -14,7 +13,7 @@ use crate::domain::model::{Target, short_id};
 use crate::domain::relations::Relation;
 use crate::present::{
     answer_words, attempts_words, blocker_words_in_full, relation_words, state_words,
-    target_in_full, time,
+    target_in_full, time, time_or_empty,
 };
 
 /// Say why a resource does not go, or what would block its deletion

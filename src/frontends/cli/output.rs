@@ -15,7 +15,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::args::{Format, Global};
 use crate::domain::text;
-use crate::present;
+use crate::present::{self, Column, Sheet};
 use crate::system::config::Surroundings;
 
 /// The properties of the standard streams, and what they can show.
@@ -84,65 +84,6 @@ impl<W: Write> Write for Tolerant<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         forgive(self.0.flush(), ())
-    }
-}
-
-/// A column of a list: its heading; its weight, by which the lightest are left out where the screen is too
-/// narrow; and the text that a row shows below it, empty if there is nothing to say.
-pub type Column<R> = (&'static str, u8, fn(&R) -> String);
-
-/// Describes the columns of a list: for each its heading, its weight, and what it shows of a row.
-macro_rules! columns {
-    ($(#[$doc:meta])* $vis:vis $name:ident: $row:ty, |$it:ident|
-     $($heading:literal $weight:literal => $cell:expr;)*) => {
-        $(#[$doc])*
-        $vis const $name: &[$crate::frontends::cli::output::Column<$row>] =
-            &[$(($heading, $weight, |$it| ($cell).to_string())),*];
-    };
-}
-pub(super) use columns;
-
-/// Headings with their weights, and cells, as text. An empty cell means that there is nothing to say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sheet {
-    headings: Vec<(String, u8)>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Sheet {
-    pub fn new<H: Into<String>>(headings: impl IntoIterator<Item = (H, u8)>) -> Self {
-        let headings = headings
-            .into_iter()
-            .map(|(heading, weight)| (heading.into(), weight));
-        Self {
-            headings: headings.collect(),
-            rows: Vec::new(),
-        }
-    }
-
-    pub fn of<'a, R: 'a>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'a R>) -> Self {
-        let mut sheet = Self::new(columns.iter().map(|column| (column.0, column.1)));
-        for row in rows {
-            sheet.push(columns.iter().map(|(_, _, cell)| cell(row)));
-        }
-        sheet
-    }
-
-    /// Adds a row, with its cells in the order of the headings.
-    pub fn push(&mut self, row: impl IntoIterator<Item = String>) {
-        self.rows.push(row.into_iter().collect());
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    pub(super) fn headings(&self) -> impl Iterator<Item = &str> {
-        self.headings.iter().map(|(heading, _)| heading.as_str())
-    }
-
-    pub(super) fn rows(&self) -> &[Vec<String>] {
-        &self.rows
     }
 }
 
@@ -256,22 +197,19 @@ impl<'a> Printer<'a> {
             "" => "-".to_owned(),
             text => style.safe(text).into_owned(),
         };
-        let headings = sheet
-            .headings
-            .iter()
-            .map(|heading| heading.0.clone())
-            .collect();
-        let rows = sheet.rows.iter().map(|row| row.iter().map(cell).collect());
+        let headings = sheet.headings().map(str::to_owned).collect();
+        let rows = sheet.rows().iter();
+        let rows = rows.map(|row| row.iter().map(cell).collect());
         let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
         let screen = style.width.filter(|_| self.format != Format::Wide);
         let widths = widths(sheet, &rows, screen);
         for (line, row) in rows.iter().enumerate() {
             // The last cell of a line is not padded.
             let mut padding = 0;
-            for ((text, width), (heading, _)) in row.iter().zip(&widths).zip(&sheet.headings) {
+            for ((text, width), heading) in row.iter().zip(&widths).zip(sheet.headings()) {
                 let Some(width) = *width else { continue };
                 let text = cut(text, width, style.ascii);
-                let paint = match (style.colour, line, heading.as_str()) {
+                let paint = match (style.colour, line, heading) {
                     (true, 0, _) => "1",
                     (true, _, "STATE") => tone(&text),
                     _ => "",
@@ -290,8 +228,8 @@ impl<'a> Printer<'a> {
 
     fn csv(&mut self, sheet: &Sheet) -> io::Result<()> {
         let mut writer = csv::Writer::from_writer(&mut *self.stream);
-        writer.write_record(sheet.headings.iter().map(|(heading, _)| heading))?;
-        for row in &sheet.rows {
+        writer.write_record(sheet.headings())?;
+        for row in sheet.rows() {
             writer.write_record(row.iter().map(|cell| neutral(cell, self.style)))?;
         }
         writer.flush()
@@ -320,7 +258,7 @@ const GAP: usize = 2;
 /// Returns the width of each column on a screen of this width; none for those that are left out.
 fn widths(sheet: &Sheet, rows: &[Vec<String>], screen: Option<usize>) -> Vec<Option<usize>> {
     // Each column with its index, its whole width, and the least.
-    let columns = sheet.headings.iter().enumerate().map(|(column, _)| {
+    let columns = sheet.headings().enumerate().map(|(column, _)| {
         let cells = || rows.iter().filter_map(|row| row.get(column));
         let whole = cells().map(|text| text.width()).max().unwrap_or_default();
         let least = cells()
@@ -335,7 +273,7 @@ fn widths(sheet: &Sheet, rows: &[Vec<String>], screen: Option<usize>) -> Vec<Opt
     };
     let mut widths = vec![None; columns.len()];
     // The heaviest come first; of equal ones the first. One is always kept.
-    columns.sort_by_key(|(column, ..)| std::cmp::Reverse(sheet.headings[*column].1));
+    columns.sort_by_key(|(column, ..)| std::cmp::Reverse(sheet.weight(*column)));
     let mut needed = 0;
     columns.retain(|(_, _, least)| {
         let fits = needed == 0 || needed + least + GAP <= screen;

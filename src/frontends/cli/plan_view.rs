@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use super::args::Format;
 use super::drawing::{dot_text, mermaid_text};
 use super::order::dependencies_first;
-use super::output::{Printer, Sheet, Style, columns};
+use super::output::{Printer, Style};
 use crate::domain::model::{CopiedBy, Mapped, Plan, PlanStep, Refusal, short_id};
-use crate::present::{blocker_words_in_full, plan_words, target_in_full};
+use crate::present::{Sheet, blocker_words_in_full, columns, plan_words, target_in_full};
 
 /// Maximum number of refusals in text: the first tell enough, and a network may have 10,000 ports.
 const REFUSALS_SHOWN: usize = 10;

@@ -6,12 +6,11 @@ use clap::Args;
 use serde::Serialize;
 
 use super::args::{Format, Why};
-use super::columns::or_empty;
-use super::output::{Printer, Sheet, columns};
+use super::output::Printer;
 use super::{Exit, Failure, Session, Verb, wait};
 use crate::control::{Command, Receipt, query};
 use crate::domain::ladder::{Ladder, Offer, Rung};
-use crate::present::purged_words;
+use crate::present::{Sheet, columns, or_empty, purged_words};
 
 /// Show the purge ladder of a stuck deletion or step, or take a rung of it
 #[derive(Clone, Debug, Args)]

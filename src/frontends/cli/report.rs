@@ -1,25 +1,19 @@
 //! `gone report`: what was asked for, by whom, and what became of each resource: as text, or as one web page that can
 //! be attached to a ticket.
 
-mod content;
-mod html;
-
 use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
 
-use self::content::{History, Parts, Report as Content};
 use super::output::Printer;
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::query;
 use crate::domain::model::Deletion;
 use crate::domain::report::Line;
+use crate::frontends::report;
 use crate::system::private;
-
-/// Number of columns of the chart: several pixels each, on paper too.
-const CHART_COLUMNS: u32 = 160;
 
 /// Report a deletion: what was asked for, what went, and what stays and why
 #[derive(Clone, Debug, Args)]
@@ -49,36 +43,16 @@ impl Verb for Report {
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.tried = format!("report {}", self.id);
         let deletion = session.deletion(&self.id).await?;
-        let frozen = query::FrozenPlan::of(&deletion.id);
-        let plan = session
-            .or_interrupted("", session.control.find(frozen))
-            .await??;
-        let steps = session.steps(&deletion.id, &[]).await?;
         if self.html.is_none() && !session.out.format.is_table() {
-            let mut data = Line::without_a_step(&deletion, plan.as_deref());
-            data.extend(steps.iter().map(Line::of));
-            let csv = |out: &mut Printer<'_>| out.list(columns::RESULTS, &steps);
-            session.out.report(&Document { data }, csv, |_| Ok(()))?;
+            write_for_programs(session, &deletion).await?;
             return Ok(Exit::Done);
         }
-        let chart = query::Chart {
-            deletion_id: deletion.id.clone(),
-            columns: CHART_COLUMNS,
-        };
-        let content = Content::new(Parts {
-            deletion: &deletion,
-            plan: plan.as_deref(),
-            steps: &steps,
-            chart: session
-                .or_interrupted("", session.control.find(chart))
-                .await??,
-            history: history(session, &deletion).await?,
-            made_at: session.clock.now(),
-        });
+        let gathered = report::gather(&*session.control, &deletion, session.clock.now());
+        let content = session.or_interrupted("", gathered).await??;
         match self.html {
             None => write_for_people(&mut session.out, &content)?,
             Some(path) => {
-                let page = html::page(&content);
+                let page = report::page(&content);
                 if path.as_os_str() == "-" {
                     session.out.stream.write_all(page.as_bytes())?;
                     return Ok(Exit::Done);
@@ -95,25 +69,18 @@ impl Verb for Report {
     }
 }
 
-/// Reads all events of a deletion, a page at a time.
-async fn history(session: &Session<'_>, deletion: &Deletion) -> Result<History, Failure> {
-    let (mut history, mut after) = (History::default(), 0);
-    loop {
-        let page = query::Timeline {
-            deletion_id: Some(deletion.id.clone()),
-            step_id: None,
-            after,
-        };
-        let events = session.ask(page).await?;
-        match events.last().map(|event| event.seq) {
-            Some(last) if last > after => after = last,
-            _ => return Ok(history),
-        }
-        events.into_iter().for_each(|event| history.add(event));
-    }
+/// Writes one line for each resource.
+async fn write_for_programs(session: &mut Session<'_>, deletion: &Deletion) -> Result<(), Failure> {
+    let frozen = session.control.find(query::FrozenPlan::of(&deletion.id));
+    let plan = session.or_interrupted("", frozen).await??;
+    let steps = session.steps(&deletion.id, &[]).await?;
+    let mut data = Line::without_a_step(deletion, plan.as_deref());
+    data.extend(steps.iter().map(Line::of));
+    let csv = |out: &mut Printer<'_>| out.list(columns::RESULTS, &steps);
+    Ok(session.out.report(&Document { data }, csv, |_| Ok(()))?)
 }
 
-fn write_for_people(out: &mut Printer<'_>, report: &Content) -> io::Result<()> {
+fn write_for_people(out: &mut Printer<'_>, report: &report::Report) -> io::Result<()> {
     out.say(&report.title)?;
     out.say(&report.outcome)?;
     out.say("")?;

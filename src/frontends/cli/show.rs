@@ -5,13 +5,12 @@ use std::io;
 use clap::Args;
 use serde::Serialize;
 
-use super::columns::{or_empty, time_or_empty};
 use super::output::Printer;
 use super::plan_view::write_refusals;
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::{SiteProgress, query};
 use crate::domain::model::{Deletion, DeletionState, Event, Step, StepState, short_id};
-use crate::present::{state_words, targets_in_full, time};
+use crate::present::{or_empty, state_words, targets_in_full, time, time_or_empty};
 
 /// Number of events of the timeline that are shown: enough to see what is going on.
 const EVENTS_SHOWN: usize = 20;

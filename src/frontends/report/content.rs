@@ -9,12 +9,11 @@ use crate::domain::model::{
     Actor, Deletion, DeletionState, Event, EventKind, KindName, Left, Origin, Plan, PlanStep,
     Refusal, Site, Step, StepState, Target, short_id,
 };
-use crate::frontends::cli::columns::{or_empty, time_or_empty, why};
-use crate::frontends::cli::output::{Column, Sheet, columns};
 use crate::present::{
-    answer_words, blocked_by_words, blocker_words_in_full, chart_last_words, chart_words, duration,
-    event_word, kind_words, plan_options_words, plan_words, resource_words, state_words,
-    step_reason, target_words, targets_in_full, thousands, time,
+    Column, Sheet, answer_words, blocked_by_words, blocker_words_in_full, chart_last_words,
+    chart_words, columns, duration, event_word, kind_words, or_empty, plan_options_words,
+    plan_words, resource_words, state_words, step_reason, target_words, targets_in_full, thousands,
+    time, time_or_empty, unfinished_reason,
 };
 
 /// Maximum number of rows of a section. The rest is counted: a report is read by people.
@@ -90,22 +89,22 @@ impl History {
 }
 
 /// A report of a deletion.
-pub(super) struct Report {
-    pub(super) title: String,
+pub struct Report {
+    pub title: String,
     /// Its state and its counts.
-    pub(super) outcome: String,
+    pub outcome: String,
     /// What was asked for, by whom and when; each with its label.
-    pub(super) facts: Vec<(&'static str, String)>,
+    pub facts: Vec<(&'static str, String)>,
     pub(super) chart: Option<Gantt>,
-    pub(super) sections: Vec<Section>,
+    pub sections: Vec<Section>,
 }
 
 /// One table of a report.
-pub(super) struct Section {
-    pub(super) title: &'static str,
+pub struct Section {
+    pub title: &'static str,
     /// What its rows are.
-    pub(super) about: &'static str,
-    pub(super) sheet: Sheet,
+    pub about: &'static str,
+    pub sheet: Sheet,
     left_out: usize,
 }
 
@@ -125,7 +124,7 @@ impl Section {
     }
 
     /// The number of rows that it leaves out, in words.
-    pub(super) fn more(&self) -> Option<String> {
+    pub fn more(&self) -> Option<String> {
         let more = thousands(self.left_out);
         (self.left_out > 0).then(|| format!("and {more} more"))
     }
@@ -207,7 +206,7 @@ columns! {
     "ID" 5 => row.0.resource.key.id;
     "SITE" 4 => row.0.resource.key.site;
     "PLANNED BECAUSE" 4 => row.0.why;
-    "WHY NOT" 6 => why(&row.0);
+    "WHY NOT" 6 => unfinished_reason(&row.0);
 }
 
 columns! {

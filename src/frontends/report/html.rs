@@ -11,7 +11,7 @@ use crate::domain::gantt::{Gantt, GanttRow, Mark};
 use crate::domain::text;
 use crate::present::{chart_facts, chart_words, thousands};
 
-const STYLE: &str = include_str!("../../../../assets/report.css");
+const STYLE: &str = include_str!("../../../assets/report.css");
 /// Forbids the browser to load or run anything, whatever a text may contain.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 /// Height of a row of the chart; its width is its number of columns.
@@ -26,7 +26,8 @@ impl Render for Text<'_> {
     }
 }
 
-pub(super) fn page(report: &Report) -> String {
+/// Writes the report as a web page.
+pub fn page(report: &Report) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {

@@ -1,0 +1,65 @@
+//! Rows as text, below headings: the form that tables, CSV and web pages have in common.
+
+/// A column of a list: its heading; its weight, by which the lightest are left out where the screen is too
+/// narrow; and the text that a row shows below it, empty if there is nothing to say.
+pub type Column<R> = (&'static str, u8, fn(&R) -> String);
+
+/// Describes the columns of a list: for each its heading, its weight, and what it shows of a row.
+macro_rules! columns {
+    ($(#[$doc:meta])* $vis:vis $name:ident: $row:ty, |$it:ident|
+     $($heading:literal $weight:literal => $cell:expr;)*) => {
+        $(#[$doc])*
+        $vis const $name: &[$crate::present::Column<$row>] =
+            &[$(($heading, $weight, |$it| ($cell).to_string())),*];
+    };
+}
+pub(crate) use columns;
+
+/// Headings with their weights, and cells, as text. An empty cell means that there is nothing to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sheet {
+    headings: Vec<(String, u8)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Sheet {
+    pub fn new<H: Into<String>>(headings: impl IntoIterator<Item = (H, u8)>) -> Self {
+        let headings = headings
+            .into_iter()
+            .map(|(heading, weight)| (heading.into(), weight));
+        Self {
+            headings: headings.collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    pub fn of<'a, R: 'a>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'a R>) -> Self {
+        let mut sheet = Self::new(columns.iter().map(|column| (column.0, column.1)));
+        for row in rows {
+            sheet.push(columns.iter().map(|(_, _, cell)| cell(row)));
+        }
+        sheet
+    }
+
+    /// Adds a row, with its cells in the order of the headings.
+    pub fn push(&mut self, row: impl IntoIterator<Item = String>) {
+        self.rows.push(row.into_iter().collect());
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub fn headings(&self) -> impl Iterator<Item = &str> {
+        self.headings.iter().map(|(heading, _)| heading.as_str())
+    }
+
+    /// The weight of a column, by its place; 0 if there is none.
+    pub fn weight(&self, column: usize) -> u8 {
+        self.headings.get(column).map_or(0, |(_, weight)| *weight)
+    }
+
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+}
