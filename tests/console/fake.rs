@@ -2,6 +2,7 @@
 //! once from plain data, and remembers what it was told.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, TimeZone, Utc};
@@ -29,7 +30,8 @@ use gone::domain::peers::{
     AWAITED, Answered, ClearanceRequest, Holder, PendingClearance, Waits, awaiting,
 };
 use gone::frontends::console::{
-    ConsoleOptions, Effect, EngineMode, Event, Exit, Keymap, State, render_to_text, update,
+    ConsoleOptions, Effect, EngineMode, Event, Exit, Keymap, NotWritten, State, render_to_text,
+    update,
 };
 use serde_json::{Value, json};
 
@@ -1107,6 +1109,12 @@ pub struct Desk {
     pub saved: Vec<(String, String)>,
     /// Whether the settings can be saved.
     pub saves: Result<(), String>,
+    /// The files that exist.
+    pub files: Vec<PathBuf>,
+    /// Whether files can be written.
+    pub writes: Result<(), String>,
+    /// The files that reports were to be written to, and whether one that exists was to be replaced.
+    pub reports: Vec<(PathBuf, bool)>,
     pub exits: Vec<Exit>,
     pub now: DateTime<Utc>,
     /// Events are answered when a test wants it.
@@ -1172,6 +1180,9 @@ impl Desk {
             alerts: Vec::new(),
             saved: Vec::new(),
             saves: Ok(()),
+            files: Vec::new(),
+            writes: Ok(()),
+            reports: Vec::new(),
             exits: Vec::new(),
             now: now(),
             following: None,
@@ -1243,6 +1254,24 @@ impl Desk {
                     self.saved.push((choice.name.clone(), value));
                     let result = self.saves.clone();
                     self.take(Event::Saved { choice, result });
+                }
+                Effect::WriteReport {
+                    deletion_id,
+                    file,
+                    replaces,
+                } => {
+                    let exists = self.files.contains(&file) && !replaces;
+                    let result = match (exists, &self.writes) {
+                        (true, _) => Err(NotWritten::Exists),
+                        (false, Ok(())) => Ok(()),
+                        (false, Err(why)) => Err(NotWritten::Failed(why.clone())),
+                    };
+                    self.reports.push((file.clone(), replaces));
+                    self.take(Event::ReportWritten {
+                        deletion_id,
+                        file,
+                        result,
+                    });
                 }
                 Effect::Suspend | Effect::Repaint => {}
             }

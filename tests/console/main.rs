@@ -25,6 +25,7 @@ mod quitting;
 mod readme;
 mod records;
 mod replays;
+mod reports;
 mod safety;
 mod scope;
 mod storm;

@@ -60,8 +60,22 @@ pub enum Event {
         choice: Choice,
         result: Result<(), String>,
     },
+    /// The report of this deletion was written to the file, or why not.
+    ReportWritten {
+        deletion_id: String,
+        file: PathBuf,
+        result: Result<(), NotWritten>,
+    },
     /// The guarded screen has been painted, and input typed before that has been discarded.
     GuardPainted,
+}
+
+/// Why a file was not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotWritten {
+    /// It exists already, and nobody agreed to replace it.
+    Exists,
+    Failed(String),
 }
 
 /// A side effect, which only the loop performs.
@@ -90,6 +104,13 @@ pub enum Effect {
     Save {
         file: PathBuf,
         choice: Choice,
+    },
+    /// Gather the report of a deletion, and write it to this file as a web page.
+    WriteReport {
+        deletion_id: String,
+        file: PathBuf,
+        /// Whether a file that exists is replaced.
+        replaces: bool,
     },
     Quit(Exit),
     Suspend,

@@ -55,6 +55,7 @@ pub(crate) enum Action {
     Chart,
     Copy,
     Yaml,
+    Report,
     EventBack,
     EventOn,
     JumpBack,
@@ -144,6 +145,7 @@ const BLOCKERS: &[Key] = &[plain('b')];
 const EXPLAIN: &[Key] = &[plain('e')];
 const COPY: &[Key] = &[plain('y')];
 const YAML: &[Key] = &[plain('Y')];
+const REPORT: &[Key] = &[plain('W')];
 const CHART: &[Key] = &[plain('t')];
 const UNFOLD: &[Key] = &[key(KeyCode::Right), plain('l')];
 const FOLD: &[Key] = &[key(KeyCode::Left), plain('h')];
@@ -161,6 +163,7 @@ const STANDARD: &[Row] = &[
     (Scope::Home, PAUSE, Action::Pause, "", "pause the deletion, or go on"),
     (Scope::Home, CANCEL, Action::Cancel, "", "cancel the deletion, after a question; what was sent runs to its end"),
     (Scope::Home, CHART, Action::Chart, "chart", "draw over time what ran when, and what it waited for"),
+    (Scope::Home, REPORT, Action::Report, "", "write the report of the deletion to a file, which it asks for: a web page that can be attached to a ticket"),
     (Scope::Home, YAML, Action::Yaml, "", "show the step or the deletion as YAML, as -o yaml prints it"),
     (Scope::Home, COPY, Action::Copy, "", "copy the id to the clipboard; again: the error with its request id, then the row"),
 
@@ -189,6 +192,7 @@ const STANDARD: &[Row] = &[
     (Scope::Deletions, PAUSE, Action::Pause, "pause", "pause, or go on; of marked rows after a question"),
     (Scope::Deletions, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
     (Scope::Deletions, CHART, Action::Chart, "chart", "draw over time what ran when, and what it waited for"),
+    (Scope::Deletions, REPORT, Action::Report, "", "write the report of the deletion to a file, which it asks for: a web page that can be attached to a ticket"),
     (Scope::Deletions, YAML, Action::Yaml, "", "show the deletion as YAML, as -o yaml prints it"),
     (Scope::Deletions, COPY, Action::Copy, "", "copy the id to the clipboard; again: the row"),
 
@@ -202,6 +206,7 @@ const STANDARD: &[Row] = &[
     (Scope::Tree, PAUSE, Action::Pause, "pause", "pause, or go on"),
     (Scope::Tree, CANCEL, Action::Cancel, "cancel…", "cancel, after a question; what was sent runs to its end"),
     (Scope::Tree, CHART, Action::Chart, "chart", "draw over time what ran when, and what it waited for"),
+    (Scope::Tree, REPORT, Action::Report, "", "write the report of the deletion to a file, which it asks for: a web page that can be attached to a ticket"),
     (Scope::Tree, YAML, Action::Yaml, "", "show the step as YAML, as -o yaml prints it; on any other row the deletion"),
     (Scope::Tree, COPY, Action::Copy, "", "copy the id to the clipboard; again: the error with its request id, then the row"),
 
@@ -227,6 +232,7 @@ const STANDARD: &[Row] = &[
     (Scope::Inspect, ACCEPT, Action::AcceptDrift, "", "where newcomers block it: delete them too, after a typed confirmation"),
     (Scope::Inspect, REFUSE, Action::RefuseDrift, "", "where newcomers block it: leave them and end the deletion, after a typed confirmation"),
     (Scope::Inspect, LADDER, Action::Ladder, "ladder", "what else can be done about it; sends nothing"),
+    (Scope::Inspect, REPORT, Action::Report, "", "write the report of the deletion to a file, which it asks for: a web page that can be attached to a ticket"),
     (Scope::Inspect, YAML, Action::Yaml, "YAML", "show the step or the deletion as YAML, as -o yaml prints it"),
     (Scope::Inspect, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the error with its request id, then the event"),
 

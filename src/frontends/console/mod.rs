@@ -36,6 +36,7 @@ mod prompt;
 mod render;
 mod replay_cursor;
 mod replaying;
+mod reporting;
 mod runtime;
 mod scope;
 mod searching;
@@ -44,7 +45,7 @@ mod terminal;
 mod update;
 mod views;
 
-pub use event::{Effect, Event};
+pub use event::{Effect, Event, NotWritten};
 pub use keys::{Keymap, WrongKeys};
 pub use plain::run_plain;
 pub use render::{render, render_lines, render_to_text};

@@ -201,7 +201,7 @@ fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
     let paste = |text: &str| Event::Paste(text.to_owned());
     match prompt {
         Some(_) if line.is_empty() => return Ok(vec![press(KeyCode::Esc)]),
-        Some(Prompt::Quit | Prompt::Unsent) => {
+        Some(Prompt::Quit | Prompt::Unsent | Prompt::Replace { .. }) => {
             return Ok(line.chars().map(KeyCode::Char).map(press).collect());
         }
         Some(_) => return Ok(vec![clear(), paste(line), enter()]),

@@ -1,13 +1,14 @@
 //! Prompts, where a person types: the command line, the filter, and confirmations of what cannot be undone.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use crossterm::event::{Event, KeyEvent};
 use tui_input::backend::crossterm::to_input_request;
 use tui_input::{Input, InputRequest};
 
 use crate::control::{Command, Snapshot};
-use crate::domain::model::Site;
+use crate::domain::model::{Site, short_id};
 use crate::domain::text::word_fits;
 
 /// Maximum length of an input; nobody types a longer word or name.
@@ -23,10 +24,31 @@ pub(crate) enum Prompt {
         before: String,
     },
     Confirm(Box<Confirm>),
+    /// The file for the report of a deletion.
+    Report {
+        deletion_id: String,
+        input: Input,
+    },
+    /// The question whether to replace a file that exists by the report of a deletion.
+    Replace {
+        deletion_id: String,
+        file: PathBuf,
+    },
     /// The question what becomes of an engine in this process that has work.
     Quit,
     /// The question what becomes of commands that were confirmed together and not sent yet.
     Unsent,
+}
+
+impl Prompt {
+    /// Asks for the file of a deletion's report, and suggests one.
+    pub(crate) fn report(deletion_id: String) -> Self {
+        let file = format!("deletion-{}.html", short_id(&deletion_id));
+        Self::Report {
+            deletion_id,
+            input: Input::new(file),
+        }
+    }
 }
 
 /// A confirmation that must be typed, and then a reason, if a cloud requires one.

@@ -25,7 +25,7 @@ use super::event::{Effect, Event};
 use super::state::State;
 use super::terminal::{Terminal, in_console};
 use super::update::update;
-use super::{ConsoleOptions, Exit, render, views};
+use super::{ConsoleOptions, Exit, render, reporting, views};
 
 /// New data is painted at most ten times a second: the eye follows no more, and slow lines choke. Keys are
 /// echoed at once.
@@ -207,6 +207,21 @@ impl Asker {
                 self.tasks.spawn_blocking(move || Event::Saved {
                     result: save_choice(&file, &choice),
                     choice,
+                });
+            }
+            Effect::WriteReport {
+                deletion_id,
+                file,
+                replaces,
+            } => {
+                self.tasks.spawn(async move {
+                    let made = reporting::make(&*control, &deletion_id, &file, replaces).await;
+                    let (file, result) = made;
+                    Event::ReportWritten {
+                        deletion_id,
+                        file,
+                        result,
+                    }
                 });
             }
             // These concern the screen or the process, not the engine.

@@ -72,6 +72,8 @@ pub struct State {
     pub(super) submitted: HashMap<u64, String>,
     /// Commands that were confirmed together and are under way.
     pub(super) bulks: Vec<Bulk>,
+    /// Number of reports that are being written.
+    pub(super) reports_under_way: usize,
     /// Sequence number of the last event that was followed.
     pub(super) followed: Option<i64>,
     /// Ticket of the request for the next events, if one is under way.
@@ -124,6 +126,7 @@ impl State {
             guarded: false,
             submitted: HashMap::new(),
             bulks: Vec::new(),
+            reports_under_way: 0,
             followed: None,
             following: None,
             ticks: 0,
@@ -231,6 +234,7 @@ impl State {
             || !self.projects_tickets.is_empty()
             || !self.submitted.is_empty()
             || !self.bulks.is_empty()
+            || self.reports_under_way > 0
             || self.replay_cursor.is_waiting()
             || self.top().is_some_and(Pane::is_busy)
     }
@@ -370,6 +374,10 @@ impl State {
                 let ticket = self.outbox.submit(command, "");
                 self.submitted.insert(ticket, what);
             }
+            PaneRequest::Report(deletion_id) if is_top => {
+                self.prompt = Some(Prompt::report(deletion_id));
+            }
+            PaneRequest::Report(_) => {}
             PaneRequest::Guard => self.guarded |= is_top,
         }
     }

@@ -17,7 +17,7 @@ use super::panes::kit::Arrived;
 use super::prompt::{self, Prompt};
 use super::searching::{set_filter, show_fitting};
 use super::state::State;
-use super::{Exit, alert, column_choice, command, layout, replaying, views};
+use super::{Exit, alert, column_choice, command, layout, replaying, reporting, views};
 use crate::present::count;
 use crate::system::config::{Alert, ChoiceTable};
 
@@ -124,6 +124,14 @@ fn handle(state: &mut State, event: Event) {
             ChoiceTable::Views => views::saved(state, &choice.name, result),
             ChoiceTable::Columns => column_choice::saved(state, &choice.name, result),
         },
+        Event::ReportWritten {
+            deletion_id,
+            file,
+            result,
+        } => {
+            state.dirty = true;
+            reporting::written(state, deletion_id, file, result);
+        }
         Event::Tick(now) => {
             state.now = now;
             state.ticks = state.ticks.wrapping_add(1);
@@ -317,6 +325,9 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
         match prompt {
             Prompt::Filter { before, .. } => set_filter(state, before),
             Prompt::Confirm(_) => state.say(Tone::Dim, "nothing was sent"),
+            Prompt::Report { .. } | Prompt::Replace { .. } => {
+                state.say(Tone::Dim, "no report was written");
+            }
             Prompt::Command(_) | Prompt::Quit | Prompt::Unsent => {}
         }
         return;
@@ -393,6 +404,20 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
             }
             state.prompt = Some(Prompt::Confirm(confirm));
         }
+        Prompt::Report { deletion_id, input } if is_enter => {
+            reporting::typed(state, deletion_id, input.value());
+        }
+        Prompt::Report {
+            deletion_id,
+            mut input,
+        } => {
+            prompt::edit(&mut input, pressed);
+            state.prompt = Some(Prompt::Report { deletion_id, input });
+        }
+        Prompt::Replace { deletion_id, file } => match pressed.code {
+            KeyCode::Char('y') => reporting::write(state, deletion_id, file, true),
+            _ => state.prompt = Some(Prompt::Replace { deletion_id, file }),
+        },
         Prompt::Quit => match pressed.code {
             KeyCode::Char('l') => state.outbox.push(Effect::Quit(Exit::LeaveRunning)),
             KeyCode::Char('s') => state.outbox.push(Effect::Quit(Exit::Stop)),
@@ -450,7 +475,8 @@ fn paste(state: &mut State, text: &str) {
             prompt::paste(&mut confirm.input, text);
             confirm.wrong = false;
         }
-        Some(Prompt::Quit | Prompt::Unsent) => {}
+        Some(Prompt::Report { input, .. }) => prompt::paste(input, text),
+        Some(Prompt::Replace { .. } | Prompt::Quit | Prompt::Unsent) => {}
         None => {
             let hint = "pasted text does nothing here; / filters, : goes somewhere";
             state.say(Tone::Dim, hint);

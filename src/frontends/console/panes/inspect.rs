@@ -156,6 +156,10 @@ impl ListPane for InspectPane {
                 let texts = self.subject_copies();
                 rows.list.copy(String::new(), texts, context);
             }
+            (Action::Report, ..) => {
+                let id = self.deletion_id.clone();
+                context.requests.push(PaneRequest::Report(id));
+            }
             (Action::Yaml, PurgeScope::Deletion(id), _) => {
                 context.push(Route::Yaml(Record::Deletion(id.clone()), self.words()));
             }

@@ -194,6 +194,14 @@ fn draw_bottom(state: &State, canvas: &mut Canvas, areas: &Areas) -> Option<Posi
             canvas.clear(area);
             Some(canvas.input("/", input, area))
         }
+        Some(Prompt::Report { input, .. }) => {
+            canvas.clear(area);
+            Some(canvas.input("report to: ", input, area))
+        }
+        Some(Prompt::Replace { file, .. }) => {
+            overlay::replace(file, canvas);
+            None
+        }
         Some(Prompt::Confirm(confirm)) => overlay::confirm(state, confirm, canvas),
         Some(Prompt::Quit) => {
             overlay::quit(state, canvas);
@@ -275,7 +283,7 @@ impl Canvas<'_> {
     /// Draws an input line, scrolled so that the cursor is visible; returns the cursor's position.
     fn input(&mut self, sign: &str, input: &tui_input::Input, area: Rect) -> Position {
         let strong = self.look.style(Tone::Strong);
-        let x = self.set(area.x + 1, area.y, 2, sign, strong);
+        let x = self.set(area.x + 1, area.y, u16::MAX, sign, strong);
         let room = usize::from(area.right().saturating_sub(x + 1));
         let before: String = input.value().chars().take(input.cursor()).collect();
         let safe = self.look.safe(&before);

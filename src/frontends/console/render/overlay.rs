@@ -1,5 +1,7 @@
 //! Boxes over the pane, for questions that must be answered first.
 
+use std::path::Path;
+
 use ratatui::layout::{Position, Rect};
 use ratatui::symbols::border;
 use ratatui::text::Line;
@@ -93,6 +95,20 @@ pub(super) fn unsent(state: &State, canvas: &mut Canvas) {
         Cell::plain("esc  stay; they are sent meanwhile"),
     ];
     frame(canvas, "quit", &lines, &[], 0);
+}
+
+pub(super) fn replace(file: &Path, canvas: &mut Canvas) {
+    let lines = [
+        Cell::new(exists_words(file), Tone::Strong),
+        Cell::plain("y    replace it by the report"),
+        Cell::plain("esc  keep it; no report is written"),
+    ];
+    frame(canvas, "report", &lines, &[], 0);
+}
+
+/// Says that a file exists already.
+pub(super) fn exists_words(file: &Path) -> String {
+    format!("{} exists already.", file.display())
 }
 
 /// Says what was confirmed and would not be sent.

@@ -6,7 +6,7 @@ use super::super::look::{Cell, RenderContext, Tone};
 use super::super::panes::kit::{Column, Pane, Shown, emptiness};
 use super::super::prompt::{Confirm, Prompt};
 use super::super::state::State;
-use super::overlay::{unsent_words, work_words};
+use super::overlay::{exists_words, unsent_words, work_words};
 use super::{header, keys};
 use crate::present::thousands;
 
@@ -35,6 +35,16 @@ pub fn render_lines(state: &State) -> Vec<String> {
         Some(Prompt::Unsent) => {
             say(&unsent_words(state));
             say("d: drop them, and quit. An empty line: stay; they are sent meanwhile.");
+        }
+        Some(Prompt::Report { input, .. }) => {
+            let file = input.value();
+            say(&format!(
+                "Type the file for the report, such as {file}. An empty line: no report."
+            ));
+        }
+        Some(Prompt::Replace { file, .. }) => {
+            say(&exists_words(file));
+            say("y: replace it. An empty line: keep it; no report is written.");
         }
         // The person types whole lines, so these prompts are answered at once and never shown.
         Some(Prompt::Command(_) | Prompt::Filter { .. }) | None => {

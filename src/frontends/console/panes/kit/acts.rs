@@ -74,6 +74,10 @@ pub(crate) fn act_on_step(step: &Step, action: Action, context: &mut Context) {
         Action::Yaml => context.push(Route::Yaml(Record::Step(step.id), words)),
         Action::AcceptDrift => ask_about_drift(step, true, context),
         Action::RefuseDrift => ask_about_drift(step, false, context),
+        Action::Report => {
+            let id = step.deletion_id.clone();
+            context.requests.push(PaneRequest::Report(id));
+        }
         Action::Pause | Action::Cancel => act_on_deletion_of(step, action, context),
         action => {
             act(&PurgeScope::Step(step.id), words, action, context);
@@ -90,6 +94,10 @@ pub(crate) fn act_on_deletion(deletion: &Deletion, action: Action, context: &mut
         }
         Action::Open => context.push(Route::Tree(deletion.id.clone())),
         Action::Chart => context.push(Route::Chart(boxed())),
+        Action::Report => {
+            let id = deletion.id.clone();
+            context.requests.push(PaneRequest::Report(id));
+        }
         Action::Yaml => {
             let record = Record::Deletion(deletion.id.clone());
             context.push(Route::Yaml(record, target_words(deletion)));

@@ -74,6 +74,8 @@ pub(crate) enum PaneRequest {
         what: String,
         command: Command,
     },
+    /// Ask for a file, and write the report of this deletion to it.
+    Report(String),
     /// Ignore the keyboard until the next frame is on the screen.
     Guard,
 }

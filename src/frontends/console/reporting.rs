@@ -1,0 +1,122 @@
+//! The report of a deletion, written to a file that the person names.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf, absolute};
+
+use chrono::Utc;
+
+use super::event::{Effect, NotWritten};
+use super::look::Tone;
+use super::prompt::Prompt;
+use super::state::State;
+use crate::control::{Control, query};
+use crate::frontends::report;
+use crate::system::private;
+
+/// Asks the loop to write the report to the file that was typed.
+pub(super) fn typed(state: &mut State, deletion_id: String, file: &str) {
+    let file = file.trim();
+    if file.is_empty() {
+        return state.say(
+            Tone::Dim,
+            "no report was written: it needs the name of a file",
+        );
+    }
+    let file = match (file.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(file),
+    };
+    write(state, deletion_id, file, false);
+}
+
+/// Asks the loop to write the report. `replaces`: the file exists, and the person agreed to replace it.
+pub(super) fn write(state: &mut State, deletion_id: String, file: PathBuf, replaces: bool) {
+    state.reports_under_way += 1;
+    state.say(
+        Tone::Dim,
+        format!("writing the report to {}", file.display()),
+    );
+    state.outbox.push(Effect::WriteReport {
+        deletion_id,
+        file,
+        replaces,
+    });
+}
+
+/// Says where the report is, or why not; asks whether to replace a file that exists.
+pub(super) fn written(
+    state: &mut State,
+    deletion_id: String,
+    file: PathBuf,
+    result: Result<(), NotWritten>,
+) {
+    state.reports_under_way = state.reports_under_way.saturating_sub(1);
+    let shown = file.display();
+    match result {
+        Ok(()) => state.say(Tone::Good, format!("the report is in {shown}")),
+        Err(NotWritten::Failed(why)) => {
+            let told = format!("the report could not be written to {shown}: {why}");
+            state.say(Tone::Bad, told);
+        }
+        // The person is typing something else meanwhile, which the question must not interrupt.
+        Err(NotWritten::Exists) if state.prompt.is_some() => {
+            let told = format!("the report was not written: {shown} exists already");
+            state.say(Tone::Warn, told);
+        }
+        Err(NotWritten::Exists) => {
+            state.message = None;
+            state.prompt = Some(Prompt::Replace { deletion_id, file });
+        }
+    }
+}
+
+/// Gathers the report and writes it as a web page that only this account can read. Returns the whole path of the
+/// file.
+pub(super) async fn make(
+    control: &dyn Control,
+    deletion_id: &str,
+    file: &Path,
+    replaces: bool,
+) -> (PathBuf, Result<(), NotWritten>) {
+    let file = absolute(file).unwrap_or_else(|_| file.to_owned());
+    let result = gather_and_write(control, deletion_id, &file, replaces).await;
+    (file, result)
+}
+
+async fn gather_and_write(
+    control: &dyn Control,
+    deletion_id: &str,
+    file: &Path,
+    replaces: bool,
+) -> Result<(), NotWritten> {
+    // A long deletion takes a while to gather, so the question comes first.
+    if !replaces && fs::symlink_metadata(file).is_ok() {
+        return Err(NotWritten::Exists);
+    }
+    let id = deletion_id.to_owned();
+    let failed = |error: &dyn ToString| NotWritten::Failed(error.to_string());
+    let deletion = control.ask(query::Deletion { id }).await;
+    let deletion = deletion.map_err(|error| failed(&error))?;
+    let gathered = report::gather(control, &deletion, Utc::now()).await;
+    let page = report::page(&gathered.map_err(|error| failed(&error))?);
+    match replaces {
+        true => private::replace(file, page.as_bytes()).map_err(|error| failed(&error)),
+        false => write_new(file, page.as_bytes()),
+    }
+}
+
+/// Writes a file that must not exist yet.
+fn write_new(path: &Path, content: &[u8]) -> Result<(), NotWritten> {
+    let created = private::create_new(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => NotWritten::Exists,
+        _ => NotWritten::Failed(error.to_string()),
+    });
+    let mut file = created?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        // A part of a report is of no use; the first error tells the reason.
+        let _ = fs::remove_file(path);
+        NotWritten::Failed(error.to_string())
+    })
+}
