@@ -45,11 +45,13 @@ pub(crate) struct RenderContext<'k> {
     pub(crate) replays: bool,
 }
 
-/// A piece of text in one tone.
+/// A piece of text in one tone, or in one for each of its signs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) text: String,
     pub(crate) tone: Tone,
+    /// The tone of each character, all of which are one column wide; none: all have `tone`.
+    pub(crate) tones: Vec<Tone>,
 }
 
 impl Cell {
@@ -57,7 +59,17 @@ impl Cell {
         Self {
             text: text.into(),
             tone,
+            tones: Vec::new(),
         }
+    }
+    /// Joins texts of our own, each in its tone. Their characters are one column wide.
+    pub(crate) fn of_parts<'t>(parts: impl Iterator<Item = (&'t str, Tone)>) -> Self {
+        let mut cell = Self::default();
+        for (text, tone) in parts {
+            cell.text.push_str(text);
+            cell.tones.extend(text.chars().map(|_| tone));
+        }
+        cell
     }
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self::new(text, Tone::Plain)
@@ -330,8 +342,12 @@ impl RenderContext<'_> {
     /// As [`Self::wrap`], for lines with their tones.
     pub(crate) fn wrap_all(&self, lines: &[Cell], width: u16, rows: usize) -> Vec<Cell> {
         let wrapped = lines.iter().flat_map(|cell| {
+            // A picture is one line, whatever fits of it.
+            if !cell.tones.is_empty() {
+                return vec![cell.clone()];
+            }
             let rows = self.wrap(&cell.text, usize::from(width), rows).into_iter();
-            rows.map(|text| Cell::new(text, cell.tone))
+            rows.map(|text| Cell::new(text, cell.tone)).collect()
         });
         wrapped.collect()
     }

@@ -15,6 +15,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::census::{Census, KindCount};
+use super::heat::HeatMap;
 use super::kit::acts::{act_on_deletion, act_on_step, deletion_copies, step_copies, step_words};
 use super::kit::*;
 use crate::control::{SiteState, SiteStatus, Snapshot, query};
@@ -58,6 +59,8 @@ struct HomePane {
     newest: Feed<Deletion>,
     /// The resources, which are counted while nothing is under way.
     census: Census,
+    /// How the calls to the sites went in the last hour.
+    heat: HeatMap,
     /// Whether a replay is shown, which asks no cloud.
     replays: bool,
     seen: Seen,
@@ -107,6 +110,7 @@ pub(super) fn pane() -> Box<dyn Pane> {
         upcoming: Feed::reading(|_| query::Upcoming {}, |it| Batch::from(vec![it])),
         newest: one_page(Vec::new(), NEWEST_MAX),
         census: Census::new(),
+        heat: HeatMap::new(),
         replays: false,
         seen: Seen::default(),
     };
@@ -336,6 +340,22 @@ impl HomePane {
         format!("{least}{deletions} ended, {gone} gone")
     }
 
+    /// The facts about a site; on a wide screen behind a picture of its last hour.
+    fn site_cell(&self, site: &SiteStatus, look: &RenderContext) -> Cell {
+        let facts = site_facts(site, look);
+        let strip = self.heat.strip("", &site.site, HEAT_SIGNS, look);
+        // What is wrong with a site needs the room.
+        let has_room = look.width >= HEAT_FROM && site.reason.is_empty();
+        match strip.filter(|_| has_room) {
+            None => Cell::dim(facts),
+            Some(Cell { text, tones, .. }) => Cell {
+                text: format!("{text}  {facts}"),
+                tone: Tone::Dim,
+                tones,
+            },
+        }
+    }
+
     fn says(&self, row: &HomeRow, look: &RenderContext) -> Cell {
         match row {
             HomeRow::Section(section) => Cell::new(&section.says, Tone::Strong),
@@ -351,6 +371,11 @@ impl HomePane {
         }
     }
 }
+
+/// Number of signs for the last hour at a site, five minutes each.
+const HEAT_SIGNS: usize = 12;
+/// Width of the screen from which they fit before the facts.
+const HEAT_FROM: u16 = 120;
 
 /// `3 now, 12 within 2m, 40 within 1h`
 fn due_words(upcoming: &Upcoming) -> String {
@@ -410,10 +435,9 @@ fn facts(row: &HomeRow, look: &RenderContext) -> Cell {
                 look.deletion_state(it).tone,
             )
         }
-        HomeRow::Site(site) => Cell::dim(site_facts(site, look)),
         HomeRow::Cause(group, _) => Cell::plain(cause_words(&group.cause)),
         HomeRow::Kind(it) => Cell::dim(it.by_site(look)),
-        HomeRow::LastDay => Cell::default(),
+        HomeRow::Site(_) | HomeRow::LastDay => Cell::default(),
     }
 }
 
@@ -537,7 +561,10 @@ impl ListPane for HomePane {
         columns! { row: HomeRow, look;
             fixed("STATE", 14) => state(row, look),
             flex("WHAT", 3) => self.says(row, look),
-            flex("HOW IT IS", 4).from(60) => facts(row, look),
+            flex("HOW IT IS", 4).from(60) => match row {
+                HomeRow::Site(site) => self.site_cell(site, look),
+                _ => facts(row, look),
+            },
             fixed("LEFT, KEY", 11).from(70) => next(row, look),
         }
     }
@@ -593,6 +620,7 @@ impl ListPane for HomePane {
             &self.upcoming,
             &self.newest,
             &self.census,
+            &self.heat,
         ]
     }
     fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
@@ -602,6 +630,7 @@ impl ListPane for HomePane {
             &mut self.upcoming,
             &mut self.newest,
             &mut self.census,
+            &mut self.heat,
         ]
     }
     fn answered(&mut self, rows: &mut Rows<HomeRow>) {

@@ -18,6 +18,7 @@ mod events;
 mod explain;
 mod forest;
 mod gates;
+mod heat;
 mod help;
 mod home;
 mod inspect;

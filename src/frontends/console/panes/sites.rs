@@ -2,16 +2,22 @@
 
 use chrono::{DateTime, Utc};
 
+use super::heat::HeatMap;
 use super::kit::*;
 use crate::control::{Command, SiteStatus, Snapshot};
 use crate::frontends::console::about::site_state;
 
-struct SitesPane;
+struct SitesPane {
+    heat: HeatMap,
+}
 
 pub(super) fn open(around: &Around<'_>) -> Opened {
     let mut rows = Rows::new(Feed::silent());
-    SitesPane.update(&mut rows, around.snapshot, true);
-    Ok(listed(SitesPane, rows))
+    let mut pane = SitesPane {
+        heat: HeatMap::new(),
+    };
+    pane.update(&mut rows, around.snapshot, true);
+    Ok(listed(pane, rows))
 }
 
 impl Row for SiteStatus {
@@ -59,6 +65,24 @@ fn why(site: &SiteStatus) -> String {
     why.join("; ")
 }
 
+impl SitesPane {
+    /// The last hour at a site, as a picture and in words.
+    fn last_hour(&self, site: &SiteStatus, look: &RenderContext) -> Vec<Cell> {
+        // The picture is one line of the detail, which is narrow where it is beside the table.
+        let signs = match look.width {
+            0..50 => 20,
+            50..80 | 160..190 => 30,
+            _ => 60,
+        };
+        let strip = self.heat.strip("last hour ", &site.site, signs, look);
+        let words = self.heat.words(&site.site).map(|words| {
+            let none = look.pick("▁ none, █ all", "_ none, # all");
+            Cell::dim(format!("{words}{}{none}", look.dot()))
+        });
+        strip.into_iter().chain(words).collect()
+    }
+}
+
 impl ListPane for SitesPane {
     type Row = SiteStatus;
     const SCOPE: Scope = Scope::Sites;
@@ -76,7 +100,10 @@ impl ListPane for SitesPane {
     const NOTHING_THEN: &'static str =
         "A replay asks no cloud; :events tells when a site was lost or paused.";
 
-    fn update(&mut self, rows: &mut Rows<SiteStatus>, snapshot: &Snapshot, _moved: bool) -> bool {
+    fn update(&mut self, rows: &mut Rows<SiteStatus>, snapshot: &Snapshot, moved: bool) -> bool {
+        if moved {
+            self.heat.invalidate();
+        }
         let is_known = snapshot.at.is_some();
         if is_known {
             rows.feed.stand(snapshot.sites.clone());
@@ -109,6 +136,7 @@ impl ListPane for SitesPane {
             facts.push(format!("as {}", site.as_user));
         }
         let mut lines = vec![Cell::plain(facts.join(look.dot()))];
+        lines.extend(self.last_hour(site, look));
         if !site.reason.is_empty() {
             lines.push(Cell::new(&site.reason, site_state(site, look).tone));
         }
@@ -116,6 +144,12 @@ impl ListPane for SitesPane {
             lines.push(Cell::new("read-only: nothing is deleted here", Tone::Warn));
         }
         lines
+    }
+    fn others(&self) -> Vec<&dyn Refreshed> {
+        vec![&self.heat]
+    }
+    fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
+        vec![&mut self.heat]
     }
     fn copies(&self, _: &Rows<SiteStatus>, site: &SiteStatus) -> Vec<Copied> {
         vec![Copied::new("the name", &site.site.to_string())]

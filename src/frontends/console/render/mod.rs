@@ -268,6 +268,17 @@ impl Canvas<'_> {
         for (y, line) in (area.y..area.bottom()).zip(lines) {
             let style = self.look.style(line.tone);
             self.put(area.x + 1, y, area.width - 1, &line.text, style);
+            self.tint(area.x + 1, y, area.width - 1, &line.tones);
+        }
+    }
+
+    /// Gives the characters that were drawn from here on their own tones.
+    fn tint(&mut self, x: u16, y: u16, width: u16, tones: &[Tone]) {
+        let right = self.buffer.area.right().min(x.saturating_add(width));
+        for (x, tone) in (x..right).zip(tones) {
+            if let Some(cell) = self.buffer.cell_mut(Position::new(x, y)) {
+                cell.set_style(self.look.style(*tone));
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use super::super::look::{Cell, Tone};
+use super::super::look::Tone;
 use super::super::panes::kit::{Column, Pane, Shown, Width, emptiness};
 use super::Canvas;
 
@@ -29,14 +29,19 @@ pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
         gap(area.width),
     );
     let headings = columns.iter();
-    let headings: Vec<_> = headings.map(|c| (c.heading.as_ref(), Tone::Dim)).collect();
+    let headings: Vec<_> = headings
+        .map(|c| (c.heading.as_ref(), Tone::Dim, [].as_slice()))
+        .collect();
     draw_row(canvas, (area.y, area.right()), &columns, &widths, &headings);
     for ((row, cells), y) in (list.top..).zip(rows).zip(area.y + 1..) {
         let is_cursor = row == list.cursor;
         // The whole row under the cursor has one tone: tones would be hard to read reversed.
         let reversed = is_cursor && !look.sparing;
-        let tone = |cell: &Cell| if reversed { Tone::Plain } else { cell.tone };
-        let cells: Vec<_> = cells.iter().map(|c| (c.text.as_str(), tone(c))).collect();
+        let cells = cells.iter().map(|cell| match reversed {
+            true => (cell.text.as_str(), Tone::Plain, [].as_slice()),
+            false => (cell.text.as_str(), cell.tone, cell.tones.as_slice()),
+        });
+        let cells: Vec<_> = cells.collect();
         draw_row(canvas, (y, area.right()), &columns, &widths, &cells);
         if pane.is_marked(row) {
             canvas.own(1, y, "*", look.style(Tone::Warn));
@@ -59,11 +64,12 @@ fn draw_row(
     (y, right): (u16, u16),
     columns: &[Column],
     widths: &[u16],
-    cells: &[(&str, Tone)],
+    cells: &[(&str, Tone, &[Tone])],
 ) {
     let look = canvas.look;
     let mut x = GUTTER;
-    for (at, ((column, width), (text, tone))) in columns.iter().zip(widths).zip(cells).enumerate() {
+    let columns = columns.iter().zip(widths);
+    for (at, ((column, width), (text, tone, tones))) in columns.zip(cells).enumerate() {
         if *width == 0 {
             continue;
         }
@@ -76,12 +82,13 @@ fn draw_row(
             canvas.set(x + blank, y, *width - blank, &text, style);
         } else {
             // A cell with only empty cells to its right may run on over them.
-            let is_last = cells.iter().skip(at + 1).all(|(text, _)| text.is_empty());
+            let is_last = cells.iter().skip(at + 1).all(|(text, ..)| text.is_empty());
             let room = match is_last {
                 true => right.saturating_sub(x + 1),
                 false => *width,
             };
             canvas.put(x, y, room, text, style);
+            canvas.tint(x, y, room, tones);
         }
         x += width + gap(look.width);
     }
