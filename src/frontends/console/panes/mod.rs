@@ -29,6 +29,7 @@ mod orphans;
 mod plan;
 mod search;
 mod sites;
+mod step_names;
 mod tombstones;
 mod tour;
 mod tree;

@@ -1,32 +1,73 @@
 //! `:tombstones`, the records by which deleted resources are kept deleted, and their release.
 
-use super::kit::*;
-use crate::control::{Command, query};
-use crate::domain::model::{Phase, ResourceKey, Tombstone, short_id};
-use crate::present::{count, kind_words, resource_words};
+use std::sync::Arc;
 
-struct TombstonesPane;
+use super::kit::*;
+use super::step_names::{Names, StepNames};
+use crate::control::{Command, Snapshot, query};
+use crate::domain::model::{Phase, ResourceKey, Target, Tombstone, short_id};
+use crate::present::{count, kind_words, resource_words, target_in_full};
+
+/// Number of rows near the cursor whose names are looked up, more than a screen has.
+const NAMED_MAX: usize = 500;
+
+struct TombstonesPane {
+    names: StepNames,
+}
+
+/// A tombstone, with the names that are known of all.
+struct Kept {
+    tombstone: Tombstone,
+    names: Arc<Names>,
+}
+
+impl From<Tombstone> for Kept {
+    fn from(tombstone: Tombstone) -> Self {
+        Self {
+            tombstone,
+            names: Arc::default(),
+        }
+    }
+}
+
+impl Kept {
+    /// The name of the resource; empty if it is not known.
+    fn name(&self) -> &str {
+        self.names
+            .get(&self.tombstone.key)
+            .map_or("", String::as_str)
+    }
+
+    fn words(&self) -> String {
+        let key = &self.tombstone.key;
+        resource_words(&key.kind, self.name(), &key.id)
+    }
+}
 
 pub(super) fn open(_: &Around<'_>) -> Opened {
     let feed = Feed::paged(query::Tombstones {
         limit: PAGE_ROWS,
         ..query::Tombstones::default()
     });
-    Ok(listed(TombstonesPane, Rows::new(feed)))
+    let pane = TombstonesPane {
+        names: StepNames::new(),
+    };
+    Ok(listed(pane, Rows::new(feed)))
 }
 
-impl Row for Tombstone {
+impl Row for Kept {
     fn key(&self) -> String {
-        self.record_id.to_string()
+        self.tombstone.record_id.to_string()
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
+        let row = &self.tombstone;
         filter.fits(&Facts {
-            texts: &[&self.key.id, &self.deletion_id],
-            state: self.phase.as_str(),
-            kind: self.key.kind.as_str(),
-            site: &self.key.site.to_string(),
+            texts: &[self.name(), &row.key.id, &row.deletion_id],
+            state: row.phase.as_str(),
+            kind: row.key.kind.as_str(),
+            site: &row.key.site.to_string(),
             project: "",
-            since: self.gone_at.or(self.deleted_at),
+            since: row.gone_at.or(row.deleted_at),
         })
     }
 }
@@ -78,8 +119,19 @@ fn release(key: &ResourceKey, context: &Context) -> Confirm {
         .at(std::iter::once(&key.site), context.snapshot)
 }
 
+impl TombstonesPane {
+    /// Looks up the names of the rows near the cursor.
+    fn look_up(&mut self, rows: &Rows<Kept>) {
+        let first = rows.list.cursor.saturating_sub(NAMED_MAX / 2);
+        let near = (first..rows.len()).take(NAMED_MAX);
+        let near = near.filter_map(|row| Some(&rows.get(row)?.tombstone));
+        self.names
+            .look_up(near.map(|it| (it.deletion_id.as_str(), &it.key)));
+    }
+}
+
 impl ListPane for TombstonesPane {
-    type Row = Tombstone;
+    type Row = Kept;
     const SCOPE: Scope = Scope::Tombstones;
     const WORD: Option<&'static str> = Some("tombstones");
     const NOUN: &'static str = "tombstone";
@@ -91,50 +143,85 @@ impl ListPane for TombstonesPane {
     ];
     const NOTHING_THEN: &'static str = "There was no tombstone then.";
 
-    fn table(&self, _rows: &Rows<Tombstone>, _look: &RenderContext) -> Table<'_, Tombstone> {
-        columns! { row: Tombstone, look;
-            fixed("PHASE", 10) => phase(row.phase, look);  row.phase.as_str().to_owned(),
-            fixed("KIND", 18) => Cell::plain(kind_words(&row.key.kind)),
-            ending(flex("ID", 3)) => Cell::plain(&row.key.id),
-            flex("SITE", 2).from(60) => Cell::dim(look.site(&row.key.site)),
-            fixed("DELETED (UTC)", 13).from(120) => Cell::dim(look.maybe_time(row.deleted_at)); time_key(row.deleted_at),
-            fixed("GONE (UTC)", 11).from(80) => Cell::dim(look.maybe_time(row.gone_at)); time_key(row.gone_at),
-            fixed("CAME BACK", 9).right().from(100) => Cell::plain(row.recreated.to_string()),
-            fixed("DELETION", 8).from(90) => Cell::dim(short_id(&row.deletion_id)),
+    fn table(&self, _rows: &Rows<Kept>, _look: &RenderContext) -> Table<'_, Kept> {
+        columns! { row: Kept, look;
+            fixed("PHASE", 10) => phase(row.tombstone.phase, look);  row.tombstone.phase.as_str().to_owned(),
+            fixed("KIND", 18) => Cell::plain(kind_words(&row.tombstone.key.kind)),
+            ending(flex("NAME", 3)) => Cell::plain(name_or_id(row)),
+            // Shown only to whoever chooses it: the name stands for it, and the detail has it.
+            ending(fixed("ID", 36).from(u16::MAX)) => Cell::dim(&row.tombstone.key.id),
+            flex("SITE", 2).from(60) => Cell::dim(look.site(&row.tombstone.key.site)),
+            fixed("DELETED (UTC)", 13).from(120) => Cell::dim(look.maybe_time(row.tombstone.deleted_at)); time_key(row.tombstone.deleted_at),
+            fixed("GONE (UTC)", 11).from(80) => Cell::dim(look.maybe_time(row.tombstone.gone_at)); time_key(row.tombstone.gone_at),
+            fixed("CAME BACK", 9).right().from(100) => Cell::plain(row.tombstone.recreated.to_string()),
+            fixed("DELETION", 8).from(90) => Cell::dim(short_id(&row.tombstone.deletion_id)),
         }
     }
-    fn details(&self, row: &Tombstone, look: &RenderContext) -> Vec<Cell> {
-        let mut facts = vec![row.key.to_string()];
-        let times = [("deleted", row.deleted_at), ("gone", row.gone_at)];
+    fn details(&self, row: &Kept, look: &RenderContext) -> Vec<Cell> {
+        let tombstone = &row.tombstone;
+        let mut facts = vec![target_in_full(&Target {
+            key: tombstone.key.clone(),
+            name: row.name().to_owned(),
+        })];
+        let times = [
+            ("deleted", tombstone.deleted_at),
+            ("gone", tombstone.gone_at),
+        ];
         let times = times.into_iter().filter_map(|(word, at)| {
             let at = look.time(at?);
             Some(format!("{word} {at}"))
         });
         facts.extend(times);
-        if row.recreated > 0 {
-            facts.push(format!("came back {}", count(row.recreated, "time")));
+        if tombstone.recreated > 0 {
+            facts.push(format!("came back {}", count(tombstone.recreated, "time")));
         }
         vec![
             Cell::plain(facts.join(look.dot())),
-            Cell::dim(means(row.phase)),
+            Cell::dim(means(tombstone.phase)),
         ]
     }
-    fn copies(&self, _: &Rows<Tombstone>, row: &Tombstone) -> Vec<Copied> {
-        vec![Copied::id(&row.key.id)]
+    fn others(&self) -> Vec<&dyn Refreshed> {
+        vec![&self.names]
     }
-    fn act(&mut self, row: &Tombstone, action: Action, context: &mut Context) {
-        let words = || resource_words(&row.key.kind, "", &row.key.id);
+    fn others_mut(&mut self) -> Vec<&mut dyn Refreshed> {
+        vec![&mut self.names]
+    }
+    /// Gives the rows the names that are known.
+    fn answered(&mut self, rows: &mut Rows<Kept>) {
+        let names = &self.names.known;
+        let unnamed = rows.feed.rows.iter_mut();
+        unnamed.for_each(|row| row.names = names.clone());
+    }
+    fn update(&mut self, rows: &mut Rows<Kept>, _: &Snapshot, _moved: bool) -> bool {
+        self.look_up(rows);
+        false
+    }
+    fn copies(&self, _: &Rows<Kept>, row: &Kept) -> Vec<Copied> {
+        vec![Copied::id(&row.tombstone.key.id)]
+    }
+    fn act(&mut self, row: &Kept, action: Action, context: &mut Context) {
+        let tombstone = &row.tombstone;
         match action {
-            Action::Open if !row.deletion_id.is_empty() => {
-                context.push(Route::Tree(row.deletion_id.clone()));
+            Action::Open if !tombstone.deletion_id.is_empty() => {
+                context.push(Route::Tree(tombstone.deletion_id.clone()));
             }
-            Action::Explain => context.push(Route::Explain(row.key.clone(), words())),
-            Action::Release if row.phase == Phase::Released => {
+            Action::Explain => {
+                context.push(Route::Explain(tombstone.key.clone(), row.words()));
+            }
+            Action::Release if tombstone.phase == Phase::Released => {
                 context.say(Tone::Warn, "this tombstone is released already");
             }
-            Action::Release => context.confirm(release(&row.key, context)),
+            Action::Release => context.confirm(release(&tombstone.key, context)),
             _ => {}
         }
+    }
+}
+
+/// The name, or the whole id of a resource whose name is not known.
+fn name_or_id(row: &Kept) -> &str {
+    match row.name() {
+        "" => &row.tombstone.key.id,
+        name => name,
     }
 }
 

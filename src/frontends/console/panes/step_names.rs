@@ -1,0 +1,122 @@
+//! The names of resources that rows know by their ids alone, from the steps that deleted them. They are looked up in
+//! the background: until they are known, or if they cannot be read, the ids are shown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::kit::*;
+use crate::control::query;
+use crate::domain::model::{KindName, Paged, ResourceKey, Site};
+
+/// Maximum number of pages of steps that are read of one kind at one site in one deletion: the names of the others stay
+/// unknown.
+const PAGES_MAX: usize = 4;
+
+/// Names by resource.
+pub(super) type Names = BTreeMap<ResourceKey, String>;
+
+/// The steps of one kind at one site in one deletion.
+type Group = (String, Site, KindName);
+
+pub(super) struct StepNames {
+    pub(super) known: Arc<Names>,
+    /// The groups that were looked up already, or are to be.
+    seen: BTreeSet<Group>,
+    waiting: Vec<Group>,
+    /// The ticket of the question under way, its group, and the number of pages that were read of it.
+    asked: Option<u64>,
+    group: Option<(Group, usize)>,
+}
+
+impl StepNames {
+    pub(super) fn new() -> Self {
+        Self {
+            known: Arc::default(),
+            seen: BTreeSet::new(),
+            waiting: Vec::new(),
+            asked: None,
+            group: None,
+        }
+    }
+
+    /// Looks up these resources, each by the deletion that has it as a step. What was looked up before is not looked
+    /// up again: a step keeps the name that its resource had.
+    pub(super) fn look_up<'r>(
+        &mut self,
+        resources: impl Iterator<Item = (&'r str, &'r ResourceKey)>,
+    ) {
+        let mut last: Option<(&str, &ResourceKey)> = None;
+        for (deletion_id, key) in resources.filter(|(deletion_id, _)| !deletion_id.is_empty()) {
+            // Neighbours are mostly of one group.
+            let is_of_last = last.is_some_and(|(id, of)| {
+                id == deletion_id && of.site == key.site && of.kind == key.kind
+            });
+            last = Some((deletion_id, key));
+            if is_of_last {
+                continue;
+            }
+            let group = (deletion_id.to_owned(), key.site.clone(), key.kind.clone());
+            if self.seen.insert(group.clone()) {
+                self.waiting.push(group);
+            }
+        }
+    }
+
+    fn ask_page(&mut self, cursor: Option<String>, context: &mut Context) {
+        let Some(((deletion_id, site, kind), _)) = self.group.clone() else {
+            return;
+        };
+        self.asked = Some(context.outbox.ask(query::Steps {
+            deletion_id: Some(deletion_id),
+            site: Some(site),
+            kind: Some(kind),
+            cursor,
+            limit: PAGE_ROWS,
+            ..query::Steps::default()
+        }));
+    }
+}
+
+impl Refreshed for StepNames {
+    fn invalidate(&mut self) {}
+    fn ask(&mut self, context: &mut Context) {
+        if self.asked.is_none()
+            && let Some(next) = self.waiting.pop()
+        {
+            self.group = Some((next, 0));
+            self.ask_page(None, context);
+        }
+    }
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
+        let Some(answer) = arrived.take::<query::Steps>(&mut self.asked) else {
+            return false;
+        };
+        let next = match answer {
+            // A deletion that is no longer kept has no steps: its resources keep their ids.
+            Err(_) => None,
+            Ok(Paged { rows, next }) => {
+                let resources = rows.into_iter().map(|step| step.resource);
+                let named = resources.filter(|resource| !resource.name.is_empty());
+                let named = named.map(|resource| (resource.key, resource.name));
+                Arc::make_mut(&mut self.known).extend(named);
+                next
+            }
+        };
+        let pages = self.group.as_mut().map_or(PAGES_MAX, |(_, pages)| {
+            *pages += 1;
+            *pages
+        });
+        match next.filter(|_| pages < PAGES_MAX) {
+            Some(cursor) => self.ask_page(Some(cursor), context),
+            None => self.ask(context),
+        }
+        true
+    }
+    /// Nobody waits for names.
+    fn is_waiting(&self) -> bool {
+        false
+    }
+    fn errors(&self) -> &[String] {
+        &[]
+    }
+}
