@@ -149,6 +149,7 @@ pub enum Fields {
     All,
     /// The fields that planning needs, as the kind names them.
     Planning,
+    /// The fields that form the id.
     Id,
 }
 

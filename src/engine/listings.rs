@@ -10,6 +10,7 @@ use super::reads::Reads;
 use super::resolve::Resolver;
 use crate::cloud::{CloudFailure, Fields, ListRows, NameLookup};
 use crate::control::{ControlError, SiteCount, SiteListing, SiteSpec, query};
+use crate::domain::kinds::Kind;
 use crate::domain::model::{ErrorClass, Phase, Resource, Site, Tombstone};
 use crate::ledger::{Ledger, LedgerError};
 use crate::system::clock::Clock;
@@ -29,17 +30,27 @@ impl Listings {
         &self,
         request: query::Resources,
     ) -> Result<Vec<SiteListing>, ControlError> {
+        self.list_with(request, |_, _| Fields::All).await
+    }
+
+    /// Lists as [`Self::list`] does, with the fields that are wanted of a kind and of the kind that is listed for it.
+    async fn list_with(
+        &self,
+        request: query::Resources,
+        fields: impl Fn(&Kind, &Kind) -> Fields,
+    ) -> Result<Vec<SiteListing>, ControlError> {
         let spec = request.site.clone().map_or(SiteSpec::All, SiteSpec::Region);
         let kind = self.resolver.kind_meant(&request.kind, &spec)?;
         let sites = self.resolver.sites_with(kind, &spec)?;
         let listed = self.reads.kinds.listed(kind);
         let wants_names = request.names;
+        let fields = fields(kind, listed);
         let listings = sites.iter().map(|site| async move {
             let request = ListRows {
                 site,
                 kind: listed,
                 filter: None,
-                fields: Fields::All,
+                fields,
                 rows_max: None,
             };
             // People see the failure and ask again, so the read is paced and not repeated.
@@ -101,7 +112,8 @@ impl Listings {
             kind,
             ..query::Resources::default()
         };
-        let counted = self.list(all).await?.into_iter();
+        let counted = self.list_with(all, |kind, listed| self.fields_to_count(kind, listed));
+        let counted = counted.await?.into_iter();
         let counted = counted.map(|listing| SiteCount {
             site: listing.site,
             resources: listing.error.is_none().then_some(listing.rows.len() as u64),
@@ -109,6 +121,19 @@ impl Listings {
             at: listing.at,
         });
         Ok(counted.collect())
+    }
+
+    /// Returns the fields by which the resources of a kind are counted: ids, if each row that is listed is one of
+    /// them. Otherwise planning's fields say which are; and where the rows of other kinds are tallied, all are needed.
+    fn fields_to_count(&self, kind: &Kind, listed: &Kind) -> Fields {
+        let kinds = self.reads.kinds.iter();
+        let mut derived = kinds.filter_map(|it| it.spec.derived.as_ref());
+        let is_replaced = derived.any(|it| it.from == listed.name && it.replaces);
+        match kind.spec.unknown.is_some() {
+            true => Fields::All,
+            false if is_replaced || kind.name != listed.name => Fields::Planning,
+            false => Fields::Id,
+        }
     }
 
     /// Returns the names of the rows' projects, by id.

@@ -13,6 +13,7 @@ mod blocked;
 mod cascade;
 mod client;
 mod copies;
+mod counts;
 mod crash;
 mod drift;
 mod estate;

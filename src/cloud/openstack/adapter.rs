@@ -459,7 +459,11 @@ impl Cloud for OpenStack {
                 .map(|field| ("fields".to_owned(), field.clone()))
                 .collect(),
             Fields::Id if list.spec.fields.is_empty() => Vec::new(),
-            Fields::Id => vec![("fields".to_owned(), "id".to_owned())],
+            Fields::Id => {
+                let id = list.spec.id.iter();
+                id.map(|field| ("fields".to_owned(), field.clone()))
+                    .collect()
+            }
         };
         let signed_in = connection.session.identity().await;
         let signed_in = signed_in.map_err(|error| not_logged_in(request.site, &error))?;

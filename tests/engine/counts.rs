@@ -1,0 +1,82 @@
+//! How many resources of a kind a site has: how much of each row is asked for.
+
+use gone::control::{Page, Query, query};
+use serde_json::json;
+
+use super::client::Client;
+use super::harness::{Bench, paused};
+
+async fn counted(client: &Client, kind: &str) -> u64 {
+    let query = Query::ResourceCounts(query::ResourceCounts { kind: kind.into() });
+    match client.control.query(query).await.unwrap() {
+        Page::ResourceCounts(counts) => {
+            let [count] = &counts[..] else {
+                panic!("{counts:?}");
+            };
+            assert_eq!(count.error, None);
+            count.resources.unwrap()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn resources_are_counted_by_their_ids_and_by_more_only_where_rows_are_of_several_kinds() {
+    paused(async {
+        let bench = Bench::new(1);
+        bench.shop(4);
+        // Two of a router's ports are its interfaces, a kind of their own, and no ports for people.
+        let interfaces = bench.rows("ports").into_iter();
+        let interfaces = interfaces.filter(|row| row["device_owner"] == "network:router_interface");
+        let ports = bench.ids("ports").len() - interfaces.count();
+        let wanted = [
+            ("network", "/networks", bench.ids("networks").len(), true),
+            (
+                "floating_ip",
+                "/floatingips",
+                bench.ids("floatingips").len(),
+                true,
+            ),
+            ("port", "/ports", ports, false),
+        ];
+        bench
+            .run(async |client| {
+                for (kind, path, resources, is_by_id) in wanted {
+                    let before = bench.sent().len();
+                    assert_eq!(counted(&client, kind).await, resources as u64, "{kind}");
+                    let sent = bench.sent().split_off(before);
+                    let lists = sent.iter().filter(|it| it.path.contains(path));
+                    let fields: Vec<Vec<&str>> = lists
+                        .map(|it| {
+                            let parts = it.path.split(['?', '&']);
+                            parts
+                                .filter_map(|part| part.strip_prefix("fields="))
+                                .collect()
+                        })
+                        .collect();
+                    assert!(!fields.is_empty(), "{kind}");
+                    for fields in fields {
+                        match is_by_id {
+                            true => assert_eq!(fields, ["id"], "{kind}"),
+                            false => {
+                                assert!(fields.contains(&"device_owner"), "{kind}: {fields:?}")
+                            }
+                        }
+                    }
+                }
+            })
+            .await
+            .unwrap();
+        // Glance takes no fields: its rows come whole, and are counted all the same.
+        let (status, _) = bench.api(
+            "POST",
+            "/v2/images",
+            json!({"name": "golden", "disk_format": "raw", "container_format": "bare"}),
+        );
+        assert_eq!(status, 201);
+        let images = bench
+            .run(async |client| counted(&client, "image").await)
+            .await;
+        assert_eq!(images, Some(1));
+    });
+}
