@@ -122,13 +122,24 @@ impl Seat {
         self.screen.lock().unwrap().screen().contents()
     }
 
-    /// The rows of the screen from the one that contains `heading` to the next rule, without it.
+    /// The rows of the screen from the one that contains `heading` to the next rule, without it, and without the
+    /// detail that a wide screen has beside them.
     pub fn rows_below(&self, heading: &str) -> Vec<String> {
         let text = self.text();
-        let rows = text.lines().skip_while(|row| !row.contains(heading));
-        let rows = rows.skip(1).take_while(|row| !row.starts_with("────"));
-        rows.map(str::to_owned)
-            .filter(|row| !row.trim().is_empty())
+        let mut rows = text.lines().skip_while(|row| !row.contains(heading));
+        let has_detail = rows.next().is_some_and(|row| row.contains('│'));
+        // Where the detail is beside the rows, no rule is below them.
+        let is_row = |row: &&str| match has_detail {
+            true => row.contains('│'),
+            false => !row.starts_with("────"),
+        };
+        let rows = rows.take_while(is_row);
+        let rows = rows.map(|row| match row.split_once('│') {
+            Some((list, _)) if has_detail => list,
+            _ => row,
+        });
+        rows.filter(|row| !row.trim().is_empty())
+            .map(str::to_owned)
             .collect()
     }
 
@@ -160,14 +171,23 @@ impl Seat {
         self.wait(text, |screen| screen.contains(text));
     }
 
-    /// All of these, on one screen. A sentence may be broken over lines, also in a box.
+    /// All of these, on one screen. A sentence may be broken over lines, also in a box, and in the detail beside a
+    /// list.
     pub fn see_all(&self, texts: &[&str]) {
         self.wait(&format!("{texts:?}"), |screen| {
             let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-            let (screen, boxed) = (flat(screen), flat(&self.boxed()));
-            texts
-                .iter()
-                .all(|text| screen.contains(text) || boxed.contains(text))
+            let (rows, beside): (Vec<&str>, Vec<&str>) = screen
+                .lines()
+                .map(|line| line.split_once('│').unwrap_or((line, "")))
+                .unzip();
+            let seen = [
+                flat(screen),
+                flat(&self.boxed()),
+                flat(&rows.join("\n")),
+                flat(&beside.join("\n")),
+            ];
+            let is_seen = |text: &&str| seen.iter().any(|seen| seen.contains(text));
+            texts.iter().all(|text| is_seen(text))
         });
     }
 

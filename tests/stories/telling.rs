@@ -35,8 +35,8 @@ impl Telling {
     /// A slow cloud of long names, and somebody who types at once on a large screen.
     pub fn otherwise() -> Self {
         Self {
-            columns: 132,
-            rows: 43,
+            columns: 200,
+            rows: 60,
             latency_ms: Some(250),
             pause: Duration::ZERO,
             share: 60,
