@@ -13,8 +13,8 @@ use crate::domain::engines::EngineRow;
 use crate::domain::kinds::lookup;
 use crate::domain::model::{Deletion, Orphan, Resource, Step, Target, Tombstone, short_id};
 use crate::present::{
-    Sheet, activity_words, answer_words, blocked_by_words, columns, lease_words, or_empty, run_time,
-    targets_in_full, time, time_or_empty, unfinished_reason,
+    Sheet, activity_words, answer_words, blocked_by_words, columns, lease_words, or_empty,
+    run_time, targets_in_full, time, time_or_empty, unfinished_reason,
 };
 
 columns! {

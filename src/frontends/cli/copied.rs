@@ -4,7 +4,8 @@ use std::io;
 
 use serde_json::Value;
 
-use super::output::{Printer, columns};
+use super::output::Printer;
+use crate::present::columns;
 
 columns! {
     /// The tables of a report (`table, rows, hash`).

@@ -83,7 +83,7 @@ impl ListPane for EnginesPane {
         }
         lines
     }
-    fn copied(&self, row: &EngineRow) -> String {
-        name(row)
+    fn copies(&self, _: &Rows<EngineRow>, row: &EngineRow) -> Vec<Copied> {
+        vec![Copied::new("the name", &name(row))]
     }
 }
