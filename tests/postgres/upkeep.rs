@@ -115,7 +115,7 @@ fn exported(address: &Address) -> Vec<u8> {
 
 #[test]
 fn n13_a_copy_whose_process_is_killed_is_gone_on_with_and_no_engine_takes_it_before() {
-    const STEPS: usize = 20_000;
+    const STEPS: usize = 10_000;
     let folder = tempfile::tempdir().unwrap();
     let server = OwnServer::start(folder.path());
     let address = server.address_of("moved");

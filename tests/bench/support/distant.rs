@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const READ_MAX: usize = 64 << 10;
 
 /// Listens on a socket, and passes each connection on to another one. Its threads end with the process.
-pub fn start(listen: &Path, to: &Path, delay: Duration) {
+pub(crate) fn start(listen: &Path, to: &Path, delay: Duration) {
     let listener = UnixListener::bind(listen).unwrap();
     let to = to.to_owned();
     thread::spawn(move || {
