@@ -202,7 +202,7 @@ async fn wire(
         ledger,
         epoch,
         hold,
-    } = open_ledger(places, gates.tombstones.clone(), &settings.engine).await?;
+    } = open_ledger(places, gates.tombstones.clone(), &settings).await?;
     let (mapping, call_timeout) = (settings.mapping.clone(), settings.engine.call_timeout);
     let cloud = connect(clouds, clock.clone(), call_timeout);
     let uids = settings.api.uids.clone();

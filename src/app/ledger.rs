@@ -7,17 +7,18 @@ use super::Places;
 use crate::frontends::cli::{Exit, Failure};
 use crate::ledger::tombstones::Tombstones;
 use crate::ledger::{self, EngineTerms, LedgerError, Location, Opened};
-use crate::system::config::EngineSettings;
+use crate::system::config::Settings;
 
 pub(super) async fn open_ledger(
     places: &Places,
     tombstones: Option<Arc<Tombstones>>,
-    settings: &EngineSettings,
+    settings: &Settings,
 ) -> Result<Opened, Failure> {
     let terms = EngineTerms {
-        name: settings.name.clone(),
-        lease: settings.lease(),
-        call_timeout: settings.call_timeout,
+        name: settings.engine.name.clone(),
+        lease: settings.engine.lease(),
+        call_timeout: settings.engine.call_timeout,
+        is_alone: settings.deployment.is_some(),
     };
     let (location, seal_keys) = (places.ledger.clone(), places.seal_keys.clone());
     open(location, tombstones, seal_keys, terms).await

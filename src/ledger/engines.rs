@@ -20,6 +20,8 @@ pub struct EngineTerms {
     pub lease: Duration,
     /// How long a call to a cloud may take.
     pub call_timeout: Duration,
+    /// Whether it must be the only engine: what it is told by other deployments is in its own memory.
+    pub is_alone: bool,
 }
 
 impl Default for EngineTerms {
@@ -28,6 +30,7 @@ impl Default for EngineTerms {
             name: String::new(),
             lease: Duration::from_secs(90),
             call_timeout: Duration::from_secs(60),
+            is_alone: false,
         }
     }
 }

@@ -9,7 +9,9 @@ use gone::domain::engines::EngineRole;
 use gone::domain::model::{Phase, StepState};
 use gone::ledger::postgres::{Address, PostgresLedger, holder};
 use gone::ledger::tombstones::Tombstones;
-use gone::ledger::{Applied, Change, EngineTerms, Engines, Hold as _, Standing, WorkQueue as _};
+use gone::ledger::{
+    Applied, Change, EngineTerms, Engines, Hold as _, LedgerError, Standing, WorkQueue as _,
+};
 
 use crate::server;
 use crate::stores::off_the_runtime;
@@ -119,6 +121,27 @@ async fn the_engine_that_began_first_leads_and_all_share_the_limit_of_a_site() {
     one(&second, Change::TakeOver { now: at(1) }).await;
     await_standing(&second, |standing| !standing.is_takeover_due).await;
     assert_eq!(second.engines().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn g12_an_engine_that_hears_other_deployments_shares_its_ledger_with_no_other() {
+    let address = new_schema().await;
+    let open = |is_alone| {
+        let address = address.clone();
+        let terms = EngineTerms {
+            is_alone,
+            ..EngineTerms::default()
+        };
+        off_the_runtime(move || PostgresLedger::open(&address, None, terms))
+    };
+    let is_held = |opened: Result<PostgresLedger, LedgerError>| matches!(opened, Err(LedgerError::Held { pid, .. }) if pid == std::process::id());
+    let alone = open(true).await.unwrap();
+    assert!(is_held(open(false).await) && is_held(open(true).await));
+    alone.close().await;
+    let first = open(false).await.unwrap();
+    assert!(is_held(open(true).await));
+    let second = open(false).await.unwrap();
+    assert_eq!((first.epoch(), second.epoch()), (2, 3));
 }
 
 #[tokio::test]

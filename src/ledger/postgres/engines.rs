@@ -23,20 +23,27 @@ const LEFT: &str = "(extract(epoch FROM renewed_at - clock_timestamp()) * 1000):
 
 /// Joins the engines of the ledger with a new epoch, and loads the tombstones into memory, which follow the table from
 /// here on.
-pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Sql<()> {
+///
+/// # Errors
+/// This engine or a living one shares the ledger with no other, or the server fails.
+pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Result<(), LedgerError> {
     let own = Process::own();
     let terms = &member.terms;
     let name = match terms.name.as_str() {
         "" => format!("{}/{}", host(), own.pid),
         name => name.to_owned(),
     };
-    let (epoch, applied) = lock::within(db, &address.schema, || {
+    let joining = lock::within(db, &address.schema, || {
         end_leases_of_the_dead(db)?;
+        if let Some(other) = find_living(db, terms.is_alone)? {
+            return Ok(Err(other));
+        }
         let joined = db.one(
             "INSERT INTO engines(epoch, pid, host, name, version, machine, process, renewed_at,
-                 lease_ms, ended, works, has_gates, applied, passed)
+                 lease_ms, ended, works, has_gates, alone, applied, passed)
              SELECT coalesce(max(epoch), 0) + 1, $1::bigint, $2::text, $3::text, $4::text, $5::text,
-                 $6::text, clock_timestamp(), $7::bigint, false, $8::boolean, $9::boolean, n.last, n.last
+                 $6::text, clock_timestamp(), $7::bigint, false, $8::boolean, $9::boolean,
+                 $10::boolean, n.last, n.last
              FROM numbers n LEFT JOIN engines ON true WHERE n.name = 'tombstone' GROUP BY n.last
              RETURNING epoch, applied",
             &[
@@ -49,6 +56,7 @@ pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Sql<(
                 &millis(terms.lease),
                 &member.works(),
                 &member.index.is_some(),
+                &terms.is_alone,
             ],
             |row| Ok((get::<i64>(row, 0)?, get::<i64>(row, 1)?)),
         )?;
@@ -56,10 +64,23 @@ pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Sql<(
             index.distrust();
             load_tombstones(db, index)?;
         }
-        Ok(joined)
-    })?;
-    member.joined(epoch, applied);
-    notify(db, address, epoch)
+        Ok(Ok(joined))
+    });
+    match joining.map_err(|error| schema::held_or_fault(address, &error))? {
+        Ok((epoch, applied)) => {
+            member.joined(epoch, applied);
+            notify(db, address, epoch).map_err(|error| schema::fault(address, &error))
+        }
+        Err(other) => Err(held(address, other)),
+    }
+}
+
+fn held(address: &Address, (pid, socket): Living) -> LedgerError {
+    LedgerError::Held {
+        name: address.to_string(),
+        pid,
+        socket,
+    }
 }
 
 fn millis(duration: Duration) -> i64 {
@@ -330,26 +351,25 @@ pub(super) fn keep_out(db: &Connection, address: &Address) -> Result<(), LedgerE
     let kept = lock::keep(db, &address.schema);
     kept.map_err(|error| schema::held_or_fault(address, &error))?;
     let living = match schema::has_engines(db, address)? {
-        true => find_living(db).map_err(|error| schema::fault(address, &error))?,
+        true => find_living(db, true).map_err(|error| schema::fault(address, &error))?,
         false => None,
     };
     match living {
         None => Ok(()),
-        Some((pid, socket)) => Err(LedgerError::Held {
-            name: address.to_string(),
-            pid,
-            socket,
-        }),
+        Some(living) => Err(held(address, living)),
     }
 }
 
-/// The process and socket of an engine that is alive, if there is any.
-fn find_living(db: &Connection) -> Sql<Option<(u32, Option<String>)>> {
+/// The process and socket of an engine.
+type Living = (u32, Option<String>);
+
+/// Finds an engine that is alive: any, or one that shares the ledger with no other.
+fn find_living(db: &Connection, is_any: bool) -> Sql<Option<Living>> {
     let sql = format!(
         "SELECT machine, pid, process, socket FROM engines
-         WHERE NOT ended AND {LEFT} + lease_ms > 0 ORDER BY epoch"
+         WHERE NOT ended AND {LEFT} + lease_ms > 0 AND (alone OR $1) ORDER BY epoch"
     );
-    let engines = db.all(&sql, &[], |row| Ok((process(row, 0)?, get(row, 3)?)))?;
+    let engines = db.all(&sql, &[&is_any], |row| Ok((process(row, 0)?, get(row, 3)?)))?;
     let mut living = engines
         .into_iter()
         .filter(|(process, _)| !process.has_ended());

@@ -13,6 +13,8 @@ ALTER TABLE engines
     ADD COLUMN renewed_at timestamptz NOT NULL DEFAULT to_timestamp(0),
     ADD COLUMN lease_ms bigint NOT NULL DEFAULT 0,
     ADD COLUMN ended boolean NOT NULL DEFAULT true,
+    -- Whether it shares the ledger with no other.
+    ADD COLUMN alone boolean NOT NULL DEFAULT false,
     ADD COLUMN works boolean NOT NULL DEFAULT false,
     ADD COLUMN drained boolean NOT NULL DEFAULT false,
     -- Whether gates answer from its memory; up to which change of a tombstone that memory goes; and up to which one

@@ -59,7 +59,7 @@ impl Store {
         // Whoever copies a ledger has its lock.
         db.batch(&format!("SET lock_timeout = '{}'", lock::WAIT_MAX))
             .map_err(failed)?;
-        engines::join(&db, address, &member).map_err(failed)?;
+        engines::join(&db, address, &member)?;
         let store = Self {
             address: address.clone(),
             member,
@@ -74,8 +74,7 @@ impl Store {
     /// Begins a new epoch.
     fn join(&mut self) -> Result<(), LedgerError> {
         let db = self.connected()?;
-        let joined = engines::join(&db, &self.address, &self.member);
-        joined.map_err(|error| self.lost(&db, &error))?;
+        engines::join(&db, &self.address, &self.member).inspect_err(|_| self.db = None)?;
         self.groups = 0;
         Ok(())
     }
