@@ -134,7 +134,8 @@ impl Seat {
             false => !row.starts_with("────"),
         };
         let rows = rows.take_while(is_row);
-        let rows = rows.map(|row| match row.split_once('│') {
+        // A tree has such strokes, too, and the detail has none.
+        let rows = rows.map(|row| match row.rsplit_once('│') {
             Some((list, _)) if has_detail => list,
             _ => row,
         });
@@ -187,7 +188,7 @@ impl Seat {
                 flat(&beside.join("\n")),
             ];
             let is_seen = |text: &&str| seen.iter().any(|seen| seen.contains(text));
-            texts.iter().all(|text| is_seen(text))
+            texts.iter().all(is_seen)
         });
     }
 

@@ -167,6 +167,7 @@ impl Api {
     }
 
     /// The URL of a service, with its version.
+    #[allow(dead_code)] // Only the bench of a project lists services by it.
     pub fn url_of(&self, service: &str) -> &str {
         &self.others[service]
     }

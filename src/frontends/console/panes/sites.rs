@@ -90,7 +90,7 @@ impl ListPane for SitesPane {
     const NOUN: &'static str = "site";
     const REFRESH: Refresh = Refresh::Never;
     /// The reason why a site is unreachable is a sentence that ends with what to do.
-    const DETAIL_ROWS: u16 = 6;
+    const DETAIL_ROWS: u16 = 7;
     const LOADING: &'static str = "Asking the engine for its sites…";
     const NOTHING: &'static [&'static str] = &[
         "No cloud is configured.",
@@ -136,13 +136,14 @@ impl ListPane for SitesPane {
             facts.push(format!("as {}", site.as_user));
         }
         let mut lines = vec![Cell::plain(facts.join(look.dot()))];
-        lines.extend(self.last_hour(site, look));
         if !site.reason.is_empty() {
             lines.push(Cell::new(&site.reason, site_state(site, look).tone));
         }
         if site.read_only {
             lines.push(Cell::new("read-only: nothing is deleted here", Tone::Warn));
         }
+        // Where there is little room, why a site is not asked matters more.
+        lines.extend(self.last_hour(site, look));
         lines
     }
     fn others(&self) -> Vec<&dyn Refreshed> {
