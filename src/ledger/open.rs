@@ -25,6 +25,7 @@ pub struct Opened {
 ///
 /// # Errors
 /// Another process holds the ledger, or it cannot be read or written.
+#[cfg_attr(not(feature = "postgres"), expect(unused_variables))]
 pub fn open(
     location: &Location,
     tombstones: Option<Arc<Tombstones>>,
