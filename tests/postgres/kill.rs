@@ -43,10 +43,10 @@ fn n13_i11_a_server_that_is_killed_in_the_middle_of_a_deletion_loses_nothing_and
         let calls = stage.calls();
         calls.iter().all(|call| call.status.is_some())
     });
-    // What was claimed before waits as well.
+    // What was claimed before waits as well, but for calls that began before the loss was noticed.
     let sent = stage.writes().len();
     assert!(
-        sent <= at_kill + CONCURRENCY,
+        sent <= at_kill + 2 * CONCURRENCY,
         "{at_kill} were sent before, {sent} after"
     );
     assert!(

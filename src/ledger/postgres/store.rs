@@ -120,6 +120,9 @@ impl Store {
     fn lost(&mut self, db: &Connection, error: &Failed) -> LedgerError {
         if db.is_closed() || is_of_the_connection(error) {
             self.db = None;
+            self.member
+                .fail(&format!("the ledger does not answer: {error}"));
+            self.member.wake();
         }
         fault(&self.address, error)
     }
