@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::PAGE_MAX;
 use super::activity::{Activity, Run};
-use super::journal::Journal;
+use super::journal::{Journal, LEDGER_RETRY};
 use super::peers::OwnerSide;
 use super::planning::{Planning, VANISHED};
 use super::schedules::Schedules;
@@ -258,8 +258,9 @@ impl PlanQueue {
     /// Waits until the writes have ended that gates let through before this deletion's fence stood, so that
     /// the listings show their effects (T3, T14). A gate lets no such write take longer than a call may.
     async fn writes_ended(&self, targets: &[Target]) {
-        if let Err(error) = self.ledger.gates_caught_up(true).await {
-            tracing::warn!(%error, "the gates of other engines are not known");
+        while let Err(error) = self.ledger.guards_reached_gates().await {
+            tracing::warn!(%error, "whether each gate knows a write guard cannot be read; it is tried again");
+            tokio::time::sleep(LEDGER_RETRY).await;
         }
         let Some(tombstones) = &self.tombstones else {
             return;

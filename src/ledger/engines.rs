@@ -118,9 +118,9 @@ pub trait Engines: Send + Sync {
         Ok(0)
     }
 
-    /// Waits until every gate of the other engines has the tombstones that are committed now, or may not answer any
-    /// more. `writes_ended`: also until the writes that it let through before have ended (T14).
-    async fn gates_caught_up(&self, _writes_ended: bool) -> Result<(), LedgerError> {
+    /// Waits until every gate, of this engine and of the others, has the tombstones that are committed now, and the writes
+    /// have ended that it let through before (T14); or until it may not answer any more.
+    async fn guards_reached_gates(&self) -> Result<(), LedgerError> {
         Ok(())
     }
 }

@@ -237,6 +237,55 @@ async fn t03_the_gates_of_all_engines_have_a_write_guard_before_its_deletion_is_
     drop((gates, late));
 }
 
+/// An engine that has just begun, and of which the others have not heard yet, is as good as any.
+#[tokio::test]
+async fn t03_an_engine_that_begins_is_waited_for_and_waits_at_once() {
+    let address = new_schema().await;
+    let index = Arc::<Tombstones>::default();
+    let first = with_gates(&address, "first", Some(index.clone())).await;
+    let phase = |index: &Tombstones, id: &str| index.phase(&site(), &key("port", id).kind, id);
+    for n in 0..10 {
+        let (id, own) = (format!("p{n}"), format!("q{n}"));
+        let second_index = Arc::<Tombstones>::default();
+        let second = with_gates(&address, "second", Some(second_index.clone())).await;
+        let of_second = wanted(&format!("d{n}"), vec![target("port", &id)], at(n));
+        let of_first = wanted(&format!("e{n}"), vec![target("port", &own)], at(n));
+        let (_, _) = tokio::join!(
+            one(&second, accept(of_second)),
+            one(&first, accept(of_first))
+        );
+        for index in [&index, &second_index] {
+            let phases = [phase(index, &id), phase(index, &own)];
+            assert_eq!(phases, [Some(Phase::Checking); 2], "{n}");
+        }
+        second.close().await;
+    }
+}
+
+#[tokio::test]
+async fn t14_whoever_plans_waits_for_writes_that_the_gates_of_others_let_through_before_a_guard() {
+    let address = new_schema().await;
+    let index = Arc::<Tombstones>::default();
+    let plans = engine(&address, "plans").await;
+    let gates = with_gates(&address, "gates", Some(index.clone())).await;
+    let accepts = engine(&address, "accepts").await;
+    await_standing(&plans, |standing| standing.working == 3).await;
+    let write = index.begin_write(&site());
+    one(
+        &accepts,
+        accept(wanted("one", vec![target("port", "a")], at(0))),
+    )
+    .await;
+    let waiting = plans.guards_reached_gates();
+    tokio::pin!(waiting);
+    let early = tokio::time::timeout(Duration::from_millis(500), &mut waiting).await;
+    assert!(early.is_err(), "a write is in progress");
+    drop(write);
+    let ended = tokio::time::timeout(PATIENCE, waiting).await;
+    ended.unwrap().unwrap();
+    drop(gates);
+}
+
 /// The argument of T3 at its weakest point: an engine with gates that hangs. Its gates may answer from what they know
 /// until their lease ends; until then nobody is told that a deletion was accepted, and from then on they answer nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,6 +12,7 @@ use super::engines;
 use super::failed::{Failed, Sql};
 use super::heart::Heart;
 use super::member::Member;
+use super::rows::get;
 use super::schema::{self, fault};
 use super::store::Store;
 use super::transaction::PostgresRows;
@@ -165,9 +166,17 @@ impl Drive for PostgresLedger {
         };
         let raises =
             matches!(&job, Job::Commit(changes) if changes.iter().any(Change::raises_tombstones));
+        let takes_over = matches!(&job, Job::Commit(changes)
+            if changes.iter().any(|change| matches!(change, Change::TakeOver { .. })));
+        let member = &engine.member;
+        let before = member.raised();
         let outcome = engine.writer.write(job).await?;
-        if raises {
-            engine.member.gates_caught_up(false).await;
+        if takes_over {
+            member.took_over();
+        }
+        let raised = member.raised();
+        if raises && raised > before {
+            member.gates_caught_up(raised, false).await;
         }
         Ok(outcome)
     }
@@ -231,10 +240,13 @@ impl Engines for PostgresLedger {
         .await
     }
 
-    async fn gates_caught_up(&self, writes_ended: bool) -> Result<(), LedgerError> {
-        if let Some(engine) = &self.engine {
-            engine.member.gates_caught_up(writes_ended).await;
-        }
+    async fn guards_reached_gates(&self) -> Result<(), LedgerError> {
+        let Some(engine) = &self.engine else {
+            return Ok(());
+        };
+        let sql = "SELECT last FROM numbers WHERE name = 'tombstone'";
+        let last = self.read(|rows| rows.db.one(sql, &[], |row| get(row, 0)));
+        engine.member.gates_caught_up(last.await?, true).await;
         Ok(())
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Resul
         "" => format!("{}/{}", host(), own.pid),
         name => name.to_owned(),
     };
+    let sent = Instant::now();
     let joining = lock::within(db, &address.schema, || {
         end_leases_of_the_dead(db)?;
         if let Some(other) = find_living(db, terms.is_alone)? {
@@ -68,7 +69,8 @@ pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Resul
     });
     match joining.map_err(|error| schema::held_or_fault(address, &error))? {
         Ok((epoch, applied)) => {
-            member.joined(epoch, applied);
+            // The lease may have been renewed later than this, never earlier.
+            member.joined(epoch, applied, sent + terms.lease);
             notify(db, address, epoch).map_err(|error| schema::fault(address, &error))
         }
         Err(other) => Err(held(address, other)),

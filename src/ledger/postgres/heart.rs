@@ -138,6 +138,7 @@ impl Beating {
             .is_none_or(|renewed| renewed.elapsed() >= every)
             || self.member.standing().fault.is_some()
             || self.published != positions;
+        let (epoch, look) = (self.member.epoch(), self.member.looks_asked());
         let began = Instant::now();
         let beat = match is_due {
             true => engines::renew(&db, &self.member)?,
@@ -146,20 +147,20 @@ impl Beating {
         let Some(beat) = beat else {
             self.db = Some(db);
             self.renewed = None;
-            self.member.lose_epoch();
+            self.member.lose_epoch(epoch);
             return Ok(Duration::ZERO);
         };
         if is_due {
             self.renewed = Some(began);
             if self.published != positions && beat.is_shared {
-                engines::notify(&db, &self.address, self.member.epoch())?;
+                engines::notify(&db, &self.address, epoch)?;
             }
             self.published = positions;
             self.trust(&beat, began, positions.0);
         }
         self.db = Some(db);
         let is_shared = beat.is_shared;
-        self.take_in(beat);
+        self.take_in(beat, look);
         let waits_for_writes = self.writes.is_some();
         let next_renewal = every.saturating_sub(self.renewed.map_or(every, |at| at.elapsed()));
         Ok(match (waits_for_writes, is_shared) {
@@ -199,10 +200,9 @@ impl Beating {
         }
     }
 
-    fn take_in(&mut self, beat: Beat) {
+    fn take_in(&mut self, beat: Beat, look: u64) {
         let member = &self.member;
-        member.share(beat.is_shared);
-        member.see_gates(beat.gates);
+        member.see_gates(look, beat.gates);
         member.stand(beat.standing);
         if beat.is_shared && beat.event != self.event {
             member.others_moved();

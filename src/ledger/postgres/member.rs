@@ -1,7 +1,7 @@
 //! What the threads of one engine know together: its lease, its place among the engines, and the gates of the others.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
@@ -25,23 +25,31 @@ pub(super) struct GateMember {
     pub(super) until: Instant,
 }
 
+/// The gates of the other engines, as one look showed them.
+#[derive(Default)]
+struct Gates {
+    /// The last look that was asked for before this one began.
+    look: u64,
+    members: Vec<GateMember>,
+}
+
 pub(super) struct Member {
     pub(super) terms: EngineTerms,
     /// The tombstones from which our gates answer.
     pub(super) index: Option<Arc<Tombstones>>,
     standing: watch::Sender<Standing>,
     others: watch::Sender<u64>,
-    gates: watch::Sender<Vec<GateMember>>,
+    gates: watch::Sender<Gates>,
+    /// Number of looks at the engines that were asked for.
+    looks_asked: AtomicU64,
     works: AtomicBool,
     is_closing: AtomicBool,
-    /// Whether there are other engines.
-    is_shared: AtomicBool,
     /// Whether others have ended the lease, so that the writer must join again.
     must_join: AtomicBool,
     /// Our positions, as in [`GateMember`].
     applied: AtomicI64,
     passed: AtomicI64,
-    /// The last change of a tombstone that this engine has committed.
+    /// The last change of a tombstone that this engine has committed while others had gates.
     raised: AtomicI64,
     wake: Arc<Notify>,
 }
@@ -53,10 +61,10 @@ impl Member {
             index,
             standing: watch::Sender::new(Standing::alone(0)),
             others: watch::Sender::new(0),
-            gates: watch::Sender::new(Vec::new()),
+            gates: watch::Sender::new(Gates::default()),
+            looks_asked: AtomicU64::new(0),
             works: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
-            is_shared: AtomicBool::new(false),
             must_join: AtomicBool::new(true),
             applied: AtomicI64::new(0),
             passed: AtomicI64::new(0),
@@ -73,40 +81,53 @@ impl Member {
         self.standing.borrow().epoch
     }
 
-    /// Takes in how this engine stands; those who follow are told if that is a change of more than the time.
-    pub(super) fn stand(&self, now: Standing) {
+    /// Changes how this engine stands; those who follow are told if that is a change of more than the time.
+    fn change(&self, change: impl FnOnce(&mut Standing)) {
         let mut is_change = false;
-        self.standing.send_modify(|before| {
+        self.standing.send_modify(|standing| {
+            let before = standing.clone();
+            change(standing);
             let timeless = |standing: &Standing| Standing {
                 until: None,
                 ..standing.clone()
             };
-            is_change = timeless(before) != timeless(&now);
-            *before = now;
+            is_change = timeless(&before) != timeless(standing);
         });
         if is_change {
             self.others_moved();
         }
     }
 
-    /// Says why nothing may be sent for now.
-    pub(super) fn fail(&self, fault: &str) {
-        let before = self.standing();
-        self.stand(Standing {
-            fault: Some(fault.to_owned()),
-            ..before
+    /// Takes in how this engine stands, unless it has begun another epoch since.
+    pub(super) fn stand(&self, now: Standing) {
+        self.change(|standing| {
+            if standing.epoch == now.epoch {
+                *standing = now;
+            }
         });
     }
 
-    /// Begins a new epoch, whose memory goes up to this change.
-    pub(super) fn joined(&self, epoch: i64, applied: i64) {
+    /// Says why nothing may be sent for now.
+    pub(super) fn fail(&self, fault: &str) {
+        self.change(|standing| standing.fault = Some(fault.to_owned()));
+    }
+
+    /// Says that the steps of lost engines were taken over.
+    pub(super) fn took_over(&self) {
+        self.change(|standing| standing.is_takeover_due = false);
+    }
+
+    /// Begins a new epoch, whose memory goes up to this change, and whose lease ends then.
+    pub(super) fn joined(&self, epoch: i64, applied: i64, until: Instant) {
         self.apply(applied);
         self.passed.store(applied, Ordering::Release);
-        self.stand(Standing {
-            until: Some(Instant::now()),
-            place: None,
-            leads: false,
-            ..Standing::alone(epoch)
+        self.change(|standing| {
+            *standing = Standing {
+                until: Some(until),
+                place: None,
+                leads: false,
+                ..Standing::alone(epoch)
+            };
         });
         self.must_join.store(false, Ordering::Release);
         self.wake();
@@ -138,21 +159,16 @@ impl Member {
         self.is_closing.load(Ordering::Acquire)
     }
 
-    pub(super) fn is_shared(&self) -> bool {
-        self.is_shared.load(Ordering::Acquire)
-    }
-
-    pub(super) fn share(&self, is_shared: bool) {
-        self.is_shared.store(is_shared, Ordering::Release);
-    }
-
     pub(super) fn must_join(&self) -> bool {
         self.must_join.load(Ordering::Acquire)
     }
 
-    pub(super) fn lose_epoch(&self) {
-        self.must_join.store(true, Ordering::Release);
-        self.fail("others took this engine's steps over while it had no lease; it joins again");
+    /// Has the writer join again, unless it has done so since.
+    pub(super) fn lose_epoch(&self, epoch: i64) {
+        if self.epoch() == epoch {
+            self.must_join.store(true, Ordering::Release);
+            self.fail("others took this engine's steps over while it had no lease; it joins again");
+        }
     }
 
     /// What wakes the thread that renews the lease.
@@ -185,32 +201,49 @@ impl Member {
         self.passed.store(to, Ordering::Release);
     }
 
-    /// Notes the last change of a tombstone that this engine has committed.
+    /// Notes the last change of a tombstone that this engine has committed while others had gates.
     pub(super) fn raise(&self, to: i64) {
         self.raised.fetch_max(to, Ordering::AcqRel);
     }
 
-    pub(super) fn see_gates(&self, gates: Vec<GateMember>) {
-        self.gates.send_replace(gates);
+    pub(super) fn raised(&self) -> i64 {
+        self.raised.load(Ordering::Acquire)
     }
 
-    /// Waits until each gate of the others has what this engine has committed (and, for `writes_ended`, no write from
-    /// before in progress), or may not answer any more.
-    pub(super) async fn gates_caught_up(&self, writes_ended: bool) {
-        let raised = self.raised.load(Ordering::Acquire);
+    /// The last look that was asked for.
+    pub(super) fn looks_asked(&self) -> u64 {
+        self.looks_asked.load(Ordering::Acquire)
+    }
+
+    pub(super) fn see_gates(&self, look: u64, members: Vec<GateMember>) {
+        self.gates.send_replace(Gates { look, members });
+    }
+
+    /// Waits until each gate of the others has the changes of tombstones up to this one, or may not answer any more. With
+    /// `writes_ended`: our own gates, too, and no write from before is in progress in any of them.
+    ///
+    /// It waits for a look that began after this call: an engine that began before the change was committed is in it,
+    /// and one that began later has loaded the change.
+    pub(super) async fn gates_caught_up(&self, to: i64, writes_ended: bool) {
+        let look = self.looks_asked.fetch_add(1, Ordering::AcqRel) + 1;
         let mut gates = self.gates.subscribe();
-        loop {
-            let now = Instant::now();
-            let is_behind = |gate: &GateMember| {
-                let has = if writes_ended {
-                    gate.passed
-                } else {
-                    gate.applied
+        self.wake();
+        while !self.is_closing() {
+            {
+                let seen = gates.borrow_and_update();
+                let now = Instant::now();
+                let is_behind = |gate: &GateMember| {
+                    let has = if writes_ended {
+                        gate.passed
+                    } else {
+                        gate.applied
+                    };
+                    has < to && now < gate.until
                 };
-                has < raised && now < gate.until
-            };
-            if self.is_closing() || !gates.borrow_and_update().iter().any(is_behind) {
-                return;
+                let are_ours_behind = writes_ended && self.index.is_some() && self.passed() < to;
+                if seen.look >= look && !are_ours_behind && !seen.members.iter().any(is_behind) {
+                    return;
+                }
             }
             // A failure means that nothing is renewed any more: the leases end.
             let _ = tokio::time::timeout(LOOK_AGAIN, gates.changed()).await;

@@ -40,11 +40,6 @@ impl PruneRows for PostgresRows {
                          9223372036854775807)",
                     &[],
                 ),
-                (
-                    "DELETE FROM engines WHERE ended
-                         AND epoch < (SELECT min(epoch) FROM engines WHERE NOT ended)",
-                    &[],
-                ),
             ])
             .map(drop)
     }

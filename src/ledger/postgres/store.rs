@@ -45,9 +45,18 @@ struct Committed {
     outcomes: Vec<Outcome>,
     /// Changes of tombstones, in their order: those of others before, then those of this transaction.
     changed: Vec<Changed>,
-    /// The last change of a tombstone now, and whether this transaction made one.
+    /// The last change of a tombstone now, if the commit was answered.
     applied: Option<i64>,
+    /// Whether gates of other engines must know a change that this transaction made.
     has_raised: bool,
+}
+
+/// A transaction that has begun.
+struct Begun {
+    /// What others have changed of tombstones since our memory was brought up to date.
+    changed: Vec<Changed>,
+    is_shared: bool,
+    others_have_gates: bool,
 }
 
 impl Store {
@@ -93,13 +102,17 @@ impl Store {
             let committed = match attempt {
                 Attempt::Committed(committed) => committed,
                 Attempt::Unknown(committed, error) => match self.was_committed(&error)? {
-                    true => committed,
-                    false => continue,
+                    Some(last) => {
+                        self.member.raise(last);
+                        committed
+                    }
+                    None => continue,
                 },
+                Attempt::Ended if self.member.is_closing() => return Err(LedgerError::Closed),
                 Attempt::Ended => {
                     tracing::warn!(ledger = %self.address, "this engine had no lease for so long that \
                         others have taken its steps over");
-                    self.member.lose_epoch();
+                    self.member.lose_epoch(self.member.epoch());
                     continue;
                 }
             };
@@ -143,14 +156,14 @@ impl Store {
     ) -> Result<Attempt, Stop<Failed>> {
         let epoch = self.member.epoch();
         let answered = self.begin(db).and_then(|begun| {
-            let Some(others) = begun else {
+            let Some(begun) = begun else {
                 return Ok(None);
             };
             let mut set = WorkingSet::new(PostgresRows::new(db.clone(), epoch));
             let outcomes = answer(&mut set, jobs, &mut self.rotation, apart)?;
-            Ok(Some((outcomes, others, set.store().take_changed())))
+            Ok(Some((outcomes, begun, set.store().take_changed())))
         });
-        let (outcomes, mut changed, own) = match answered {
+        let (outcomes, begun, own) = match answered {
             Ok(Some(answered)) => answered,
             not_answered => {
                 // A connection that is lost has undone it already.
@@ -158,10 +171,11 @@ impl Store {
                 return not_answered.map(|_| Attempt::Ended);
             }
         };
-        let has_raised = !own.is_empty();
+        let has_raised = begun.others_have_gates && !own.is_empty();
+        let mut changed = begun.changed;
         changed.extend(own);
         self.groups += 1;
-        match self.commit(db, epoch) {
+        match self.commit(db, epoch, begun.is_shared) {
             Ok(applied) => Ok(Attempt::Committed(Committed {
                 outcomes,
                 changed,
@@ -184,28 +198,25 @@ impl Store {
         }
     }
 
-    /// Begins a transaction, and takes the lock. Returns what others have changed of tombstones since our memory was
-    /// brought up to date; none if they have ended this engine's lease.
-    fn begin(&self, db: &Connection) -> Result<Option<Vec<Changed>>, Stop<Failed>> {
+    /// Begins a transaction, and takes the lock; none if others have ended this engine's lease. No engine begins while
+    /// the lock is held, so what is seen of the others is true until the transaction ends.
+    fn begin(&self, db: &Connection) -> Result<Option<Begun>, Stop<Failed>> {
         let (epoch, applied) = (self.member.epoch(), self.member.applied());
         let lock = lock::statement();
         let schema: Values<'_> = &[&self.address.schema];
         let own: Values<'_> = &[&epoch];
         let after: Values<'_> = &[&applied];
-        let mut statements = vec![
-            ("BEGIN", &[][..]),
-            (&lock, schema),
-            ("SELECT FROM engines WHERE epoch = $1 AND ended", own),
-        ];
-        if self.member.index.is_some() && self.member.is_shared() {
+        let mut statements = vec![("BEGIN", &[][..]), (&lock, schema), (OTHER_ENGINES, own)];
+        if self.member.index.is_some() {
             statements.push((TOMBSTONE_CHANGES, after));
         }
         let mut answers = db.together(&statements)?.into_iter().skip(2);
-        if answers.next().is_some_and(|ended| !ended.is_empty()) {
+        let engines = answers.next().unwrap_or_default();
+        let Some(engines) = engines.first() else {
             return Ok(None);
-        }
-        let others = answers.next().unwrap_or_default();
-        let others = others.iter().map(|row| {
+        };
+        let changed = answers.next().unwrap_or_default();
+        let changed = changed.iter().map(|row| {
             let key = rows::key(row, 0)?;
             Ok(Changed {
                 site: key.site,
@@ -217,11 +228,15 @@ impl Store {
                 },
             })
         });
-        Ok(Some(others.collect::<Sql<_>>()?))
+        Ok(Some(Begun {
+            changed: changed.collect::<Sql<_>>()?,
+            is_shared: get(engines, 0)?,
+            others_have_gates: get(engines, 1)?,
+        }))
     }
 
     /// Commits, and wakes the other engines if anything was written. Returns the last change of a tombstone.
-    fn commit(&self, db: &Connection, epoch: i64) -> Sql<i64> {
+    fn commit(&self, db: &Connection, epoch: i64, is_shared: bool) -> Sql<i64> {
         // A transaction that wrote nothing is not counted: it need not become durable.
         let counted = "UPDATE engines SET groups = $1
              WHERE epoch = $2 AND pg_current_xact_id_if_assigned() IS NOT NULL";
@@ -232,7 +247,7 @@ impl Store {
         let count: Values<'_> = &[&self.groups, &epoch];
         let told: Values<'_> = &[&channel, &epoch];
         statements.push((counted, count));
-        if self.member.is_shared() {
+        if is_shared {
             statements.push((&notify, told));
         }
         statements.push(("COMMIT", &[]));
@@ -257,24 +272,28 @@ impl Store {
         Ok(db)
     }
 
-    /// Whether the last transaction was committed, whose `COMMIT` was not answered. Waits for the server for as long
+    /// Whether the last transaction was committed, whose `COMMIT` was not answered; then the last change of a tombstone
+    /// now. Waits for the server for as long
     /// as it takes: whoever asked for the transaction must not do anything before that is known. Who holds the lock
     /// knows that the transaction has ended, one way or the other.
-    fn was_committed(&mut self, lost: &Failed) -> Result<bool, LedgerError> {
+    fn was_committed(&mut self, lost: &Failed) -> Result<Option<i64>, LedgerError> {
         self.db = None;
         tracing::error!(ledger = %self.address, error = %lost, "the connection was lost while a \
             transaction was being committed; nothing goes on until the server says whether it was");
         let epoch = self.member.epoch();
         loop {
             let looked_up = self.connected().and_then(|db| {
-                let sql = "SELECT groups FROM engines WHERE epoch = $1";
+                let sql = "SELECT e.groups, n.last FROM engines e, numbers n
+                     WHERE e.epoch = $1 AND n.name = 'tombstone'";
                 let groups = lock::within(&db, &self.address.schema, || {
-                    db.one(sql, &[&epoch], |row| get::<i64>(row, 0))
+                    db.one(sql, &[&epoch], |row| {
+                        Ok((get::<i64>(row, 0)?, get::<i64>(row, 1)?))
+                    })
                 });
                 groups.map_err(|error| fault(&self.address, &error))
             });
             match looked_up {
-                Ok(groups) => return Ok(groups == self.groups),
+                Ok((groups, last)) => return Ok((groups == self.groups).then_some(last)),
                 Err(error @ LedgerError::Io { .. }) => {
                     if self.member.is_closing() {
                         return Err(error);
@@ -288,6 +307,11 @@ impl Store {
         }
     }
 }
+
+/// Whether there are other engines, and whether they have gates; no row if this one's lease was ended.
+const OTHER_ENGINES: &str = "SELECT count(o.epoch) > 0, coalesce(bool_or(o.has_gates), false)
+     FROM engines e LEFT JOIN engines o ON NOT o.ended AND o.epoch <> e.epoch
+     WHERE e.epoch = $1 AND NOT e.ended GROUP BY e.epoch";
 
 const TOMBSTONE_CHANGES: &str =
     "SELECT site, kind, id, phase FROM tombstone_changes WHERE seq > $1 ORDER BY seq";

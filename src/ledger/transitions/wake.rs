@@ -58,7 +58,10 @@ impl<S: RowStore> WorkingSet<S> {
             (step.looks, step.error) = (0, Some(error.clone()));
             set.moved(num, from, to, 1, now)
         })?;
-        self.searched()?.take_over_observations()?;
+        // Beside engines that live, one that begins leaves the observations to the one that leads.
+        if goes_on || living.is_empty() {
+            self.searched()?.take_over_observations()?;
+        }
         self.end_waits_in_future(now)?;
         Ok(Applied::Moved(taken_over))
     }
