@@ -23,6 +23,7 @@ use super::sites::Sites;
 use crate::control::{Command, ControlError, Envelope, Receipt, TargetSpec};
 use crate::domain::model::{Plan, PlanOptions, ResourceKey, Target};
 use crate::domain::plan::plan_hash;
+use crate::domain::text::escape;
 use crate::ledger::{Change, Ledger, RetryBy, Selection};
 use crate::system::clock::Clock;
 
@@ -128,8 +129,8 @@ impl Commands {
             Command::ResumeSite { site } => {
                 self.logins.pause_site_by_hand(envelope, site, false).await
             }
-            Command::PauseEngine { name } => self.drain(&name, true).await,
-            Command::ResumeEngine { name } => self.drain(&name, false).await,
+            Command::PauseEngine { name } => self.drain(envelope, name, true).await,
+            Command::ResumeEngine { name } => self.drain(envelope, name, false).await,
             Command::Watch { watch } => {
                 let news = self.federation()?.owner.news_for(watch).await?;
                 Ok(Receipt::News(Box::new(news)))
@@ -149,17 +150,33 @@ impl Commands {
     }
 
     /// Has engines of this ledger claim nothing more, or work again.
-    async fn drain(&self, name: &str, is_drained: bool) -> Result<Receipt, ControlError> {
-        let drained = self.ledger.drain(name, is_drained).await;
-        if drained.map_err(ledger_error)? > 0 {
-            return Ok(Receipt::Done { moved: 0 });
-        }
+    async fn drain(
+        &self,
+        envelope: &Envelope,
+        name: String,
+        is_drained: bool,
+    ) -> Result<Receipt, ControlError> {
         let engines = self.ledger.engines().await.map_err(ledger_error)?;
         let names: Vec<&str> = engines.iter().map(|engine| engine.name.as_str()).collect();
         let message = match names.as_slice() {
             [] => "this engine holds its ledger alone: pause deletions or sites instead".to_owned(),
+            names if names.contains(&name.as_str()) => {
+                let action = if is_drained {
+                    "pause engine"
+                } else {
+                    "resume engine"
+                };
+                let change = Change::DrainEngines {
+                    audit: audit(envelope, action, &name),
+                    name,
+                    is_drained,
+                    now: self.clock.now(),
+                };
+                return self.journal.commit_command(change).await;
+            }
             names => format!(
-                "no engine of this ledger is called {name}; there are {}",
+                "no engine of this ledger is called {}; there are {}",
+                escape(&name),
                 names.join(", ")
             ),
         };

@@ -124,6 +124,14 @@ pub enum Change {
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
+    /// Has the engines of this name end what they have in flight and claim nothing more, or work again. Refused if none
+    /// has the name.
+    DrainEngines {
+        name: String,
+        is_drained: bool,
+        audit: AuditEntry,
+        now: DateTime<Utc>,
+    },
     /// A resource that was gone exists again (T14); its tombstone counts that. With `stuck`, it came back
     /// more often than allowed, or only a person can tell what it is: its last step becomes stuck with that
     /// reason, and its tombstone `deleting` again.

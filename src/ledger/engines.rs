@@ -113,11 +113,6 @@ pub trait Engines: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Has the engines of this name claim nothing more, or work again. Returns how many have the name.
-    async fn drain(&self, _name: &str, _is_drained: bool) -> Result<usize, LedgerError> {
-        Ok(0)
-    }
-
     /// Waits until every gate, of this engine and of the others, has the tombstones that are committed now, and the writes
     /// have ended that it let through before (T14); or until it may not answer any more.
     async fn guards_reached_gates(&self) -> Result<(), LedgerError> {

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gone::domain::engines::EngineRole;
-use gone::domain::model::{Phase, StepState};
+use gone::domain::model::{Origin, Phase, StepState};
 use gone::ledger::postgres::{Address, PostgresLedger, holder};
 use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{
-    Applied, Change, EngineTerms, Engines, Hold as _, LedgerError, Standing, WorkQueue as _,
+    Applied, Change, EngineTerms, Engines, Hold as _, LedgerError, Standing, Views as _,
+    WorkQueue as _,
 };
 
 use crate::server;
 use crate::stores::off_the_runtime;
 use crate::support::{
-    accept, at, capacity, claim, key, one, outcome, ports, running, settle, site, start, states,
-    target, wanted,
+    accept, at, capacity, claim, entry, key, one, outcome, ports, running, settle, site, start,
+    states, target, wanted,
 };
 
 /// Nothing here takes longer, unless it hangs.
@@ -70,6 +71,16 @@ async fn end_lease(address: &Address, epoch: i64) {
     off_the_runtime(move || server::shared().run_sql(&sql)).await;
 }
 
+async fn drain(ledger: &PostgresLedger, name: &str, is_drained: bool) -> Applied {
+    let change = Change::DrainEngines {
+        name: name.to_owned(),
+        is_drained,
+        audit: entry("pause engine", name, Origin::Cli),
+        now: at(1),
+    };
+    one(ledger, change).await
+}
+
 #[tokio::test]
 async fn the_engine_that_began_first_leads_and_all_share_the_limit_of_a_site() {
     let address = new_schema().await;
@@ -88,8 +99,15 @@ async fn the_engine_that_began_first_leads_and_all_share_the_limit_of_a_site() {
     assert_eq!(found.pid, std::process::id());
     assert_eq!(found.socket.as_deref(), Some("/run/first.sock"));
 
-    assert_eq!(second.drain("first", true).await.unwrap(), 1);
-    assert_eq!(second.drain("third", true).await.unwrap(), 0);
+    assert_eq!(drain(&second, "first", true).await, Applied::Moved(0));
+    let refused = drain(&second, "third", true).await;
+    assert!(matches!(refused, Applied::Refused(_)), "{refused:?}");
+    let audited = second.audit(0, 10).await.unwrap();
+    let actions: Vec<(&str, &str)> = audited
+        .iter()
+        .map(|row| (row.action.as_str(), row.target.as_str()))
+        .collect();
+    assert_eq!(actions, [("pause engine", "first")]);
     await_standing(&second, |standing| {
         standing.leads && standing.share_of(7) == 7
     })
@@ -110,7 +128,7 @@ async fn the_engine_that_began_first_leads_and_all_share_the_limit_of_a_site() {
             ("first".to_owned(), EngineRole::Drained)
         ]
     );
-    second.drain("first", false).await.unwrap();
+    drain(&second, "first", false).await;
     await_standing(&first, |standing| standing.leads).await;
 
     first.close().await;

@@ -114,19 +114,6 @@ impl PostgresLedger {
             let _ = tokio::task::spawn_blocking(move || heart.stop()).await;
         }
     }
-
-    /// Does work on a session of its own, for which nothing waits.
-    async fn beside<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> Sql<T> + Send + 'static,
-    ) -> Result<T, LedgerError> {
-        let address = self.address.clone();
-        let working = tokio::task::spawn_blocking(move || {
-            let db = open_session(&address)?;
-            work(&db).map_err(|error| fault(&address, &error))
-        });
-        working.await.unwrap_or(Err(LedgerError::Closed))
-    }
 }
 
 fn open_session(address: &Address) -> Result<Connection, LedgerError> {
@@ -164,15 +151,22 @@ impl Drive for PostgresLedger {
                 name: self.address.to_string(),
             });
         };
-        let raises =
-            matches!(&job, Job::Commit(changes) if changes.iter().any(Change::raises_tombstones));
-        let takes_over = matches!(&job, Job::Commit(changes)
-            if changes.iter().any(|change| matches!(change, Change::TakeOver { .. })));
+        let changes = match &job {
+            Job::Commit(changes) => changes.as_slice(),
+            Job::Claim { .. } => &[],
+        };
+        let raises = changes.iter().any(Change::raises_tombstones);
+        let has = |of: fn(&Change) -> bool| changes.iter().any(of);
+        let takes_over = has(|change| matches!(change, Change::TakeOver { .. }));
+        let drains = has(|change| matches!(change, Change::DrainEngines { .. }));
         let member = &engine.member;
         let before = member.raised();
         let outcome = engine.writer.write(job).await?;
         if takes_over {
             member.took_over();
+        }
+        if drains {
+            member.wake();
         }
         let raised = member.raised();
         if raises && raised > before {
@@ -225,19 +219,7 @@ impl Engines for PostgresLedger {
     }
 
     async fn engines(&self) -> Result<Vec<EngineRow>, LedgerError> {
-        self.beside(engines::list).await
-    }
-
-    async fn drain(&self, name: &str, is_drained: bool) -> Result<usize, LedgerError> {
-        let name = name.to_owned();
-        let address = self.address.clone();
-        let epoch = self.epoch();
-        self.beside(move |db| {
-            let drained = engines::drain(db, &name, is_drained)?;
-            engines::notify(db, &address, epoch)?;
-            Ok(drained)
-        })
-        .await
+        self.read(|rows| engines::list(&rows.db)).await
     }
 
     async fn guards_reached_gates(&self) -> Result<(), LedgerError> {

@@ -144,6 +144,10 @@ impl RowStore for PostgresRows {
         engines::end_lost(&self.db, self.epoch)
     }
 
+    fn drain_engines(&self, name: &str, is_drained: bool) -> Sql<usize> {
+        engines::drain(&self.db, name, is_drained)
+    }
+
     fn take_over_observations(&self) -> Sql<()> {
         let sql = "UPDATE steps SET epoch = $1 WHERE state = 'verifying'";
         self.db.run(sql, &[&self.epoch]).map(drop)

@@ -336,6 +336,11 @@ pub trait RowStore: LedgerReads {
         Ok(vec![self.epoch()])
     }
 
+    /// Notes that the engines of this name claim nothing more, or work again. Returns how many have the name.
+    fn drain_engines(&self, _name: &str, _is_drained: bool) -> Stored<Self, usize> {
+        Ok(0)
+    }
+
     /// Makes this engine the one whose outcomes of observations count (I11).
     fn take_over_observations(&self) -> Stored<Self>;
 

@@ -74,6 +74,8 @@ impl<S: LedgerRows> WorkingSet<S> {
             C::Revive { key, audit, now } => self.revive(key, audit, *now),
             C::PauseSite { site, paused, audit, now } =>
                 self.pause_site(site, *paused, audit, *now),
+            C::DrainEngines { name, is_drained, audit, now } =>
+                self.drain_engines(name, *is_drained, audit, *now),
             C::Recreated { key, copy, stuck, now } =>
                 self.recreated(key, copy.as_ref(), *stuck, *now),
             C::Note { event, now } => self.note(event, *now),

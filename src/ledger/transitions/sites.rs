@@ -1,4 +1,4 @@
-//! Sites that a person pauses, and the events that change nothing but what is known of a site.
+//! Sites and engines that a person pauses, and the events that change nothing but what is known of a site.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -35,6 +35,21 @@ impl<S: RowStore> WorkingSet<S> {
         let happened = events::site_paused(site, paused, &audit.actor.name, &audit.reason);
         self.event(None, None, happened, now);
         Ok(Applied::Done)
+    }
+
+    /// Has engines claim nothing more, or work again, for a person.
+    pub fn drain_engines(
+        &mut self,
+        name: &str,
+        is_drained: bool,
+        audit: &AuditEntry,
+        now: DateTime<Utc>,
+    ) -> Changing<S, Applied> {
+        if self.store().drain_engines(name, is_drained)? == 0 {
+            return refuse(format!("no engine of this ledger is called {name}"));
+        }
+        self.audit(audit, now);
+        Ok(Applied::Moved(0))
     }
 
     /// Writes an event that changes nothing else.
