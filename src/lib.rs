@@ -308,13 +308,15 @@
 //! 1. The transaction that raises the guard gives it a number. Each engine with gates applies all numbers in order, and
 //!    publishes how far it is.
 //! 2. Whoever committed waits until each of them is that far, or the lease of its gates (10 s) has ended by the
-//!    server's clock.
+//!    server's clock. It waits for a look at the engines that began after the commit: no engine begins during a
+//!    transaction, so each one that began before is seen, and each one that begins later loads the guard.
 //! 3. A gate refuses to answer 10 s after the renewal that it asked for last, counted from before it asked. So at the
 //!    end of 2 it has the guard, or does not answer.
 //! 4. A lease that had ended is renewed only together with the question how far the numbers go, and the gate answers
 //!    again when it is that far. The guard of 1 is among them.
 //!
-//! Planning also waits until the writes have ended that those gates let through before (T14). Clocks must run equally
+//! Whoever plans waits for its own gates, too, and until the writes have ended that any of them let through before
+//! (T14). Clocks must run equally
 //! fast, not show the same time. Revisit when: a deletion must be accepted in less than the time of a round trip.
 //!
 //! **A ledger moves by a copy that no engine opens until it is whole.** The tables are described once, as data, and both

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
-/// What an engine does for its ledger.
+/// The part of an engine in the work of its ledger.
 #[derive(
     Clone,
     Copy,

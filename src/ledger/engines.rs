@@ -35,7 +35,7 @@ impl Default for EngineTerms {
     }
 }
 
-/// What an engine is among those of its ledger. It is as old as the latest renewal of the lease.
+/// The standing of an engine among those of its ledger. It is as old as the latest renewal of the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// Greater than that of each engine that began before it.

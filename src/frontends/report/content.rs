@@ -102,7 +102,7 @@ pub struct Report {
 /// One table of a report.
 pub struct Section {
     pub title: &'static str,
-    /// What its rows are.
+    /// A sentence about its rows.
     pub about: &'static str,
     pub sheet: Sheet,
     left_out: usize,

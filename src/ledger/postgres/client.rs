@@ -58,7 +58,7 @@ pub(super) struct Connection {
 /// Whom the notices of other sessions wake.
 struct Listener {
     waker: Arc<Notify>,
-    /// What our own notices say; they wake nobody.
+    /// The text of our own notices; they wake nobody.
     own: String,
 }
 

@@ -31,7 +31,7 @@ pub struct PostgresLedger {
     readers: Arc<Readers<Reader>>,
 }
 
-/// What makes a process one of the ledger's engines.
+/// The parts that make a process one of the ledger's engines.
 struct Engine {
     member: Arc<Member>,
     writer: Arc<Writer>,

@@ -18,8 +18,8 @@ use crate::system::machine::host;
 /// Rows that are loaded at a time when a ledger is opened.
 const LOADED_TOGETHER: i64 = 10_000;
 
-/// What is left of a lease, in milliseconds, by the server's clock.
-const LEFT: &str = "(extract(epoch FROM renewed_at - clock_timestamp()) * 1000)::bigint";
+/// The time since a lease was last renewed, by the server's clock: in milliseconds, and negative.
+const SINCE_RENEWAL: &str = "(extract(epoch FROM renewed_at - clock_timestamp()) * 1000)::bigint";
 
 /// Joins the engines of the ledger with a new epoch, and loads the tombstones into memory, which follow the table from
 /// here on.
@@ -122,14 +122,14 @@ pub(super) fn leave(db: &Connection, address: &Address, epoch: i64) -> Sql<()> {
 pub(super) fn end_lost(db: &Connection, own: i64) -> Sql<Vec<i64>> {
     let sql = format!(
         "UPDATE engines SET ended = true
-         WHERE NOT ended AND epoch <> $1 AND {LEFT} + lease_ms <= 0"
+         WHERE NOT ended AND epoch <> $1 AND {SINCE_RENEWAL} + lease_ms <= 0"
     );
     db.run(&sql, &[&own])?;
     let sql = "SELECT epoch FROM engines WHERE NOT ended ORDER BY epoch";
     db.all(sql, &[], |row| get(row, 0))
 }
 
-/// What one look at the engines showed.
+/// The result of one look at the engines.
 pub(super) struct Beat {
     pub(super) standing: Standing,
     pub(super) gates: Vec<GateMember>,
@@ -192,7 +192,7 @@ const NUMBERS: &str = "SELECT
 
 fn look() -> String {
     format!(
-        "SELECT epoch, works, drained, has_gates, applied, passed, {LEFT}, lease_ms
+        "SELECT epoch, works, drained, has_gates, applied, passed, {SINCE_RENEWAL}, lease_ms
          FROM engines WHERE NOT ended ORDER BY epoch"
     )
 }
@@ -298,7 +298,7 @@ fn load_tombstones(db: &Connection, index: &Tombstones) -> Sql<()> {
 pub(super) fn list(db: &Connection) -> Sql<Vec<EngineRow>> {
     let sql = format!(
         "SELECT e.epoch, e.name, e.host, e.pid, e.version, e.works, e.drained, e.has_gates,
-             {LEFT} + e.lease_ms > 0, (extract(epoch FROM e.began_at) * 1000000)::bigint,
+             {SINCE_RENEWAL} + e.lease_ms > 0, (extract(epoch FROM e.began_at) * 1000000)::bigint,
              (extract(epoch FROM e.renewed_at) * 1000000)::bigint,
              (SELECT count(*) FROM steps s WHERE s.state = 'running' AND s.epoch = e.epoch),
              CASE WHEN e.has_gates THEN n.last - e.applied ELSE 0 END
@@ -369,7 +369,7 @@ type Living = (u32, Option<String>);
 fn find_living(db: &Connection, is_any: bool) -> Sql<Option<Living>> {
     let sql = format!(
         "SELECT machine, pid, process, socket FROM engines
-         WHERE NOT ended AND {LEFT} + lease_ms > 0 AND (alone OR $1) ORDER BY epoch"
+         WHERE NOT ended AND {SINCE_RENEWAL} + lease_ms > 0 AND (alone OR $1) ORDER BY epoch"
     );
     let engines = db.all(&sql, &[&is_any], |row| Ok((process(row, 0)?, get(row, 3)?)))?;
     let mut living = engines

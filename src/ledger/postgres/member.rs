@@ -1,4 +1,4 @@
-//! What the threads of one engine know together: its lease, its place among the engines, and the gates of the others.
+//! The state that the threads of one engine share: its lease, its place among the engines, and the gates of the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -171,7 +171,7 @@ impl Member {
         }
     }
 
-    /// What wakes the thread that renews the lease.
+    /// Wakes the thread that renews the lease, once notified.
     pub(super) fn waker(&self) -> Arc<Notify> {
         self.wake.clone()
     }

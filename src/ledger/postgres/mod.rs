@@ -7,7 +7,7 @@
 //! ```
 //! Of the rows of deletions this module only loads and saves: the files `…_rows`, `row_store` and `save` for changes, the
 //! files `…_reads` for questions. What they mean is decided above ([`super::store`]). What it decides is which engine may
-//! do what: `engines` (leases, who leads), `member` (what the threads of one engine know of that), `heart` (renewals).
+//! do what: `engines` (leases, who leads), `member` (the state that the threads of one engine share), `heart` (renewals).
 //!
 //! - A commit that was answered is durable: `synchronous_commit` is on in each session.
 //! - Transactions that write run one after the other, whichever engine they are of (`lock`); each begins by looking

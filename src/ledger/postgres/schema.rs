@@ -14,7 +14,7 @@ use crate::ledger::store::tables::UNFINISHED;
 pub(super) const KNOWN: i64 = 2;
 /// The first version whose engines have leases.
 const FIRST_WITH_LEASES: i64 = 2;
-/// What makes each version of the one before. Never edited once released: a change is one more migration.
+/// The migration to each version from the one before. Never edited once released: a change is one more migration.
 const MIGRATIONS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema_2.sql")];
 /// The oldest server with everything that the statements and the session's settings use.
 const SERVER_MIN: i64 = 140_000;

@@ -21,7 +21,7 @@ use crate::ledger::{Job, LedgerError, Outcome, answer, fails_alone};
 /// How often the writer tries to find out whether a transaction was committed.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
-/// What an engine writes a ledger with.
+/// The writing side of an engine.
 pub(super) struct Store {
     address: Address,
     member: Arc<Member>,
@@ -53,7 +53,7 @@ struct Committed {
 
 /// A transaction that has begun.
 struct Begun {
-    /// What others have changed of tombstones since our memory was brought up to date.
+    /// Tombstones that others have changed since our memory was brought up to date.
     changed: Vec<Changed>,
     is_shared: bool,
     others_have_gates: bool,

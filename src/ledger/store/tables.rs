@@ -17,7 +17,7 @@ pub const UNFINISHED: i64 = 1_000_000;
 const BATCH: usize = 1_000;
 const BATCH_OF_DOCUMENTS: usize = 10;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
     /// Also a time, as microseconds since 1970.
@@ -154,7 +154,7 @@ impl Table {
     }
 }
 
-/// What a row has in a column.
+/// The value of a row in a column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Cell {

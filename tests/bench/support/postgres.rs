@@ -4,13 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gone::domain::model::StepState;
 use gone::ledger::postgres::{Address, PostgresLedger};
 use gone::ledger::{Applied, Change, ClaimedStep, Commit as _, EngineTerms, WorkQueue as _};
 use tokio_postgres::{Client, NoTls};
 
 use super::server::{self, OwnServer};
-use super::{accept, capacity, distant, end, now, plan};
+use super::{accept, capacity, distant, end_each, now, plan};
 
 /// Commits that wait for each other's company.
 const IN_FLIGHT: usize = 16;
@@ -83,23 +82,7 @@ fn claimed(address: &Address, n: usize) -> (PostgresLedger, Vec<ClaimedStep>) {
 
 fn run(ledger: Arc<PostgresLedger>, steps: &[ClaimedStep]) -> f64 {
     block(2, async {
-        let before = Instant::now();
-        let workers: Vec<_> = steps
-            .chunks(steps.len().div_ceil(IN_FLIGHT))
-            .map(|steps| {
-                let (ledger, steps) = (Arc::clone(&ledger), steps.to_vec());
-                tokio::spawn(async move {
-                    for step in &steps {
-                        let applied = ledger.commit(vec![end(step, StepState::Gone)]).await;
-                        assert_eq!(applied.unwrap(), [Applied::Done]);
-                    }
-                })
-            })
-            .collect();
-        for worker in workers {
-            worker.await.unwrap();
-        }
-        let rate = steps.len() as f64 / before.elapsed().as_secs_f64();
+        let rate = end_each(&ledger, steps, IN_FLIGHT).await;
         ledger.close().await;
         rate
     })

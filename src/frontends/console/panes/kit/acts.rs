@@ -19,7 +19,7 @@ pub(crate) fn step_words(step: &Step) -> String {
     )
 }
 
-/// What a step offers to the clipboard: its resource's id, and the last answer if there is one.
+/// The texts of a step that can be copied: its resource's id, and the last answer if there is one.
 pub(crate) fn step_copies(step: &Step) -> Vec<Copied> {
     let id = Copied::id(&step.resource.key.id);
     [id].into_iter().chain(Copied::error(step)).collect()
