@@ -41,10 +41,10 @@ pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Resul
         }
         let joined = db.one(
             "INSERT INTO engines(epoch, pid, host, name, version, machine, process, renewed_at,
-                 lease_ms, ended, works, has_gates, alone, applied, passed)
+                 lease_ms, ended, works, has_gates, alone, drained, applied, passed)
              SELECT coalesce(max(epoch), 0) + 1, $1::bigint, $2::text, $3::text, $4::text, $5::text,
                  $6::text, clock_timestamp(), $7::bigint, false, $8::boolean, $9::boolean,
-                 $10::boolean, n.last, n.last
+                 $10::boolean, coalesce(bool_or(epoch = $11 AND drained), false), n.last, n.last
              FROM numbers n LEFT JOIN engines ON true WHERE n.name = 'tombstone' GROUP BY n.last
              RETURNING epoch, applied",
             &[
@@ -58,6 +58,8 @@ pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Resul
                 &member.works(),
                 &member.index.is_some(),
                 &terms.is_alone,
+                // What was paused stays so in its next epoch.
+                &member.epoch(),
             ],
             |row| Ok((get::<i64>(row, 0)?, get::<i64>(row, 1)?)),
         )?;
