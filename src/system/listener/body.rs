@@ -1,11 +1,12 @@
 //! Bodies that report whether they wait for the client.
 
 use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::task::yield_now;
 
 /// Called with whether the connection waits for the client's next part of a body.
 pub(super) type Turn = Box<dyn Fn(bool) + Send + Sync>;
@@ -83,7 +84,7 @@ impl Drop for Arriving {
 }
 
 /// Largest piece that is sent before other connections of the thread run.
-const PIECE_BYTES: usize = 64 << 10;
+const PIECE_BYTES: usize = 16 << 10;
 
 /// Sends an answer's body in pieces. Drops the values that it holds once the body was sent or dropped.
 #[derive(Debug)]
@@ -126,7 +127,9 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for Answering<B, H> {
             }
         } else if !self.has_yielded {
             self.has_yielded = true;
-            context.waker().wake_by_ref();
+            // Woken only after the thread has looked for what came in meanwhile. A task that wakes itself would run
+            // dozens of times before that.
+            let _ = pin!(yield_now()).poll(context);
             return Poll::Pending;
         }
         self.has_yielded = false;

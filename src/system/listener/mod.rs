@@ -35,6 +35,10 @@ pub use crowd::{Bounds, Crowd, Guest};
 /// How long to wait after a failed accept (no file descriptor is left).
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
+/// Maximum number of bytes of answers that wait in the system for one client.
+#[cfg(target_os = "linux")]
+const UNSENT_BYTES_MAX: u32 = 64 << 10;
+
 /// A source of connections.
 pub trait Accept: Send {
     type Stream: Send;
@@ -58,8 +62,19 @@ impl Accept for TcpListener {
         let (stream, peer) = TcpListener::accept(self).await?;
         // Small answers are sent at once. If the option cannot be set, they come a little later.
         let _ = stream.set_nodelay(true);
+        limit_unsent(&stream);
         Ok(((stream, peer), client_of(peer.ip())))
     }
+}
+
+/// Limits what waits in the system for a client that reads slowly; unlimited, it is some megabytes for each
+/// connection, all of them copied before other requests run. What is under way to a fast client is not limited.
+/// If the option cannot be set, the answers are the same.
+fn limit_unsent(stream: &TcpStream) {
+    #[cfg(target_os = "linux")]
+    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
+    #[cfg(not(target_os = "linux"))]
+    let _ = stream;
 }
 
 /// Returns the client of an address. An IPv6 network of /64 counts as one client, because a machine has many
