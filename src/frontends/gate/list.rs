@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, StatusCode, request};
+use http::{Method, StatusCode};
 use serde_json::Value;
 
 use super::budget::{LargePage, Read};
 use super::page::{Page, PageRequest, Row, with_query};
-use super::pass::{Admitted, Whole};
+use super::pass::Whole;
 use super::read::{fields_of_parts, show_deleting};
 use super::refusal::{Refusal, Result};
 use super::rules::{Asker, Operation, Ruling, ruling};
@@ -35,27 +35,15 @@ impl Gate {
         let head = call.head;
         let mut first = head.clone();
         first.uri = wanted.asked.asked_of_the_service(&head.uri);
-        let response = self.send(first).await?;
-        let first = self.admit(response, Read::Rows).await?;
-        let (gate, room) = (self.clone(), first.room);
-        let shown = async move { gate.shown(head, first, &wanted).await };
-        threads::offload_if_large(room, shown).await
-    }
-
-    /// Completes a list from its first page.
-    async fn shown(
-        self: &Arc<Self>,
-        head: request::Parts,
-        first: Admitted,
-        wanted: &Arc<Wanted>,
-    ) -> Result<Response> {
-        let is_head = head.method == Method::HEAD;
+        let first = self.send(first).await?;
         let mut large = None;
-        let (answered, page) = self.page(first, wanted, &mut large).await?;
-        let Some((mut page, (_, items))) = page.zip(wanted.kind_in(&self.kinds)) else {
+        let (answered, page) = self.page(first, &wanted, &mut large).await?;
+        let is_head = head.method == Method::HEAD;
+        let Some(mut page) = page else {
             return self.unfiltered(answered, is_head);
         };
-        let mut onward = page.onward(wanted.asked.direction);
+        let direction = wanted.asked.direction;
+        let mut onward = page.onward(direction);
         let mut refills = 0;
         while page.rows.len() < page.size
             && let Some(link) = onward.take()
@@ -66,17 +54,8 @@ impl Gate {
                 return Err(Refusal::unavailable(message));
             }
             let link = with_query(&link, "limit", &REFILL_ROWS.to_string());
-            let response = self.send_to(&head, &link).await?;
-            let more = self.admit(response, Read::Rows).await?;
-            let (gate, room, wanted) = (self.clone(), more.room, wanted.clone());
-            let direction = wanted.asked.direction;
-            let read = async move {
-                let read = gate.page(more, &wanted, &mut large).await;
-                (large, read)
-            };
-            let (kept, read) = threads::offload_if_large(room, read).await;
-            large = kept;
-            let more = match read? {
+            let more = self.send_to(&head, &link).await?;
+            let more = match self.page(more, &wanted, &mut large).await? {
                 (_, Some(more)) => more,
                 (fetched, None) => return self.unfiltered(fetched, is_head),
             };
@@ -89,29 +68,39 @@ impl Gate {
             return Ok(answered.relay());
         }
         let more = page.rows.len() > page.size || onward.is_some();
-        Ok(answered.with_text(page.text(items, &wanted.asked, more)))
+        let bytes = answered.body.len();
+        let joined = async move { answered.with_text(page.text(&wanted.asked, more)) };
+        Ok(threads::offload_if_large(bytes, joined).await)
     }
 
     /// Reads an answer, and the page in it with the rules applied; the page is None if the answer is not one.
     /// A list takes `large` with its first large page, and keeps it to its end.
     async fn page(
-        &self,
-        admitted: Admitted,
-        wanted: &Wanted,
+        self: &Arc<Self>,
+        response: Response,
+        wanted: &Arc<Wanted>,
         large: &mut Option<LargePage>,
     ) -> Result<(Whole, Option<Page>)> {
-        let answered = self.read_admitted(admitted).await?;
+        let answered = self.read_whole(response, Read::Rows).await?;
         if large.is_none() {
             *large = self.large_page(&answered).await?;
         }
+        let (gate, wanted, bytes) = (self.clone(), wanted.clone(), answered.body.len());
+        let ruled = async move {
+            let page = gate.page_in(&answered, &wanted).await?;
+            Ok((answered, page))
+        };
+        threads::offload_if_large(bytes, ruled).await
+    }
+
+    async fn page_in(&self, answered: &Whole, wanted: &Wanted) -> Result<Option<Page>> {
         let kind = wanted.kind_in(&self.kinds);
         let kind = kind.filter(|_| answered.head.status == StatusCode::OK);
         let read = kind.and_then(|(kind, items)| Some((kind, Page::split(&answered.body, items)?)));
-        let page = match read {
-            Some((kind, (page, rows))) => self.rule(kind, wanted, page, &rows).await?,
-            None => None,
-        };
-        Ok((answered, page))
+        match read {
+            Some((kind, (page, rows))) => self.rule(kind, wanted, page, &rows).await,
+            None => Ok(None),
+        }
     }
 
     /// Handles an answer that is not a page or a resource. The service's refusals and answers without a body
@@ -137,9 +126,9 @@ impl Gate {
         rows: &[Bytes],
     ) -> Result<Option<Page>> {
         let Wanted { asker, asked, .. } = wanted;
-        let mut yielder = Yielder::default();
+        let mut yielder = Yielder::new();
         let mut read = |row: &Bytes| {
-            yielder.after(row.len());
+            yielder.after_row();
             serde_json::from_slice::<Value>(row).ok()
         };
         let wholes = match self.has_parts(&kind.name, *asker) {

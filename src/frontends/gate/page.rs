@@ -16,6 +16,8 @@ use crate::domain::kinds::Kind;
 pub(super) struct Page {
     /// All fields but the rows.
     json: Map<String, Value>,
+    /// The field of the rows.
+    items: String,
     pub(super) rows: Vec<Row>,
     /// Number of rows that the service sent.
     pub(super) size: usize,
@@ -61,6 +63,7 @@ impl Page {
         let page = Self {
             size: rows.len(),
             json,
+            items: items.to_owned(),
             rows: Vec::with_capacity(rows.len()),
             met: None,
             next,
@@ -85,7 +88,7 @@ impl Page {
 
     /// Returns the JSON of the page, with as many rows as the service sent; `more`: whether the list
     /// continues.
-    pub(super) fn text(mut self, items: &str, asked: &PageRequest, more: bool) -> Bytes {
+    pub(super) fn text(mut self, asked: &PageRequest, more: bool) -> Bytes {
         let over = self.rows.len().saturating_sub(self.size);
         let shown = match asked.direction {
             Direction::Forward => 0..self.size.min(self.rows.len()),
@@ -100,7 +103,7 @@ impl Page {
         self.name(NEXT, next.and_then(|row| row.id.as_deref()));
         self.name(PREVIOUS, previous.and_then(|row| row.id.as_deref()));
         self.restore_query(asked);
-        rows::join(&self.json, items, rows.iter().map(|row| &row.text))
+        rows::join(&self.json, &self.items, rows.iter().map(|row| &row.text))
     }
 
     /// Removes from the links the fields that the gate added, and restores the filter that it left out.

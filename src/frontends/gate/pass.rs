@@ -31,15 +31,6 @@ static HOP_BY_HOP: [HeaderName; 10] = [
     header::EXPECT,
 ];
 
-/// An answer with a share of the memory for its body.
-pub(super) struct Admitted {
-    response: Response,
-    read: Read,
-    /// Bytes: the length of the body, or the largest size of a small one if the length is unknown.
-    pub(super) room: usize,
-    share: Share,
-}
-
 /// An answer that was read completely.
 pub(super) struct Whole {
     pub(super) head: http::response::Parts,
@@ -156,38 +147,20 @@ impl Gate {
     /// Returns the complete answer to such a request.
     pub(super) async fn fetch(&self, head: request::Parts) -> Result<Whole> {
         let response = self.send(head).await?;
-        self.read_whole(response).await
+        self.read_whole(response, Read::Tree).await
     }
 
-    /// Reads the body of an answer, once there is memory for it.
-    pub(super) async fn read_whole(&self, response: Response) -> Result<Whole> {
-        let admitted = self.admit(response, Read::Tree).await?;
-        self.read_admitted(admitted).await
-    }
-
-    /// Returns the answer with a share of the memory for its body, once there is one.
-    pub(super) async fn admit(&self, response: Response, read: Read) -> Result<Admitted> {
+    /// Reads the body of an answer, once there is memory for it. This runs on the connection's thread also for a
+    /// large body: to wake another thread for each piece would cost more than the piece.
+    pub(super) async fn read_whole(&self, response: Response, read: Read) -> Result<Whole> {
         let told = response.body().size_hint().exact();
         let told = told.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         if told.is_some_and(|bytes| bytes > ANSWER_BYTES_MAX) {
             return Err(self.not_read("it is longer than 64 MiB"));
         }
-        let room = told.unwrap_or(SMALL_BYTES_MAX);
-        Ok(Admitted {
-            share: self.room_for(room, read).await?,
-            response,
-            read,
-            room,
-        })
-    }
-
-    pub(super) async fn read_admitted(&self, admitted: Admitted) -> Result<Whole> {
-        let Admitted {
-            response,
-            read,
-            mut room,
-            mut share,
-        } = admitted;
+        // An unknown length is taken for a small one, until more has come.
+        let mut room = told.unwrap_or(SMALL_BYTES_MAX);
+        let mut share = self.room_for(room, read).await?;
         let (head, mut body) = response.into_parts();
         // Allocated in its full length: growing would briefly take twice the memory.
         let mut text = BytesMut::with_capacity(body.size_hint().exact().map_or(0, |_| room));
@@ -206,7 +179,7 @@ impl Gate {
             }
             text.extend_from_slice(&data);
             // Other connections run in between, even if the whole body has arrived already.
-            threads::yield_to_others().await;
+            tokio::task::yield_now().await;
         }
         Ok(Whole {
             head,

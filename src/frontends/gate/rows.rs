@@ -29,7 +29,7 @@ pub(super) fn join<'r>(
 ) -> Bytes {
     let bytes: usize = rows.clone().map(|row| row.len() + 1).sum();
     let mut text = Vec::with_capacity(bytes + 1_024);
-    let mut yielder = Yielder::default();
+    let mut yielder = Yielder::new();
     for (number, (key, value)) in page.iter().enumerate() {
         text.push(if number == 0 { b'{' } else { b',' });
         text.extend_from_slice(Value::from(key.as_str()).to_string().as_bytes());
@@ -44,7 +44,7 @@ pub(super) fn join<'r>(
                 text.push(b',');
             }
             text.extend_from_slice(row);
-            yielder.after(row.len());
+            yielder.after_row();
         }
         text.push(b']');
     }
@@ -111,10 +111,10 @@ impl<'de> Visitor<'de> for Rows<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<Bytes>, A::Error> {
-        let (mut rows, mut yielder) = (Vec::new(), Yielder::default());
+        let (mut rows, mut yielder) = (Vec::new(), Yielder::new());
         while let Some(row) = elements.next_element::<&RawValue>()? {
             rows.push(self.text.slice_ref(row.get().as_bytes()));
-            yielder.after(row.get().len());
+            yielder.after_row();
         }
         Ok(rows)
     }

@@ -8,7 +8,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -19,8 +19,9 @@ const BYTES_HERE_MAX: usize = 256 << 10;
 /// Nice value of a thread for large bodies. It leaves a tenth of a core beside a busy thread, so a large list
 /// ends even on a machine that is never idle.
 const LOW_PRIORITY: i32 = 10;
-/// JSON that is parsed in about a tenth of a millisecond.
-const BYTES_BETWEEN_YIELDS: usize = 16 << 10;
+/// How long a thread for large bodies works before it lets others run: less than an answer to a small request
+/// takes.
+const TURN: Duration = Duration::from_micros(40);
 
 /// Threads that all gates of an engine share; they end when this is dropped.
 pub struct Threads {
@@ -124,35 +125,24 @@ fn prepare_for_large_bodies() {
     }
 }
 
-/// Lets other tasks and threads run between two parts of a body, even if both have arrived already.
-pub(super) async fn yield_to_others() {
-    match IS_FOR_LARGE.get() {
-        true => yield_core(),
-        false => tokio::task::yield_now().await,
-    }
-}
-
-/// Gives the core to a thread that woke up meanwhile. Neither `sched_yield` nor a low priority is enough: with
-/// both, Linux was seen to run this thread for 3 to 4 ms while another waited.
-fn yield_core() {
-    std::thread::sleep(Duration::from_micros(1));
-}
-
-/// Lets other threads run between two rows of a large page, after every [`BYTES_BETWEEN_YIELDS`].
-#[derive(Default)]
+/// Lets other threads run between two rows of a large page, after each [`TURN`].
 pub(super) struct Yielder {
-    bytes: usize,
+    began: Instant,
 }
 
 impl Yielder {
-    /// Must be called after each row, with its length in bytes.
-    pub(super) fn after(&mut self, bytes: usize) {
-        self.bytes += bytes;
-        if self.bytes >= BYTES_BETWEEN_YIELDS {
-            self.bytes = 0;
-            if IS_FOR_LARGE.get() {
-                yield_core();
-            }
+    pub(super) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+        }
+    }
+
+    /// Must be called after each row. Neither `sched_yield` nor a low priority is enough: with both, Linux was
+    /// seen to run this thread for 3 to 4 ms while another waited.
+    pub(super) fn after_row(&mut self) {
+        if IS_FOR_LARGE.get() && self.began.elapsed() >= TURN {
+            std::thread::sleep(Duration::from_micros(1));
+            self.began = Instant::now();
         }
     }
 }

@@ -11,7 +11,7 @@ use http::{HeaderValue, StatusCode, header, request};
 use http_body_util::{BodyExt as _, Either, Full};
 use serde_json::{Map, Value};
 
-use super::budget::Share;
+use super::budget::{Read, Share};
 use super::pass::streamed;
 use super::refusal::{Refusal, Result};
 use super::route::{Creates, Named, Place};
@@ -92,7 +92,7 @@ impl Gate {
             return Ok(response);
         }
         if made.is_empty() {
-            let answered = self.read_whole(response).await?;
+            let answered = self.read_whole(response, Read::Tree).await?;
             match answered.json().await {
                 Some(said) => made = creates.iter().flat_map(|it| it.named(&said)).collect(),
                 None => {
@@ -316,7 +316,9 @@ impl Gate {
         if let Some(Ok(version)) = service_of(kind).api_version.map(HeaderValue::from_str) {
             head.headers.insert("openstack-api-version", version);
         }
-        let answered = self.read_whole(self.send_to(&head, &path).await?).await?;
+        let answered = self
+            .read_whole(self.send_to(&head, &path).await?, Read::Tree)
+            .await?;
         match answered.head.status {
             StatusCode::OK => {
                 let mut json = answered.json().await;
