@@ -15,7 +15,7 @@ use super::outcomes::{facts, outcome_change};
 use super::peers::OwnerSide;
 use super::reads::Reads;
 use super::schedules::Schedules;
-use crate::cloud::{Acted, Call};
+use crate::cloud::{Acted, Call, CloudFailure};
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Action, Answer, ErrorClass, StepError};
 use crate::domain::policy::{Failure, Outcome, Retry, after_call, not_sent};
@@ -76,14 +76,7 @@ impl Dispatching {
             let why = "withdrawn before a permit was free";
             return self.give_back(step, why).await;
         };
-        let standing = self.ledger.standing();
-        match standing.may_send(self.call_timeout, std::time::Instant::now()) {
-            Ok(()) => self.act(step, sent).await,
-            Err(why) => {
-                self.reads.sites.give_back(&step.key.site, sent);
-                self.give_back(step, &why).await;
-            }
-        }
+        self.act(step, sent).await;
     }
 
     /// Gives back a step whose call was not sent.
@@ -107,7 +100,14 @@ impl Dispatching {
         let run = self.activity.begin(step.key.called(&step.name));
         let acted = match self.reads.kinds.get(&step.key.kind) {
             Some(kind) => self.call(kind, &step).await,
-            None => unknown_kind(&step, self.clock.now()),
+            None => Ok(unknown_kind(&step, self.clock.now())),
+        };
+        let acted = match acted {
+            Ok(acted) => acted,
+            Err(why) => {
+                self.reads.sites.give_back(&site, sent);
+                return self.give_back(step, &why).await;
+            }
         };
         let (failed, reason) = match &acted.outcome {
             Outcome::Failed(failure) | Outcome::Unclear(failure) => (
@@ -149,7 +149,11 @@ impl Dispatching {
             .await;
     }
 
-    async fn call(&self, kind: &Kind, step: &ClaimedStep) -> Acted {
+    /// Makes the call of a step, after the reads that its kind needs.
+    ///
+    /// # Errors
+    /// Why the call may not be sent now.
+    async fn call(&self, kind: &Kind, step: &ClaimedStep) -> Result<Acted, String> {
         if step.action == Action::Detach && kind.takes_one(&step.vars) {
             let listed = self.reads.kinds.listed(kind);
             let parent = parent_id(&self.reads.kinds, step).unwrap_or_default();
@@ -160,11 +164,8 @@ impl Dispatching {
                 .await;
             match read.map(|read| read.row) {
                 Ok(Some(row)) if shows(&self.reads.kinds, &step.key.site, listed, &row, step) => {}
-                Ok(_) => return made_anew(step),
-                Err(failed) => {
-                    let line = format!("not sent: {}", failed.message);
-                    return Acted::not_sent(failed, line, self.clock.now());
-                }
+                Ok(_) => return Ok(made_anew(step)),
+                Err(failed) => return Ok(self.not_read(failed)),
             }
         }
         // Our own registry compares the incarnation in the transaction that deletes.
@@ -176,14 +177,11 @@ impl Dispatching {
                 .await;
             match read.map(|read| read.row) {
                 Ok(Some(row)) if !kind.same_incarnation(&row, &step.vars) => {
-                    return made_anew(step);
+                    return Ok(made_anew(step));
                 }
                 // If the resource does not exist, the call's own answer says so.
                 Ok(_) => {}
-                Err(failed) => {
-                    let line = format!("not sent: {}", failed.message);
-                    return Acted::not_sent(failed, line, self.clock.now());
-                }
+                Err(failed) => return Ok(self.not_read(failed)),
             }
         }
         let call = Call {
@@ -193,7 +191,15 @@ impl Dispatching {
             id: &step.key.id,
             vars: &step.vars,
         };
-        self.reads.cloud.act(call).await
+        let (claimed_in, now) = (step.fence.epoch, std::time::Instant::now());
+        let standing = self.ledger.standing();
+        standing.may_send_step(claimed_in, self.call_timeout, now)?;
+        Ok(self.reads.cloud.act(call).await)
+    }
+
+    fn not_read(&self, failed: CloudFailure) -> Acted {
+        let line = format!("not sent: {}", failed.message);
+        Acted::not_sent(failed, line, self.clock.now())
     }
 
     /// Judges an answer. An answer that a resource is absent is verified like an accepted delete, so that

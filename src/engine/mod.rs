@@ -193,7 +193,7 @@ impl Reconcilers {
                 now: self.clock.now(),
             }])
             .await?;
-        self.heed_others().await?;
+        self.heed_others().await;
         if let Some(federation) = &self.federation {
             federation.owner.recall_importers().await?;
             federation.importer.watch_all(&mut tasks).await?;
@@ -212,12 +212,7 @@ impl Reconcilers {
             tokio::select! {
                 biased;
                 () = self.journal.woken() => {}
-                Ok(()) = others.changed() => {
-                    // What cannot be read now is read after the next change, or in the next round.
-                    if let Err(error) = self.heed_others().await {
-                        self.journal.set_fault(Some(error.to_string()));
-                    }
-                }
+                Ok(()) = others.changed() => self.heed_others().await,
                 () = tokio::time::sleep(sleep) => {}
                 Some(ended) = tasks.join_next() => self.ended(ended),
             }
@@ -228,9 +223,15 @@ impl Reconcilers {
     }
 
     /// Takes in what people have paused or cancelled, here or through another engine of this ledger, and wakes the
-    /// readers of events.
-    async fn heed_others(&self) -> Result<(), LedgerError> {
+    /// readers of events. What cannot be read now is read after the next change.
+    async fn heed_others(&self) {
         self.journal.others_committed();
+        if let Err(error) = self.stop_what_is_paused().await {
+            self.journal.set_fault(Some(error.to_string()));
+        }
+    }
+
+    async fn stop_what_is_paused(&self) -> Result<(), LedgerError> {
         self.sites.hold_paused(&self.ledger.site_pauses().await?);
         for id in self.sites.deletions_in_line() {
             let deletion = self.ledger.deletion(&id).await?;

@@ -84,6 +84,23 @@ impl Standing {
         }
     }
 
+    /// Whether the call of a step may be sent that this engine claimed in the epoch `claimed_in`. While it waited for
+    /// its permit, the lease may have ended and another engine may have taken the step over (I11).
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_send_step(
+        &self,
+        claimed_in: i64,
+        timeout: Duration,
+        now: Instant,
+    ) -> Result<(), String> {
+        if claimed_in != self.epoch {
+            return Err("this engine's lease has ended since the step was claimed".to_owned());
+        }
+        self.may_send(timeout, now)
+    }
+
     /// The part of a limit that holds over all engines; the parts of all engines add up to the limit.
     pub fn share_of(&self, limit: usize) -> usize {
         let Some(place) = self.place else {

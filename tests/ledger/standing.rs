@@ -29,6 +29,19 @@ fn i11_an_engine_sends_nothing_whose_deadline_is_after_the_end_of_its_lease() {
 }
 
 #[test]
+fn i11_a_step_is_not_sent_that_was_claimed_before_the_lease_was_lost() {
+    let now = Instant::now();
+    let renewed = Standing {
+        until: Some(now + SECOND * 60),
+        ..Standing::alone(2)
+    };
+    let refused = renewed.may_send_step(1, SECOND, now).unwrap_err();
+    assert!(refused.contains("since the step was claimed"), "{refused}");
+    assert!(renewed.may_send_step(2, SECOND, now).is_ok());
+    assert!(renewed.may_send_step(2, SECOND * 61, now).is_err());
+}
+
+#[test]
 fn n14_the_shares_of_all_engines_are_the_limit_and_differ_by_one_at_most() {
     for limit in 0..20 {
         for working in 1..8 {
