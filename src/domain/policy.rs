@@ -121,6 +121,8 @@ pub struct Schedule {
     pub pending_max: Duration,
     /// How long the engine observes an accepted delete before it counts as refused.
     pub verify_max: Duration,
+    /// Whether the cloud goes on working on a delete after it has accepted it.
+    pub settles: bool,
     /// How an accepted delete is repeated that the cloud works on; none if it is not.
     pub repeats: Option<Repeats>,
 }
@@ -190,6 +192,8 @@ const LOOK_MAX: Duration = Duration::from_secs(10);
 const SETTLING_MIN: Duration = Duration::from_millis(500);
 /// Time between these even seconds.
 const TOGETHER: Duration = Duration::from_secs(2);
+/// While there is more to send, they are observed at intervals of at most this part of the deletion's time.
+const SETTLING_SHARE: u64 = 16;
 /// Number of steps that are worth an observation of their own, whatever the provider: about as many as one list
 /// of OpenStack takes.
 pub const WORTH_A_LIST: usize = 139;
@@ -210,13 +214,13 @@ pub fn after_call(
     match outcome {
         // A repeated delete is still the first one.
         Outcome::Accepted if repeats(step, schedule) => Decision {
-            next_attempt_at: Some(now),
+            next_attempt_at: Some(first_look(now, schedule)),
             blocked_since: step.blocked_since,
             error: step.last_error.cloned(),
             ..plain(step, StepState::Verifying)
         },
         Outcome::Accepted => Decision {
-            next_attempt_at: Some(now),
+            next_attempt_at: Some(first_look(now, schedule)),
             ..plain(step, StepState::Verifying)
         },
         Outcome::Prepared => plain(step, StepState::Ready),
@@ -341,8 +345,17 @@ fn after_failure(
     }
 }
 
+/// Returns when an accepted delete falls due for its first observation: at once, or when it can have ended, if the
+/// cloud works on it.
+fn first_look(now: DateTime<Utc>, schedule: &Schedule) -> DateTime<Utc> {
+    match schedule.settles {
+        true => together(now + SETTLING_MIN),
+        false => now,
+    }
+}
+
 /// Returns how much longer accepted deletes wait for more of their kind, so that one list observes many
-/// (N14).
+/// (N14). `settles` says whether the cloud works on deletes of their kind after it has accepted them.
 ///
 /// 1. Not at all if nothing else of their rank, or of a higher one, can be sent or is in flight at the site.
 ///    The steps that wait for them are next, and the longest path goes first.
@@ -355,7 +368,10 @@ fn after_failure(
 ///    nothing (I12).
 /// 4. Otherwise `SEND_FIRST`, or half of the time that the deletion has taken so far if that is longer: the
 ///    longer the deletion takes, the fewer observations there are.
-pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
+/// 5. If the cloud works on them, `settling_wait` at most, which is nothing in the deletion's first half minute:
+///    when they end does not depend on what else is sent. They fall due at even seconds, and stay at these, so one
+///    list observes all of their kind, and no other follows within 2 s.
+pub fn look_wait(gathered: &Gathered, settles: bool, now: DateTime<Utc>) -> Duration {
     let unsent = gathered.unsent;
     let worth_it =
         gathered.fills_a_list && gathered.verifying >= 2 * unsent && unsent >= WORTH_A_LIST as u64;
@@ -368,7 +384,18 @@ pub fn look_wait(gathered: &Gathered, now: DateTime<Utc>) -> Duration {
         Some(_) => SEND_FIRST.max(passed(gathered.since) / 2),
         None => GATHER_MAX,
     };
+    let patience = match settles {
+        true => patience.min(settling_wait(passed(gathered.since))),
+        false => patience,
+    };
     patience.saturating_sub(passed(gathered.oldest))
+}
+
+/// Returns how long deletes that the cloud works on are left after they fell due, in a deletion that has taken so
+/// long: a sixteenth of that, in whole turns. So the number of lists grows with the logarithm of the time.
+fn settling_wait(taken: Duration) -> Duration {
+    let turns = taken.as_secs() / (SETTLING_SHARE * TOGETHER.as_secs());
+    TOGETHER.saturating_mul(u32::try_from(turns).unwrap_or(u32::MAX))
 }
 
 /// Decides a step's next state after an observation.

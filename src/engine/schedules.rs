@@ -41,6 +41,7 @@ impl Schedules {
             jitter: gc.jitter,
             pending_max: own.and_then(|own| own.pending_max).unwrap_or(usual),
             verify_max: self.verify_max,
+            settles: settles.is_some(),
             repeats: settles.and_then(|it| {
                 Some(Repeats {
                     every: Duration::from_secs(60 * it.minutes_again?),

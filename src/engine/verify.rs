@@ -93,7 +93,7 @@ impl Verifying {
             if looked_at || looks.len() >= OBSERVATIONS_AT_ONCE || !self.sites.may_read(&due.site) {
                 continue;
             }
-            let wait = look_wait(&due.gathered, now);
+            let wait = look_wait(&due.gathered, kind.spec.settles.is_some(), now);
             if wait.is_zero() {
                 groups.entry(at).or_default().push(due);
             } else {

@@ -30,6 +30,7 @@ fn schedule() -> Schedule {
         jitter: 0.1,
         pending_max: Duration::from_secs(600),
         verify_max: Duration::from_secs(60),
+        settles: false,
         repeats: None,
     }
 }
@@ -464,7 +465,7 @@ fn gathered(verifying: u64) -> Gathered {
 
 #[test]
 fn n14_looks_wait_until_nothing_else_is_to_be_done_or_many_have_gathered() {
-    let waits = |gathered: Gathered| look_wait(&gathered, now()).as_secs();
+    let waits = |gathered: Gathered| look_wait(&gathered, false, now()).as_secs();
     assert_eq!(waits(gathered(1)), 0, "nothing else to do");
     let sending = |verifying: u64, unsent: u64| Gathered {
         ready: Some(1),
@@ -502,7 +503,7 @@ fn n14_a_look_that_the_longest_path_waits_for_is_made_at_once() {
             unsent: 500,
             ..gathered(10)
         };
-        look_wait(&trunks, now()).as_secs()
+        look_wait(&trunks, false, now()).as_secs()
     };
     assert_eq!(waits(Some(1), Some(1)), 0, "ports are sent meanwhile");
     assert_eq!(waits(Some(2), Some(1)), 46, "more trunks can be sent");
@@ -517,12 +518,62 @@ fn i12_looks_wait_but_shortly_for_calls_that_hang() {
         unsent: 1,
         ..gathered(1)
     };
-    assert_eq!(look_wait(&hanging, now()).as_secs(), 6);
+    assert_eq!(look_wait(&hanging, false, now()).as_secs(), 6);
     let late = Gathered {
         oldest: now() - Duration::from_secs(11),
         ..hanging
     };
-    assert_eq!(look_wait(&late, now()), Duration::ZERO);
+    assert_eq!(look_wait(&late, false, now()), Duration::ZERO);
+}
+
+#[test]
+fn n14_what_settles_is_looked_for_first_at_the_even_second_at_which_it_can_have_ended() {
+    let schedule = Schedule {
+        settles: true,
+        ..schedule()
+    };
+    let due = |millis: i64| {
+        let sent = now() + chrono::TimeDelta::milliseconds(millis);
+        let decision = after_call(fresh(), Outcome::Accepted, sent, &schedule, 0.0);
+        assert_eq!(decision.to, StepState::Verifying);
+        (decision.next_attempt_at.unwrap() - now()).num_milliseconds()
+    };
+    // The next even second is 1 s away. Deletes of two seconds are looked for together.
+    assert_eq!([due(0), due(500)], [1_000; 2]);
+    assert_eq!([due(501), due(1_700), due(2_500)], [3_000; 3]);
+    // What came of a lost call is asked at once.
+    let lost = failed(Retry::Unknown, ErrorClass::OutcomeUnknown);
+    let decision = after_call(fresh(), lost, now(), &schedule, 0.0);
+    assert_eq!(decision.next_attempt_at, Some(now()));
+}
+
+#[test]
+fn n14_a_look_at_what_settles_waits_for_no_other_kind_and_only_in_a_long_deletion() {
+    let taken = |seconds: u64| Gathered {
+        oldest: now(),
+        ready: Some(9),
+        running: Some(9),
+        unsent: 500,
+        since: now() - Duration::from_secs(seconds),
+        ..gathered(1)
+    };
+    let waits = |seconds: u64| look_wait(&taken(seconds), true, now()).as_secs();
+    assert_eq!([waits(0), waits(31)], [0, 0]);
+    // By whole turns of 2 s, so that what falls due at even seconds is looked for at even seconds.
+    assert_eq!([waits(32), waits(63), waits(64), waits(640)], [2, 2, 4, 40]);
+    // A call that hangs holds it up no longer than it does the others (I12).
+    let hanging = Gathered {
+        ready: None,
+        ..taken(3600)
+    };
+    assert_eq!(look_wait(&hanging, true, now()).as_secs(), 10);
+    assert_eq!(look_wait(&hanging, false, now()).as_secs(), 10);
+    // What the longest path waits for is looked for at once, as ever.
+    let first = Gathered {
+        rank: 10,
+        ..taken(640)
+    };
+    assert_eq!(look_wait(&first, true, now()), Duration::ZERO);
 }
 
 /// What a look says of a balancer whose delete the cloud works on.

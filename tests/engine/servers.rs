@@ -301,3 +301,32 @@ fn i03_a_crash_between_the_detach_and_the_delete_of_a_volume_repeats_neither() {
     }
     assert!(crashes > 5, "{crashes}");
 }
+
+#[test]
+fn n14_what_settles_is_looked_for_while_the_delete_of_a_server_hangs() {
+    paused(async {
+        let bench = Bench::new(1);
+        let [hanging] = bench.machines(["hanging"]).await;
+        let free = bench.made(
+            "/v3/volumes",
+            "volume",
+            json!({ "name": "free", "size": 1 }),
+        );
+        settle().await;
+        let hangs = json!({ "method": "DELETE", "id": hanging.server });
+        bench.faults(json!([{ "match": hangs, "times": 1, "action": { "hang": true } }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("project", "demo").await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        let sent = bench.sent();
+        let deleted = bench.writes_to(&free)[0].at;
+        let looks = sent.iter().filter(|it| it.is_read() && it.at > deleted);
+        let mut looks = looks.filter(|it| it.path.contains("/v3/volumes"));
+        let first = looks.next().unwrap().at - deleted;
+        assert!(first.num_milliseconds() <= 2_500, "{first}");
+    });
+}

@@ -161,6 +161,7 @@ fn schedule() -> Schedule {
         jitter: 0.1,
         pending_max: Duration::from_secs(600),
         verify_max: Duration::from_secs(60),
+        settles: false,
         repeats: None,
     }
 }
