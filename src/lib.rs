@@ -224,11 +224,15 @@
 //!   path has priority. So a step on a short path may start some time after its dependencies are gone.
 //!   `look_wait` has the exact conditions.
 //!
-//! Revisit when: deletes of a kind take minutes; the kind needs its own period.
+//! Revisit when: plain deletes of a kind take minutes; the kind needs its own period.
 //!
 //! **Deletes that a cloud completes later are observed at even seconds, by one list of their project.**
 //! Octavia's filter takes one id a call, and load balancers settle at different times; one list answers for
-//! all of them (N14). Revisit when: a filter takes many ids; then the list with a witness works again.
+//! all of them (N14). The first list is due at the even second at which the first of them can have ended. Calls of
+//! other kinds do not delay it, because they say nothing about that; only in a deletion of minutes the lists become
+//! rarer, so that their number grows with the logarithm of its time. What no list proves gone (a server that may be
+//! soft-deleted) is read by id, once the list lacks it. Revisit when: a filter takes many ids; then the list with a
+//! witness works again.
 //!
 //! **The concurrency limit of a site starts at 8, and doubles only for a gain that is measured in turns.**
 //! With 16 calls in flight, a Neutron on two cores answers between a tenth less and a quarter more calls a

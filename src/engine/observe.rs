@@ -48,19 +48,20 @@ impl Observing {
             .collect();
         let project = project_of(steps);
         let mut seen = Observation::default();
+        // Of the rows below one parent no witness may be left, and a list of the login's own project lacks all others.
         let list = kind.spec.list.as_ref();
-        // A list that leaves some rows out, or shows only those that other lists leave out (`also`), has no
-        // witness. A parent all of whose rows are deleted has no witness left either.
-        let no_witness = list.is_some_and(|it| it.within.is_some() || it.own_project)
-            || !kind.calls.lists_all_at_once();
-        if !no_witness && !kind.calls.takes_several(BY_ID) && list.is_some() {
+        let list = list.filter(|list| list.within.is_none() && !list.own_project);
+        let is_whole = kind.calls.lists_all_at_once();
+        let few = left.len() <= READ_MAX;
+        if let Some(list) = list
+            && !kind.calls.takes_several(BY_ID)
+            && (is_whole || (kind.spec.settles.is_some() && !few))
+        {
             // One list answers for all resources whose delete the cloud still works on, whatever values a
             // filter by id takes.
-            let by_project = list.is_some_and(|list| list.by_project);
-            let filter = project.filter(|_| by_project).map(|project| ListFilter {
-                key: list
-                    .map(|list| list.project_filter().to_owned())
-                    .unwrap_or_default(),
+            let filter = project.filter(|_| list.by_project);
+            let filter = filter.map(|project| ListFilter {
+                key: list.project_filter().to_owned(),
                 values: vec![project.to_owned()],
             });
             self.list_around(site, kind, &mut left, (filter.as_ref(), project), &mut seen)
@@ -70,7 +71,7 @@ impl Observing {
             }
             return seen;
         }
-        if left.len() <= READ_MAX || no_witness {
+        if few || list.is_none() || !is_whole {
             self.read_each(site, kind, left, &mut seen).await;
             return seen;
         }
@@ -154,8 +155,8 @@ impl Observing {
         }
     }
 
-    /// Lists all rows of a project, or of all projects. A row whose id is not in `left` is the witness for
-    /// the ids in `left`. Ids whose state stays unknown remain in `left`.
+    /// Lists all rows of a project, or of all projects. A row that is there is the witness for the ids in `left`
+    /// that are not, unless the list leaves some rows out. Ids whose state stays unknown remain in `left`.
     async fn list_around(
         &self,
         site: &Site,
@@ -172,10 +173,9 @@ impl Observing {
             .filter_map(|row| Some((kind.id_of(&row)?, row)))
             .collect();
         // A page's link may have lost the filter, so that rows of other projects come too.
-        let witnesses = || present.iter().filter(|(id, _)| !left.contains(*id));
-        let same = witnesses().any(|(_, row)| Some(kind.project_of(row).as_str()) == project);
-        let vouched = witnesses().next().is_some();
-        seen.vouched_by_another_project |= !same;
+        let same = |row: &Value| Some(kind.project_of(row).as_str()) == project;
+        let vouched = kind.calls.lists_all_at_once() && !present.is_empty();
+        seen.vouched_by_another_project |= !present.values().any(same);
         left.retain(|id| {
             let row = present.remove(id);
             let known = vouched || row.is_some();

@@ -302,6 +302,43 @@ fn i03_a_crash_between_the_detach_and_the_delete_of_a_volume_repeats_neither() {
     assert!(crashes > 5, "{crashes}");
 }
 
+impl Bench {
+    /// A project with so many servers, each with a port of its own and a volume; as many volumes more, each with a
+    /// snapshot, and every other one with a backup.
+    async fn furnish(&self, servers: usize) {
+        let flavor = json!({ "flavor": { "name": "small", "ram": 1, "vcpus": 1, "disk": 1 } });
+        let (_, flavor) = self.api("POST", "/v2.1/flavors", flavor);
+        let network = self.made("/v2.0/networks", "network", json!({ "name": "inside" }));
+        let subnet = json!({ "network_id": network, "ip_version": 4, "cidr": "10.9.0.0/24" });
+        self.made("/v2.0/subnets", "subnet", subnet);
+        let server = json!({ "name": "one", "flavorRef": flavor["flavor"]["id"],
+            "networks": [{ "uuid": network }] });
+        let made = |path: &str, kind: &str, fields: &Value, count: usize| -> Vec<String> {
+            (0..count)
+                .map(|_| self.made(path, kind, fields.clone()))
+                .collect()
+        };
+        let volume = json!({ "size": 1 });
+        let servers = made("/v2.1/servers", "server", &server, servers);
+        let in_use = made("/v3/volumes", "volume", &volume, servers.len());
+        let copied = made("/v3/volumes", "volume", &volume, servers.len());
+        settle().await;
+        for (server, volume) in servers.iter().zip(&in_use) {
+            let path = format!("/v2.1/servers/{server}/os-volume_attachments");
+            let wanted = json!({ "volumeAttachment": { "volumeId": volume } });
+            self.as_member("POST", &path, wanted);
+        }
+        for (nth, volume) in copied.iter().enumerate() {
+            let copy = json!({ "volume_id": volume });
+            self.made("/v3/snapshots", "snapshot", copy.clone());
+            if nth % 2 == 0 {
+                self.made("/v3/backups", "backup", copy);
+            }
+        }
+        settle().await;
+    }
+}
+
 #[test]
 fn n14_what_settles_is_looked_for_while_the_delete_of_a_server_hangs() {
     paused(async {
@@ -328,5 +365,39 @@ fn n14_what_settles_is_looked_for_while_the_delete_of_a_server_hangs() {
         let mut looks = looks.filter(|it| it.path.contains("/v3/volumes"));
         let first = looks.next().unwrap().at - deleted;
         assert!(first.num_milliseconds() <= 2_500, "{first}");
+    });
+}
+
+#[test]
+fn n14_servers_that_settle_are_looked_for_by_one_list_in_two_seconds_and_read_once_each() {
+    paused(async {
+        let bench = Bench::new(1);
+        bench.furnish(8).await;
+        let slow = json!({ "ends_in": "done", "for_s": 30 });
+        bench
+            .faults(json!([{ "match": { "method": "DELETE", "kind": "server" }, "action": slow }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("project", "demo").await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        let sent = bench.sent();
+        let first_write = sent.iter().position(Sent::is_write).unwrap();
+        let looks = sent[first_write..].iter().filter(|it| it.is_read());
+        let looks = looks.filter(|it| it.path.starts_with("/v2.1/servers"));
+        let (lists, reads): (Vec<&Sent>, Vec<&Sent>) =
+            looks.partition(|it| it.path.contains("/detail"));
+        assert!(
+            lists.len() > 5 && lists.len() <= 30 / 2 + 2,
+            "{} lists",
+            lists.len()
+        );
+        for pair in lists.windows(2) {
+            let between = pair[1].at - pair[0].at;
+            assert!(between >= chrono::TimeDelta::seconds(2), "{between}");
+        }
+        assert_eq!(reads.len(), 8, "{reads:#?}");
     });
 }
