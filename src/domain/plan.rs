@@ -22,6 +22,7 @@ mod graph;
 mod left;
 mod listed_rows;
 mod not_shown;
+mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -35,38 +36,15 @@ pub use listed_rows::Found;
 
 use left::Stays;
 use listed_rows::{ListedRow, Texts};
+use wanted::{ListedValues, Wanted};
 
-use super::kinds::{
-    Find, Join, Kind, Kinds, Match, OnDelete, Reference, Takes, refer_to, referred,
-};
+use super::kinds::{Join, Kind, Kinds, Match, OnDelete, Reference, Takes, referred};
 use super::model::{Identity, KindName, Mapped, PlanOptions, Resource, ResourceKey, Site};
-use super::query::{ListFilter, Lookup};
+use super::query::Lookup;
 
 /// Returns the rule that keeps every cascade from a resource (P4), if there is one. The caller decides this,
 /// because a rule about age needs a clock.
 pub type Protection<'p> = dyn Fn(&Resource) -> Option<String> + Send + Sync + 'p;
-
-/// The listings of a kind that were already requested.
-#[derive(Default)]
-struct ListedValues {
-    /// Whether the whole kind was listed, which answers every filter.
-    whole: bool,
-    /// The requested values, by the filter's key.
-    values: HashMap<String, HashSet<String>>,
-}
-
-impl ListedValues {
-    fn has(&self, key: &str, value: &str) -> bool {
-        self.whole
-            || self
-                .values
-                .get(key)
-                .is_some_and(|values| values.contains(value))
-    }
-}
-
-/// The listings needed next: values by listed kind and filter key. Without a key, the whole kind is listed.
-type Wanted = BTreeMap<(Site, KindName, Option<String>), BTreeSet<String>>;
 
 pub struct Planner<'k> {
     kinds: &'k Kinds,
@@ -85,6 +63,8 @@ pub struct Planner<'k> {
     /// Resources whose dependents were already requested.
     explored: HashSet<Arc<ResourceKey>>,
     asked: HashMap<(Site, KindName), ListedValues>,
+    /// The listings that are not made before those of the scopes in which their rows are.
+    postponed: Wanted,
     /// The listed kinds that a service does not show to the login, and the service's message.
     not_shown: BTreeMap<(Site, KindName), String>,
 }
@@ -160,6 +140,7 @@ impl<'k> Planner<'k> {
             left: BTreeMap::new(),
             explored: HashSet::new(),
             asked: HashMap::new(),
+            postponed: Wanted::new(),
             not_shown: BTreeMap::new(),
         };
         let mut texts = Texts::default();
@@ -208,55 +189,6 @@ impl<'k> Planner<'k> {
         self.kinds.get(name)
     }
 
-    /// Returns the listings needed next; empty when everything is known.
-    pub fn wanted(&mut self) -> Vec<Lookup> {
-        self.join();
-        while self.decide() {}
-        let mut wanted = Wanted::new();
-        self.want_joins(&mut wanted);
-        if wanted.is_empty() {
-            self.want_dependents(&mut wanted);
-        }
-        let mut lookups = Vec::new();
-        for ((site, kind, key), values) in wanted {
-            let known = self.kind(&kind);
-            let asked = self.asked.entry((site.clone(), kind.clone())).or_default();
-            if asked.whole {
-                continue;
-            }
-            let filter = key.and_then(|key| {
-                let already = asked.values.entry(key.clone()).or_default();
-                let mut fresh: Vec<String> = values.into_iter().collect();
-                fresh.retain(|value| !already.contains(value));
-                if known.is_some_and(|it| fresh.len() > it.values_max(&key)) {
-                    return None;
-                }
-                already.extend(fresh.iter().cloned());
-                Some(ListFilter { key, values: fresh })
-            });
-            match &filter {
-                Some(filter) if filter.values.is_empty() => continue,
-                Some(_) => {}
-                None => asked.whole = true,
-            }
-            lookups.push(Lookup { site, kind, filter });
-        }
-        // A listing of a whole kind answers every filtered listing of that kind.
-        let whole: HashSet<(Site, KindName)> = lookups
-            .iter()
-            .filter(|lookup| lookup.filter.is_none())
-            .map(|lookup| (lookup.site.clone(), lookup.kind.clone()))
-            .collect();
-        lookups.retain(|lookup| {
-            lookup.filter.is_none() || !whole.contains(&(lookup.site.clone(), lookup.kind.clone()))
-        });
-        if lookups.is_empty() && self.fresh().next().is_some() {
-            // All of these listings had been requested before: continue with the new ones.
-            return self.wanted();
-        }
-        lookups
-    }
-
     /// Returns the number of resources known so far. The cost of the next answer grows with this number.
     pub fn size(&self) -> usize {
         self.seen.len()
@@ -279,8 +211,11 @@ impl<'k> Planner<'k> {
     /// Takes everything that a lookup found.
     pub fn feed(&mut self, found: Found<'k>) {
         for (key, seen) in found.resources {
-            if !self.seen.contains_key(&key) {
-                self.seen.insert(Arc::new(key), seen);
+            match self.seen.get_mut(&key) {
+                Some(known) => known.is_listed = true,
+                None => {
+                    self.seen.insert(Arc::new(key), seen);
+                }
             }
         }
     }
@@ -320,50 +255,6 @@ impl<'k> Planner<'k> {
         Some((join, other))
     }
 
-    fn was_asked(&self, key: &ResourceKey, filter: &str, value: &str) -> bool {
-        self.asked
-            .get(&(key.site.clone(), key.kind.clone()))
-            .is_some_and(|asked| asked.has(filter, value))
-    }
-
-    fn want_joins(&self, wanted: &mut Wanted) {
-        for key in self.going.keys() {
-            let Some((_, other)) = self
-                .seen
-                .get(key)
-                .and_then(|resource| self.join_of(key, resource))
-            else {
-                continue;
-            };
-            if !self.was_asked(&other, "id", &other.id) {
-                wanted
-                    .entry((other.site, other.kind, Some("id".to_owned())))
-                    .or_default()
-                    .insert(other.id);
-            }
-        }
-    }
-
-    /// Adds the listings that find what may refer to each resource that is new in the plan, and what it takes
-    /// along.
-    fn want_dependents(&mut self, wanted: &mut Wanted) {
-        let fresh: Vec<Arc<ResourceKey>> = self.fresh().cloned().collect();
-        for key in fresh {
-            if let Some(resource) = self.seen.get(&key) {
-                self.want_referrers(&key, resource, wanted);
-                self.want_taken(&key, resource, wanted);
-            }
-            self.explored.insert(key);
-        }
-        wanted.retain(|(_, _, key), values| key.is_none() || !values.is_empty());
-    }
-
-    /// Returns the resources whose dependents have not been asked for.
-    fn fresh(&self) -> impl Iterator<Item = &Arc<ResourceKey>> {
-        let going = self.going.keys();
-        going.filter(|key| !self.explored.contains(*key) && !self.goes_by_itself(key))
-    }
-
     /// Whether the cloud removes a resource with another if nothing is in its way. So the plan removes nothing
     /// that is.
     fn goes_by_itself(&self, key: &ResourceKey) -> bool {
@@ -377,57 +268,6 @@ impl<'k> Planner<'k> {
         self.going.get(key).is_some_and(|going| {
             going.fate == Fate::Automatic && going.links.iter().any(Link::goes_with_maker)
         })
-    }
-
-    fn want_referrers(&self, key: &ResourceKey, resource: &ListedRow, wanted: &mut Wanted) {
-        for (referrer, reference) in self.kinds.referrers(&key.kind) {
-            if !self.is_for_this_plan(reference, key) || !resource.facts.hold(&reference.to_when) {
-                continue;
-            }
-            let Some(site) = self.kinds.referring_site(referrer, &key.site) else {
-                continue;
-            };
-            let listed = self.kinds.listed(referrer).name.clone();
-            let at = (site.clone(), listed);
-            // The whole kind was listed, so a filter finds nothing more.
-            if self.asked.get(&at).is_some_and(|asked| asked.whole) {
-                continue;
-            }
-            let (site, listed) = at;
-            match &reference.find {
-                // The lists below parents, which other references request, show such a referrer.
-                None if referrer.is_listed_within() => {}
-                None => {
-                    wanted.entry((site, listed, None)).or_default();
-                }
-                Some(Find { when, .. }) if !resource.facts.hold(when) => {}
-                Some(find) => {
-                    let values = target_values(key, resource, &find.of);
-                    let written = |value: &str| match referrer.is_native() {
-                        true => refer_to(value, &key.site, &site),
-                        false => find.value.replace("{}", value),
-                    };
-                    let values: Vec<String> = values.map(written).collect();
-                    wanted
-                        .entry((site, listed, Some(find.key.clone())))
-                        .or_default()
-                        .extend(values);
-                }
-            }
-        }
-    }
-
-    fn want_taken(&self, key: &ResourceKey, resource: &ListedRow, wanted: &mut Wanted) {
-        let takes = self.kind(&key.kind).map(|kind| kind.spec.takes.as_slice());
-        for takes in takes.unwrap_or_default() {
-            let missing = taken_keys(key, resource, takes)
-                .filter(|other| !self.seen.contains_key(other))
-                .map(|other| other.id);
-            wanted
-                .entry((key.site.clone(), takes.kind.clone(), Some("id".to_owned())))
-                .or_default()
-                .extend(missing);
-        }
     }
 
     /// Decides fates from what is listed so far. Returns true if any resource is new in the plan.

@@ -37,7 +37,10 @@ pub(super) async fn unknown_owner(
         ..PlanOptions::default()
     };
     let protection = |_: &Resource| None;
-    let lookups = Planner::new(&reads.kinds, options, &protection, vec![unknown.clone()]).wanted();
+    let mut planner = Planner::new(&reads.kinds, options, &protection, vec![unknown.clone()]);
+    // It is told of no answer, so these are the listings of what belongs to the resource itself.
+    let lookups = std::iter::from_fn(|| Some(planner.wanted()).filter(|more| !more.is_empty()));
+    let lookups: Vec<Lookup> = lookups.flatten().collect();
     // Whole listings are made only where the narrower lookups found nothing.
     let (few, whole): (Vec<Lookup>, Vec<Lookup>) =
         lookups.into_iter().partition(|it| it.filter.is_some());

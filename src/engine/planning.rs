@@ -115,12 +115,15 @@ impl Planning {
                 break;
             }
             let planner_so_far = &planner;
-            let listings = wanted.iter().map(|lookup| {
-                self.reads
-                    .look_up_by_page(lookup, || planner_so_far.found(lookup))
+            let calls = wanted.iter().flat_map(|lookup| {
+                let calls = self.reads.by_call(lookup).into_iter();
+                calls.map(move |call| (lookup, call))
             });
-            let answers = futures_util::future::join_all(listings).await;
-            for (lookup, answer) in wanted.iter().zip(answers) {
+            let listings = calls.map(|(lookup, call)| async move {
+                let found = || planner_so_far.found(&call);
+                (lookup, self.reads.look_up_by_page(&call, found).await)
+            });
+            for (lookup, answer) in futures_util::future::join_all(listings).await {
                 let (found, identity) = match answer {
                     Err(failure)
                         if planner.is_for_people(lookup)

@@ -9,6 +9,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::errors::unreadable;
@@ -19,7 +21,7 @@ use crate::domain::kinds::{Kind, Kinds, Offer};
 use crate::domain::model::{ErrorClass, Identity, Site};
 use crate::domain::plan::Found;
 use crate::domain::policy::Retry;
-use crate::domain::query::Lookup;
+use crate::domain::query::{BY_ID, ListFilter, Lookup};
 
 /// The first wait if the cloud names none. Each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
@@ -160,9 +162,54 @@ impl Reads {
     pub(super) async fn look_up(
         &self,
         lookup: &Lookup,
-    ) -> Result<(Vec<serde_json::Value>, Option<Identity>), CloudFailure> {
-        let listing = self.list(self.rows_of(lookup)?).await?;
+    ) -> Result<(Vec<Value>, Option<Identity>), CloudFailure> {
+        let rows = self.rows_of(lookup)?;
+        if let Some(ids) = ids_to_read(&rows) {
+            return self.read_each(rows.site, rows.kind, ids).await;
+        }
+        let listing = self.list(rows).await?;
         Ok((listing.rows, listing.identity))
+    }
+
+    /// Reads the rows of these ids side by side.
+    async fn read_each(
+        &self,
+        site: &Site,
+        kind: &Kind,
+        ids: &[String],
+    ) -> Result<(Vec<Value>, Option<Identity>), CloudFailure> {
+        let reads = ids.iter().map(|id| self.read(site, kind, id));
+        let reads = try_join_all(reads).await?;
+        let mut identities = reads.iter().filter_map(|read| read.identity.clone());
+        let identity = identities.next();
+        if identities.any(|other| Some(&other) != identity.as_ref()) {
+            return Err(unreadable(format!(
+                "{site}: the user's project or roles changed while each {} was read",
+                kind.name
+            )));
+        }
+        let rows = reads.into_iter().filter_map(|read| read.row).collect();
+        Ok((rows, identity))
+    }
+
+    /// Splits a lookup that needs a call for each value of its filter, so that these calls are made side by side.
+    pub(super) fn by_call(&self, lookup: &Lookup) -> Vec<Lookup> {
+        let is_single = |filter: &&ListFilter| {
+            let kind = self.kinds.get(&lookup.kind);
+            kind.is_some_and(|it| it.is_listed_within() || !it.calls.takes_several(&filter.key))
+        };
+        let single = lookup.filter.as_ref().filter(is_single);
+        let Some(ListFilter { key, values }) = single else {
+            return vec![lookup.clone()];
+        };
+        let of_value = |value: &String| Lookup {
+            filter: Some(ListFilter {
+                key: key.clone(),
+                values: vec![value.clone()],
+            }),
+            ..lookup.clone()
+        };
+        values.iter().map(of_value).collect()
     }
 
     /// Passes the rows of a lookup on to the planner, page by page; begins anew when the lookup is repeated.
@@ -172,6 +219,12 @@ impl Reads {
         begin: impl Fn() -> Found<'k>,
     ) -> Result<(Found<'k>, Option<Identity>), CloudFailure> {
         let rows = self.rows_of(lookup)?;
+        if let Some(ids) = ids_to_read(&rows) {
+            let (rows, identity) = self.read_each(rows.site, rows.kind, ids).await?;
+            let mut found = begin();
+            found.add(&rows);
+            return Ok((found, identity));
+        }
         let mut patience = Patience::with(&lookup.site);
         loop {
             let mut found = begin();
@@ -210,4 +263,10 @@ impl Reads {
             self.journal.mark_dirty();
         }
     }
+}
+
+/// Returns the ids that a list should be filtered by, if its cloud has no such filter: each is read by itself.
+fn ids_to_read<'r>(rows: &ListRows<'r>) -> Option<&'r [String]> {
+    let filter = rows.filter.filter(|filter| filter.key == BY_ID)?;
+    (rows.kind.id_filter().is_none()).then_some(filter.values.as_slice())
 }

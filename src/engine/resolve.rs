@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
+
 use super::belongings::unknown_owner;
 use super::copies::CopySearch;
 use super::errors::control_error;
@@ -100,22 +102,19 @@ impl Resolver {
         Ok((found, refused))
     }
 
-    /// Reads resources one by one, where the cloud has no filter by id.
+    /// Reads each resource by itself, where the cloud has no filter by id.
     async fn read_all(
         &self,
         site: &Site,
         kind: &Kind,
         ids: &BTreeSet<&str>,
     ) -> Result<Vec<Resource>, CloudFailure> {
-        let mut found = Vec::new();
-        for id in ids {
-            let row = self.reads.read(site, kind, id).await?.row;
-            let shown = row
-                .iter()
-                .flat_map(|row| self.reads.kinds.resources_in(site, kind, row));
-            found.extend(shown.filter(|shown| shown.key.kind == kind.name));
-        }
-        Ok(found)
+        let reads = ids.iter().map(|id| self.reads.read(site, kind, id));
+        let rows = try_join_all(reads).await?.into_iter();
+        let shown = rows
+            .filter_map(|read| read.row)
+            .flat_map(|row| self.reads.kinds.resources_in(site, kind, &row));
+        Ok(shown.filter(|shown| shown.key.kind == kind.name).collect())
     }
 
     /// Resolves each target to exactly one resource. A word that fits several resources is refused, and they

@@ -14,6 +14,7 @@ mod edges;
 mod estimate;
 mod kinds;
 mod ladder;
+mod lookups;
 mod nesting;
 mod news;
 mod outline;

@@ -27,7 +27,8 @@ fn project() -> Topology {
         )
         .add(
             "server",
-            json!({ "id": "vm", "uuid": "vm", "name": "vm", "tenant_id": "p1", "locked": false }),
+            json!({ "id": "vm", "uuid": "vm", "name": "vm", "tenant_id": "p1", "locked": false,
+                "os-extended-volumes:volumes_attached": [{ "id": "data" }] }),
         )
         .add("volume", volume)
         .add(
@@ -189,6 +190,38 @@ fn p01_a_volume_that_nova_deletes_with_its_server_is_in_the_plan() {
         waits(&plan)["delete volume"],
         ["delete server", "delete volume_snapshot"]
     );
+}
+
+/// Not the servers of ports, not the volumes of servers: their rows are known from the project's lists.
+#[test]
+fn n14_what_a_list_showed_is_not_asked_for_again_by_its_id() {
+    let asked_of = |cloud: &Topology, kind: &str| -> Vec<Option<String>> {
+        let asked = cloud
+            .asked
+            .iter()
+            .filter(|asked| asked.kind.as_str() == kind);
+        let keys = asked.map(|asked| asked.filter.as_ref().map(|filter| filter.key.clone()));
+        keys.collect()
+    };
+    let mut cloud = project();
+    cloud.plan("project", "p1", cascade());
+    for kind in ["server", "volume"] {
+        assert_eq!(
+            asked_of(&cloud, kind),
+            [Some("project_id".to_owned())],
+            "{kind}"
+        );
+    }
+    // Alone, a server's volumes are asked for, and a volume's own row, which shows what holds it.
+    for (kind, id) in [("server", "vm"), ("volume", "data")] {
+        let mut cloud = project();
+        cloud.plan(kind, id, cascade());
+        assert_eq!(
+            asked_of(&cloud, "volume"),
+            [Some("id".to_owned())],
+            "{kind}"
+        );
+    }
 }
 
 /// Without the option the plan says that the server runs on, and what it loses.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gone::domain::model::{DeletionState, PlanOptions, Step, StepState};
+use gone::domain::model::{Action, DeletionState, PlanOptions, Step, StepState};
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -336,6 +336,59 @@ impl Bench {
             }
         }
         settle().await;
+    }
+}
+
+/// The reads of a plan of a project with so many servers, each as its path and the names of its filters.
+fn reads_of_a_plan(login: Login, servers: usize) -> Vec<String> {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.login = login;
+        bench.furnish(servers).await;
+        bench
+            .run(async |client| {
+                let plan = client.plan("project", "demo").await;
+                assert_eq!(plan.refused, []);
+                let steps = |kind: &str| {
+                    // A member's ports are released first.
+                    let steps = plan
+                        .steps
+                        .iter()
+                        .filter(|step| step.action != Action::Enable);
+                    steps.filter(|step| step.kind.as_str() == kind).count()
+                };
+                let planned = ["server", "port", "volume", "volume_snapshot", "backup"].map(steps);
+                let wanted = [servers, servers, 2 * servers, servers, servers.div_ceil(2)];
+                assert_eq!(planned, wanted);
+            })
+            .await
+            .unwrap();
+        let sent = bench.sent().into_iter();
+        let mut reads: Vec<String> = sent
+            .filter(|it| it.method == "GET")
+            .map(|it| asks(&it))
+            .collect();
+        reads.sort();
+        reads
+    })
+}
+
+/// The path, and the names of what follows it.
+fn asks(sent: &Sent) -> String {
+    let (path, query) = sent.path.split_once('?').unwrap_or((&sent.path, ""));
+    let names = query.split('&').filter_map(|pair| pair.split_once('='));
+    let mut names: Vec<&str> = names.map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names.dedup();
+    format!("{path}?{}", names.join("&"))
+}
+
+#[test]
+fn n14_a_projects_plan_costs_calls_for_pages_and_none_for_each_server_volume_or_copy() {
+    for login in [Login::Admin, Login::Member] {
+        let few = reads_of_a_plan(login, 5);
+        let many = reads_of_a_plan(login, 20);
+        assert_eq!(few, many, "{login:?}");
     }
 }
 

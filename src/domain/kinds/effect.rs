@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ActionWord, Kind, Kinds, OnDelete, OneOf, Reference};
+use super::{ActionWord, Find, Kind, Kinds, OnDelete, OneOf, Reference};
 use crate::domain::text::did_you_mean;
 
 /// Returns the first name of a path: `fixed_ips` of `fixed_ips[].subnet_id`.
@@ -115,8 +115,27 @@ impl Kinds {
         if let Some(find) = &reference.find {
             self.validate_shown(&called("find.of"), &find.of, target)?;
             self.validate_when(&called("find.when"), &find.when, target)?;
+            self.validate_in_scope(&called("find.in_scope"), find, kind, target)?;
         }
         Ok(())
+    }
+
+    /// Checks that the kind is listed by a scope, and that the target's rows name theirs.
+    fn validate_in_scope(
+        &self,
+        called: &str,
+        find: &Find,
+        kind: &Kind,
+        target: &Kind,
+    ) -> Result<(), String> {
+        if !find.in_scope {
+            return Ok(());
+        }
+        let list = self.listed(kind).spec.list.as_ref();
+        match list.and_then(|list| list.scope.as_ref()) {
+            Some(scope) => self.validate_shown(called, scope, target),
+            None => Err(format!("{called} requires \"list.scope\"")),
+        }
     }
 
     /// Rejects an alias that another kind of the same provider, or a native kind, already has, because the

@@ -539,6 +539,7 @@ impl MadeSpec {
                     value: "{}".into(),
                     of: self.ids.clone(),
                     when: BTreeMap::new(),
+                    in_scope: false,
                 }),
                 shown_by: None,
                 says: match kept {

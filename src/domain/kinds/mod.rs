@@ -33,6 +33,7 @@
 //! | `within` | the cloud lists the kind only below its parent (an image's members); a row may leave out the parent's id |
 //! | `match` | the referrer's value `equals` a value of the target, with or without a prefix, or as the `last_segment` of a URL; in addition, an address is `in_cidr` of the target, or a domain name is `below` the target's |
 //! | `find` | the server-side filter that finds the referrers of many targets at once |
+//! | `in_scope` | of `find`: all that it finds is in the scope that the target's row names too (a subnet's ports are on its network), so a list of that scope shows it |
 //! | `enable` | a call that must come before the delete while `when` holds; with `unless_role`, only for a login without that role |
 //! | `names` | fields by which the body of a request refers to a resource, although no row has them |
 //! | `shows` | paths of a row with ids of resources of another kind, where no reference says so (a network's subnets) |

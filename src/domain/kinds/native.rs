@@ -193,6 +193,7 @@ pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
             value: "{}".to_owned(),
             of: "id".to_owned(),
             when: BTreeMap::new(),
+            in_scope: false,
         });
     }
     spec.list = Some(ListSpec {

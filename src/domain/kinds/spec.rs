@@ -455,6 +455,10 @@ pub struct Find {
     /// A condition on the target. Only a target that meets it has referrers of this kind.
     #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
+    /// Whether all referrers are in the scope that the target's own row names in the field that is the referrers'
+    /// `list.scope`: a subnet's ports are on its network. Where that scope is listed, the filter finds nothing more.
+    #[serde(default)]
+    pub in_scope: bool,
 }
 
 fn braces() -> String {

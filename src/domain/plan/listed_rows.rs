@@ -20,6 +20,8 @@ pub(super) struct ListedRow {
     pub(super) facts: Facts,
     /// The rule that protects it (P4), if there is one.
     pub(super) protected: Option<String>,
+    /// Whether a list showed it, with all resources that are derived from its row.
+    pub(super) is_listed: bool,
 }
 
 impl ListedRow {
@@ -30,6 +32,7 @@ impl ListedRow {
             tags: resource.tags.iter().map(|tag| texts.shared(tag)).collect(),
             facts: Facts::of(&resource.attributes, texts),
             protected: protection(resource),
+            is_listed: false,
         }
     }
 }
@@ -172,7 +175,8 @@ impl<'p> Found<'p> {
         };
         for row in rows {
             for resource in self.kinds.resources_in(&self.lookup.site, listed, row) {
-                let seen = ListedRow::new(&resource, self.protection, &mut self.texts);
+                let mut seen = ListedRow::new(&resource, self.protection, &mut self.texts);
+                seen.is_listed = true;
                 self.resources.push((resource.key, seen));
             }
         }
