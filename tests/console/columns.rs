@@ -139,14 +139,57 @@ fn the_settings_say_what_a_list_shows_and_unknown_names_in_them_are_passed_over(
 }
 
 #[test]
-fn a_tree_has_fixed_columns_and_says_so() {
-    let mut desk = desk((80, 24));
+fn the_columns_of_all_trees_are_chosen_together() {
+    let mut desk = desk((100, 30));
+    let all = ["WHAT", "STATE", "DOES", "ID", "ATTEMPTS", "NEXT (UTC)"];
     desk.press("enter");
-    desk.type_line(":columns");
+    assert_eq!(headings(&desk), all);
+    desk.press(":columns enter");
     assert!(
-        desk.text().contains("the columns of this pane are fixed"),
+        desk.text().contains("columns of the tree"),
         "{}",
         desk.text()
+    );
+    // The reason, for which this screen is too narrow, in place of the action.
+    desk.press("down down space end space enter");
+    let chosen = ["WHAT", "STATE", "ID", "ATTEMPTS", "NEXT (UTC)", "WHY"];
+    assert_eq!(headings(&desk), chosen);
+    let saved = (
+        "tree".to_owned(),
+        "what state id attempts next why".to_owned(),
+    );
+    assert_eq!(desk.saved, [saved]);
+    let text = desk.text();
+    let told = "saved: the tree shows what, state, id, attempts, next, why";
+    assert!(text.contains(told), "{text}");
+    // Rows that fold stay rows of a tree, and another tree has these columns too.
+    assert!(text.contains("└ "), "{text}");
+    desk.press("esc down enter");
+    assert_eq!(headings(&desk), chosen);
+    desk.type_line(":columns next,what");
+    assert_eq!(headings(&desk), ["NEXT (UTC)", "WHAT"]);
+    desk.type_line(":columns default");
+    assert_eq!(headings(&desk), all);
+}
+
+#[test]
+fn the_columns_of_a_tree_are_completed_and_its_filter_knows_none_of_them() {
+    let mut desk = desk((80, 24));
+    desk.press("enter :columns space wha tab");
+    assert!(desk.text().contains(":columns what"), "{}", desk.text());
+    desk.press("esc /wha tab");
+    assert!(!desk.text().contains("what:"), "{}", desk.text());
+}
+
+#[test]
+fn the_columns_of_a_plan_are_fixed_and_say_so() {
+    let mut desk = desk((80, 24));
+    desk.press(":net enter D");
+    desk.type_line(":columns");
+    let text = desk.text();
+    assert!(
+        text.contains("the columns of this pane are fixed"),
+        "{text}"
     );
 }
 

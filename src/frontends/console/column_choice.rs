@@ -1,10 +1,11 @@
-//! Which columns a list shows. A person chooses them in `:columns`, or writes their names after it; the choice is kept
-//! by the word of the pane. Without a choice a list shows the columns for which the screen is wide enough.
+//! Which columns a list or a tree shows. A person chooses them in `:columns`, or writes their names after it; the choice
+//! is kept by the word of the pane, and for all trees together. Without a choice those columns are shown for which the
+//! screen is wide enough.
 
 use super::command::DEFAULT;
 use super::event::Effect;
 use super::look::Tone;
-use super::panes::kit::ColumnOffer;
+use super::panes::kit::{Choosable, ColumnOffer, TREE};
 use super::panes::{Route, open};
 use super::state::State;
 use crate::domain::text::did_you_mean;
@@ -12,7 +13,7 @@ use crate::system::config::{Choice, ChoiceTable};
 
 /// Shows the columns of the pane on top to choose from, or takes their names, between blanks or commas.
 pub(super) fn entered(state: &mut State, names: &[&str]) {
-    let Some((word, offers)) = offered(state) else {
+    let Some((kept_as, offers)) = offered(state) else {
         let told = "the columns of this pane are fixed: the width of the screen decides";
         return state.say(Tone::Warn, told);
     };
@@ -20,8 +21,8 @@ pub(super) fn entered(state: &mut State, names: &[&str]) {
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
     let known = || offers.iter().map(|it| it.name.as_str());
     match names.as_slice() {
-        [] => state.push(open(Route::Columns(word, offers))),
-        [DEFAULT] => choose(state, &word, &[]),
+        [] => state.push(open(Route::Columns(owner_words(&kept_as), offers))),
+        [DEFAULT] => choose(state, &kept_as, &[]),
         names => match names.iter().find(|name| !known().any(|it| it == **name)) {
             Some(name) => {
                 let near = did_you_mean(name, known().chain([DEFAULT]));
@@ -33,18 +34,17 @@ pub(super) fn entered(state: &mut State, names: &[&str]) {
             }
             None => {
                 let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-                choose(state, &word, &names);
+                choose(state, &kept_as, &names);
             }
         },
     }
 }
 
-/// The word of the pane on top, and its columns; none if they cannot be chosen.
+/// The name under which a choice of the columns on top is kept, and these columns; none if they cannot be chosen.
 fn offered(state: &State) -> Option<(String, Vec<ColumnOffer>)> {
     let pane = state.top()?;
-    let word = pane.word()?.to_owned();
+    let Choosable { kept_as, names } = pane.choosable()?;
     let look = state.look();
-    let names = pane.columns();
     let chosen = &pane.list().columns;
     let is_chosen = names.iter().any(|name| chosen.contains(name));
     // Without a choice all columns are there, and the screen is too narrow for some.
@@ -58,48 +58,57 @@ fn offered(state: &State) -> Option<(String, Vec<ColumnOffer>)> {
         },
         name,
     });
-    let offers: Vec<ColumnOffer> = offers.collect();
-    (!offers.is_empty()).then_some((word, offers))
+    let offers = offers.collect();
+    Some((kept_as, offers))
 }
 
-/// Shows these columns in the pane of this word from now on, or with no names as many as the screen has room for; and
-/// saves the choice.
-fn choose(state: &mut State, word: &str, names: &[String]) {
+/// Shows these columns from now on, or with no names as many as the screen has room for; and saves the choice.
+fn choose(state: &mut State, kept_as: &str, names: &[String]) {
     let value = Some(names.join(" ")).filter(|names| !names.is_empty());
     match value.clone() {
-        Some(names) => _ = state.options.columns.insert(word.to_owned(), names),
-        None => _ = state.options.columns.remove(word),
+        Some(names) => _ = state.options.columns.insert(kept_as.to_owned(), names),
+        None => _ = state.options.columns.remove(kept_as),
     }
     state.show_chosen_columns();
     let Some(file) = state.options.settings_file.clone() else {
         let told = format!(
             "{}; start with --config FILE to keep it",
-            words(state, word)
+            words(state, kept_as)
         );
         return state.say(Tone::Dim, told);
     };
     let choice = Choice {
         table: ChoiceTable::Columns,
-        name: word.to_owned(),
+        name: kept_as.to_owned(),
         value,
     };
     state.outbox.push(Effect::Save { file, choice });
 }
 
+/// Whose columns they are: `:port`, or `the tree`.
+fn owner_words(kept_as: &str) -> String {
+    match kept_as {
+        TREE => "the tree".to_owned(),
+        word => format!(":{word}"),
+    }
+}
+
 /// `:port shows name, status`
-fn words(state: &State, word: &str) -> String {
-    match state.options.columns.get(word) {
-        Some(names) => format!(":{word} shows {}", names.replace(' ', ", ")),
-        None => format!(":{word} shows the columns that fit the screen"),
+fn words(state: &State, kept_as: &str) -> String {
+    let owner = owner_words(kept_as);
+    match state.options.columns.get(kept_as) {
+        Some(names) => format!("{owner} shows {}", names.replace(' ', ", ")),
+        None => format!("{owner} shows the columns that fit the screen"),
     }
 }
 
 /// Tells whether a choice was saved. If not, it counts until the console ends.
-pub(super) fn saved(state: &mut State, word: &str, result: Result<(), String>) {
+pub(super) fn saved(state: &mut State, kept_as: &str, result: Result<(), String>) {
     match result {
-        Ok(()) => state.say(Tone::Good, format!("saved: {}", words(state, word))),
+        Ok(()) => state.say(Tone::Good, format!("saved: {}", words(state, kept_as))),
         Err(why) => {
-            let told = format!("the columns of :{word} could not be saved: {why}");
+            let owner = owner_words(kept_as);
+            let told = format!("the columns of {owner} could not be saved: {why}");
             state.say(Tone::Bad, told);
         }
     }

@@ -68,7 +68,7 @@ pub(crate) struct Known<'k> {
     /// The names of projects by id, if they were asked for.
     pub(crate) projects: &'k BTreeMap<String, String>,
     pub(crate) views: &'k BTreeMap<String, String>,
-    /// The names of the columns of the pane on top.
+    /// The names of the columns of the pane on top that can be chosen.
     pub(crate) columns: Vec<String>,
 }
 

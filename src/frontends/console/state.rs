@@ -404,8 +404,8 @@ impl State {
 
     /// Shows in the pane on top the columns that a person chose for it, or else as many as the screen has room for.
     pub(super) fn show_chosen_columns(&mut self) {
-        let word = self.top().and_then(Pane::word);
-        let chosen = word.and_then(|word| self.options.columns.get(word));
+        let choosable = self.top().and_then(Pane::choosable);
+        let chosen = choosable.and_then(|it| self.options.columns.get(&it.kept_as));
         let names = chosen.map_or("", String::as_str).split_whitespace();
         let names = names.map(str::to_owned).collect();
         if let Some(pane) = self.open_panes().last() {
@@ -474,7 +474,10 @@ impl State {
             sites: &self.snapshot.sites,
             projects: &self.projects,
             views: &self.options.views,
-            columns: self.top().map(Pane::columns).unwrap_or_default(),
+            columns: match self.top().and_then(Pane::choosable) {
+                Some(choosable) => choosable.names,
+                None => Vec::new(),
+            },
         }
     }
 

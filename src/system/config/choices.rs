@@ -13,7 +13,7 @@ use crate::system::private;
 pub enum ChoiceTable {
     /// The views, by name.
     Views,
-    /// The columns that lists show, by the word of their pane.
+    /// The columns that lists show, by the word of their pane, and those of trees.
     Columns,
 }
 

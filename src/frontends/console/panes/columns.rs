@@ -1,13 +1,13 @@
-//! `:columns`, what columns there are in the list below: the marked ones are shown.
+//! `:columns`, what columns there are in the list or tree below: the marked ones are shown.
 
 use super::kit::*;
 
 struct ColumnsPane {
-    /// The word of the pane whose columns these are.
-    word: String,
+    /// Whose columns these are: `:port`, or `the tree`.
+    owner: String,
 }
 
-pub(super) fn of(word: String, offers: Vec<ColumnOffer>) -> Box<dyn Pane> {
+pub(super) fn of(owner: String, offers: Vec<ColumnOffer>) -> Box<dyn Pane> {
     let shown: Vec<String> = offers
         .iter()
         .filter(|it| it.is_shown)
@@ -15,7 +15,7 @@ pub(super) fn of(word: String, offers: Vec<ColumnOffer>) -> Box<dyn Pane> {
         .collect();
     let mut rows = Rows::of(offers);
     rows.list.marks.mark_all(shown);
-    listed(ColumnsPane { word }, rows)
+    listed(ColumnsPane { owner }, rows)
 }
 
 impl Row for ColumnOffer {
@@ -37,7 +37,7 @@ impl ListPane for ColumnsPane {
     const NOTHING: &'static [&'static str] = &["There is no column to choose."];
 
     fn heading(&self, _rows: &Rows<ColumnOffer>, _look: &RenderContext) -> String {
-        format!("columns of :{}", self.word)
+        format!("columns of {}", self.owner)
     }
     fn table(&self, _rows: &Rows<ColumnOffer>, _look: &RenderContext) -> Table<'_, ColumnOffer> {
         columns! { row: ColumnOffer, look;

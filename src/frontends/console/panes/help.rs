@@ -123,7 +123,7 @@ fn words(around: &Around<'_>, entries: &mut Vec<Entry>) {
         (":view NAME", "a saved view; :view save NAME saves this one"),
         (
             ":columns",
-            "choose the columns of this list; :columns name,status at once, :columns default as before",
+            "choose the columns of this list or tree; :columns name,status at once, :columns default as before",
         ),
         (":quit", "leave the console"),
     ] {

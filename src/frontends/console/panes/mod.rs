@@ -124,7 +124,7 @@ panes! {
         Browse(kind: KindInfo) => browse::of(kind);
         Details(resource: Box<Resource>, listed_at: DateTime<Utc>) => details::of(resource, listed_at);
         Yaml(record: Record, words: String) => yaml::of(record, words);
-        Columns(word: String, offers: Vec<ColumnOffer>) => columns::of(word, offers);
+        Columns(owner: String, offers: Vec<ColumnOffer>) => columns::of(owner, offers);
         Explain(key: ResourceKey, words: String) => explain::of(key, words);
         Blockers(of: PurgeScope, words: String) => blockers::of(of, words);
         PlanBlockers(refused: Vec<Refusal>, words: String) => blockers::of_plan(&refused, words);

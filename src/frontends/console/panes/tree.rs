@@ -65,6 +65,20 @@ impl TreePane {
         self.deletion.rows.first()
     }
 
+    /// Its rows are given by their numbers on the screen.
+    fn table(&self, look: &RenderContext) -> Table<'_, usize> {
+        let forest = &self.forest;
+        columns! { row: usize, look;
+            flex("WHAT", 3) => forest.label(*row, look),
+            fixed("STATE", 14) => forest.states(*row, look),
+            fixed("DOES", 9).from(60) => forest.does(*row),
+            fixed("ID", 8).from(70) => Cell::dim(forest.short_id(*row)),
+            attempts(look).right().from(60) => Cell::plain(forest.attempts(*row)),
+            fixed("NEXT (UTC)", 11).from(90) => Cell::dim(forest.next_attempt(*row, look)),
+            flex("WHY", 2).from(110) => forest.why(*row),
+        }
+    }
+
     /// Queries what is shown but not loaded or out of date.
     fn ask(&mut self, context: &mut Context) {
         self.deletion.ask(context);
@@ -280,17 +294,15 @@ impl Pane for TreePane {
     }
 
     fn shown(&self, rows: Range<usize>, look: &RenderContext) -> Shown {
-        let forest = &self.forest;
-        let table = columns! { row: usize, look;
-            flex("WHAT", 3) => forest.label(*row, look),
-            fixed("STATE", 14) => forest.states(*row, look),
-            fixed("DOES", 9).from(60) => forest.does(*row),
-            fixed("ID", 8).from(70) => Cell::dim(forest.short_id(*row)),
-            attempts(look).right().from(60) => Cell::plain(forest.attempts(*row)),
-            fixed("NEXT (UTC)", 11).from(90) => Cell::dim(forest.next_attempt(*row, look)),
-            flex("WHY", 2).from(110) => forest.why(*row),
-        };
+        let table = self.table(look);
+        let table = table.arranged(&self.list.columns, None, look);
         table.shown(rows.collect::<Vec<_>>().iter(), look)
+    }
+    fn choosable(&self) -> Option<Choosable> {
+        Some(Choosable {
+            kept_as: TREE.to_owned(),
+            names: self.table(&ANY_SCREEN).names(),
+        })
     }
 
     fn head(&self, look: &RenderContext) -> Vec<Cell> {

@@ -123,7 +123,7 @@ pub(crate) fn column_name(heading: &str) -> String {
 static KEYS: LazyLock<Keymap> = LazyLock::new(Keymap::default);
 
 /// The context in which cells are written to be sorted and searched. It is the same for every screen.
-pub(super) static ANY_SCREEN: LazyLock<RenderContext<'static>> = LazyLock::new(|| RenderContext {
+pub(crate) static ANY_SCREEN: LazyLock<RenderContext<'static>> = LazyLock::new(|| RenderContext {
     keys: &KEYS,
     ascii: false,
     sparing: false,
@@ -143,6 +143,16 @@ pub(crate) struct Order {
     pub(crate) column: usize,
     pub(crate) backwards: bool,
 }
+
+/// The columns of a pane that a person can choose, by their names.
+pub(crate) struct Choosable {
+    /// The name under which the choice is kept: the word of the pane, or [`TREE`].
+    pub(crate) kept_as: String,
+    pub(crate) names: Vec<String>,
+}
+
+/// The name under which the columns of all trees are kept, which have no word after `:`.
+pub(crate) const TREE: &str = "tree";
 
 /// A column by its name, as filters write it, and whether the list shows it.
 pub(crate) struct ColumnOffer {
@@ -195,7 +205,7 @@ impl<R> Table<'_, R> {
 
     /// Leaves only the chosen columns, in the order of their names, however narrow the screen is; and marks the one by
     /// which the rows are sorted. Names that no column has are passed over; if none is left, all columns stay.
-    pub(super) fn arranged(
+    pub(crate) fn arranged(
         self,
         chosen: &[String],
         order: Option<Order>,
@@ -248,7 +258,7 @@ impl<R> Table<'_, R> {
     }
 
     /// The names of the columns, as filters write them.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.0.iter().map(Paired::name).collect()
     }
 

@@ -3,7 +3,6 @@
 
 use std::ops::Range;
 
-use super::columns::ANY_SCREEN;
 use super::*;
 
 /// The occasions at which a pane queries its rows again.

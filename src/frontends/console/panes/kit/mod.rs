@@ -28,8 +28,8 @@ pub(crate) use super::{Around, Opened, Route};
 pub(crate) use crate::domain::filter::{Facts, SearchQuery};
 pub(crate) use bulk::Subject;
 pub(crate) use columns::{
-    Column, ColumnOffer, Order, Shown, Table, Width, attempts, column_name, columns, fixed, flex,
-    paired,
+    ANY_SCREEN, Choosable, Column, ColumnOffer, Order, Shown, TREE, Table, Width, attempts,
+    column_name, columns, fixed, flex, paired,
 };
 pub(crate) use copying::Copied;
 pub(crate) use emptiness::{FAILED, Load, Vacancy};
@@ -140,6 +140,12 @@ pub(crate) trait Pane: Send {
     /// The names of the columns by which rows can be filtered.
     fn columns(&self) -> Vec<String> {
         Vec::new()
+    }
+    /// The columns that a person can choose; none: they are fixed.
+    fn choosable(&self) -> Option<Choosable> {
+        let kept_as = self.word()?.to_owned();
+        let names = self.columns();
+        (!names.is_empty()).then_some(Choosable { kept_as, names })
     }
     /// Applies a new filter; [`Self::wake`] is called next.
     fn filter_changed(&mut self);
