@@ -19,6 +19,7 @@ use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::engines::EngineRow;
 use crate::domain::gantt::{Gantt, Upcoming as UpcomingAttempts};
 use crate::domain::ladder::{Ladder as PurgeLadder, PurgeScope};
+use crate::domain::last_hour::LastHour as HourOfCalls;
 use crate::domain::model::{
     Counts, Deletion as DeletionRow, DeletionState, Event, KindName, Orphan, Paged, Phase,
     Plan as FullPlan, ResourceKey, Site, Step as StepRow, StepState, Tombstone,
@@ -112,6 +113,7 @@ queries! {
     BranchSteps => Vec<StepRow>,
     Chart => Gantt,
     Upcoming => UpcomingAttempts,
+    LastHour => HourOfCalls,
     Causes => Vec<CauseGroup>,
     Step => Box<StepRow>,
     Timeline => Vec<Event>,
@@ -251,6 +253,10 @@ pub struct Chart {
 /// The next attempts of blocked steps.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Upcoming {}
+
+/// How the calls to each site went in the last hour.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LastHour {}
 
 /// Steps that need a person, grouped by cause, with the largest group first. Only at these sites. Empty: at
 /// all sites.

@@ -29,6 +29,7 @@ use crate::domain::filter::SearchQuery;
 use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::kinds::{Kind, Kinds};
 use crate::domain::ladder::Ladder;
+use crate::domain::last_hour::LastHour;
 use crate::domain::model::{Deletion, Event, Orphan, Paged, Plan, Step, StepState, Tombstone};
 use crate::domain::news::NotificationCursor;
 use crate::domain::outline::Outline;
@@ -177,6 +178,13 @@ impl Handler<query::Upcoming> for Queries {
     async fn handle(&self, _: query::Upcoming) -> Result<Upcoming, ControlError> {
         let upcoming = self.ledger.upcoming(self.clock.now()).await;
         upcoming.map_err(ledger_error)
+    }
+}
+
+impl Handler<query::LastHour> for Queries {
+    async fn handle(&self, _: query::LastHour) -> Result<LastHour, ControlError> {
+        let last_hour = self.ledger.last_hour(self.clock.now()).await;
+        last_hour.map_err(ledger_error)
     }
 }
 

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::domain::attention::CauseGroup;
 use crate::domain::gantt::{Gantt, Upcoming};
+use crate::domain::last_hour::LastHour;
 use crate::domain::model::{
     Actor, Counts, Deletion, Identity, KindName, Paged, Plan, ResourceKey, Site, SitePause, Step,
     Target, Tombstone,
@@ -133,6 +134,7 @@ port! {
         gantt(deletion_id: &str, columns: u32, now: DateTime<Utc>) -> Option<Gantt> =
             |db| gantt::gantt(db, &deletion_id, columns, now);
         upcoming(now: DateTime<Utc>) -> Upcoming = |db| gantt::upcoming(db, now);
+        last_hour(now: DateTime<Utc>) -> LastHour = |db| gantt::last_hour(db, now);
         summary() -> Summary = |db| summary::summary(db);
         notification_cursor(channel: &str) -> NotificationCursor =
             |db| log::notification_cursor(db, &channel);

@@ -10,6 +10,7 @@ use super::{ClaimedStep, LedgerError};
 use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::filter::SearchQuery;
 use crate::domain::gantt::{Gantt, Upcoming};
+use crate::domain::last_hour::LastHour;
 use crate::domain::model::{
     Actor, Counts, Deletion, DeletionState, Event, Identity, KindName, Paged, Phase, Plan,
     ResourceKey, Site, SitePause, Step, StepState, Tombstone, short_id,
@@ -139,6 +140,9 @@ pub trait Views: Send + Sync {
 
     /// Counts the blocked steps by when their next attempt is due.
     async fn upcoming(&self, now: DateTime<Utc>) -> Result<Upcoming, LedgerError>;
+
+    /// Counts the calls to each site in the last hour, of all deletions.
+    async fn last_hour(&self, now: DateTime<Utc>) -> Result<LastHour, LedgerError>;
 
     /// Returns everything that the first screen shows, from maintained counters: its cost does not grow with
     /// the ledger.

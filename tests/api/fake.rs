@@ -205,6 +205,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::FrozenPlan(_) => 25,
         Query::Reconcilers(query::Reconcilers {}) => 26,
         Query::Engines(query::Engines {}) => 29,
+        Query::LastHour(query::LastHour {}) => 30,
         Query::TombstonesOf(_) => 27,
         Query::ResourceCounts(_) => 28,
     };

@@ -13,6 +13,7 @@ use gone::domain::engines::{EngineRole, EngineRow};
 use gone::domain::gantt::{Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
 use gone::domain::kinds::FieldMeanings;
 use gone::domain::ladder::{Ladder, PurgeScope, Rung};
+use gone::domain::last_hour::{LastHour, SiteMinute};
 use gone::domain::model::*;
 use gone::domain::news::{Mark, NotificationCursor};
 use gone::domain::outline::{Branch, BranchRead, Outline, Place};
@@ -603,6 +604,7 @@ pub fn queries() -> Vec<Query> {
             columns: 80,
         }),
         Query::Upcoming(query::Upcoming {}),
+        Query::LastHour(query::LastHour {}),
         Query::Kinds(query::Kinds {}),
         Query::Audit(query::Audit { after: 9 }),
         Query::NotificationCursor(query::NotificationCursor {
@@ -628,7 +630,7 @@ pub fn queries() -> Vec<Query> {
             keys: vec![key("port", "p1")],
         }),
     ];
-    covers_all(&all, 30, |query| match query {
+    covers_all(&all, 31, |query| match query {
         Query::Deletions(_) => 0,
         Query::Deletion(_) => 1,
         Query::Steps(_) => 2,
@@ -658,6 +660,7 @@ pub fn queries() -> Vec<Query> {
         Query::Engines(query::Engines {}) => 29,
         Query::Chart(_) => 22,
         Query::Upcoming(query::Upcoming {}) => 23,
+        Query::LastHour(query::LastHour {}) => 30,
         Query::StepCount(_) => 19,
         Query::Outline(_) => 20,
         Query::BranchSteps(_) => 21,
@@ -820,8 +823,17 @@ pub fn pages() -> Vec<Page> {
             at: noon(),
         }]),
         Page::Engines(vec![engine()]),
+        Page::LastHour(LastHour {
+            until: noon(),
+            minutes: vec![SiteMinute {
+                site: site(),
+                minute: 59,
+                calls: 3,
+                refused: 1,
+            }],
+        }),
     ];
-    covers_all(&all, 30, |page| match page {
+    covers_all(&all, 31, |page| match page {
         Page::Deletions(_) => 0,
         Page::Deletion(_) => 1,
         Page::Steps(_) => 2,
@@ -849,10 +861,11 @@ pub fn pages() -> Vec<Page> {
         Page::BranchSteps(_) => 24,
         Page::FrozenPlan(_) => 25,
         Page::Reconcilers(_) => 26,
-        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 30,
+        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 31,
         Page::TombstonesOf(_) => 27,
         Page::ResourceCounts(_) => 28,
         Page::Engines(_) => 29,
+        Page::LastHour(_) => 30,
     });
     all
 }

@@ -19,6 +19,7 @@ use gone::domain::filter::{Facts, SearchQuery};
 use gone::domain::gantt::{DUE_WITHIN, Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
 use gone::domain::kinds::FieldMeanings;
 use gone::domain::ladder::{Ladder, Rung};
+use gone::domain::last_hour::{LastHour, SiteMinute, minute_end};
 use gone::domain::model::{
     Action, Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event as LedgerEvent,
     EventKind, KindName, OnFailure, Origin, Orphan, Paged, Phase, Plan, PlanOptions, PlanStep,
@@ -818,6 +819,7 @@ impl World {
                 })
             }
             Query::Upcoming(query::Upcoming {}) => Page::Upcoming(self.upcoming()),
+            Query::LastHour(query::LastHour {}) => Page::LastHour(last_hour()),
             Query::Causes(_) => Page::Causes(self.causes()),
             Query::Gates(query::Gates {}) => Page::Gates(self.gates.clone()),
             Query::Deployments(query::Deployments {}) => {
@@ -1011,6 +1013,27 @@ fn fits(filter: &SearchQuery, step: &Step) -> bool {
 }
 
 /// Of a balancer that has been PENDING_DELETE for long.
+fn last_hour() -> LastHour {
+    let minute = |(minute, calls, refused)| SiteMinute {
+        site: site("RegionOne"),
+        minute,
+        calls,
+        refused,
+    };
+    let counted = [
+        (49, 72, 0),
+        (50, 91, 1),
+        (51, 90, 0),
+        (52, 90, 0),
+        (53, 18, 0),
+        (54, 1, 1),
+    ];
+    LastHour {
+        until: minute_end(now()),
+        minutes: counted.map(minute).into(),
+    }
+}
+
 /// Ports went, the router's interface was refused twice, the network waits.
 fn gantt() -> Gantt {
     let cell = |column, sent, refused, ended| GanttCell {

@@ -16,6 +16,7 @@ use gone::cloud::{
 use gone::domain::attention::CauseGroup;
 use gone::domain::gantt::{Gantt, Upcoming};
 use gone::domain::kinds::{Kind, Kinds, Offer};
+use gone::domain::last_hour::LastHour;
 use gone::domain::model::{
     Actor, Counts, Deletion, Identity, KindName, Paged, Plan, ResourceKey, Site, SitePause, Step,
     Tombstone,
@@ -771,6 +772,9 @@ impl Views for Faulty {
     }
     async fn upcoming(&self, now: DateTime<Utc>) -> Result<Upcoming, LedgerError> {
         self.inner.upcoming(now).await
+    }
+    async fn last_hour(&self, now: DateTime<Utc>) -> Result<LastHour, LedgerError> {
+        self.inner.last_hour(now).await
     }
     async fn summary(&self) -> Result<Summary, LedgerError> {
         self.inner.summary().await

@@ -2,6 +2,7 @@
 
 use chrono::TimeDelta;
 use gone::domain::gantt::{DUE_WITHIN, GanttCell, Mark};
+use gone::domain::last_hour::SiteMinute;
 use gone::domain::model::{Action, ErrorClass, StepState};
 use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
@@ -99,6 +100,87 @@ async fn what_is_blocked_is_counted_by_when_it_is_due() {
         (columns[0], columns[1]) = (1, 1);
         columns[DUE_WITHIN.len()] = 1;
         assert_eq!(upcoming.columns, columns);
+    })
+    .await;
+}
+
+fn minute(minute: u32, calls: u64, refused: u64) -> SiteMinute {
+    SiteMinute {
+        site: site(),
+        minute,
+        calls,
+        refused,
+    }
+}
+
+/// One deletion a minute for two hours, and none of them is left out.
+#[tokio::test]
+async fn the_last_hour_counts_the_calls_of_all_deletions_by_minute() {
+    on_each_store(async |ledger| {
+        for n in 0..120 {
+            let (name, now) = (format!("web-{n}"), at(n * 60 + 30));
+            let root = target("port", &format!("root-{name}"));
+            one(ledger, accept(wanted(&name, vec![root], now))).await;
+            one(ledger, start(&name, &ports(&[(name.as_str(), &[])]), now)).await;
+            let step = ledger
+                .claim(vec![capacity(1)], now)
+                .await
+                .unwrap()
+                .remove(0);
+            one(ledger, settle(outcome(&step, StepState::Gone, now))).await;
+        }
+        let now = at(120 * 60 - 1);
+        let hour = ledger.last_hour(now).await.unwrap();
+        assert_eq!(hour.until, at(120 * 60));
+        let each: Vec<SiteMinute> = (0..60).map(|n| minute(n, 1, 0)).collect();
+        assert_eq!(hour.minutes, each);
+        // Half an hour later, half of it is over; then all of it.
+        let hour = ledger
+            .last_hour(now + TimeDelta::minutes(30))
+            .await
+            .unwrap();
+        assert_eq!(hour.minutes, each[..30]);
+        let hour = ledger
+            .last_hour(now + TimeDelta::minutes(60))
+            .await
+            .unwrap();
+        assert_eq!(hour.minutes, []);
+    })
+    .await;
+}
+
+/// That the step is stuck is told three times: by its answer, to a person, and for those that wait for it.
+#[tokio::test]
+async fn a_refused_call_counts_once_and_a_step_that_waits_for_another_does_not() {
+    on_each_store(async |ledger| {
+        running(
+            ledger,
+            "web",
+            &ports(&[("a", &[]), ("b", &[0]), ("c", &[])]),
+        )
+        .await;
+        let claimed = claim(ledger, 10).await;
+        let stuck = failed(&claimed[0], StepState::Stuck, ErrorClass::Fatal, at(70));
+        one(ledger, settle(stuck)).await;
+        let accepted = outcome(&claimed[1], StepState::Verifying, at(80));
+        one(ledger, settle(accepted)).await;
+        let hour = ledger.last_hour(at(59 * 60)).await.unwrap();
+        assert_eq!(hour.minutes, [minute(1, 2, 1)]);
+        // Only the observation finds that the cloud did not do what it accepted.
+        let observed = looks(ledger, at(200), 1).await.unwrap().remove(0);
+        let refused = failed(&observed, StepState::Blocked, ErrorClass::Blocked, at(200));
+        one(ledger, settle(refused)).await;
+        let hour = ledger.last_hour(at(59 * 60)).await.unwrap();
+        assert_eq!(hour.minutes, [minute(1, 2, 1), minute(3, 0, 1)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_ledger_without_events_has_no_calls_in_its_last_hour() {
+    on_each_store(async |ledger| {
+        let hour = ledger.last_hour(at(0)).await.unwrap();
+        assert_eq!(hour.minutes, []);
     })
     .await;
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use gone::domain::attention::{Cause, CauseGroup};
 use gone::domain::gantt::GanttCell;
+use gone::domain::last_hour::SiteMinute;
 use gone::domain::model::{Counts, EventKind, ResourceKey, Site, StepState};
 use gone::domain::outline::Branch;
 use gone::domain::policy::{Gathered, WORTH_A_LIST};
@@ -418,6 +419,48 @@ impl StepReads for MemoryRows {
             cell.1.ended += u64::from(["gone", "skipped", "purged"].contains(&state));
         }
         Ok(cells.into_values().collect())
+    }
+
+    fn count_calls(
+        &self,
+        after: i64,
+        from: DateTime<Utc>,
+        minutes: u32,
+    ) -> Answer<Vec<SiteMinute>> {
+        let tables = self.tables();
+        let kinds = [EventKind::Attempt, EventKind::StepState];
+        let answers = tables.events.range(after + 1..).filter(|(_, event)| {
+            let fields = &event.happened.fields;
+            kinds.contains(&event.happened.kind) && !fields["attempts"].is_null()
+        });
+        let mut counted: BTreeMap<(String, u32), SiteMinute> = BTreeMap::new();
+        for (_, event) in answers {
+            let step = event.step.and_then(|step| tables.steps.get(&step));
+            let minute = (event.at - from)
+                .num_microseconds()
+                .unwrap()
+                .div_euclid(60_000_000);
+            let minute = u32::try_from(minute).ok().filter(|it| *it < minutes);
+            let (Some(step), Some(minute)) = (step, minute) else {
+                continue;
+            };
+            let state = event.happened.fields["state"].as_str().unwrap_or_default();
+            let calls = u64::from(event.happened.kind == EventKind::Attempt);
+            let refused = u64::from(["blocked", "stuck"].contains(&state));
+            if calls + refused > 0 {
+                let site = step.key.site.clone();
+                let sum = counted.entry((site.to_string(), minute));
+                let sum = sum.or_insert(SiteMinute {
+                    site,
+                    minute,
+                    calls: 0,
+                    refused: 0,
+                });
+                sum.calls += calls;
+                sum.refused += refused;
+            }
+        }
+        Ok(counted.into_values().collect())
     }
 
     fn count_groups(&self, deletion: i64) -> Answer<Vec<GroupProgress>> {

@@ -7,6 +7,7 @@ use super::client::Connection;
 use super::failed::Sql;
 use super::rows::{self, get, micros};
 use crate::domain::gantt::GanttCell;
+use crate::domain::last_hour::SiteMinute;
 use crate::domain::model::{Counts, Site, StepState};
 use crate::domain::outline::Branch;
 use crate::ledger::store::{GroupProgress, StepGroup};
@@ -62,6 +63,35 @@ pub(super) fn cells(
                 ended: rows::number(row, 6)?,
             };
             Ok((group(row)?, cell))
+        },
+    )
+}
+
+/// Only the event of an answer or an observation has a number of attempts. Others, too, tell that a step is stuck.
+pub(super) fn calls(
+    db: &Connection,
+    after: i64,
+    from: DateTime<Utc>,
+    minutes: u32,
+) -> Sql<Vec<SiteMinute>> {
+    db.all(
+        "SELECT * FROM (
+             SELECT s.site, (e.at - $2) / 60000000 AS minute,
+                 count(*) FILTER (WHERE e.kind = 'attempt') AS calls,
+                 count(*) FILTER (WHERE e.data::json ->> 'state' IN ('blocked', 'stuck')) AS refused
+             FROM events e JOIN steps s ON s.id = e.step
+             WHERE e.seq > $1 AND e.at >= $2 AND e.at < $2 + $3::bigint * 60000000
+                 AND e.kind IN ('attempt', 'step_state') AND e.data::json ->> 'attempts' IS NOT NULL
+             GROUP BY 1, 2
+         ) counted WHERE calls + refused > 0 ORDER BY 1, 2",
+        &[&after, &micros(from), &i64::from(minutes)],
+        |row| {
+            Ok(SiteMinute {
+                site: rows::site(row, 0)?,
+                minute: rows::number(row, 1)?,
+                calls: rows::number(row, 2)?,
+                refused: rows::number(row, 3)?,
+            })
         },
     )
 }

@@ -1,11 +1,19 @@
-//! Steps counted by time: when the steps of a deletion ran, and when blocked steps are due.
+//! Steps counted by time: when the steps of a deletion ran, when blocked steps are due, and how the calls to each site
+//! went in the last hour.
 
 use std::collections::HashMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::domain::gantt::{DUE_WITHIN, Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
-use crate::ledger::store::{GroupProgress, LedgerReads, StepGroup, StepReads, Stored, StoredStep};
+use crate::domain::last_hour::{LastHour, MINUTES, minute_end};
+use crate::ledger::store::{
+    EventsOf, GroupProgress, LedgerReads, LogReads, StepGroup, StepReads, Stored, StoredStep,
+};
+
+/// Maximum time by which an event may have happened before one with a lower number: engines that share a ledger read
+/// different clocks.
+const OUT_OF_ORDER_MAX: TimeDelta = TimeDelta::minutes(1);
 
 /// None if there is no such deletion. A deletion that has not ended is shown up to `now`.
 pub fn gantt<R: LedgerReads>(
@@ -102,4 +110,30 @@ pub fn upcoming<R: StepReads>(rows: &R, now: DateTime<Utc>) -> Stored<R, Upcomin
         upcoming.next = upcoming.next.or(column.first);
     }
     Ok(upcoming)
+}
+
+/// Counts the calls to each site in the hour up to now.
+pub fn last_hour<R: LedgerReads>(rows: &R, now: DateTime<Utc>) -> Stored<R, LastHour> {
+    let until = minute_end(now);
+    let from = until - TimeDelta::minutes(MINUTES.into());
+    let after = last_event_before(rows, from - OUT_OF_ORDER_MAX)?;
+    let minutes = rows.count_calls(after, from, MINUTES)?;
+    Ok(LastHour { until, minutes })
+}
+
+/// Finds the number of the last event before this time, or the one before the first event. Events are numbered in the
+/// order of time, so some twenty of them are read, however many there are, and the ledger needs no index by time.
+fn last_event_before<R: LogReads>(rows: &R, time: DateTime<Utc>) -> Stored<R, i64> {
+    let range = rows.event_range()?;
+    // What happened up to `low` is before the time, and what happened after `high` is not.
+    let (mut low, mut high) = (range.oldest - 1, range.newest);
+    while low < high {
+        let middle = high - (high - low) / 2;
+        let next = rows.load_events(middle - 1, EventsOf::All, 1)?.pop();
+        match next.filter(|event| event.at < time) {
+            Some(event) => low = event.seq,
+            None => high = middle - 1,
+        }
+    }
+    Ok(low)
 }

@@ -6,6 +6,7 @@ use rusqlite::{Connection, Row, params};
 use super::rows;
 use super::sql::{Run, Sql};
 use crate::domain::gantt::GanttCell;
+use crate::domain::last_hour::SiteMinute;
 use crate::domain::model::{Site, StepState};
 use crate::ledger::store::{GroupProgress, StepGroup};
 
@@ -59,6 +60,33 @@ pub(super) fn cells(
                 ended: rows::number(row, 6)?,
             };
             Ok((group(row)?, cell))
+        },
+    )
+}
+
+/// Only the event of an answer or an observation has a number of attempts. Others, too, tell that a step is stuck.
+pub(super) fn calls(
+    db: &Connection,
+    after: i64,
+    from: DateTime<Utc>,
+    minutes: u32,
+) -> Sql<Vec<SiteMinute>> {
+    db.all(
+        "SELECT s.site, (e.at - ?2) / 60000000,
+             count(*) FILTER (WHERE e.kind = 'attempt') AS calls,
+             count(*) FILTER (WHERE e.data ->> 'state' IN ('blocked', 'stuck')) AS refused
+         FROM events e CROSS JOIN steps s ON s.id = e.step
+         WHERE e.seq > ?1 AND e.at >= ?2 AND e.at < ?2 + ?3 * 60000000
+             AND e.kind IN ('attempt', 'step_state') AND e.data ->> 'attempts' IS NOT NULL
+         GROUP BY 1, 2 HAVING calls + refused > 0 ORDER BY 1, 2",
+        params![after, rows::micros(from), minutes],
+        |row| {
+            Ok(SiteMinute {
+                site: rows::word(row, 0)?,
+                minute: rows::number(row, 1)?,
+                calls: rows::number(row, 2)?,
+                refused: rows::number(row, 3)?,
+            })
         },
     )
 }

@@ -8,6 +8,7 @@ use super::sql::{Run, Sql};
 use super::{branch_reads, count_reads, due_reads, pages, step_rows};
 use crate::domain::attention::CauseGroup;
 use crate::domain::gantt::GanttCell;
+use crate::domain::last_hour::SiteMinute;
 use crate::domain::model::{Counts, ResourceKey, Site, StepState};
 use crate::domain::outline::Branch;
 use crate::ledger::ObservationsDue;
@@ -191,6 +192,10 @@ impl<R: Run> StepReads for R {
         columns: u32,
     ) -> Sql<Vec<(StepGroup, GanttCell)>> {
         count_reads::cells(self.db(), deletion, (from, until), columns)
+    }
+
+    fn count_calls(&self, after: i64, from: DateTime<Utc>, minutes: u32) -> Sql<Vec<SiteMinute>> {
+        count_reads::calls(self.db(), after, from, minutes)
     }
 
     fn count_groups(&self, deletion: i64) -> Sql<Vec<GroupProgress>> {

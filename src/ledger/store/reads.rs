@@ -17,6 +17,7 @@ use super::{
 };
 use crate::domain::attention::CauseGroup;
 use crate::domain::gantt::GanttCell;
+use crate::domain::last_hour::SiteMinute;
 use crate::domain::model::{
     Action, Actor, Blocker, Counts, DeletionState, Event, Identity, KindName, Plan, ResourceKey,
     Site, SitePause, StepError, StepState,
@@ -273,6 +274,15 @@ pub trait StepReads: Fallible {
         until: DateTime<Utc>,
         columns: u32,
     ) -> Stored<Self, Vec<(StepGroup, GanttCell)>>;
+
+    /// Counts, by site and minute, how steps were answered: among the events after this number, in so many minutes from
+    /// this time on. In the order of sites and minutes.
+    fn count_calls(
+        &self,
+        after: i64,
+        from: DateTime<Utc>,
+        minutes: u32,
+    ) -> Stored<Self, Vec<SiteMinute>>;
 
     /// Counts the steps of a deletion by group.
     fn count_groups(&self, deletion: i64) -> Stored<Self, Vec<GroupProgress>>;

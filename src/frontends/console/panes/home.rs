@@ -110,7 +110,7 @@ pub(super) fn pane() -> Box<dyn Pane> {
         upcoming: Feed::reading(|_| query::Upcoming {}, |it| Batch::from(vec![it])),
         newest: one_page(Vec::new(), NEWEST_MAX),
         census: Census::new(),
-        heat: HeatMap::new(),
+        heat: HeatMap::default(),
         replays: false,
         seen: Seen::default(),
     };

@@ -14,7 +14,7 @@ struct SitesPane {
 pub(super) fn open(around: &Around<'_>) -> Opened {
     let mut rows = Rows::new(Feed::silent());
     let mut pane = SitesPane {
-        heat: HeatMap::new(),
+        heat: HeatMap::default(),
     };
     pane.update(&mut rows, around.snapshot, true);
     Ok(listed(pane, rows))

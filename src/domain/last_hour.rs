@@ -1,0 +1,37 @@
+//! How the calls to each site went in the last hour, minute by minute. Its size does not grow with the number of
+//! deletions and steps.
+
+use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::model::Site;
+
+/// Number of minutes that are counted.
+pub const MINUTES: u32 = 60;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastHour {
+    /// The end of its last minute, which is under way.
+    pub until: DateTime<Utc>,
+    /// The minutes in which a step was answered, by site and in their order.
+    pub minutes: Vec<SiteMinute>,
+}
+
+/// Counts of what happened at a site within one minute.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteMinute {
+    pub site: Site,
+    /// 0 is the oldest minute of the hour.
+    pub minute: u32,
+    /// Number of calls that were answered.
+    pub calls: u64,
+    /// Number of steps that an answer, or an observation after it, has made blocked or stuck. An observation may come
+    /// a minute after its call.
+    pub refused: u64,
+}
+
+/// The end of the minute that contains this time.
+pub fn minute_end(at: DateTime<Utc>) -> DateTime<Utc> {
+    let minute = TimeDelta::minutes(1);
+    at.duration_trunc(minute).unwrap_or(at) + minute
+}
