@@ -24,7 +24,9 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::kinds::{AnswerClass, Kind, RungRule, fill, holds, lookup_one};
-use super::model::{Action, Deletion, ResourceKey, Site, Step, StepError, StepState, short_id};
+use super::model::{
+    Action, Deletion, ResourceKey, Site, Step, StepError, StepResource, StepState, short_id,
+};
 use super::text::{did_you_mean, escape};
 
 /// The error type of a step that is stuck only because it waits for a stuck step.
@@ -527,15 +529,6 @@ fn steps(n: u64) -> &'static str {
 }
 
 fn called(step: &Step) -> String {
-    let key = &step.resource.key;
-    match step.resource.name.as_str() {
-        "" => format!("{} {} at {}", key.kind, escape(&key.id), key.site),
-        name => format!(
-            "{} {} ({}) at {}",
-            key.kind,
-            escape(name),
-            escape(&key.id),
-            key.site
-        ),
-    }
+    let StepResource { key, name } = &step.resource;
+    format!("{} at {}", key.called(name), key.site)
 }

@@ -392,7 +392,7 @@ pub fn ladder() -> Ladder {
         sites: vec![Site::region("prod", "RegionOne")],
         deletion_id: DELETION.to_owned(),
         step_id: Some(7),
-        subject: "load_balancer api (lb-1) at prod/one".to_owned(),
+        subject: "load balancer api (lb-1) at prod/one".to_owned(),
         confirm: "deadbeef".to_owned(),
         offers: vec![
             offer(

@@ -15,7 +15,7 @@ async fn p03_without_a_rung_the_ladder_is_shown_and_nothing_is_sent() {
     let ran = runner.run("purge deadbeef").await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     let expected = "\
-load_balancer api (lb-1) at prod/one, in deletion deadbeef
+load balancer api (lb-1) at prod/one, in deletion deadbeef
 
 RUNG     OFFERED  WHAT IT DOES
 retry    yes      DELETE /v2.0/lbaas/loadbalancers/lb-1

@@ -950,8 +950,7 @@ impl World {
                 rung: *rung,
                 moved: 1,
                 deletion_id: None,
-                runbook: (*rung == Rung::Runbook)
-                    .then(|| "1. RenderContext at the log.\n".to_owned()),
+                runbook: (*rung == Rung::Runbook).then(|| "1. Look at the log.\n".to_owned()),
             })),
             Command::RetryMatching { filter, dry_run } => {
                 let fits = self.steps.iter().filter(|step| filter.fits(step));
@@ -1013,6 +1012,7 @@ fn fits(filter: &SearchQuery, step: &Step) -> bool {
 }
 
 /// Of a balancer that has been PENDING_DELETE for long.
+/// Ports went, the router's interface was refused twice, the network waits.
 fn last_hour() -> LastHour {
     let minute = |(minute, calls, refused)| SiteMinute {
         site: site("RegionOne"),
@@ -1034,7 +1034,6 @@ fn last_hour() -> LastHour {
     }
 }
 
-/// Ports went, the router's interface was refused twice, the network waits.
 fn gantt() -> Gantt {
     let cell = |column, sent, refused, ended| GanttCell {
         column,
@@ -1102,7 +1101,7 @@ fn ladder() -> Ladder {
         sites: vec![site("RegionOne")],
         deletion_id: "d-00000001".to_owned(),
         step_id: Some(1),
-        subject: "load_balancer lb-shop (lb-1) at prod/RegionOne".to_owned(),
+        subject: "load balancer lb-shop (lb-1) at prod/RegionOne".to_owned(),
         confirm: "00000001".to_owned(),
         offers: vec![
             offer(Rung::Retry, None, &[call], ""),

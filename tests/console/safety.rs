@@ -696,7 +696,7 @@ fn p03_a_rung_is_taken_by_the_typed_short_id_alone() {
     let mut desk = Desk::new(World::busy(), (80, 24));
     desk.press(":stuck enter F");
     let text = desk.text();
-    assert!(text.contains("ladder of load_balancer lb-shop"), "{text}");
+    assert!(text.contains("ladder of load balancer lb-shop"), "{text}");
     assert!(text.contains("nothing is known that pins it"), "{text}");
     // Retry, unpin, runbook, forget: on a rung that is not offered enter asks nothing.
     desk.press("down enter");
@@ -738,10 +738,10 @@ fn p03_a_runbook_is_shown_in_place_of_the_ladder_and_copied_by_the_line() {
     let mut desk = Desk::new(World::busy(), (80, 24));
     desk.press(":stuck enter F down down enter 00000001 enter");
     let text = desk.text();
-    assert!(text.contains("runbook for load_balancer lb-shop"), "{text}");
-    assert!(text.contains("1. RenderContext at the log."), "{text}");
+    assert!(text.contains("runbook for load balancer lb-shop"), "{text}");
+    assert!(text.contains("1. Look at the log."), "{text}");
     desk.press("y");
-    assert_eq!(desk.copied, ["1. RenderContext at the log."]);
+    assert_eq!(desk.copied, ["1. Look at the log."]);
 }
 
 /// Story 7: what is tried again is counted by the engine, and the number must be typed.

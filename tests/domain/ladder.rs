@@ -238,7 +238,7 @@ fn p03_what_a_rung_does_names_the_call_and_the_resource() {
     assert!(
         forget
             .leaves
-            .contains("load_balancer api (4fdb) at prod/one"),
+            .contains("load balancer api (4fdb) at prod/one"),
         "{forget:?}"
     );
     let mut edge = step("static_route", StepState::Stuck, None, 5);

@@ -86,7 +86,7 @@ fn tell(telling: &Telling) {
     let front = format!("load balancer {name}");
     seat.see_all(&[&front, "PENDING_DELETE", "2 h 45 min"]);
     seat.press("F");
-    seat.see_all(&[&format!("── ladder of load_balancer {name}"), "not before"]);
+    seat.see_all(&[&format!("── ladder of load balancer {name}"), "not before"]);
     seat.press("\x1b[F");
     seat.see_all(&["> forget", "2 h 45 min"]);
     seat.press("\r");
@@ -113,7 +113,7 @@ fn tell(telling: &Telling) {
     seat.press(short);
     seat.press("\r");
     let named = format!("Load balancer {balancer}");
-    let title = format!("── runbook for load_balancer {name}");
+    let title = format!("── runbook for load balancer {name}");
     seat.see_all(&[&title, &named, "2 h 45 min"]);
     seat.press("G");
     let row = format!("WHERE id = '{balancer}'");

@@ -7,7 +7,7 @@ use crate::control::query;
 use crate::domain::drift::{called, newcomers, waits_for_an_answer};
 use crate::domain::model::{Paged, Step, StepState, short_id};
 use crate::frontends::console::about::step_lines;
-use crate::present::{count, name_or_id};
+use crate::present::{count, resource_words};
 
 /// A step that waits for an answer.
 struct DriftRow(Step);
@@ -40,7 +40,7 @@ impl DriftRow {
         let Some(first) = all.next() else {
             return String::new();
         };
-        let words = format!("{} {}", first.kind, name_or_id(&first.name, &first.id));
+        let words = resource_words(&first.kind, &first.name, &first.id);
         match all.count() {
             0 => words,
             more => format!("{words} and {more} more"),

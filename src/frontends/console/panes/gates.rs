@@ -3,6 +3,7 @@
 
 use super::kit::*;
 use crate::control::{GateStatus, query};
+use crate::present::{count, thousands};
 
 struct GatesPane;
 
@@ -29,9 +30,9 @@ fn number(heading: &'static str, width: u16) -> Column {
 }
 
 /// A count in its tone; zero is dimmed.
-fn counted(count: u64, tone: Tone) -> Cell {
-    let tone = if count == 0 { Tone::Dim } else { tone };
-    Cell::new(count.to_string(), tone)
+fn counted(number: u64, tone: Tone) -> Cell {
+    let tone = if number == 0 { Tone::Dim } else { tone };
+    Cell::new(thousands(number), tone)
 }
 
 impl ListPane for GatesPane {
@@ -55,7 +56,7 @@ impl ListPane for GatesPane {
             fixed("SERVICE", 13).from(90) => Cell::plain(&gate.service),
             fixed("FOR", 7) => Cell::plain(&gate.source),
             flex("SITE", 2).from(130) => Cell::plain(gate.site.to_string()),
-            number("REQUESTS", 10) => Cell::plain(gate.traffic.requests.to_string()),
+            number("REQUESTS", 10) => Cell::plain(thousands(gate.traffic.requests)),
             number("HIDDEN", 8).from(50) => counted(gate.traffic.hidden, Tone::Plain),
             number("DELETING", 8).from(70) => counted(gate.traffic.deleting, Tone::Plain),
             number("REFUSED", 8) => counted(gate.traffic.refused, Tone::Warn),
@@ -74,12 +75,16 @@ impl ListPane for GatesPane {
                 row.service, row.site, row.listen, row.source
             )),
             Cell::dim(format!(
-                "{passed} passed as they were{dot}{} with something hidden{dot}{} shown as deleting",
-                traffic.hidden, traffic.deleting
+                "{} passed as they were{dot}{} with something hidden{dot}{} shown as deleting",
+                thousands(passed),
+                thousands(traffic.hidden),
+                thousands(traffic.deleting)
             )),
             Cell::dim(format!(
-                "{} refused{dot}{} deletions accepted or under way{dot}{} failed",
-                traffic.refused, traffic.accepted, traffic.failed
+                "{} refused{dot}{} accepted or under way{dot}{} failed",
+                thousands(traffic.refused),
+                count(traffic.accepted, "deletion"),
+                thousands(traffic.failed)
             )),
         ]
     }
