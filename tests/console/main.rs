@@ -8,6 +8,7 @@
 )]
 
 mod alerts;
+mod breadcrumb;
 mod columns;
 mod copying;
 mod decisions;

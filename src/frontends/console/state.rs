@@ -271,6 +271,12 @@ impl State {
         Some(&**pane)
     }
 
+    /// The panes to which [`Self::back`] returns, the nearest one last.
+    pub(super) fn panes_below(&self) -> &[Box<dyn Pane>] {
+        let below = self.open.saturating_sub(1);
+        self.panes.get(..below).unwrap_or_default()
+    }
+
     pub(super) fn open_panes(&mut self) -> impl Iterator<Item = &mut Box<dyn Pane>> {
         self.panes.iter_mut().take(self.open)
     }

@@ -52,6 +52,27 @@ pub fn render(state: &State, buffer: &mut Buffer) -> Option<Position> {
     draw_bottom(state, canvas, &areas)
 }
 
+/// Width of the screen from which the title has room for the breadcrumb.
+const BREADCRUMB_FROM: u16 = 120;
+/// Width at the end of the title that is left for how old the rows are.
+const FRESHNESS_WIDTH: u16 = 40;
+/// Maximum number of panes that the breadcrumb names, and width of the name of one without a word.
+const CRUMBS_MAX: usize = 3;
+const CRUMB_WIDTH: usize = 24;
+
+/// The panes to which the back key leads, the nearest one first: `‹ home ‹ deletions `.
+fn breadcrumb(state: &State, look: &RenderContext) -> String {
+    let nearest = state.panes_below().iter().rev().take(CRUMBS_MAX);
+    let named = nearest.map(|pane| {
+        let name = match pane.word() {
+            Some(word) => word.to_owned(),
+            None => look.fit(&pane.title(look), CRUMB_WIDTH),
+        };
+        format!("{} {name} ", look.pick("‹", "<"))
+    });
+    named.collect()
+}
+
 fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let look = canvas.look;
     canvas.rule(area);
@@ -63,6 +84,16 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
         let text = format!(" filter: {} ", filter.text());
         let room = area.width.saturating_sub(end + 6);
         end = canvas.put(end + 1, area.y, room, &text, look.style(Tone::Warn));
+    }
+    if area.width >= BREADCRUMB_FROM {
+        let room = (area.width - FRESHNESS_WIDTH).saturating_sub(end);
+        end = canvas.put(
+            end,
+            area.y,
+            room,
+            &breadcrumb(state, &look),
+            look.style(Tone::Dim),
+        );
     }
     if let Some(words) = freshness(state, pane, &look) {
         let wide = u16::try_from(look.safe(&words.text).width() + 2).unwrap_or(u16::MAX);
