@@ -28,6 +28,7 @@ mod plain;
 mod replay;
 mod reports;
 mod seat;
+mod sizes;
 mod small;
 mod stage;
 mod telling;
