@@ -191,7 +191,7 @@ impl Dispatching {
             id: &step.key.id,
             vars: &step.vars,
         };
-        let (claimed_in, now) = (step.fence.epoch, std::time::Instant::now());
+        let (claimed_in, now) = (step.fence.epoch, Instant::now());
         let standing = self.ledger.standing();
         standing.may_send_step(claimed_in, self.call_timeout, now)?;
         Ok(self.reads.cloud.act(call).await)

@@ -77,6 +77,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::cloud::Cloud;
 use crate::control::Control;
@@ -266,7 +267,7 @@ impl Reconcilers {
         if self.journal.is_poisoned() {
             return Ok(PERIOD_MAX);
         }
-        if let Err(why) = standing.may_send(Duration::ZERO, std::time::Instant::now()) {
+        if let Err(why) = standing.may_send(Duration::ZERO, Instant::now()) {
             self.journal.set_fault(Some(why));
             return Ok(LEASE_LOOK);
         }

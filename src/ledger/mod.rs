@@ -28,7 +28,7 @@ pub mod audit;
 mod changes;
 mod derived;
 mod drive;
-mod engines;
+pub mod engines;
 mod error;
 pub mod events;
 mod federation;

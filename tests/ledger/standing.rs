@@ -1,9 +1,10 @@
 //! What one engine may do among the engines of its ledger.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gone::domain::model::StepState;
 use gone::ledger::{Applied, Change, Standing};
+use tokio::time::Instant;
 
 use crate::stores::on_each_store;
 use crate::support::{at, claim, one, outcome, ports, running, settle, states};

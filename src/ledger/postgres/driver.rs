@@ -11,17 +11,15 @@ use super::client::Connection;
 use super::engines;
 use super::failed::{Failed, Sql};
 use super::heart::Heart;
-use super::member::Member;
 use super::rows::get;
 use super::schema::{self, fault};
 use super::store::Store;
 use super::transaction::PostgresRows;
 use crate::domain::engines::EngineRow;
+use crate::ledger::engines::Member;
 use crate::ledger::threads::{Readers, Writer};
 use crate::ledger::tombstones::Tombstones;
-use crate::ledger::{
-    Change, Drive, EngineTerms, Engines, Hold, Job, LedgerError, Outcome, Standing,
-};
+use crate::ledger::{Drive, EngineTerms, Engines, Hold, Job, LedgerError, Outcome, Standing};
 
 /// A ledger on a server.
 pub struct PostgresLedger {
@@ -151,27 +149,9 @@ impl Drive for PostgresLedger {
                 name: self.address.to_string(),
             });
         };
-        let changes = match &job {
-            Job::Commit(changes) => changes.as_slice(),
-            Job::Claim { .. } => &[],
-        };
-        let raises = changes.iter().any(Change::raises_tombstones);
-        let has = |of: fn(&Change) -> bool| changes.iter().any(of);
-        let takes_over = has(|change| matches!(change, Change::TakeOver { .. }));
-        let drains = has(|change| matches!(change, Change::DrainEngines { .. }));
-        let member = &engine.member;
-        let before = member.raised();
+        let request = engine.member.begin(&job);
         let outcome = engine.writer.write(job).await?;
-        if takes_over {
-            member.took_over();
-        }
-        if drains {
-            member.wake();
-        }
-        let raised = member.raised();
-        if raises && raised > before {
-            member.gates_caught_up(raised, false).await;
-        }
+        engine.member.end(request).await;
         Ok(outcome)
     }
 

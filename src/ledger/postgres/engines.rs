@@ -1,25 +1,27 @@
 //! The rows of the engines: joining, leases, and who leads.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::address::Address;
 use super::client::Connection;
 use super::failed::Sql;
 use super::lock;
-use super::member::{GATE_LEASE, GateMember, Member};
 use super::process::Process;
 use super::rows::{self, get};
 use super::schema;
 use crate::domain::engines::{EngineRole, EngineRow};
+use crate::ledger::engines::{Beat, GATE_LEASE, Member, MemberRow, Roster};
 use crate::ledger::tombstones::{Changed, Tombstones};
-use crate::ledger::{Holder, LedgerError, Standing};
+use crate::ledger::{Holder, LedgerError};
 use crate::system::machine::host;
 
 /// Rows that are loaded at a time when a ledger is opened.
 const LOADED_TOGETHER: i64 = 10_000;
 
-/// The time since a lease was last renewed, by the server's clock: in milliseconds, and negative.
-const SINCE_RENEWAL: &str = "(extract(epoch FROM renewed_at - clock_timestamp()) * 1000)::bigint";
+/// How long ago a lease was last renewed, by the server's clock, in milliseconds.
+const RENEWED_AGO: &str = "(extract(epoch FROM clock_timestamp() - renewed_at) * 1000)::bigint";
 
 /// Joins the engines of the ledger with a new epoch, and loads the tombstones into memory, which follow the table from
 /// here on.
@@ -124,131 +126,82 @@ pub(super) fn leave(db: &Connection, address: &Address, epoch: i64) -> Sql<()> {
 pub(super) fn end_lost(db: &Connection, own: i64) -> Sql<Vec<i64>> {
     let sql = format!(
         "UPDATE engines SET ended = true
-         WHERE NOT ended AND epoch <> $1 AND {SINCE_RENEWAL} + lease_ms <= 0"
+         WHERE NOT ended AND epoch <> $1 AND {RENEWED_AGO} >= lease_ms"
     );
     db.run(&sql, &[&own])?;
     let sql = "SELECT epoch FROM engines WHERE NOT ended ORDER BY epoch";
     db.all(sql, &[], |row| get(row, 0))
 }
 
-/// The result of one look at the engines.
-pub(super) struct Beat {
-    pub(super) standing: Standing,
-    pub(super) gates: Vec<GateMember>,
-    pub(super) is_shared: bool,
-    /// The last event, and the last change of a tombstone.
-    pub(super) event: i64,
-    pub(super) tombstone: i64,
-    /// Whether no gate's lease had ended between this renewal and the one before.
-    pub(super) was_trusted: bool,
-}
-
-/// Renews the lease, and looks at all engines, in one round trip. None if others have ended the lease.
-pub(super) fn renew(db: &Connection, member: &Member) -> Sql<Option<Beat>> {
-    let (epoch, lease) = (member.epoch(), member.terms.lease);
-    let sent = Instant::now();
+/// Renews the lease, and reads the rows of all engines, in one round trip. None if others have ended the lease.
+pub(super) fn renew(db: &Connection, beat: &Beat) -> Sql<Option<Roster>> {
     let renew = "WITH before AS (SELECT renewed_at FROM engines WHERE epoch = $1)
          UPDATE engines SET renewed_at = clock_timestamp(), works = $2, applied = $3, passed = $4
          WHERE epoch = $1 AND NOT ended
          RETURNING (SELECT before.renewed_at + $5::bigint * interval '1 millisecond' FROM before)
              > clock_timestamp()";
-    let (applied, passed, works) = (member.applied(), member.passed(), member.works());
     let gate_lease = millis(GATE_LEASE);
-    let renewing: super::client::Values<'_> = &[&epoch, &works, &applied, &passed, &gate_lease];
-    let (look, numbers) = (look(), NUMBERS);
+    let renewing: super::client::Values<'_> = &[
+        &beat.epoch,
+        &beat.works,
+        &beat.applied,
+        &beat.passed,
+        &gate_lease,
+    ];
+    let rows = member_rows();
     let mut answers = db
-        .together(&[(renew, renewing), (&look, &[]), (numbers, &[])])?
+        .together(&[(renew, renewing), (&rows, &[]), (NUMBERS, &[])])?
         .into_iter();
     let mut next = || answers.next().unwrap_or_default();
     let (renewed, engines, numbers) = (next(), next(), next());
     let Some(renewed) = renewed.first() else {
         return Ok(None);
     };
-    let was_trusted = get(renewed, 0)?;
-    beat(&engines, &numbers, member, sent + lease, was_trusted).map(Some)
+    roster(&engines, &numbers, get(renewed, 0)?).map(Some)
 }
 
-/// Looks at all engines, without a write.
-pub(super) fn look_around(db: &Connection, member: &Member) -> Sql<Option<Beat>> {
-    let look = look();
-    let mut answers = db.together(&[(&look, &[]), (NUMBERS, &[])])?.into_iter();
+/// Reads the rows of all engines, without a write.
+pub(super) fn read(db: &Connection) -> Sql<Roster> {
+    let rows = member_rows();
+    let mut answers = db.together(&[(&rows, &[]), (NUMBERS, &[])])?.into_iter();
     let mut next = || answers.next().unwrap_or_default();
     let (engines, numbers) = (next(), next());
-    let until = member.standing().until;
-    let beat = beat(
-        &engines,
-        &numbers,
-        member,
-        until.unwrap_or_else(Instant::now),
-        true,
-    )?;
-    let own = beat.standing.epoch;
-    let is_there = engines.iter().map(|row| get::<i64>(row, 0));
-    let is_there = is_there.collect::<Sql<Vec<_>>>()?.contains(&own);
-    Ok(is_there.then_some(beat))
+    roster(&engines, &numbers, true)
 }
 
 const NUMBERS: &str = "SELECT
      (SELECT last FROM numbers WHERE name = 'event'),
      (SELECT last FROM numbers WHERE name = 'tombstone')";
 
-fn look() -> String {
+fn member_rows() -> String {
     format!(
-        "SELECT epoch, works, drained, has_gates, applied, passed, {SINCE_RENEWAL}, lease_ms
+        "SELECT epoch, works AND NOT drained, has_gates, applied, passed, {RENEWED_AGO}, lease_ms
          FROM engines WHERE NOT ended ORDER BY epoch"
     )
 }
 
-fn beat(
+fn roster(
     engines: &[tokio_postgres::Row],
     numbers: &[tokio_postgres::Row],
-    member: &Member,
-    until: Instant,
     was_trusted: bool,
-) -> Sql<Beat> {
-    let epoch = member.epoch();
-    let now = Instant::now();
-    let (mut working, mut gates) = (Vec::new(), Vec::new());
-    let (mut others, mut is_takeover_due) = (0, false);
-    for row in engines {
-        let other: i64 = get(row, 0)?;
-        let left: i64 = get(row, 6)?;
-        let is_alive = left + get::<i64>(row, 7)? > 0;
-        let works = get::<bool>(row, 1)? && !get::<bool>(row, 2)?;
-        if (is_alive || other == epoch) && works {
-            working.push(other);
-        }
-        if other == epoch {
-            continue;
-        }
-        others += 1;
-        is_takeover_due |= !is_alive;
-        let gate_left = u64::try_from(left + millis(GATE_LEASE)).unwrap_or_default();
-        if get(row, 3)? && gate_left > 0 {
-            gates.push(GateMember {
-                applied: get(row, 4)?,
-                passed: get(row, 5)?,
-                until: now + Duration::from_millis(gate_left),
-            });
-        }
-    }
+) -> Sql<Roster> {
+    let rows = engines.iter().map(|row| {
+        Ok(MemberRow {
+            epoch: get(row, 0)?,
+            claims: get(row, 1)?,
+            has_gates: get(row, 2)?,
+            applied: get(row, 3)?,
+            passed: get(row, 4)?,
+            renewed_ago_ms: get(row, 5)?,
+            lease_ms: get(row, 6)?,
+        })
+    });
     let (event, tombstone) = match numbers.first() {
         Some(row) => (get(row, 0)?, get(row, 1)?),
         None => (0, 0),
     };
-    let standing = Standing {
-        epoch,
-        working: working.len(),
-        place: working.iter().position(|other| *other == epoch),
-        leads: working.first() == Some(&epoch),
-        is_takeover_due,
-        until: Some(until),
-        fault: None,
-    };
-    Ok(Beat {
-        standing,
-        gates,
-        is_shared: others > 0,
+    Ok(Roster {
+        rows: rows.collect::<Sql<_>>()?,
         event,
         tombstone,
         was_trusted,
@@ -300,7 +253,7 @@ fn load_tombstones(db: &Connection, index: &Tombstones) -> Sql<()> {
 pub(super) fn list(db: &Connection) -> Sql<Vec<EngineRow>> {
     let sql = format!(
         "SELECT e.epoch, e.name, e.host, e.pid, e.version, e.works, e.drained, e.has_gates,
-             {SINCE_RENEWAL} + e.lease_ms > 0, (extract(epoch FROM e.began_at) * 1000000)::bigint,
+             {RENEWED_AGO} < e.lease_ms, (extract(epoch FROM e.began_at) * 1000000)::bigint,
              (extract(epoch FROM e.renewed_at) * 1000000)::bigint,
              (SELECT count(*) FROM steps s WHERE s.state = 'running' AND s.epoch = e.epoch),
              CASE WHEN e.has_gates THEN n.last - e.applied ELSE 0 END
@@ -371,7 +324,7 @@ type Living = (u32, Option<String>);
 fn find_living(db: &Connection, is_any: bool) -> Sql<Option<Living>> {
     let sql = format!(
         "SELECT machine, pid, process, socket FROM engines
-         WHERE NOT ended AND {SINCE_RENEWAL} + lease_ms > 0 AND (alone OR $1) ORDER BY epoch"
+         WHERE NOT ended AND {RENEWED_AGO} < lease_ms AND (alone OR $1) ORDER BY epoch"
     );
     let engines = db.all(&sql, &[&is_any], |row| Ok((process(row, 0)?, get(row, 3)?)))?;
     let mut living = engines

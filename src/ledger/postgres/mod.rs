@@ -6,8 +6,8 @@
 //! leases ─────────▶ one thread with one session: `heart` ───────────────┘
 //! ```
 //! Of the rows of deletions this module only loads and saves: the files `…_rows`, `row_store` and `save` for changes, the
-//! files `…_reads` for questions. What they mean is decided above ([`super::store`]). What it decides is which engine may
-//! do what: `engines` (leases, who leads), `member` (the state that the threads of one engine share), `heart` (renewals).
+//! files `…_reads` for questions. What they mean is decided above ([`super::store`]), and so is which engine may do what
+//! ([`super::engines`]): `engines` keeps the rows of the engines, `heart` carries renewals to the server.
 //!
 //! - A commit that was answered is durable: `synchronous_commit` is on in each session.
 //! - Transactions that write run one after the other, whichever engine they are of (`lock`); each begins by looking
@@ -29,7 +29,6 @@ mod failed;
 mod heart;
 mod lock;
 mod log_reads;
-mod member;
 mod native;
 mod peer_reads;
 mod peer_rows;

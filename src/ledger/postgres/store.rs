@@ -8,10 +8,10 @@ use super::client::{Connection, Values};
 use super::engines::{self, NOTIFY};
 use super::failed::{Failed, Sql};
 use super::lock;
-use super::member::Member;
 use super::rows::{self, get};
 use super::schema::{self, fault};
 use super::transaction::PostgresRows;
+use crate::ledger::engines::Member;
 use crate::ledger::store::Stop;
 use crate::ledger::tombstones::Changed;
 use crate::ledger::transitions::Rotation;
@@ -116,15 +116,8 @@ impl Store {
                     continue;
                 }
             };
-            if let Some(index) = &self.member.index {
-                index.apply(committed.changed);
-            }
-            if let Some(applied) = committed.applied {
-                if committed.has_raised {
-                    self.member.raise(applied);
-                }
-                self.member.apply(applied);
-            }
+            self.member
+                .committed(committed.changed, committed.applied, committed.has_raised);
             return Ok(committed.outcomes);
         }
     }

@@ -2,11 +2,20 @@
 //!
 //! A ledger in a file has one engine. A server's may have several: each has a *lease*, which it renews. One of them
 //! *leads*: it plans, observes, retries, sweeps, prunes and notifies. All of them claim steps and send calls.
+//!
+//! A store with several engines keeps a [`Member`] for its own engine, and a [`Heartbeat`] that renews the lease.
 
-use std::time::{Duration, Instant};
+mod heartbeat;
+mod member;
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
+use tokio::time::Instant;
+
+pub use heartbeat::{Beat, Heartbeat, MemberRow, Next, READ_EVERY, REST, Roster};
+pub use member::{GATE_LEASE, GateMember, Member, Request};
 
 use super::LedgerError;
 use crate::domain::engines::EngineRow;

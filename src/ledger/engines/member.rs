@@ -1,47 +1,61 @@
-//! The state that the threads of one engine share: its lease, its place among the engines, and the gates of the others.
+//! The state of one engine among those of its ledger: its lease, its place, and what the gates of the others know. The
+//! parts of a store share it: the one that writes, the one that renews the lease, and the one that answers requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
-use crate::ledger::tombstones::Tombstones;
-use crate::ledger::{EngineTerms, Standing};
+use super::{EngineTerms, Standing};
+use crate::ledger::tombstones::{Changed, Tombstones};
+use crate::ledger::{Change, Job};
 
 /// How long a gate answers from its memory after the lease of its engine was last renewed. Whoever accepts a deletion
 /// waits no longer than this for a gate that does not move.
-pub(super) const GATE_LEASE: Duration = Duration::from_secs(10);
+pub const GATE_LEASE: Duration = Duration::from_secs(10);
 /// How often the waits for gates look again without being woken: a gate's lease may end.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The memory of another engine, from which gates answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct GateMember {
+pub struct GateMember {
     /// The last change of a tombstone that it has, and the last one before which no write is in progress.
-    pub(super) applied: i64,
-    pub(super) passed: i64,
+    pub applied: i64,
+    pub passed: i64,
     /// Until when it may answer, by our own clock, at the latest.
-    pub(super) until: Instant,
+    pub until: Instant,
 }
 
-/// The gates of the other engines, as one look showed them.
+/// The gates of the other engines, as one read showed them.
 #[derive(Default)]
 struct Gates {
-    /// The last look that was asked for before this one began.
-    look: u64,
+    /// The last read that was asked for before this one began.
+    read: u64,
     members: Vec<GateMember>,
 }
 
-pub(super) struct Member {
-    pub(super) terms: EngineTerms,
+/// A request that is being answered: what must follow its transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    raises_tombstones: bool,
+    takes_over: bool,
+    drains: bool,
+    /// As in [`Member`], before it.
+    raised: i64,
+}
+
+/// An engine among those of its ledger.
+pub struct Member {
+    pub terms: EngineTerms,
     /// The tombstones from which our gates answer.
-    pub(super) index: Option<Arc<Tombstones>>,
+    pub index: Option<Arc<Tombstones>>,
     standing: watch::Sender<Standing>,
     others: watch::Sender<u64>,
     gates: watch::Sender<Gates>,
-    /// Number of looks at the engines that were asked for.
-    looks_asked: AtomicU64,
+    /// Number of reads of the rows of engines that were asked for.
+    reads_asked: AtomicU64,
     works: AtomicBool,
     is_closing: AtomicBool,
     /// Whether others have ended the lease, so that the writer must join again.
@@ -55,14 +69,14 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(terms: EngineTerms, index: Option<Arc<Tombstones>>) -> Self {
+    pub fn new(terms: EngineTerms, index: Option<Arc<Tombstones>>) -> Self {
         Self {
             terms,
             index,
             standing: watch::Sender::new(Standing::alone(0)),
             others: watch::Sender::new(0),
             gates: watch::Sender::new(Gates::default()),
-            looks_asked: AtomicU64::new(0),
+            reads_asked: AtomicU64::new(0),
             works: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             must_join: AtomicBool::new(true),
@@ -73,11 +87,11 @@ impl Member {
         }
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub fn standing(&self) -> Standing {
         self.standing.borrow().clone()
     }
 
-    pub(super) fn epoch(&self) -> i64 {
+    pub fn epoch(&self) -> i64 {
         self.standing.borrow().epoch
     }
 
@@ -108,17 +122,12 @@ impl Member {
     }
 
     /// Says why nothing may be sent for now.
-    pub(super) fn fail(&self, fault: &str) {
+    pub fn fail(&self, fault: &str) {
         self.change(|standing| standing.fault = Some(fault.to_owned()));
     }
 
-    /// Says that the steps of lost engines were taken over.
-    pub(super) fn took_over(&self) {
-        self.change(|standing| standing.is_takeover_due = false);
-    }
-
     /// Begins a new epoch, whose memory goes up to this change, and whose lease ends then.
-    pub(super) fn joined(&self, epoch: i64, applied: i64, until: Instant) {
+    pub fn joined(&self, epoch: i64, applied: i64, until: Instant) {
         self.apply(applied);
         self.passed.store(applied, Ordering::Release);
         self.change(|standing| {
@@ -137,34 +146,34 @@ impl Member {
         self.others.send_modify(|moved| *moved += 1);
     }
 
-    pub(super) fn follow_others(&self) -> watch::Receiver<u64> {
+    pub fn follow_others(&self) -> watch::Receiver<u64> {
         self.others.subscribe()
     }
 
-    pub(super) fn begin_work(&self) {
+    pub fn begin_work(&self) {
         self.works.store(true, Ordering::Release);
         self.wake();
     }
 
-    pub(super) fn works(&self) -> bool {
+    pub fn works(&self) -> bool {
         self.works.load(Ordering::Acquire)
     }
 
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         self.is_closing.store(true, Ordering::Release);
         self.wake();
     }
 
-    pub(super) fn is_closing(&self) -> bool {
+    pub fn is_closing(&self) -> bool {
         self.is_closing.load(Ordering::Acquire)
     }
 
-    pub(super) fn must_join(&self) -> bool {
+    pub fn must_join(&self) -> bool {
         self.must_join.load(Ordering::Acquire)
     }
 
     /// Has the writer join again, unless it has done so since.
-    pub(super) fn lose_epoch(&self, epoch: i64) {
+    pub fn lose_epoch(&self, epoch: i64) {
         if self.epoch() == epoch {
             self.must_join.store(true, Ordering::Release);
             self.fail("others took this engine's steps over while it had no lease; it joins again");
@@ -172,28 +181,76 @@ impl Member {
     }
 
     /// Wakes the thread that renews the lease, once notified.
-    pub(super) fn waker(&self) -> Arc<Notify> {
+    pub fn waker(&self) -> Arc<Notify> {
         self.wake.clone()
     }
 
-    pub(super) fn wake(&self) {
+    pub fn wake(&self) {
         self.wake.notify_one();
+    }
+}
+
+/// What a store does around each transaction.
+impl Member {
+    /// Begins a request.
+    pub fn begin(&self, job: &Job) -> Request {
+        let changes = match job {
+            Job::Commit(changes) => changes.as_slice(),
+            Job::Claim { .. } => &[],
+        };
+        let has = |of: fn(&Change) -> bool| changes.iter().any(of);
+        Request {
+            raises_tombstones: has(Change::raises_tombstones),
+            takes_over: has(|change| matches!(change, Change::TakeOver { .. })),
+            drains: has(|change| matches!(change, Change::DrainEngines { .. })),
+            raised: self.raised(),
+        }
+    }
+
+    /// Takes in a transaction that was committed: the changes of tombstones that others made before it, and its own.
+    /// `last`: the last change now; none if the commit was not answered. `has_raised`: whether gates of others must know
+    /// a change that this transaction made.
+    pub fn committed(&self, changed: Vec<Changed>, last: Option<i64>, has_raised: bool) {
+        if let Some(index) = &self.index {
+            index.apply(changed);
+        }
+        if let Some(last) = last {
+            if has_raised {
+                self.raise(last);
+            }
+            self.apply(last);
+        }
+    }
+
+    /// Ends a request whose transaction was committed: what raised tombstones is answered when the gates of the other
+    /// engines have them, or may not answer (T3).
+    pub async fn end(&self, request: Request) {
+        if request.takes_over {
+            self.change(|standing| standing.is_takeover_due = false);
+        }
+        if request.drains {
+            self.wake();
+        }
+        let raised = self.raised();
+        if request.raises_tombstones && raised > request.raised {
+            self.gates_caught_up(raised, false).await;
+        }
     }
 }
 
 /// The memories from which gates answer.
 impl Member {
-    pub(super) fn applied(&self) -> i64 {
+    pub fn applied(&self) -> i64 {
         self.applied.load(Ordering::Acquire)
     }
 
-    pub(super) fn apply(&self, to: i64) {
+    fn apply(&self, to: i64) {
         if self.applied.swap(to, Ordering::AcqRel) < to {
             self.wake();
         }
     }
 
-    pub(super) fn passed(&self) -> i64 {
+    pub fn passed(&self) -> i64 {
         self.passed.load(Ordering::Acquire)
     }
 
@@ -202,30 +259,30 @@ impl Member {
     }
 
     /// Notes the last change of a tombstone that this engine has committed while others had gates.
-    pub(super) fn raise(&self, to: i64) {
+    pub fn raise(&self, to: i64) {
         self.raised.fetch_max(to, Ordering::AcqRel);
     }
 
-    pub(super) fn raised(&self) -> i64 {
+    fn raised(&self) -> i64 {
         self.raised.load(Ordering::Acquire)
     }
 
-    /// The last look that was asked for.
-    pub(super) fn looks_asked(&self) -> u64 {
-        self.looks_asked.load(Ordering::Acquire)
+    /// The last read of the rows of engines that was asked for.
+    pub(super) fn reads_asked(&self) -> u64 {
+        self.reads_asked.load(Ordering::Acquire)
     }
 
-    pub(super) fn see_gates(&self, look: u64, members: Vec<GateMember>) {
-        self.gates.send_replace(Gates { look, members });
+    pub(super) fn see_gates(&self, read: u64, members: Vec<GateMember>) {
+        self.gates.send_replace(Gates { read, members });
     }
 
     /// Waits until each gate of the others has the changes of tombstones up to this one, or may not answer any more. With
     /// `writes_ended`: our own gates, too, and no write from before is in progress in any of them.
     ///
-    /// It waits for a look that began after this call: an engine that began before the change was committed is in it,
+    /// It waits for a read that began after this call: an engine that began before the change was committed is in it,
     /// and one that began later has loaded the change.
-    pub(super) async fn gates_caught_up(&self, to: i64, writes_ended: bool) {
-        let look = self.looks_asked.fetch_add(1, Ordering::AcqRel) + 1;
+    pub async fn gates_caught_up(&self, to: i64, writes_ended: bool) {
+        let read = self.reads_asked.fetch_add(1, Ordering::AcqRel) + 1;
         let mut gates = self.gates.subscribe();
         self.wake();
         while !self.is_closing() {
@@ -241,7 +298,7 @@ impl Member {
                     has < to && now < gate.until
                 };
                 let are_ours_behind = writes_ended && self.index.is_some() && self.passed() < to;
-                if seen.look >= look && !are_ours_behind && !seen.members.iter().any(is_behind) {
+                if seen.read >= read && !are_ours_behind && !seen.members.iter().any(is_behind) {
                     return;
                 }
             }

@@ -1,0 +1,253 @@
+//! When an engine renews its lease, and what it concludes from the rows of all engines.
+//!
+//! A store carries each [`Beat`] to its ledger and the [`Roster`] back, and decides nothing: so engines decide the same
+//! whatever keeps their ledger, and a simulation runs what a server's engines run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Standing;
+use super::member::{GATE_LEASE, GateMember, Member};
+use crate::ledger::tombstones::WriteMarks;
+
+/// Between two reads of the rows of engines while there are others.
+pub const READ_EVERY: Duration = Duration::from_secs(1);
+/// Between two beats at least, however often the engine is woken.
+pub const REST: Duration = Duration::from_millis(10);
+/// Between two beats while a gate's writes are waited for.
+const WRITES_EVERY: Duration = Duration::from_millis(50);
+
+/// The row of an engine that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberRow {
+    pub epoch: i64,
+    /// Whether it claims steps: it has begun to work, and nobody has paused it.
+    pub claims: bool,
+    pub has_gates: bool,
+    /// The positions of its gates, as in [`GateMember`].
+    pub applied: i64,
+    pub passed: i64,
+    /// How long ago it last renewed its lease, by the ledger's clock, and how long a lease lasts.
+    pub renewed_ago_ms: i64,
+    pub lease_ms: i64,
+}
+
+impl MemberRow {
+    /// Whether its lease lasts.
+    pub fn is_alive(&self) -> bool {
+        self.renewed_ago_ms < self.lease_ms
+    }
+
+    /// How much longer its gates may answer.
+    fn gates_end_in(&self) -> Duration {
+        let left = GATE_LEASE.as_millis() as i64 - self.renewed_ago_ms;
+        Duration::from_millis(u64::try_from(left).unwrap_or_default())
+    }
+}
+
+/// The engines that have not ended, as of one moment.
+#[derive(Clone, Debug)]
+pub struct Roster {
+    /// In the order of their epochs.
+    pub rows: Vec<MemberRow>,
+    /// The last event, and the last change of a tombstone.
+    pub event: i64,
+    pub tombstone: i64,
+    /// Of a renewal: whether less than [`GATE_LEASE`] had passed since the one before, so that nobody went on without our
+    /// gates.
+    pub was_trusted: bool,
+}
+
+/// What to ask the ledger: to read the rows of the engines and, if it is time, to renew the lease before.
+#[derive(Debug)]
+pub struct Beat {
+    pub renews: bool,
+    pub epoch: i64,
+    /// What a renewal writes into the engine's row: whether it works, and the positions of its gates.
+    pub works: bool,
+    pub applied: i64,
+    pub passed: i64,
+    /// The number of reads that were asked for before this one.
+    read: u64,
+    began: Instant,
+    /// The end of the lease if it is not renewed.
+    until: Option<Instant>,
+}
+
+/// What to do after a beat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Next {
+    /// How long until the next beat.
+    pub wait: Duration,
+    /// Whether to wake the other engines: our gates know more.
+    pub wakes_others: bool,
+    /// Whether the tombstones in memory are behind: a transaction brings them up to date.
+    pub is_behind: bool,
+}
+
+/// The lease of an engine, between two beats.
+pub struct Heartbeat {
+    member: Arc<Member>,
+    /// When the lease was last renewed.
+    renewed: Option<Instant>,
+    /// The positions of our gates that the others know.
+    published: (i64, i64),
+    event: i64,
+    /// The writes that our gates let through before they had this change.
+    writes: Option<(i64, WriteMarks)>,
+}
+
+impl Heartbeat {
+    pub fn new(member: Arc<Member>) -> Self {
+        Self {
+            member,
+            renewed: None,
+            published: (0, 0),
+            event: 0,
+            writes: None,
+        }
+    }
+
+    /// Begins a beat. None if the engine must begin a new epoch before.
+    pub fn begin(&mut self) -> Option<Beat> {
+        if self.member.must_join() {
+            return None;
+        }
+        self.note_ended_writes();
+        let member = &self.member;
+        let (standing, now) = (member.standing(), Instant::now());
+        let (applied, passed) = (member.applied(), member.passed());
+        let every = self.renew_every();
+        let renews = self.renewed.is_none_or(|renewed| now - renewed >= every)
+            || standing.fault.is_some()
+            || self.published != (applied, passed);
+        Some(Beat {
+            renews,
+            epoch: standing.epoch,
+            works: member.works(),
+            applied,
+            passed,
+            read: member.reads_asked(),
+            began: now,
+            until: standing.until,
+        })
+    }
+
+    /// Takes in the answer to a beat. `roster`: none if the engine's row has ended.
+    pub fn conclude(&mut self, beat: &Beat, roster: Option<Roster>) -> Next {
+        let own = |row: &MemberRow| row.epoch == beat.epoch;
+        let Some(roster) = roster.filter(|roster| roster.rows.iter().any(own)) else {
+            self.renewed = None;
+            self.member.lose_epoch(beat.epoch);
+            return Next::default();
+        };
+        let is_shared = roster.rows.len() > 1;
+        let mut wakes_others = false;
+        if beat.renews {
+            let positions = (beat.applied, beat.passed);
+            wakes_others = is_shared && self.published != positions;
+            (self.renewed, self.published) = (Some(beat.began), positions);
+            self.trust(&roster, beat);
+        }
+        let member = &self.member;
+        member.see_gates(beat.read, other_gates(&roster, beat.epoch));
+        // The lease may have been renewed later than this, never earlier.
+        let until = match beat.renews {
+            true => Some(beat.began + member.terms.lease),
+            false => beat.until,
+        };
+        member.stand(standing(&roster.rows, beat.epoch, until));
+        if is_shared && roster.event != self.event {
+            member.others_moved();
+        }
+        self.event = roster.event;
+        Next {
+            wait: self.wait(is_shared),
+            wakes_others,
+            is_behind: member.index.is_some() && roster.tombstone > member.applied(),
+        }
+    }
+
+    fn wait(&self, is_shared: bool) -> Duration {
+        let every = self.renew_every();
+        let next_renewal = every.saturating_sub(self.renewed.map_or(every, |at| at.elapsed()));
+        match (self.writes.is_some(), is_shared) {
+            (true, _) => WRITES_EVERY,
+            (false, true) => READ_EVERY.min(next_renewal),
+            (false, false) => next_renewal,
+        }
+    }
+
+    /// A third of what a lease is longer than a call, so that one renewal may fail and calls are still sent.
+    fn renew_every(&self) -> Duration {
+        let terms = &self.member.terms;
+        let spare = terms.lease.saturating_sub(terms.call_timeout);
+        let every = (spare / 3).max(REST);
+        match self.member.index {
+            Some(_) => every.min(GATE_LEASE / 3),
+            None => every,
+        }
+    }
+
+    /// Lets our gates answer until their lease ends: if the lease did not end in between, when others no longer waited
+    /// for them, or if they have everything.
+    fn trust(&self, roster: &Roster, beat: &Beat) {
+        if let Some(index) = &self.member.index
+            && (roster.was_trusted || beat.applied >= roster.tombstone)
+        {
+            index.trust_until(beat.began + GATE_LEASE);
+        }
+    }
+
+    /// Notes when the writes have ended that our gates let through before they had the latest changes (T14).
+    fn note_ended_writes(&mut self) {
+        let Some(index) = &self.member.index else {
+            return;
+        };
+        if let Some((applied, marks)) = &self.writes
+            && index.have_ended(marks)
+        {
+            self.member.pass(*applied);
+            self.writes = None;
+        }
+        let applied = self.member.applied();
+        if self.writes.is_none() && applied > self.member.passed() {
+            let marks = index.writes_under_way();
+            match index.have_ended(&marks) {
+                true => self.member.pass(applied),
+                false => self.writes = Some((applied, marks)),
+            }
+        }
+    }
+}
+
+/// The standing of an engine among those of its ledger: the first that claims steps leads.
+fn standing(rows: &[MemberRow], epoch: i64, until: Option<Instant>) -> Standing {
+    let claims = |row: &&MemberRow| row.claims && (row.is_alive() || row.epoch == epoch);
+    let working: Vec<i64> = rows.iter().filter(claims).map(|row| row.epoch).collect();
+    let is_lost = |row: &MemberRow| row.epoch != epoch && !row.is_alive();
+    Standing {
+        epoch,
+        working: working.len(),
+        place: working.iter().position(|other| *other == epoch),
+        leads: working.first() == Some(&epoch),
+        is_takeover_due: rows.iter().any(is_lost),
+        until,
+        fault: None,
+    }
+}
+
+/// The gates of the other engines that may answer.
+fn other_gates(roster: &Roster, epoch: i64) -> Vec<GateMember> {
+    let now = Instant::now();
+    let others = roster.rows.iter().filter(|row| row.epoch != epoch);
+    let answering = others.filter(|row| row.has_gates && !row.gates_end_in().is_zero());
+    let gates = answering.map(|row| GateMember {
+        applied: row.applied,
+        passed: row.passed,
+        until: now + row.gates_end_in(),
+    });
+    gates.collect()
+}
