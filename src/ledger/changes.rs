@@ -226,6 +226,7 @@ impl Change {
         matches!(
             self,
             Self::Accept(_)
+                | Self::Retry { .. }
                 | Self::Start { .. }
                 | Self::AnswerDrift(_)
                 | Self::Purge(_)

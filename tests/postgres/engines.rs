@@ -10,15 +10,15 @@ use gone::domain::model::{Origin, Phase, StepState};
 use gone::ledger::postgres::{Address, PostgresLedger, holder};
 use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{
-    Applied, Change, EngineTerms, Engines, Hold as _, LedgerError, Standing, Views as _,
+    Applied, Change, EngineTerms, Engines, Hold as _, LedgerError, Selection, Standing, Views as _,
     WorkQueue as _,
 };
 
 use crate::server;
 use crate::stores::off_the_runtime;
 use crate::support::{
-    accept, at, capacity, claim, entry, key, one, outcome, ports, running, settle, site, start,
-    states, target, wanted,
+    accept, at, capacity, claim, entry, id, key, one, outcome, ports, retry, running, settle, site,
+    start, states, target, wanted,
 };
 
 /// Nothing here takes longer, unless it hangs.
@@ -254,6 +254,37 @@ async fn t03_the_gates_of_all_engines_have_a_write_guard_before_its_deletion_is_
     let _newest = with_gates(&address, "newest", Some(newest.clone())).await;
     assert_eq!(newest.len(), before.len());
     drop((gates, late));
+}
+
+/// A refused deletion guards nothing; its retry raises the guards again.
+#[tokio::test]
+async fn t03_the_gates_of_all_engines_have_a_write_guard_before_a_retry_is_acknowledged() {
+    let address = new_schema().await;
+    let index = Arc::<Tombstones>::default();
+    let gates = with_gates(&address, "gates", Some(index.clone())).await;
+    let accepts = engine(&address, "accepts").await;
+    await_standing(&accepts, |standing| standing.working == 2).await;
+    let port = key("port", "p");
+    let phase = || index.phase(&port.site, &port.kind, &port.id);
+    one(
+        &accepts,
+        accept(wanted("d", vec![target("port", "p")], at(0))),
+    )
+    .await;
+    for n in 1..20 {
+        let refuse = Change::Refuse {
+            deletion_id: id("d"),
+            refused: Vec::new(),
+            note: "refused".to_owned(),
+            now: at(n),
+        };
+        assert_eq!(one(&accepts, refuse).await, Applied::Done);
+        let again = retry(Selection::Deletion(id("d")), Origin::Cli, at(n));
+        assert_eq!(one(&accepts, again).await, Applied::Moved(1));
+        assert!(!index.is_lost());
+        assert_eq!(phase(), Some(Phase::Checking), "retry {n}");
+    }
+    drop(gates);
 }
 
 /// An engine that has just begun, and of which the others have not heard yet, is as good as any.
