@@ -22,6 +22,8 @@ const LOW_PRIORITY: i32 = 10;
 /// How long a thread for large bodies works before it lets others run: less than an answer to a small request
 /// takes.
 const TURN: Duration = Duration::from_micros(40);
+/// Fewest rows of a turn, so that a thread that takes long for each works more than it rests.
+const ROWS_OF_TURN_MIN: usize = 8;
 
 /// Threads that all gates of an engine share; they end when this is dropped.
 pub struct Threads {
@@ -128,21 +130,25 @@ fn prepare_for_large_bodies() {
 /// Lets other threads run between two rows of a large page, after each [`TURN`].
 pub(super) struct Yielder {
     began: Instant,
+    rows: usize,
 }
 
 impl Yielder {
     pub(super) fn new() -> Self {
         Self {
             began: Instant::now(),
+            rows: 0,
         }
     }
 
     /// Must be called after each row. Neither `sched_yield` nor a low priority is enough: with both, Linux was
     /// seen to run this thread for 3 to 4 ms while another waited.
     pub(super) fn after_row(&mut self) {
-        if IS_FOR_LARGE.get() && self.began.elapsed() >= TURN {
+        self.rows += 1;
+        let is_over = || self.rows >= ROWS_OF_TURN_MIN && self.began.elapsed() >= TURN;
+        if IS_FOR_LARGE.get() && is_over() {
             std::thread::sleep(Duration::from_micros(1));
-            self.began = Instant::now();
+            *self = Self::new();
         }
     }
 }

@@ -151,3 +151,39 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for Answering<B, H> {
         hint
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Write as _;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http_body_util::{BodyExt as _, Full};
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::UnixStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn p12_the_thread_looks_for_what_came_in_between_two_pieces_of_a_large_answer() {
+        let (mut other, client) = UnixStream::pair().unwrap();
+        let pieces = Arc::new(AtomicUsize::new(0));
+        let counted = pieces.clone();
+        let served = tokio::spawn(async move {
+            other.read_u8().await.unwrap();
+            counted.load(Ordering::Relaxed)
+        });
+        // From here on the other connection waits.
+        yield_now().await;
+        client.into_std().unwrap().write_all(b"x").unwrap();
+        let mut body = Answering::new(Full::new(Bytes::from(vec![0; 50 * PIECE_BYTES])), ());
+        tokio::spawn(async move {
+            while body.frame().await.is_some() {
+                pieces.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let before = served.await.unwrap();
+        assert!(before <= 2, "it was served after {before} pieces");
+    }
+}
