@@ -210,12 +210,13 @@ fn testbed_n01_t07_t17_servers_and_volumes_behind_their_gates() {
     let (status, answer) = member.answer_at("DELETE", &cascade, Value::Null);
     assert_eq!(status, 202, "{answer}");
     let id = text(&answer["deletion"]["id"]);
+    let state = || {
+        let (status, shown) = member.answer_at("GET", &at, Value::Null);
+        (status, shown["volume"]["status"].clone())
+    };
+    wait_for("the volume to be deleting", || state().1 == "deleting");
     bed.gone(&format!("pause {id}")).ends_with(0);
-    let (status, shown) = member.answer_at("GET", &at, Value::Null);
-    assert_eq!(
-        (status, &shown["volume"]["status"]),
-        (200, &json!("deleting"))
-    );
+    assert_eq!(state(), (200, json!("deleting")));
     let list = format!("{storage}/v3/{project}/volumes/detail");
     let (_, listed) = member.answer_at("GET", &list, Value::Null);
     assert_eq!(listed["volumes"][0]["status"], "deleting", "{listed}");
