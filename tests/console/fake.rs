@@ -1011,8 +1011,6 @@ fn fits(filter: &SearchQuery, step: &Step) -> bool {
     })
 }
 
-/// Of a balancer that has been PENDING_DELETE for long.
-/// Ports went, the router's interface was refused twice, the network waits.
 fn last_hour() -> LastHour {
     let minute = |(minute, calls, refused)| SiteMinute {
         site: site("RegionOne"),
@@ -1034,6 +1032,7 @@ fn last_hour() -> LastHour {
     }
 }
 
+/// Ports went, the router's interface was refused twice, the network waits.
 fn gantt() -> Gantt {
     let cell = |column, sent, refused, ended| GanttCell {
         column,
@@ -1094,6 +1093,7 @@ fn gantt() -> Gantt {
     }
 }
 
+/// Of a balancer that has been PENDING_DELETE for long.
 fn ladder() -> Ladder {
     let call = "DELETE /v2.0/lbaas/loadbalancers/lb-1?cascade=true";
     let forgets = "sends nothing: the engine abandons it";
