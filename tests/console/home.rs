@@ -1,7 +1,8 @@
 //! The first screen.
 
 use chrono::TimeDelta;
-use gone::control::{Command, ControlError, Query, query};
+use gone::control::{Command, ControlError, Page, Query, query};
+use gone::domain::last_hour::{LastHour, minute_end};
 use gone::domain::model::DeletionState;
 use gone::frontends::console::ConsoleOptions;
 
@@ -144,10 +145,18 @@ fn from_160_columns_on_the_detail_is_beside_the_table() {
     assert!(!detail((159, 60)).contains('│'));
 }
 
-/// Nothing is under way; one of the two sites cannot be listed.
+/// Nothing is under way, and no site was called in the last hour; one of the two sites cannot be listed.
 fn at_rest() -> World {
     let busy = World::busy();
     let mut world = World::empty();
+    let until = minute_end(now());
+    world.answers = Some(Box::new(move |query| match query {
+        Query::LastHour(_) => Some(Ok(Page::LastHour(LastHour {
+            until,
+            minutes: Vec::new(),
+        }))),
+        _ => None,
+    }));
     world.snapshot.sites = busy.snapshot.sites;
     world.listings = busy.listings;
     let balancers = (10..1_213).map(|n| resource("load_balancer", n, "lb"));

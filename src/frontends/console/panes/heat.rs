@@ -8,7 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::kit::*;
 use crate::control::query;
-use crate::domain::last_hour::{LastHour, MINUTES};
+use crate::domain::last_hour::{LastHour, MINUTES, minute_end};
 use crate::domain::model::Site;
 use crate::present::{count, thousands};
 
@@ -36,15 +36,18 @@ impl Calls {
     }
 }
 
-/// The hour of a site in so many cells; the number must divide 60.
-fn cells(hour: &LastHour, site: &Site, cells: usize) -> Vec<Calls> {
+/// The hour of a site up to the end of this minute in so many cells; the number must divide 60.
+fn cells(hour: &LastHour, site: &Site, cells: usize, until: DateTime<Utc>) -> Vec<Calls> {
     let mut sums = vec![Calls::default(); cells];
+    let passed = (until - hour.until).num_minutes().max(0);
     let own = hour.minutes.iter().filter(|it| it.site == *site);
-    for minute in own {
-        let place = minute.minute as usize * cells / MINUTES as usize;
-        if let Some(sum) = sums.get_mut(place) {
-            sum.answered += minute.calls;
-            sum.refused += minute.refused;
+    for counted in own {
+        let Ok(minute) = usize::try_from(i64::from(counted.minute) - passed) else {
+            continue; // More than an hour ago by now.
+        };
+        if let Some(sum) = sums.get_mut(minute * cells / MINUTES as usize) {
+            sum.answered += counted.calls;
+            sum.refused += counted.refused;
         }
     }
     sums
@@ -85,7 +88,7 @@ pub(super) struct HeatMap {
 
 impl HeatMap {
     /// The last hour of a site in so many signs, behind these words; none until it is known. The number must divide
-    /// 60.
+    /// 60. What was counted moves on with the time, also while nothing happens.
     pub(super) fn strip(
         &self,
         words: &str,
@@ -93,7 +96,7 @@ impl HeatMap {
         signs: usize,
         look: &RenderContext,
     ) -> Option<Cell> {
-        let cells = cells(self.shown.as_ref()?, site, signs);
+        let cells = cells(self.shown.as_ref()?, site, signs, minute_end(look.now));
         let signs = cells.into_iter().map(|calls| sign(calls, look));
         let parts = [(words, Tone::Dim)].into_iter().chain(signs);
         Some(Cell::of_parts(parts))
@@ -102,7 +105,7 @@ impl HeatMap {
     /// `34 of 410 calls refused or failed, as of 09:30`
     pub(super) fn words(&self, site: &Site) -> Option<String> {
         let hour = self.shown.as_ref()?;
-        let sum = cells(hour, site, 1).pop().unwrap_or_default();
+        let sum = cells(hour, site, 1, hour.until).pop().unwrap_or_default();
         let told = match sum.percent() {
             None => "no call".to_owned(),
             Some(_) => format!(
@@ -181,7 +184,15 @@ mod tests {
     }
 
     fn drawn(map: &HeatMap, signs: usize) -> String {
-        map.strip("", &west(), signs, &ANY_SCREEN).unwrap().text
+        drawn_at("2025-11-21T11:59:59Z", map, signs)
+    }
+
+    fn drawn_at(now: &str, map: &HeatMap, signs: usize) -> String {
+        let screen = RenderContext {
+            now: now.parse().unwrap(),
+            ..*ANY_SCREEN
+        };
+        map.strip("", &west(), signs, &screen).unwrap().text
     }
 
     #[test]
@@ -199,6 +210,17 @@ mod tests {
         assert_eq!(drawn(&map(&minutes), 1), "▃");
         // However few of many are refused, it is not none.
         assert_eq!(drawn(&map(&[(0, 10_000, 1)]), 1), "▂");
+    }
+
+    #[test]
+    fn the_hour_moves_on_while_nothing_happens() {
+        let map = map(&[(0, 4, 0), (30, 4, 0), (59, 1, 1)]);
+        assert_eq!(drawn_at("2025-11-21T11:59:30Z", &map, 6), "▁··▁·█");
+        assert_eq!(drawn_at("2025-11-21T12:00:00Z", &map, 6), "··▁··█");
+        assert_eq!(drawn_at("2025-11-21T12:29:00Z", &map, 6), "▁·█···");
+        assert_eq!(drawn_at("2025-11-21T13:30:00Z", &map, 6), "······");
+        // A console whose clock is behind the engine's.
+        assert_eq!(drawn_at("2025-11-21T11:30:00Z", &map, 6), "▁··▁·█");
     }
 
     #[test]
