@@ -74,6 +74,15 @@ impl Relation {
 
 /// Returns what a row tells of its resource: what it refers to, and its project.
 pub fn of_row(kinds: &Kinds, resource: &Resource) -> Vec<Relation> {
+    let has_project = !resource.project_id.is_empty() && resource.key.kind.as_str() != PROJECT;
+    let project = has_project.then(|| Target {
+        key: ResourceKey {
+            site: resource.key.site.clone(),
+            kind: KindName::new(PROJECT),
+            id: resource.project_id.clone(),
+        },
+        name: String::new(),
+    });
     let mut all: Vec<Relation> = Vec::new();
     let kind = kinds.get(&resource.key.kind);
     let references = kind.into_iter().flat_map(|kind| &kind.spec.references);
@@ -88,23 +97,14 @@ pub fn of_row(kinds: &Kinds, resource: &Resource) -> Vec<Relation> {
                 name: String::new(),
             };
             // Several references may name the same one: by an address, and by its id.
-            let is_known = all.iter().any(|it| it.resource.as_ref() == Some(&used));
+            let is_known = project.as_ref() == Some(&used)
+                || all.iter().any(|it| it.resource.as_ref() == Some(&used));
             if !is_known && used.key != resource.key && !used.key.id.is_empty() {
                 all.push(Relation::to(RelationKind::Uses, used, ""));
             }
         }
     }
-    if !resource.project_id.is_empty() && resource.key.kind.as_str() != PROJECT {
-        let project = Target {
-            key: ResourceKey {
-                site: resource.key.site.clone(),
-                kind: KindName::new(PROJECT),
-                id: resource.project_id.clone(),
-            },
-            name: String::new(),
-        };
-        all.push(Relation::to(RelationKind::OwnedBy, project, ""));
-    }
+    all.extend(project.map(|it| Relation::to(RelationKind::OwnedBy, it, "")));
     all
 }
 

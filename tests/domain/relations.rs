@@ -1,7 +1,8 @@
 //! How resources are related: the same for `gone explain` and for the console.
 
-use gone::domain::model::ResourceKey;
+use gone::domain::model::{KindName, ResourceKey};
 use gone::domain::relations::{Relation, RelationKind, of_plan, of_row};
+use serde_json::json;
 
 use super::topology::{Topology, cascade};
 
@@ -28,6 +29,17 @@ fn a_row_tells_what_it_uses_and_whose_it_is() {
     once.dedup();
     assert_eq!(once, uses, "each is named once");
     assert_eq!(ends(&relations, RelationKind::OwnedBy), ["project/p1"]);
+}
+
+#[test]
+fn a_kind_whose_rows_refer_to_their_project_belongs_to_it_and_does_not_use_it_too() {
+    let cloud = Topology::web();
+    let mut server = cloud.resource("port", "vm");
+    server.key.kind = KindName::new("server");
+    server.attributes = json!({"tenant_id": "p1"});
+    let relations = of_row(&cloud.kinds, &server);
+    assert_eq!(ends(&relations, RelationKind::OwnedBy), ["project/p1"]);
+    assert_eq!(ends(&relations, RelationKind::Uses), [""; 0]);
 }
 
 #[test]
