@@ -381,7 +381,7 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
     let places = places(global, &settings, around, Path::exists)?;
     let holder = holder(&places.ledger).map(|holder| holder.socket.map(PathBuf::from));
     let (control, embedded) = match way(&places, holder, listens) {
-        EngineSource::Attach(socket) => (attach(&socket).await?, None),
+        EngineSource::Attach(socket) => (attach(global, &socket).await?, None),
         EngineSource::Embed => {
             let embedded =
                 embedded::embed(global, settings, &places, around, verb.targets()).await?;
@@ -412,7 +412,10 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
 }
 
 /// Attaches to the engine at a socket. Waits a moment for an engine that is starting or ending.
-async fn attach(socket: &Path) -> Result<Arc<dyn Control>, Failure> {
+async fn attach(global: &Global, socket: &Path) -> Result<Arc<dyn Control>, Failure> {
+    if let Some(scenario) = &global.sandbox {
+        practice::check_is_running(scenario, socket)?;
+    }
     let since = Instant::now();
     loop {
         if let Err(error) = private::check_socket(socket)

@@ -168,7 +168,7 @@ async fn run(
     (options.start, options.last_view) = last_view(global, places);
     let holder = holder(&places.ledger).map(|holder| holder.socket.map(PathBuf::from));
     let (control, embedded) = match way(places, holder, listens) {
-        EngineSource::Attach(socket) => (attach(&socket).await?, None),
+        EngineSource::Attach(socket) => (attach(global, &socket).await?, None),
         EngineSource::Embed => {
             let embedded = embedded::embed_to_stay(global, settings, places, around).await?;
             (embedded.control.clone(), Some(embedded))

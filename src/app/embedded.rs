@@ -173,15 +173,12 @@ async fn wire(
     let settings = within_the_files(settings);
     prepare_folders(places)?;
     let clock = Clock::system();
-    let scenario = global
-        .sandbox
-        .as_deref()
-        .map(practice::scenario)
-        .transpose()?;
+    let named = global.sandbox.as_deref();
+    let scenario = named.map(practice::scenario).transpose()?;
     let scene = scenario.as_ref().and_then(Scene::of);
-    let sandbox = match &scenario {
-        Some(scenario) => Some(practice::start(scenario, places).await?),
-        None => None,
+    let sandbox = match (&scenario, named) {
+        (Some(scenario), Some(name)) => Some(practice::start(scenario, name, places).await?),
+        _ => None,
     };
     let settings = match &scene {
         Some(scene) => Settings {

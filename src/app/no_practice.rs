@@ -35,7 +35,17 @@ pub(super) fn scenario(_: &str) -> Result<Scenario, Failure> {
     Err(failure())
 }
 
-pub(super) async fn start(scenario: &Scenario, _: &Places) -> Result<ServerHandle, Failure> {
+/// # Errors
+/// Always, as for `scenario`.
+pub(super) fn check_is_running(_: &str, _: &Path) -> Result<(), Failure> {
+    Err(failure())
+}
+
+pub(super) async fn start(
+    scenario: &Scenario,
+    _: &str,
+    _: &Places,
+) -> Result<ServerHandle, Failure> {
     match *scenario {}
 }
 

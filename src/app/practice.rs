@@ -1,6 +1,7 @@
 //! The practice mode: its scenario, and the practice cloud beside an engine or alone.
 
 use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::Utc;
@@ -17,27 +18,69 @@ use crate::frontends::cli::{Exit, Failure};
 use crate::ledger::Location;
 use crate::sandbox::{self, WorldOptions};
 pub(super) use crate::sandbox::{Scenario, ServerHandle};
+use crate::system::private;
 
 pub(super) use super::scene::{Scene, SideEngine};
 
 /// Loads a built-in scenario or a file.
 pub(super) fn scenario(name: &str) -> Result<Scenario, Failure> {
-    let name = if name.is_empty() { "default" } else { name };
-    Scenario::load(name).map_err(|error| {
+    Scenario::load(full_name(name)).map_err(|error| {
         let built_in: Vec<&str> = Scenario::built_in().collect();
         let advice = format!("Built in: {}; or give a file.", built_in.join(", "));
         Failure::usage("read the scenario", error.to_string(), advice)
     })
 }
 
+/// Returns the one name of a scenario that has several.
+fn full_name(name: &str) -> &str {
+    match name {
+        "" | "default" => sandbox::DEFAULT_SCENARIO,
+        name => name,
+    }
+}
+
 /// Whether a scenario is the one whose resources the tour refers to, by any of its names.
 #[cfg(feature = "console")]
 pub(super) fn has_tour(scenario: &str) -> bool {
-    matches!(scenario, "" | "default" | sandbox::DEFAULT_SCENARIO)
+    full_name(scenario) == sandbox::DEFAULT_SCENARIO
+}
+
+/// Returns what tells a scenario from all others: its name, or the whole path of its file.
+fn identity(name: &str) -> String {
+    let name = full_name(name);
+    if Scenario::built_in().any(|known| known == name) {
+        return name.to_owned();
+    }
+    std::path::absolute(name).map_or_else(|_| name.to_owned(), |path| path.display().to_string())
+}
+
+/// The file beside an engine's socket that says which scenario it has.
+fn scenario_file(socket: &Path) -> PathBuf {
+    socket.with_extension("scenario")
+}
+
+/// Refuses a scenario that is not the one of the engine at this socket. Without a name, any is meant.
+pub(super) fn check_is_running(named: &str, socket: &Path) -> Result<(), Failure> {
+    let wanted = identity(named);
+    match std::fs::read_to_string(scenario_file(socket)) {
+        Ok(runs) if !named.is_empty() && runs != wanted => Err(Failure::usage(
+            format!("attach to the practice cloud of the scenario \"{wanted}\""),
+            format!(
+                "the engine at {} has the scenario \"{runs}\"",
+                socket.display()
+            ),
+            "End that engine first, or use it: leave out the name of the scenario.",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Starts the practice cloud of a scenario on a free port of loopback.
-pub(super) async fn start(scenario: &Scenario, places: &Places) -> Result<ServerHandle, Failure> {
+pub(super) async fn start(
+    scenario: &Scenario,
+    name: &str,
+    places: &Places,
+) -> Result<ServerHandle, Failure> {
     let options = sandbox::ServeOptions {
         listen: ([127, 0, 0, 1], 0).into(),
         world: WorldOptions {
@@ -50,6 +93,7 @@ pub(super) async fn start(scenario: &Scenario, places: &Places) -> Result<Server
         .await
         .map_err(|error| Failure::usage("start the practice cloud", error.to_string(), ""))?;
     handle.write_clouds_yaml(&places.clouds_file())?;
+    private::replace(&scenario_file(&places.serve), identity(name).as_bytes())?;
     Ok(handle)
 }
 

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use serde_json::json;
 
+use crate::stage::Stage;
 use crate::world::{World, until};
 
 #[test]
@@ -98,6 +99,22 @@ fn a_gate_is_opened_where_its_site_is_served_and_never_on_a_practice_cloud() {
     let mut practice = world.of_all_clouds();
     practice.arg("--sandbox");
     drop(world.served_by(practice));
+}
+
+#[test]
+fn a_scenario_is_not_looked_for_in_the_practice_cloud_of_another_one() {
+    let mut stage = Stage::new();
+    stage.start_engine(&["--sandbox=quiet"]);
+    for other in ["--sandbox=practice", "--sandbox=default"] {
+        let refused = stage.gone(&["list", "network", other]);
+        assert_eq!(refused.status.code(), Some(2));
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(told.contains("\"practice\""), "{told}");
+        assert!(told.contains("has the scenario \"quiet\""), "{told}");
+    }
+    // Its own name, and none.
+    let listed = stage.json(&["list", "network", "--sandbox=quiet"]);
+    assert_eq!(listed, stage.json(&["list", "network", "--sandbox"]));
 }
 
 #[test]
