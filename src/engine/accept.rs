@@ -9,6 +9,7 @@ use super::errors::{control_error, ledger_error};
 use super::guards::Guards;
 use super::journal::Journal;
 use super::records::deletion;
+use super::requests::keyed;
 use crate::control::{Accepted, ControlError, Envelope, Receipt};
 use crate::domain::model::{
     DeletionState, DriftPolicy, Mapped, Plan, PlanOptions, Resource, ResourceKey, Target,
@@ -83,7 +84,7 @@ impl Accepting {
             actor: envelope.actor.clone(),
             reason: envelope.reason.clone(),
             cause: None,
-            idempotency_key: envelope.idempotency_key.clone(),
+            request: keyed(envelope),
             deadline: envelope.deadline,
             audit,
             now: self.clock.now(),

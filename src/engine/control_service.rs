@@ -11,10 +11,10 @@ use super::commands::Commands;
 use super::errors::ledger_error;
 use super::journal::Journal;
 use super::queries::Queries;
-use super::requests::{KeyedRequests, keyed};
+use super::requests::{KeyedRequests, asks_for_deletion, keyed};
 use super::snapshot::Publishing;
 use crate::control::query::answer_query;
-use crate::control::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
+use crate::control::{Command, Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event;
 use crate::ledger::{EventFilter, Ledger};
 
@@ -29,10 +29,16 @@ pub(super) struct ControlService {
 
 #[async_trait]
 impl Control for ControlService {
-    async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
+    async fn submit(&self, mut envelope: Envelope) -> Result<Receipt, ControlError> {
         let Some(request) = keyed(&envelope) else {
             return self.commands.carry_out(envelope).await;
         };
+        if asks_for_deletion(&envelope.command) {
+            if let Some(deletion_id) = self.requests.deletion_asked_for(&request).await? {
+                envelope.command = Command::RepeatDelete { deletion_id };
+            }
+            return self.commands.carry_out(envelope).await;
+        }
         let commands = self.commands.clone();
         let command = async move { commands.carry_out(envelope).await };
         self.requests.once(request, command).await

@@ -218,7 +218,7 @@ impl Diagnosis {
             actor,
             reason,
             cause: Some(step.deletion_id.clone()),
-            idempotency_key: None,
+            request: None,
             deadline: None,
             now: self.clock.now(),
         };

@@ -195,7 +195,7 @@ impl DriftAnswers {
                 actor: envelope.actor.clone(),
                 reason,
                 cause: Some(deletion.id.clone()),
-                idempotency_key: None,
+                request: None,
                 deadline: None,
                 audit: approval,
                 now: self.clock.now(),

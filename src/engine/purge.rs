@@ -390,7 +390,7 @@ impl Purging {
             actor: envelope.actor.clone(),
             reason: envelope.reason.clone(),
             cause: Some(deletion.id.clone()),
-            idempotency_key: None,
+            request: None,
             deadline: None,
             audit: audit(envelope, "delete", &names.join(" ")),
             now: self.clock.now(),

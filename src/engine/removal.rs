@@ -70,7 +70,7 @@ impl Removal {
                 actor,
                 reason,
                 cause: Some(tombstone.deletion_id.clone()),
-                idempotency_key: None,
+                request: None,
                 deadline: None,
                 now,
             })));

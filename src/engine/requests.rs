@@ -8,19 +8,14 @@ use super::journal::Journal;
 use crate::control::{Command, ControlError, Envelope, Receipt};
 use crate::domain::canonical;
 use crate::domain::model::Actor;
-use crate::ledger::{Change, KeyedRequest, Ledger};
+use crate::ledger::{Change, KeptRequest, KeyedRequest, Ledger};
 use crate::system::clock::Clock;
 
-/// Returns the request to store. None if the command has no key, is in-process only (such commands cross no
-/// socket and cannot be serialized), or asks for a deletion: the ledger stores that key with the deletion.
+/// Returns the request to store. None if the command has no key, changes nothing, or is in-process only (such
+/// commands cross no socket and cannot be serialized).
 pub(super) fn keyed(envelope: &Envelope) -> Option<KeyedRequest> {
-    match &envelope.command {
-        Command::Plan { .. }
-        | Command::Delete { .. }
-        | Command::DeleteSeen { .. }
-        | Command::DeletePlan { .. }
-        | Command::DeletePlanFile { .. } => return None,
-        _ => {}
+    if matches!(envelope.command, Command::Plan { .. }) {
+        return None;
     }
     let key = envelope.idempotency_key.clone()?;
     let asked = serde_json::to_vec(&(&envelope.command, &envelope.reason)).ok()?;
@@ -29,6 +24,17 @@ pub(super) fn keyed(envelope: &Envelope) -> Option<KeyedRequest> {
         key,
         body: canonical::hash(&asked),
     })
+}
+
+/// Whether the command asks for a deletion, with which the ledger then stores its key.
+pub(super) fn asks_for_deletion(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Delete { .. }
+            | Command::DeleteSeen { .. }
+            | Command::DeletePlan { .. }
+            | Command::DeletePlanFile { .. }
+    )
 }
 
 /// Keys of the requests in progress, by actor.
@@ -87,6 +93,27 @@ impl KeyedRequests {
         })
     }
 
+    /// Returns the deletion that an earlier request under the key has asked for. Neither a resource that has gone
+    /// since nor a cloud that does not answer makes it another request.
+    pub(super) async fn deletion_asked_for(
+        &self,
+        request: &KeyedRequest,
+    ) -> Result<Option<String>, ControlError> {
+        Ok(self.kept(request).await?.map(|kept| kept.deletion))
+    }
+
+    /// Returns what is stored under the key, if it is of the same request.
+    async fn kept(&self, request: &KeyedRequest) -> Result<Option<KeptRequest>, ControlError> {
+        let (actor, key) = (&request.actor, &request.key);
+        let kept = self.ledger.kept_request(actor, key, self.clock.now()).await;
+        match kept.map_err(ledger_error)? {
+            Some(other) if other.body != request.body => Err(ControlError::Usage {
+                message: other.other_use(),
+            }),
+            kept => Ok(kept),
+        }
+    }
+
     async fn answer(
         &self,
         request: KeyedRequest,
@@ -99,19 +126,13 @@ impl KeyedRequests {
                     .to_owned(),
             });
         };
-        let (actor, key) = (&request.actor, &request.key);
-        let kept = self.ledger.kept_request(actor, key, self.clock.now()).await;
-        if let Some(kept) = kept.map_err(ledger_error)? {
-            let answer = kept.answer.clone().filter(|_| kept.body == request.body);
-            return match answer.map(serde_json::from_value) {
-                Some(Ok(receipt)) => Ok(receipt),
-                Some(Err(error)) => Err(ControlError::Internal {
-                    message: format!("the stored answer cannot be read: {error}"),
-                }),
-                None => Err(ControlError::Usage {
-                    message: kept.other_use(),
-                }),
-            };
+        if let Some(kept) = self.kept(&request).await? {
+            let answer = kept.answer.map(serde_json::from_value);
+            let answer = answer.ok_or("there is none".to_owned());
+            let read = answer.and_then(|it| it.map_err(|error| error.to_string()));
+            return read.map_err(|why| ControlError::Internal {
+                message: format!("the stored answer cannot be read: {why}"),
+            });
         }
         let receipt = command.await?;
         let answer = serde_json::to_value(&receipt).map_err(|error| ControlError::Internal {

@@ -267,20 +267,21 @@ pub struct NewDeletion {
     pub actor: Actor,
     pub reason: String,
     pub cause: Option<String>,
-    /// Unique for an actor; the same key with another body is refused.
-    pub idempotency_key: Option<String>,
+    /// The request that asks for it, if it has a key of its client's own.
+    pub request: Option<KeyedRequest>,
     /// Until then it is planned again if a cloud does not answer (N16).
     pub deadline: Option<DateTime<Utc>>,
     pub audit: AuditEntry,
     pub now: DateTime<Utc>,
 }
 
-/// A request under a client's own key (`Idempotency-Key`).
+/// A request under a client's own key (`Idempotency-Key`). The key is unique for an actor; with another body it is
+/// refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyedRequest {
     pub actor: Actor,
     pub key: String,
-    /// Hash of the request.
+    /// Hash of what the client asked for.
     pub body: String,
 }
 

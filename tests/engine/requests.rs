@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gone::control::{Command, ControlError, Envelope, Page, Query, Receipt, query};
-use gone::domain::model::{Actor, KindName, Origin, StepState};
+use gone::domain::model::{Actor, KindName, Origin, PlanOptions, StepState};
 use serde_json::json;
 
 use super::client::{Client, cascade, target};
@@ -146,6 +146,47 @@ fn a_key_stands_for_one_request_whether_that_asks_for_a_deletion_or_not() {
                     .unwrap();
                 let refused = submit_as(&client, "alice", "two", second, "").await;
                 assert!(is_usage(&refused), "{refused:?}");
+            })
+            .await;
+    });
+}
+
+#[test]
+fn a_deletion_is_answered_under_its_key_when_its_resource_is_gone_and_when_no_cloud_answers() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, _) = bench.plain_network(1);
+        bench
+            .run(async |client| {
+                let delete = |options| Command::Delete {
+                    targets: vec![target("network", &network)],
+                    options,
+                };
+                // The second joins the deletion of the first.
+                let mut asked = Vec::new();
+                for key in ["first", "second"] {
+                    let answer = submit_as(&client, "alice", key, delete(cascade()), "").await;
+                    let Ok(Receipt::Accepted(accepted)) = answer else {
+                        panic!("{key}: {answer:?}");
+                    };
+                    asked.push(accepted.deletion_id);
+                }
+                assert_eq!(asked[0], asked[1]);
+                client.gone(&asked[0]).await;
+                for is_down in [false, true] {
+                    if is_down {
+                        bench.faults(json!([{"match": {}, "action": {"status": 503}}]));
+                    }
+                    for key in ["first", "second"] {
+                        let again = submit_as(&client, "alice", key, delete(cascade()), "").await;
+                        let is_answered = matches!(&again, Ok(Receipt::Accepted(accepted))
+                            if accepted.existing && accepted.deletion_id == asked[0]);
+                        assert!(is_answered, "{key}: {again:?}");
+                        let plain = delete(PlanOptions::default());
+                        let refused = submit_as(&client, "alice", key, plain, "").await;
+                        assert!(is_usage(&refused), "{key}: {refused:?}");
+                    }
+                }
             })
             .await;
     });

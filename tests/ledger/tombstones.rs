@@ -9,7 +9,8 @@ use gone::domain::model::{
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{
-    Applied, Change, Ledger, NewDeletion, Selection, StuckAgain, TombstoneFilter, Views as _,
+    Applied, Change, KeyedRequest, Ledger, NewDeletion, Selection, StuckAgain, TombstoneFilter,
+    Views as _,
 };
 
 use crate::stores::on_each_store;
@@ -422,9 +423,17 @@ async fn i09_a_plan_that_names_a_step_twice_is_refused_alone() {
 #[tokio::test]
 async fn an_idempotency_key_is_one_request_for_a_day() {
     on_each_store(async |ledger| {
-        let keyed = |name: &str, resource: &str, now| NewDeletion {
-            idempotency_key: Some("k1".to_owned()),
-            ..wanted(name, vec![target("port", resource)], now)
+        let keyed = |name: &str, resource: &str, now| {
+            let new = wanted(name, vec![target("port", resource)], now);
+            let request = KeyedRequest {
+                actor: new.actor.clone(),
+                key: "k1".to_owned(),
+                body: resource.to_owned(),
+            };
+            NewDeletion {
+                request: Some(request),
+                ..new
+            }
         };
         assert_eq!(
             one(ledger, accept(keyed("one", "a", at(0)))).await,
@@ -437,10 +446,10 @@ async fn an_idempotency_key_is_one_request_for_a_day() {
         );
         let other = one(ledger, accept(keyed("three", "b", at(3)))).await;
         assert!(matches!(other, Applied::KeyReused(_)), "{other:?}");
-        let someone_else = NewDeletion {
-            actor: actor(Origin::Api),
-            ..keyed("four", "b", at(4))
-        };
+        let mut someone_else = keyed("four", "b", at(4));
+        someone_else.actor = actor(Origin::Api);
+        let request = someone_else.request.as_mut().unwrap();
+        request.actor = actor(Origin::Api);
         assert_eq!(
             one(ledger, accept(someone_else)).await,
             accepted("four", false)

@@ -146,7 +146,7 @@ pub fn new_deletion(
         actor: by,
         reason: String::new(),
         cause: None,
-        idempotency_key: None,
+        request: None,
         deadline: None,
         now,
     }

@@ -238,7 +238,7 @@ impl ImporterSide {
             },
             plan_hash: None,
             reason: "the resource to which it refers is being deleted".to_owned(),
-            idempotency_key: None,
+            request: None,
             deadline: None,
             audit: AuditEntry {
                 actor: actor.clone(),

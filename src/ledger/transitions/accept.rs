@@ -1,10 +1,8 @@
 //! Accepting a deletion, and refusing its plan or making it again.
 
 use chrono::{DateTime, Utc};
-use serde_json::json;
 
 use super::{deletion, refuse};
-use crate::domain::canonical;
 use crate::domain::model::{DeletionState, Phase, Refusal, ResourceKey, short_id};
 use crate::ledger::events;
 use crate::ledger::store::{KEPT, LedgerRows, StoredRequest};
@@ -23,6 +21,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         let targets: Vec<ResourceKey> = wanted.targets.iter().map(|it| it.key.clone()).collect();
         if let Some((_, deletion_id)) = self.first_in_deletion(&targets)? {
             self.prolong(&deletion_id, wanted.deadline)?;
+            self.keep_key(wanted, &deletion_id)?;
             return Ok(Applied::Accepted {
                 deletion_id,
                 existing: true,
@@ -37,10 +36,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         let num = self.insert_deletion(wanted)?;
         self.guard(num, &targets, &wanted.copies, wanted.now)?;
         self.keep_shown(wanted)?;
-        if let Some(request) = keyed(wanted) {
-            let store = self.store();
-            store.keep_request(&request, &wanted.id, None, wanted.now)?;
-        }
+        self.keep_key(wanted, &wanted.id)?;
         self.audit(&wanted.audit, wanted.now);
         let happened = events::accepted(&wanted.id, wanted.targets.len());
         self.event(Some(num), None, happened, wanted.now);
@@ -59,17 +55,26 @@ impl<S: LedgerRows> WorkingSet<S> {
                 existing: true,
             }));
         }
-        let Some(KeyedRequest { actor, key, body }) = keyed(wanted) else {
+        let Some(KeyedRequest { actor, key, body }) = &wanted.request else {
             return Ok(None);
         };
-        let before = self.store().find_request(&actor, &key, wanted.now - KEPT)?;
-        Ok(before.map(|before| match before.body == body {
+        let before = self.store().find_request(actor, key, wanted.now - KEPT)?;
+        Ok(before.map(|before| match before.body == *body {
             true => Applied::Accepted {
                 deletion_id: before.deletion,
                 existing: true,
             },
             false => Applied::KeyReused(before.other_use()),
         }))
+    }
+
+    /// Keeps the client's own key, by which the request is answered with this deletion again.
+    fn keep_key(&self, wanted: &NewDeletion, deletion_id: &str) -> Changing<S> {
+        let Some(request) = &wanted.request else {
+            return Ok(());
+        };
+        let store = self.store();
+        Ok(store.keep_request(request, deletion_id, None, wanted.now)?)
     }
 
     fn keep_shown(&mut self, wanted: &NewDeletion) -> Changing<S> {
@@ -209,19 +214,4 @@ impl<S: LedgerRows> WorkingSet<S> {
         self.move_deletion(num, retried, now)?;
         Ok(1)
     }
-}
-
-/// The request under the client's own key, if it has one, with a hash by which two requests count as the same.
-fn keyed(wanted: &NewDeletion) -> Option<KeyedRequest> {
-    let body = json!({
-        "targets": wanted.targets,
-        "options": wanted.options,
-        "plan_hash": wanted.plan_hash,
-        "reason": wanted.reason,
-    });
-    Some(KeyedRequest {
-        actor: wanted.actor.clone(),
-        key: wanted.idempotency_key.clone()?,
-        body: canonical::hash(body.to_string()),
-    })
 }
