@@ -1,6 +1,6 @@
-//! Three engines, two of them with gates, on one PostgreSQL, while deletions keep arriving and engines and server are
-//! killed, stopped and restarted at random: nothing is lost, nothing is sent that was not approved, no gate tells an old
-//! truth, and memory and files stay flat.
+//! Three engines, two of them with gates, on one PostgreSQL with a synchronous standby, while deletions keep arriving
+//! and engines and servers are killed, stopped, restarted and promoted at random: nothing is lost, nothing is sent that
+//! was not approved, no gate tells an old truth, and memory, files and what gates are behind stay flat.
 //!
 //! `--minutes N` (30 if not given), `--seed N`; `--smoke` runs for half a minute. It needs PostgreSQL, as
 //! `tests/postgres` does.
@@ -19,6 +19,7 @@ mod server;
 mod stage;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -29,6 +30,8 @@ use stage::{Running, Stage, text};
 const PORTS: u32 = 8;
 /// Deletions under way at a time, at most.
 const UNDER_WAY: usize = 6;
+/// How much more memory and files engines may have in the last third of the time than in the first: a share.
+const GROWTH_MAX: f64 = 1.25;
 /// From the last fault on, everything ends within this.
 const ENDS_WITHIN: Duration = Duration::from_secs(120);
 /// In a second (`man 5 proc`).
@@ -60,10 +63,50 @@ fn main() {
 struct Engine {
     name: &'static str,
     running: Option<Running>,
-    /// Memory in MB and open files, when it was last looked at; the first time, and the most.
-    first: Option<(u64, usize)>,
-    most: (u64, usize),
-    kills: usize,
+}
+
+/// A primary, and the standby that it waits for at each commit.
+struct Servers {
+    primary: OwnServer,
+    standby: OwnServer,
+}
+
+impl Servers {
+    fn start(folder: &Path) -> Self {
+        let primary = OwnServer::start(&folder.join("a"));
+        let standby = primary.with_standby(&folder.join("b"));
+        Self { primary, standby }
+    }
+
+    /// The schema on the one of them that takes writes.
+    fn url(&self, schema: &str) -> String {
+        let [one, other] = [&self.primary, &self.standby].map(|it| it.folder().display());
+        format!("postgres://postgres@/postgres?host={one},{other}&schema={schema}")
+    }
+
+    /// The primary is lost for good. Its standby takes over, and has a new standby in the place of the lost one.
+    fn fail_over(&mut self, after: Duration) {
+        self.primary.kill();
+        std::thread::sleep(after);
+        self.standby.promote();
+        std::mem::swap(&mut self.primary, &mut self.standby);
+        let lost = self.standby.folder().to_owned();
+        let data = lost.join("data");
+        // The lost one's processes notice its end by themselves, and still write for a moment.
+        let since = Instant::now();
+        while data.exists() {
+            let removed = std::fs::remove_dir_all(&data);
+            assert!(since.elapsed() < ENDS_WITHIN, "{removed:?}");
+        }
+        self.standby = self.primary.with_standby(&lost);
+    }
+}
+
+/// What an engine holds at a moment.
+struct Sample {
+    at: Duration,
+    megabytes: f64,
+    files: f64,
 }
 
 struct Deletion {
@@ -73,8 +116,9 @@ struct Deletion {
 
 struct Soak {
     random: fastrand::Rng,
+    began: Instant,
     folder: tempfile::TempDir,
-    server: OwnServer,
+    servers: Servers,
     stage: Stage,
     engines: Vec<Engine>,
     under_way: Vec<Deletion>,
@@ -82,7 +126,11 @@ struct Soak {
     /// Deletes in flight that a kill may have repeated.
     kills: usize,
     restarts: usize,
+    fail_overs: usize,
     stops: usize,
+    samples: Vec<Sample>,
+    /// Changes to tombstones that a gate did not have yet, at most.
+    behind_most: u64,
     refused_by_gates: BTreeMap<u16, usize>,
     http: reqwest::Client,
     runtime: tokio::runtime::Runtime,
@@ -92,8 +140,8 @@ struct Soak {
 impl Soak {
     fn begin(seed: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let server = OwnServer::start(folder.path());
-        let address = server.address_of("soak");
+        let servers = Servers::start(folder.path());
+        let address = servers.url("soak");
         let stage = Stage::new();
         let common = |name: &str| {
             format!(
@@ -115,21 +163,22 @@ impl Soak {
         let engine = |name| Engine {
             name,
             running: None,
-            first: None,
-            most: (0, 0),
-            kills: 0,
         };
         let mut soak = Self {
+            began: Instant::now(),
             random: fastrand::Rng::with_seed(seed),
             folder,
-            server,
+            servers,
             stage,
             engines: names.map(engine).into(),
             under_way: Vec::new(),
             ended: 0,
             kills: 0,
             restarts: 0,
+            fail_overs: 0,
             stops: 0,
+            samples: Vec::new(),
+            behind_most: 0,
             refused_by_gates: BTreeMap::new(),
             http: reqwest::Client::new(),
             runtime: tokio::runtime::Runtime::new().unwrap(),
@@ -188,24 +237,34 @@ impl Soak {
 
     fn fault(&mut self) {
         let at = self.random.usize(..self.engines.len());
+        let pause = Duration::from_millis(self.random.u64(..3_000));
         match self.random.u8(..10) {
-            0..4 => {
+            0..3 => {
                 self.kills += 1;
-                self.engines[at].kills += 1;
                 if let Some(running) = self.engines[at].running.take() {
                     running.kill();
                 }
-                self.engines[at].first = None;
                 std::thread::sleep(Duration::from_millis(self.random.u64(..7_000)));
                 self.start(at);
             }
-            4..6 => {
+            3..5 => {
                 self.restarts += 1;
-                self.server.kill();
-                std::thread::sleep(Duration::from_millis(self.random.u64(..3_000)));
-                self.server.restart();
+                self.servers.primary.kill();
+                std::thread::sleep(pause);
+                self.servers.primary.restart();
             }
-            6..8 => {
+            // Nothing is committed until it is back.
+            5 => {
+                self.restarts += 1;
+                self.servers.standby.kill();
+                std::thread::sleep(pause);
+                self.servers.standby.restart();
+            }
+            6 => {
+                self.fail_overs += 1;
+                self.servers.fail_over(pause);
+            }
+            7..9 => {
                 self.stops += 1;
                 if let Some(running) = &self.engines[at].running {
                     running.signal(Signal::STOP);
@@ -250,7 +309,7 @@ impl Soak {
     }
 
     fn look(&mut self) {
-        for engine in &mut self.engines {
+        for engine in &self.engines {
             let Some(pid) = engine.running.as_ref().map(Running::pid) else {
                 continue;
             };
@@ -259,12 +318,43 @@ impl Soak {
             };
             let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
             let kilobytes =
-                memory.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+                memory.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
             let files = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
-            let now = (kilobytes.unwrap_or_default() / 1_024, files);
-            engine.first.get_or_insert(now);
-            engine.most = (engine.most.0.max(now.0), engine.most.1.max(now.1));
+            self.samples.push(Sample {
+                at: self.began.elapsed(),
+                megabytes: kilobytes.unwrap_or_default() / 1_024.0,
+                files: files as f64,
+            });
         }
+        let at = self.random.usize(..self.engines.len());
+        let listed = format!("--socket {} list engines -o json", self.socket(at));
+        let listed = self.stage.gone(&listed);
+        if listed.code == Some(0) {
+            let listed = listed.json();
+            let rows = listed.as_array().unwrap().iter();
+            let alive = rows.filter(|row| row["role"] != "lost");
+            let behind = alive.filter_map(|row| row["behind"].as_u64());
+            self.behind_most = self.behind_most.max(behind.max().unwrap_or_default());
+        }
+    }
+
+    /// The median in the first third of the time and in the last, and the most.
+    fn over_time(&self, what: &str, of: impl Fn(&Sample) -> f64) {
+        let third = self.began.elapsed() / 3;
+        let median = |fits: &dyn Fn(&Sample) -> bool| {
+            let mut found: Vec<f64> = self.samples.iter().filter(|it| fits(it)).map(&of).collect();
+            found.sort_by(f64::total_cmp);
+            found.get(found.len() / 2).copied().unwrap_or_default()
+        };
+        let (first, last) = (
+            median(&|it| it.at < third),
+            median(&|it| it.at >= 2 * third),
+        );
+        let most = self.samples.iter().map(&of).fold(0.0, f64::max);
+        println!(
+            "{what} of an engine: {first:.0} in the first third, {last:.0} in the last: {:.2} (goal <= {GROWTH_MAX}); at most {most:.0}",
+            last / first
+        );
     }
 
     /// Forgets the deletions that have ended.
@@ -301,7 +391,8 @@ impl Soak {
     fn rest(&self) {
         let statements = || {
             let sql = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
-            self.server.run_sql(sql).trim().parse::<u64>().unwrap()
+            let primary = &self.servers.primary;
+            primary.run_sql(sql).trim().parse::<u64>().unwrap()
         };
         // A session that has nothing to do any more reports what it did within 10 s.
         std::thread::sleep(Duration::from_secs(12));
@@ -358,25 +449,25 @@ impl Soak {
             *deletes.entry(call.path).or_default() += 1;
         }
         let repeated = deletes.values().filter(|times| **times > 1).count();
-        let in_flight = 12 * (self.kills + self.restarts + self.stops);
+        let in_flight = 12 * (self.kills + self.restarts + self.fail_overs + self.stops);
         assert!(repeated <= in_flight, "{repeated} deletes were repeated");
         println!(
-            "{} deletions ended, {} deletes sent, {repeated} of them again; {} kills, {} stops, \
-             {} restarts of the server; gates answered {:?}",
+            "{} deletions ended, {} deletes sent, {repeated} of them again; {} kills and {} stops of engines, \
+             {} restarts of a server, {} promotions; gates answered {:?}",
             self.ended,
             deletes.len(),
             self.kills,
             self.stops,
             self.restarts,
+            self.fail_overs,
             self.refused_by_gates
         );
-        for engine in &self.engines {
-            println!(
-                "engine {}: {} kills; MB and files at first {:?}, at most {:?}",
-                engine.name, engine.kills, engine.first, engine.most
-            );
-        }
+        self.over_time("memory in MB", |it| it.megabytes);
+        self.over_time("open files", |it| it.files);
+        println!("gates: at most {} changes behind", self.behind_most);
         self.rest();
+        let checked = self.stage.gone("ledger check").ok();
+        println!("{}", checked.out.trim().lines().last().unwrap_or_default());
         let names: BTreeSet<&str> = self.engines.iter().map(|engine| engine.name).collect();
         println!("engines {names:?}: everything that was accepted is gone");
     }

@@ -375,6 +375,8 @@ impl Server {
             postgres.args(["-c", "fsync=off", "-c", "full_page_writes=off"]);
         }
         postgres.args(["-c", &format!("listen_addresses={}", self.listens)]);
+        // A standby looks for its primary again soon.
+        postgres.args(["-c", "wal_retrieve_retry_interval=200ms"]);
         postgres.args(["-p", &self.port.to_string()]);
         postgres.process_group(0).stdin(Stdio::null());
         postgres
