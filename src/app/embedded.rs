@@ -176,9 +176,9 @@ async fn wire(
     let named = global.sandbox.as_deref();
     let scenario = named.map(practice::scenario).transpose()?;
     let scene = scenario.as_ref().and_then(Scene::of);
-    let sandbox = match (&scenario, named) {
-        (Some(scenario), Some(name)) => Some(practice::start(scenario, name, places).await?),
-        _ => None,
+    let sandbox = match &scenario {
+        Some(scenario) => Some(practice::start(scenario, places).await?),
+        None => None,
     };
     let settings = match &scene {
         Some(scene) => Settings {
@@ -225,6 +225,9 @@ async fn wire(
     };
     let control = engine.control();
     let api = serve(&control, places, uids, &clock).await?;
+    if let Some(name) = named {
+        practice::announce(name, places)?;
+    }
     hold.announce(places.serve.to_str())
         .map_err(|error| ledger_failure(&error))?;
     let notifier = match &stay.notify {

@@ -61,26 +61,30 @@ fn scenario_file(socket: &Path) -> PathBuf {
 
 /// Refuses a scenario that is not the one of the engine at this socket. Without a name, any is meant.
 pub(super) fn check_is_running(named: &str, socket: &Path) -> Result<(), Failure> {
-    let wanted = identity(named);
-    match std::fs::read_to_string(scenario_file(socket)) {
-        Ok(runs) if !named.is_empty() && runs != wanted => Err(Failure::usage(
-            format!("attach to the practice cloud of the scenario \"{wanted}\""),
-            format!(
-                "the engine at {} has the scenario \"{runs}\"",
-                socket.display()
-            ),
-            "End that engine first, or use it: leave out the name of the scenario.",
-        )),
-        _ => Ok(()),
+    if named.is_empty() {
+        return Ok(());
     }
+    let wanted = identity(named);
+    let engine = format!("the engine at {}", socket.display());
+    let why = match std::fs::read_to_string(scenario_file(socket)) {
+        Ok(runs) if runs == wanted => return Ok(()),
+        Ok(runs) => format!("{engine} has the scenario \"{runs}\""),
+        Err(error) => format!("{engine} does not say which scenario it has: {error}"),
+    };
+    Err(Failure::usage(
+        format!("attach to the practice cloud of the scenario \"{wanted}\""),
+        why,
+        "End that engine first, or use it: leave out the name of the scenario.",
+    ))
+}
+
+/// Says beside the engine's socket which scenario it has. The engine must hold the ledger.
+pub(super) fn announce(name: &str, places: &Places) -> io::Result<()> {
+    private::replace(&scenario_file(&places.serve), identity(name).as_bytes())
 }
 
 /// Starts the practice cloud of a scenario on a free port of loopback.
-pub(super) async fn start(
-    scenario: &Scenario,
-    name: &str,
-    places: &Places,
-) -> Result<ServerHandle, Failure> {
+pub(super) async fn start(scenario: &Scenario, places: &Places) -> Result<ServerHandle, Failure> {
     let options = sandbox::ServeOptions {
         listen: ([127, 0, 0, 1], 0).into(),
         world: WorldOptions {
@@ -93,7 +97,6 @@ pub(super) async fn start(
         .await
         .map_err(|error| Failure::usage("start the practice cloud", error.to_string(), ""))?;
     handle.write_clouds_yaml(&places.clouds_file())?;
-    private::replace(&scenario_file(&places.serve), identity(name).as_bytes())?;
     Ok(handle)
 }
 
