@@ -60,7 +60,7 @@ pub struct Roster {
     pub was_trusted: bool,
 }
 
-/// What to ask the ledger: to read the rows of the engines and, if it is time, to renew the lease before.
+/// One exchange with the ledger: the lease is renewed if that is due, and the rows of the engines are read.
 #[derive(Debug)]
 pub struct Beat {
     pub renews: bool,
