@@ -224,10 +224,11 @@ async fn wire(
         false => engine.idle_until_asked(),
     };
     let control = engine.control();
-    let api = serve(&control, places, uids, &clock).await?;
+    // Whoever reaches the socket must be able to read which scenario it is.
     if let Some(name) = named {
         practice::announce(name, places)?;
     }
+    let api = serve(&control, places, uids, &clock).await?;
     hold.announce(places.serve.to_str())
         .map_err(|error| ledger_failure(&error))?;
     let notifier = match &stay.notify {

@@ -78,7 +78,7 @@ pub(super) fn check_is_running(named: &str, socket: &Path) -> Result<(), Failure
     ))
 }
 
-/// Says beside the engine's socket which scenario it has. The engine must hold the ledger.
+/// Says beside the engine's socket which scenario it has: once the engine holds the ledger, and before it serves.
 pub(super) fn announce(name: &str, places: &Places) -> io::Result<()> {
     private::replace(&scenario_file(&places.serve), identity(name).as_bytes())
 }
