@@ -1,6 +1,6 @@
 //! An engine, a ledger and a cloud in one process, on a paused clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use gone::peers::{Peer, PeerFailure, Peers};
 use gone::sandbox::{CREDENTIAL_ID, CREDENTIAL_SECRET, World, WorldOptions};
 use gone::system::clock::Clock;
 use gone::system::config::Settings;
+use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 pub use super::client::{Client, cascade, target};
@@ -106,6 +107,8 @@ pub struct Bench {
     sent: Arc<Mutex<Vec<Sent>>>,
     /// A proxy before the cloud that limits calls.
     pub rate: Arc<Mutex<Option<Rate>>>,
+    /// Of the calls beside the engine: each user's.
+    tokens: Mutex<HashMap<String, HeaderValue>>,
 }
 
 /// What [`Bench::shop`] built: network `web` behind a router with a route, a floating IP and a trunk
@@ -161,6 +164,7 @@ impl Bench {
             for_one_verb: false,
             sent: Arc::default(),
             rate: Arc::default(),
+            tokens: Mutex::default(),
         }
     }
 
@@ -292,33 +296,47 @@ impl Bench {
             path if is_of_cinder(path) => "volumev3",
             _ => "image",
         };
+        let at = match path.starts_with("/v3") && !is_of_cinder(path) {
+            true => String::new(),
+            false => format!("/{region}/{service}"),
+        };
+        let mut tokens = self.tokens.lock().unwrap();
+        let is_kept = tokens.contains_key(user);
+        let token = tokens
+            .entry(user.to_owned())
+            .or_insert_with(|| self.sign_in(user));
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri(format!("http://sandbox.invalid{at}{path}"))
+            .header("x-auth-token", token.clone())
+            .body(match body.is_null() {
+                true => Bytes::new(),
+                false => Bytes::from(body.to_string()),
+            })
+            .unwrap();
         let now = self.clock.now();
-        let mut world = self.world.lock().unwrap();
+        let send = |request| self.world.lock().unwrap().handle(request, now).response;
+        let mut answer = send(request.clone());
+        if is_kept && answer.status() == StatusCode::UNAUTHORIZED {
+            *token = self.sign_in(user);
+            request.headers_mut().insert("x-auth-token", token.clone());
+            answer = send(request);
+        }
+        let body = serde_json::from_slice(answer.body()).unwrap_or(Value::Null);
+        (answer.status().as_u16(), body)
+    }
+
+    /// A new token of a user in the project of that name.
+    fn sign_in(&self, user: &str) -> HeaderValue {
         let login = json!({ "auth": {
             "identity": { "methods": ["password"], "password": { "user": { "name": user, "domain": { "id": "default" }, "password": "secret" } } },
             "scope": { "project": { "name": user, "domain": { "id": "default" } } } } });
         let request = http::Request::post("http://sandbox.invalid/v3/auth/tokens")
             .body(Bytes::from(login.to_string()))
             .unwrap();
-        let reply = world.handle(request, now);
-        let token = reply.response.headers()["x-subject-token"].clone();
-        let at = match path.starts_with("/v3") && !is_of_cinder(path) {
-            true => String::new(),
-            false => format!("/{region}/{service}"),
-        };
-        let request = http::Request::builder()
-            .method(method)
-            .uri(format!("http://sandbox.invalid{at}{path}"))
-            .header("x-auth-token", token)
-            .body(if body.is_null() {
-                Bytes::new()
-            } else {
-                Bytes::from(body.to_string())
-            })
-            .unwrap();
-        let reply = world.handle(request, now);
-        let body = serde_json::from_slice(reply.response.body()).unwrap_or(Value::Null);
-        (reply.response.status().as_u16(), body)
+        let now = self.clock.now();
+        let reply = self.world.lock().unwrap().handle(request, now);
+        reply.response.headers()["x-subject-token"].clone()
     }
 
     /// Makes a resource as the admin; its id.
