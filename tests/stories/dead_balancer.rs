@@ -106,7 +106,8 @@ fn tell(telling: &Telling) {
     }
     seat.press("\r");
     let asked = format!("the short id of the deletion, {short}");
-    seat.see_all(&["confirm", &asked, "│ >"]);
+    seat.see_all(&["confirm", &asked]);
+    seat.see_asked();
     seat.press("yes\r");
     seat.see("That is not it");
     seat.press("\x15");

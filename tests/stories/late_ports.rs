@@ -87,8 +87,8 @@ fn tell_of_acceptance(telling: &Telling) {
         "created ",
         "deletes them too, in your name",
         &format!("the short id of the deletion, {short}"),
-        "│ >",
     ]);
+    seat.see_asked();
     // Nothing goes on one key, nor on a wrong word.
     let writes = cloud.writes();
     seat.press("yes\r");

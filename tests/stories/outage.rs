@@ -74,8 +74,8 @@ fn tell(telling: &Telling) {
         &format!("{shown} eligible, 20 not"),
         "20 not: it is protected",
         &format!("how many are retried: {eligible}"),
-        "│ >",
     ]);
+    seat.see_asked();
     // What does not say how many does nothing.
     seat.press(&format!("{}\r", telling.count(1_000)));
     seat.see("That is not it");

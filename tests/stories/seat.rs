@@ -172,6 +172,11 @@ impl Seat {
         self.wait(text, |screen| screen.contains(text));
     }
 
+    /// The line of a question to type into: keys that come before it are dropped.
+    pub fn see_asked(&self) {
+        self.see("│ >");
+    }
+
     /// All of these, on one screen. A sentence may be broken over lines, also in a box, and in the detail beside a
     /// list.
     pub fn see_all(&self, texts: &[&str]) {
@@ -231,7 +236,7 @@ impl Seat {
     pub fn go_on(&mut self) {
         self.see("enter confirm…");
         self.press("\r");
-        self.see("│ >");
+        self.see_asked();
     }
 
     /// Goes to a pane or a kind by its word, and waits for its title.

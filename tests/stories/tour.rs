@@ -88,7 +88,7 @@ fn the_tour_leads_from_a_plan_to_the_last_rung() {
     seat.see_all(&["── ladder of port vault-safe", "forget", "✓ yes"]);
     seat.press("G\r");
     seat.see("the short id of the deletion, ");
-    seat.see("│ >");
+    seat.see_asked();
     let text = seat.text();
     let (_, short) = text.split_once("the short id of the deletion, ").unwrap();
     let short: String = short.chars().take(8).collect();
