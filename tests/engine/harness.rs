@@ -14,6 +14,7 @@ use gone::domain::model::{Deletion, Site, Tombstone};
 use gone::domain::peers::{Answers, Deployment, News, Question, Watch};
 use gone::engine::{Engine, Neighbours, Parts};
 use gone::ledger::sqlite::rewind::Rewind;
+use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{Cursor, DeletionFilter, Ledger, TombstoneFilter};
 use gone::peers::{Peer, PeerFailure, Peers};
 use gone::sandbox::{CREDENTIAL_ID, CREDENTIAL_SECRET, World, WorldOptions};
@@ -95,7 +96,7 @@ pub struct Bench {
     /// Clouds of other providers.
     pub others: Vec<Arc<dyn Cloud>>,
     regions: Vec<&'static str>,
-    kept: Kept,
+    pub kept: Kept,
     _folder: tempfile::TempDir,
     /// Which ledger writes and calls end the engine.
     pub crash: Arc<Crash>,
@@ -441,7 +442,8 @@ impl Bench {
     /// the planned crash came first.
     pub async fn run<T>(&self, work: impl AsyncFnOnce(Client) -> T) -> Option<T> {
         self.crash.begin();
-        let (engine, ledger) = self.engine();
+        let (inner, epoch) = self.kept.open();
+        let (engine, ledger) = self.engine(inner, epoch, &self.crash, None);
         let client = Client {
             control: engine.control(),
         };
@@ -467,17 +469,23 @@ impl Bench {
         self.kept = Kept::in_memory();
     }
 
-    fn engine(&self) -> (Engine, Weak<Faulty>) {
-        let (inner, epoch) = self.kept.open();
+    /// An engine on an opened ledger, and how to see that its tasks have let go of it. `crash`: what ends it.
+    pub fn engine(
+        &self,
+        inner: Box<dyn Ledger>,
+        epoch: i64,
+        crash: &Arc<Crash>,
+        tombstones: Option<Arc<Tombstones>>,
+    ) -> (Engine, Weak<Faulty>) {
         let ledger = Arc::new(Faulty {
             inner,
-            crash: self.crash.clone(),
+            crash: crash.clone(),
             lies: self.lies,
             kept: self.kept.clone(),
             fences: Mutex::default(),
         });
         let weak = Arc::downgrade(&ledger);
-        let mut clouds: Vec<Arc<dyn Cloud>> = vec![Arc::new(self.cloud())];
+        let mut clouds: Vec<Arc<dyn Cloud>> = vec![Arc::new(self.cloud_of(crash))];
         clouds.extend(self.others.iter().cloned());
         if self.kinds.home().is_some() {
             let registry = Registry::new(
@@ -498,7 +506,7 @@ impl Bench {
                 peers: Arc::new(Nobody),
                 heartbeat: Duration::from_secs(30),
             }),
-            tombstones: None,
+            tombstones,
             gates: Arc::default(),
             ledger,
             cloud: Arc::new(CloudClient {
@@ -519,6 +527,11 @@ impl Bench {
     }
 
     pub fn cloud(&self) -> OpenStack {
+        self.cloud_of(&self.crash)
+    }
+
+    /// The cloud's client of an engine that this ends.
+    fn cloud_of(&self, crash: &Arc<Crash>) -> OpenStack {
         let login = |region: &'static str| {
             let by_password = |user, scope: &[(&'static str, &'static str)]| {
                 let mut variables = vec![
@@ -566,7 +579,7 @@ impl Bench {
             world: self.world.clone(),
             rate: self.rate.clone(),
             clock: self.clock.clone(),
-            crash: self.crash.clone(),
+            crash: crash.clone(),
             sent: self.sent.clone(),
         };
         let transport: Arc<dyn Transport> = Arc::new(transport);

@@ -35,6 +35,14 @@ impl Kept {
         }
     }
 
+    /// The rows of a ledger in memory.
+    pub fn rows(&self) -> &MemoryRows {
+        match self {
+            Self::Memory { rows, .. } => rows,
+            Self::File(path) => panic!("the ledger is in {}", path.display()),
+        }
+    }
+
     /// Opens the ledger as an engine does, which begins an epoch.
     pub fn open(&self) -> (Box<dyn Ledger>, i64) {
         match self {

@@ -43,6 +43,8 @@ mod requests;
 mod seeds;
 mod servers;
 mod services;
+mod several;
+mod shared;
 mod sites;
 mod sweep;
 mod toy;

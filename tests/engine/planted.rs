@@ -1,10 +1,10 @@
 //! Faults that are planted at the engine's ports, one at a time: the seeds must find each.
 
-use super::harness::Lies;
+use super::harness::{Lies, Sent};
 use super::seeds::run;
 
 /// The invariants are worth something only if they find what is planted.
-fn finds(lies: Lies) {
+pub fn finds(lies: Lies, run: impl Fn(u64, Lies) -> Result<Vec<Sent>, String>) {
     let found = (0..200).find(|seed| run(*seed, lies).is_err());
     let seed = found.unwrap_or_else(|| panic!("{lies:?} was not noticed"));
     let honest = run(seed, Lies::None).err();
@@ -13,30 +13,30 @@ fn finds(lies: Lies) {
 
 #[test]
 fn a_ledger_that_forgets_outcomes_is_found() {
-    finds(Lies::ForgetsOutcomes);
+    finds(Lies::ForgetsOutcomes, run);
 }
 
 #[test]
 fn a_ledger_that_commits_late_is_found() {
-    finds(Lies::CommitsLate);
+    finds(Lies::CommitsLate, run);
 }
 
 #[test]
 fn a_ledger_that_ignores_the_fence_is_found() {
-    finds(Lies::IgnoresFence);
+    finds(Lies::IgnoresFence, run);
 }
 
 #[test]
 fn a_client_that_takes_any_404_for_gone_is_found() {
-    finds(Lies::AnyNotFoundIsGone);
+    finds(Lies::AnyNotFoundIsGone, run);
 }
 
 #[test]
 fn a_client_that_takes_an_empty_list_for_absence_is_found() {
-    finds(Lies::EmptyListIsAbsence);
+    finds(Lies::EmptyListIsAbsence, run);
 }
 
 #[test]
 fn a_client_that_takes_accepted_for_gone_is_found() {
-    finds(Lies::AcceptedIsGone);
+    finds(Lies::AcceptedIsGone, run);
 }

@@ -35,7 +35,7 @@ use gone::ledger::{
 };
 use gone::sandbox::{Fate, World};
 use gone::system::clock::Clock;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::kept::Kept;
 
@@ -173,6 +173,12 @@ pub enum Lies {
     AcceptedIsGone,
     /// The cloud dropped the service or the extension since the plan was made.
     NoLongerOffers,
+    /// An engine takes its lease for endless.
+    LeaseLasts,
+    /// No engine is told what others have done.
+    NobodyIsWoken,
+    /// The gates of an engine say that they have tombstones which they do not have.
+    GateLags,
 }
 
 /// One request of the engine, and what the cloud answered, heard or not.
@@ -803,9 +809,19 @@ impl NativeResources for Faulty {
     }
 }
 
+#[async_trait]
 impl Engines for Faulty {
     fn standing(&self) -> Standing {
         self.inner.standing()
+    }
+    fn follow_others(&self) -> watch::Receiver<u64> {
+        self.inner.follow_others()
+    }
+    fn begin_work(&self) {
+        self.inner.begin_work();
+    }
+    async fn guards_reached_gates(&self) -> Result<(), LedgerError> {
+        self.inner.guards_reached_gates().await
     }
 }
 

@@ -5,24 +5,28 @@
 //! `GONE_SEED=n` runs one seed, twice, and shows its calls if something does not hold;
 //! `GONE_SEEDS=a..b` runs many.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::harness::*;
 use super::invariants::{after_crash, check};
+use super::kept::Kept;
+use super::shared::Server;
 use gone::domain::mapping::Mapping;
 use gone::domain::model::{
-    CopiedBy, Deletion, DeletionState, OnFailure, Plan, PlanOptions, Step, StepState,
+    CopiedBy, Deletion, DeletionState, KindName, OnFailure, Plan, PlanOptions, Step, StepState,
 };
+use gone::ledger::tombstones::Tombstones;
 use serde_json::{Value, json};
 
 /// Retries by a person before the faults are over for sure, and after.
 const PATIENCE: u32 = 12;
 /// Crashes of one run at most.
-const CRASHES_MAX: u32 = 3;
+pub const CRASHES_MAX: u32 = 3;
 /// One seed in so many has a project with every kind, of which one thing after the other is deleted.
 const FURNISHED_EVERY: u64 = 16;
 const FURNISHED: u64 = 5;
@@ -30,16 +34,18 @@ const FURNISHED: u64 = 5;
 /// What a seed stands for.
 pub struct Day {
     seed: u64,
-    dice: fastrand::Rng,
+    pub dice: fastrand::Rng,
     pub bench: Bench,
-    target: (&'static str, String),
-    options: PlanOptions,
+    pub target: (&'static str, String),
+    pub options: PlanOptions,
     /// As it was made: see [`Bench::owned_ports`].
     pub owned: BTreeMap<String, String>,
+    /// Where several engines keep the ledger.
+    pub server: Option<Server>,
 }
 
 impl Day {
-    fn new(seed: u64, lies: Lies) -> Self {
+    pub fn new(seed: u64, lies: Lies) -> Self {
         let mut dice = fastrand::Rng::with_seed(seed);
         // A third has two regions, of which the second copies from the first.
         let regions: &[&str] = match seed % 3 {
@@ -93,11 +99,24 @@ impl Day {
             target,
             options,
             owned,
+            server: None,
+        }
+    }
+
+    /// Whether each gate that may answer knows a deletion of a network when it is acknowledged (T3).
+    fn is_known_to_gates(&self) -> Result<(), String> {
+        let gates = self.server.iter().flat_map(Server::trusted_gates);
+        let (kind, id) = &self.target;
+        let kind = KindName::new(kind);
+        let is_missing = |gate: Arc<Tombstones>| gate.phase(&site(), &kind, id).is_none();
+        match kind.as_str() == "network" && gates.into_iter().any(is_missing) {
+            true => Err(format!("T3: a gate answers and does not know of {id}")),
+            false => Ok(()),
         }
     }
 
     /// Rules that hit a bounded number of calls, so that the day can end.
-    fn faults(&mut self) -> Value {
+    pub fn faults(&mut self) -> Value {
         let dice = &mut self.dice;
         let rules = (0..dice.u32(0..7)).map(|_| {
             let (method, kinds): (&str, &[&str]) = match dice.u8(0..5) {
@@ -228,8 +247,12 @@ fn copy(
 
 /// Runs a seed; what does not hold, if anything.
 pub fn run(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
-    let lived = catch_unwind(AssertUnwindSafe(|| paused(live(seed, lies))));
-    match lived {
+    lived(live(seed, lies))
+}
+
+/// Lives a day on a paused clock.
+pub fn lived(day: impl Future<Output = Result<Vec<Sent>, String>>) -> Result<Vec<Sent>, String> {
+    match catch_unwind(AssertUnwindSafe(|| paused(day))) {
         Ok(ended) => ended,
         Err(panic) => Err(match panic.downcast::<String>() {
             Ok(text) => format!("panicked: {text}"),
@@ -241,49 +264,83 @@ pub fn run(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
 async fn live(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
     let mut day = Day::new(seed, lies);
     let before = day.bench.everything();
-    let faults = day.faults();
-    // A list that lies when the plan is made cannot be told from a true one.
-    let honest = faults.as_array().into_iter().flatten();
-    let honest = honest.filter(|rule| rule["action"]["empty_list"] != true);
-    day.bench.faults(honest.cloned().collect());
-    let mut later = Some(faults.clone());
-    let mut acknowledged: Option<String> = None;
+    let faults = day.begin();
+    let mut asked = Asked::new(&faults);
     let mut crashes = 0;
     let ended = loop {
         match crashes {
             CRASHES_MAX => day.bench.crash.never(),
             _ => day.plan_a_crash(),
         }
-        let ((kind, target), options) = (day.target.clone(), day.options);
-        let bench = &day.bench;
-        let (known, later) = (&mut acknowledged, &mut later);
-        let life = bench.run(async move |client| {
-            person(bench, &client, (kind, &target), options, known, later).await
-        });
+        let (that, asking) = (&day, &mut asked);
+        let life = day
+            .bench
+            .run(async move |client| person(that, &client, asking).await);
         match life.await {
             Some(ended) => break ended,
             None => crashes += 1,
         }
         day.bench.crash.never();
-        after_crash(&day.bench, acknowledged.as_deref()).await?;
+        after_crash(&day.bench, asked.acknowledged.as_deref()).await?;
     };
-    day.bench.faults(json!([]));
-    let checked = match &ended {
-        Ok(ended) => check(&day, &before, ended).await,
-        Err(problem) => Err(problem.clone()),
-    };
-    let sent = day.bench.sent();
-    checked.map_err(|problem| {
-        let store = if is_in_memory(day.seed) {
-            "memory"
-        } else {
-            "SQLite"
+    day.end(&before, &faults, ended).await
+}
+
+/// What a person has asked for, whichever engines heard it.
+pub struct Asked {
+    /// The deletion that was acknowledged.
+    pub acknowledged: Option<String>,
+    /// The faults that begin when the plan stands.
+    later: Option<Value>,
+}
+
+impl Asked {
+    pub fn new(faults: &Value) -> Self {
+        Self {
+            acknowledged: None,
+            later: Some(faults.clone()),
+        }
+    }
+}
+
+impl Day {
+    /// Draws the faults, and begins with those that a plan cannot be fooled by.
+    pub fn begin(&mut self) -> Value {
+        let faults = self.faults();
+        // A list that lies when the plan is made cannot be told from a true one.
+        let honest = faults.as_array().into_iter().flatten();
+        let honest = honest.filter(|rule| rule["action"]["empty_list"] != true);
+        self.bench.faults(honest.cloned().collect());
+        faults
+    }
+
+    /// What was sent, if all holds at the end. `before`: what was there.
+    pub async fn end(
+        &self,
+        before: &BTreeSet<(String, String)>,
+        faults: &Value,
+        ended: Result<Ended, String>,
+    ) -> Result<Vec<Sent>, String> {
+        self.bench.faults(json!([]));
+        let checked = match &ended {
+            Ok(ended) => check(self, before, ended).await,
+            Err(problem) => Err(problem.clone()),
         };
-        let mut text = format!(
-            "seed {} (ledger in {store}): {problem}\nfaults: {faults}\n",
-            day.seed
-        );
-        for call in &sent {
+        let sent = self.bench.sent();
+        match checked {
+            Ok(()) => Ok(sent),
+            Err(problem) => Err(self.told(&problem, faults, &sent)),
+        }
+    }
+
+    fn told(&self, problem: &str, faults: &Value, sent: &[Sent]) -> String {
+        let store = match self.bench.kept {
+            Kept::Memory { .. } => "memory",
+            Kept::File(_) => "SQLite",
+        };
+        let seed = self.seed;
+        let mut text = format!("seed {seed} (ledger in {store}): {problem}\nfaults: {faults}\n");
+        for call in sent {
             // Fields and logins are of no interest.
             let path = call
                 .path
@@ -306,19 +363,19 @@ async fn live(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
             );
         }
         text
-    })?;
-    Ok(sent)
+    }
 }
 
+/// A deletion that is over, its steps, and its plan.
+pub type Ended = (Deletion, Vec<Step>, Option<Plan>);
+
 /// Asks for the deletion, and asks again when it is refused or stuck; what stands at the end.
-async fn person(
-    bench: &Bench,
-    client: &Client,
-    (kind, target): (&str, &str),
-    options: PlanOptions,
-    acknowledged: &mut Option<String>,
-    later: &mut Option<Value>,
-) -> Result<(Deletion, Vec<Step>, Option<Plan>), String> {
+pub async fn person(day: &Day, client: &Client, asked: &mut Asked) -> Result<Ended, String> {
+    let bench = &day.bench;
+    let Asked {
+        acknowledged,
+        later,
+    } = asked;
     let mut patience = PATIENCE;
     let id = loop {
         if let Some(id) = acknowledged.clone() {
@@ -328,9 +385,11 @@ async fn person(
         if let Some(known) = client.deletions(Vec::new(), None).await.first() {
             break known.id.clone();
         }
-        match client.try_delete(kind, target, options).await {
+        let (kind, target) = &day.target;
+        match client.try_delete(kind, target, day.options).await {
             Ok(id) => {
                 *acknowledged = Some(id.clone());
+                day.is_known_to_gates()?;
                 break id;
             }
             Err(_) if patience > 0 => {
@@ -398,9 +457,10 @@ async fn person(
             }
         }
         client.retry(&id).await;
+        // It may have ended again before the answer was heard.
         client
-            .until_or_never(&id, |deletion| {
-                !deletion.state.is_terminal() || deletion.state == DeletionState::Gone
+            .until_or_never(&id, |now| {
+                !now.state.is_terminal() || now.finished_at != deletion.finished_at
             })
             .await?;
     }

@@ -23,7 +23,7 @@ use gone::ledger::working_set::WorkingSet;
 use gone::ledger::{Drive, Engines, Job, LedgerError, Outcome, Standing, answer, fails_alone};
 
 #[allow(unused_imports)] // Not each target makes rows of its own.
-pub use tables::{Tables, deletion, step};
+pub use tables::{EngineSeat, Tables, deletion, step};
 
 type Answer<T = ()> = Result<T, String>;
 
@@ -59,13 +59,39 @@ impl Default for MemoryRows {
 impl MemoryRows {
     /// Begins a new epoch.
     fn begin(&mut self) {
-        let mut tables = self.tables.lock().unwrap();
-        tables.epoch += 1;
-        self.epoch = tables.epoch;
+        self.epoch = self.tables.lock().unwrap().next_epoch();
+    }
+
+    /// The same rows as the engine of this epoch has them.
+    pub fn of_epoch(&self, epoch: i64) -> Self {
+        Self {
+            epoch,
+            ..self.clone()
+        }
     }
 
     pub fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap()
+    }
+
+    /// Answers a request in a transaction of its own.
+    pub fn transact(&self, rotation: &mut Rotation, job: Job) -> Answer<Outcome> {
+        let before = self.tables().clone();
+        let jobs = [job];
+        let mut attempt = |apart| {
+            let mut set = WorkingSet::new(self.clone());
+            let answered = answer(&mut set, &jobs, rotation, apart);
+            if answered.is_err() {
+                *self.tables() = before.clone();
+            }
+            answered
+        };
+        let answered = match attempt(false) {
+            Err(stop) if fails_alone::<Self>(&stop) => attempt(true),
+            answered => answered,
+        };
+        let mut outcomes = answered.map_err(|stop| stop.to_string())?;
+        outcomes.pop().ok_or_else(|| "no answer".to_owned())
     }
 
     /// How often steps or edges were loaded for a change.
@@ -100,26 +126,6 @@ impl MemoryLedger {
     pub fn epoch(&self) -> i64 {
         self.rows.epoch
     }
-
-    fn answer(&self, job: Job) -> Answer<Outcome> {
-        let rotation = &mut *self.rotation.lock().unwrap();
-        let before = self.rows.tables().clone();
-        let jobs = [job];
-        let mut attempt = |apart| {
-            let mut set = WorkingSet::new(self.rows.clone());
-            let answered = answer(&mut set, &jobs, rotation, apart);
-            if answered.is_err() {
-                *self.rows.tables() = before.clone();
-            }
-            answered
-        };
-        let answered = match attempt(false) {
-            Err(stop) if fails_alone::<MemoryRows>(&stop) => attempt(true),
-            answered => answered,
-        };
-        let mut outcomes = answered.map_err(|stop| stop.to_string())?;
-        outcomes.pop().ok_or_else(|| "no answer".to_owned())
-    }
 }
 
 fn failed(detail: String) -> LedgerError {
@@ -140,7 +146,8 @@ impl Drive for MemoryLedger {
     type Reader = MemoryRows;
 
     async fn write(&self, job: Job) -> Result<Outcome, LedgerError> {
-        self.answer(job).map_err(failed)
+        let rotation = &mut *self.rotation.lock().unwrap();
+        self.rows.transact(rotation, job).map_err(failed)
     }
 
     async fn read<T, F>(&self, read: F) -> Result<T, LedgerError>

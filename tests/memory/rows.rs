@@ -146,6 +146,19 @@ impl RowStore for MemoryRows {
         }))
     }
 
+    fn end_lost_engines(&self) -> Answer<Vec<i64>> {
+        let engines = &mut self.tables().engines;
+        for engine in engines.iter_mut() {
+            engine.has_ended |= engine.epoch != self.epoch && engine.is_lost();
+        }
+        let living = engines.iter().filter(|engine| !engine.has_ended);
+        let mut living: Vec<i64> = living.map(|engine| engine.epoch).collect();
+        if living.is_empty() {
+            living.push(self.epoch);
+        }
+        Ok(living)
+    }
+
     fn take_over_observations(&self) -> Answer {
         let tables = &mut *self.tables();
         let verifying = tables

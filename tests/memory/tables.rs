@@ -1,6 +1,7 @@
 //! The tables, and rows of them for tests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use gone::domain::model::{
@@ -14,9 +15,11 @@ use gone::ledger::store::{
     OriginalCopies, Pace, StepPlan, StepRow, StoredDeletion, StoredRequest, StoredStep,
     StoredTombstone, TombstoneRow, UnsavedEvent,
 };
+use gone::ledger::tombstones::Changed;
 use gone::ledger::transitions::has_ended;
 use gone::ledger::{AuditEntry, AuditRow, KeptRequest, KeyedRequest, WatchCursor, audit};
 use serde_json::Value;
+use tokio::time::Instant;
 
 /// A deletion elsewhere, as its owner tells it.
 #[derive(Clone)]
@@ -29,10 +32,40 @@ pub struct Elsewhere {
     pub handled_by: Option<i64>,
 }
 
+/// An engine among several.
+#[derive(Clone, Debug)]
+pub struct EngineSeat {
+    pub epoch: i64,
+    pub works: bool,
+    pub has_gates: bool,
+    pub applied: i64,
+    pub passed: i64,
+    /// When it last renewed its lease; none once its process is known to have ended.
+    pub renewed: Option<Instant>,
+    pub lease: Duration,
+    /// For good: others have taken over what it had in flight.
+    pub has_ended: bool,
+}
+
+impl EngineSeat {
+    pub fn renewed_ago_ms(&self) -> i64 {
+        let ago = self.renewed.map(|at| at.elapsed().as_millis() as i64);
+        ago.unwrap_or(i64::MAX)
+    }
+
+    pub fn is_lost(&self) -> bool {
+        self.renewed.is_none_or(|at| at.elapsed() >= self.lease)
+    }
+}
+
 #[derive(Clone, Default)]
 pub struct Tables {
     /// The epoch of the engine that opened the ledger last.
     pub(super) epoch: i64,
+    /// The engines, in the order of their epochs; none if the ledger has only one.
+    pub engines: Vec<EngineSeat>,
+    /// What changed of the tombstones, in its order, for the engines that share the ledger.
+    pub tombstone_changes: Vec<Changed>,
     pub steps: BTreeMap<i64, StoredStep>,
     /// What the plan says of each step; steps that a test inserts have nothing.
     pub plans: BTreeMap<i64, StepPlan>,
@@ -75,6 +108,15 @@ pub struct Tables {
 }
 
 impl Tables {
+    pub fn next_epoch(&mut self) -> i64 {
+        self.epoch += 1;
+        self.epoch
+    }
+
+    pub fn last_event(&self) -> i64 {
+        self.last_event
+    }
+
     /// Inserts a step with its place in the index of resources.
     pub fn insert_step(&mut self, step: StoredStep, plan: StepPlan) {
         let of = self.steps_of.entry(step.key.clone()).or_default();

@@ -1,0 +1,239 @@
+//! Bad days of several engines on one ledger, from seeds: beside what [`seeds`](super::seeds) draws, engines are killed
+//! and begin again, lose their connection to the ledger for longer than a lease, and are not woken. The same must
+//! hold.
+//!
+//! `GONE_SEED=17 cargo test --test engine several` runs one seed; `GONE_SEEDS=0..1000` runs many.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use gone::engine::Engine;
+use gone::ledger::engines::EngineTerms;
+use tokio::time::{sleep, timeout};
+
+use super::harness::*;
+use super::invariants::after_crash;
+use super::peers_world::seeds;
+use super::planted::finds;
+use super::ports::{Crash, Faulty, Lies};
+use super::seeds::{Asked, CRASHES_MAX, Day, lived, person};
+use super::shared::{Connection, Server, SharedLedger};
+
+/// Longer than a call may take, as an engine demands.
+const LEASE: Duration = Duration::from_secs(30);
+/// Four times as long as any of a thousand seeds takes on its clock.
+const DAY_MAX: Duration = Duration::from_secs(30 * 60);
+/// How often one engine loses its connection.
+const CUTS_MAX: u32 = 4;
+
+/// An engine that runs, and what it is connected by.
+struct Life {
+    engine: Engine,
+    crash: Arc<Crash>,
+    connection: Arc<Connection>,
+    ledger: std::sync::Weak<Faulty>,
+    heart: tokio::task::JoinHandle<()>,
+    epoch: i64,
+}
+
+impl Life {
+    fn begin(day: &Day, server: &Server, name: &str, seed: u64) -> Self {
+        let bench = &day.bench;
+        let terms = EngineTerms {
+            name: name.to_owned(),
+            lease: LEASE,
+            call_timeout: bench.settings.engine.call_timeout,
+            is_alone: false,
+        };
+        let (ledger, connection, heart) = SharedLedger::open(server, terms, seed, bench.lies);
+        let (epoch, gate) = (ledger.epoch(), ledger.gate());
+        let crash = Arc::new(Crash::default());
+        let (engine, ledger) = bench.engine(Box::new(ledger), epoch, &crash, gate);
+        Self {
+            engine,
+            crash,
+            connection,
+            ledger,
+            heart,
+            epoch,
+        }
+    }
+
+    fn client(&self) -> Client {
+        Client {
+            control: self.engine.control(),
+        }
+    }
+
+    /// Until its crash.
+    async fn live(&self) {
+        tokio::select! {
+            biased;
+            () = self.crash.now.notified() => {}
+            ended = self.engine.run() => panic!("the engine ended by itself: {ended:?}"),
+        }
+    }
+
+    /// Ends it as a crash does. `is_seen`: whether others see that its process has ended; else its lease runs out.
+    async fn end(self, server: &Server, is_seen: bool) {
+        self.connection.die();
+        self.heart.abort();
+        if is_seen {
+            server.see_dead(self.epoch);
+        }
+        drop(self.engine);
+        // Its tasks are cancelled with it; they let go when the runtime comes round to them.
+        while self.ledger.strong_count() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn seconds(dice: &mut fastrand::Rng, most: u64) -> Duration {
+    Duration::from_millis(dice.u64(0..most * 1000))
+}
+
+fn plan_a_crash(crash: &Crash, dice: &mut fastrand::Rng) {
+    match dice.u8(0..4) {
+        0 | 1 => crash.at_write(dice.u64(1..60)),
+        2 => crash.at_call(dice.u64(1..80)),
+        _ => crash.never(),
+    }
+}
+
+/// An engine that is killed and begins again, and is cut off from the ledger now and then.
+async fn come_and_go(day: &Day, server: &Server, place: usize, mut dice: fastrand::Rng) {
+    for crashes in 0.. {
+        sleep(seconds(&mut dice, 40)).await;
+        let life = Life::begin(day, server, &format!("engine-{place}"), dice.u64(..));
+        if crashes < CRASHES_MAX {
+            plan_a_crash(&life.crash, &mut dice);
+        }
+        let cuts = async {
+            for _ in 0..CUTS_MAX {
+                sleep(seconds(&mut dice, 60)).await;
+                let long = seconds(&mut dice, 3 * LEASE.as_secs());
+                match dice.bool() {
+                    true => life.connection.cut(long),
+                    false => life.connection.cut_at_claim(long),
+                }
+                sleep(long).await;
+            }
+        };
+        {
+            let mut lives = pin!(life.live());
+            tokio::select! {
+                biased;
+                () = &mut lives => {}
+                () = cuts => lives.await,
+            }
+        }
+        life.end(server, dice.bool()).await;
+    }
+}
+
+/// A seed with two or three engines; what does not hold, if anything.
+fn run(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
+    lived(live(seed, lies))
+}
+
+async fn live(seed: u64, lies: Lies) -> Result<Vec<Sent>, String> {
+    let mut day = Day::new(seed, lies);
+    day.bench.keep_in_memory();
+    let server = Server::new(day.bench.kept.rows().clone(), seed);
+    day.server = Some(server.clone());
+    let before = day.bench.everything();
+    let faults = day.begin();
+    let mut dice = fastrand::Rng::with_seed(day.dice.u64(..));
+    let others = (1..dice.usize(2..4)).map(|place| {
+        let dice = fastrand::Rng::with_seed(dice.u64(..));
+        come_and_go(&day, &server, place, dice)
+    });
+    let others = join_all(others.collect::<Vec<_>>());
+    let first = first(&day, &server, &faults, dice);
+    let ended = tokio::select! {
+        biased;
+        ended = timeout(DAY_MAX, first) => ended,
+        _ = others => unreachable!("engines begin again"),
+    };
+    let ended = match ended {
+        Ok(ended) => server.overwritten().map_or(ended, Err),
+        Err(_) => Err(hangs(&day, &server).await),
+    };
+    day.end(&before, &faults, ended).await
+}
+
+/// What stands in the ledger when nothing goes on any more.
+async fn hangs(day: &Day, server: &Server) -> String {
+    let deletions = day.bench.ledger_state().await.deletions;
+    let engines = server.rows.tables().engines.clone();
+    format!("never gone: {deletions:#?}\nengines: {engines:#?}")
+}
+
+/// The engine at which a person is, and the person.
+async fn first(
+    day: &Day,
+    server: &Server,
+    faults: &serde_json::Value,
+    mut dice: fastrand::Rng,
+) -> Result<super::seeds::Ended, String> {
+    let mut asked = Asked::new(faults);
+    for crashes in 0.. {
+        sleep(seconds(&mut dice, 20)).await;
+        let life = Life::begin(day, server, "engine-0", dice.u64(..));
+        if crashes < CRASHES_MAX {
+            plan_a_crash(&life.crash, &mut dice);
+        }
+        let client = life.client();
+        let ended = tokio::select! {
+            biased;
+            () = life.live() => None,
+            ended = person(day, &client, &mut asked) => Some(ended),
+        };
+        if let Some(ended) = ended {
+            return ended;
+        }
+        drop(client);
+        life.end(server, dice.bool()).await;
+        after_crash(&day.bench, asked.acknowledged.as_deref()).await?;
+    }
+    Err("no engine was left".to_owned())
+}
+
+#[test]
+fn i11_n14_t03_several_engines_lose_nothing_and_repeat_nothing_seed_by_seed() {
+    for seed in seeds(0..60) {
+        if let Err(problem) = run(seed, Lies::None) {
+            panic!("{problem}\nagain: GONE_SEED={seed} cargo test --test engine several");
+        }
+    }
+}
+
+#[test]
+fn one_seed_of_several_engines_gives_the_same_calls_each_time() {
+    for seed in 0..4 {
+        assert_eq!(run(seed, Lies::None), run(seed, Lies::None), "seed {seed}");
+    }
+}
+
+#[test]
+fn i11_a_lease_that_an_engine_takes_for_endless_is_found() {
+    finds(Lies::LeaseLasts, run);
+}
+
+#[test]
+fn i11_a_ledger_of_several_engines_that_ignores_the_fence_is_found() {
+    finds(Lies::IgnoresFence, run);
+}
+
+#[test]
+fn i10_an_engine_that_is_not_told_what_others_did_is_found() {
+    finds(Lies::NobodyIsWoken, run);
+}
+
+#[test]
+fn t03_a_gate_that_lags_is_found() {
+    finds(Lies::GateLags, run);
+}
