@@ -379,10 +379,9 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
     let (global, around, style) = (process.global, process.around, process.style);
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
-    let holder = holder(&places.ledger).map(|holder| holder.socket.map(PathBuf::from));
-    let (control, embedded) = match way(&places, holder, listens) {
-        EngineSource::Attach(socket) => (attach(global, &socket).await?, None),
-        EngineSource::Embed => {
+    let (control, embedded) = match attached(global, &places).await? {
+        Some(control) => (control, None),
+        None => {
             let embedded =
                 embedded::embed(global, settings, &places, around, verb.targets()).await?;
             (embedded.control.clone(), Some(embedded))
@@ -411,30 +410,35 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
     Ok(exit)
 }
 
-/// Attaches to the engine at a socket. Waits a moment for an engine that is starting or ending.
-async fn attach(global: &Global, socket: &Path) -> Result<Arc<dyn Control>, Failure> {
-    if let Some(scenario) = &global.sandbox {
-        practice::check_is_running(scenario, socket)?;
-    }
+/// Attaches to the engine that this process uses; none if it starts one of its own. Waits a moment for an engine that is
+/// starting or ending.
+async fn attached(global: &Global, places: &Places) -> Result<Option<Arc<dyn Control>>, Failure> {
     let since = Instant::now();
     loop {
-        if let Err(error) = private::check_socket(socket)
+        // Looked for each time: an engine that is ending gives up its socket before its ledger.
+        let owner = holder(&places.ledger).map(|holder| holder.socket.map(PathBuf::from));
+        let EngineSource::Attach(socket) = way(places, owner, listens) else {
+            return Ok(None);
+        };
+        let tried = || format!("attach to the engine at {}", socket.display());
+        if let Err(error) = private::check_socket(&socket)
             && private::is_untrusted(&error)
         {
-            let tried = format!("attach to the engine at {}", socket.display());
             let advice =
                 "Nothing was sent there. Name another socket with --socket, or end what listens.";
-            return Err(Failure::usage(tried, error.to_string(), advice));
+            return Err(Failure::usage(tried(), error.to_string(), advice));
         }
-        match RemoteControl::connect(socket).await {
-            Ok(control) => return Ok(control),
+        match RemoteControl::connect(&socket).await {
+            Ok(control) => {
+                if let Some(scenario) = &global.sandbox {
+                    practice::check_is_running(scenario, &socket)?;
+                }
+                return Ok(Some(control));
+            }
             Err(ControlError::Unreachable { .. }) if since.elapsed() < ATTACH_MAX => {
                 tokio::time::sleep(ATTACH_AGAIN).await;
             }
-            Err(error) => {
-                let tried = format!("attach to the engine at {}", socket.display());
-                return Err(Failure::of(tried, error));
-            }
+            Err(error) => return Err(Failure::of(tried(), error)),
         }
     }
 }

@@ -9,17 +9,13 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use rustix::process::Pid;
 
-use super::{
-    EngineSource, Places, attach, clouds, embedded, listens, places, practice, runtime, settings,
-    way,
-};
+use super::{Places, attached, clouds, embedded, places, practice, runtime, settings};
 use crate::control::Control;
 use crate::domain::model::Origin;
 use crate::frontends::cli::args::Global;
 use crate::frontends::cli::output::Style;
 use crate::frontends::cli::{Exit, Failure};
 use crate::frontends::console::{self, ConsoleOptions, EngineMode, Keymap, Replayed};
-use crate::ledger::holder;
 use crate::system::config::{OnHangup, Settings, Surroundings};
 use crate::system::private;
 use crate::system::telemetry::{self, Verbosity};
@@ -166,10 +162,9 @@ async fn run(
     let on_hangup = settings.console.on_hangup;
     let mut options = options(global, around, style, &settings, EngineMode::Attached);
     (options.start, options.last_view) = last_view(global, places);
-    let holder = holder(&places.ledger).map(|holder| holder.socket.map(PathBuf::from));
-    let (control, embedded) = match way(places, holder, listens) {
-        EngineSource::Attach(socket) => (attach(global, &socket).await?, None),
-        EngineSource::Embed => {
+    let (control, embedded) = match attached(global, places).await? {
+        Some(control) => (control, None),
+        None => {
             let embedded = embedded::embed_to_stay(global, settings, places, around).await?;
             (embedded.control.clone(), Some(embedded))
         }

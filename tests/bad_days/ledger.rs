@@ -126,6 +126,21 @@ fn an_engine_killed_leaves_no_lock() {
     again.stop().ok();
 }
 
+#[test]
+fn a_verb_waits_for_an_engine_that_is_ending_and_then_does_without() {
+    let stage = Stage::new();
+    let id = ledger_with_a_deletion(&stage);
+    let engine = stage.engine();
+    // It serves no more, and still holds the ledger.
+    engine.signal(Signal::STOP);
+    std::fs::remove_file(stage.ledger().with_file_name("gone.sock")).unwrap();
+    let verb = stage.start(&format!("show {id}"));
+    // Longer than the verb takes to look for the engine.
+    std::thread::sleep(Duration::from_millis(1_500));
+    engine.kill();
+    verb.end().ok();
+}
+
 /// An engine closes the file of its lock before it takes it.
 fn is_private(lock: &std::path::Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;

@@ -35,7 +35,7 @@ const GOAL: f64 = 0.95;
 const LARGE: &str =
     "--networks 10 --ports 60 --trunks 10 --fips 10 --groups 9 --balancers 1 --images 4";
 const SMALL: &str =
-    "--networks 2 --ports 5 --trunks 1 --fips 1 --groups 2 --balancers 1 --images 1";
+    "--networks 1 --ports 2 --trunks 1 --fips 1 --groups 1 --balancers 1 --images 1";
 
 /// How many of each there are beside what the seed makes, a stack and a zone.
 #[derive(Clone, Copy)]
@@ -55,10 +55,10 @@ const MANY: Load = Load {
     backups: 10,
 };
 const FEW: Load = Load {
-    servers: 4,
-    volumes: 8,
-    snapshots: 4,
-    backups: 2,
+    servers: 1,
+    volumes: 2,
+    snapshots: 1,
+    backups: 1,
 };
 
 fn main() {
