@@ -270,7 +270,8 @@
 //! **The simulation runs everything but the sockets.** Authentication, paging and error handling are the real
 //! client's, over a `Transport` that calls the sandbox's core on a paused clock. The ledger is the real
 //! store, called inline, so a crash is a dropped future and a reopened file; for half of the seeds it is the store in
-//! memory (`tests/memory`), so a crash leaves the rows.
+//! memory (`tests/memory`), so a crash leaves the rows. Days of several engines run on the store in memory, by the
+//! leases and heartbeats of a server's engines; only the server and the network between are played.
 //!
 //! **An engine plays the past of a practice scenario, on a simulated clock (`app/past.rs`).** So the ledger that a
 //! console opens on agrees with the practice cloud in everything, to the request ids and the faults that are used

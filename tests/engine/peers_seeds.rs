@@ -1,7 +1,7 @@
 //! Days of several deployments from seeds: random resources that point at each other, a deletion, and
 //! what can happen between engines; then what must have become of all (G).
 //!
-//! `GONE_SEED=17 cargo test --test engine peers_seed` replays one; `GONE_SEEDS=0..1000` runs many.
+//! `GONE_SEED=17 cargo test --test engine peers_seeds` replays one; `GONE_SEEDS=0..1000` runs many.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -23,7 +23,7 @@ use super::shared::{Connection, Server, SharedLedger};
 
 /// Longer than a call may take, as an engine demands.
 const LEASE: Duration = Duration::from_secs(30);
-/// Four times as long as any of a thousand seeds takes on its clock.
+/// Longer than a day takes on its clock: one that is not over by then hangs.
 const DAY_MAX: Duration = Duration::from_secs(30 * 60);
 /// How often one engine loses its connection.
 const CUTS_MAX: u32 = 4;
