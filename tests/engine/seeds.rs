@@ -18,7 +18,8 @@ use super::kept::Kept;
 use super::shared::Server;
 use gone::domain::mapping::Mapping;
 use gone::domain::model::{
-    CopiedBy, Deletion, DeletionState, KindName, OnFailure, Plan, PlanOptions, Step, StepState,
+    CopiedBy, Deletion, DeletionState, KindName, OnFailure, Plan, PlanOptions, ResourceKey, Step,
+    StepState,
 };
 use gone::ledger::tombstones::Tombstones;
 use serde_json::{Value, json};
@@ -103,13 +104,20 @@ impl Day {
         }
     }
 
-    /// Whether each gate that may answer knows a deletion of a network when it is acknowledged (T3).
+    /// Whether each gate that may answer knows a deletion of a network when it is acknowledged (T3). It may have been
+    /// refused by then.
     fn is_known_to_gates(&self) -> Result<(), String> {
-        let gates = self.server.iter().flat_map(Server::trusted_gates);
         let (kind, id) = &self.target;
-        let kind = KindName::new(kind);
-        let is_missing = |gate: Arc<Tombstones>| gate.phase(&site(), &kind, id).is_none();
-        match kind.as_str() == "network" && gates.into_iter().any(is_missing) {
+        let Some(server) = self.server.as_ref().filter(|_| *kind == "network") else {
+            return Ok(());
+        };
+        let key = ResourceKey {
+            site: site(),
+            kind: KindName::new(kind),
+            id: id.clone(),
+        };
+        let is_unknown = |gate: &Arc<Tombstones>| gate.phase(&key.site, &key.kind, id).is_none();
+        match server.is_guarded(&key) && server.trusted_gates().iter().any(is_unknown) {
             true => Err(format!("T3: a gate answers and does not know of {id}")),
             false => Ok(()),
         }

@@ -51,6 +51,12 @@ impl Server {
         self.overwritten.lock().unwrap().first().cloned()
     }
 
+    /// Whether the resource has a tombstone that gates must know.
+    pub fn is_guarded(&self, key: &ResourceKey) -> bool {
+        let phase = phases(&self.rows.tables()).get(key).copied();
+        phase.is_some_and(|phase| phase != Phase::Released)
+    }
+
     /// The memories from which the gates of living engines may answer now.
     pub fn trusted_gates(&self) -> Vec<Arc<Tombstones>> {
         let members = self.members.lock().unwrap();
