@@ -55,7 +55,8 @@ fn tell_of_keys(telling: &Telling) {
     seat.see("pasted text does nothing here");
     seat.press("D");
     seat.see("read-only");
-    seat.press(&format!("\r{wanted}\r"));
+    // As into the question that does not come; no letter of it quits.
+    seat.press("\ryes\r");
     // Nothing but what this test itself made.
     assert_eq!(cloud.writes().len(), writes + 4);
     assert_eq!(stage.json(&["list"]), json!([]));
