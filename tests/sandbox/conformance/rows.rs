@@ -269,4 +269,5 @@ pub const OTHER_SERVICES: &[&str] = &[
     "Heat",
     "Designate",
     "Barbican",
+    "Manila",
 ];

@@ -13,9 +13,10 @@ import requests
 cloud = openstack.connect(cloud="testbed")
 demo = openstack.connect(cloud="testbed-demo")
 # What the catalog's URLs lack.
-PREFIXES = {"network": "/v2.0", "image": "/v2", "dns": "/v2", "key-manager": "/v1", "load-balancer": "/v2.0/lbaas"}
+PREFIXES = {"network": "/v2.0", "image": "/v2", "dns": "/v2", "key-manager": "/v1", "load-balancer": "/v2.0/lbaas",
+            "shared-file-system": "/v2"}
 # The newest microversions of the pinned releases.
-VERSIONS = {"compute": "2.96", "block-storage": "3.70", "placement": "1.39"}
+VERSIONS = {"compute": "2.96", "block-storage": "3.70", "placement": "1.39", "shared-file-system": "2.99"}
 MISBEHAVE = os.path.join(os.path.dirname(__file__), "../misbehave")
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b[0-9a-f]{32}\b")
 NOISE = ((re.compile(r"req-[0-9a-f-]{36}"), "req-…"), (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?"), "TIME"),
@@ -48,7 +49,9 @@ def call(method, service, path, body=None, who=cloud, note="", show=True, token=
     headers["X-Auth-Token"] = token or who.auth_token
     if service not in ("network", "load-balancer"):
         headers.setdefault("Accept", "application/json")
-    if service in VERSIONS:
+    if service == "shared-file-system":
+        headers["X-OpenStack-Manila-API-Version"] = version or VERSIONS[service]
+    elif service in VERSIONS:
         name = "volume" if service == "block-storage" else service
         headers["OpenStack-API-Version"] = f"{name} {version or VERSIONS[service]}"
     began = time.time()
