@@ -1,4 +1,4 @@
-//! The words of Nova's and Cinder's calls: what a list sends for an admin and for others, and what a row shows of
+//! The words of Nova's, Cinder's and Manila's calls: what a list sends for an admin and for others, and what a row shows of
 //! a resource that is gone.
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,10 @@ async fn cloud_of(role: &str, answers: &[(&str, Value)]) -> (MockServer, OpenSta
     let heat = json!({"type": "orchestration", "name": "heat", "endpoints": [heat]});
     let catalog = token["token"]["catalog"].as_array_mut().unwrap();
     catalog.push(heat);
+    // As older clouds list it, with a project that no call needs.
+    let manila = format!("{}/share/v2/p-id", server.uri());
+    let manila = json!({"interface": "public", "region": "R1", "url": manila});
+    catalog.push(json!({"type": "sharev2", "name": "manilav2", "endpoints": [manila]}));
     let login = ResponseTemplate::new(201)
         .insert_header("X-Subject-Token", TOKEN)
         .set_body_json(token);
@@ -168,5 +172,101 @@ async fn i13_a_server_that_nova_still_shows_as_deleted_is_gone() {
         let read = cloud.read(&site(), server, "s1").await.unwrap();
         assert_eq!(read.row.is_some(), is_there, "{status}");
         assert!(read.offered);
+    }
+}
+
+/// The rows of a kind that this filter finds, and the requests to Manila for them: their paths and queries, the
+/// microversion that a header of Manila's own names, and whether it asks for experiments.
+async fn shares(
+    answers: &[(&str, Value)],
+    kind: &str,
+    (key, value): (&str, &str),
+) -> (Vec<Value>, Vec<String>) {
+    let (server, cloud) = cloud_of("admin", answers).await;
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
+    let filter = ListFilter {
+        key: key.to_owned(),
+        values: vec![value.to_owned()],
+    };
+    let request = ListRows {
+        site: &site(),
+        kind: kinds.get(&KindName::new(kind)).unwrap(),
+        filter: Some(&filter),
+        fields: Fields::Planning,
+        rows_max: None,
+    };
+    let rows = cloud.list(request).await.unwrap().rows;
+    let asked = server.received_requests().await.unwrap();
+    let asked = asked
+        .iter()
+        .filter(|it| it.url.path().starts_with("/share"));
+    let line = |it: &wiremock::Request| {
+        let header = |name: &str| {
+            let value = it.headers.get(name);
+            value.map_or("none", |it| it.to_str().unwrap()).to_owned()
+        };
+        assert_eq!(header("openstack-api-version"), "none");
+        format!(
+            "{}?{} as {}, experiments {}",
+            it.url.path(),
+            it.url.query().unwrap_or_default(),
+            header("x-openstack-manila-api-version"),
+            header("x-openstack-manila-api-experimental")
+        )
+    };
+    (rows, asked.map(line).collect())
+}
+
+#[tokio::test]
+async fn n19_manilas_version_has_a_header_of_its_own_and_the_recycle_bin_is_listed_too() {
+    let at = "/share/v2/shares/detail";
+    let answer = json!({"shares": [{"id": "s1"}]});
+    let (rows, asked) = shares(&[(at, answer)], "share", ("project_id", "p-id")).await;
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    let of_project = format!("{at}?project_id=p-id&all_tenants=1");
+    assert_eq!(
+        asked,
+        [
+            format!("{of_project} as 2.69, experiments true"),
+            format!("{of_project}&is_soft_deleted=true as 2.69, experiments true")
+        ]
+    );
+}
+
+#[tokio::test]
+async fn access_rules_are_listed_by_a_filter_for_their_share_and_without_their_secrets() {
+    let at = "/share/v2/share-access-rules";
+    let rule = json!({"id": "a1", "access_to": "alice", "access_key": "secret"});
+    let answers = [(at, json!({"access_list": [rule]}))];
+    let (rows, asked) = shares(&answers, "share_access_rule", ("share_id", "s 1&")).await;
+    let row = json!({"id": "a1", "access_to": "alice", "share_id": "s 1&"});
+    assert_eq!(rows, [row]);
+    assert_eq!(
+        asked,
+        [format!("{at}?share_id=s+1%26 as 2.69, experiments true")]
+    );
+}
+
+#[tokio::test]
+async fn n19_a_cloud_that_does_not_offer_a_kinds_version_has_none_of_the_kind() {
+    let at = "/share/v2/resource-locks";
+    for (newest, rows_are_listed) in [
+        ("2.80", false),
+        ("2.81", true),
+        ("2.99", true),
+        ("3.0", true),
+    ] {
+        let answers = [
+            (
+                "/share/v2/",
+                json!({"versions": [{"id": "v2.0", "version": newest}]}),
+            ),
+            (at, json!({"resource_locks": [{"id": "k1"}]})),
+        ];
+        let (rows, asked) = shares(&answers, "resource_lock", ("resource_id", "s1")).await;
+        assert_eq!(rows.len() == 1, rows_are_listed, "{newest}: {rows:?}");
+        assert_eq!(asked[0], "/share/v2/? as none, experiments none");
+        let list = format!("{at}?resource_id=s1&all_projects=1 as 2.81, experiments true");
+        assert_eq!(asked.get(1), rows_are_listed.then_some(&list), "{newest}");
     }
 }

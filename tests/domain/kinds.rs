@@ -9,6 +9,7 @@ const SECRETS: &str = include_str!("../../assets/kinds/openstack/key-manager.tom
 const IDENTITY: &str = include_str!("../../assets/kinds/openstack/identity.toml");
 const COMPUTE: &str = include_str!("../../assets/kinds/openstack/compute.toml");
 const BLOCK_STORAGE: &str = include_str!("../../assets/kinds/openstack/block-storage.toml");
+const SHARES: &str = include_str!("../../assets/kinds/openstack/shared-file-system.toml");
 
 fn error_of(text: String) -> String {
     let source = Source {
@@ -27,6 +28,7 @@ fn error_of_network(from: &str, to: &str) -> String {
         ("identity.toml", IDENTITY),
         ("compute.toml", COMPUTE),
         ("block-storage.toml", BLOCK_STORAGE),
+        ("shared-file-system.toml", SHARES),
     ];
     let sources = sources.map(|(file, text)| (file, text.to_owned()));
     let changed = ("mine.toml", NETWORK.replacen(from, to, 1));
@@ -193,6 +195,35 @@ fn i13_a_kind_that_is_deleted_says_how_its_absence_is_told() {
     let message = error_of(with_a_thing(&says, ""));
     assert!(
         message.ends_with("call.not_found_says: no variable \"{idd}\"; did you mean \"id\"?"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_kind_that_requires_a_version_names_it() {
+    let needs = "call.requires_api_version = true";
+    for version in [
+        "",
+        "call.api_version = \"thing\"",
+        "call.api_version = \"thing 2.x\"",
+    ] {
+        let message = error_of(with_a_thing(&format!("{DELETE}\n{needs}\n{version}"), ""));
+        let expected = "\"call.requires_api_version\" requires \"call.api_version\", which ends with a version such as 2.81";
+        assert!(message.ends_with(expected), "{message}");
+    }
+}
+
+#[test]
+fn a_call_names_what_its_kind_passes() {
+    let delete = DELETE.replace("{id}", "{id}?group={group_id}");
+    let message = error_of(with_a_thing(&delete, ""));
+    assert!(message.contains("no variable \"{group_id}\""), "{message}");
+    let message = error_of(with_a_thing(
+        &format!("passes = [\"groupid\"]\n{delete}"),
+        "fields = [\"id\", \"group_id\"]",
+    ));
+    assert!(
+        message.contains("passes: \"groupid\" is not among list.fields"),
         "{message}"
     );
 }

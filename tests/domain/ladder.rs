@@ -365,12 +365,14 @@ fn a_runbook_with_a_variable_that_no_one_sets_is_an_error() {
     const NETWORK: &str = include_str!("../../assets/kinds/openstack/network.toml");
     const SECRETS: &str = include_str!("../../assets/kinds/openstack/key-manager.toml");
     const IDENTITY: &str = include_str!("../../assets/kinds/openstack/identity.toml");
+    const SHARES: &str = include_str!("../../assets/kinds/openstack/shared-file-system.toml");
     let error_of = |from: &str, to: &str| {
         let changed = BALANCERS.replacen(from, to, 1);
         let files = [
             ("network.toml", NETWORK),
             ("key-manager.toml", SECRETS),
             ("identity.toml", IDENTITY),
+            ("shared-file-system.toml", SHARES),
             ("mine.toml", &changed),
         ];
         let sources = files.map(|(file, text)| Source {

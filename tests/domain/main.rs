@@ -26,6 +26,7 @@ mod rooms;
 mod secrets;
 mod servers;
 mod services;
+mod shares;
 mod stacks;
 #[allow(dead_code)] // No theme needs all of it.
 #[path = "../testkit/mod.rs"]

@@ -28,10 +28,11 @@ const COLLECTIONS: [&str; 15] = [
 /// Calls at a time while cleaning up.
 const PARALLEL: usize = 8;
 /// Services whose paths do not tell them from others.
-const NAMED: [(&str, &str); 3] = [
+const NAMED: [(&str, &str); 4] = [
     ("dns", "/v2"),
     ("key-manager", "/v1"),
     ("orchestration", "/v1"),
+    ("shared-file-system", "/v2"),
 ];
 
 pub struct Api {

@@ -34,6 +34,7 @@ mod refusals;
 mod registry;
 mod seat;
 mod servers;
+mod shares;
 mod stacks;
 mod table;
 #[path = "../stories/terminal.rs"]

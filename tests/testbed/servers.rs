@@ -111,10 +111,10 @@ impl<'b> Machine<'b> {
 }
 
 /// A service that misbehaves to what has this name, until it is dropped.
-struct Misbehaving(&'static str);
+pub struct Misbehaving(&'static str);
 
 impl Misbehaving {
-    fn so(service: &'static str, how: &str, name: &str) -> Self {
+    pub fn so(service: &'static str, how: &str, name: &str) -> Self {
         misbehave(&[service, how, name]);
         Self(service)
     }

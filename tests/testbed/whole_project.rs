@@ -8,6 +8,7 @@ use crate::bed::{Bed, wait_for};
 use crate::cascade::only_the_default_group_is_left;
 use crate::people::People;
 use crate::servers::Machine;
+use crate::shares::{FURNISHED, Shares};
 
 const SMALL: &str = "--networks 1 --ports 0 --trunks 0 --fips 0";
 
@@ -159,7 +160,7 @@ fn testbed_story_16_a_members_project_of_zones_secrets_and_a_stack_is_left_empty
 }
 
 /// Beside all of the above: servers, one of which boots from a volume, with what they hold; a group of volumes with
-/// a snapshot; and what the seed makes in the network, balancer and image services.
+/// a snapshot; shares, which the scene makes; and what the seed makes in the network, balancer and image services.
 struct Everything<'b> {
     machine: Machine<'b>,
     boots: String,
@@ -276,6 +277,9 @@ fn testbed_story_16_a_project_with_everything_is_left_empty_by_its_member_and_by
     for (who, sees_secrets) in [("mine", true), ("testbed --region RegionOne", false)] {
         let bed = Bed::seeded("RegionOne", shape);
         let everything = Everything::furnish(&bed);
+        let shares = Shares::new(&everything.machine.people);
+        shares.furnish();
+        assert_eq!(shares.left().len(), FURNISHED, "{:?}", shares.left());
         let plan = format!(
             "--cloud {who} plan server/{} --cascade -o json",
             everything.boots
@@ -308,6 +312,7 @@ fn testbed_story_16_a_project_with_everything_is_left_empty_by_its_member_and_by
             bed.gone(&line("mine")).ends_with(0);
         }
         assert_eq!(everything.left(), Vec::<String>::new(), "{who}");
+        assert_eq!(shares.left(), Vec::<String>::new(), "{who}");
         only_the_default_group_is_left(&bed);
     }
 }

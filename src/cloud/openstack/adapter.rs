@@ -14,7 +14,7 @@ use super::answers::{
     write_outcome,
 };
 use super::keystone::logs_in_alike;
-use super::kinds::{OpenStackKinds, RestCalls, calls_of, service_of};
+use super::kinds::{OpenStackKinds, RestCalls, calls_of, microversion, service_of};
 use super::project_names::ProjectNames;
 use super::requests::{Part, RestList, escaped, rendered, variables};
 use super::session::Service;
@@ -53,7 +53,12 @@ struct Connection {
     session: Session,
     /// The extensions of each service, which is asked once.
     extensions: std::sync::Mutex<HashMap<String, Arc<OnceCell<BTreeSet<String>>>>>,
+    /// The newest microversion of each service, which is asked once.
+    versions: std::sync::Mutex<HashMap<String, Arc<OnceCell<Microversion>>>>,
 }
+
+/// A microversion: its major and its minor number.
+type Microversion = (u32, u32);
 
 impl OpenStack {
     pub fn new(
@@ -123,6 +128,7 @@ impl OpenStack {
         let connection = Arc::new(Connection {
             session: Session::new(cloud, transport, Arc::new(move || clock.now())),
             extensions: std::sync::Mutex::default(),
+            versions: std::sync::Mutex::default(),
         });
         connected.insert(site.clone(), connection.clone());
         Ok(connection)
@@ -146,6 +152,11 @@ impl OpenStack {
         }
         let offers = connection.session.offers(&kind.service).await;
         if !offers.map_err(|error| failure(&error, None))? {
+            return Ok(false);
+        }
+        if let Some(needed) = calls_of(kind)?.needed_version()
+            && self.newest_version(connection, kind).await? < needed
+        {
             return Ok(false);
         }
         let Some(needed) = kind.calls.extension() else {
@@ -192,6 +203,45 @@ impl OpenStack {
             })
             .await;
         extensions.cloned()
+    }
+
+    /// Returns the newest microversion of the kind's service, which is asked once.
+    async fn newest_version(
+        &self,
+        connection: &Connection,
+        kind: &Kind,
+    ) -> Result<Microversion, CloudFailure> {
+        let prefix = &calls_of(kind)?.service.prefix;
+        let of_service = {
+            let mut known = connection
+                .versions
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            known.entry(kind.service.clone()).or_default().clone()
+        };
+        let newest = of_service
+            .get_or_try_init(|| async {
+                let path = format!("{prefix}/");
+                // Without a version: a service refuses one that it does not have.
+                let service = Service::from(kind.service.as_str());
+                let request = connection.session.request(
+                    service,
+                    Method::GET,
+                    &path,
+                    None,
+                    self.call_timeout,
+                );
+                let answer = request.await.map_err(|error| failure(&error, None))?;
+                let versions = answer.json.get("versions").and_then(Value::as_array);
+                let versions = versions.into_iter().flatten();
+                let offered = versions.filter_map(|it| microversion(it.get("version")?.as_str()?));
+                match offered.max() {
+                    Some(newest) => Ok(newest),
+                    None => Err(unread(answer, format!("GET {path} names no microversion"))),
+                }
+            })
+            .await;
+        newest.copied()
     }
 
     async fn list_part(
@@ -361,6 +411,8 @@ fn elsewhere<'k>(kind: &'k Kind, variables: &BTreeMap<String, String>) -> Option
         service: Service {
             name: &call.service,
             api_version: call.api_version.as_deref(),
+            version_header: None,
+            headers: None,
             admin_headers: None,
         },
         method: call.method.parse().ok()?,

@@ -18,9 +18,13 @@
 //! | `for_admins` | filters without which an admin's list shows the rows of his own project alone; the service refuses them to others |
 //! | `one` | the path of one row, if not the list's path followed by the id |
 //! | `api_version` | of a service, or of a kind that needs a later one: the header `OpenStack-API-Version` of every call, which names the microversion that the words of the file are written for |
+//! | `requires_api_version` | a cloud whose service does not offer the kind's own `api_version` has no resources of the kind |
+//! | `headers` | of a service: headers of every call |
+//! | `version_header` | of a service whose microversion another header names, without the service's name |
 //! | `also_at` | of a service: other prefixes under which clients find the same resources; of a list: other paths |
 //! | `picked` | of a list: a field with the values `take` of those elements of the array `each` that meet `when` and have no value under `lacks`; of URLs, the last `segments`, joined by commas |
 //! | `split` | of a list: a field with the parts of the text of another one between `/`, `:` and `=` |
+//! | `secret` | of a list: fields of rows that hold secrets, and that gone drops as it reads them |
 //! | `parent` | of a list below a parent whose id has several parts: their names |
 //! | `details` | of a list: another path, read once with it; each row gets fields of its answer |
 //! | `project_in_path` | of a service: clients may put the id of a project between the prefix and the rest of a path |
@@ -95,6 +99,10 @@ pub const EMBEDDED: &[(&str, &str)] = &[
         "kinds/openstack/orchestration.toml",
         include_str!("../../../assets/kinds/openstack/orchestration.toml"),
     ),
+    (
+        "kinds/openstack/shared-file-system.toml",
+        include_str!("../../../assets/kinds/openstack/shared-file-system.toml"),
+    ),
 ];
 
 /// OpenStack as a provider of kinds.
@@ -127,6 +135,11 @@ pub struct ServiceCalls {
     pub prefix: String,
     /// The microversion of every call, as the header `OpenStack-API-Version` names it: `compute 2.53`.
     pub api_version: Option<String>,
+    /// The header that names the microversion, if it is not `OpenStack-API-Version`.
+    pub version_header: Option<String>,
+    /// Headers of every call: name → value.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
     /// Headers without which an admin's calls reach only his own project's rows: name → value.
     #[serde(default)]
     pub admin_headers: BTreeMap<String, String>,
@@ -163,6 +176,8 @@ impl Default for ServiceCalls {
         Self {
             prefix: String::new(),
             api_version: None,
+            version_header: None,
+            headers: BTreeMap::new(),
             admin_headers: BTreeMap::new(),
             also_at: Vec::new(),
             project_in_path: false,
@@ -193,6 +208,9 @@ pub struct RestCalls {
     pub service: Arc<ServiceCalls>,
     /// The microversion of the kind's calls, if it is not the service's.
     pub api_version: Option<String>,
+    /// Whether a cloud whose service does not offer that microversion has no resources of the kind.
+    #[serde(default)]
+    pub requires_api_version: bool,
     pub list: Option<ListCall>,
     pub delete: Option<CallTemplate>,
     /// The call for a row that holds several resources of the kind, where `delete` would remove all of them
@@ -272,6 +290,9 @@ pub struct ListCall {
     #[serde(default)]
     pub parent: Vec<String>,
     pub details: Option<Details>,
+    /// The fields of a row that hold secrets. They are dropped from each row as it is read.
+    #[serde(default)]
+    pub secret: Vec<String>,
 }
 
 /// Another answer of the service, which says more about the rows of a list.
@@ -484,6 +505,8 @@ pub fn service_of(kind: &Kind) -> Service<'_> {
             let own = calls.api_version.as_deref();
             own.or(calls.service.api_version.as_deref())
         }),
+        version_header: calls.and_then(|calls| calls.service.version_header.as_deref()),
+        headers: calls.map(|calls| &calls.service.headers),
         admin_headers: calls.map(|calls| &calls.service.admin_headers),
     }
 }
@@ -500,6 +523,13 @@ impl KindCalls for RestCalls {
             return Err(format!(
                 "call.list.one is \"{one}\", and must end with a part of the id"
             ));
+        }
+        if self.requires_api_version && self.needed_version().is_none() {
+            return Err(
+                "\"call.requires_api_version\" requires \"call.api_version\", which ends with a version such as \
+                 2.81"
+                    .into(),
+            );
         }
         if kind.spec.enable.is_some() != self.enable.is_some() {
             return Err("needs both \"enable\" and \"call.enable\", or none of them".into());
@@ -615,7 +645,22 @@ impl KindCalls for RestCalls {
     }
 }
 
+/// Reads a microversion: `2.81`.
+pub(super) fn microversion(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
 impl RestCalls {
+    /// Returns the microversion without which a cloud has no resources of the kind.
+    pub(super) fn needed_version(&self) -> Option<(u32, u32)> {
+        let own = self
+            .api_version
+            .as_deref()
+            .filter(|_| self.requires_api_version);
+        microversion(own?.rsplit(' ').next()?)
+    }
+
     /// Returns the call of an action; none if the kind has none.
     pub fn call_for(&self, action: Action) -> Option<&CallTemplate> {
         match action {

@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::identity::Identity;
 use super::kinds::{CallTemplate, FilterValues, ListCall, RestCalls, calls_of};
 use crate::cloud::{Call, CloudFailure};
-use crate::domain::kinds::{Kind, ListSpec, NULL, fill, lookup_one};
+use crate::domain::kinds::{
+    Kind, ListSpec, NULL, fill, lookup_one, variables as template_variables,
+};
 use crate::domain::model::Action;
 use crate::domain::query::ListFilter;
 
@@ -109,11 +111,14 @@ impl<'k> RestList<'k> {
                     "{name} has no list of its own: name the resource that it belongs to ({within})"
                 )));
             };
+            let named: Vec<&str> = template_variables(&self.call.path).collect();
+            let is_filter = !named.contains(&within.as_str()) && self.call.parent.is_empty();
             let parts = filter.values.iter().map(|value| {
                 let variables = BTreeMap::from([(within.clone(), value.clone())]);
+                let pair = is_filter.then(|| (within.clone(), value.clone()));
                 Ok(Part {
                     path: self.path(&variables)?,
-                    query: Vec::new(),
+                    query: pair.into_iter().collect(),
                     variables,
                 })
             });
@@ -183,6 +188,9 @@ impl<'k> RestList<'k> {
         login: &Identity,
     ) {
         self.kind.complete(row, path);
+        if let Some(row) = row.as_object_mut() {
+            row.retain(|field, _| !self.call.secret.contains(field));
+        }
         if let Some(url) = self
             .call
             .id_in

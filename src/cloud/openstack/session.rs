@@ -111,8 +111,20 @@ pub struct Service<'s> {
     /// The header `OpenStack-API-Version`: `compute 2.53`. Without it, a service with microversions answers as
     /// its oldest one.
     pub api_version: Option<&'s str>,
+    /// The header that names the version, if it is another one: `X-OpenStack-Manila-API-Version`.
+    pub version_header: Option<&'s str>,
+    /// Headers of every call: name → value.
+    pub headers: Option<&'s BTreeMap<String, String>>,
     /// Headers of an admin's calls, which reach the rows of all projects by them: name → value.
     pub admin_headers: Option<&'s BTreeMap<String, String>>,
+}
+
+impl<'s> Service<'s> {
+    /// Returns the name of the header that names the version of the API.
+    #[must_use]
+    pub fn version_header(&self) -> &'s str {
+        self.version_header.unwrap_or("openstack-api-version")
+    }
 }
 
 impl<'s> From<&'s str> for Service<'s> {
@@ -120,6 +132,8 @@ impl<'s> From<&'s str> for Service<'s> {
         Self {
             name,
             api_version: None,
+            version_header: None,
+            headers: None,
             admin_headers: None,
         }
     }
@@ -344,12 +358,11 @@ impl Session {
             .header(header::USER_AGENT, USER_AGENT)
             .header("x-auth-token", token.header.clone());
         if let Some(version) = service.api_version {
-            request = request.header("openstack-api-version", version);
+            request = request.header(service.version_header(), version);
         }
-        if let Some(headers) = service.admin_headers.filter(|_| token.identity.is_admin()) {
-            for (name, value) in headers {
-                request = request.header(name, value);
-            }
+        let of_admins = service.admin_headers.filter(|_| token.identity.is_admin());
+        for (name, value) in service.headers.into_iter().chain(of_admins).flatten() {
+            request = request.header(name, value);
         }
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, "application/json");

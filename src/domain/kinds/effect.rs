@@ -69,6 +69,9 @@ impl Kinds {
                 self.validate_shown(field, path, kind)?;
             }
         }
+        for field in &spec.passes {
+            self.validate_shown("passes", field, kind)?;
+        }
         let mut references = spec.references.iter();
         references.try_for_each(|reference| self.validate_reference_paths(kind, reference))
     }

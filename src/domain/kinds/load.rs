@@ -558,14 +558,16 @@ impl MadeSpec {
 }
 
 impl Kind {
-    /// Returns the variables that templates may name: `id` and its parts, `cascade`, and the variables that a
-    /// derived kind sets.
+    /// Returns the variables that templates may name: `id` and its parts, `cascade`, the variables that a derived
+    /// kind sets, and the fields that the kind passes.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         let derived = self.spec.derived.iter();
         let set = derived.flat_map(|derived| derived.set.keys());
         let parts = self.spec.list.iter().flat_map(|list| &list.id);
-        ["id", "cascade"]
-            .into_iter()
-            .chain(set.chain(parts).map(String::as_str))
+        ["id", "cascade"].into_iter().chain(
+            set.chain(parts)
+                .chain(&self.spec.passes)
+                .map(String::as_str),
+        )
     }
 }

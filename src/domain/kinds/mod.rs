@@ -30,7 +30,8 @@
 //! | `shown_by` | of a reference: a login that may not list the referrers learns from resources of this kind whether there are any |
 //! | `imports` | of a service: the other services to whose kinds its own kinds refer |
 //! | `asynchronous` | of a reference: it is handled after its target was accepted for deletion (G3) |
-//! | `within` | the cloud lists the kind only below its parent (an image's members); a row may leave out the parent's id |
+//! | `within` | the cloud lists the kind only below its parent (an image's members), or with a filter for its parent; a row may leave out the parent's id |
+//! | `passes` | fields of a row that the templates of its calls may name, empty if the row has no value there |
 //! | `match` | the referrer's value `equals` a value of the target, with or without a prefix, or as the `last_segment` of a URL; in addition, an address is `in_cidr` of the target, or a domain name is `below` the target's |
 //! | `find` | the server-side filter that finds the referrers of many targets at once |
 //! | `in_scope` | of `find`: all that it finds is in the scope that the target's row names too (a subnet's ports are on its network), so a list of that scope shows it |

@@ -62,6 +62,9 @@ pub struct KindSpec {
     /// For ids that may be used again (image and project): the field that differs for a re-created resource.
     /// It is read just before the call (I10).
     pub incarnation: Option<String>,
+    /// Fields of a row that the templates of the kind's calls may name. A field without a value is an empty text.
+    #[serde(default)]
+    pub passes: Vec<String>,
     /// The field of a row that says what the resource serves (`device_owner`). A change of it is drift (P1).
     pub owner: Option<String>,
     /// How readers are shown that a resource is being deleted: field → value. Empty if the file says it for

@@ -821,6 +821,10 @@ impl Planner<'_> {
         {
             vars.insert(field.clone(), value.to_owned());
         }
+        for field in &kind.spec.passes {
+            let value = resource.facts.one(field).unwrap_or_default();
+            vars.insert(field.clone(), value.to_owned());
+        }
         vars.extend(scope_vars(resource, kind, links));
         vars
     }

@@ -131,7 +131,7 @@ impl Refusal {
                 json(json!({"faultcode": fault, "faultstring": message, "debuginfo": null}))
             }
             "image" => glance(status, &message, accept),
-            "compute" | "block-storage" => json(json!({
+            "compute" | "block-storage" | "shared-file-system" => json(json!({
                 fault(status): {"code": status.as_u16(), "message": message},
             })),
             _ => json(json!({
@@ -153,7 +153,7 @@ impl Refusal {
     }
 }
 
-/// Returns the name that Nova and Cinder give an error of this status.
+/// Returns the name that Nova, Cinder and Manila give an error of this status.
 fn fault(status: StatusCode) -> &'static str {
     match status {
         StatusCode::BAD_REQUEST => "badRequest",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::cloud::openstack::{RestCalls, item_in, service_of};
 use crate::system::listener::Arriving;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, StatusCode, header, request};
+use http::{HeaderName, HeaderValue, StatusCode, header, request};
 use http_body_util::{BodyExt as _, Either, Full};
 use serde_json::{Map, Value};
 
@@ -313,8 +313,12 @@ impl Gate {
         };
         let mut head = head.clone();
         // The kinds are written for this version of the row, and not for the caller's.
-        if let Some(Ok(version)) = service_of(kind).api_version.map(HeaderValue::from_str) {
-            head.headers.insert("openstack-api-version", version);
+        let service = service_of(kind);
+        let name = HeaderName::try_from(service.version_header());
+        if let (Ok(name), Some(Ok(version))) =
+            (name, service.api_version.map(HeaderValue::from_str))
+        {
+            head.headers.insert(name, version);
         }
         let answered = self
             .read_whole(self.send_to(&head, &path).await?, Read::Tree)

@@ -1,0 +1,314 @@
+//! Shares of real Manila: emptied with their project, kept by what needs them, and put back by a storage that refuses.
+
+use serde_json::{Value, json};
+
+use crate::api::{Api, text};
+use crate::bed::{Bed, wait_for};
+use crate::cascade::only_the_default_group_is_left;
+use crate::people::People;
+use crate::servers::{Misbehaving, SMALL};
+
+/// With locks of resources.
+const MANILA: (&str, &str) = ("x-openstack-manila-api-version", "2.82");
+
+/// The lists of what a project may have in Manila, and their keys.
+const LISTS: [(&str, &str); 7] = [
+    ("shares", "shares"),
+    ("shares?is_soft_deleted=true", "shares"),
+    ("snapshots", "snapshots"),
+    ("share-networks", "share_networks"),
+    ("security-services", "security_services"),
+    ("share-groups", "share_groups"),
+    ("share-transfers", "transfers"),
+];
+
+/// The shares of a project, by its member's calls. Their types are an admin's, and go when this is dropped.
+pub struct Shares<'p, 'b> {
+    people: &'p People<'b>,
+    /// The id of a type without share servers, and of one with them.
+    types: [String; 2],
+}
+
+impl Drop for Shares<'_, '_> {
+    fn drop(&mut self) {
+        let admin = &self.people.bed.api;
+        for id in &self.types {
+            admin.answer_at("DELETE", &url(admin, &format!("types/{id}")), Value::Null);
+        }
+    }
+}
+
+/// The URL of a path of Manila's.
+fn url(api: &Api, path: &str) -> String {
+    format!("{}/v2/{path}", api.root_of("shared-file-system"))
+}
+
+impl<'p, 'b> Shares<'p, 'b> {
+    pub fn new(people: &'p People<'b>) -> Self {
+        let bed = people.bed;
+        let of_type = |name: &str, with_servers: bool| {
+            let specs =
+                json!({"driver_handles_share_servers": with_servers, "snapshot_support": true});
+            let fields = json!({"share_type": {"name": format!("{}-{name}", bed.name), "extra_specs": specs}});
+            let (status, made) = bed
+                .api
+                .send_with("POST", &url(&bed.api, "types"), MANILA, fields);
+            assert!(status < 300, "{status} {made}");
+            text(&made["share_type"]["id"])
+        };
+        let types = [of_type("plain", false), of_type("served", true)];
+        Self { people, types }
+    }
+
+    fn name(&self) -> &str {
+        &self.people.bed.name
+    }
+
+    /// A call of the member's that must work.
+    fn post(&self, path: &str, body: Value) -> Value {
+        let member = self.people.api("a member");
+        let (status, made) = member.send_with("POST", &url(&member, path), MANILA, body);
+        assert!(status < 300, "{path}: {status} {made}");
+        made
+    }
+
+    fn get(&self, path: &str) -> (u16, Value) {
+        let member = self.people.api("a member");
+        member.get_with(&url(&member, path), MANILA.0, MANILA.1)
+    }
+
+    fn until(&self, path: &str, field: &str, state: &str) {
+        wait_for(&format!("{path} to be {state}"), || {
+            self.get(path)
+                .1
+                .pointer(field)
+                .is_some_and(|it| it == state)
+        });
+    }
+
+    pub fn share(&self, name: &str, mut fields: Value) -> String {
+        fields["name"] = json!(name);
+        fields["size"] = json!(1);
+        fields["share_proto"] = json!("NFS");
+        let is_served = !fields["share_network_id"].is_null();
+        fields["share_type"] = json!(self.types[usize::from(is_served)]);
+        let id = text(&self.post("shares", json!({ "share": fields }))["share"]["id"]);
+        self.until(&format!("shares/{id}"), "/share/status", "available");
+        id
+    }
+
+    fn snapshot(&self, share: &str, name: &str) -> String {
+        let fields = json!({"share_id": share, "name": name});
+        let id = text(&self.post("snapshots", json!({ "snapshot": fields }))["snapshot"]["id"]);
+        self.until(&format!("snapshots/{id}"), "/snapshot/status", "available");
+        id
+    }
+
+    fn access_rule(&self, share: &str) -> String {
+        let rule = json!({"access_type": "ip", "access_to": "192.0.2.1", "access_level": "rw"});
+        let path = format!("shares/{share}/action");
+        let id = text(&self.post(&path, json!({ "allow_access": rule }))["access"]["id"]);
+        self.until(
+            &format!("share-access-rules/{id}"),
+            "/access/state",
+            "active",
+        );
+        id
+    }
+
+    /// A share network on the bed's first network, with a security service.
+    fn network(&self) -> String {
+        let bed = self.people.bed;
+        let subnets = bed
+            .api
+            .rows("subnets", &format!("network_id={}", bed.networks[0]));
+        let fields = json!({"name": format!("{}-net", bed.name), "neutron_net_id": bed.networks[0],
+            "neutron_subnet_id": subnets[0]["id"]});
+        let made = self.post("share-networks", json!({ "share_network": fields }));
+        let id = text(&made["share_network"]["id"]);
+        let service = json!({"name": bed.name, "type": "ldap", "password": "hidden"});
+        let service = self.post("security-services", json!({ "security_service": service }));
+        let uses = json!({"security_service_id": service["security_service"]["id"]});
+        let path = format!("share-networks/{id}/action");
+        self.post(&path, json!({ "add_security_service": uses }));
+        id
+    }
+
+    /// One of each kind that a member has in Manila: a share on a share network; a share with a snapshot and an access
+    /// rule; one in the recycle bin; and one that is offered to another project.
+    pub fn furnish(&self) {
+        let network = self.network();
+        self.share(
+            &format!("{}-served", self.name()),
+            json!({"share_network_id": network}),
+        );
+        let share = self.share(self.name(), json!({}));
+        self.snapshot(&share, self.name());
+        self.access_rule(&share);
+        let binned = self.share(&format!("{}-binned", self.name()), json!({}));
+        self.post(
+            &format!("shares/{binned}/action"),
+            json!({"soft_delete": null}),
+        );
+        let offered = self.share(&format!("{}-offered", self.name()), json!({}));
+        let transfer = json!({"share_id": offered, "name": self.name()});
+        self.post("share-transfers", json!({ "transfer": transfer }));
+    }
+
+    /// What the member still has in Manila.
+    pub fn left(&self) -> Vec<String> {
+        let rows = LISTS.iter().flat_map(|(path, key)| {
+            let (status, rows) = self.get(path);
+            assert_eq!(status, 200, "{path}: {rows}");
+            let rows = rows[key].as_array().unwrap().clone();
+            rows.into_iter().map(move |row| format!("{key} {row}"))
+        });
+        rows.collect()
+    }
+}
+
+/// How many rows `furnish` makes.
+pub const FURNISHED: usize = 8;
+
+/// Whose logins delete: the member's own, and an admin's.
+const LOGINS: [&str; 2] = ["mine", "testbed"];
+
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_n20_a_share_goes_after_its_snapshot_and_with_its_access_rule() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let people = People::a_member(&bed);
+    let shares = Shares::new(&people);
+    for who in LOGINS {
+        let share = shares.share(&bed.name, json!({}));
+        let snapshot = shares.snapshot(&share, &format!("{}-snapshot", bed.name));
+        let rule = shares.access_rule(&share);
+        let line = |verb: &str, more: &str| {
+            bed.gone(&format!(
+                "--cloud {who} --region RegionOne {verb} share/{share} {more}"
+            ))
+        };
+        // Without a cascade it is refused, and the snapshot is named.
+        line("delete", "--yes --wait=1m")
+            .ends_with(6)
+            .says(&[&format!("{}-snapshot", bed.name), "share_snapshot"]);
+        let plan = line("plan", "--cascade -o json").ends_with(0).json();
+        let steps = plan["steps"].as_array().unwrap();
+        let step = |id: &str| steps.iter().find(|it| it["resource_id"] == id).unwrap();
+        assert_eq!(steps.len(), 2, "{plan}");
+        assert_eq!(
+            step(&share)["depends_on"],
+            json!([step(&snapshot)["id"]]),
+            "{plan}"
+        );
+        let automatic = &plan["automatic"][0];
+        assert_eq!(automatic["kind"], "share_access_rule", "{plan}");
+        assert_eq!(
+            automatic["resource_id"],
+            format!("{share},{rule}"),
+            "{plan}"
+        );
+
+        line("delete", "--cascade --yes --wait=1m").ends_with(0);
+        assert_eq!(shares.left(), Vec::<String>::new(), "{who}");
+    }
+}
+
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_n19_a_share_network_keeps_its_network_and_goes_with_the_project() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    bed.without_policies();
+    let people = People::a_member(&bed);
+    let shares = Shares::new(&people);
+    shares.furnish();
+    assert_eq!(shares.left().len(), FURNISHED, "{:?}", shares.left());
+    let served = bed
+        .api
+        .rows("ports", &format!("network_id={}", bed.networks[0]));
+    let served = served
+        .iter()
+        .filter(|it| it["device_owner"] == "manila:share")
+        .count();
+    assert_eq!(served, 2);
+    for who in LOGINS {
+        let line = format!(
+            "--cloud {who} --region RegionOne delete network/{} --cascade --yes --wait=1m",
+            bed.networks[0]
+        );
+        bed.gone(&line)
+            .ends_with(6)
+            .says(&[&format!("{}-net", bed.name), "serves shares on"]);
+    }
+    let line = format!(
+        "--cloud mine delete project/{} --cascade --yes --wait=3m",
+        bed.project
+    );
+    bed.gone(&line).ends_with(0);
+    assert_eq!(shares.left(), Vec::<String>::new());
+    only_the_default_group_is_left(&bed);
+}
+
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_p04_a_locked_share_is_refused_for_an_admin_too() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let people = People::a_member(&bed);
+    let shares = Shares::new(&people);
+    let share = shares.share(&bed.name, json!({}));
+    let lock = json!({"resource_id": share, "resource_type": "share", "resource_action": "delete",
+        "lock_reason": format!("{} keeps it", bed.name)});
+    let made = shares.post("resource-locks", json!({ "resource_lock": lock }));
+    let lock = text(&made["resource_lock"]["id"]);
+    let delete = |who: &str, target: &str| {
+        bed.gone(&format!(
+            "--cloud {who} --region RegionOne delete {target} --cascade --yes --wait=1m"
+        ))
+    };
+    for who in LOGINS {
+        for target in [format!("share/{share}"), format!("project/{}", bed.project)] {
+            delete(who, &target)
+                .ends_with(6)
+                .says(&[&format!("{} keeps it", bed.name), "locks"]);
+        }
+    }
+    delete("mine", &format!("resource_lock/{lock}")).ends_with(0);
+    delete("mine", &format!("share/{share}")).ends_with(0);
+    assert_eq!(shares.left(), Vec::<String>::new());
+}
+
+/// Its storage has failed once: the share stays in error_deleting, in which Manila deletes nothing.
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_p03_a_share_in_error_deleting_goes_by_force_for_an_admin_alone() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let people = People::a_member(&bed);
+    let shares = Shares::new(&people);
+    let share = shares.share(&bed.name, json!({}));
+    // Blocked, after its first attempt.
+    let blocked = |cloud: &str| {
+        let line = format!("{cloud} delete share/{share} --cascade --yes --wait=20s -o json");
+        let id = text(&bed.gone(&line).ends_with(4).json()["id"]);
+        let short = id[id.len() - 8..].to_owned();
+        (
+            id,
+            format!("{cloud} purge {short} --rung force --confirm {short}"),
+        )
+    };
+    let fails = Misbehaving::so("manila", "delete-fails", &bed.name);
+    let (id, force) = blocked("--cloud mine");
+    bed.gone(&force).says(&["it needs the role admin"]);
+    bed.gone(&format!("--cloud mine cancel {id}")).ends_with(0);
+    drop(fails);
+
+    let cloud = "--cloud testbed --region RegionOne";
+    let (id, force) = blocked(cloud);
+    bed.gone(&format!("{cloud} show {id}"))
+        .says(&["(it is error_deleting)"]);
+    bed.gone(&format!("{cloud} purge {id}"))
+        .says(&["force_delete", "may be left on the storage"]);
+    bed.gone(&force);
+    bed.gone(&format!("{cloud} watch {id}")).ends_with(0);
+    bed.gone("audit list").says(&["purge force"]);
+    assert_eq!(shares.left(), Vec::<String>::new());
+}
