@@ -192,6 +192,13 @@ impl Api {
         })
     }
 
+    /// A delete of any URL with one more header, whatever comes of it.
+    pub fn delete_with(&self, url: &str, (header, value): (&str, &str)) {
+        let call = self.client.delete(url).header("x-auth-token", &self.token);
+        let call = call.header(header, value);
+        self.runtime.block_on(async { call.send().await.unwrap() });
+    }
+
     /// A read of any URL with one more header.
     pub fn get_with(&self, url: &str, header: &str, value: &str) -> (u16, Value) {
         let call = self.client.get(url).header("x-auth-token", &self.token);

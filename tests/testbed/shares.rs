@@ -12,28 +12,36 @@ use crate::servers::{Misbehaving, SMALL};
 const MANILA: (&str, &str) = ("x-openstack-manila-api-version", "2.82");
 
 /// The lists of what a project may have in Manila, and their keys.
-const LISTS: [(&str, &str); 7] = [
+const LISTS: [(&str, &str); 8] = [
     ("shares", "shares"),
     ("shares?is_soft_deleted=true", "shares"),
     ("snapshots", "snapshots"),
     ("share-networks", "share_networks"),
     ("security-services", "security_services"),
     ("share-groups", "share_groups"),
+    ("share-group-snapshots", "share_group_snapshots"),
     ("share-transfers", "transfers"),
 ];
 
 /// The shares of a project, by its member's calls. Their types are an admin's, and go when this is dropped.
 pub struct Shares<'p, 'b> {
     people: &'p People<'b>,
-    /// The id of a type without share servers, and of one with them.
-    types: [String; 2],
+    plain: String,
+    /// With a copy on another storage.
+    copied: String,
+    /// With share servers.
+    served: String,
+    group_type: String,
 }
 
 impl Drop for Shares<'_, '_> {
     fn drop(&mut self) {
         let admin = &self.people.bed.api;
-        for id in &self.types {
-            admin.answer_at("DELETE", &url(admin, &format!("types/{id}")), Value::Null);
+        let types = [&self.plain, &self.copied, &self.served];
+        let types = types.map(|id| format!("types/{id}"));
+        let group_type = format!("share-group-types/{}", self.group_type);
+        for path in [group_type].iter().chain(&types) {
+            admin.delete_with(&url(admin, path), MANILA);
         }
     }
 }
@@ -46,18 +54,30 @@ fn url(api: &Api, path: &str) -> String {
 impl<'p, 'b> Shares<'p, 'b> {
     pub fn new(people: &'p People<'b>) -> Self {
         let bed = people.bed;
-        let of_type = |name: &str, with_servers: bool| {
-            let specs =
-                json!({"driver_handles_share_servers": with_servers, "snapshot_support": true});
-            let fields = json!({"share_type": {"name": format!("{}-{name}", bed.name), "extra_specs": specs}});
+        let make = |path: &str, kind: &str, name: &str, mut fields: Value| {
+            fields["name"] = json!(format!("{}-{name}", bed.name));
+            let wanted = json!({ kind: fields });
             let (status, made) = bed
                 .api
-                .send_with("POST", &url(&bed.api, "types"), MANILA, fields);
-            assert!(status < 300, "{status} {made}");
-            text(&made["share_type"]["id"])
+                .send_with("POST", &url(&bed.api, path), MANILA, wanted);
+            assert!(status < 300, "{path}: {status} {made}");
+            text(&made[kind]["id"])
         };
-        let types = [of_type("plain", false), of_type("served", true)];
-        Self { people, types }
+        let of_type = |name: &str, specs: Value| {
+            make("types", "share_type", name, json!({ "extra_specs": specs }))
+        };
+        let servers = "driver_handles_share_servers";
+        let plain = of_type("plain", json!({ servers: false, "snapshot_support": true }));
+        let copied = json!({ servers: false, "replication_type": "readable" });
+        let snapshots = json!({"consistent_snapshot_support": "pool"});
+        let group_type = json!({"share_types": [plain], "group_specs": snapshots});
+        Self {
+            people,
+            group_type: make("share-group-types", "share_group_type", "group", group_type),
+            copied: of_type("copied", copied),
+            served: of_type("served", json!({ servers: true })),
+            plain,
+        }
     }
 
     fn name(&self) -> &str {
@@ -90,8 +110,10 @@ impl<'p, 'b> Shares<'p, 'b> {
         fields["name"] = json!(name);
         fields["size"] = json!(1);
         fields["share_proto"] = json!("NFS");
-        let is_served = !fields["share_network_id"].is_null();
-        fields["share_type"] = json!(self.types[usize::from(is_served)]);
+        if fields["share_type"].is_null() {
+            let is_served = !fields["share_network_id"].is_null();
+            fields["share_type"] = json!(if is_served { &self.served } else { &self.plain });
+        }
         let id = text(&self.post("shares", json!({ "share": fields }))["share"]["id"]);
         self.until(&format!("shares/{id}"), "/share/status", "available");
         id
@@ -134,17 +156,51 @@ impl<'p, 'b> Shares<'p, 'b> {
         id
     }
 
+    /// A group with a share, and a snapshot of it.
+    fn group(&self) {
+        let made = |path: &str, kind: &str, fields: Value| {
+            let id = text(&self.post(path, json!({ kind: fields }))[kind]["id"]);
+            let state = format!("/{kind}/status");
+            self.until(&format!("{path}/{id}"), &state, "available");
+            id
+        };
+        let fields = json!({"name": self.name(), "share_group_type_id": self.group_type,
+            "share_types": [self.plain]});
+        let group = made("share-groups", "share_group", fields);
+        self.share(
+            &format!("{}-grouped", self.name()),
+            json!({ "share_group_id": group }),
+        );
+        let fields = json!({ "share_group_id": group });
+        made("share-group-snapshots", "share_group_snapshot", fields);
+    }
+
+    /// A share with a replica.
+    fn copied(&self) {
+        let fields = json!({"share_type": self.copied});
+        let share = self.share(&format!("{}-copied", self.name()), fields);
+        let made = self.post(
+            "share-replicas",
+            json!({"share_replica": {"share_id": share}}),
+        );
+        let path = format!("share-replicas/{}", text(&made["share_replica"]["id"]));
+        self.until(&path, "/share_replica/status", "available");
+    }
+
     /// One of each kind that a member has in Manila: a share on a share network; a share with a snapshot and an access
-    /// rule; one in the recycle bin; and one that is offered to another project.
+    /// rule; a group with a share and a snapshot; a share with a replica; one in the recycle bin; and one that is offered
+    /// to another project.
     pub fn furnish(&self) {
         let network = self.network();
         self.share(
             &format!("{}-served", self.name()),
-            json!({"share_network_id": network}),
+            json!({ "share_network_id": network }),
         );
         let share = self.share(self.name(), json!({}));
         self.snapshot(&share, self.name());
         self.access_rule(&share);
+        self.group();
+        self.copied();
         let binned = self.share(&format!("{}-binned", self.name()), json!({}));
         self.post(
             &format!("shares/{binned}/action"),
@@ -168,7 +224,7 @@ impl<'p, 'b> Shares<'p, 'b> {
 }
 
 /// How many rows `furnish` makes.
-pub const FURNISHED: usize = 8;
+pub const FURNISHED: usize = 12;
 
 /// Whose logins delete: the member's own, and an admin's.
 const LOGINS: [&str; 2] = ["mine", "testbed"];
