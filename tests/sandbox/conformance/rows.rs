@@ -270,4 +270,5 @@ pub const OTHER_SERVICES: &[&str] = &[
     "Designate",
     "Barbican",
     "Manila",
+    "Swift",
 ];
