@@ -241,7 +241,7 @@ impl Diagnosis {
                 .reads
                 .kinds
                 .get(&tombstone.key.kind)
-                .is_some_and(|kind| kind.spec.list.is_some()),
+                .is_some_and(|kind| kind.spec.list.is_some() && !kind.has_natural_key()),
             Phase::Released | Phase::Purged => false,
         }
     }
