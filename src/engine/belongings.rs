@@ -71,7 +71,7 @@ async fn has_of(
     });
     let rows = match rows.await {
         // It shows another project to nobody, so it says nothing of it.
-        Err(failure) if failure.forbidden && kind.shows_own_project() => return Ok(false),
+        Err(failure) if failure.forbidden && kind.is_hidden_from_others() => return Ok(false),
         rows => rows?.rows,
     };
     Ok(rows.iter().any(|row| kind.project_of(row) == owner))

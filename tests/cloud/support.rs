@@ -7,6 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use gone::cloud::openstack::{
     Clock, CloudConfig, CloudsConfig, Environment, HttpTransport, ListRequest, Paging, Session,
+    Uncommon,
 };
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path};
@@ -116,6 +117,7 @@ pub fn ports<'a>() -> ListRequest<'a> {
         rows_max: None,
         paging: Paging::Links,
         row_id: "id",
+        uncommon: Uncommon::default(),
         deadline: DEADLINE,
     }
 }

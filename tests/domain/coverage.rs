@@ -24,9 +24,9 @@ fn not_covered(extensions: &[&str], others: &[&str]) -> Vec<String> {
 #[test]
 fn n19_a_service_and_an_extension_without_kinds_are_named_with_what_they_hold() {
     assert_eq!(
-        not_covered(&["trunk", "logging"], &["object-store", "placement"]),
+        not_covered(&["trunk", "logging"], &["messaging", "placement"]),
         [
-            "object-store (containers and their objects)",
+            "messaging (queues)",
             "extension logging of network (logs of network resources)"
         ]
     );

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 
+use futures_util::StreamExt as _;
 use gone::control::{GateTraffic, Page, Query, query};
 use gone::domain::model::{KindName, Phase};
 use gone::ledger::tombstones::Changed;
@@ -337,6 +338,52 @@ async fn p12_a_body_whose_chunks_cannot_be_read_is_the_clients_mistake() {
     }
     let networks = stage.send(Method::GET, &list, &stage.admin, None).await;
     assert_eq!(networks.json()["networks"], json!([]));
+}
+
+/// A service that answers each request with what it got: the head, and how many bytes of body.
+async fn echo() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = format!("http://{}", listener.local_addr().unwrap());
+    let answered = |request: axum::extract::Request| async move {
+        let (head, body) = request.into_parts();
+        let mut bytes = 0;
+        let mut body = body.into_data_stream();
+        while let Some(data) = body.next().await {
+            bytes += data.unwrap().len();
+        }
+        format!("{} {} {bytes}", head.method, head.uri)
+    };
+    tokio::spawn(
+        async move { axum::serve(listener, axum::Router::new().fallback(answered)).await },
+    );
+    at
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_an_object_store_pass_with_any_name_method_and_size() {
+    let stage = Stage::new().await;
+    let account = "/v1/AUTH_p";
+    let keystone = Keystone::naming_a("object-store", format!("{}{account}", echo().await)).await;
+    let auth = format!("{}/v3", keystone.server.uri());
+    let gate = stage.gate_of("object-store", &auth, "").await;
+    // Larger than a body that a gate reads, and without a type.
+    let large = vec![b'x'; 20_000_000];
+    for (method, path, body) in [
+        ("PUT", "/c/a%2Fb//%1B%5B31m", &large[..]),
+        ("PUT", "/c/%2E%2E%2F", b"{not json"),
+        ("POST", "/c", b""),
+        ("COPY", "/c/o", b""),
+        ("GET", "/c?versions=true&marker=%00", b""),
+        ("DELETE", "/c/o?cascade=true&version-id=1", b""),
+        ("DELETE", "/?bulk-delete", b"c/o\nc"),
+    ] {
+        let url = format!("http://{}{account}{path}", gate.address());
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let request = stage.request(method.clone(), &url).body(body.to_vec());
+        let answer = stage.answered(request).await;
+        let got = format!("{method} {account}{path} {}", body.len());
+        assert_eq!((answer.status, answer.text), (200, got));
+    }
 }
 
 /// A service whose every answer is this.

@@ -23,10 +23,15 @@ impl Keystone {
 
     /// Whose catalog has this network service.
     pub async fn naming(network: String) -> Self {
+        Self::naming_a("network", network).await
+    }
+
+    /// Whose catalog has this service of this type.
+    pub async fn naming_a(service: &str, url: String) -> Self {
         let server = MockServer::start().await;
-        let catalog = json!([{"type": "network", "name": "neutron", "id": "n", "endpoints": [
+        let catalog = json!([{"type": service, "name": service, "id": "n", "endpoints": [
             {"id": "e", "interface": "public", "region": "RegionOne", "region_id": "RegionOne",
-             "url": network}]}]);
+             "url": url}]}]);
         let keystone = Self {
             server,
             domain: "engines".to_owned(),

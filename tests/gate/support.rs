@@ -206,9 +206,14 @@ impl Stage {
 
     /// One more gate for the network's users, whose Keystone is at `auth_url`.
     pub async fn gate_asking(&self, auth_url: &str, limits: &str) -> GateHandle {
+        self.gate_of("network", auth_url, limits).await
+    }
+
+    /// The same, in front of another service.
+    pub async fn gate_of(&self, service: &str, auth_url: &str, limits: &str) -> GateHandle {
         let text = format!(
             "[[gate]]\nlisten = '127.0.0.1:0'\nupstream = {{ cloud = 'sandbox', region = \
-             'RegionOne', service = 'network' }}\nlimits = {{ {limits} }}\n"
+             'RegionOne', service = '{service}' }}\nlimits = {{ {limits} }}\n"
         );
         let mut settings = parse(&text, "config.toml".as_ref()).unwrap();
         let mut login = self.logins[&site()].clone();

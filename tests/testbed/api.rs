@@ -28,9 +28,10 @@ const COLLECTIONS: [&str; 15] = [
 /// Calls at a time while cleaning up.
 const PARALLEL: usize = 8;
 /// Services whose paths do not tell them from others.
-const NAMED: [(&str, &str); 4] = [
+const NAMED: [(&str, &str); 5] = [
     ("dns", "/v2"),
     ("key-manager", "/v1"),
+    ("object-store", "/v1"),
     ("orchestration", "/v1"),
     ("shared-file-system", "/v2"),
 ];
@@ -94,7 +95,7 @@ impl Api {
             let root = versions
                 .iter()
                 .fold(url.as_str(), |url, it| url.trim_end_matches(it));
-            // Heat's names the project of this login.
+            // Heat's and Swift's name the project of this login.
             let root = root.rsplit_once("/v1/").map_or(root, |(root, _)| root);
             Some(root.to_owned())
         };

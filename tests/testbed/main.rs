@@ -28,6 +28,7 @@ mod gate;
 mod keys;
 mod limits;
 mod newcomers;
+mod objects;
 mod people;
 mod proxy;
 mod refusals;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::api::{Api, text};
 use crate::bed::{Bed, wait_for};
 use crate::cascade::only_the_default_group_is_left;
+use crate::objects::Account;
 use crate::people::People;
 use crate::servers::Machine;
 use crate::shares::{FURNISHED, Shares};
@@ -36,6 +37,10 @@ impl<'p, 'b> Furnished<'p, 'b> {
         let (stack, zone) = (furnished.stack(), furnished.zone(""));
         let volume = furnished.volume();
         furnished.secrets();
+        let member = furnished.member();
+        let account = Account::of(people.bed, &member);
+        account.put(furnished.name(), "");
+        account.put(furnished.name(), "a/b");
         furnished.until("dns", &zone, "/status", "ACTIVE");
         let below = furnished.zone("sub.");
         let record = json!({"name": format!("www.{}.org.", furnished.name()), "type": "A", "records": ["192.0.2.1"]});
@@ -139,7 +144,9 @@ impl<'p, 'b> Furnished<'p, 'b> {
         let stacks = member.call_of("orchestration", "GET", &self.stacks(), Value::Null);
         let stacks = stacks["stacks"].as_array().unwrap().clone();
         let stacks = stacks.into_iter().map(|row| format!("stacks {row}"));
-        named.chain(more).chain(stacks).collect()
+        let account = Account::of(self.people.bed, &member).rows("");
+        let account = account.into_iter().map(|row| format!("account {row}"));
+        named.chain(more).chain(stacks).chain(account).collect()
     }
 }
 
@@ -150,7 +157,7 @@ fn testbed_story_16_a_members_project_of_zones_secrets_and_a_stack_is_left_empty
     bed.without_policies();
     let people = People::a_member(&bed);
     let furnished = Furnished::new(&people);
-    assert_eq!(furnished.left().len(), 8, "{:?}", furnished.left());
+    assert_eq!(furnished.left().len(), 9, "{:?}", furnished.left());
     let line = format!(
         "--cloud mine delete project/{} --cascade --yes --wait=5m",
         bed.project
@@ -206,7 +213,7 @@ impl<'b> Everything<'b> {
         wait_for("the server that boots from a volume", || {
             member.call_any("GET", &path, Value::Null)["server"]["status"] == "ACTIVE"
         });
-        assert_eq!(furnished.left().len(), 8 + 3, "{:?}", furnished.left());
+        assert_eq!(furnished.left().len(), 9 + 3, "{:?}", furnished.left());
         Self {
             machine,
             boots,

@@ -16,7 +16,7 @@ use super::answers::{
 use super::keystone::logs_in_alike;
 use super::kinds::{OpenStackKinds, RestCalls, calls_of, microversion, service_of};
 use super::project_names::ProjectNames;
-use super::requests::{Part, RestList, escaped, rendered, variables};
+use super::requests::{Part, RestList, account_of, escaped, rendered, variables};
 use super::session::Service;
 use super::{CallError, CloudConfig, ListRequest, Session, Transport};
 use crate::cloud::{
@@ -253,8 +253,10 @@ impl OpenStack {
         listed: &mut (dyn FnMut(Listed) + Send),
     ) -> Result<Option<Identity>, CloudFailure> {
         let kind = list.kind;
+        let account = part.variables.clone();
+        let service = service_of(kind).in_account(list.account(&account));
         let mut pages = connection.session.pages(ListRequest {
-            service: service_of(kind),
+            service,
             path: &part.path,
             items_key: &list.call.items,
             query: &part.query,
@@ -263,6 +265,7 @@ impl OpenStack {
             rows_max,
             paging: list.call.paging,
             row_id: list.call.row_id(),
+            uncommon: list.call.uncommon(),
             deadline: self.call_timeout,
         });
         listed(Listed::Part);
@@ -271,7 +274,6 @@ impl OpenStack {
         let details = match &list.call.details {
             Some(details) => {
                 let path = list.filled(&details.path, &part.variables)?;
-                let service = service_of(kind);
                 let request = connection.session.request(
                     service,
                     Method::GET,
@@ -414,6 +416,7 @@ fn elsewhere<'k>(kind: &'k Kind, variables: &BTreeMap<String, String>) -> Option
             version_header: None,
             headers: None,
             admin_headers: None,
+            account: None,
         },
         method: call.method.parse().ok()?,
         path: fill(&call.path, &escaped(variables)).ok()?,
@@ -571,19 +574,32 @@ impl Cloud for OpenStack {
                 offered: false,
             });
         }
-        let variables = kind.id_variables(id);
+        let variables = list.with_parents(kind.id_variables(id));
+        if list.calls.service.account && !list.is_whole(&variables) {
+            return Ok(Row {
+                row: None,
+                identity: None,
+                offered: true,
+            });
+        }
         let path = list.row_path(&variables)?;
-        let answer = connection
-            .session
-            .request(
-                service_of(kind),
-                Method::GET,
-                &path,
-                None,
-                self.call_timeout,
-            )
-            .await;
-        match answer {
+        let method = match list.call.head.is_empty() {
+            true => Method::GET,
+            false => Method::HEAD,
+        };
+        let service = service_of(kind).in_account(list.account(&variables));
+        let session = &connection.session;
+        let answer = session.request(service, method.clone(), &path, None, self.call_timeout);
+        match answer.await {
+            Ok(answer) if method == Method::HEAD => {
+                let mut row = list.row_of_headers(&variables, &answer.headers);
+                list.complete(&mut row, &variables, &answer.identity);
+                Ok(Row {
+                    row: Some(row),
+                    identity: Some(frozen(&answer.identity)),
+                    offered: true,
+                })
+            }
             Ok(answer) => match list.row_in(&answer.json) {
                 Some(row @ Value::Object(_)) => {
                     let is_there = !list.call.shows_absence(row);
@@ -631,7 +647,8 @@ impl Cloud for OpenStack {
                 return Acted::not_sent(failed, line, self.clock.now());
             }
         };
-        let service = service_of(call.kind);
+        let account = account_of(call.kind, &variables);
+        let service = service_of(call.kind).in_account(account);
         let sent = Sent {
             service,
             method,

@@ -1,6 +1,7 @@
 //! The services of a cloud and their URLs.
 use std::collections::{BTreeMap, BTreeSet};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use url::Url;
 
@@ -38,6 +39,13 @@ const SERVICE_TYPES: [(&str, &[&str], &str); 17] = [
 ];
 
 const IDENTITY: &str = "identity";
+
+/// The characters that are escaped in a path segment: all but unreserved ones, so that an id is never a path.
+pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// Returns the official type of a service that is named by this type, by another type, or by its project's
 /// name. `_` may stand for `-`. An unknown name is returned unchanged.
@@ -101,6 +109,12 @@ pub enum CatalogError {
         "{path:?} is not a path of a service: it must begin with / and hold no . or .. segment"
     )]
     BadPath { path: String },
+    #[error(
+        "the URL of {service:?} does not name the project of the login, so no URL of the account of another \
+         project follows from it: {}; log in to the project itself",
+        shown(url)
+    )]
+    NoAccount { service: String, url: String },
 }
 
 #[derive(Deserialize)]
@@ -248,6 +262,47 @@ fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
 /// Returns the URL of `path_and_query` below an endpoint. Endpoints are listed with and without the version
 /// (`…:9696`, `…/v2.0`): if the path begins with a version, it replaces the endpoint's.
 pub(super) fn join(endpoint: &Url, path_and_query: &str) -> Result<Url, CatalogError> {
+    let first = path_and_query.split(['/', '?']).nth(1).unwrap_or_default();
+    let base = if is_version(first) {
+        root_of(endpoint.path())
+    } else {
+        endpoint.path().trim_end_matches('/')
+    };
+    below(endpoint, base, path_and_query)
+}
+
+/// Returns the URL of `path_and_query` in the account of a project. The endpoint ends with the account of the
+/// project `own`, whose id stands there. A path never replaces the endpoint's version: it begins with a name,
+/// and a name may look like one.
+pub(super) fn join_in_account(
+    (endpoint, service): (&Url, &str),
+    own: Option<&str>,
+    project: &str,
+    path_and_query: &str,
+) -> Result<Url, CatalogError> {
+    let path = endpoint.path().trim_end_matches('/');
+    if project.is_empty() || Some(project) == own {
+        return below(endpoint, path, path_and_query);
+    }
+    let account = own
+        .filter(|own| !own.is_empty())
+        .and_then(|own| path.rsplit_once(own));
+    let Some((before, after)) = account.filter(|(_, after)| !after.contains('/')) else {
+        return Err(CatalogError::NoAccount {
+            service: service.to_owned(),
+            url: endpoint.to_string(),
+        });
+    };
+    let project = utf8_percent_encode(project, SEGMENT);
+    below(
+        endpoint,
+        &format!("{before}{project}{after}"),
+        path_and_query,
+    )
+}
+
+/// Returns the URL of `path_and_query` below a path of the endpoint's host.
+fn below(endpoint: &Url, base: &str, path_and_query: &str) -> Result<Url, CatalogError> {
     let (path, query) = match path_and_query.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (path_and_query, None),
@@ -261,12 +316,6 @@ pub(super) fn join(endpoint: &Url, path_and_query: &str) -> Result<Url, CatalogE
             path: path.to_owned(),
         });
     }
-    let first = path.split('/').nth(1).unwrap_or_default();
-    let base = if is_version(first) {
-        root_of(endpoint.path())
-    } else {
-        endpoint.path().trim_end_matches('/')
-    };
     let mut url = endpoint.clone();
     url.set_path(&format!("{base}{path}"));
     url.set_query(query.filter(|query| !query.is_empty()));

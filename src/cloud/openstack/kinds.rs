@@ -4,7 +4,16 @@
 //! | word | meaning |
 //! |---|---|
 //! | `prefix` | of a service: prepended to every path |
-//! | `list` | the collection's path, the key of the array in its answer (`items`) and of one row read by id (`item`) |
+//! | `list` | the collection's path, the key of the array in its answer (`items`; none if the answer is the array) and of one row read by id (`item`) |
+//! | `account` | of a service: its endpoint ends with the account of the login's project, whose id stands there; the id of another project in its place reaches that one's. A list shows one account |
+//! | `unguarded` | of a service: a gate forwards all calls as they are, and guards no resource of it |
+//! | `natural` | ids may be used again, by calls that no gate reads |
+//! | `head` | of a list: one row is read by HEAD; its fields are these headers, and the parts of its id |
+//! | `seconds` | of a list: a field with the whole seconds since 1970 of the time in another one, which is such a number or in ISO 8601 |
+//! | `otherwise` | of a list: fields that a row gets if the service leaves them out |
+//! | `markers` | of a list whose paging is `marker`: the parameters that ask for the page after a row, each with the row's field |
+//! | `filters` | of a list: filters that are called otherwise in the service; one by a name finds what begins with it, too |
+//! | `none_if_absent` | of a list: one that is answered as what does not exist has no rows, because its parent is gone |
 //! | `values`, `listed` | of a service: whether a filter may be repeated or takes a single value; the filters that take several values as a list |
 //! | `also` | sets of filters, each of which needs a list of its own: a list without such a filter leaves some rows out, and a list with it shows only those |
 //! | `always` | filters that every list needs, because a list without them leaves rows out |
@@ -47,7 +56,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::list::Paging;
+use super::list::{Paging, Uncommon};
 use super::session::Service;
 use crate::cloud::CloudFailure;
 use crate::domain::kinds::{
@@ -94,6 +103,10 @@ pub const EMBEDDED: &[(&str, &str)] = &[
     (
         "kinds/openstack/network-more.toml",
         include_str!("../../../assets/kinds/openstack/network-more.toml"),
+    ),
+    (
+        "kinds/openstack/object-store.toml",
+        include_str!("../../../assets/kinds/openstack/object-store.toml"),
     ),
     (
         "kinds/openstack/orchestration.toml",
@@ -149,6 +162,12 @@ pub struct ServiceCalls {
     /// Whether clients may put the id of a project between the prefix and the rest of a path.
     #[serde(default)]
     pub project_in_path: bool,
+    /// Whether the endpoint ends with the account of the login's project.
+    #[serde(default)]
+    pub account: bool,
+    /// Whether a gate forwards all calls as they are.
+    #[serde(default)]
+    pub unguarded: bool,
     /// The media type of clients' uploads: bodies of any size that name no resource.
     pub uploads: Option<String>,
     /// The methods that a gate forwards to the service.
@@ -181,6 +200,8 @@ impl Default for ServiceCalls {
             admin_headers: BTreeMap::new(),
             also_at: Vec::new(),
             project_in_path: false,
+            account: false,
+            unguarded: false,
             uploads: None,
             methods: all_methods(),
             values: FilterValues::default(),
@@ -227,6 +248,9 @@ pub struct RestCalls {
     /// The calls that create a resource under an id that may be used again (M6).
     #[serde(default)]
     pub created: Vec<Created>,
+    /// Whether ids may be used again, by calls that no gate reads.
+    #[serde(default)]
+    pub natural: bool,
     /// Error types that mean that this very resource does not exist (I13).
     #[serde(default)]
     pub not_found: Vec<String>,
@@ -244,7 +268,8 @@ pub struct RestCalls {
 #[serde(deny_unknown_fields)]
 pub struct ListCall {
     pub path: String,
-    /// The key of the array in the answer.
+    /// The key of the array in the answer; empty if the answer is the array.
+    #[serde(default)]
     pub items: String,
     /// The path of one resource, which ends with `/{id}`, if not `{path}/{id}`.
     pub one: Option<String>,
@@ -293,6 +318,24 @@ pub struct ListCall {
     /// The fields of a row that hold secrets. They are dropped from each row as it is read.
     #[serde(default)]
     pub secret: Vec<String>,
+    /// The fields of a row that is read by HEAD → the headers that have them.
+    #[serde(default)]
+    pub head: BTreeMap<String, String>,
+    /// Fields that a row gets of the time in another: its whole seconds.
+    #[serde(default)]
+    pub seconds: BTreeMap<String, String>,
+    /// Fields that a row gets if the service leaves them out.
+    #[serde(default)]
+    pub otherwise: BTreeMap<String, String>,
+    /// The parameters that ask for the page after a row, each with the row's field.
+    #[serde(default)]
+    pub markers: BTreeMap<String, String>,
+    /// Filters that are called otherwise in the service.
+    #[serde(default)]
+    pub filters: BTreeMap<String, String>,
+    /// Whether a list that is answered as what does not exist has no rows.
+    #[serde(default)]
+    pub none_if_absent: bool,
 }
 
 /// Another answer of the service, which says more about the rows of a list.
@@ -508,6 +551,9 @@ pub fn service_of(kind: &Kind) -> Service<'_> {
         version_header: calls.and_then(|calls| calls.service.version_header.as_deref()),
         headers: calls.map(|calls| &calls.service.headers),
         admin_headers: calls.map(|calls| &calls.service.admin_headers),
+        account: calls
+            .is_some_and(|calls| calls.service.account)
+            .then_some(""),
     }
 }
 
@@ -530,6 +576,19 @@ impl KindCalls for RestCalls {
                  2.81"
                     .into(),
             );
+        }
+        if let (Some(list), Some(spec)) = (&self.list, &kind.spec.list) {
+            if !list.markers.is_empty() && list.paging != Paging::Marker {
+                return Err("\"call.list.markers\" requires paging = \"marker\"".into());
+            }
+            let named = |part: &String| list.parent.contains(part) || spec.id.contains(part);
+            if self.service.account && !named(&spec.project) {
+                return Err(format!(
+                    "\"account\" requires ids that name the account's project (\"{}\"): other accounts have \
+                     resources of the same names",
+                    spec.project
+                ));
+            }
         }
         if kind.spec.enable.is_some() != self.enable.is_some() {
             return Err("needs both \"enable\" and \"call.enable\", or none of them".into());
@@ -557,7 +616,10 @@ impl KindCalls for RestCalls {
         ] {
             if let Some(call) = call {
                 validate_method(field, &call.method)?;
-                let named = call.variables();
+                let mut named = call.variables();
+                let parents = self.list.iter().flat_map(|list| &list.parent);
+                let parents: Vec<&String> = parents.collect();
+                named.retain(|name| !parents.contains(&name));
                 validate_variables(kind, field, named.iter().map(String::as_str))?;
             }
         }
@@ -605,7 +667,11 @@ impl KindCalls for RestCalls {
     }
 
     fn creates_by_id(&self) -> bool {
-        !self.created.is_empty()
+        self.natural || !self.created.is_empty()
+    }
+
+    fn lists_all_projects(&self) -> bool {
+        !self.service.account
     }
 
     fn values_a_list(&self, filter: &str) -> usize {
@@ -735,6 +801,16 @@ impl ListCall {
     /// Returns the field of a row that tells it from others.
     pub fn row_id(&self) -> &str {
         self.id_in.as_deref().unwrap_or("id")
+    }
+
+    /// Returns what few services' lists need.
+    pub fn uncommon(&self) -> Uncommon<'_> {
+        let some = |map: &'_ BTreeMap<String, String>| !map.is_empty();
+        Uncommon {
+            markers: Some(&self.markers).filter(|it| some(it)),
+            otherwise: Some(&self.otherwise).filter(|it| some(it)),
+            none_if_absent: self.none_if_absent,
+        }
     }
 
     /// Returns the path below which each resource is read, and at which it is created.

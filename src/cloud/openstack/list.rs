@@ -1,5 +1,5 @@
 //! Reads whole lists, page by page.
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ const PAGES_MAX: usize = 20_000;
 /// Maximum number of restarts of one list. Rows are deleted while gone reads pages, by gone too, but more
 /// restarts than this mean another fault.
 const RESTARTS_MAX: u32 = 5;
+/// The status of an answer without a body.
+const NO_CONTENT: u16 = 204;
 
 /// How a service gives the rows after a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -27,7 +29,7 @@ pub enum Paging {
     /// By the link of the page. A page without one is the last.
     #[default]
     Links,
-    /// By the id of the page's last row, until a page is empty.
+    /// By the id of the page's last row, or by the fields that the list names, until a page is empty.
     Marker,
     /// By the number of rows so far, until a page has no more. Rows that come or go meanwhile move the others, so
     /// each page begins with the last row of the one before; if it does not, the list is read again.
@@ -42,7 +44,7 @@ pub struct ListRequest<'a> {
     pub service: Service<'a>,
     /// The path with its version, such as `/v2.0/ports`.
     pub path: &'a str,
-    /// The key of the array in the answer, such as `ports`.
+    /// The key of the array in the answer, such as `ports`. Empty if the answer is the array.
     pub items_key: &'a str,
     /// Filters and fields, not encoded.
     pub query: &'a [(String, String)],
@@ -56,8 +58,21 @@ pub struct ListRequest<'a> {
     pub paging: Paging,
     /// The field of a row that tells it from others.
     pub row_id: &'a str,
+    pub uncommon: Uncommon<'a>,
     /// The deadline of each page.
     pub deadline: Duration,
+}
+
+/// What the lists of few services need.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Uncommon<'a> {
+    /// The parameters that ask for the page after a row, each with the row's field, if `marker` with the row's id
+    /// does not.
+    pub markers: Option<&'a BTreeMap<String, String>>,
+    /// Fields that a row gets if the service leaves them out.
+    pub otherwise: Option<&'a BTreeMap<String, String>>,
+    /// Whether a list that is answered as what does not exist has no rows, because its parent is gone.
+    pub none_if_absent: bool,
 }
 
 /// A list that was read.
@@ -191,6 +206,9 @@ impl Pages<'_> {
                 }
                 Ok(answer) => break answer,
                 Err(error) if self.marker_vanished(&error) => self.restart(),
+                Err(error) if self.request.uncommon.none_if_absent && is_absent(&error) => {
+                    return self.nothing(error);
+                }
                 Err(error) => return Err(error),
             }
         };
@@ -227,8 +245,13 @@ impl Pages<'_> {
             _ => self.identity = Some(answer.identity.clone()),
         }
         let key = self.request.items_key;
-        let mut items = match answer.json.get_mut(key).map(Value::take) {
+        let array = match key {
+            "" => Some(answer.json.take()),
+            key => answer.json.get_mut(key).map(Value::take),
+        };
+        let mut items = match array {
             Some(Value::Array(items)) => items,
+            Some(Value::Null) if key.is_empty() && answer.status == NO_CONTENT => Vec::new(),
             _ => {
                 return Err(self.fail(Reason::NoItems {
                     items_key: key.to_owned(),
@@ -238,6 +261,11 @@ impl Pages<'_> {
         };
         if self.request.paging == Paging::Offset && self.last_id.is_some() {
             items.remove(0);
+        }
+        for row in items.iter_mut().filter_map(Value::as_object_mut) {
+            for (field, value) in self.request.uncommon.otherwise.into_iter().flatten() {
+                row.entry(field).or_insert_with(|| value.as_str().into());
+            }
         }
         let next = self.next_page(&answer, &items)?;
         let left = self.request.rows_max.unwrap_or(usize::MAX) - self.given;
@@ -280,14 +308,24 @@ impl Pages<'_> {
         let Some(last) = items.last() else {
             return Ok(None);
         };
-        let id = last.get(row_id).and_then(Value::as_str).ok_or_else(|| {
-            let field = row_id.to_owned();
-            self.fail(Reason::NoRowId { field })
-        })?;
+        let text_of = |field: &str| {
+            let text = last.get(field).and_then(Value::as_str);
+            text.ok_or_else(|| {
+                let field = field.to_owned();
+                self.fail(Reason::NoRowId { field })
+            })
+        };
         let mut query = form_urlencoded::Serializer::new(String::new());
-        if paging == Paging::Marker {
-            query.append_pair("marker", id);
+        if paging == Paging::Marker
+            && let Some(markers) = self.request.uncommon.markers
+        {
+            for (parameter, field) in markers {
+                query.append_pair(parameter, text_of(field)?);
+            }
+        } else if paging == Paging::Marker {
+            query.append_pair("marker", text_of(row_id)?);
         } else {
+            text_of(row_id)?;
             let overlap = (self.given + items.len()).saturating_sub(1);
             query.append_pair("offset", &overlap.to_string());
         }
@@ -324,8 +362,30 @@ impl Pages<'_> {
         vanished && self.restarts < RESTARTS_MAX
     }
 
+    /// Returns the only page of a list whose parent is gone, or the error if its login is not known.
+    fn nothing(&mut self, error: CallError) -> Result<Page, CallError> {
+        let Some(identity) = error.remote().and_then(|remote| remote.identity.clone()) else {
+            return Err(error);
+        };
+        let first = self.next.is_none();
+        self.done = true;
+        Ok(Page {
+            items: Vec::new(),
+            first,
+            last: true,
+            complete: true,
+            identity,
+        })
+    }
+
     fn fail(&self, reason: Reason) -> CallError {
         let url = format!("{} {}", self.request.service.name, self.start);
         self.session.error(&Method::GET, url, reason)
     }
+}
+
+/// Whether the service itself says that there is no such resource.
+fn is_absent(error: &CallError) -> bool {
+    let remote = error.remote();
+    remote.is_some_and(|remote| remote.own && remote.status == 404)
 }

@@ -41,7 +41,7 @@ pub use http::{HttpTransport, StreamingClient, streaming_client};
 pub use identity::Identity;
 pub use keystone::{AuthError, TokenScope, Vouched};
 pub use kinds::{Created, EMBEDDED, FilterValues, OpenStackKinds, RestCalls, item_in, service_of};
-pub use list::{ListRequest, Listing, Page, Pages, Paging};
+pub use list::{ListRequest, Listing, Page, Pages, Paging, Uncommon};
 pub use remote::RemoteError;
 pub use session::{Clock, Service, Session};
 pub use transport::{Transport, TransportError};

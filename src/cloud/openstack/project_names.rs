@@ -16,7 +16,7 @@ use percent_encoding::utf8_percent_encode;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::requests::SEGMENT;
+use super::catalog::SEGMENT;
 use super::{CallError, Reason, Session};
 use crate::cloud::NameLookup;
 

@@ -58,6 +58,7 @@ impl RemoteError {
             false => REDACTED.to_owned(),
         };
         let said = parsed.as_ref().and_then(said);
+        let said = said.or_else(|| said_in_text(response, &text));
         let own = said.is_some();
         let (kind, message) = said.unwrap_or_else(|| (None, cut(&text).to_owned()));
         let kind = kind.map(|kind| scrub(&kind, secret));
@@ -107,6 +108,29 @@ impl fmt::Display for RemoteError {
     }
 }
 
+/// Returns type and message of Swift's refusals, whose bodies are a small page, a text or nothing. They are known by
+/// the id of a transaction, which everything that Swift answers has.
+fn said_in_text(response: &http::Response<Bytes>, text: &str) -> Option<(Option<String>, String)> {
+    let headers = response.headers();
+    let transaction =
+        header(headers, "x-trans-id").or_else(|| header(headers, "x-openstack-request-id"))?;
+    let reason = response.status().canonical_reason()?;
+    let is_page = text.trim_start().starts_with('<');
+    let said = match text.split_once("<p>").filter(|_| is_page) {
+        Some((_, rest)) => rest.split("</p>").next().unwrap_or(rest),
+        None if is_page => "",
+        None => text.trim(),
+    };
+    let said = match said {
+        "" => reason,
+        said => said,
+    };
+    let own = transaction
+        .strip_prefix("tx")
+        .is_some_and(|id| !id.is_empty());
+    own.then(|| (Some(reason.to_owned()), said.to_owned()))
+}
+
 /// Returns type and message, if the body has the shape of one of OpenStack's services.
 fn said(body: &Value) -> Option<(Option<String>, String)> {
     let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
@@ -139,12 +163,14 @@ fn said(body: &Value) -> Option<(Option<String>, String)> {
     Some((Some(kind), text(inner, "message")?))
 }
 
-/// Returns the id under which the service has logged the request: `req-` and a UUID. It is stored and shown
+/// Returns the id under which the service has logged the request: `req-` and a UUID, or Swift's `tx` and digits. It is stored and shown
 /// without further checks, so any other shape is dropped: a service could return there whatever it was sent.
 pub(super) fn request_id(headers: &HeaderMap, secret: &SecretString) -> Option<String> {
     let said = header(headers, "x-openstack-request-id")
         .or_else(|| header(headers, "x-compute-request-id"))?;
-    let uuid = said.strip_prefix("req-")?;
+    let uuid = said
+        .strip_prefix("req-")
+        .or_else(|| said.strip_prefix("tx"))?;
     let fits = |c: char| c.is_ascii_hexdigit() || c == '-';
     let is_id = (1..=UUID_CHARS).contains(&uuid.len()) && uuid.chars().all(fits);
     // Tokens of older Keystones have 32 such digits.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use http::Method;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use chrono::{DateTime, NaiveDateTime};
+use http::{HeaderMap, Method};
+use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
 
+use super::catalog::SEGMENT;
 use super::identity::Identity;
 use super::kinds::{CallTemplate, FilterValues, ListCall, RestCalls, calls_of};
 use crate::cloud::{Call, CloudFailure};
@@ -18,13 +20,6 @@ use crate::domain::query::ListFilter;
 /// Maximum number of bytes of a URL for the values of a filter (about 140 ids). Proxies allow about 8 KB for
 /// a URL.
 const FILTER_BYTES_MAX: usize = 6 * 1024;
-
-/// The characters that are escaped in a path segment: all but unreserved ones, so that an id is never a path.
-pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'~');
 
 /// One of the lists that together ask for all values of a filter.
 pub(super) struct Part {
@@ -98,6 +93,14 @@ impl<'k> RestList<'k> {
         Ok(plain.into_iter().chain(also).collect())
     }
 
+    /// Returns the account of which a list or a row is, by the variables of its path. None for the login's own.
+    pub(super) fn account<'v>(
+        &self,
+        variables: &'v BTreeMap<String, String>,
+    ) -> Option<&'v String> {
+        variables.get(&self.spec.project)
+    }
+
     fn plain_parts(&self, filter: Option<&ListFilter>) -> Result<Vec<Part>, CloudFailure> {
         let at = |query: Vec<(String, String)>| Part {
             path: format!("{}{}", self.calls.service.prefix, self.call.path),
@@ -119,7 +122,7 @@ impl<'k> RestList<'k> {
                 Ok(Part {
                     path: self.path(&variables)?,
                     query: pair.into_iter().collect(),
-                    variables,
+                    variables: self.with_parents(variables),
                 })
             });
             return parts.collect();
@@ -127,7 +130,15 @@ impl<'k> RestList<'k> {
         let Some(filter) = filter else {
             return Ok(vec![at(Vec::new())]);
         };
-        let pair = |value: String| (filter.key.clone(), value);
+        if self.calls.service.account && filter.key == self.spec.project_filter() {
+            let of_project = |project: &String| Part {
+                variables: BTreeMap::from([(self.spec.project.clone(), project.clone())]),
+                ..at(Vec::new())
+            };
+            return Ok(filter.values.iter().map(of_project).collect());
+        }
+        let key = self.call.filters.get(&filter.key).unwrap_or(&filter.key);
+        let pair = |value: String| (key.clone(), value);
         let repeated = |values: &[String]| at(values.iter().cloned().map(pair).collect());
         let listed = |values: &[String]| {
             let quoted: Vec<String> = values.iter().map(|value| quoted(value)).collect();
@@ -145,17 +156,13 @@ impl<'k> RestList<'k> {
         self.filled(&self.call.path, variables)
     }
 
-    /// Fills a path of the service. The id of a parent may have several parts, which stand apart in a path.
+    /// Fills a path of the service.
     pub(super) fn filled(
         &self,
         template: &str,
         variables: &BTreeMap<String, String>,
     ) -> Result<String, CloudFailure> {
-        let mut variables = variables.clone();
-        let parent = self.spec.within.as_ref().and_then(|it| variables.get(it));
-        let parts = parent.map(|id| id.splitn(self.call.parent.len(), ',').map(str::to_owned));
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        variables.extend(self.call.parent.iter().cloned().zip(parts));
+        let variables = self.with_parents(variables.clone());
         let path = fill(template, &escaped(&variables)).map_err(|name| {
             CloudFailure::configuration(format!(
                 "{}: its list's path needs \"{name}\"",
@@ -163,6 +170,44 @@ impl<'k> RestList<'k> {
             ))
         })?;
         Ok(format!("{}{path}", self.calls.service.prefix))
+    }
+
+    /// Adds the parts of the parent's id, which stand apart in a path.
+    pub(super) fn with_parents(
+        &self,
+        mut variables: BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
+        let parent = self.spec.within.as_ref().and_then(|it| variables.get(it));
+        let parts = parent.map(|id| id.splitn(self.call.parent.len(), ',').map(str::to_owned));
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        variables.extend(self.call.parent.iter().cloned().zip(parts));
+        variables
+    }
+
+    /// Whether the variables have all parts of an id, and of its parent's. A name that somebody typed has not.
+    pub(super) fn is_whole(&self, variables: &BTreeMap<String, String>) -> bool {
+        let parts = self.spec.id.iter().chain(&self.call.parent);
+        let of_account = self.calls.service.account;
+        parts.into_iter().all(|part| variables.contains_key(part))
+            && (!of_account || self.account(variables).is_some_and(|it| is_project_id(it)))
+    }
+
+    /// Returns the row that the headers of an answer to HEAD tell.
+    pub(super) fn row_of_headers(
+        &self,
+        variables: &BTreeMap<String, String>,
+        headers: &HeaderMap,
+    ) -> Value {
+        let parts = self.spec.id.iter().chain(&self.call.parent);
+        let parts = parts.filter_map(|part| Some((part.clone(), variables.get(part)?.clone())));
+        let told = self.call.head.iter().filter_map(|(field, header)| {
+            let value = headers.get(header.as_str())?.to_str().ok()?;
+            Some((field.clone(), value.to_owned()))
+        });
+        let fields = parts
+            .chain(told)
+            .map(|(field, text)| (field, Value::from(text)));
+        Value::Object(fields.collect())
     }
 
     /// Returns the path of one row: the list's path, followed by the row's id or the last part of a composite
@@ -215,7 +260,19 @@ impl<'k> RestList<'k> {
                 row.insert(field.clone(), values.into());
             }
         }
-        let of_login = self.spec.own_project || (self.call.project_of_login && !login.is_admin());
+        for (field, of) in &self.call.seconds {
+            let seconds = lookup_one(row, of).and_then(|text| seconds_of(&text));
+            if let (Some(row), Some(seconds)) = (row.as_object_mut(), seconds) {
+                row.insert(field.clone(), seconds.to_string().into());
+            }
+        }
+        let account = self.calls.service.account;
+        if account && let (Some(row), Some(project)) = (row.as_object_mut(), self.account(path)) {
+            row.entry(&self.spec.project)
+                .or_insert_with(|| project.as_str().into());
+        }
+        let of_login =
+            account || self.spec.own_project || (self.call.project_of_login && !login.is_admin());
         if of_login && let (Some(row), Some(project)) = (row.as_object_mut(), &login.project_id) {
             row.entry(&self.spec.project)
                 .or_insert_with(|| project.as_str().into());
@@ -231,6 +288,25 @@ impl<'k> RestList<'k> {
             }
         }
     }
+}
+
+/// Whether a text has the form of a project's id: a UUID, mostly without its hyphens.
+fn is_project_id(text: &str) -> bool {
+    uuid::Uuid::try_parse(text).is_ok()
+}
+
+/// Returns the whole seconds since 1970 of a time in such seconds, or in ISO 8601, in UTC where it names no zone.
+fn seconds_of(text: &str) -> Option<i64> {
+    let whole = text.split('.').next().unwrap_or(text);
+    if let Ok(seconds) = whole.parse() {
+        return Some(seconds);
+    }
+    let zoned = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
+    let plain = || {
+        text.parse::<NaiveDateTime>()
+            .map(|time| time.and_utc().timestamp())
+    };
+    zoned.or_else(|_| plain()).ok()
 }
 
 /// Quotes a value for Glance, which reads a list of values: a comma outside quotes ends a value.
@@ -271,7 +347,18 @@ pub(super) fn escaped(variables: &BTreeMap<String, String>) -> BTreeMap<String, 
 pub(super) fn variables(call: &Call<'_>) -> BTreeMap<String, String> {
     let mut variables = call.vars.clone();
     variables.extend(call.kind.id_variables(call.id));
-    variables
+    match RestList::of(call.kind) {
+        Ok(list) => list.with_parents(variables),
+        Err(_) => variables,
+    }
+}
+
+/// Returns the account that a call changes. None for the login's own.
+pub(super) fn account_of<'v>(
+    kind: &Kind,
+    variables: &'v BTreeMap<String, String>,
+) -> Option<&'v String> {
+    variables.get(&kind.spec.list.as_ref()?.project)
 }
 
 pub(super) fn rendered(

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::call::{Answer, Attempt, CallError, Reason, parse};
-use super::catalog::{Catalog, CatalogError, join, overridden, service_type};
+use super::catalog::{Catalog, CatalogError, join, join_in_account, overridden, service_type};
 use super::config::{CloudConfig, Interface};
 use super::identity::Identity;
 use super::keystone::{AuthError, Token, Vouched, check, login, vouch};
@@ -117,6 +117,17 @@ pub struct Service<'s> {
     pub headers: Option<&'s BTreeMap<String, String>>,
     /// Headers of an admin's calls, which reach the rows of all projects by them: name → value.
     pub admin_headers: Option<&'s BTreeMap<String, String>>,
+    /// Of a service whose endpoint ends with the account of a project: that project's id, or nothing for the
+    /// login's own.
+    pub account: Option<&'s str>,
+}
+
+impl<'s> Service<'s> {
+    /// Returns the service as a project's account has it, if its endpoint is a project's.
+    pub(super) fn in_account(self, project: Option<&'s String>) -> Self {
+        let account = self.account.map(|own| project.map_or(own, String::as_str));
+        Self { account, ..self }
+    }
 }
 
 impl<'s> Service<'s> {
@@ -135,6 +146,7 @@ impl<'s> From<&'s str> for Service<'s> {
             version_header: None,
             headers: None,
             admin_headers: None,
+            account: None,
         }
     }
 }
@@ -312,8 +324,14 @@ impl Session {
             let endpoint = self
                 .locate(&token.catalog, service.name, None, None)
                 .map_err(|error| before(Reason::Catalog(Box::new(error))))?;
-            let url = join(&endpoint, path_and_query)
-                .map_err(|error| before(Reason::Catalog(Box::new(error))))?;
+            let url = match service.account {
+                None => join(&endpoint, path_and_query),
+                Some(project) => {
+                    let own = token.identity.project_id.as_deref();
+                    join_in_account((&endpoint, service.name), own, project, path_and_query)
+                }
+            };
+            let url = url.map_err(|error| before(Reason::Catalog(Box::new(error))))?;
             let fail = |reason| self.error(&method, display(&url), reason);
             let remaining = until.saturating_duration_since(Instant::now());
             let response = self

@@ -67,6 +67,11 @@ pub trait KindCalls: Any + Debug + Send + Sync {
         true
     }
 
+    /// Whether a list without a filter shows the rows of all projects, to a login that may see them.
+    fn lists_all_projects(&self) -> bool {
+        true
+    }
+
     /// Returns the extension without which a cloud has no resources of the kind.
     fn extension(&self) -> Option<&str> {
         None

@@ -61,6 +61,9 @@ impl Kinds {
                 self.validate_when("guard.left_while", &guard.left_while, whole)?;
             }
         }
+        for remark in &spec.remarks {
+            self.validate_when("remark.when", &remark.when, kind)?;
+        }
         for takes in &spec.takes {
             self.validate_shown("takes.field", &takes.field, kind)?;
         }

@@ -236,6 +236,12 @@ impl Kinds {
                     validate_listed("list.scope", field, list)?;
                 }
                 validate_settles(spec, list)?;
+                if list.separator.is_some() && list.id.len() < 2 {
+                    return Err("list.separator: an id of one field has nothing to separate".into());
+                }
+                if list.separator.as_ref().is_some_and(String::is_empty) {
+                    return Err("list.separator: it must not be empty".into());
+                }
                 match &list.within {
                     Some(within) if list.id.first() != Some(within) => Err(format!(
                         "list.within: \"{within}\" must be the first of list.id"

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `admin_fields` | fields that rows show only to admins |
 //! | `ids` | how an id of the kind is spelled in a path: `plain` (the default) or `text` |
+//! | `separator` | of a list: what joins the fields of an id, if commas do not, because the last field is free text |
 //! | `provider` | of a file: the provider of its kinds; by default the first one that gone has |
 //! | `defaults` | of a file: `deleting`, `settles` and `call` for all its kinds that do not set their own |
 //! | `in_project` | the kind has the reference of `defaults.in_project` |
@@ -44,6 +45,7 @@
 //! | `tagged` | the filter that finds resources with one of several tags: copies at other sites |
 //! | `scope` | the field by which one list observes all rows of a parent that is deleted |
 //! | `guard` | the resource is never deleted while `when` holds, `unless` a plan option is given. With `left_in`, the resource stays when its parent of that kind is deleted. `left_while` is a condition on that parent. With `only_left`, the resource is deleted if it is a target itself. It is also deleted if all its `users` go too |
+//! | `remark` | what a plan `says`, once, of the resources that it deletes and `when` whose rows hold |
 //! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed. With `at_once`, it shows so from the answer on, and a later row that does not was put back. `state` is the resource's own state, and `cause` is where the cloud says why a delete failed. After `minutes_again`, the delete is repeated while it is in progress |
 //! | `unpinned_by` | the edge whose removal ends a blocking reference, so that the referrer stays: for the purge ladder only, never in a plan |
 //! | `rung` | a rung of the purge ladder: the cloud's own `call` for a resource that does not go (`reset`, `force`), `when` its row is in such a state, for a login with the `role`, with its `risk` |
@@ -81,7 +83,7 @@ pub use source::{KindsError, Source};
 pub use spec::{
     ActionWord, DerivedSpec, EnableSpec, FieldSpec, Find, GuardRule, IdSpelling, Join, KindSpec,
     ListSpec, MadeKind, MadeSpec, Match, NativeSpec, OnDelete, OneOf, PlanOption, Reference,
-    Runbook, RungRule, Settles, Takes,
+    Remark, Runbook, RungRule, Settles, Takes,
 };
 pub use value::{NULL, fill, lookup, lookup_one, text, values, variables};
 
@@ -406,6 +408,7 @@ impl Kind {
     pub fn values_max(&self, filter: &str) -> usize {
         match self.calls.takes_several(filter) {
             _ if self.is_listed_within() || self.shows_own_project() => usize::MAX,
+            _ if !self.calls.lists_all_projects() => usize::MAX,
             true => FILTER_VALUES_MAX,
             false => SINGLE_VALUES_MAX,
         }
@@ -420,6 +423,12 @@ impl Kind {
     /// Whether a list shows a login the rows of its own project alone.
     pub fn shows_own_project(&self) -> bool {
         self.spec.list.as_ref().is_some_and(|list| list.own_project)
+    }
+
+    /// Whether a service shows a project's resources to few logins of other projects. A plan for another project
+    /// then says that it did not look.
+    pub fn is_hidden_from_others(&self) -> bool {
+        self.shows_own_project() || !self.calls.lists_all_projects()
     }
 
     /// Adds to a row the parts of an id that only the path of the request names, because a list below a
@@ -444,12 +453,14 @@ impl Kind {
     pub fn id_variables(&self, id: &str) -> BTreeMap<String, String> {
         let mut variables = BTreeMap::from([("id".to_owned(), id.to_owned())]);
         if let Some(list) = self.spec.list.as_ref().filter(|list| list.id.len() > 1) {
+            let separator = list.separator();
             // The id of a parent may have several parts itself.
-            let parts: Vec<&str> = match list.within.is_some() {
-                true => id.rsplitn(list.id.len(), ',').collect(),
-                false => id.splitn(list.id.len(), ',').collect(),
+            let from_behind = list.within.is_some() && list.separator.is_none();
+            let parts: Vec<&str> = match from_behind {
+                true => id.rsplitn(list.id.len(), separator).collect(),
+                false => id.splitn(list.id.len(), separator).collect(),
             };
-            let names: Vec<&String> = match list.within.is_some() {
+            let names: Vec<&String> = match from_behind {
                 true => list.id.iter().rev().collect(),
                 false => list.id.iter().collect(),
             };
@@ -461,9 +472,9 @@ impl Kind {
 
     /// Returns the id of a row of this listed kind.
     pub fn id_of(&self, row: &Value) -> Option<String> {
-        let fields = &self.spec.list.as_ref()?.id;
-        let parts: Option<Vec<String>> = fields.iter().map(|it| lookup_one(row, it)).collect();
-        Some(parts?.join(","))
+        let list = self.spec.list.as_ref()?;
+        let parts: Option<Vec<String>> = list.id.iter().map(|it| lookup_one(row, it)).collect();
+        Some(parts?.join(list.separator()))
     }
 
     /// Returns the project that a row of this listed kind belongs to; empty if the cloud names none.

@@ -199,6 +199,7 @@ pub(super) fn complete(kind: &mut Kind) -> Result<(), String> {
     spec.list = Some(ListSpec {
         fields: Vec::new(),
         id: vec!["id".to_owned()],
+        separator: None,
         name: "name".to_owned(),
         project_filter: None,
         project: "project_id".to_owned(),

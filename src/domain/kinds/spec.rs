@@ -56,6 +56,9 @@ pub struct KindSpec {
     pub takes: Vec<Takes>,
     #[serde(default, rename = "guard")]
     pub guards: Vec<GuardRule>,
+    /// What a plan says of resources that it deletes.
+    #[serde(default, rename = "remark")]
+    pub remarks: Vec<Remark>,
     /// Fields of a request's body that name a resource, in addition to the references: field → kinds (T17).
     #[serde(default)]
     pub names: BTreeMap<String, Vec<KindName>>,
@@ -147,6 +150,9 @@ pub struct ListSpec {
     /// The fields that form the id, joined by commas. They are also variables of the templates.
     #[serde(default = "id_fields")]
     pub id: Vec<String>,
+    /// What joins the fields of the id, if commas do not: a character that the fields before the last one never
+    /// have. The last one is free text.
+    pub separator: Option<String>,
     /// The path of the shown name, if not `name`.
     #[serde(default = "name_field")]
     pub name: String,
@@ -186,6 +192,11 @@ pub struct ListSpec {
 }
 
 impl ListSpec {
+    /// Returns what joins the fields of an id.
+    pub fn separator(&self) -> &str {
+        self.separator.as_deref().unwrap_or(",")
+    }
+
     /// Returns the filter for the resources of a project.
     pub fn project_filter(&self) -> &str {
         self.project_filter.as_deref().unwrap_or(&self.project)
@@ -509,6 +520,14 @@ pub struct Takes {
     pub kind: KindName,
     /// Path to the ids of the resources that are deleted with this one.
     pub field: String,
+    pub says: String,
+}
+
+/// What a plan says once of all the kind's resources that it deletes and whose rows meet a condition.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remark {
+    pub when: BTreeMap<String, OneOf>,
     pub says: String,
 }
 

@@ -632,6 +632,24 @@ impl Planner<'_> {
         })
     }
 
+    /// Returns what the kinds say of resources that are deleted, in one line for all that it is said of.
+    fn remarks(&self) -> impl Iterator<Item = String> {
+        let kinds = self.kinds.iter();
+        let remarks = kinds.flat_map(|kind| kind.spec.remarks.iter().map(move |it| (kind, it)));
+        remarks.filter_map(|(kind, remark)| {
+            let mut of = self.going.keys().filter(|key| {
+                key.kind == kind.name
+                    && (self.seen.get(*key)).is_some_and(|row| row.facts.hold(&remark.when))
+            });
+            let first = self.called(of.next()?);
+            let others = match of.count() {
+                0 => String::new(),
+                others => format!(" and {others} more"),
+            };
+            Some(format!("{first}{others}: {}", remark.says))
+        })
+    }
+
     fn warnings(&self, steps: &[PlanStep]) -> Vec<String> {
         let stays = self.going.keys().filter_map(|key| {
             let why = self.kind(&key.kind)?.spec.stays.as_ref()?;
@@ -652,6 +670,7 @@ impl Planner<'_> {
                 escape(original)
             ))
         }));
+        warnings.extend(self.remarks());
         for mapped in self.mapping.iter().filter(|it| it.by == CopiedBy::Name) {
             warnings.push(format!(
                 "copies of {} are known only by name: a copy that is re-created during or after \

@@ -14,7 +14,7 @@ impl<'k> Planner<'k> {
     /// Whether everything that a lookup could find would also show elsewhere, or is shown to nobody of another
     /// project.
     pub fn can_do_without(&self, lookup: &Lookup) -> bool {
-        (self.kind(&lookup.kind)).is_some_and(Kind::shows_own_project)
+        (self.kind(&lookup.kind)).is_some_and(Kind::is_hidden_from_others)
             || self.is_asked_only(lookup, |reference| {
                 reference.shown_by.is_some() || self.only_informs(reference)
             })
@@ -96,7 +96,8 @@ impl<'k> Planner<'k> {
     /// will be (N19).
     pub(super) fn perhaps_not_empty(&self) -> impl Iterator<Item = Refusal> {
         let own = self.not_shown.iter();
-        let own = own.filter(|((_, kind), _)| self.kind(kind).is_some_and(Kind::shows_own_project));
+        let own =
+            own.filter(|((_, kind), _)| self.kind(kind).is_some_and(Kind::is_hidden_from_others));
         own.flat_map(move |((site, _), why)| {
             let targets = self.targets.iter().filter(move |it| it.site == *site);
             let emptied = targets.filter(|it| {

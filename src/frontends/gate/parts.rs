@@ -308,6 +308,7 @@ impl Gate {
                 rows_max: None,
                 paging: call.paging,
                 row_id: call.row_id(),
+                uncommon: call.uncommon(),
                 deadline: self.call_timeout,
             });
             match listed.await {

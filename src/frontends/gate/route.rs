@@ -34,6 +34,8 @@ pub struct Routes {
     methods: BTreeSet<String>,
     /// The calls that only detach something.
     detaches: Vec<(String, Vec<Segment>)>,
+    /// Whether the service's calls are forwarded as they are.
+    is_unguarded: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -173,6 +175,10 @@ impl Routes {
         };
         for kind in kinds.iter().filter(|kind| kind.service == service) {
             if let Some(calls) = kind.calls_of::<RestCalls>() {
+                if calls.service.unguarded {
+                    routes.is_unguarded = true;
+                    continue;
+                }
                 routes.add(kind, calls);
             }
         }
@@ -315,6 +321,12 @@ impl Routes {
     /// Returns the path of a resource at this service.
     pub(super) fn path_of(&self, kind: &Kind, id: &str) -> Option<String> {
         Some(format!("{}{}", self.root, path_of(kind, id)?))
+    }
+
+    /// Whether all calls are forwarded as they are: names of the service's resources are any text, and bodies of
+    /// any size.
+    pub fn is_unguarded(&self) -> bool {
+        self.is_unguarded
     }
 
     /// # Errors
