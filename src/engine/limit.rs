@@ -23,9 +23,12 @@ use tokio::time::Instant;
 /// a real Neutron with two cores, 16 calls brought 0.9 to 1.25 times the rate of 8, and more calls brought
 /// nothing.
 const GAIN_MIN: f64 = 1.1;
-/// A gain this far from [`GAIN_MIN`] is believed after one turn of each limit, and a gain half as far after
+/// A gain this far above [`GAIN_MIN`] is believed after one turn of each limit, and a gain half as far after
 /// four: single answers of a real Neutron differ by half.
 const MARGIN: f64 = 0.4;
+/// The same for a gain below [`GAIN_MIN`]. It is less, because each turn with too many calls costs what the cloud
+/// loses by them (a real Neutron with two cores a tenth), while a gain that is missed is found later.
+const MARGIN_BELOW: f64 = 0.3;
 /// Number of turns of each limit after which the gain is believed as it is.
 const TURNS: u32 = 8;
 /// Good answers after which a lowered limit grows by one.
@@ -197,14 +200,14 @@ impl Limit {
             self.enter(Phase::Compare(compare), more.calls);
             return;
         }
-        let margin = match more.turns {
+        let doubt = match more.turns {
             TURNS.. => 0.0,
-            turns => MARGIN / f64::from(turns).sqrt(),
+            turns => f64::from(turns).sqrt().recip(),
         };
         let gains = |wanted| more.rate() >= fewer.rate() * gain_wanted(wanted, &compare);
-        if gains(GAIN_MIN + margin) {
+        if gains(GAIN_MIN + MARGIN * doubt) {
             self.compare(more.as_one_turn(), count(more.calls));
-        } else if !gains(GAIN_MIN - margin) || more.turns >= TURNS {
+        } else if !gains(GAIN_MIN - MARGIN_BELOW * doubt) || more.turns >= TURNS {
             self.enter(Phase::Settled, fewer.calls);
         } else {
             self.enter(Phase::Compare(compare), fewer.calls);
