@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 /// overrides and invisible characters become visible `\u{…}` escapes, so that neither the terminal
 /// nor the reader is misled. Ordinary text of any script passes unchanged.
 pub fn escape(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hostile) {
+    if is_plain(text) || !text.chars().any(is_hostile) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);
@@ -24,6 +24,12 @@ pub fn escape(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(safe)
+}
+
+/// Whether the text is printable ASCII alone: nothing to escape, and one column for each byte.
+#[must_use]
+pub fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// Whether a character must be escaped. These are control characters, and characters that hide, reorder or

@@ -296,6 +296,9 @@ impl RenderContext<'_> {
 
     /// Escapes a text and cuts it to this width; a mark at its end shows that it was cut.
     pub(crate) fn fit(&self, text: &str, width: usize) -> String {
+        if text.len() <= width && text::is_plain(text) {
+            return text.to_owned();
+        }
         // Only as much as could be shown is processed, however long a name is.
         let end = text.char_indices().nth(width * 4 + 8);
         let end = end.map_or(text.len(), |(at, _)| at);

@@ -9,8 +9,6 @@ use anyhow::Context as _;
 use chrono::Utc;
 use crossterm::event::{Event as TerminalEvent, EventStream, MouseButton, MouseEventKind};
 use futures_util::StreamExt;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
@@ -292,9 +290,9 @@ impl Console {
         // Keys apply to a guarded screen from then on.
         let all = self.state.is_guarded();
         self.is_whole = in_console(|| {
-            let mut frame = Buffer::empty(Rect::new(0, 0, columns, rows));
+            let mut frame = self.terminal.blank(columns, rows);
             let cursor = render::render(&self.state, &mut frame);
-            self.terminal.show(&frame, cursor, all)
+            self.terminal.show(frame, cursor, all)
         })?;
         self.painted_at = Instant::now();
         if all {

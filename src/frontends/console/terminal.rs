@@ -52,6 +52,8 @@ const PLACE_BYTES: u16 = 7;
 /// The content of the terminal, and the means to change it.
 pub(crate) struct Terminal {
     shown: Buffer,
+    /// Cells of an earlier frame, in which the next one is drawn.
+    spare: Buffer,
     cursor: Option<Position>,
     colour: bool,
     slow: Option<SlowLine>,
@@ -83,6 +85,7 @@ impl Terminal {
         enter()?;
         Ok(Self {
             shown: Buffer::empty(Rect::ZERO),
+            spare: Buffer::empty(Rect::ZERO),
             cursor: None,
             colour,
             slow: low_bandwidth.then(|| SlowLine {
@@ -110,12 +113,20 @@ impl Terminal {
         self.shown = Buffer::empty(Rect::ZERO);
     }
 
+    /// Returns a blank frame, to be drawn on and shown.
+    pub(crate) fn blank(&mut self, columns: u16, rows: u16) -> Buffer {
+        let mut frame = std::mem::take(&mut self.spare);
+        frame.resize(Rect::new(0, 0, columns, rows));
+        frame.reset();
+        frame
+    }
+
     /// Writes the cells that differ, together and as one synchronized update, or nothing if none does. Over a
     /// slow line it writes as much as the line carries, unless all of the frame is `wanted`. Returns false if
     /// some of the frame is left for the next call.
     pub(crate) fn show(
         &mut self,
-        frame: &Buffer,
+        frame: Buffer,
         cursor: Option<Position>,
         wanted: bool,
     ) -> io::Result<bool> {
@@ -129,10 +140,11 @@ impl Terminal {
         if let Some(slow) = &mut self.slow {
             let carried = slow.refill();
             let room = if wanted { f64::INFINITY } else { carried };
-            is_whole = trickle(&mut out, &mut self.shown, frame, cursor, self.colour, room);
+            is_whole = trickle(&mut out, &mut self.shown, &frame, cursor, self.colour, room);
+            self.spare = frame;
         } else {
-            paint(&mut out, self.shown.diff_iter(frame), self.colour);
-            self.shown.clone_from(frame);
+            paint(&mut out, self.shown.diff_iter(&frame), self.colour);
+            self.spare = std::mem::replace(&mut self.shown, frame);
         }
         if out.is_empty() && cursor == self.cursor {
             return Ok(is_whole);

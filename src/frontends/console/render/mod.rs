@@ -8,7 +8,9 @@ mod overlay;
 mod plain;
 mod table;
 
-use ratatui::buffer::Buffer;
+use std::ops::Range;
+
+use ratatui::buffer::{Buffer, Cell as ScreenCell};
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::widgets::{Clear, Widget as _};
@@ -20,6 +22,7 @@ use super::look::{Cell, RenderContext, Tone};
 use super::panes::kit::Pane;
 use super::prompt::Prompt;
 use super::state::State;
+use crate::domain::text;
 
 pub(super) use plain::news;
 pub use plain::render_lines;
@@ -284,14 +287,37 @@ impl Canvas<'_> {
         if x >= area.right() || y >= area.bottom() {
             return x;
         }
-        self.buffer
-            .set_stringn(x, y, text, usize::from(width), style)
-            .0
+        if !text::is_plain(text) {
+            return self
+                .buffer
+                .set_stringn(x, y, text, usize::from(width), style)
+                .0;
+        }
+        // A cell for each byte, without the search for signs of several characters.
+        let end = x + width.min(area.right() - x);
+        let end = end.min(x.saturating_add(u16::try_from(text.len()).unwrap_or(u16::MAX)));
+        for (cell, byte) in self.cells(x..end, y).iter_mut().zip(text.bytes()) {
+            cell.set_char(char::from(byte)).set_style(style);
+        }
+        end
+    }
+
+    /// The cells of a row; columns outside the screen have none.
+    fn cells(&mut self, columns: Range<u16>, y: u16) -> &mut [ScreenCell] {
+        let area = self.buffer.area;
+        if columns.is_empty() || columns.end > area.right() || !area.rows().any(|row| row.y == y) {
+            return &mut [];
+        }
+        let first = self.buffer.index_of(columns.start, y);
+        let row = first..first + columns.len();
+        self.buffer.content.get_mut(row).unwrap_or_default()
     }
 
     fn rule(&mut self, area: Rect) {
-        let line = self.look.pick("─", "-").repeat(usize::from(area.width));
-        self.own(area.x, area.y, &line, self.look.style(Tone::Dim));
+        let (sign, style) = (self.look.pick("─", "-"), self.look.style(Tone::Dim));
+        for cell in self.cells(area.left()..area.right(), area.y) {
+            cell.set_symbol(sign).set_style(style);
+        }
     }
 
     /// Draws lines below each other, as far as there is room, with a blank column on each side.
