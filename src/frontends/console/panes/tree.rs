@@ -18,10 +18,12 @@ use crate::domain::model::{
 use crate::frontends::console::about::deletion_lines;
 use crate::present::{blocker_words, count, pace_words, progress_words, target_words};
 
-/// Number of steps that the engine returns at once.
+/// Maximum number of steps below which branches are read at once.
 const STEPS_AT_ONCE: usize = 500;
-/// Number of rows that are kept loaded on each side of the cursor: more than a screen has.
-const NEAR: usize = 200;
+/// Minimum number of rows that are kept loaded on each side of the cursor.
+const NEAR_MIN: usize = 25;
+/// Number of rows that are read beyond those, so that few pages need a query, and none keeps the person waiting.
+const AHEAD: usize = 120;
 
 struct TreePane {
     id: String,
@@ -32,8 +34,8 @@ struct TreePane {
     asked_below: Option<(u64, Vec<Option<i64>>)>,
     /// The steps whose branches are queried next, as the rest of a refresh.
     left_below: Vec<Option<i64>>,
-    /// The query for steps of a branch under way: its ticket, the branch, and the index of the first step.
-    asked_members: Option<(u64, i64, usize)>,
+    /// The query for steps of a branch under way: its ticket, the branch, and the indices of the steps.
+    asked_members: Option<(u64, i64, Range<usize>)>,
     search: Option<Search>,
     /// Ticket of the query for the frozen plan, which names the resources without steps.
     frozen: Option<u64>,
@@ -89,25 +91,29 @@ impl TreePane {
         self.ask_below(context);
         if self.asked_members.is_none()
             && self.below.errors.is_empty()
-            && let Some((branch, wanted)) = self.forest.missing(self.near())
+            && let Some((branch, wanted)) = self.forest.missing(self.around_cursor())
             && let Some(counts) = self.forest.counts_of(branch)
         {
-            let room = STEPS_AT_ONCE.saturating_sub(wanted.len()) / 2;
-            let from = wanted.start.saturating_sub(room);
+            let asked = wanted.start.saturating_sub(AHEAD)..wanted.end + AHEAD;
             let ticket = context.outbox.ask(query::BranchSteps {
                 deletion_id: self.id.clone(),
                 branch,
                 counts,
-                from: from as u64,
-                limit: STEPS_AT_ONCE,
+                from: asked.start as u64,
+                limit: asked.len(),
             });
-            self.asked_members = Some((ticket, branch, from));
+            self.asked_members = Some((ticket, branch, asked));
         }
     }
 
-    fn near(&self) -> Range<usize> {
+    /// Number of rows that are kept loaded on each side of the cursor: as many as the screen has.
+    fn near(&self) -> usize {
+        self.list.height.max(NEAR_MIN)
+    }
+
+    fn around_cursor(&self) -> Range<usize> {
         let cursor = self.list.cursor;
-        cursor.saturating_sub(NEAR)..cursor + NEAR
+        cursor.saturating_sub(self.near())..cursor + self.near() + 1
     }
 
     fn ask_below(&mut self, context: &mut Context) {
@@ -460,14 +466,14 @@ impl Pane for TreePane {
             self.took(answer, learn, context);
             return true;
         }
-        let members = self.asked_members;
-        if let Some((ticket, branch, from)) = members.filter(|(it, ..)| arrived.is_to(Some(*it)))
+        let members = self.asked_members.clone();
+        if let Some((ticket, branch, asked)) = members.filter(|(it, ..)| arrived.is_to(Some(*it)))
             && let Some(answer) = arrived.take::<query::BranchSteps>(&mut Some(ticket))
         {
             self.asked_members = None;
             let load = |forest: &mut Forest, rows: Vec<Step>| {
                 let nodes = rows.iter().map(Node::live).collect();
-                forest.load(branch, from..from + STEPS_AT_ONCE, nodes)
+                forest.load(branch, asked, nodes)
             };
             self.took(answer, load, context);
             return true;

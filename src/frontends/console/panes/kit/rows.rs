@@ -124,6 +124,8 @@ pub(crate) struct List {
     pub(crate) cursor: usize,
     /// First row on the screen.
     pub(crate) top: usize,
+    /// Number of rows that the screen has room for; 0 before the first frame.
+    pub(crate) height: usize,
     pub(crate) filter: SearchQuery,
     /// The column by which the rows are sorted; none: the pane's own order.
     pub(crate) order: Option<Order>,
@@ -174,6 +176,7 @@ impl List {
     pub(crate) fn settle(&mut self, len: usize, height: usize, recenter: bool) {
         self.cursor = self.cursor.min(len.saturating_sub(1));
         let height = height.max(1);
+        self.height = height;
         let is_seen = (self.top..self.top + height).contains(&self.cursor);
         if !is_seen && recenter {
             self.top = self.cursor.saturating_sub(height / 2);
