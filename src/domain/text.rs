@@ -29,7 +29,14 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 /// Whether the text is printable ASCII alone: nothing to escape, and one column for each byte.
 #[must_use]
 pub fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+    split_plain(text).0.is_empty()
+}
+
+/// Splits a text before its longest end of printable ASCII.
+#[must_use]
+pub fn split_plain(text: &str) -> (&str, &str) {
+    let other = text.bytes().rposition(|byte| !matches!(byte, b' '..=b'~'));
+    text.split_at(other.map_or(0, |at| at + 1))
 }
 
 /// Whether a character must be escaped. These are control characters, and characters that hide, reorder or
@@ -38,7 +45,7 @@ pub fn is_plain(text: &str) -> bool {
 /// ideographic space. The zero-width joiner and the variation selectors are among them, so a joined emoji is
 /// shown as its parts.
 pub fn is_hostile(c: char) -> bool {
-    c.is_control() || is_ignorable(c) || is_blank(c)
+    !matches!(c, ' '..='~') && (c.is_control() || is_ignorable(c) || is_blank(c))
 }
 
 /// Whether the character is invisible, or changes the order of what is shown.

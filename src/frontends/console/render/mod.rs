@@ -22,7 +22,7 @@ use super::look::{Cell, RenderContext, Tone};
 use super::panes::kit::Pane;
 use super::prompt::Prompt;
 use super::state::State;
-use crate::domain::text;
+use crate::domain::text::split_plain;
 
 pub(super) use plain::news;
 pub use plain::render_lines;
@@ -287,19 +287,19 @@ impl Canvas<'_> {
         if x >= area.right() || y >= area.bottom() {
             return x;
         }
-        if !text::is_plain(text) {
-            return self
-                .buffer
-                .set_stringn(x, y, text, usize::from(width), style)
-                .0;
+        let end = x + width.min(area.right() - x);
+        let (signs, plain) = split_plain(text);
+        let room = usize::from(end - x);
+        let (x, _) = self.buffer.set_stringn(x, y, signs, room, style);
+        if signs.width() > room {
+            return x;
         }
         // A cell for each byte, without the search for signs of several characters.
-        let end = x + width.min(area.right() - x);
-        let end = end.min(x.saturating_add(u16::try_from(text.len()).unwrap_or(u16::MAX)));
-        for (cell, byte) in self.cells(x..end, y).iter_mut().zip(text.bytes()) {
+        for (cell, byte) in self.cells(x..end, y).iter_mut().zip(plain.bytes()) {
             cell.set_char(char::from(byte)).set_style(style);
         }
-        end
+        let plain = u16::try_from(plain.len()).unwrap_or(u16::MAX);
+        x.saturating_add(plain).min(end)
     }
 
     /// The cells of a row; columns outside the screen have none.
