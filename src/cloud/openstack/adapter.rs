@@ -51,10 +51,18 @@ pub struct OpenStack {
 
 struct Connection {
     session: Session,
-    /// The extensions of each service, which is asked once.
-    extensions: std::sync::Mutex<HashMap<String, Arc<OnceCell<BTreeSet<String>>>>>,
-    /// The newest microversion of each service, which is asked once.
-    versions: std::sync::Mutex<HashMap<String, Arc<OnceCell<Microversion>>>>,
+    extensions: AskedOnce<BTreeSet<String>>,
+    /// The newest microversion of each service.
+    versions: AskedOnce<Microversion>,
+}
+
+/// What each service is asked once: the name of the service → its answer.
+type AskedOnce<T> = std::sync::Mutex<HashMap<String, Arc<OnceCell<T>>>>;
+
+/// Returns the place for the answer of a service.
+fn answer_of<T>(asked: &AskedOnce<T>, service: &str) -> Arc<OnceCell<T>> {
+    let mut known = asked.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry(service.to_owned()).or_default().clone()
 }
 
 /// A microversion: its major and its minor number.
@@ -172,13 +180,7 @@ impl OpenStack {
         kind: &Kind,
     ) -> Result<BTreeSet<String>, CloudFailure> {
         let prefix = &calls_of(kind)?.service.prefix;
-        let of_service = {
-            let mut known = connection
-                .extensions
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            known.entry(kind.service.clone()).or_default().clone()
-        };
+        let of_service = answer_of(&connection.extensions, &kind.service);
         let extensions = of_service
             .get_or_try_init(|| async {
                 let path = format!("{prefix}/extensions");
@@ -212,13 +214,7 @@ impl OpenStack {
         kind: &Kind,
     ) -> Result<Microversion, CloudFailure> {
         let prefix = &calls_of(kind)?.service.prefix;
-        let of_service = {
-            let mut known = connection
-                .versions
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            known.entry(kind.service.clone()).or_default().clone()
-        };
+        let of_service = answer_of(&connection.versions, &kind.service);
         let newest = of_service
             .get_or_try_init(|| async {
                 let path = format!("{prefix}/");
@@ -411,12 +407,8 @@ fn elsewhere<'k>(kind: &'k Kind, variables: &BTreeMap<String, String>) -> Option
     let call = kind.calls_of::<RestCalls>()?.if_absent.as_ref()?;
     Some(Sent {
         service: Service {
-            name: &call.service,
             api_version: call.api_version.as_deref(),
-            version_header: None,
-            headers: None,
-            admin_headers: None,
-            account: None,
+            ..Service::from(call.service.as_str())
         },
         method: call.method.parse().ok()?,
         path: fill(&call.path, &escaped(variables)).ok()?,

@@ -163,8 +163,9 @@ fn said(body: &Value) -> Option<(Option<String>, String)> {
     Some((Some(kind), text(inner, "message")?))
 }
 
-/// Returns the id under which the service has logged the request: `req-` and a UUID, or Swift's `tx` and digits. It is stored and shown
-/// without further checks, so any other shape is dropped: a service could return there whatever it was sent.
+/// Returns the id under which the service has logged the request: `req-` and a UUID, or Swift's `tx` and digits.
+/// It is stored and shown without further checks, so any other shape is dropped: a service could return there
+/// whatever it was sent.
 pub(super) fn request_id(headers: &HeaderMap, secret: &SecretString) -> Option<String> {
     let said = header(headers, "x-openstack-request-id")
         .or_else(|| header(headers, "x-compute-request-id"))?;
