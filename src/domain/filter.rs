@@ -223,12 +223,15 @@ fn contains(text: &str, wanted: &str) -> bool {
     if !text.is_ascii() {
         return text.to_lowercase().contains(wanted);
     }
-    // An ASCII name is compared without a copy, because there may be a million names.
+    // An ASCII text is compared without a copy, and only where the first letter is, because there may be a million.
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
-    wanted.is_empty()
-        || text
-            .windows(wanted.len())
-            .any(|window| window.eq_ignore_ascii_case(wanted))
+    let Some(first) = wanted.first() else {
+        return true;
+    };
+    memchr::memchr2_iter(*first, first.to_ascii_uppercase(), text).any(|at| {
+        let found = text.get(at..at + wanted.len());
+        found.is_some_and(|found| found.eq_ignore_ascii_case(wanted))
+    })
 }
 
 fn in_order(text: &str, letters: &[char]) -> bool {

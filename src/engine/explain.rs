@@ -1,18 +1,21 @@
 //! Answers `explain`: why a resource does not go, or what would block it (P2).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::errors::ledger_error;
 use super::planning::Planning;
 use super::resolve::Resolver;
+use crate::cloud::NameLookup;
 use crate::control::{ControlError, Explanation, TargetSpec};
 use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{
-    DeletionState, Phase, PlanOptions, ResourceKey, Step, StepState, Target, Tombstone, short_id,
+    DeletionState, Phase, PlanOptions, Resource, ResourceKey, Step, StepState, Target, Tombstone,
+    short_id,
 };
-use crate::domain::relations::{self, Relation};
+use crate::domain::relations::{self, Relation, RelationKind};
 use crate::domain::text::escape;
 use crate::ledger::{Cursor, Ledger, StepFilter, TombstoneFilter};
 
@@ -27,8 +30,10 @@ pub(super) struct Explaining {
 impl Explaining {
     pub(super) async fn explain(&self, spec: &TargetSpec) -> Result<Explanation, ControlError> {
         let found = self.resolver.look_for(spec).await?;
-        let of_row = found.as_ref();
-        let of_row = of_row.map(|resource| relations::of_row(&self.kinds, resource));
+        let of_row = match &found {
+            Some(resource) => self.related(resource).await,
+            None => Vec::new(),
+        };
         let (target, present) = match found {
             Some(resource) => (
                 Target {
@@ -40,7 +45,7 @@ impl Explaining {
             None => (self.remembered(spec).await?, false),
         };
         let mut explanation = self.explain_known(target).await?;
-        explanation.relations.extend(of_row.unwrap_or_default());
+        explanation.relations.extend(of_row);
         let settled = explanation
             .tombstone
             .as_ref()
@@ -54,6 +59,29 @@ impl Explaining {
                 .push("it does not exist (any more)".to_owned());
         }
         Ok(explanation)
+    }
+
+    /// Returns what a row tells of its resource, with the names of what it refers to, as far as this login may
+    /// read them.
+    async fn related(&self, resource: &Resource) -> Vec<Relation> {
+        let mut all = relations::of_row(&self.kinds, resource);
+        let used = all.iter().filter(|it| it.how == RelationKind::Uses);
+        let used = used.filter_map(|it| it.resource.as_ref());
+        let names = self.resolver.names(used.map(|it| &it.key)).await;
+        for target in all.iter_mut().filter_map(|it| it.resource.as_mut()) {
+            if let Some(name) = names.get(&target.key) {
+                target.name.clone_from(name);
+            }
+        }
+        let owners = all.iter_mut().filter(|it| it.how == RelationKind::OwnedBy);
+        for target in owners.filter_map(|it| it.resource.as_mut()) {
+            let (site, ids) = (&target.key.site, BTreeSet::from([target.key.id.clone()]));
+            // A login that may not read its project may still know its name.
+            let cloud = &self.resolver.reads.cloud;
+            let mut named = cloud.account_names(site, &ids, NameLookup::Asked).await;
+            target.name = named.remove(&target.key.id).unwrap_or_default();
+        }
+        all
     }
 
     /// Explains a resource from the ledger alone.
@@ -151,10 +179,12 @@ impl Explaining {
             explain_step(step, explanation);
         }
         if tombstone.recreated > 0 {
-            explanation.lines.push(format!(
-                "re-created {} times after it was gone",
-                tombstone.recreated
-            ));
+            let times = match tombstone.recreated {
+                1 => "once".to_owned(),
+                n => format!("{n} times"),
+            };
+            let line = format!("re-created {times} after it was gone");
+            explanation.lines.push(line);
         }
         explanation.refused.clone_from(&deletion.refused);
         if deletion.state == DeletionState::Refused {

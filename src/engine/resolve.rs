@@ -13,7 +13,7 @@ use super::reads::Reads;
 use crate::cloud::CloudFailure;
 use crate::control::{ControlError, SiteSpec, TargetSpec};
 use crate::domain::kinds::Kind;
-use crate::domain::model::{KindName, Resource, Site, Target};
+use crate::domain::model::{KindName, Resource, ResourceKey, Site, Target};
 use crate::domain::query::{BY_ID, ListFilter, Lookup};
 use crate::domain::text::{did_you_mean, escape};
 
@@ -152,6 +152,24 @@ impl Resolver {
             Err(ControlError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns the names of resources, as far as this login may read them: for people, to whom an id says less.
+    pub(super) async fn names<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k ResourceKey>,
+    ) -> BTreeMap<ResourceKey, String> {
+        let mut wanted: BTreeMap<Wanted<'_>, BTreeSet<&str>> = BTreeMap::new();
+        for ResourceKey { site, kind, id } in keys {
+            wanted.entry(Wanted { site, kind }).or_default().insert(id);
+        }
+        let looked = wanted.into_iter().map(|(at, ids)| async move {
+            let kind = self.reads.kinds.get(at.kind)?;
+            self.find(at.site, kind, &ids, By::Id).await.ok()
+        });
+        let found = futures_util::future::join_all(looked).await;
+        let found = found.into_iter().flatten().flatten();
+        found.map(|found| (found.key, found.name)).collect()
     }
 
     /// Resolves each target, in order, to one resource, or to one in each region if all regions share it.

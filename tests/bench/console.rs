@@ -4,7 +4,7 @@
 //! resources of a cloud, listed, sorted and filtered.
 //!
 //! Promised: p99 of a frame is within 1 ms, and p50 at most 1.2 times that with 100 steps, `:home` included;
-//! a key is on the screen within 30 ms; a filter's first page takes less than 100 ms, its exact count less
+//! p99 of a key until it is on the screen is within 5 ms; a filter's first page takes less than 100 ms, its exact count less
 //! than 1 s; 10,000 resources are listed, sorted or filtered in less than 50 ms each; the console takes less
 //! than 150 MB, the ledger's readers included. `--smoke` runs small and judges nothing.
 #![allow(
@@ -44,7 +44,7 @@ const COLUMNS: u16 = 200;
 const ROWS: u16 = 60;
 const FRAME_P99_MAX: Duration = Duration::from_millis(1);
 const FRAME_RATIO_MAX: f64 = 1.2;
-const KEY_MAX: Duration = Duration::from_millis(30);
+const KEY_P99_MAX: Duration = Duration::from_millis(5);
 const FIRST_PAGE_MAX: Duration = Duration::from_millis(100);
 const COUNT_MAX: Duration = Duration::from_secs(1);
 const MEMORY_MAX_MB: u64 = 150;
@@ -128,7 +128,11 @@ fn main() {
         for (what, took) in listed {
             assert!(took < RESOURCES_MAX, "resources {what}: {took:?}");
         }
-        assert!(large.keys.most < KEY_MAX, "a key: {:?}", large.keys.most);
+        assert!(
+            large.keys.p99 <= KEY_P99_MAX,
+            "p99 of a key: {:?}",
+            large.keys.p99
+        );
         assert!(
             filtered.0 < FIRST_PAGE_MAX,
             "a filter's first page: {:?}",

@@ -1,5 +1,6 @@
 //! Whose a blocker is, by name: asked seldom, and never at the cost of a deletion.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -185,5 +186,31 @@ fn i12_a_keystone_that_hangs_holds_up_a_refusal_once_and_briefly_and_no_deletion
             .unwrap();
         let hung = ("/v3/projects?limit=1000".to_owned(), None);
         assert_eq!(bench.asked_of_projects(), [hung]);
+    });
+}
+
+#[test]
+fn what_a_resource_uses_and_whose_it_is_are_explained_by_name() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = bench.shop(1);
+        let demo = bench.demo_project();
+        let fields = json!({ "network_id": shop.network, "project_id": demo });
+        let port = bench.create("ports", fields);
+        let named = bench
+            .run(async |client| {
+                let explanation = client.explain("port", &port).await;
+                let others = explanation.relations.into_iter();
+                let others = others.filter_map(|relation| relation.resource);
+                others
+                    .map(|other| (other.key.kind.to_string(), other.name))
+                    .collect::<BTreeMap<_, _>>()
+            })
+            .await
+            .unwrap();
+        let networks = bench.rows("networks");
+        let network = networks.iter().find(|row| row["id"] == *shop.network);
+        assert_eq!(named["network"], network.unwrap()["name"].as_str().unwrap());
+        assert_eq!(named["project"], "demo");
     });
 }

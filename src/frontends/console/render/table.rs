@@ -1,9 +1,10 @@
 //! The table of a pane: only the rows on the screen are computed.
 
 use ratatui::layout::Rect;
+use unicode_width::UnicodeWidthStr;
 
 use super::super::look::Tone;
-use super::super::panes::kit::{Column, Pane, Shown, Width, emptiness};
+use super::super::panes::kit::{Cell, Column, Pane, Shown, Width, emptiness};
 use super::Canvas;
 
 /// Columns for the sign of the cursor and that of a mark.
@@ -11,6 +12,8 @@ const GUTTER: u16 = 3;
 /// Width of a flexible column before spare room is shared out.
 const FLEX_MIN: u16 = 10;
 const FIXED_MIN: u16 = 8;
+/// Width up to which a text gets its room from other columns. Longer ones are sentences, which come and go.
+const WHOLE_MAX: usize = 40;
 
 pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let look = canvas.look;
@@ -23,11 +26,9 @@ pub(super) fn draw(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
         .len()
         .min(list.top + usize::from(area.height.saturating_sub(1)));
     let Shown { columns, rows } = pane.shown(list.top..last, &look);
-    let widths = widths(
-        &columns,
-        area.width.saturating_sub(GUTTER + 1),
-        gap(area.width),
-    );
+    let room = area.width.saturating_sub(GUTTER + 1);
+    let mut widths = widths(&columns, room, gap(area.width));
+    give_way(&mut widths, &columns, &rows);
     let headings = columns.iter();
     let headings: Vec<_> = headings
         .map(|c| (c.heading.as_ref(), Tone::Dim, [].as_slice()))
@@ -76,7 +77,7 @@ fn draw_row(
         let style = look.style(*tone);
         if column.tail || column.right {
             let text = look.fit_end(text, usize::from(*width), column.tail);
-            let wide = unicode_width::UnicodeWidthStr::width(text.as_str());
+            let wide = text.width();
             let spare = width.saturating_sub(u16::try_from(wide).unwrap_or(*width));
             let blank = if column.right { spare } else { 0 };
             canvas.set(x + blank, y, *width - blank, &text, style);
@@ -136,6 +137,38 @@ fn widths(columns: &[Column], room: u16, gap: u16) -> Vec<u16> {
     widths
 }
 
+/// Gives flexible columns that would cut a name what other flexible columns do not need for theirs.
+fn give_way(widths: &mut [u16], columns: &[Column], rows: &[Vec<Cell>]) {
+    let is_flexible = |at: usize| !matches!(columns[at].width, Width::Fixed(_)) && widths[at] > 0;
+    let flexible: Vec<usize> = (0..columns.len()).filter(|at| is_flexible(*at)).collect();
+    // How much wider each is than its texts; negative for what it lacks.
+    let mut spares: Vec<(usize, i32)> = flexible
+        .into_iter()
+        .filter_map(|at| {
+            let texts = rows.iter().map(|cells| cells[at].text.as_str());
+            let needs = texts
+                .chain([columns[at].heading.as_ref()])
+                .map(UnicodeWidthStr::width);
+            let needs = needs.max().filter(|needs| *needs <= WHOLE_MAX)?;
+            Some((at, i32::from(widths[at]) - i32::try_from(needs).ok()?))
+        })
+        .collect();
+    // Those that lack least come first: more texts are whole then.
+    spares.sort_by_key(|(_, spare)| -spare);
+    let first_taker = spares.partition_point(|(_, spare)| *spare > 0);
+    let (givers, takers) = spares.split_at_mut(first_taker);
+    for (taker, lack) in takers {
+        for (giver, spare) in givers.iter_mut() {
+            let given = (-*lack).min(*spare);
+            *spare -= given;
+            *lack += given;
+            let given = u16::try_from(given).unwrap_or(0);
+            widths[*giver] -= given;
+            widths[*taker] += given;
+        }
+    }
+}
+
 /// Draws a pane without rows: what would be here, and how it gets here.
 fn draw_empty(pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
     let lines = emptiness::lines(pane, &canvas.look);
@@ -177,5 +210,21 @@ mod tests {
             assert_eq!(widths[4] == 0, screen < 90, "at {screen}");
             assert!(widths[0] >= FIXED_MIN);
         }
+    }
+
+    #[test]
+    fn a_name_that_would_be_cut_gets_the_room_that_other_names_leave() {
+        let columns = [flex("NAME", 3), flex("SITE", 2), flex("WHY", 2)];
+        let long = "It is in use by two ports, which belong to servers of another project.";
+        let row = |site: &str| vec![Cell::plain("web-1"), Cell::plain(site), Cell::plain(long)];
+        let given = |site: &str| {
+            let mut widths = vec![18, 12, 12];
+            give_way(&mut widths, &columns, &[row(site)]);
+            widths
+        };
+        // A sentence takes and gives nothing.
+        assert_eq!(given("prod/RegionOne"), [16, 14, 12]);
+        assert_eq!(given("prod"), [18, 12, 12]);
+        assert_eq!(given("a-cloud-with-a-long-name/RegionOne"), [5, 25, 12]);
     }
 }
