@@ -47,9 +47,10 @@ fn main() {
     let smoke = std::env::args().any(|arg| arg == "--smoke");
     let scale = |full: usize| if smoke { full / 100 } else { full };
 
-    let (ours, bare) = transitions(scale(40_000));
+    let (ours, bare, size) = transitions(scale(40_000));
     println!(
-        "transitions: {ours:.0}/s, bare rusqlite {bare:.0}/s, ratio {:.2} (goal >= 0.5)",
+        "transitions: {ours:.0}/s, bare rusqlite {bare:.0}/s, ratio {:.2} (goal >= 0.5); a step that is gone \
+         takes {size} bytes, with its events",
         ours / bare
     );
     let grouped = grouped(scale(40_000));
@@ -95,10 +96,12 @@ fn on_a_server(n: usize) {
         return;
     };
     println!(
-        "transitions on PostgreSQL, 16 in flight: {:.0}/s, a bare loop by sets {:.0}/s, ratio {:.2} (goal >= 0.5)",
+        "transitions on PostgreSQL, 16 in flight: {:.0}/s, a bare loop by sets {:.0}/s, ratio {:.2} (goal >= 0.5); \
+         a step that is gone takes {} bytes, with its events",
         rates.ours,
         rates.bare,
-        rates.ours / rates.bare
+        rates.ours / rates.bare,
+        rates.size
     );
     println!(
         "transitions on PostgreSQL half a millisecond away: {:.0}/s (goal >= 2000)",
@@ -206,8 +209,9 @@ fn claimed(path: &Path, n: usize, seed: u64) -> Vec<ClaimedStep> {
     store.claim(vec![capacity(n)], now()).unwrap()
 }
 
-/// Transitions per second in batches of 1,024: the store, and the statements alone.
-fn transitions(n: usize) -> (f64, f64) {
+/// Transitions per second in batches of 1,024: the store, and the statements alone. And how many bytes the store takes
+/// for each step then.
+fn transitions(n: usize) -> (f64, f64, u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
     let claimed = claimed(&path, n, 1);
@@ -225,7 +229,10 @@ fn transitions(n: usize) -> (f64, f64) {
         assert!(applied.iter().all(|applied| *applied == Applied::Done));
     }
     let ours = claimed.len() as f64 / before.elapsed().as_secs_f64();
-    (ours, bare::transitions(&copy, &claimed, BATCH, now()))
+    // Closed, it has no write-ahead log.
+    drop(store);
+    let size = std::fs::metadata(&path).unwrap().len() / claimed.len() as u64;
+    (ours, bare::transitions(&copy, &claimed, BATCH, now()), size)
 }
 
 /// Transitions per second of many small commits on a disk that takes 5 ms for each.

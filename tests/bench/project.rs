@@ -20,6 +20,7 @@ mod bed;
 #[allow(dead_code)] // Of the estate a bench needs the outer network's type alone.
 #[path = "../testbed/estate.rs"]
 mod estate;
+mod support;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -122,7 +123,11 @@ fn ours(bed: &Bed) -> f64 {
     let began = Instant::now();
     let done: Value = bed.gone(&line).ends_with(0).json();
     assert_eq!(done["state"], "gone");
-    began.elapsed().as_secs_f64()
+    let took = began.elapsed().as_secs_f64();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let phases = support::phases(&bed.ledger(), done["id"].as_str().unwrap());
+    println!("{}", runtime.block_on(phases).join(", "));
+    took
 }
 
 /// In seconds, Python's start and the login aside.

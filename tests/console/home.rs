@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use gone::control::{Command, ControlError, Page, Query, query};
 use gone::domain::last_hour::{LastHour, minute_end};
-use gone::domain::model::DeletionState;
+use gone::domain::model::{DeletionState, Paged};
 use gone::frontends::console::ConsoleOptions;
 
 use super::fake::{Desk, World, deletion, now, options, resource};
@@ -257,4 +257,33 @@ fn nothing_is_counted_while_something_is_under_way() {
     desk.pass(30);
     assert!(counts(&desk).is_empty());
     assert!(!desk.text().contains("resources  "), "{}", desk.text());
+}
+
+#[test]
+fn the_last_day_says_that_it_is_counted_from_the_newest_deletions_only() {
+    for (ended, words) in [
+        (3, "at least 3 deletions ended, 36 resources gone"),
+        (0, "none of the newest 500 deletions ended"),
+    ] {
+        let mut world = World::busy();
+        world.answers = Some(Box::new(move |query| match query {
+            Query::Deletions(query::Deletions { states, limit, .. }) if states.is_empty() => {
+                let rows = (1..).take(*limit).map(|n| {
+                    let mut deletion = deletion(n, DeletionState::Running, 12, 12);
+                    if n <= ended {
+                        deletion.state = DeletionState::Gone;
+                        deletion.finished_at = Some(now());
+                    }
+                    deletion
+                });
+                Some(Ok(Page::Deletions(Paged {
+                    rows: rows.collect(),
+                    next: Some("more".to_owned()),
+                })))
+            }
+            _ => None,
+        }));
+        let desk = first(world, (120, 40));
+        assert!(desk.text().contains(words), "{}", desk.text());
+    }
 }

@@ -85,6 +85,7 @@ fn tell_of_the_row(telling: &Telling) {
     let mut seat = Seat::take(&stage, &[]);
     seat.see("reachable");
     seat.go("network", "network");
+    seat.see("ACTIVE");
     let wanted = &format!("{}-net-1", telling.name("quiet"));
     let other = &format!("{wanted}-a");
     seat.press(&format!("/{wanted}\r"));

@@ -1,4 +1,5 @@
 //! How fast a deletion went, and how fast plain calls go.
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use gone::domain::model::{Event, EventKind};
 use gone::ledger::sqlite::SqliteLedger;
-use gone::ledger::{EventFilter, Views as _};
+use gone::ledger::{Cursor, EventFilter, StepFilter, Views as _};
 
 /// Deletes ports by plain calls, so many at a time; from the first one sent to the last answer.
 pub async fn plain(network_url: &str, token: &str, ports: Vec<String>, clients: usize) -> Duration {
@@ -45,19 +46,7 @@ pub struct Timeline {
 /// `ports`: how many of its calls delete ports; they come first, since a network waits for them.
 pub async fn timeline(ledger: &Path, deletion_id: &str, ports: usize) -> Timeline {
     let ledger = SqliteLedger::open_reader(ledger).unwrap();
-    let filter = EventFilter {
-        deletion_id: Some(deletion_id.to_owned()),
-        step_id: None,
-    };
-    let mut events: Vec<Event> = Vec::new();
-    loop {
-        let after = events.last().map_or(0, |event| event.seq);
-        let page = ledger.events(after, filter.clone(), 10_000).await.unwrap();
-        if page.events.is_empty() {
-            break;
-        }
-        events.extend(page.events);
-    }
+    let events = events_of(&ledger, deletion_id).await;
     let of = |kind: EventKind| -> Vec<DateTime<Utc>> {
         let of_kind = events.iter().filter(|event| event.kind == kind);
         of_kind.map(|event| event.at).collect()
@@ -70,6 +59,56 @@ pub async fn timeline(ledger: &Path, deletion_id: &str, ports: usize) -> Timelin
     Timeline {
         deletes: (last - began).to_std().unwrap(),
         rest: (ended - last).to_std().unwrap(),
+    }
+}
+
+/// What happened to the steps of a deletion, in words: of each kind when it began and ended, in seconds after the
+/// deletion was accepted.
+pub async fn phases(ledger: &Path, deletion_id: &str) -> Vec<String> {
+    let ledger = SqliteLedger::open_reader(ledger).unwrap();
+    let events = events_of(&ledger, deletion_id).await;
+    let filter = StepFilter {
+        deletion_id: Some(deletion_id.to_owned()),
+        ..StepFilter::default()
+    };
+    let page = Cursor {
+        after: None,
+        limit: 10_000,
+    };
+    let steps = ledger.steps(filter, page).await.unwrap().rows.into_iter();
+    let kinds: BTreeMap<i64, String> = steps
+        .map(|step| (step.id, step.resource.key.kind.to_string()))
+        .collect();
+    let mut spans: BTreeMap<&str, (DateTime<Utc>, DateTime<Utc>)> = BTreeMap::new();
+    for event in &events {
+        let of_step = event.step_id.and_then(|id| kinds.get(&id));
+        let kind = of_step.map_or(event.kind.as_str(), String::as_str);
+        spans.entry(kind).or_insert((event.at, event.at)).1 = event.at;
+    }
+    let mut spans: Vec<_> = spans.into_iter().collect();
+    spans.sort_by_key(|(_, (_, last))| *last);
+    let began = events[0].at;
+    let after = |at: DateTime<Utc>| (at - began).as_seconds_f64();
+    let words = spans.into_iter().map(|(kind, (first, last))| {
+        format!("{kind} {:.1}-{:.1} s", after(first), after(last))
+    });
+    words.collect()
+}
+
+/// All events of a deletion.
+async fn events_of(ledger: &SqliteLedger, deletion_id: &str) -> Vec<Event> {
+    let filter = EventFilter {
+        deletion_id: Some(deletion_id.to_owned()),
+        step_id: None,
+    };
+    let mut events: Vec<Event> = Vec::new();
+    loop {
+        let after = events.last().map_or(0, |event| event.seq);
+        let page = ledger.events(after, filter.clone(), 10_000).await.unwrap();
+        if page.events.is_empty() {
+            return events;
+        }
+        events.extend(page.events);
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Rates {
     pub(crate) ours: f64,
     /// The same row changes in a loop.
     pub(crate) bare: f64,
+    /// How many bytes it takes for each step that is gone.
+    pub(crate) size: u64,
     /// With [`DELAY`] on the way to the server, and on the way back.
     pub(crate) distant: f64,
 }
@@ -33,6 +35,10 @@ pub(crate) fn transitions(n: usize) -> Option<Rates> {
     let server = OwnServer::durable(folder.path());
     let (ledger, steps) = claimed(&server.address_of("ours"), n);
     let ours = run(Arc::new(ledger), &steps);
+    let tables = "SELECT sum(pg_total_relation_size(oid)) FROM pg_class
+         WHERE relkind = 'r' AND relnamespace = 'ours'::regnamespace";
+    let bytes: u64 = server.run_sql(tables).parse().unwrap();
+    let size = bytes / steps.len() as u64;
     let (ledger, steps) = claimed(&server.address_of("bare"), n);
     drop(ledger);
     let bare = block(2, loop_of_sets(folder.path(), "bare", &steps));
@@ -51,6 +57,7 @@ pub(crate) fn transitions(n: usize) -> Option<Rates> {
     Some(Rates {
         ours,
         bare,
+        size,
         distant: run(Arc::new(ledger), &steps),
     })
 }

@@ -36,8 +36,6 @@ use crate::present::{
 /// Maximum number of rows of a section. The section's heading counts all, and opens their pane.
 const NEEDS_MAX: usize = 8;
 const REFUSED_MAX: usize = 3;
-/// Number of deletions that the last day is counted from.
-const NEWEST_MAX: usize = 200;
 const RUNNING_MAX: usize = 8;
 const SITES_MAX: usize = 12;
 const CAUSES_MAX: usize = 5;
@@ -55,7 +53,7 @@ struct HomePane {
     refused: Feed<Deletion>,
     causes: Feed<CauseGroup>,
     upcoming: Feed<Upcoming>,
-    /// The newest deletions, for the last day.
+    /// The newest deletions, from which the last day is counted.
     newest: Feed<Deletion>,
     /// The resources, which are counted while nothing is under way.
     census: Census,
@@ -105,26 +103,26 @@ struct Section {
 
 pub(super) fn pane() -> Box<dyn Pane> {
     let home = HomePane {
-        refused: one_page(vec![DeletionState::Refused], REFUSED_MAX),
+        refused: Feed::reading(
+            |_| query::Deletions {
+                states: vec![DeletionState::Refused],
+                limit: REFUSED_MAX,
+                ..query::Deletions::default()
+            },
+            |page| Batch::from(page.rows),
+        ),
         causes: Feed::of(|_| query::Causes::default()),
         upcoming: Feed::reading(|_| query::Upcoming {}, |it| Batch::from(vec![it])),
-        newest: one_page(Vec::new(), NEWEST_MAX),
+        newest: Feed::paged(query::Deletions {
+            limit: PAGE_ROWS,
+            ..query::Deletions::default()
+        }),
         census: Census::new(),
         heat: HeatMap::default(),
         replays: false,
         seen: Seen::default(),
     };
     listed(home, Rows::new(Feed::silent()))
-}
-
-/// Returns a feed of the newest deletions in these states, at most this many.
-fn one_page(states: Vec<DeletionState>, limit: usize) -> Feed<Deletion> {
-    let ask = move |_: At<'_, _>| query::Deletions {
-        states: states.clone(),
-        limit,
-        ..query::Deletions::default()
-    };
-    Feed::reading(ask, |page| Batch::from(page.rows))
 }
 
 impl Seen {
@@ -328,14 +326,17 @@ impl HomePane {
             deletions += 1;
             gone += deletion.counts.gone;
         }
+        let has_more = self.newest.has_more();
         if deletions == 0 {
-            return "no deletion ended".to_owned();
+            return match has_more {
+                true => format!(
+                    "none of the newest {} ended",
+                    count(self.newest.rows.len(), "deletion")
+                ),
+                false => "no deletion ended".to_owned(),
+            };
         }
-        let least = if self.newest.has_more() {
-            "at least "
-        } else {
-            ""
-        };
+        let least = if has_more { "at least " } else { "" };
         let (deletions, gone) = (count(deletions, "deletion"), count(gone, "resource"));
         format!("{least}{deletions} ended, {gone} gone")
     }
