@@ -48,3 +48,4 @@ mod shared;
 mod sites;
 mod sweep;
 mod toy;
+mod which_seeds;

@@ -13,7 +13,8 @@ use serde_json::json;
 
 use super::harness::paused;
 use super::mesh::{Deployments, Weather};
-use super::peers_world::{Fate, PLACES, SERVICES, World, kinds, seeds};
+use super::peers_world::{Fate, PLACES, SERVICES, World, kinds};
+use super::which_seeds::seeds;
 
 struct Day {
     all: Deployments,

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::ops::Range;
 
 use serde_json::{Value, json};
 
@@ -264,18 +263,5 @@ impl World {
             .unwrap();
         }
         told
-    }
-}
-
-/// `GONE_SEED=17` is one, `GONE_SEEDS=0..1000` are many; else these.
-pub fn seeds(few: impl IntoIterator<Item = u64>) -> Vec<u64> {
-    let range = |text: String| -> Range<u64> {
-        let (from, to) = text.split_once("..").expect("GONE_SEEDS=FROM..TO");
-        from.parse().unwrap()..to.parse().unwrap()
-    };
-    match (std::env::var("GONE_SEED"), std::env::var("GONE_SEEDS")) {
-        (Ok(seed), _) => vec![seed.parse().unwrap()],
-        (_, Ok(seeds)) => range(seeds).collect(),
-        _ => few.into_iter().collect(),
     }
 }

@@ -2,20 +2,20 @@
 //! same must hold each time. Half of the ledgers are files of SQLite, and half are in memory: a crash drops the engine,
 //! and what is left are the rows.
 //!
-//! `GONE_SEED=n` runs one seed, twice, and shows its calls if something does not hold;
-//! `GONE_SEEDS=a..b` runs many.
+//! `GONE_SEED=17 cargo test --test engine one_seed_gives` runs one seed, twice, and shows its calls if something does
+//! not hold; `GONE_SEEDS=0..100000 cargo test --release --test engine seeds::seeds_part` runs many.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::harness::*;
 use super::invariants::{after_crash, check};
 use super::kept::Kept;
 use super::shared::Server;
+use super::which_seeds::{in_parts, seeds};
 use gone::domain::mapping::Mapping;
 use gone::domain::model::{
     CopiedBy, Deletion, DeletionState, KindName, OnFailure, Plan, PlanOptions, ResourceKey, Step,
@@ -490,62 +490,11 @@ fn brief(steps: &[Step]) -> String {
     })
 }
 
-fn run_all(seeds: impl IntoIterator<Item = u64>) {
-    for seed in seeds {
-        if let Err(problem) = run(seed, Lies::None) {
-            failed(seed, &problem);
-        }
-    }
-}
-
-fn failed(seed: u64, problem: &str) -> ! {
-    panic!("{problem}\nagain: GONE_SEED={seed} cargo nextest run --test engine one_seed");
-}
-
-fn share(part: u64) {
-    run_all((0..1000).filter(|seed| seed % 8 == part));
-}
-
-#[test]
-fn seeds_part_0() {
-    share(0);
-}
-#[test]
-fn seeds_part_1() {
-    share(1);
-}
-#[test]
-fn seeds_part_2() {
-    share(2);
-}
-#[test]
-fn seeds_part_3() {
-    share(3);
-}
-#[test]
-fn seeds_part_4() {
-    share(4);
-}
-#[test]
-fn seeds_part_5() {
-    share(5);
-}
-#[test]
-fn seeds_part_6() {
-    share(6);
-}
-#[test]
-fn seeds_part_7() {
-    share(7);
-}
+in_parts!(run);
 
 #[test]
 fn one_seed_gives_the_same_calls_each_time() {
-    let seeds = match std::env::var("GONE_SEED").ok() {
-        Some(seed) => vec![seed.parse().unwrap()],
-        None => (0..20).collect(),
-    };
-    for seed in seeds {
+    for seed in seeds(0..20) {
         let first = run(seed, Lies::None);
         let second = run(seed, Lies::None);
         assert_eq!(first, second, "seed {seed} is not the same twice");
@@ -553,35 +502,4 @@ fn one_seed_gives_the_same_calls_each_time() {
             panic!("{problem}");
         }
     }
-}
-
-#[test]
-fn many_seeds() {
-    let Some(range) = std::env::var("GONE_SEEDS").ok() else {
-        return;
-    };
-    let (from, to) = range.split_once("..").unwrap();
-    let (from, to): (u64, u64) = (from.parse().unwrap(), to.parse().unwrap());
-    let next = AtomicU64::new(from);
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= to {
-                return;
-            }
-            if seed.is_multiple_of(1000) {
-                eprintln!("seed {seed}");
-            }
-            if let Err(problem) = run(seed, Lies::None) {
-                next.store(to, Ordering::Relaxed);
-                failed(seed, &problem);
-            }
-        }
-    };
-    let cores = std::thread::available_parallelism().unwrap().get();
-    std::thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(work);
-        }
-    });
 }

@@ -89,9 +89,9 @@ pub async fn phases(ledger: &Path, deletion_id: &str) -> Vec<String> {
     spans.sort_by_key(|(_, (_, last))| *last);
     let began = events[0].at;
     let after = |at: DateTime<Utc>| (at - began).as_seconds_f64();
-    let words = spans.into_iter().map(|(kind, (first, last))| {
-        format!("{kind} {:.1}-{:.1} s", after(first), after(last))
-    });
+    let words = spans
+        .into_iter()
+        .map(|(kind, (first, last))| format!("{kind} {:.1}-{:.1} s", after(first), after(last)));
     words.collect()
 }
 
