@@ -203,7 +203,9 @@ async fn first(
 
 /// I11, N14, T3: several engines lose nothing, and repeat nothing.
 mod i11_n14_t03 {
-    crate::which_seeds::in_parts!(super::run);
+    use super::{Lies, run};
+
+    crate::which_seeds::in_parts!(|seed| run(seed, Lies::None));
 }
 
 #[test]

@@ -14,8 +14,9 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::lines::{Line, Weather};
-use crate::peers_world::{Fate, PLACES, SERVICES, Thing, World, kinds, seeds};
+use crate::peers_world::{Fate, PLACES, SERVICES, Thing, World, kinds};
 use crate::processes::{Home, Setup, address};
+use crate::which_seeds::seeds;
 
 /// When all is well again, all ends within this.
 const CALM: Duration = Duration::from_secs(45);

@@ -18,3 +18,6 @@ mod peers_world;
 mod processes;
 mod support;
 mod tls;
+#[allow(dead_code, unused_imports, unused_macros)] // Its seeds are few enough for one test.
+#[path = "../engine/which_seeds.rs"]
+mod which_seeds;

@@ -41,3 +41,4 @@ mod table;
 #[path = "../stories/terminal.rs"]
 mod terminal;
 mod whole_project;
+mod wrongs;

@@ -1,13 +1,15 @@
 //! A proxy before a real service. It writes down every DELETE, of which the testbed's own log has none, and
 //! fails calls that a test wants to fail.
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{Method, StatusCode};
+use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
@@ -18,9 +20,32 @@ type Delete = (String, Option<u16>);
 
 pub struct Proxy {
     pub url: String,
+    address: SocketAddr,
     seen: Seen,
     runtime: Option<Runtime>,
 }
+
+/// What a service does wrong, from a DELETE on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// Each answer takes some seconds.
+    Slow,
+    /// 503
+    Fails,
+    /// No answer.
+    Hangs,
+    /// 429
+    Busy,
+    /// Lists are empty.
+    LyingList,
+    /// What is there is answered as what is not.
+    LyingGet,
+    /// A DELETE is answered 202, and nothing is deleted.
+    LyingDelete,
+}
+
+/// How long an answer of a slow service takes.
+const SLOW: Duration = Duration::from_secs(3);
 
 #[derive(Clone)]
 struct Seen {
@@ -38,6 +63,8 @@ struct Seen {
     limit: Arc<Mutex<Option<Limit>>>,
     /// The host that Neutron is told to be, and the rows of its pages.
     inside: Arc<Mutex<Option<(String, usize)>>>,
+    /// What it does wrong, and whether it does so by now.
+    wrong: Arc<Mutex<Option<(Wrong, bool)>>>,
 }
 
 /// So many calls a second, and as many that were saved up.
@@ -75,11 +102,6 @@ impl Proxy {
 
     /// Before the service with this root.
     pub fn to(upstream: &str) -> Self {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
         let seen = Seen {
             upstream: upstream.to_owned(),
             client: reqwest::Client::new(),
@@ -90,18 +112,36 @@ impl Proxy {
             passed: Arc::default(),
             limit: Arc::default(),
             inside: Arc::default(),
+            wrong: Arc::default(),
         };
-        let listener = runtime
-            .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
-            .unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let routes = axum::Router::new().fallback(pass).with_state(seen.clone());
-        runtime.spawn(async move { axum::serve(listener, routes).await });
+        let (runtime, address) = seen.serve("127.0.0.1:0".parse().unwrap());
         Self {
-            url,
+            url: format!("http://{address}"),
+            address,
             seen,
             runtime: Some(runtime),
         }
+    }
+
+    /// Ends every connection, and refuses others until [`Self::come_up`].
+    pub fn go_down(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+
+    pub fn come_up(&mut self) {
+        self.runtime = Some(self.seen.serve(self.address).0);
+    }
+
+    /// From the next DELETE on it does this wrong, until it recovers.
+    pub fn goes_wrong(&self, wrong: Wrong) {
+        *self.seen.wrong.lock().unwrap() = Some((wrong, false));
+    }
+
+    /// Whether that DELETE has come.
+    pub fn is_wrong(&self) -> bool {
+        matches!(*self.seen.wrong.lock().unwrap(), Some((_, true)))
     }
 
     /// Every DELETE that was passed on.
@@ -146,6 +186,7 @@ impl Proxy {
 
     pub fn recover(&self) {
         *self.seen.failing.lock().unwrap() = None;
+        *self.seen.wrong.lock().unwrap() = None;
     }
 }
 
@@ -155,6 +196,30 @@ async fn pass(State(seen): State<Seen>, request: Request) -> Response<Body> {
 }
 
 impl Seen {
+    /// On a runtime of its own, with which all its connections end.
+    fn serve(&self, address: SocketAddr) -> (Runtime, SocketAddr) {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let listener = runtime
+            .block_on(tokio::net::TcpListener::bind(address))
+            .unwrap();
+        let address = listener.local_addr().unwrap();
+        let routes = axum::Router::new().fallback(pass).with_state(self.clone());
+        runtime.spawn(async move { axum::serve(listener, routes).await });
+        (runtime, address)
+    }
+
+    /// What it does wrong with this call.
+    fn wrong(&self, method: &Method) -> Option<Wrong> {
+        let mut wrong = self.wrong.lock().unwrap();
+        let (wrong, begun) = wrong.as_mut()?;
+        *begun |= method == Method::DELETE;
+        begun.then_some(*wrong)
+    }
+
     fn fails(&self, method: &Method, path: &str) -> bool {
         let failing = self.failing.lock().unwrap();
         let failing = failing.as_ref();
@@ -178,15 +243,31 @@ impl Seen {
                 .body(Body::empty())
                 .unwrap();
         }
-        if self.refuses() {
+        let wrong = self.wrong(&head.method);
+        let is_row = head.uri.path().rsplit('/').next().is_some_and(is_id);
+        match (wrong, head.method == Method::DELETE) {
+            (Some(Wrong::Slow), _) => tokio::time::sleep(SLOW).await,
+            (Some(Wrong::Hangs), _) => std::future::pending().await,
+            (Some(Wrong::Fails), _) => {
+                let failed = json!({"message": "the database is away"});
+                return answer(StatusCode::SERVICE_UNAVAILABLE, &failed);
+            }
+            (Some(Wrong::LyingDelete), true) => return answer(StatusCode::ACCEPTED, &Value::Null),
+            (Some(Wrong::LyingGet), false) if is_row => {
+                let absent =
+                    json!({"itemNotFound": {"code": 404, "message": "could not be found"}});
+                return answer(StatusCode::NOT_FOUND, &absent);
+            }
+            _ => {}
+        }
+        if wrong == Some(Wrong::Busy) || self.refuses() {
             self.failed.fetch_add(1, Ordering::Relaxed);
-            let refused = Response::builder().status(StatusCode::TOO_MANY_REQUESTS);
-            let words = r#"{"error": {"code": 429, "message": "Too many requests"}}"#;
-            return refused
-                .header("retry-after", "1")
-                .header("content-type", "application/json")
-                .body(words.into())
-                .unwrap();
+            let words = json!({"error": {"code": 429, "message": "Too many requests"}});
+            let mut refused = answer(StatusCode::TOO_MANY_REQUESTS, &words);
+            refused
+                .headers_mut()
+                .insert("retry-after", "1".parse().unwrap());
+            return refused;
         }
         self.passed.fetch_add(1, Ordering::Relaxed);
         let written = (head.method == Method::DELETE).then(|| {
@@ -208,6 +289,7 @@ impl Seen {
             }
             None => path,
         };
+        let is_list = head.method == Method::GET && !is_row;
         let answer = self
             .client
             .request(head.method, format!("{}{path}", self.upstream))
@@ -227,6 +309,28 @@ impl Seen {
         if let Some(written) = written {
             self.deletes.lock().unwrap()[written].1 = Some(status.as_u16());
         }
-        passed.body(body.into()).unwrap()
+        match wrong {
+            Some(Wrong::LyingList) if is_list => passed.body(emptied(&body).into()).unwrap(),
+            _ => passed.body(body.into()).unwrap(),
+        }
     }
+}
+
+fn answer(status: StatusCode, body: &Value) -> Response<Body> {
+    let answer = Response::builder().status(status);
+    let answer = answer.header("content-type", "application/json");
+    answer.body(body.to_string().into()).unwrap()
+}
+
+fn is_id(word: &str) -> bool {
+    uuid::Uuid::parse_str(word).is_ok()
+}
+
+/// A page of a list without its rows, and without a next page.
+fn emptied(page: &[u8]) -> String {
+    let mut page: Value = serde_json::from_slice(page).unwrap();
+    let fields = page.as_object_mut().unwrap();
+    fields.retain(|_, value| value.is_array());
+    fields.values_mut().for_each(|rows| *rows = json!([]));
+    page.to_string()
 }

@@ -385,7 +385,7 @@ const NOVA_2_79: (&str, &str) = ("openstack-api-version", "compute 2.79");
 /// With attachments as resources of their own.
 const CINDER_3_44: (&str, &str) = ("openstack-api-version", "volume 3.44");
 
-fn until_volume(member: &Api, id: &str, state: &str) {
+pub fn until_volume(member: &Api, id: &str, state: &str) {
     let path = format!("/v3/volumes/{id}");
     wait_for(&format!("the volume to be {state}"), || {
         member.call_any("GET", &path, Value::Null)["volume"]["status"] == state

@@ -1,0 +1,141 @@
+//! What a service does wrong while a deletion runs, with a proxy before a real Cinder: the deletion is not lost, is not
+//! taken for done, and ends once the service is well.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::api::{Api, text};
+use crate::bed::{Bed, Ended, wait_for};
+use crate::people::People;
+use crate::proxy::{Proxy, Wrong};
+use crate::servers::{SMALL, until_volume};
+
+/// Shorter than in production, so that a call that hangs is given up while somebody waits.
+const SETTINGS: &str = "[engine]\ncall_timeout = '5s'\nverify_timeout = '10s'\n";
+/// How long a deletion is looked at that cannot end.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+struct Ward<'b> {
+    bed: &'b Bed,
+    member: Api,
+    proxy: Proxy,
+    _engine: Ended,
+}
+
+impl<'b> Ward<'b> {
+    fn new(bed: &'b Bed, people: &People) -> Self {
+        let proxy = Proxy::to(bed.api.root_of("block-storage"));
+        bed.change_clouds(|clouds| {
+            let url = format!("{}/v3", proxy.url);
+            clouds["clouds"]["mine"]["block_storage_endpoint_override"] = url.into();
+        });
+        std::fs::create_dir_all(bed.path("config/gone")).unwrap();
+        std::fs::write(bed.path("config/gone/config.toml"), SETTINGS).unwrap();
+        Self {
+            bed,
+            member: people.api("a member"),
+            proxy,
+            _engine: bed.engine("--cloud mine"),
+        }
+    }
+
+    fn new_volume(&self) -> String {
+        let volume = json!({"volume": {"name": self.bed.name, "size": 1}});
+        let id = text(&self.member.call_any("POST", "/v3/volumes", volume)["volume"]["id"]);
+        until_volume(&self.member, &id, "available");
+        id
+    }
+
+    fn delete(&self, volume: &str) -> String {
+        let line = format!("delete volume/{volume} --yes -o json");
+        text(&self.bed.gone(&line).ends_with(0).json()["id"])
+    }
+
+    fn shown(&self, deletion: &str) -> Value {
+        let line = format!("show {deletion} -o json");
+        self.bed.gone(&line).ends_with(0).json()
+    }
+
+    /// Asks Cinder itself.
+    fn is_there(&self, volume: &str) -> bool {
+        let rows = self.member.call_any("GET", "/v3/volumes", Value::Null);
+        let mut rows = rows["volumes"].as_array().unwrap().iter();
+        rows.any(|row| row["id"] == volume)
+    }
+
+    fn ends_well(&self, deletion: &str, volume: &str) {
+        // What was tried too often meanwhile waits for a person.
+        if self.shown(deletion)["state"] == "stuck" {
+            self.bed.gone(&format!("retry {deletion}")).ends_with(0);
+        }
+        self.bed.gone(&format!("watch {deletion}")).ends_with(0);
+        assert_eq!(self.shown(deletion)["state"], "gone");
+        assert!(!self.is_there(volume));
+    }
+}
+
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_i06_a_service_that_is_slow_fails_hangs_is_busy_or_down_holds_a_deletion_up_and_no_more()
+{
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let people = People::a_member(&bed);
+    let mut ward = Ward::new(&bed, &people);
+    for wrong in [Wrong::Slow, Wrong::Fails, Wrong::Hangs, Wrong::Busy] {
+        let volume = ward.new_volume();
+        ward.proxy.goes_wrong(wrong);
+        let deletion = ward.delete(&volume);
+        wait_for("the delete", || ward.proxy.is_wrong());
+        if wrong != Wrong::Slow {
+            std::thread::sleep(PATIENCE);
+            assert_ne!(ward.shown(&deletion)["state"], "gone", "{wrong:?}");
+            assert!(ward.is_there(&volume), "{wrong:?}");
+            ward.proxy.recover();
+        }
+        ward.ends_well(&deletion, &volume);
+        ward.proxy.recover();
+    }
+    let volume = ward.new_volume();
+    let sent = ward.proxy.deletes().len();
+    ward.proxy.hold_deletes_after(sent);
+    let deletion = ward.delete(&volume);
+    wait_for("the delete", || ward.proxy.deletes().len() > sent);
+    ward.proxy.go_down();
+    std::thread::sleep(PATIENCE);
+    assert_ne!(ward.shown(&deletion)["state"], "gone");
+    assert!(ward.is_there(&volume));
+    ward.proxy.hold_deletes_after(usize::MAX);
+    ward.proxy.come_up();
+    ward.ends_well(&deletion, &volume);
+}
+
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_i13_a_service_that_lies_is_not_believed() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let people = People::a_member(&bed);
+    let ward = Ward::new(&bed, &people);
+    // Accepted, and not done: an attempt, and no success.
+    let volume = ward.new_volume();
+    ward.proxy.goes_wrong(Wrong::LyingDelete);
+    let deletion = ward.delete(&volume);
+    wait_for("a second attempt or a reason", || {
+        let shown = ward.bed.gone(&format!("show {deletion}"));
+        shown.out.contains("was put back, and is available") || shown.out.contains("still there")
+    });
+    assert_ne!(ward.shown(&deletion)["state"], "gone");
+    assert!(ward.is_there(&volume));
+    ward.proxy.recover();
+    ward.ends_well(&deletion, &volume);
+    // What is not shown any more counts as gone only if the service says so of the resource itself.
+    for wrong in [Wrong::LyingList, Wrong::LyingGet] {
+        let volume = ward.new_volume();
+        ward.proxy.goes_wrong(wrong);
+        let deletion = ward.delete(&volume);
+        wait_for("the delete", || ward.proxy.is_wrong());
+        wait_for("Cinder's own delete", || !ward.is_there(&volume));
+        ward.proxy.recover();
+        ward.ends_well(&deletion, &volume);
+    }
+}
