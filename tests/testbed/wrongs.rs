@@ -109,33 +109,3 @@ fn testbed_i06_a_service_that_is_slow_fails_hangs_is_busy_or_down_holds_a_deleti
     ward.proxy.come_up();
     ward.ends_well(&deletion, &volume);
 }
-
-#[test]
-#[ignore = "needs the test bed"]
-fn testbed_i13_a_service_that_lies_is_not_believed() {
-    let bed = Bed::seeded("RegionOne", SMALL);
-    let people = People::a_member(&bed);
-    let ward = Ward::new(&bed, &people);
-    // Accepted, and not done: an attempt, and no success.
-    let volume = ward.new_volume();
-    ward.proxy.goes_wrong(Wrong::LyingDelete);
-    let deletion = ward.delete(&volume);
-    wait_for("a second attempt or a reason", || {
-        let shown = ward.bed.gone(&format!("show {deletion}"));
-        shown.out.contains("was put back, and is available") || shown.out.contains("still there")
-    });
-    assert_ne!(ward.shown(&deletion)["state"], "gone");
-    assert!(ward.is_there(&volume));
-    ward.proxy.recover();
-    ward.ends_well(&deletion, &volume);
-    // What is not shown any more counts as gone only if the service says so of the resource itself.
-    for wrong in [Wrong::LyingList, Wrong::LyingGet] {
-        let volume = ward.new_volume();
-        ward.proxy.goes_wrong(wrong);
-        let deletion = ward.delete(&volume);
-        wait_for("the delete", || ward.proxy.is_wrong());
-        wait_for("Cinder's own delete", || !ward.is_there(&volume));
-        ward.proxy.recover();
-        ward.ends_well(&deletion, &volume);
-    }
-}
