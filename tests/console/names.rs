@@ -183,15 +183,3 @@ fn a_narrow_screen_shows_regions_before_clouds() {
     desk.press(":sites enter");
     assert!(desk.text().contains("prod/RegionOne  "), "{}", desk.text());
 }
-
-#[test]
-fn the_detail_of_a_plan_names_the_project() {
-    let mut world = World::busy();
-    let mut shop = resource("project", 1, "the shop");
-    shop.key.id = "demo".to_owned();
-    world.projects = vec![shop];
-    let mut desk = Desk::new(world, (120, 40));
-    desk.press(":network enter /web enter space D");
-    let text = desk.text();
-    assert!(text.contains("project the shop (demo)"), "{text}");
-}

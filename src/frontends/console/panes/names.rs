@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::kit::*;
 use crate::control::query;
-use crate::frontends::console::look::or_none;
 
 /// Names by id.
 pub(super) type Names = BTreeMap<String, String>;
@@ -20,14 +19,6 @@ pub(super) fn named(ids: &str, names: &Names) -> String {
         .split(", ")
         .map(|id| known(id).unwrap_or_else(|| id.to_owned()));
     each.collect::<Vec<_>>().join(", ")
-}
-
-/// The name of a project with its id, or the id alone.
-pub(super) fn project_words(id: &str, names: &Names, look: &RenderContext) -> String {
-    match names.get(id).filter(|name| !name.is_empty() && *name != id) {
-        Some(name) => format!("{name} ({id})"),
-        None => or_none(id, look).to_owned(),
-    }
 }
 
 /// Looks up the names of all resources of one kind, once.
