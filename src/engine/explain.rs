@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::errors::ledger_error;
 use super::planning::Planning;
@@ -18,6 +21,9 @@ use crate::domain::model::{
 use crate::domain::relations::{self, Relation, RelationKind};
 use crate::domain::text::escape;
 use crate::ledger::{Cursor, Ledger, StepFilter, TombstoneFilter};
+
+/// How long names are waited for, which are for people alone: a service that hangs must not keep the answer.
+const NAMES_WITHIN: Duration = Duration::from_secs(3);
 
 /// Explains what happens to a resource.
 pub(super) struct Explaining {
@@ -61,13 +67,14 @@ impl Explaining {
         Ok(explanation)
     }
 
-    /// Returns what a row tells of its resource, with the names of what it refers to, as far as this login may
-    /// read them.
+    /// Returns what a row tells of its resource, with the names of what it refers to, as far as this login may read
+    /// them, and they are told in time.
     async fn related(&self, resource: &Resource) -> Vec<Relation> {
         let mut all = relations::of_row(&self.kinds, resource);
         let used = all.iter().filter(|it| it.how == RelationKind::Uses);
         let used = used.filter_map(|it| it.resource.as_ref());
-        let names = self.resolver.names(used.map(|it| &it.key)).await;
+        let named = self.resolver.names(used.map(|it| &it.key));
+        let names = timeout(NAMES_WITHIN, named).await.unwrap_or_default();
         for target in all.iter_mut().filter_map(|it| it.resource.as_mut()) {
             if let Some(name) = names.get(&target.key) {
                 target.name.clone_from(name);

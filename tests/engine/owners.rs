@@ -190,6 +190,36 @@ fn i12_a_keystone_that_hangs_holds_up_a_refusal_once_and_briefly_and_no_deletion
 }
 
 #[test]
+fn p02_an_explanation_waits_for_names_for_seconds_only() {
+    paused(async {
+        let bench = Bench::new(1);
+        let shop = bench.shop(1);
+        let port = bench.create("ports", json!({ "network_id": shop.network }));
+        let reads = json!({ "method": "GET", "kind": "security_group" });
+        bench.faults(json!([{ "match": reads, "action": { "hang": true } }]));
+        let relations = bench
+            .run(async |client| {
+                let began = tokio::time::Instant::now();
+                let explanation = client.explain("port", &port).await;
+                assert!(
+                    began.elapsed() < Duration::from_secs(10),
+                    "{:?}",
+                    began.elapsed()
+                );
+                explanation.relations
+            })
+            .await
+            .unwrap();
+        let others = relations.into_iter().filter_map(|it| it.resource);
+        let groups: Vec<String> = others
+            .filter(|it| it.key.kind.as_str() == "security_group")
+            .map(|it| it.name)
+            .collect();
+        assert_eq!(groups, [""], "it is there, by its id");
+    });
+}
+
+#[test]
 fn what_a_resource_uses_and_whose_it_is_are_explained_by_name() {
     paused(async {
         let bench = Bench::new(1);
