@@ -223,7 +223,7 @@ fn contains(text: &str, wanted: &str) -> bool {
     if !text.is_ascii() {
         return text.to_lowercase().contains(wanted);
     }
-    // An ASCII text is compared without a copy, and only where the first letter is, because there may be a million.
+    // An ASCII text is compared without a copy, and only where the first letter is: there may be a million.
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
     let Some(first) = wanted.first() else {
         return true;

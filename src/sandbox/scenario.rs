@@ -75,8 +75,8 @@ pub struct Scenario {
     /// The initial resources of the deployments, in the order of their creation.
     #[serde(default, rename = "resource")]
     pub resources: Vec<SceneResource>,
-    /// What was deleted before the practice began. The cloud ignores it: an engine that is started with the
-    /// scenario has it done by the time that it starts.
+    /// The deletions of the time before. The practice cloud ignores them; an engine that is started with the
+    /// scenario has them in its ledger.
     #[serde(default)]
     pub past: Vec<PastDeletion>,
     #[serde(skip)]

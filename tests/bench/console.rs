@@ -4,9 +4,9 @@
 //! resources of a cloud, listed, sorted and filtered.
 //!
 //! Promised: p99 of a frame is within 1 ms, and p50 at most 1.2 times that with 100 steps, `:home` included;
-//! p99 of a key until it is on the screen is within 5 ms; a filter's first page takes less than 100 ms, its exact count less
-//! than 1 s; 10,000 resources are listed, sorted or filtered in less than 50 ms each; the console takes less
-//! than 150 MB, the ledger's readers included. `--smoke` runs small and judges nothing.
+//! p99 of a key until it is on the screen is within 5 ms; a filter's first page takes less than 100 ms, its exact
+//! count less than 1 s; 10,000 resources are listed, sorted or filtered in less than 50 ms each; the console takes
+//! less than 150 MB, the ledger's readers included. `--smoke` runs small and judges nothing.
 #![allow(
     dead_code,
     clippy::unwrap_used,

@@ -3,7 +3,8 @@
 //! with ours.
 //!
 //! `GONE_TESTBED_CLOUDS` names the testbed's `clouds.yaml`; without it nothing is measured.
-//! `--smoke` runs small and proves only that it works, but for the `openstack` commands, whose starts alone take minutes.
+//! `--smoke` runs small and proves only that it works. It leaves out the `openstack` commands, which take minutes
+//! to start.
 #![allow(
     dead_code,
     clippy::unwrap_used,

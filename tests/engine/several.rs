@@ -19,6 +19,7 @@ use super::planted::finds;
 use super::ports::{Crash, Faulty, Lies};
 use super::seeds::{Asked, CRASHES_MAX, Day, lived, person};
 use super::shared::{Connection, Server, SharedLedger};
+use super::which_seeds::in_parts;
 
 /// Longer than a call may take, as an engine demands.
 const LEASE: Duration = Duration::from_secs(30);
@@ -201,11 +202,15 @@ async fn first(
     Err("no engine was left".to_owned())
 }
 
-/// I11, N14, T3: several engines lose nothing, and repeat nothing.
-mod i11_n14_t03 {
-    use super::{Lies, run};
-
-    crate::which_seeds::in_parts!(|seed| run(seed, Lies::None));
+in_parts! { |seed| run(seed, Lies::None);
+    0 i11_n14_t03_nothing_is_lost_or_repeated_part_0,
+    1 i11_n14_t03_nothing_is_lost_or_repeated_part_1,
+    2 i11_n14_t03_nothing_is_lost_or_repeated_part_2,
+    3 i11_n14_t03_nothing_is_lost_or_repeated_part_3,
+    4 i11_n14_t03_nothing_is_lost_or_repeated_part_4,
+    5 i11_n14_t03_nothing_is_lost_or_repeated_part_5,
+    6 i11_n14_t03_nothing_is_lost_or_repeated_part_6,
+    7 i11_n14_t03_nothing_is_lost_or_repeated_part_7,
 }
 
 #[test]

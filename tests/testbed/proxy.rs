@@ -30,11 +30,11 @@ pub struct Proxy {
 pub enum Wrong {
     /// Each answer takes some seconds.
     Slow,
-    /// 503
+    /// Each call is answered 503.
     Fails,
-    /// No answer.
+    /// No call is answered.
     Hangs,
-    /// 429
+    /// Each call is answered 429.
     Busy,
 }
 
@@ -245,7 +245,7 @@ impl Seen {
                 let failed = json!({"message": "the database is away"});
                 return answer(StatusCode::SERVICE_UNAVAILABLE, &failed);
             }
-            _ => {}
+            Some(Wrong::Busy) | None => {}
         }
         if wrong == Some(Wrong::Busy) || self.refuses() {
             self.failed.fetch_add(1, Ordering::Relaxed);

@@ -16,14 +16,15 @@ const SETTINGS: &str = "[engine]\ncall_timeout = '5s'\nverify_timeout = '10s'\n"
 /// How long a deletion is looked at that cannot end.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-struct Ward<'b> {
+/// A member's engine that reaches Cinder through a proxy.
+struct Scene<'b> {
     bed: &'b Bed,
     member: Api,
     proxy: Proxy,
     _engine: Ended,
 }
 
-impl<'b> Ward<'b> {
+impl<'b> Scene<'b> {
     fn new(bed: &'b Bed, people: &People) -> Self {
         let proxy = Proxy::to(bed.api.root_of("block-storage"));
         bed.change_clouds(|clouds| {
@@ -81,31 +82,31 @@ fn testbed_i06_a_service_that_is_slow_fails_hangs_is_busy_or_down_holds_a_deleti
 {
     let bed = Bed::seeded("RegionOne", SMALL);
     let people = People::a_member(&bed);
-    let mut ward = Ward::new(&bed, &people);
+    let mut scene = Scene::new(&bed, &people);
     for wrong in [Wrong::Slow, Wrong::Fails, Wrong::Hangs, Wrong::Busy] {
-        let volume = ward.new_volume();
-        ward.proxy.goes_wrong(wrong);
-        let deletion = ward.delete(&volume);
-        wait_for("the delete", || ward.proxy.is_wrong());
+        let volume = scene.new_volume();
+        scene.proxy.goes_wrong(wrong);
+        let deletion = scene.delete(&volume);
+        wait_for("the delete", || scene.proxy.is_wrong());
         if wrong != Wrong::Slow {
             std::thread::sleep(PATIENCE);
-            assert_ne!(ward.shown(&deletion)["state"], "gone", "{wrong:?}");
-            assert!(ward.is_there(&volume), "{wrong:?}");
-            ward.proxy.recover();
+            assert_ne!(scene.shown(&deletion)["state"], "gone", "{wrong:?}");
+            assert!(scene.is_there(&volume), "{wrong:?}");
+            scene.proxy.recover();
         }
-        ward.ends_well(&deletion, &volume);
-        ward.proxy.recover();
+        scene.ends_well(&deletion, &volume);
+        scene.proxy.recover();
     }
-    let volume = ward.new_volume();
-    let sent = ward.proxy.deletes().len();
-    ward.proxy.hold_deletes_after(sent);
-    let deletion = ward.delete(&volume);
-    wait_for("the delete", || ward.proxy.deletes().len() > sent);
-    ward.proxy.go_down();
+    let volume = scene.new_volume();
+    let sent = scene.proxy.deletes().len();
+    scene.proxy.hold_deletes_after(sent);
+    let deletion = scene.delete(&volume);
+    wait_for("the delete", || scene.proxy.deletes().len() > sent);
+    scene.proxy.go_down();
     std::thread::sleep(PATIENCE);
-    assert_ne!(ward.shown(&deletion)["state"], "gone");
-    assert!(ward.is_there(&volume));
-    ward.proxy.hold_deletes_after(usize::MAX);
-    ward.proxy.come_up();
-    ward.ends_well(&deletion, &volume);
+    assert_ne!(scene.shown(&deletion)["state"], "gone");
+    assert!(scene.is_there(&volume));
+    scene.proxy.hold_deletes_after(usize::MAX);
+    scene.proxy.come_up();
+    scene.ends_well(&deletion, &volume);
 }

@@ -56,7 +56,7 @@ struct Connection {
     versions: AskedOnce<Microversion>,
 }
 
-/// What each service is asked once: the name of the service → its answer.
+/// The answers of services, by the name of the service. Each service is asked once.
 type AskedOnce<T> = std::sync::Mutex<HashMap<String, Arc<OnceCell<T>>>>;
 
 /// Returns the place for the answer of a service.

@@ -61,7 +61,7 @@ fn words(kinds: &[KindInfo]) -> impl Iterator<Item = &str> {
         }))
 }
 
-/// What the console knows, from which words are completed.
+/// The names from which the console completes words.
 pub(crate) struct Known<'k> {
     pub(crate) kinds: &'k [KindInfo],
     pub(crate) sites: &'k [SiteStatus],

@@ -8,7 +8,7 @@ use super::panes::kit::Pane;
 /// On a smaller screen the console only says that it is too small.
 pub(super) const COLUMNS_MIN: u16 = 40;
 pub(super) const ROWS_MIN: u16 = 10;
-/// From this width on, the detail is beside the table instead of below it.
+/// Minimum width of a screen on which the detail is beside the table, and not below it.
 const SIDE_FROM: u16 = 160;
 /// Maximum number of rows for one sentence of the pinned lines.
 pub(super) const HEAD_ROWS_MAX: usize = 4;

@@ -58,7 +58,7 @@ impl<S: RowStore> WorkingSet<S> {
             (step.looks, step.error) = (0, Some(error.clone()));
             set.moved(num, from, to, 1, now)
         })?;
-        // Beside engines that live, one that begins leaves the observations to the one that leads.
+        // An engine that begins leaves the observations to the engine that leads, if one is alive.
         if goes_on || living.is_empty() {
             self.searched()?.take_over_observations()?;
         }
