@@ -125,17 +125,6 @@ impl Api {
 
     /// A call to Keystone that must work; what it answers, and the token that it gives.
     pub fn identity(&self, method: &str, path: &str, body: &Value) -> (Value, String) {
-        let answer = self.try_identity(method, path, body);
-        answer.unwrap_or_else(|refused| panic!("{method} {path}: {refused}"))
-    }
-
-    /// A call to Keystone; what it refuses as it says it.
-    pub fn try_identity(
-        &self,
-        method: &str,
-        path: &str,
-        body: &Value,
-    ) -> Result<(Value, String), String> {
         let url = format!("{}{path}", self.keystone);
         let call = self.client.request(method.parse().unwrap(), &url);
         let call = call.header("x-auth-token", &self.token);
@@ -148,10 +137,8 @@ impl Api {
             let token = answer.headers().get("x-subject-token");
             let token = token.map_or(String::new(), |it| it.to_str().unwrap().to_owned());
             let (status, text) = (answer.status(), answer.text().await.unwrap());
-            if !status.is_success() {
-                return Err(format!("{status} {text}"));
-            }
-            Ok((serde_json::from_str(&text).unwrap_or_default(), token))
+            assert!(status.is_success(), "{method} {path}: {status} {text}");
+            (serde_json::from_str(&text).unwrap_or_default(), token)
         })
     }
 
