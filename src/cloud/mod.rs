@@ -181,6 +181,29 @@ pub struct Row {
     /// conclude that there are no such resources. It does not prove that a resource which existed is gone
     /// (I13).
     pub offered: bool,
+    /// Whether it is absent, and the project of the login itself. To a login that lost its rights in a project that
+    /// still exists, the cloud answers otherwise; and no identity is left that could be asked for once more.
+    pub own_project_gone: bool,
+}
+
+impl Row {
+    /// What the cloud answered; none if the resource is absent.
+    pub fn answered(row: Option<Value>, identity: Option<Identity>) -> Self {
+        Self {
+            row,
+            identity,
+            offered: true,
+            own_project_gone: false,
+        }
+    }
+
+    /// No call was made.
+    pub fn not_offered() -> Self {
+        Self {
+            offered: false,
+            ..Self::answered(None, None)
+        }
+    }
 }
 
 /// A step's call, from its kind's template.

@@ -145,11 +145,8 @@ impl Cloud for Registry {
     async fn read(&self, _: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure> {
         let found = self.one(kind, id).await;
         let found = found.map_err(|error| unreadable(&error))?;
-        Ok(Row {
-            row: found.map(|found| found.row()),
-            identity: Some(self.identity()),
-            offered: true,
-        })
+        let row = found.map(|found| found.row());
+        Ok(Row::answered(row, Some(self.identity())))
     }
 
     async fn act(&self, call: Call<'_>) -> Acted {

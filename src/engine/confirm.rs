@@ -156,10 +156,10 @@ impl Confirming {
         }
     }
 
-    /// Asks the cloud, after an observation, who we are now, unless a witness of the same project proves the
-    /// list: a login that loses rights sees less, without an error (I13).
+    /// Asks the cloud, after an observation, who we are now, unless what was seen proves it, as a witness of the same
+    /// project does: a login that loses rights sees less, without an error (I13).
     async fn on_whose_rights(&self, site: &Site, mut seen: Observation) -> Observation {
-        if !seen.vouched_by_another_project || seen.rows.values().all(Option::is_some) {
+        if !seen.rights_in_doubt || seen.rows.values().all(Option::is_some) {
             return seen;
         }
         match self

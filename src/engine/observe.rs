@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::reads::Reads;
 use super::sites::Witness;
 use crate::cloud::{CloudFailure, Fields, ListRows, PAGE_ROWS};
-use crate::domain::kinds::{Kind, Kinds, lookup_one};
+use crate::domain::kinds::{Kind, Kinds, ListSpec, lookup_one};
 use crate::domain::model::{ErrorClass, Identity, ResourceKey, Site};
 use crate::domain::policy::Retry;
 use crate::domain::query::{BY_ID, ListFilter};
@@ -53,17 +53,15 @@ impl Observing {
         let list = list.filter(|list| list.within.is_none() && !list.own_project);
         let is_whole = kind.calls.lists_all_at_once();
         let few = left.len() <= READ_MAX;
-        if let Some(list) = list
-            && !kind.calls.takes_several(BY_ID)
-            && (is_whole || (kind.spec.settles.is_some() && !few))
-        {
+        let filter = filter_by(project, list);
+        let listed = match is_whole {
+            // Not a whole cloud's rows for the sake of a few.
+            true => filter.is_some() || !few,
+            false => kind.spec.settles.is_some() && !few,
+        };
+        if list.is_some() && !kind.calls.takes_several(BY_ID) && listed {
             // One list answers for all resources whose delete the cloud still works on, whatever values a
             // filter by id takes.
-            let filter = project.filter(|_| list.by_project);
-            let filter = filter.map(|project| ListFilter {
-                key: list.project_filter().to_owned(),
-                values: vec![project.to_owned()],
-            });
             self.list_around(site, kind, &mut left, (filter.as_ref(), project), &mut seen)
                 .await;
             if seen.failure.is_none() {
@@ -142,11 +140,11 @@ impl Observing {
         });
         let at_once = self.reads.sites.concurrency_limit(site);
         let reads: Vec<_> = stream::iter(reads).buffered(at_once).collect().await;
-        seen.vouched_by_another_project = true;
         for (id, read) in reads {
             match read {
                 Ok(read) if !read.offered => seen.failure = Some(not_offered(site, kind)),
                 Ok(read) => {
+                    seen.rights_in_doubt |= !read.own_project_gone;
                     seen.identity = read.identity.or(seen.identity.take());
                     seen.rows.insert(id, read.row);
                 }
@@ -175,7 +173,7 @@ impl Observing {
         // A page's link may have lost the filter, so that rows of other projects come too.
         let same = |row: &Value| Some(kind.project_of(row).as_str()) == project;
         let vouched = kind.calls.lists_all_at_once() && !present.is_empty();
-        seen.vouched_by_another_project |= !present.values().any(same);
+        seen.rights_in_doubt |= !present.values().any(same);
         left.retain(|id| {
             let row = present.remove(id);
             let known = vouched || row.is_some();
@@ -237,7 +235,7 @@ impl Observing {
             let Some(same_project) = vouched.get(*value) else {
                 continue;
             };
-            seen.vouched_by_another_project |= !same_project;
+            seen.rights_in_doubt |= !same_project;
             for id in ids {
                 seen.rows.insert((*id).to_owned(), present.remove(*id));
             }
@@ -267,7 +265,7 @@ impl Observing {
         if !vouched {
             self.reads.sites.forget_witness(site, &kind.name);
         }
-        seen.vouched_by_another_project |= project != Some(witness.project_id.as_str());
+        seen.rights_in_doubt |= project != Some(witness.project_id.as_str());
         for id in ids {
             match present.remove(id) {
                 Some(row) => seen.rows.insert(id.clone(), Some(row)),
@@ -325,17 +323,7 @@ impl Observing {
             return Ok(Some(witness));
         }
         let mut candidates = Vec::new();
-        let by_project = kind.spec.list.as_ref().is_some_and(|list| list.by_project);
-        if let Some(project) = project.filter(|_| by_project) {
-            let filter = ListFilter {
-                key: kind
-                    .spec
-                    .list
-                    .as_ref()
-                    .map(|it| it.project_filter().to_owned())
-                    .unwrap_or_default(),
-                values: vec![project.to_owned()],
-            };
+        if let Some(filter) = filter_by(project, kind.spec.list.as_ref()) {
             candidates = self.candidates(site, kind, ids, Some(&filter)).await?;
         }
         if candidates.is_empty() {
@@ -421,9 +409,8 @@ pub(super) struct Observation {
     /// The requested ids, each with its row, or with none if its absence is proven.
     pub(super) rows: HashMap<String, Option<Value>>,
     pub(super) identity: Option<Identity>,
-    /// Whether no witness of the same project was found. A login that lost its rights in that project would
-    /// then see the same.
-    pub(super) vouched_by_another_project: bool,
+    /// Whether a login that lost its rights would see the same, since no witness of the same project was found.
+    pub(super) rights_in_doubt: bool,
     /// Why nothing is known about the other ids.
     pub(super) failure: Option<CloudFailure>,
 }
@@ -450,6 +437,15 @@ fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
         request_id: String::new(),
         retry_after: None,
     }
+}
+
+/// Returns the filter by a project, if the list takes one.
+fn filter_by(project: Option<&str>, list: Option<&ListSpec>) -> Option<ListFilter> {
+    let (project, list) = project.zip(list.filter(|list| list.by_project))?;
+    Some(ListFilter {
+        key: list.project_filter().to_owned(),
+        values: vec![project.to_owned()],
+    })
 }
 
 /// Returns the project of all these steps, if they share one.

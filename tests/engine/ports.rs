@@ -440,22 +440,10 @@ impl Cloud for Client {
     async fn read(&self, site: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure> {
         match self.inner.read(site, kind, id).await {
             Err(failure) if self.lies == Lies::AnyNotFoundIsGone && failure.status == Some(404) => {
-                Ok(Row {
-                    row: None,
-                    identity: Some(
-                        self.inner
-                            .identity(site, Freshness::AtLogin)
-                            .await?
-                            .identity,
-                    ),
-                    offered: true,
-                })
+                let login = self.inner.identity(site, Freshness::AtLogin).await?;
+                Ok(Row::answered(None, Some(login.identity)))
             }
-            Ok(_) if self.lies == Lies::NoLongerOffers => Ok(Row {
-                row: None,
-                identity: None,
-                offered: false,
-            }),
+            Ok(_) if self.lies == Lies::NoLongerOffers => Ok(Row::not_offered()),
             Ok(row) if self.takes_for_gone(id) => Ok(Row { row: None, ..row }),
             other => other,
         }

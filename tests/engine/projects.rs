@@ -504,6 +504,24 @@ fn n19_the_project_itself_goes_once_it_is_empty_in_each_region() {
     });
 }
 
+/// Its login cannot say any more whose it is; Keystone says of each of its calls that the project is not there.
+#[test]
+fn n19_i13_the_project_of_the_login_itself_is_confirmed_gone_by_keystones_own_words() {
+    paused(async {
+        let bench = Bench::new(1);
+        bench
+            .run(async |client| {
+                let id = client.delete_with("project", "admin", with_project()).await;
+                assert_eq!(client.gone(&id).await.state, DeletionState::Gone);
+            })
+            .await
+            .unwrap();
+        let writes = bench.writes();
+        let last = writes.last().unwrap();
+        assert!(last.path.contains("/projects/"), "{last:?}");
+    });
+}
+
 #[test]
 fn n19_a_project_with_others_below_it_and_a_domain_are_refused_before_anything_is_deleted() {
     paused(async {

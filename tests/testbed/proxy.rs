@@ -36,6 +36,12 @@ pub enum Wrong {
     Hangs,
     /// Each call is answered 429.
     Busy,
+    /// Lists are empty.
+    LyingList,
+    /// What is there is answered as what is not.
+    LyingGet,
+    /// A DELETE is answered 202, and nothing is deleted.
+    LyingDelete,
 }
 
 /// How long an answer of a slow service takes.
@@ -238,14 +244,21 @@ impl Seen {
                 .unwrap();
         }
         let wrong = self.wrong(&head.method);
-        match wrong {
-            Some(Wrong::Slow) => tokio::time::sleep(SLOW).await,
-            Some(Wrong::Hangs) => std::future::pending().await,
-            Some(Wrong::Fails) => {
+        let is_row = head.uri.path().rsplit('/').next().is_some_and(is_id);
+        match (wrong, head.method == Method::DELETE) {
+            (Some(Wrong::Slow), _) => tokio::time::sleep(SLOW).await,
+            (Some(Wrong::Hangs), _) => std::future::pending().await,
+            (Some(Wrong::Fails), _) => {
                 let failed = json!({"message": "the database is away"});
                 return answer(StatusCode::SERVICE_UNAVAILABLE, &failed);
             }
-            Some(Wrong::Busy) | None => {}
+            (Some(Wrong::LyingDelete), true) => return answer(StatusCode::ACCEPTED, &Value::Null),
+            (Some(Wrong::LyingGet), false) if is_row => {
+                let absent =
+                    json!({"itemNotFound": {"code": 404, "message": "could not be found"}});
+                return answer(StatusCode::NOT_FOUND, &absent);
+            }
+            _ => {}
         }
         if wrong == Some(Wrong::Busy) || self.refuses() {
             self.failed.fetch_add(1, Ordering::Relaxed);
@@ -276,6 +289,7 @@ impl Seen {
             }
             None => path,
         };
+        let is_list = head.method == Method::GET && !is_row;
         let answer = self
             .client
             .request(head.method, format!("{}{path}", self.upstream))
@@ -295,7 +309,10 @@ impl Seen {
         if let Some(written) = written {
             self.deletes.lock().unwrap()[written].1 = Some(status.as_u16());
         }
-        passed.body(body.into()).unwrap()
+        match wrong {
+            Some(Wrong::LyingList) if is_list => passed.body(emptied(&body).into()).unwrap(),
+            _ => passed.body(body.into()).unwrap(),
+        }
     }
 }
 
@@ -303,4 +320,17 @@ fn answer(status: StatusCode, body: &Value) -> Response<Body> {
     let answer = Response::builder().status(status);
     let answer = answer.header("content-type", "application/json");
     answer.body(body.to_string().into()).unwrap()
+}
+
+fn is_id(word: &str) -> bool {
+    uuid::Uuid::parse_str(word).is_ok()
+}
+
+/// A page of a list without its rows, and without a next page.
+fn emptied(page: &[u8]) -> String {
+    let mut page: Value = serde_json::from_slice(page).unwrap();
+    let fields = page.as_object_mut().unwrap();
+    fields.retain(|_, value| value.is_array());
+    fields.values_mut().for_each(|rows| *rows = json!([]));
+    page.to_string()
 }

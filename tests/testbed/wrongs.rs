@@ -110,3 +110,35 @@ fn testbed_i06_a_service_that_is_slow_fails_hangs_is_busy_or_down_holds_a_deleti
     scene.proxy.come_up();
     scene.ends_well(&deletion, &volume);
 }
+
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_i13_a_service_that_lies_is_not_believed() {
+    let bed = Bed::seeded("RegionOne", SMALL);
+    let people = People::a_member(&bed);
+    let scene = Scene::new(&bed, &people);
+    // Accepted, and not done: an attempt, and no success.
+    let volume = scene.new_volume();
+    scene.proxy.goes_wrong(Wrong::LyingDelete);
+    let deletion = scene.delete(&volume);
+    wait_for("the reason", || {
+        let shown = scene.bed.gone(&format!("show {deletion}"));
+        shown.out.contains("was put back, and is available")
+    });
+    assert_ne!(scene.shown(&deletion)["state"], "gone");
+    assert!(scene.is_there(&volume));
+    scene.proxy.recover();
+    // The next attempt is due in a minute.
+    bed.gone(&format!("retry {deletion}")).ends_with(0);
+    scene.ends_well(&deletion, &volume);
+    // What is not shown any more counts as gone only if the service says so of the resource itself.
+    for wrong in [Wrong::LyingList, Wrong::LyingGet] {
+        let volume = scene.new_volume();
+        scene.proxy.goes_wrong(wrong);
+        let deletion = scene.delete(&volume);
+        wait_for("the delete", || scene.proxy.is_wrong());
+        wait_for("Cinder's own delete", || !scene.is_there(&volume));
+        scene.proxy.recover();
+        scene.ends_well(&deletion, &volume);
+    }
+}

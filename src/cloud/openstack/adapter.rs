@@ -560,19 +560,11 @@ impl Cloud for OpenStack {
         let connection = self.connection(site, false).await?;
         let list = RestList::of(kind)?;
         if !self.has(site, &connection, kind).await? {
-            return Ok(Row {
-                row: None,
-                identity: None,
-                offered: false,
-            });
+            return Ok(Row::not_offered());
         }
         let variables = list.with_parents(kind.id_variables(id));
         if list.calls.service.account && !list.is_whole(&variables) {
-            return Ok(Row {
-                row: None,
-                identity: None,
-                offered: true,
-            });
+            return Ok(Row::answered(None, None));
         }
         let path = list.row_path(&variables)?;
         let method = match list.call.head.is_empty() {
@@ -586,11 +578,7 @@ impl Cloud for OpenStack {
             Ok(answer) if method == Method::HEAD => {
                 let mut row = list.row_of_headers(&variables, &answer.headers);
                 list.complete(&mut row, &variables, &answer.identity);
-                Ok(Row {
-                    row: Some(row),
-                    identity: Some(frozen(&answer.identity)),
-                    offered: true,
-                })
+                Ok(Row::answered(Some(row), Some(frozen(&answer.identity))))
             }
             Ok(answer) => match list.row_in(&answer.json) {
                 Some(row @ Value::Object(_)) => {
@@ -600,11 +588,7 @@ impl Cloud for OpenStack {
                         list.complete(&mut row, &variables, &answer.identity);
                         row
                     });
-                    Ok(Row {
-                        row,
-                        identity: Some(frozen(&answer.identity)),
-                        offered: true,
-                    })
+                    Ok(Row::answered(row, Some(frozen(&answer.identity))))
                 }
                 _ => {
                     let item = list.call.item.as_deref().unwrap_or("id");
@@ -614,9 +598,9 @@ impl Cloud for OpenStack {
             },
             Err(error) => match absent(&error, kind, &variables) {
                 Some((_, identity)) => Ok(Row {
-                    row: None,
-                    identity,
-                    offered: true,
+                    own_project_gone: list.are_projects()
+                        && identity.as_ref().is_some_and(|it| it.project_id == id),
+                    ..Row::answered(None, identity)
                 }),
                 None => Err(failure(&error, Some(kind))),
             },

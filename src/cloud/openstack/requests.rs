@@ -93,6 +93,11 @@ impl<'k> RestList<'k> {
         Ok(plain.into_iter().chain(also).collect())
     }
 
+    /// Whether the rows are projects themselves.
+    pub(super) fn are_projects(&self) -> bool {
+        self.spec.id == [self.spec.project.as_str()]
+    }
+
     /// Returns the account of which a list or a row is, by the variables of its path. None for the login's own.
     pub(super) fn account<'v>(
         &self,

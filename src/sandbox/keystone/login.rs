@@ -85,7 +85,7 @@ impl Keystone {
 
     /// A token issued for another token expires no later than that one.
     fn by_token(&mut self, proof: &Value, now: DateTime<Utc>) -> Result<Token> {
-        let first = proof["id"].as_str().and_then(|id| self.valid(id, now));
+        let first = proof["id"].as_str().and_then(|id| self.valid(id, now).ok());
         let first = first.ok_or_else(|| refused("UnknownToken", &[]))?;
         let (user, expires, rules) = (first.user, first.expires, first.access_rules.clone());
         let methods = first.methods.iter().filter(|method| *method != "token");

@@ -217,7 +217,7 @@ impl Keystone {
 
     /// Returns the caller of a token; its rights are looked up anew each time.
     pub(super) fn caller(&self, token: Option<&str>, now: DateTime<Utc>) -> Option<Caller> {
-        Some(self.caller_of(self.valid(token?, now)?))
+        Some(self.caller_of(self.valid(token?, now).ok()?))
     }
 
     fn caller_of(&self, token: &Token) -> Caller {
@@ -249,12 +249,25 @@ impl Keystone {
         }
     }
 
-    /// Returns the token unless it has expired, its user is disabled, or the user has lost the project.
-    fn valid(&self, token: &str, now: DateTime<Utc>) -> Option<&Token> {
-        let token = self.tokens.get(token)?;
-        let user = self.rows.store.get("user", token.user)?;
-        let has_scope = token.project.is_none() || !self.roles_of(token).is_empty();
-        (user.flag("enabled") && has_scope && now < token.expires).then_some(token)
+    /// Returns the token unless it has expired, its user is disabled, or the user has lost the project. If the project
+    /// itself is no more, that is what Keystone does not find, whatever the token asks for.
+    fn valid(&self, token: &str, now: DateTime<Utc>) -> Result<&Token> {
+        let store = &self.rows.store;
+        let known = self.tokens.get(token);
+        let token = known.filter(|token| now < token.expires);
+        let token = token.ok_or_else(Refusal::unauthorized)?;
+        let user = store.get("user", token.user);
+        let has_scope = match token.project {
+            Some(id) if store.get("project", id).is_none() => {
+                return Err(store.kind("project").missing(hex(id)));
+            }
+            Some(_) => !self.roles_of(token).is_empty(),
+            None => true,
+        };
+        match user {
+            Some(user) if user.flag("enabled") && has_scope => Ok(token),
+            _ => Err(Refusal::unauthorized()),
+        }
     }
 
     /// Returns the answer to a call, and the changes that it made.
@@ -287,8 +300,7 @@ impl Keystone {
             ("POST", ["v3", "auth", "tokens"]) => self.issue(call, now)?,
             (_, ["v3", path @ ..]) => {
                 let secret = call.header("x-auth-token").unwrap_or_default();
-                let token = self.valid(secret, now);
-                let token = token.ok_or_else(Refusal::unauthorized)?;
+                let token = self.valid(secret, now)?;
                 let mut caller = self.caller_of(token);
                 // To Keystone an admin of the system is one.
                 caller.is_admin |= token.system;

@@ -204,19 +204,12 @@ impl Cloud for Toy {
 
     async fn read(&self, _: &Site, kind: &Kind, id: &str) -> Result<Row, CloudFailure> {
         let Some(calls) = self.calls(kind) else {
-            return Ok(Row {
-                row: None,
-                identity: None,
-                offered: false,
-            });
+            return Ok(Row::not_offered());
         };
         let asked = json!({ "action": calls.list, "filter": { "key": "id", "values": [id] } });
         let mut answer = self.ask(&asked).map_err(failure)?;
-        Ok(Row {
-            row: answer["items"].get_mut(0).map(Value::take),
-            identity: Some(self.identity()),
-            offered: true,
-        })
+        let row = answer["items"].get_mut(0).map(Value::take);
+        Ok(Row::answered(row, Some(self.identity())))
     }
 
     async fn act(&self, call: Call<'_>) -> Acted {
