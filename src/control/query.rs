@@ -367,6 +367,10 @@ pub struct Resources {
     /// Whether to name the projects of the rows, for people.
     #[serde(default)]
     pub names: bool,
+    /// Whether the kind's own list is enough. Otherwise projects are listed with the number of resources of each, and
+    /// with those that only own resources any more; every service is asked for these.
+    #[serde(default)]
+    pub bare: bool,
 }
 
 /// How many resources of a kind each site has, listed afresh.

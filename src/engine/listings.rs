@@ -43,7 +43,7 @@ impl Listings {
         let kind = self.resolver.kind_meant(&request.kind, &spec)?;
         let sites = self.resolver.sites_with(kind, &spec)?;
         let listed = self.reads.kinds.listed(kind);
-        let wants_names = request.names;
+        let (wants_names, is_bare) = (request.names, request.bare);
         let fields = fields(kind, listed);
         let listings = sites.iter().map(|site| async move {
             let request = ListRows {
@@ -73,7 +73,8 @@ impl Listings {
                 }
                 Err(failure) => (Vec::new(), Some(failure.message)),
             };
-            if kind.spec.unknown.is_some()
+            if !is_bare
+                && kind.spec.unknown.is_some()
                 && error.is_none()
                 && let Err(failure) = tally(&self.reads, site, kind, &mut rows).await
             {

@@ -591,6 +591,7 @@ pub fn queries() -> Vec<Query> {
             kind: "port".into(),
             site: Some(site()),
             names: true,
+            bare: true,
         }),
         Query::ResourceCounts(query::ResourceCounts {
             kind: "port".into(),

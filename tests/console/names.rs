@@ -89,6 +89,27 @@ fn networks_and_projects_are_named_and_w_shows_their_ids() {
     }
 }
 
+#[test]
+fn a_plan_names_the_projects_of_its_steps_by_a_list_that_counts_nothing() {
+    for size in [(80, 24), (140, 40)] {
+        let mut world = World::busy();
+        let mut demo = resource("project", 1, "the shop");
+        demo.key.id = "demo".to_owned();
+        world.projects = vec![demo];
+        let mut desk = Desk::new(world, size);
+        desk.press(":network enter D");
+        let text = desk.text();
+        assert!(text.contains("project the shop"), "{text}");
+        let is_of_projects =
+            |query: &&Query| matches!(query, Query::Resources(of) if of.kind == "project");
+        let asked: Vec<_> = desk.asked.iter().filter(is_of_projects).collect();
+        let [Query::Resources(of)] = asked[..] else {
+            panic!("{asked:?}");
+        };
+        assert!(of.bare);
+    }
+}
+
 /// An order of another provider, whose fields have other names.
 fn orders() -> World {
     let mut world = World::empty();

@@ -74,9 +74,13 @@ fn steps_of(plan: &Plan, kind: &str) -> Vec<String> {
 }
 
 async fn projects(client: &Client) -> Vec<Value> {
+    listed(client, query::Resources::default()).await
+}
+
+async fn listed(client: &Client, how: query::Resources) -> Vec<Value> {
     let query = Query::Resources(query::Resources {
         kind: "project".into(),
-        ..query::Resources::default()
+        ..how
     });
     match client.control.query(query).await.unwrap() {
         Page::Resources(listings) => {
@@ -379,6 +383,34 @@ fn n19_a_member_deletes_his_own_project_by_its_name() {
             .unwrap();
         assert!(!bench.exists("networks", made["network"]["id"].as_str().unwrap()));
         assert_eq!(rows_of(&bench, "networks", &demo), 0);
+    });
+}
+
+#[test]
+fn projects_are_listed_by_keystone_alone_where_nothing_is_to_be_counted() {
+    paused(async {
+        let bench = Bench::new(1);
+        bench
+            .run(async |client| {
+                let before = bench.sent().len();
+                let bare = query::Resources {
+                    bare: true,
+                    ..query::Resources::default()
+                };
+                let rows = listed(&client, bare).await;
+                let sent = bench.sent().split_off(before);
+                assert!(rows.iter().any(|row| row["name"] == "demo"), "{rows:?}");
+                assert!(rows.iter().all(|row| row["resources"].is_null()));
+                assert!(sent.iter().all(|it| it.path.contains("/v3/")), "{sent:?}");
+                assert!(
+                    projects(&client)
+                        .await
+                        .iter()
+                        .all(|row| row["resources"].is_u64())
+                );
+            })
+            .await
+            .unwrap();
     });
 }
 

@@ -231,7 +231,7 @@ async fn resources(
         .ask(query::Resources {
             kind,
             site,
-            names: false,
+            ..query::Resources::default()
         })
         .await?;
     listings.retain(|listing| session.chooses(&listing.site));

@@ -184,6 +184,7 @@ impl State {
                     kind: "project".to_owned(),
                     site: Some(site.clone()),
                     names: false,
+                    bare: true,
                 });
                 self.projects_tickets.insert(ticket);
             }

@@ -14,7 +14,7 @@ use crate::control::{KindInfo, SiteListing, Snapshot, query};
 use crate::domain::model::{
     KindName, Phase, Resource, ResourceKey, Site, Target, Tombstone, short_id,
 };
-use crate::frontends::console::look::{WIDE, or_none};
+use crate::frontends::console::look::WIDE;
 use crate::present::{at_path, count, kind_words};
 
 /// Shortest time between two listings by the clock, because each costs calls to the clouds.
@@ -108,8 +108,8 @@ pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
     let (name, kind) = (kind.name.as_str().to_owned(), Arc::new(kind));
     let ask = move |_: At<'_, _>| query::Resources {
         kind: name.clone(),
-        site: None,
         names: true,
+        ..query::Resources::default()
     };
     let of_kind = kind.clone();
     let shown = kind.columns.iter();
@@ -291,15 +291,6 @@ impl BrowsePane {
     }
 }
 
-/// The name of a row's project with its id, or the id alone.
-fn project_words(row: &Listed, look: &RenderContext) -> String {
-    let id = &row.resource.project_id;
-    match row.projects.get(id).filter(|name| *name != id) {
-        Some(name) => format!("{name} ({id})"),
-        None => or_none(id, look).to_owned(),
-    }
-}
-
 /// Returns the name of a read-only site among these, or of the engine if all of it is read-only.
 fn read_only<'a>(
     snapshot: &Snapshot,
@@ -357,7 +348,10 @@ impl ListPane for BrowsePane {
         let resource = &row.resource;
         let mut facts = vec![
             words_at(&row.target()),
-            format!("project {}", project_words(row, look)),
+            format!(
+                "project {}",
+                names::project_words(&row.resource.project_id, &row.projects, look)
+            ),
         ];
         if !resource.tags.is_empty() {
             facts.push(format!("tags {}", resource.tags.join(", ")));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::kit::*;
 use crate::control::query;
+use crate::frontends::console::look::or_none;
 
 /// Names by id.
 pub(super) type Names = BTreeMap<String, String>;
@@ -19,6 +20,14 @@ pub(super) fn named(ids: &str, names: &Names) -> String {
         .split(", ")
         .map(|id| known(id).unwrap_or_else(|| id.to_owned()));
     each.collect::<Vec<_>>().join(", ")
+}
+
+/// The name of a project with its id, or the id alone.
+pub(super) fn project_words(id: &str, names: &Names, look: &RenderContext) -> String {
+    match names.get(id).filter(|name| *name != id) {
+        Some(name) => format!("{name} ({id})"),
+        None => or_none(id, look).to_owned(),
+    }
 }
 
 /// Looks up the names of all resources of one kind, once.
@@ -45,6 +54,7 @@ impl Refreshed for NameLookup {
         if !self.pace.loaded && self.pace.is_due(context) {
             let ticket = context.outbox.ask(query::Resources {
                 kind: self.kind.clone(),
+                bare: true,
                 ..query::Resources::default()
             });
             self.pace.asked(ticket, context.now);

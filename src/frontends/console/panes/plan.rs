@@ -12,10 +12,10 @@ use chrono::{DateTime, Utc};
 use super::forest::{Forest, Part};
 use super::kit::acts::{target_spec, words_at};
 use super::kit::*;
+use super::names::{self, NameLookup};
 use crate::control::{Accepted, Command, ControlError, Receipt, Snapshot, unexpected_reply};
 use crate::domain::model::{Plan, PlanOptions, Refusal, Target, short_id};
 use crate::domain::text;
-use crate::frontends::console::look::or_none;
 use crate::present::{blocker_words, plan_options_words, plan_words};
 
 enum Stage {
@@ -33,6 +33,7 @@ struct PlanPane {
     planned_at: Option<DateTime<Utc>>,
     list: List,
     forest: Forest,
+    projects: NameLookup,
 }
 
 pub(super) fn of(targets: Vec<Target>, cascade: bool) -> Box<dyn Pane> {
@@ -47,6 +48,7 @@ pub(super) fn of(targets: Vec<Target>, cascade: bool) -> Box<dyn Pane> {
         planned_at: None,
         list: List::default(),
         forest: Forest::default(),
+        projects: NameLookup::of("project".to_owned()),
     })
 }
 
@@ -73,6 +75,7 @@ impl PlanPane {
         self.list.cursor = 0;
         self.stage = Stage::Ready(plan);
         self.planned_at = Some(context.now);
+        self.projects.ask(context);
         context.requests.push(PaneRequest::Guard);
     }
 
@@ -242,7 +245,7 @@ impl Pane for PlanPane {
         };
         let head = format!("{} {}{}{note}", node.does(), node.words(), look.dot());
         let (id, site) = (&node.key.id, &node.key.site);
-        let project = or_none(&node.project, look);
+        let project = names::project_words(&node.project, &self.projects.names, look);
         vec![
             Cell::plain(head),
             Cell::dim(format!("id {id} at {site}, project {project}")),
@@ -278,6 +281,10 @@ impl Pane for PlanPane {
         if matches!(self.stage, Stage::Planning(0)) {
             self.ask(context);
         }
+    }
+
+    fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
+        self.projects.answer(arrived, context)
     }
 
     fn receipt(&mut self, ticket: u64, reply: &Reply, context: &mut Context) -> bool {
