@@ -113,7 +113,7 @@ fn testbed_i06_a_service_that_is_slow_fails_hangs_is_busy_or_down_holds_a_deleti
 
 #[test]
 #[ignore = "needs the test bed"]
-fn testbed_i13_a_service_that_lies_is_not_believed() {
+fn testbed_i06_i13_what_a_service_only_claims_or_denies_is_deleted_in_the_end() {
     let bed = Bed::seeded("RegionOne", SMALL);
     let people = People::a_member(&bed);
     let scene = Scene::new(&bed, &people);
@@ -131,7 +131,7 @@ fn testbed_i13_a_service_that_lies_is_not_believed() {
     // The next attempt is due in a minute.
     bed.gone(&format!("retry {deletion}")).ends_with(0);
     scene.ends_well(&deletion, &volume);
-    // What is not shown any more counts as gone only if the service says so of the resource itself.
+    // A list without it proves nothing. Its own 404 does, and comes after a DELETE that was accepted.
     for wrong in [Wrong::LyingList, Wrong::LyingGet] {
         let volume = scene.new_volume();
         scene.proxy.goes_wrong(wrong);

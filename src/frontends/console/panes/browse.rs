@@ -346,11 +346,12 @@ impl ListPane for BrowsePane {
     }
     fn details(&self, row: &Listed, look: &RenderContext) -> Vec<Cell> {
         let resource = &row.resource;
+        let id = &resource.project_id;
         let mut facts = vec![
             words_at(&row.target()),
             format!(
                 "project {}",
-                names::project_words(&row.resource.project_id, &row.projects, look)
+                names::project_words(id, row.projects.get(id), look)
             ),
         ];
         if !resource.tags.is_empty() {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::kit::*;
 use crate::control::query;
+use crate::domain::model::Site;
 use crate::frontends::console::look::or_none;
 
 /// Names by id.
@@ -23,8 +24,8 @@ pub(super) fn named(ids: &str, names: &Names) -> String {
 }
 
 /// The name of a project with its id, or the id alone.
-pub(super) fn project_words(id: &str, names: &Names, look: &RenderContext) -> String {
-    match names.get(id).filter(|name| *name != id) {
+pub(super) fn project_words(id: &str, name: Option<&String>, look: &RenderContext) -> String {
+    match name.filter(|name| *name != id) {
         Some(name) => format!("{name} ({id})"),
         None => or_none(id, look).to_owned(),
     }
@@ -33,17 +34,30 @@ pub(super) fn project_words(id: &str, names: &Names, look: &RenderContext) -> St
 /// Looks up the names of all resources of one kind, once.
 pub(super) struct NameLookup {
     kind: String,
+    site: Option<Site>,
     pace: Pace,
     pub(super) names: Names,
 }
 
 impl NameLookup {
+    /// At all sites.
     pub(super) fn of(kind: String) -> Self {
         Self {
             kind,
+            site: None,
             pace: Pace::new(),
             names: Names::new(),
         }
+    }
+
+    /// Those of projects, at one of these sites for each cloud.
+    pub(super) fn of_projects<'s>(sites: impl Iterator<Item = &'s Site>) -> Vec<Self> {
+        let clouds: BTreeMap<Option<&str>, &Site> = sites.map(|it| (it.cloud(), it)).collect();
+        let of_one = |site: &Site| Self {
+            site: Some(site.clone()),
+            ..Self::of("project".to_owned())
+        };
+        clouds.into_values().map(of_one).collect()
     }
 }
 
@@ -54,6 +68,7 @@ impl Refreshed for NameLookup {
         if !self.pace.loaded && self.pace.is_due(context) {
             let ticket = context.outbox.ask(query::Resources {
                 kind: self.kind.clone(),
+                site: self.site.clone(),
                 bare: true,
                 ..query::Resources::default()
             });

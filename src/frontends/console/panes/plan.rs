@@ -33,7 +33,7 @@ struct PlanPane {
     planned_at: Option<DateTime<Utc>>,
     list: List,
     forest: Forest,
-    projects: NameLookup,
+    projects: Vec<NameLookup>,
 }
 
 pub(super) fn of(targets: Vec<Target>, cascade: bool) -> Box<dyn Pane> {
@@ -48,7 +48,7 @@ pub(super) fn of(targets: Vec<Target>, cascade: bool) -> Box<dyn Pane> {
         planned_at: None,
         list: List::default(),
         forest: Forest::default(),
-        projects: NameLookup::of("project".to_owned()),
+        projects: Vec::new(),
     })
 }
 
@@ -73,9 +73,14 @@ impl PlanPane {
         self.forest = Forest::of(&plan);
         self.forest.filter(&self.list.filter);
         self.list.cursor = 0;
+        if self.projects.is_empty() {
+            self.projects = NameLookup::of_projects(plan.steps.iter().map(|step| &step.site));
+        }
+        for lookup in &mut self.projects {
+            lookup.ask(context);
+        }
         self.stage = Stage::Ready(plan);
         self.planned_at = Some(context.now);
-        self.projects.ask(context);
         context.requests.push(PaneRequest::Guard);
     }
 
@@ -245,7 +250,9 @@ impl Pane for PlanPane {
         };
         let head = format!("{} {}{}{note}", node.does(), node.words(), look.dot());
         let (id, site) = (&node.key.id, &node.key.site);
-        let project = names::project_words(&node.project, &self.projects.names, look);
+        let mut lookups = self.projects.iter();
+        let name = lookups.find_map(|lookup| lookup.names.get(&node.project));
+        let project = names::project_words(&node.project, name, look);
         vec![
             Cell::plain(head),
             Cell::dim(format!("id {id} at {site}, project {project}")),
@@ -284,7 +291,8 @@ impl Pane for PlanPane {
     }
 
     fn answer(&mut self, arrived: &mut Arrived, context: &mut Context) -> bool {
-        self.projects.answer(arrived, context)
+        let mut lookups = self.projects.iter_mut();
+        lookups.any(|lookup| lookup.answer(arrived, context))
     }
 
     fn receipt(&mut self, ticket: u64, reply: &Reply, context: &mut Context) -> bool {
