@@ -208,13 +208,6 @@ impl Drop for Furnished<'_> {
 
 impl<'b> Furnished<'b> {
     fn new(bed: &'b Bed, load: Load) -> Self {
-        let named = |path: &str, kind: &str| {
-            text(&bed.api.identity("GET", path, &Value::Null).0[kind][0]["id"])
-        };
-        let user = named("/users?name=admin", "users");
-        let role = named("/roles?name=admin", "roles");
-        let grant = format!("/projects/{}/users/{user}/roles/{role}", bed.project);
-        bed.api.identity("PUT", &grant, &Value::Null);
         let logins = bed.path("own.yaml");
         let clouds = std::fs::read_to_string(clouds()).unwrap();
         let mut clouds: Value = serde_saphyr::from_str(&clouds).unwrap();
