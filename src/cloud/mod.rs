@@ -187,7 +187,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// What the cloud answered; none if the resource is absent.
+    /// Makes the result of a call that was answered, with no row if the resource is absent.
     pub fn answered(row: Option<Value>, identity: Option<Identity>) -> Self {
         Self {
             row,
@@ -197,7 +197,7 @@ impl Row {
         }
     }
 
-    /// No call was made.
+    /// Makes the result for a kind that the cloud lacks, for which no call was made.
     pub fn not_offered() -> Self {
         Self {
             offered: false,
