@@ -156,6 +156,12 @@ impl Bed {
         std::fs::write(file, clouds.to_string()).unwrap();
     }
 
+    /// Writes the program's `config.toml`.
+    pub fn configure(&self, settings: &str) {
+        std::fs::create_dir_all(self.path("config/gone")).unwrap();
+        std::fs::write(self.path("config/gone/config.toml"), settings).unwrap();
+    }
+
     pub fn environment(&self) -> BTreeMap<&'static str, PathBuf> {
         BTreeMap::from([
             ("PATH", std::env::var("PATH").unwrap().into()),
@@ -185,6 +191,19 @@ impl Bed {
             code: output.status.code(),
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Waits until `gone show` of the deletion says all of this.
+    #[track_caller]
+    pub fn waits_to_show(&self, deletion: &str, words: &[&str]) {
+        let line = format!("show {deletion}");
+        let mut shown = self.gone(&line);
+        let since = Instant::now();
+        while !words.iter().all(|word| shown.out.contains(word)) {
+            assert!(since.elapsed() < DEADLINE, "not {words:?}: {shown:?}");
+            std::thread::sleep(Duration::from_millis(200));
+            shown = self.gone(&line);
         }
     }
 

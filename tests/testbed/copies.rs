@@ -39,10 +39,9 @@ fn testbed_t09_t14_copies_in_another_region_go_with_their_original_and_do_not_co
     bed.also_in = vec![Api::new(&clouds(), "testbed", "RegionTwo")];
     let local = &bed.also_in[0];
     let held = || local.rows("networks", &format!("project_id={}", bed.project));
-    std::fs::create_dir_all(bed.path("config/gone")).unwrap();
     let settings = "[engine]\nsweep = '1s'\n\
         [[mapping]]\ncentral = 'testbed/RegionOne'\nlocals = ['testbed/RegionTwo']\n";
-    std::fs::write(bed.path("config/gone/config.toml"), settings).unwrap();
+    bed.configure(settings);
     let before = bed.holdings();
     let original = &bed.networks[0];
     let copy = copy_of(local, &bed.project, original);
@@ -89,7 +88,6 @@ fn testbed_t05_t07_t12_a_region_that_is_done_gets_nothing_back_while_the_other_i
         all["testbed"]["network_endpoint_override"] = proxy.url.clone().into();
         clouds["clouds"] = json!({"slow": all["testbed"], "quick": all["testbed-region2"]});
     });
-    std::fs::create_dir_all(bed.path("config/gone")).unwrap();
     let gate = |source| {
         format!(
             "[[gate]]\nlisten = '127.0.0.1:0'\nsource = '{source}'\n\
@@ -98,7 +96,7 @@ fn testbed_t05_t07_t12_a_region_that_is_done_gets_nothing_back_while_the_other_i
     };
     let mapping = "[[mapping]]\ncentral = 'slow/RegionOne'\nlocals = ['quick/RegionTwo']\n";
     let settings = format!("{mapping}{}{}", gate("user"), gate("local"));
-    std::fs::write(bed.path("config/gone/config.toml"), settings).unwrap();
+    bed.configure(&settings);
     let original = &bed.networks[0];
     let region = &bed.also_in[0];
     copy_of(region, &bed.project, original);

@@ -25,9 +25,8 @@ fn write_settings(bed: &Bed) {
              service = '{service}' }}\n"
         )
     };
-    std::fs::create_dir_all(bed.path("config/gone")).unwrap();
     let text: String = SERVICES.map(gate).concat();
-    std::fs::write(bed.path("config/gone/config.toml"), text).unwrap();
+    bed.configure(&text);
 }
 
 /// Where the engine says that its gates listen, in the order of the settings.

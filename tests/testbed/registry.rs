@@ -39,7 +39,7 @@ says = 'holds'
 impl Bed {
     fn has_kinds(&self) {
         std::fs::create_dir_all(self.path("config/gone/kinds")).unwrap();
-        std::fs::write(self.path("config/gone/config.toml"), SETTINGS).unwrap();
+        self.configure(SETTINGS);
         std::fs::write(self.path("config/gone/kinds/inventory.toml"), KINDS).unwrap();
     }
 

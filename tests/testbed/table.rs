@@ -69,9 +69,8 @@ impl<'b> Stage<'b> {
                  'testbed', region = 'RegionOne', service = 'network' }}\n"
             )
         };
-        std::fs::create_dir_all(bed.path("config/gone")).unwrap();
         let text: String = SOURCES.map(gate).concat();
-        std::fs::write(bed.path("config/gone/config.toml"), text).unwrap();
+        bed.configure(&text);
         let engine = bed.engine("");
         wait_for("the gates", || addresses(bed).len() == SOURCES.len());
         let gates = addresses(bed).into_iter();
