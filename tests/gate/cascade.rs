@@ -474,28 +474,45 @@ async fn p07_an_answer_that_cannot_be_read_is_no_word_that_there_is_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p07_p13_a_refusal_counts_the_resources_of_others_and_names_none() {
+async fn p07_p13_a_refusal_names_what_the_service_shows_the_caller_and_counts_the_rest() {
     let stage = Stage::new().await;
     let his = of_demo(&stage).await;
-    let port = json!({"port": {"network_id": his, "name": "of-the-admin"}});
+    // Neutron shows a network's owner all of its ports, and no trunk of another project.
+    let port = json!({"port": {"network_id": his, "name": "port-of-the-admin"}});
     let port = stage.make("network", "/v2.0/ports", port).await;
+    let trunk = json!({"trunk": {"port_id": port, "name": "trunk-of-the-admin"}});
+    let trunk = stage.make("network", "/v2.0/trunks", trunk).await;
     let url = stage.url(GateSource::User, "network");
     let cascade = format!("{url}/v2.0/networks/{his}?cascade=true");
-    let refused = stage
-        .send(Method::DELETE, &cascade, &stage.demo, None)
-        .await;
-    assert_eq!(refused.status, 409, "{}", refused.text);
-    let id = refused.header("x-gone-deletion");
-    let followed = stage.origin(GateSource::User, "network");
-    let followed = format!("{followed}/gone/v1/deletions/{id}");
-    let followed = stage.send(Method::GET, &followed, &stage.demo, None).await;
-    assert_eq!(followed.status, 200, "{}", followed.text);
-    for told in [&refused.text, &followed.text] {
+    let refuses = async || {
+        let refused = stage.send(Method::DELETE, &cascade, &stage.demo, None);
+        let refused = refused.await;
+        assert_eq!(refused.status, 409, "{}", refused.text);
+        let id = refused.header("x-gone-deletion");
+        let followed = stage.origin(GateSource::User, "network");
+        let followed = format!("{followed}/gone/v1/deletions/{id}");
+        let followed = stage.send(Method::GET, &followed, &stage.demo, None).await;
+        assert_eq!(followed.status, 200, "{}", followed.text);
+        [refused.text, followed.text]
+    };
+    for told in refuses().await {
         assert!(
-            !told.contains(&port) && !told.contains("of-the-admin"),
+            told.contains(&format!("port-of-the-admin ({port})")),
+            "{told}"
+        );
+        assert!(
+            !told.contains(&trunk) && !told.contains("trunk-of"),
             "{told}"
         );
         assert!(told.contains("1 resource of other projects"), "{told}");
+    }
+    // While the service cannot be asked, nothing is named.
+    let down = json!([{"match": {"method": "GET", "path": format!("/v2.0/ports/{port}")},
+        "action": {"status": 503}}]);
+    stage.faults(down).await;
+    for told in refuses().await {
+        assert!(!told.contains(&port) && !told.contains("port-of"), "{told}");
+        assert!(told.contains("2 resources of other projects"), "{told}");
     }
 }
 

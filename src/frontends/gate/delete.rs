@@ -83,7 +83,7 @@ impl Gate {
         };
         if asker == Asker::User && options.cascade && !by_itself {
             let (caller, id) = self.begin(&head, named, options).await?;
-            return self.checked(&caller, named, id).await;
+            return self.checked(&caller, &head, named, id).await;
         }
         if asker == Asker::User
             && (park || self.may_have_copies(kind))
@@ -168,12 +168,20 @@ impl Gate {
     }
 
     /// Answers 202, or the refusal if it comes soon enough (N7).
-    async fn checked(&self, caller: &Caller, named: &Named, id: String) -> Result<Response> {
+    async fn checked(
+        &self,
+        caller: &Caller,
+        head: &request::Parts,
+        named: &Named,
+        id: String,
+    ) -> Result<Response> {
         let is_checked =
             |deletion: &Deletion, _: &[Step], _| deletion.state != DeletionState::Planning;
         let (deletion, _) = self.followed(&id, CHECK_MAX, is_checked).await?;
         match deletion.state {
-            DeletionState::Refused => Err(self.refused_by_plan(caller, named, deletion)),
+            DeletionState::Refused => {
+                Err(self.refused_by_plan(caller, head, named, deletion).await)
+            }
             _ => Ok(self.accepted(&id)),
         }
     }
@@ -202,7 +210,9 @@ impl Gate {
         let wait = self.settings.plain_wait;
         let (deletion, holding) = self.followed(&id, wait, is_settled).await?;
         match deletion.state {
-            DeletionState::Refused => Err(self.refused_by_plan(&caller, named, deletion)),
+            DeletionState::Refused => {
+                Err(self.refused_by_plan(&caller, head, named, deletion).await)
+            }
             DeletionState::Planning => Ok(self.accepted(&id)),
             _ if options.park && is_held(&deletion) => Ok(self.accepted(&id)),
             DeletionState::Running | DeletionState::Gone if !is_held(&deletion) => {
@@ -261,8 +271,14 @@ impl Gate {
     }
 
     /// Returns the refusal by the plan, as far as the caller may know of it (P7).
-    fn refused_by_plan(&self, caller: &Caller, named: &Named, deletion: Deletion) -> Refusal {
-        let deletion = self.as_shown_to(caller, deletion);
+    async fn refused_by_plan(
+        &self,
+        caller: &Caller,
+        head: &request::Parts,
+        named: &Named,
+        deletion: Deletion,
+    ) -> Refusal {
+        let deletion = self.as_shown_to(caller, head, deletion).await;
         let mut blockers = deletion.refused.iter();
         let by = blockers.find_map(|refused| refused.blocker.as_ref().map(|it| &it.kind));
         let kind = self.kinds.get(&named.kind);

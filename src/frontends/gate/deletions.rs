@@ -12,14 +12,19 @@ use serde_json::{Value, json};
 use super::pass::Whole;
 use super::refusal::{Refusal, Result, name_deletion, refused};
 use super::rights::Caller;
+use super::route::Named;
 use super::{Gate, Response};
 use crate::control::query;
-use crate::domain::model::{Actor, Deletion, Origin, Plan, RefusalRule, Site, Target};
+use crate::domain::model::{
+    Actor, Blocker, Deletion, Origin, Plan, Refusal as PlanRefusal, RefusalRule, Site, Target,
+};
 use crate::domain::report::Line;
 use crate::domain::text::escape;
 
 /// Path of the deletions, which the gate itself serves.
 pub(super) const DELETIONS: &str = "/gone/v1/deletions/";
+/// Maximum number of blockers of other projects that the service is asked about, for one answer.
+const ASKED_MAX: usize = 8;
 
 impl Gate {
     /// Answers with a deletion or its report. The report only counts the resources of other projects.
@@ -39,27 +44,31 @@ impl Gate {
         let deletion = self.readable(&caller, id).await?.ok_or_else(unknown)?;
         let answer = match report {
             true => self.report(&caller, &deletion).await?,
-            false => json!(self.as_shown_to(&caller, deletion.clone())),
+            false => json!(self.as_shown_to(&caller, head, deletion.clone()).await),
         };
         let mut response = Whole::json_of(&answer).relay();
         name_deletion(response.headers_mut(), Some(&deletion.id));
         Ok(response)
     }
 
-    /// Returns a deletion without what the caller may not know: blockers of other projects and other clouds
-    /// are only counted.
-    pub(super) fn as_shown_to(&self, caller: &Caller, mut deletion: Deletion) -> Deletion {
-        let all = deletion.refused.len();
-        deletion.refused.retain(|refused| {
-            let Some(blocker) = &refused.blocker else {
-                return refused.rule != RefusalRule::OtherProject || caller.is_admin;
-            };
-            let own = blocker.owner.is_empty()
-                || caller.project_id.as_deref() == Some(blocker.owner.as_str());
-            let near = blocker.site.cloud() == self.site.cloud();
-            near && (own || caller.is_admin)
-        });
-        let others = all - deletion.refused.len();
+    /// Returns a deletion without what the caller may not know: blockers of other projects that the service does not
+    /// show to the caller, and those in other clouds, are only counted.
+    pub(super) async fn as_shown_to(
+        &self,
+        caller: &Caller,
+        head: &request::Parts,
+        mut deletion: Deletion,
+    ) -> Deletion {
+        let all = std::mem::take(&mut deletion.refused);
+        let before = all.len();
+        let mut asked = 0;
+        for refused in all {
+            if self.may_know(caller, &refused) || self.is_shown_to(head, &refused, &mut asked).await
+            {
+                deletion.refused.push(refused);
+            }
+        }
+        let others = before - deletion.refused.len();
         if others > 0 {
             let own = deletion.refused.first();
             let own = own.map_or_else(String::new, |refused| format!("{}; ", refused.reason));
@@ -69,6 +78,40 @@ impl Gate {
             );
         }
         deletion
+    }
+
+    /// Whether the caller may know of it by the project of its token.
+    fn may_know(&self, caller: &Caller, refused: &PlanRefusal) -> bool {
+        let Some(blocker) = &refused.blocker else {
+            return refused.rule != RefusalRule::OtherProject || caller.is_admin;
+        };
+        let own = blocker.owner.is_empty()
+            || caller.project_id.as_deref() == Some(blocker.owner.as_str());
+        let near = blocker.site.cloud() == self.site.cloud();
+        near && (own || caller.is_admin)
+    }
+
+    /// Whether the service itself shows the blocker to the caller, as Neutron shows a network's ports to the network's
+    /// owner. No answer is no reason to name it.
+    async fn is_shown_to(
+        &self,
+        head: &request::Parts,
+        refused: &PlanRefusal,
+        asked: &mut usize,
+    ) -> bool {
+        let here = |blocker: &&Blocker| {
+            let kind = self.kinds.get(&blocker.kind);
+            blocker.site == self.site && kind.is_some_and(|it| it.service == self.service)
+        };
+        let Some(blocker) = refused.blocker.as_ref().filter(here) else {
+            return false;
+        };
+        *asked += 1;
+        let named = Named {
+            kind: blocker.kind.clone(),
+            id: blocker.id.clone(),
+        };
+        *asked <= ASKED_MAX && matches!(self.row_for(head, &named).await, Ok(Some(_)))
     }
 
     async fn report(&self, caller: &Caller, deletion: &Deletion) -> Result<Value> {
