@@ -26,6 +26,8 @@ use crate::domain::text::escape;
 
 /// A check that ends within this time is answered with its outcome (N7).
 const CHECK_MAX: Duration = Duration::from_millis(800);
+/// How long the service is then asked whose resources the caller may see: the answer takes a second at most.
+const SHOWN_MAX: Duration = Duration::from_millis(150);
 
 impl Gate {
     pub(super) async fn delete(
@@ -278,7 +280,7 @@ impl Gate {
         named: &Named,
         deletion: Deletion,
     ) -> Refusal {
-        let deletion = self.as_shown_to(caller, head, deletion).await;
+        let deletion = self.as_shown_to(caller, head, deletion, SHOWN_MAX).await;
         let mut blockers = deletion.refused.iter();
         let by = blockers.find_map(|refused| refused.blocker.as_ref().map(|it| &it.kind));
         let kind = self.kinds.get(&named.kind);

@@ -1,13 +1,16 @@
 //! `/gone/v1/deletions/{id}`, the address that an accepted cascade returns, for callers who may read the
 //! deletion (N8, P7).
 
-use futures_util::TryStreamExt as _;
 use std::collections::BTreeMap;
+use std::future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{StatusCode, request};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::pass::Whole;
 use super::refusal::{Refusal, Result, name_deletion, refused};
@@ -23,8 +26,10 @@ use crate::domain::text::escape;
 
 /// Path of the deletions, which the gate itself serves.
 pub(super) const DELETIONS: &str = "/gone/v1/deletions/";
-/// Maximum number of blockers of other projects that the service is asked about, for one answer.
-const ASKED_MAX: usize = 8;
+/// How many blockers of other projects the service is asked about at once.
+const ASKED_AT_ONCE: usize = 8;
+/// How long the service is asked for the address of a deletion.
+const ASKED_FOR: Duration = Duration::from_secs(5);
 
 impl Gate {
     /// Answers with a deletion or its report. The report only counts the resources of other projects.
@@ -44,7 +49,10 @@ impl Gate {
         let deletion = self.readable(&caller, id).await?.ok_or_else(unknown)?;
         let answer = match report {
             true => self.report(&caller, &deletion).await?,
-            false => json!(self.as_shown_to(&caller, head, deletion.clone()).await),
+            false => {
+                let shown = self.as_shown_to(&caller, head, deletion.clone(), ASKED_FOR);
+                json!(shown.await)
+            }
         };
         let mut response = Whole::json_of(&answer).relay();
         name_deletion(response.headers_mut(), Some(&deletion.id));
@@ -52,29 +60,37 @@ impl Gate {
     }
 
     /// Returns a deletion without what the caller may not know: blockers of other projects that the service does not
-    /// show to the caller, and those in other clouds, are only counted.
+    /// show to the caller within this time, and those in other clouds, are only counted.
     pub(super) async fn as_shown_to(
         &self,
         caller: &Caller,
         head: &request::Parts,
         mut deletion: Deletion,
+        within: Duration,
     ) -> Deletion {
-        let all = std::mem::take(&mut deletion.refused);
-        let before = all.len();
-        let mut asked = 0;
-        for refused in all {
-            if self.may_know(caller, &refused) || self.is_shown_to(head, &refused, &mut asked).await
-            {
-                deletion.refused.push(refused);
-            }
+        let all = std::mem::take(&mut deletion.refused).into_iter();
+        let (known, others): (Vec<_>, Vec<_>) =
+            all.partition(|refused| self.may_know(caller, refused));
+        deletion.refused = known;
+        let mut hidden = others.len();
+        let asked = others.into_iter().map(async |refused| {
+            let shown = self.is_shown_to(head, &refused).await;
+            shown.then_some(refused)
+        });
+        let in_time = stream::iter(asked)
+            .buffered(ASKED_AT_ONCE)
+            .take_until(sleep(within));
+        let mut shown = pin!(in_time.filter_map(future::ready));
+        while let Some(refused) = shown.next().await {
+            deletion.refused.push(refused);
+            hidden -= 1;
         }
-        let others = before - deletion.refused.len();
-        if others > 0 {
+        if hidden > 0 {
             let own = deletion.refused.first();
             let own = own.map_or_else(String::new, |refused| format!("{}; ", refused.reason));
-            let resources = if others == 1 { "resource" } else { "resources" };
+            let resources = if hidden == 1 { "resource" } else { "resources" };
             deletion.note = format!(
-                "nothing was sent: {own}{others} {resources} of other projects refuse it; ask an administrator"
+                "nothing was sent: {own}{hidden} {resources} of other projects refuse it; ask an administrator"
             );
         }
         deletion
@@ -93,12 +109,7 @@ impl Gate {
 
     /// Whether the service itself shows the blocker to the caller, as Neutron shows a network's ports to the network's
     /// owner. No answer is no reason to name it.
-    async fn is_shown_to(
-        &self,
-        head: &request::Parts,
-        refused: &PlanRefusal,
-        asked: &mut usize,
-    ) -> bool {
+    async fn is_shown_to(&self, head: &request::Parts, refused: &PlanRefusal) -> bool {
         let here = |blocker: &&Blocker| {
             let kind = self.kinds.get(&blocker.kind);
             blocker.site == self.site && kind.is_some_and(|it| it.service == self.service)
@@ -106,12 +117,11 @@ impl Gate {
         let Some(blocker) = refused.blocker.as_ref().filter(here) else {
             return false;
         };
-        *asked += 1;
         let named = Named {
             kind: blocker.kind.clone(),
             id: blocker.id.clone(),
         };
-        *asked <= ASKED_MAX && matches!(self.row_for(head, &named).await, Ok(Some(_)))
+        matches!(self.row_for(head, &named).await, Ok(Some(_)))
     }
 
     async fn report(&self, caller: &Caller, deletion: &Deletion) -> Result<Value> {
