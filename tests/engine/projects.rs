@@ -543,6 +543,9 @@ fn n19_i13_the_project_of_the_login_itself_is_confirmed_gone_by_keystones_own_wo
         let bench = Bench::new(1);
         bench
             .run(async |client| {
+                let plan = client.plan_with("project", "admin", with_project()).await;
+                let warns = |says: &str| plan.warnings.iter().any(|it| it.contains(says));
+                assert!(warns("can no longer sign in"), "{:?}", plan.warnings);
                 let id = client.delete_with("project", "admin", with_project()).await;
                 assert_eq!(client.gone(&id).await.state, DeletionState::Gone);
             })

@@ -74,7 +74,7 @@ impl Planner<'_> {
             options: self.options,
             endpoints: frozen.endpoints,
             identities: frozen.identities.clone(),
-            warnings: self.warnings(&steps),
+            warnings: self.warnings(&steps, &frozen.identities),
             // A call for each step, one observation for 140 of them, and a few others.
             calls_estimate: steps.len() as u64 + steps.len().div_ceil(140) as u64 + 20,
             steps,
@@ -650,7 +650,7 @@ impl Planner<'_> {
         })
     }
 
-    fn warnings(&self, steps: &[PlanStep]) -> Vec<String> {
+    fn warnings(&self, steps: &[PlanStep], identities: &BTreeMap<String, Identity>) -> Vec<String> {
         let stays = self.going.keys().filter_map(|key| {
             let why = self.kind(&key.kind)?.spec.stays.as_ref()?;
             let stays = self.stays(self.first_of(key));
@@ -678,6 +678,20 @@ impl Planner<'_> {
                 self.called(&mapped.original)
             ));
         }
+        warnings.extend(steps.iter().filter_map(|step| {
+            let login = identities.get(&step.site.to_string())?;
+            // A project belongs to itself.
+            let is_the_logins = step.resource_id == login.project_id
+                && *step.project_id == *login.project_id
+                && step.action == Action::Delete;
+            is_the_logins.then(|| {
+                format!(
+                    "{} is the project of this login: once it is gone, gone can no longer sign in to {} with it",
+                    self.called(&step.key()),
+                    step.site
+                )
+            })
+        }));
         let enables = |kind: &Kind| kind.spec.enable.clone();
         for step in steps.iter().filter(|step| step.action == Action::Enable) {
             let why: Option<EnableSpec> = self.kinds.get(&step.kind).and_then(enables);
