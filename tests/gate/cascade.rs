@@ -506,6 +506,8 @@ async fn p07_p13_a_refusal_names_what_the_service_shows_the_caller_and_counts_th
     // The answer to the DELETE is due within a second, whether the service has shown the port by then or not (N7).
     let named = format!("port-of-the-admin ({port})");
     assert!(followed.contains(&named), "{followed}");
+    let owner = "belongs to project admin";
+    assert!(!followed.contains(owner), "no project's name: {followed}");
     assert!(
         followed.contains("1 resource of other projects"),
         "{followed}"

@@ -21,6 +21,7 @@ use crate::control::query;
 use crate::domain::model::{
     Actor, Blocker, Deletion, Origin, Plan, Refusal as PlanRefusal, RefusalRule, Site, Target,
 };
+use crate::domain::plan;
 use crate::domain::report::Line;
 use crate::domain::text::escape;
 
@@ -72,28 +73,43 @@ impl Gate {
         let (known, others): (Vec<_>, Vec<_>) =
             all.partition(|refused| self.may_know(caller, refused));
         deletion.refused = known;
-        let mut hidden = others.len();
-        let asked = others.into_iter().map(async |refused| {
+        if others.is_empty() {
+            return deletion;
+        }
+        let of_others = others.len();
+        let shown = self.shown_to(head, others, within).await;
+        let hidden = of_others - shown.len();
+        deletion.refused.extend(shown);
+        let first = deletion.refused.first().map(|it| it.reason.clone());
+        let resources = if hidden == 1 { "resource" } else { "resources" };
+        let counted = (hidden > 0).then(|| {
+            format!("{hidden} {resources} of other projects refuse it; ask an administrator")
+        });
+        let why: Vec<String> = first.into_iter().chain(counted).collect();
+        deletion.note = format!("nothing was sent: {}", why.join("; "));
+        deletion
+    }
+
+    /// Returns the refusals whose blocker the service itself shows to the caller within this time.
+    async fn shown_to(
+        &self,
+        head: &request::Parts,
+        refused: Vec<PlanRefusal>,
+        within: Duration,
+    ) -> Vec<PlanRefusal> {
+        let asked = refused.into_iter().map(async |mut refused| {
             let shown = self.is_shown_to(head, &refused).await;
+            // The service shows a project's id, and Keystone its name to few.
+            if let Some(blocker) = &mut refused.blocker {
+                blocker.owner_name.clear();
+            }
+            plan::name_owners(std::slice::from_mut(&mut refused), |_| None);
             shown.then_some(refused)
         });
         let in_time = stream::iter(asked)
             .buffered(ASKED_AT_ONCE)
             .take_until(sleep(within));
-        let mut shown = pin!(in_time.filter_map(future::ready));
-        while let Some(refused) = shown.next().await {
-            deletion.refused.push(refused);
-            hidden -= 1;
-        }
-        if hidden > 0 {
-            let own = deletion.refused.first();
-            let own = own.map_or_else(String::new, |refused| format!("{}; ", refused.reason));
-            let resources = if hidden == 1 { "resource" } else { "resources" };
-            deletion.note = format!(
-                "nothing was sent: {own}{hidden} {resources} of other projects refuse it; ask an administrator"
-            );
-        }
-        deletion
+        in_time.filter_map(future::ready).collect().await
     }
 
     /// Whether the caller may know of it by the project of its token.
