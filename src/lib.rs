@@ -56,8 +56,8 @@
 //! - *Lease*: how long an engine counts as alive, where several share a ledger. One of them *leads*.
 //! - *Permit*: the right to have one call in flight at a site.
 //! - *Stuck*: needs a person. *Rung*: one action of the purge ladder, which a person takes for a stuck step
-//!   (`retry`, `unpin`, `runbook`, `forget`). *Orphan*: a resource that an abandoned step (`forget`) left
-//!   behind.
+//!   (`retry`, `unpin`, `reset`, `force`, `runbook`, `forget`). *Orphan*: a resource that an abandoned step
+//!   (`forget`) left behind.
 //! - *Importer*: a deployment whose resources refer to those of another one, the *owner*. *Clearance*: the
 //!   importer's statement that none of its resources refers to the deleted one any more.
 //!
