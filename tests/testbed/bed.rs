@@ -67,6 +67,11 @@ impl Drop for Bed {
 }
 
 impl Bed {
+    /// With one network in the first region, and nothing on it but its router.
+    pub fn small() -> Self {
+        Self::seeded("RegionOne", "--networks 1 --ports 0 --trunks 0 --fips 0")
+    }
+
     /// `shape` are options of `seed`.
     pub fn seeded(region: &str, shape: &str) -> Self {
         let clouds = clouds();

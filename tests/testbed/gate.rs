@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::bed::{Bed, Ended, clouds, wait_for};
-use crate::servers::{Machine, SMALL};
+use crate::servers::Machine;
 
 const SERVICES: [&str; 5] = [
     "network",
@@ -180,7 +180,7 @@ fn testbed_n01_t07_t17_clients_go_through_the_gate_unchanged_and_see_what_is_del
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_n01_t07_t17_servers_and_volumes_behind_their_gates() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let machine = Machine::furnish(&bed);
     let direct = bed.path("clouds.yaml");
     let (_engine, gates) = engine_with_gates(&bed);

@@ -10,8 +10,6 @@ use crate::bed::{Bed, wait_for};
 use crate::people::People;
 use crate::proxy::Proxy;
 
-const SMALL: &str = "--networks 1 --ports 0 --trunks 0 --fips 0";
-
 /// Names that a path, a terminal, an id or a list could take for something else.
 const CONTAINERS: [&str; 5] = [
     "a b%2F?#",
@@ -113,7 +111,7 @@ fn names(rows: &[Value]) -> BTreeSet<String> {
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_n19_containers_and_objects_of_any_names_go_for_a_member_and_for_an_admin() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     bed.without_policies();
     let people = People::a_member(&bed);
     let member = people.api("a member");
@@ -152,7 +150,7 @@ fn testbed_n19_containers_and_objects_of_any_names_go_for_a_member_and_for_an_ad
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_n19_versions_go_with_their_container_and_the_segments_of_a_large_object_stay() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let people = People::a_member(&bed);
     let member = people.api("a member");
     let account = Account::of(&bed, &member);
@@ -186,7 +184,7 @@ fn testbed_n19_versions_go_with_their_container_and_the_segments_of_a_large_obje
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_i01_an_object_that_came_after_the_plan_is_named_and_the_container_goes_after_it() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let people = People::a_member(&bed);
     let member = people.api("a member");
     let account = Account::of(&bed, &member);
@@ -221,7 +219,7 @@ fn testbed_i01_an_object_that_came_after_the_plan_is_named_and_the_container_goe
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_n19_an_admin_without_the_role_for_all_accounts_is_told_which_role_it_needs() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let mut people = People::a_member(&bed);
     people.comes("an admin of Keystone", &bed.api.project_id("demo"), "admin");
     let member = people.api("a member");

@@ -134,13 +134,11 @@ fn misbehave(words: &[&str]) {
     assert!(command.args(words).status().unwrap().success(), "{words:?}");
 }
 
-pub const SMALL: &str = "--networks 1 --ports 0 --trunks 0 --fips 0";
-
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_story_8_n19_a_project_of_servers_and_volumes_is_left_empty() {
     for who in ["mine", "testbed"] {
-        let bed = Bed::seeded("RegionOne", SMALL);
+        let bed = Bed::small();
         let machine = Machine::furnish(&bed);
         assert_eq!(machine.left().len(), 5);
         let line = format!(
@@ -156,7 +154,7 @@ fn testbed_story_8_n19_a_project_of_servers_and_volumes_is_left_empty() {
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_n04_a_volume_is_detached_and_a_server_lets_go_of_its_ports() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let machine = Machine::furnish(&bed);
     let member = machine.people.api("a member");
     let line = |target: String| format!("--cloud mine delete {target} --cascade --yes --wait=5m");
@@ -224,7 +222,7 @@ fn testbed_n04_a_volume_is_detached_and_a_server_lets_go_of_its_ports() {
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_p04_a_locked_server_is_refused_for_an_admin_too() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let machine = Machine::furnish(&bed);
     let member = machine.people.api("a member");
     let action = format!("/v2.1/servers/{}/action", machine.server);
@@ -250,7 +248,7 @@ fn testbed_p04_a_locked_server_is_refused_for_an_admin_too() {
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_i06_a_hypervisor_that_refuses_and_a_storage_that_is_busy_are_tried_again() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let machine = Machine::furnish(&bed);
     let _engine = bed.engine("--cloud mine");
     let started = |target: String| {
@@ -280,7 +278,7 @@ fn testbed_i06_a_hypervisor_that_refuses_and_a_storage_that_is_busy_are_tried_ag
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_p03_what_cinder_does_not_delete_any_more_goes_by_force_for_an_admin_alone() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let machine = Machine::furnish(&bed);
     let member = machine.people.api("a member");
     let path = format!("/v3/snapshots?volume_id={}", machine.volume);
@@ -328,7 +326,7 @@ fn testbed_p03_what_cinder_does_not_delete_any_more_goes_by_force_for_an_admin_a
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_p03_a_volume_of_a_server_that_is_gone_is_freed_and_goes() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let mut people = People::none(&bed);
     people.comes("a member", &bed.project, "member");
     let member = people.api("a member");
@@ -389,7 +387,7 @@ pub fn until_volume(member: &Api, id: &str, state: &str) {
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_n04_a_networks_servers_are_said_and_go_when_they_are_asked_for() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let machine = Machine::furnish(&bed);
     let member = machine.people.api("a member");
     let network = format!("network/{}", bed.networks[0]);
@@ -439,7 +437,7 @@ fn testbed_n04_a_networks_servers_are_said_and_go_when_they_are_asked_for() {
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_i11_engines_killed_between_server_and_volumes_lose_nothing_and_delete_no_volume_twice() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let machine = Machine::furnish(&bed);
     let proxy = Proxy::to(bed.api.root_of("block-storage"));
     bed.change_clouds(|clouds| {
@@ -469,7 +467,7 @@ fn testbed_i11_engines_killed_between_server_and_volumes_lose_nothing_and_delete
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_p03_a_server_that_is_only_soft_deleted_is_told_and_goes_by_force() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let machine = Machine::furnish(&bed);
     let soft = Misbehaving::so("nova", "soft-delete", "600");
     let server = format!("server/{}", machine.server);
@@ -522,7 +520,7 @@ fn a_calm_server(bed: &Bed, machine: &Machine<'_>) {
 #[ignore = "needs the test bed"]
 fn testbed_story_16_n12_a_server_whose_host_hangs_ends_stuck_alone_with_its_ladder() {
     for (who, options) in [("mine", ""), ("own", "--with-project")] {
-        let bed = Bed::seeded("RegionOne", SMALL);
+        let bed = Bed::small();
         let machine = Machine::furnish(&bed);
         a_calm_server(&bed, &machine);
         an_admin_of_its_own(&bed);
@@ -569,7 +567,7 @@ fn is_there(bed: &Bed) -> bool {
 #[ignore = "needs the test bed"]
 fn testbed_story_18_n20_a_members_network_goes_from_under_his_server_once_nothing_of_others_is_on_it()
  {
-    let mut bed = Bed::seeded("RegionOne", SMALL);
+    let mut bed = Bed::small();
     let network = bed.networks[0].clone();
     let foreign = json!({"network_id": network, "name": "of-another"});
     let foreign = text(&bed.stranger("ports", "port", foreign)["id"]);

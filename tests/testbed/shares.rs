@@ -6,7 +6,7 @@ use crate::api::{Api, text};
 use crate::bed::{Bed, wait_for};
 use crate::cascade::only_the_default_group_is_left;
 use crate::people::People;
-use crate::servers::{Misbehaving, SMALL};
+use crate::servers::Misbehaving;
 
 /// With locks of resources.
 const MANILA: (&str, &str) = ("x-openstack-manila-api-version", "2.82");
@@ -237,7 +237,7 @@ const LOGINS: [&str; 2] = ["mine", "testbed"];
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_n20_a_share_goes_after_its_snapshot_and_with_its_access_rule() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let people = People::a_member(&bed);
     let shares = Shares::new(&people);
     for who in LOGINS {
@@ -278,7 +278,7 @@ fn testbed_n20_a_share_goes_after_its_snapshot_and_with_its_access_rule() {
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_n19_a_share_network_keeps_its_network_and_goes_with_the_project() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     bed.without_policies();
     let people = People::a_member(&bed);
     let shares = Shares::new(&people);
@@ -315,7 +315,7 @@ fn testbed_n19_a_share_network_keeps_its_network_and_goes_with_the_project() {
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_p04_a_locked_share_is_refused_for_an_admin_too() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let people = People::a_member(&bed);
     let shares = Shares::new(&people);
     let share = shares.share(&bed.name, json!({}));
@@ -344,7 +344,7 @@ fn testbed_p04_a_locked_share_is_refused_for_an_admin_too() {
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_p03_a_share_in_error_deleting_goes_by_force_for_an_admin_alone() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let people = People::a_member(&bed);
     let shares = Shares::new(&people);
     let share = shares.share(&bed.name, json!({}));

@@ -6,7 +6,6 @@ use crate::api::{Api, text};
 use crate::bed::{Bed, wait_for};
 use crate::people::People;
 use crate::proxy::Proxy;
-use crate::servers::SMALL;
 
 /// The stack's id below `/stacks`: its name and its id.
 fn stack(bed: &Bed, member: &Api, resources: Value) -> String {
@@ -31,7 +30,7 @@ fn volumes(member: &Api) -> Vec<Value> {
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_n05_a_stack_takes_what_it_made_and_leaves_what_it_keeps() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     bed.without_policies();
     let people = People::a_member(&bed);
     let member = people.api("a member");
@@ -94,7 +93,7 @@ fn testbed_n05_a_stack_takes_what_it_made_and_leaves_what_it_keeps() {
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_i06_what_keeps_a_stack_from_going_is_named_and_the_stack_goes_after_it() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let people = People::a_member(&bed);
     let member = people.api("a member");
     let volume = json!({"type": "OS::Cinder::Volume", "properties": {"size": 1}});

@@ -11,8 +11,6 @@ use crate::people::People;
 use crate::servers::Machine;
 use crate::shares::{FURNISHED, Shares};
 
-const SMALL: &str = "--networks 1 --ports 0 --trunks 0 --fips 0";
-
 /// What the project's member has, by service, path of the list and its key.
 const LISTS: [(&str, &str, &str); 3] = [
     ("dns", "/zones", "zones"),
@@ -153,7 +151,7 @@ impl<'p, 'b> Furnished<'p, 'b> {
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_story_16_a_members_project_of_zones_secrets_and_a_stack_is_left_empty() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     bed.without_policies();
     let people = People::a_member(&bed);
     let furnished = Furnished::new(&people);
@@ -329,7 +327,7 @@ fn testbed_story_16_a_project_with_everything_is_left_empty_by_its_member_and_by
 #[ignore = "needs the test bed"]
 fn testbed_n19_a_project_with_another_below_it_and_a_domain_are_refused_before_anything_is_deleted()
 {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let held = bed.holdings().all_ids();
     let make = |path: &str, kind: &str, fields: Value| {
         let made = bed.api.identity("POST", path, &json!({ kind: fields })).0;

@@ -9,7 +9,7 @@ use crate::api::{Api, text};
 use crate::bed::{Bed, Ended, wait_for};
 use crate::people::People;
 use crate::proxy::{Proxy, Wrong};
-use crate::servers::{SMALL, until_volume};
+use crate::servers::until_volume;
 
 /// Shorter than in production, so that a call that hangs is given up while somebody waits.
 const SETTINGS: &str = "[engine]\ncall_timeout = '5s'\nverify_timeout = '10s'\n";
@@ -80,7 +80,7 @@ impl<'b> Scene<'b> {
 #[ignore = "needs the test bed"]
 fn testbed_i06_a_service_that_is_slow_fails_hangs_is_busy_or_down_holds_a_deletion_up_and_no_more()
 {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let people = People::a_member(&bed);
     let mut scene = Scene::new(&bed, &people);
     for wrong in [Wrong::Slow, Wrong::Fails, Wrong::Hangs, Wrong::Busy] {
@@ -114,7 +114,7 @@ fn testbed_i06_a_service_that_is_slow_fails_hangs_is_busy_or_down_holds_a_deleti
 #[test]
 #[ignore = "needs the test bed"]
 fn testbed_i06_i13_what_a_service_only_claims_or_denies_is_deleted_in_the_end() {
-    let bed = Bed::seeded("RegionOne", SMALL);
+    let bed = Bed::small();
     let people = People::a_member(&bed);
     let scene = Scene::new(&bed, &people);
     // Accepted, and not done: an attempt, and no success.
