@@ -523,6 +523,30 @@ async fn p07_p13_a_refusal_names_what_the_service_shows_the_caller_and_counts_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn p07_a_refusal_by_many_asks_the_service_about_few() {
+    let stage = Stage::new().await;
+    let his = of_demo(&stage).await;
+    for _ in 0..30 {
+        let port = json!({"port": {"network_id": his}});
+        stage.make("network", "/v2.0/ports", port).await;
+    }
+    let url = stage.url(GateSource::User, "network");
+    let cascade = format!("{url}/v2.0/networks/{his}?cascade=true");
+    let answer = stage
+        .send(Method::DELETE, &cascade, &stage.demo, None)
+        .await;
+    let id = answer.header("x-gone-deletion").to_owned();
+    stage.until(&id, DeletionState::Refused).await;
+    let address = stage.origin(GateSource::User, "network");
+    let address = format!("{address}/gone/v1/deletions/{id}");
+    let shown = stage.send(Method::GET, &address, &stage.demo, None).await;
+    let named = shown.json()["refused"].as_array().unwrap().len();
+    assert_eq!(named, 24, "{}", shown.text);
+    let counted = "; 6 resources of other projects refuse it";
+    assert!(shown.text.contains(counted), "{}", shown.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn t07_p07_the_whole_resource_is_shown_to_its_own_until_its_end_is_confirmed() {
     let stage = Stage::new().await;
     let his = of_demo(&stage).await;

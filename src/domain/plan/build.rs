@@ -727,8 +727,8 @@ fn not_the_targets(resource: &Target, blocker: &Blocker) -> String {
     )
 }
 
-/// Adds the names of owners to refusals, as far as `name` knows them. They are for people, and not in the
-/// hash.
+/// Adds the names of owners to refusals, as far as `name` knows them; where it is empty, the owner's id is shown. They
+/// are for people, and not in the hash.
 pub fn name_owners(refused: &mut [Refusal], name: impl Fn(&Blocker) -> Option<String>) {
     for refusal in refused {
         let Some(blocker) = &mut refusal.blocker else {

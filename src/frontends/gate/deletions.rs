@@ -19,7 +19,7 @@ use super::route::Named;
 use super::{Gate, Response};
 use crate::control::query;
 use crate::domain::model::{
-    Actor, Blocker, Deletion, Origin, Plan, Refusal as PlanRefusal, RefusalRule, Site, Target,
+    Actor, Deletion, Origin, Plan, Refusal as PlanRefusal, RefusalRule, Site, Target,
 };
 use crate::domain::plan;
 use crate::domain::report::Line;
@@ -27,7 +27,9 @@ use crate::domain::text::escape;
 
 /// Path of the deletions, which the gate itself serves.
 pub(super) const DELETIONS: &str = "/gone/v1/deletions/";
-/// How many blockers of other projects the service is asked about at once.
+/// How many blockers of other projects the service is asked about for one answer, and how many of them at once: no
+/// request of a tenant makes hundreds.
+const ASKED_MAX: usize = 24;
 const ASKED_AT_ONCE: usize = 8;
 /// How long the service is asked for the address of a deletion.
 const ASKED_FOR: Duration = Duration::from_secs(5);
@@ -90,21 +92,24 @@ impl Gate {
         deletion
     }
 
-    /// Returns the refusals whose blocker the service itself shows to the caller within this time.
+    /// Returns the refusals whose blocker the service itself shows to the caller within this time, as Neutron shows a
+    /// network's ports to the network's owner.
     async fn shown_to(
         &self,
         head: &request::Parts,
         refused: Vec<PlanRefusal>,
         within: Duration,
     ) -> Vec<PlanRefusal> {
-        let asked = refused.into_iter().map(async |mut refused| {
-            let shown = self.is_shown_to(head, &refused).await;
+        let here = refused.into_iter().filter_map(|mut refused| {
+            let blocker = self.blocker_here(&refused)?;
             // The service shows a project's id, and Keystone its name to few.
-            if let Some(blocker) = &mut refused.blocker {
-                blocker.owner_name.clear();
-            }
-            plan::name_owners(std::slice::from_mut(&mut refused), |_| None);
-            shown.then_some(refused)
+            plan::name_owners(std::slice::from_mut(&mut refused), |_| Some(String::new()));
+            Some((refused, blocker))
+        });
+        // No answer is no reason to name it.
+        let asked = here.take(ASKED_MAX).map(async |(refused, blocker)| {
+            let row = self.row_for(head, &blocker).await;
+            matches!(row, Ok(Some(_))).then_some(refused)
         });
         let in_time = stream::iter(asked)
             .buffered(ASKED_AT_ONCE)
@@ -123,21 +128,14 @@ impl Gate {
         near && (own || caller.is_admin)
     }
 
-    /// Whether the service itself shows the blocker to the caller, as Neutron shows a network's ports to the network's
-    /// owner. No answer is no reason to name it.
-    async fn is_shown_to(&self, head: &request::Parts, refused: &PlanRefusal) -> bool {
-        let here = |blocker: &&Blocker| {
-            let kind = self.kinds.get(&blocker.kind);
-            blocker.site == self.site && kind.is_some_and(|it| it.service == self.service)
-        };
-        let Some(blocker) = refused.blocker.as_ref().filter(here) else {
-            return false;
-        };
-        let named = Named {
+    /// Returns the blocker if it is a resource of this gate's own service and site.
+    fn blocker_here(&self, refused: &PlanRefusal) -> Option<Named> {
+        let blocker = refused.blocker.as_ref()?;
+        let kind = self.kinds.get(&blocker.kind)?;
+        (blocker.site == self.site && kind.service == self.service).then(|| Named {
             kind: blocker.kind.clone(),
             id: blocker.id.clone(),
-        };
-        matches!(self.row_for(head, &named).await, Ok(Some(_)))
+        })
     }
 
     async fn report(&self, caller: &Caller, deletion: &Deletion) -> Result<Value> {
