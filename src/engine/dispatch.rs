@@ -46,7 +46,9 @@ impl Dispatching {
         if capacities.is_empty() {
             return Ok(());
         }
+        let began = Instant::now();
         let claimed = self.ledger.claim(capacities, self.clock.now()).await?;
+        self.reads.sites.note_claim(began.elapsed());
         let owner = self.owner.as_ref().filter(|owner| owner.any_importer());
         for step in claimed {
             let dispatching = self.clone();

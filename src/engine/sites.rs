@@ -17,9 +17,11 @@ use crate::domain::policy::Retry;
 use crate::ledger::{Capacity, Standing};
 use crate::system::config::Settings;
 
-/// Steps whose calls are answered within this time are claimed ahead, so that the next call follows at once,
-/// and not only after an outcome and a claim were written, which takes some 10 ms.
-const AHEAD: Duration = Duration::from_millis(20);
+/// As many steps are claimed ahead as are answered while an outcome and a claim are written, so that the next call
+/// follows at once: within this time at least, because a claim is not sent at once either.
+const AHEAD_MIN: Duration = Duration::from_millis(20);
+/// A claim that took longer than half of this waited for something else.
+const AHEAD_MAX: Duration = Duration::from_millis(200);
 /// Window of recent calls over which the failure rate is computed.
 const ANSWERS_KEPT: usize = 100;
 /// A call that takes this long, and also [`HANGS_TIMES`] as long as the site's calls usually take, lends its
@@ -41,6 +43,8 @@ pub(super) struct Sites {
     pub(super) only_named: AtomicBool,
     /// The most calls in flight at a site, of all engines together.
     concurrency_max: usize,
+    /// How long a claim takes to be written.
+    claim_time: Mutex<Duration>,
 }
 
 pub(super) struct Runtime {
@@ -148,10 +152,10 @@ impl Runtime {
     }
 
     /// Returns how many more steps may be claimed.
-    fn capacity(&self, now: Instant) -> Capacity {
+    fn capacity(&self, now: Instant, ahead: Duration) -> Capacity {
         let limit = self.status.concurrency_limit;
         let ahead = self.latency.map_or(0, |latency| {
-            (limit as f64 * AHEAD.div_duration_f64(latency.max(AHEAD))) as usize
+            (limit as f64 * ahead.div_duration_f64(latency.max(AHEAD_MIN))) as usize
         });
         let claimed = self.permits_taken(now) + self.turns.len();
         let now = limit.saturating_sub(claimed);
@@ -246,6 +250,7 @@ impl Sites {
             witnesses: Mutex::default(),
             only_named: AtomicBool::new(false),
             concurrency_max: settings.engine.concurrency_max,
+            claim_time: Mutex::default(),
         }
     }
 
@@ -335,16 +340,29 @@ impl Sites {
     /// Returns the sites where steps may be claimed now. Read-only is enforced here, not by hiding keys (P5).
     pub(super) fn capacities(&self) -> Vec<Capacity> {
         let now = Instant::now();
+        let ahead = (*self.lock_claim_time() * 2).clamp(AHEAD_MIN, AHEAD_MAX);
         self.lock()
             .values_mut()
             .filter(|site| site.ceiling > 0 && !site.is_paused() && !site.status.read_only)
             .filter(|site| site.is_open(now))
             .map(|site| {
                 site.next_turns(now);
-                site.capacity(now)
+                site.capacity(now, ahead)
             })
             .filter(|capacity| capacity.now + capacity.ahead > 0)
             .collect()
+    }
+
+    /// Notes how long a claim took, smoothed.
+    pub(super) fn note_claim(&self, took: Duration) {
+        let mut time = self.lock_claim_time();
+        *time = (*time * 7 + took) / 8;
+    }
+
+    fn lock_claim_time(&self) -> MutexGuard<'_, Duration> {
+        self.claim_time
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the time until the next site may be called that asked for a wait.

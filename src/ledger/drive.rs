@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::store::{LedgerReads, LedgerRows, Stop, Stored};
-use super::transitions::Rotation;
+use super::store::{LedgerReads, LedgerRows, OutcomeSteps, Stop, Stored};
+use super::transitions::{Rotation, has_ended};
 use super::working_set::{Changing, WorkingSet};
 use super::{Applied, Capacity, Change, ClaimedStep, LedgerError};
 
@@ -16,6 +16,16 @@ pub enum Job {
         capacities: Vec<Capacity>,
         now: DateTime<Utc>,
     },
+}
+
+impl Job {
+    /// Whether a change is among them that [raises tombstones](Change::raises_tombstones).
+    pub fn raises_tombstones(&self) -> bool {
+        match self {
+            Self::Commit(changes) => changes.iter().any(Change::raises_tombstones),
+            Self::Claim { .. } => false,
+        }
+    }
 }
 
 /// The answer to the [`Job`] at the same position.
@@ -61,25 +71,47 @@ pub fn answer<S: LedgerRows>(
     apart: bool,
 ) -> Changing<S, Vec<Outcome>> {
     let mut outcomes = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        outcomes.push(match job {
-            Job::Commit(changes) => {
-                match set.prefetch(changes) {
-                    // The change that needs the row that cannot be read is refused alone.
-                    Err(error) if S::is_of_the_change(&error) => {}
-                    prefetched => prefetched?,
+    let is_claim = |job: &Job| matches!(job, Job::Claim { .. });
+    // A claim forgets what is in memory.
+    for jobs in jobs.chunk_by(|job, next| is_claim(job) == is_claim(next)) {
+        match set.load_for_outcomes(steps_of_outcomes(jobs)) {
+            // The change that needs the row that cannot be read is refused alone.
+            Err(error) if S::is_of_the_change(&error) => {}
+            prefetched => prefetched?,
+        }
+        for job in jobs {
+            outcomes.push(match job {
+                Job::Commit(changes) => {
+                    let apply = if apart { apply_apart } else { apply };
+                    let applied = changes.iter().map(|change| apply(set, change));
+                    Outcome::Applied(applied.collect::<Changing<S, _>>()?)
                 }
-                let apply = if apart { apply_apart } else { apply };
-                let applied = changes.iter().map(|change| apply(set, change));
-                Outcome::Applied(applied.collect::<Changing<S, _>>()?)
-            }
-            Job::Claim { capacities, now } => {
-                Outcome::Claimed(set.claim(capacities, rotation, *now)?)
-            }
-        });
+                Job::Claim { capacities, now } => {
+                    Outcome::Claimed(set.claim(capacities, rotation, *now)?)
+                }
+            });
+        }
     }
     set.flush()?;
     Ok(outcomes)
+}
+
+/// The steps whose outcomes are among these requests, up to the first claim.
+pub fn steps_of_outcomes(jobs: &[Job]) -> OutcomeSteps {
+    let commits = jobs.iter().map_while(|job| match job {
+        Job::Commit(changes) => Some(changes),
+        Job::Claim { .. } => None,
+    });
+    let mut steps = OutcomeSteps::default();
+    for change in commits.flatten() {
+        if let Change::Step(change) = change {
+            steps.all.push(change.step_id);
+            if has_ended(change.decision.to) {
+                steps.ending.push(change.step_id);
+            }
+        }
+    }
+    steps
 }
 
 fn apply<S: LedgerRows>(set: &mut WorkingSet<S>, change: &Change) -> Changing<S, Applied> {

@@ -56,7 +56,7 @@ pub use changes::{
     NewEvent, NewNative, NewOptions, NewPurge, PurgeAction, RetryBy, Selection, StepChange,
     StuckAgain,
 };
-pub use drive::{Drive, Job, Outcome, answer, fails_alone};
+pub use drive::{Drive, Job, Outcome, answer, fails_alone, steps_of_outcomes};
 pub use engines::{EngineTerms, Engines, Standing};
 pub use error::LedgerError;
 pub use federation::{Federation, Importer, LiveStep, UnhandledDeletion, WatchCursor};

@@ -13,8 +13,8 @@ use chrono::{DateTime, Utc};
 use super::AuditEntry;
 use super::events::Happened;
 use super::store::{
-    EndedTombstone, Fallible, RowStore, Stop, StoredDeletion, StoredRequest, StoredStep,
-    StoredTombstone, Unsaved, UnsavedEvent,
+    EndedTombstone, Fallible, OutcomeSteps, RowStore, Stop, StoredDeletion, StoredRequest,
+    StoredStep, StoredTombstone, Unsaved, UnsavedEvent,
 };
 use crate::domain::model::{Phase, ResourceKey, StepState};
 
@@ -78,18 +78,26 @@ impl<S: RowStore> WorkingSet<S> {
         }
     }
 
-    /// Loads these steps together, and the dependents of those that will end.
-    pub fn load_together(&mut self, steps: &[i64], ending: &[i64]) -> Result<(), S::Error> {
-        self.load_steps(steps)?;
-        let unknown = |id: &&i64| !self.dependents.contains_key(id);
-        let ids: Vec<i64> = ending.iter().filter(unknown).copied().collect();
-        self.load_dependents(&ids)?;
-        let dependents: Vec<i64> = ids
-            .iter()
-            .flat_map(|id| &self.dependents[id])
-            .copied()
-            .collect();
-        self.load_steps(&dependents)
+    /// Loads together what the outcomes of these steps need, as far as it is not in memory.
+    pub fn load_for_outcomes(&mut self, mut steps: OutcomeSteps) -> Result<(), S::Error> {
+        steps.all.retain(|id| !self.steps.contains_key(id));
+        steps.ending.retain(|id| !self.dependents.contains_key(id));
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let rows = self.store.load_for_outcomes(&steps)?;
+        self.note_dependents(&steps.ending, rows.dependents);
+        for now in rows.steps {
+            // What is in memory already may have changed.
+            let kept = KeptStep { saved: None, now };
+            self.steps.entry(kept.now.id).or_insert(kept);
+        }
+        for now in rows.deletions {
+            let saved = Some(now.clone());
+            let kept = KeptDeletion { saved, now };
+            self.deletions.entry(kept.now.num).or_insert(kept);
+        }
+        Ok(())
     }
 
     fn load_step(&mut self, id: i64) -> Result<(), S::Error> {
@@ -120,20 +128,17 @@ impl<S: RowStore> WorkingSet<S> {
         self.steps.insert(now.id, KeptStep { saved: None, now });
     }
 
-    fn load_dependents(&mut self, ids: &[i64]) -> Result<(), S::Error> {
-        if ids.is_empty() {
-            return Ok(());
-        }
+    /// `edges`: all that lead from these steps to their dependents.
+    fn note_dependents(&mut self, ids: &[i64], edges: Vec<(i64, i64)>) {
         for id in ids {
             self.dependents.insert(*id, Vec::new());
         }
-        for (dependency, dependent) in self.store.load_dependents(ids)? {
+        for (dependency, dependent) in edges {
             self.dependents
                 .entry(dependency)
                 .or_default()
                 .push(dependent);
         }
-        Ok(())
     }
 
     pub fn find_step(&mut self, id: i64) -> Result<Option<&StoredStep>, S::Error> {
@@ -165,7 +170,8 @@ impl<S: RowStore> WorkingSet<S> {
     /// The dependents of a step, whose rows are loaded together.
     pub fn dependents(&mut self, id: i64) -> Result<Vec<i64>, S::Error> {
         if !self.dependents.contains_key(&id) {
-            self.load_dependents(&[id])?;
+            let edges = self.store.load_dependents(&[id])?;
+            self.note_dependents(&[id], edges);
         }
         let mut dependents = self.dependents.get(&id).cloned().unwrap_or_default();
         self.load_steps(&dependents)?;
@@ -319,6 +325,24 @@ impl<S: RowStore> WorkingSet<S> {
 
     /// Saves everything but the deletions, of which only the last state counts.
     pub fn save(&mut self) -> Result<(), S::Error> {
+        self.save_by(|store, unsaved, _| store.save(unsaved))
+    }
+
+    /// Saves, and finds the steps that are left to owners which have moved since the last call.
+    pub fn save_and_find_left(&mut self) -> Result<Vec<i64>, S::Error> {
+        self.save_by(|store, unsaved, owners_moved| {
+            let owners = Vec::from_iter(std::mem::take(owners_moved));
+            match owners.is_empty() {
+                true => store.save(unsaved).map(|()| Vec::new()),
+                false => store.save_and_find_left_to(unsaved, &owners),
+            }
+        })
+    }
+
+    fn save_by<T>(
+        &mut self,
+        save: impl FnOnce(&S, &Unsaved<'_>, &mut BTreeSet<i64>) -> Result<T, S::Error>,
+    ) -> Result<T, S::Error> {
         let written = std::mem::take(&mut self.written);
         let changed = written.iter().filter_map(|id| {
             let step = self.steps.get(id)?;
@@ -338,13 +362,13 @@ impl<S: RowStore> WorkingSet<S> {
             audit: std::mem::take(&mut self.audit),
             events: std::mem::take(&mut self.events),
         };
-        self.store.save(&unsaved)?;
+        let answer = save(&self.store, &unsaved, &mut self.owners_moved)?;
         for id in written {
             if let Some(step) = self.steps.get_mut(&id) {
                 step.saved = None;
             }
         }
-        Ok(())
+        Ok(answer)
     }
 
     /// Forgets the steps, all saved, because something else may write them.
@@ -369,11 +393,6 @@ impl<S: RowStore> WorkingSet<S> {
     pub fn note_owner(&mut self, owner: i64, now: DateTime<Utc>) {
         self.owners_moved.insert(owner);
         self.moved_at = Some(now);
-    }
-
-    /// The owners that were noted since the last call.
-    pub fn take_owners_moved(&mut self) -> Vec<i64> {
-        std::mem::take(&mut self.owners_moved).into_iter().collect()
     }
 
     /// Opens a savepoint, to be kept or undone.

@@ -3,9 +3,10 @@
 
 use gone::domain::model::{DeletionState, Phase, StepState};
 use gone::domain::policy::Decision;
-use gone::ledger::store::{StepPlan, Stop, StoredTombstone};
+use gone::ledger::store::{OutcomeSteps, StepPlan, Stop, StoredTombstone};
+use gone::ledger::transitions::Rotation;
 use gone::ledger::working_set::WorkingSet;
-use gone::ledger::{Applied, Fence, StepChange};
+use gone::ledger::{Applied, Change, Fence, Job, Outcome, StepChange, answer};
 
 use StepState::{Gone, Purged, Ready, Stuck, Verifying, Waiting};
 
@@ -79,7 +80,11 @@ fn outcome(id: i64, to: StepState) -> StepChange {
 fn apply(rows: &MemoryRows, outcomes: &[StepChange]) -> Vec<Applied> {
     let mut set = WorkingSet::new(rows.clone());
     let ids: Vec<i64> = outcomes.iter().map(|it| it.step_id).collect();
-    set.load_together(&ids, &ids).unwrap();
+    set.load_for_outcomes(OutcomeSteps {
+        all: ids.clone(),
+        ending: ids,
+    })
+    .unwrap();
     let applied = outcomes.iter().map(|it| set.record_outcome(it));
     let applied = applied.collect::<Result<_, Stop<String>>>().unwrap();
     set.settle_left_steps(at(5)).unwrap();
@@ -103,10 +108,24 @@ fn a_step_that_waits_for_many_is_loaded_and_saved_once() {
     let applied = apply(&rows, &outcomes);
     assert!(applied.iter().all(|applied| *applied == Applied::Done));
     assert_eq!(rows.tables().steps[&101].state, Ready);
-    // The steps with outcomes, the edges to their dependents, and the dependents.
-    assert_eq!(rows.loads(), 3);
+    // The edges from the steps with outcomes, and the steps at both ends.
+    assert_eq!(rows.loads(), 2);
     assert_eq!(rows.steps_saved(), 101);
     assert!((1..=100).all(|record| phase(&rows, record) == Phase::Gone));
+}
+
+#[test]
+fn the_outcomes_of_several_requests_are_loaded_together() {
+    let rows = rows(&[(Verifying, &[][..]); 100]);
+    let request = |id| Job::Commit(vec![Change::Step(Box::new(outcome(id, Gone)))]);
+    let requests: Vec<Job> = (1..=100).map(request).collect();
+    let mut set = WorkingSet::new(rows.clone());
+    let answers = answer(&mut set, &requests, &mut Rotation::new(), false).unwrap();
+    let is_done =
+        |answer: &Outcome| matches!(answer, Outcome::Applied(all) if *all == [Applied::Done]);
+    assert!(answers.iter().all(is_done));
+    assert_eq!(rows.loads(), 2);
+    assert_eq!(rows.steps_saved(), 100);
 }
 
 #[test]

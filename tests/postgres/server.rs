@@ -151,6 +151,10 @@ impl OwnServer {
         self.server.address_of(schema)
     }
 
+    pub fn url(&self, schema: &str) -> String {
+        self.server.url(schema)
+    }
+
     pub fn run_sql(&self, sql: &str) -> String {
         self.server.run_sql(sql)
     }

@@ -122,7 +122,7 @@ impl Heartbeat {
         let every = self.renew_every();
         let renews = self.renewed.is_none_or(|renewed| now - renewed >= every)
             || standing.fault.is_some()
-            || self.published != (applied, passed);
+            || member.index.is_some() && self.published != (applied, passed);
         Some(Beat {
             renews,
             epoch: standing.epoch,
@@ -147,7 +147,8 @@ impl Heartbeat {
         let mut wakes_others = false;
         if beat.renews {
             let positions = (beat.applied, beat.passed);
-            wakes_others = is_shared && self.published != positions;
+            let has_gates = self.member.index.is_some();
+            wakes_others = is_shared && has_gates && self.published != positions;
             (self.renewed, self.published) = (Some(beat.began), positions);
             self.trust(&roster, beat);
         }

@@ -200,7 +200,7 @@ impl Member {
         };
         let has = |of: fn(&Change) -> bool| changes.iter().any(of);
         Request {
-            raises_tombstones: has(Change::raises_tombstones),
+            raises_tombstones: job.raises_tombstones(),
             takes_over: has(|change| matches!(change, Change::TakeOver { .. })),
             drains: has(|change| matches!(change, Change::DrainEngines { .. })),
             raised: self.raised(),
@@ -245,7 +245,8 @@ impl Member {
     }
 
     fn apply(&self, to: i64) {
-        if self.applied.swap(to, Ordering::AcqRel) < to {
+        // Others wait only for those that have gates.
+        if self.applied.swap(to, Ordering::AcqRel) < to && self.index.is_some() {
             self.wake();
         }
     }

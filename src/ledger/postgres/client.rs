@@ -18,10 +18,14 @@ use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 
 use super::address::Address;
 use super::failed::{Failed, Sql};
+use super::notice::Listener;
 use super::tls::Tls;
 
 /// The values of a statement, in order.
 pub(super) type Values<'v> = &'v [&'v (dyn ToSql + Sync)];
+
+/// The same, collected: mostly arrays, each a column of the rows that are written.
+pub(super) type Columns<'v> = Vec<&'v (dyn ToSql + Sync)>;
 
 /// Connecting takes longer only if the server, or the way to it, hangs.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -55,13 +59,6 @@ pub(super) struct Connection {
     listener: Arc<Mutex<Option<Listener>>>,
 }
 
-/// Whom the notices of other sessions wake.
-struct Listener {
-    waker: Arc<Notify>,
-    /// The text of our own notices; they wake nobody.
-    own: String,
-}
-
 impl Connection {
     /// Connects, and sets up the session; `more`: further settings of it.
     pub(super) fn open(address: &Address, more: &str) -> Sql<Self> {
@@ -85,9 +82,8 @@ impl Connection {
             {
                 if let AsyncMessage::Notification(notice) = message
                     && let Some(listener) = &*locked(&woken)
-                    && notice.payload() != listener.own
                 {
-                    listener.waker.notify_one();
+                    listener.hear(notice.payload());
                 }
             }
             // That it is lost is news, too.
@@ -123,29 +119,19 @@ impl Connection {
 
     /// Has the notices of other engines wake `waker`.
     pub(super) fn listen(&self, channel: &str, own: i64, waker: Arc<Notify>) -> Sql<()> {
-        let own = own.to_string();
-        *locked(&self.listener) = Some(Listener { waker, own });
+        *locked(&self.listener) = Some(Listener::new(waker, own));
         self.batch(&format!("LISTEN \"{channel}\""))
     }
 
-    /// Waits until a notice arrives, or the waker is notified otherwise, or this time has passed.
+    /// Waits until notices wake the listener, or it is woken otherwise, or this time has passed.
     pub(super) fn wait_for_notice(&self, at_most: Duration) {
-        let waker = locked(&self.listener)
+        let waiting = locked(&self.listener)
             .as_ref()
-            .map(|listener| listener.waker.clone());
-        let waiting = async {
-            match waker {
-                Some(waker) => tokio::time::timeout(at_most, waker.notified())
-                    .await
-                    .is_ok(),
-                None => {
-                    tokio::time::sleep(at_most).await;
-                    false
-                }
-            }
+            .map(|listener| listener.wait(at_most));
+        let _ = match waiting {
+            Some(waiting) => self.wait(waiting),
+            None => self.wait(tokio::time::sleep(at_most)),
         };
-        // Whether anything came is of no interest: the caller looks.
-        let _ = self.wait(waiting);
     }
 
     fn prepared(&self, sql: &str) -> Sql<Statement> {

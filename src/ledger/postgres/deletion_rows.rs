@@ -1,8 +1,11 @@
 //! The rows of deletions: the columns that change while their steps move.
 
-use tokio_postgres::Row;
+use std::sync::LazyLock;
 
-use super::client::Connection;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::client::Columns;
 use super::failed::Sql;
 use super::rows::{self, get, micros_opt};
 use crate::domain::model::StepState;
@@ -52,90 +55,96 @@ const SAVE: &str = "
             pace_done, pace_mid_at, pace_mid_done)
     WHERE d.num = n.num";
 
-/// Saves deletions, and the counters of all of them, in one round trip.
-pub(super) fn save(
-    db: &Connection,
-    changed: &[(Option<StoredDeletion>, StoredDeletion)],
-) -> Sql<()> {
-    if changed.is_empty() {
-        return Ok(());
-    }
-    let column = |of: fn(&StoredDeletion) -> Option<i64>| -> Vec<Option<i64>> {
-        changed.iter().map(|(_, now)| of(now)).collect()
-    };
-    let flag = |of: fn(&StoredDeletion) -> bool| -> Vec<bool> {
-        changed.iter().map(|(_, now)| of(now)).collect()
-    };
-    let nums = column(|it| Some(it.num));
-    let states: Vec<&str> = changed.iter().map(|(_, now)| now.state.as_str()).collect();
-    let notes: Vec<&str> = changed.iter().map(|(_, now)| now.note.as_str()).collect();
-    let (cancelled, paused) = (flag(|it| it.cancelled), flag(|it| it.paused));
-    let stops = flag(|it| it.stops);
-    // In the order of the columns.
-    let counts = StepState::ALL.map(|state| {
-        let counts = changed.iter().map(|(_, now)| now.counts.of(state));
-        counts.map(u64::cast_signed).collect::<Vec<i64>>()
-    });
-    let [
-        waiting,
-        ready,
-        running,
-        verifying,
-        blocked,
-        stuck,
-        gone,
-        skipped,
-        purged,
-    ] = &counts;
-    let totals = column(|it| Some(it.counts.total.cast_signed()));
-    let finished = column(|it| micros_opt(it.finished_at));
-    let woken = column(|it| micros_opt(it.woken_at));
-    let moved = column(|it| micros_opt(it.pace.moved_at));
-    let (pace_at, pace_mid_at) = (
-        column(|it| micros_opt(it.pace.from.0)),
-        column(|it| micros_opt(it.pace.middle.0)),
-    );
-    let (pace_done, pace_mid_done) = (
-        column(|it| Some(it.pace.from.1.cast_signed())),
-        column(|it| Some(it.pace.middle.1.cast_signed())),
-    );
-    let changes = counter_changes(changed);
-    let names: Vec<&str> = changes.keys().map(String::as_str).collect();
-    let by: Vec<i64> = changes.values().copied().collect();
-    db.together(&[
-        (
-            SAVE,
-            &[
-                &nums,
-                &states,
-                &notes,
-                &cancelled,
-                &paused,
-                &stops,
-                waiting,
-                ready,
-                running,
-                verifying,
-                blocked,
-                stuck,
-                gone,
-                skipped,
-                purged,
-                &totals,
-                &finished,
-                &woken,
-                &moved,
-                &pace_at,
-                &pace_done,
-                &pace_mid_at,
-                &pace_mid_done,
-            ],
-        ),
-        (
-            "INSERT INTO counters(name, n) SELECT * FROM unnest($1::text[], $2::bigint[])
-             ON CONFLICT(name) DO UPDATE SET n = counters.n + excluded.n",
-            &[&names, &by],
-        ),
-    ])
-    .map(drop)
+/// Adds to the counters of all deletions.
+const COUNT: &str = "
+    INSERT INTO counters(name, n) SELECT * FROM unnest($1::text[], $2::bigint[])
+    ON CONFLICT(name) DO UPDATE SET n = counters.n + excluded.n";
+
+/// Deletions to save, and what that changes in the counters of all of them: the columns of [`SAVE`] and [`COUNT`].
+pub(super) struct Saved {
+    nums: Vec<i64>,
+    states: Vec<&'static str>,
+    notes: Vec<String>,
+    cancelled: Vec<bool>,
+    paused: Vec<bool>,
+    stops: Vec<bool>,
+    /// The number of steps in each state, in the order of the columns.
+    steps: [Vec<i64>; StepState::ALL.len()],
+    totals: Vec<i64>,
+    finished: Vec<Option<i64>>,
+    woken: Vec<Option<i64>>,
+    moved: Vec<Option<i64>>,
+    pace_at: Vec<Option<i64>>,
+    pace_done: Vec<i64>,
+    pace_mid_at: Vec<Option<i64>>,
+    pace_mid_done: Vec<i64>,
+    counters: Vec<String>,
+    by: Vec<i64>,
 }
+
+impl Saved {
+    pub(super) fn of(changed: &[(Option<StoredDeletion>, StoredDeletion)]) -> Self {
+        fn column<T>(
+            changed: &[(Option<StoredDeletion>, StoredDeletion)],
+            of: impl Fn(&StoredDeletion) -> T,
+        ) -> Vec<T> {
+            changed.iter().map(|(_, now)| of(now)).collect()
+        }
+        let (counters, by) = counter_changes(changed).into_iter().unzip();
+        Self {
+            nums: column(changed, |it| it.num),
+            states: column(changed, |it| it.state.as_str()),
+            notes: column(changed, |it| it.note.clone()),
+            cancelled: column(changed, |it| it.cancelled),
+            paused: column(changed, |it| it.paused),
+            stops: column(changed, |it| it.stops),
+            steps: StepState::ALL
+                .map(|state| column(changed, |it| it.counts.of(state).cast_signed())),
+            totals: column(changed, |it| it.counts.total.cast_signed()),
+            finished: column(changed, |it| micros_opt(it.finished_at)),
+            woken: column(changed, |it| micros_opt(it.woken_at)),
+            moved: column(changed, |it| micros_opt(it.pace.moved_at)),
+            pace_at: column(changed, |it| micros_opt(it.pace.from.0)),
+            pace_done: column(changed, |it| it.pace.from.1.cast_signed()),
+            pace_mid_at: column(changed, |it| micros_opt(it.pace.middle.0)),
+            pace_mid_done: column(changed, |it| it.pace.middle.1.cast_signed()),
+            counters,
+            by,
+        }
+    }
+
+    pub(super) fn statements(&self) -> [(&'static str, Columns<'_>); 2] {
+        let mut columns: Columns<'_> = vec![
+            &self.nums,
+            &self.states,
+            &self.notes,
+            &self.cancelled,
+            &self.paused,
+            &self.stops,
+        ];
+        columns.extend(
+            self.steps
+                .iter()
+                .map(|of_state| of_state as &(dyn ToSql + Sync)),
+        );
+        columns.extend::<Columns<'_>>(vec![
+            &self.totals,
+            &self.finished,
+            &self.woken,
+            &self.moved,
+            &self.pace_at,
+            &self.pace_done,
+            &self.pace_mid_at,
+            &self.pace_mid_done,
+        ]);
+        [(SAVE, columns), (COUNT, vec![&self.counters, &self.by])]
+    }
+}
+
+/// The deletions of these steps.
+pub(super) static LOAD_OF_STEPS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {DELETION} FROM deletions d
+         WHERE d.num IN (SELECT deletion FROM steps WHERE id = ANY($1))"
+    )
+});

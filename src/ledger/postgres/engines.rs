@@ -8,6 +8,7 @@ use super::address::Address;
 use super::client::Connection;
 use super::failed::Sql;
 use super::lock;
+use super::notice::Notice;
 use super::process::Process;
 use super::rows::{self, get};
 use super::schema;
@@ -213,11 +214,16 @@ pub(super) fn channel(address: &Address) -> String {
     format!("gone {}", address.schema)
 }
 
-/// The statement that wakes the others; its values are the channel and our epoch. Nobody relies on it.
-pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2::bigint::text)";
+/// The statement that wakes the others; its values are the channel and a [`Notice`]. Nobody relies on it.
+pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 
+/// Wakes the others at once.
 pub(super) fn notify(db: &Connection, address: &Address, epoch: i64) -> Sql<()> {
-    db.all(NOTIFY, &[&channel(address), &epoch], |_| Ok(()))
+    let notice = Notice {
+        epoch,
+        is_urgent: true,
+    };
+    db.all(NOTIFY, &[&channel(address), &notice.text()], |_| Ok(()))
         .map(drop)
 }
 

@@ -30,6 +30,8 @@ mod heart;
 mod lock;
 mod log_reads;
 mod native;
+mod notice;
+mod outcome_rows;
 mod peer_reads;
 mod peer_rows;
 mod plan_rows;

@@ -1,15 +1,19 @@
 //! The rows of one transaction, for the changes that are decided in memory.
 
 use chrono::{DateTime, Utc};
+use tokio_postgres::Row;
 
+use super::client::Values;
 use super::failed::{Failed, Sql};
 use super::rows::{self, get, limit, micros};
 use super::save::Save;
 use super::transaction::PostgresRows;
-use super::{deletion_rows, engines, step_rows};
+use super::{deletion_rows, engines, outcome_rows, step_rows};
 use crate::domain::model::{Phase, Site, SitePause};
 use crate::domain::news::Mark;
-use crate::ledger::store::{NewTombstone, RowStore, StepRow, StoredDeletion, StoredStep, Unsaved};
+use crate::ledger::store::{
+    NewTombstone, OutcomeRows, OutcomeSteps, RowStore, StepRow, StoredDeletion, StoredStep, Unsaved,
+};
 use crate::ledger::tombstones::Changed;
 
 /// Classes of errors that a change itself causes: values that the tables do not take, rules that it breaks, and
@@ -50,16 +54,24 @@ impl RowStore for PostgresRows {
     }
 
     fn load_steps(&self, ids: &[i64]) -> Sql<Vec<StoredStep>> {
-        step_rows::load(&self.db, ids)
+        self.db.all(&step_rows::LOAD, &[&ids], step_rows::step)
     }
 
     fn load_dependents(&self, ids: &[i64]) -> Sql<Vec<(i64, i64)>> {
-        self.db.all(
-            "SELECT e.dependency, e.dependent FROM unnest($1::bigint[]) WITH ORDINALITY AS k(id, n)
-             JOIN edges e ON e.dependency = k.id ORDER BY k.n, e.dependent",
-            &[&ids],
-            |row| Ok((get(row, 0)?, get(row, 1)?)),
-        )
+        self.db
+            .all(outcome_rows::DEPENDENTS, &[&ids], outcome_rows::edge)
+    }
+
+    /// In one round trip; none for the steps whose rows were loaded when the transaction began.
+    fn load_for_outcomes(&self, steps: &OutcomeSteps) -> Sql<OutcomeRows> {
+        if let Some(rows) = self.take_loaded(steps) {
+            return Ok(rows);
+        }
+        let statements = outcome_rows::statements(steps);
+        let statements = statements
+            .each_ref()
+            .map(|(sql, columns)| (*sql, &columns[..]));
+        outcome_rows::loaded(&self.db.together(&statements)?)
     }
 
     /// Jumps from one deletion to the next: the cost does not grow with their steps.
@@ -89,7 +101,7 @@ impl RowStore for PostgresRows {
             "FROM steps s WHERE s.state = 'ready' AND s.site = $1 AND s.deletion = $2
              ORDER BY s.rank DESC, s.id LIMIT $3",
         );
-        let values: super::client::Values<'_> = &[&site.to_string(), &deletion, &limit(most)];
+        let values: Values<'_> = &[&site.to_string(), &deletion, &limit(most)];
         self.db.all(&sql, values, step_rows::row)
     }
 
@@ -178,11 +190,7 @@ impl RowStore for PostgresRows {
     }
 
     fn find_left_to(&self, owners: &[i64]) -> Sql<Vec<i64>> {
-        self.db.all(
-            "SELECT id FROM steps WHERE left_to = ANY($1) AND ended_at IS NULL ORDER BY id",
-            &[&owners],
-            |row| get(row, 0),
-        )
+        self.db.all(LEFT_TO, &[&owners], |row| get(row, 0))
     }
 
     fn await_clearances(&self, awaited: &[(String, i64)]) -> Sql<()> {
@@ -292,20 +300,54 @@ impl RowStore for PostgresRows {
     }
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Sql<()> {
+        self.save_and(unsaved, &[]).map(drop)
+    }
+
+    /// In one round trip.
+    fn save_and_find_left_to(&self, unsaved: &Unsaved<'_>, owners: &[i64]) -> Sql<Vec<i64>> {
+        let owners: Values<'_> = &[&owners];
+        let left = self.save_and(unsaved, &[(LEFT_TO, owners)])?;
+        left.iter().map(|row| get(row, 0)).collect()
+    }
+
+    /// It is sent with the `COMMIT`.
+    fn save_deletions(&self, changed: &[(Option<StoredDeletion>, StoredDeletion)]) -> Sql<()> {
+        if !changed.is_empty() {
+            self.save_last(deletion_rows::Saved::of(changed));
+        }
+        Ok(())
+    }
+}
+
+impl PostgresRows {
+    /// Saves, runs one more statement in the same round trip, and returns its rows.
+    fn save_and(&self, unsaved: &Unsaved<'_>, more: &[(&str, Values<'_>)]) -> Sql<Vec<Row>> {
         let save = Save::of(unsaved, &self.db)?;
-        for row in save.run(&self.db)? {
-            let key = rows::key(&row, 0)?;
+        let statements = save.statements();
+        let saved = statements.len();
+        let statements: Vec<_> = statements
+            .iter()
+            .map(|(sql, values)| (*sql, &values[..]))
+            .chain(more.iter().copied())
+            .collect();
+        if statements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut answers = self.db.together(&statements)?;
+        let more = answers.split_off(saved);
+        for row in answers.iter().flatten() {
+            let key = rows::key(row, 0)?;
             self.note([Changed {
                 site: key.site,
                 kind: key.kind,
                 id: key.id,
-                phase: Some(rows::word::<Phase>(&row, 3)?),
+                phase: Some(rows::word::<Phase>(row, 3)?),
             }]);
         }
-        Ok(())
-    }
-
-    fn save_deletions(&self, changed: &[(Option<StoredDeletion>, StoredDeletion)]) -> Sql<()> {
-        deletion_rows::save(&self.db, changed)
+        Ok(more.into_iter().flatten().collect())
     }
 }
+
+/// The live steps that are left to any of these.
+const LEFT_TO: &str =
+    "SELECT id FROM steps WHERE left_to = ANY($1) AND ended_at IS NULL ORDER BY id";

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use chrono::DateTime;
-use tokio_postgres::Row;
 
-use super::client::{Connection, Values};
+use super::client::{Columns, Connection};
 use super::failed::Sql;
 use super::rows::{self, get, micros, micros_opt};
 use super::step_rows::{self, Saved};
@@ -84,35 +83,31 @@ impl Save {
         })
     }
 
-    /// Runs the statements, and returns the tombstones that they wrote: site, kind, id and phase.
-    pub(super) fn run(&self, db: &Connection) -> Sql<Vec<Row>> {
-        let (leaving, steps) = (self.leaving.values(), self.steps.values());
-        let (tombstones, ended) = (self.tombstones.values(), self.ended.values());
-        let (audit, events) = (self.audit.values(), self.events.values());
-        let cleared: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&self.cleared];
-        let all: [(bool, &str, Values<'_>); 7] = [
-            (self.leaving.is_empty(), step_rows::SAVE, &leaving),
-            (self.steps.is_empty(), step_rows::SAVE, &steps),
+    /// The statements and their values. They answer with the tombstones that they write: site, kind, id and phase.
+    pub(super) fn statements(&self) -> Vec<(&'static str, Columns<'_>)> {
+        let all: [(bool, &str, Columns<'_>); 7] = [
+            (
+                self.leaving.is_empty(),
+                step_rows::SAVE,
+                self.leaving.values(),
+            ),
+            (self.steps.is_empty(), step_rows::SAVE, self.steps.values()),
             (
                 self.tombstones.records.is_empty(),
                 SAVE_TOMBSTONES,
-                &tombstones,
+                self.tombstones.values(),
             ),
-            (self.ended.records.is_empty(), END_TOMBSTONES, &ended),
-            (self.cleared.is_empty(), CLEAR, &cleared),
-            (self.audit.seqs.is_empty(), SAVE_AUDIT, &audit),
-            (self.events.at.is_empty(), SAVE_EVENTS, &events),
+            (
+                self.ended.records.is_empty(),
+                END_TOMBSTONES,
+                self.ended.values(),
+            ),
+            (self.cleared.is_empty(), CLEAR, vec![&self.cleared]),
+            (self.audit.seqs.is_empty(), SAVE_AUDIT, self.audit.values()),
+            (self.events.at.is_empty(), SAVE_EVENTS, self.events.values()),
         ];
-        let statements: Vec<(&str, Values<'_>)> = all
-            .into_iter()
-            .filter(|(is_empty, ..)| !is_empty)
-            .map(|(_, sql, values)| (sql, values))
-            .collect();
-        if statements.is_empty() {
-            return Ok(Vec::new());
-        }
-        let rows = db.together(&statements)?;
-        Ok(rows.into_iter().flatten().collect())
+        let needed = all.into_iter().filter(|(is_empty, ..)| !is_empty);
+        needed.map(|(_, sql, columns)| (sql, columns)).collect()
     }
 }
 
@@ -142,8 +137,8 @@ impl Tombstones {
         columns
     }
 
-    fn values(&self) -> [&(dyn tokio_postgres::types::ToSql + Sync); 7] {
-        [
+    fn values(&self) -> Columns<'_> {
+        vec![
             &self.records,
             &self.deletions,
             &self.phases,
@@ -180,8 +175,8 @@ impl Ended {
         columns
     }
 
-    fn values(&self) -> [&(dyn tokio_postgres::types::ToSql + Sync); 4] {
-        [&self.records, &self.deletions, &self.phases, &self.gone]
+    fn values(&self) -> Columns<'_> {
+        vec![&self.records, &self.deletions, &self.phases, &self.gone]
     }
 }
 
@@ -233,8 +228,8 @@ impl Audit {
         Ok(columns)
     }
 
-    fn values(&self) -> [&(dyn tokio_postgres::types::ToSql + Sync); 8] {
-        [
+    fn values(&self) -> Columns<'_> {
+        vec![
             &self.seqs,
             &self.at,
             &self.actors,
@@ -269,8 +264,8 @@ impl Events {
         columns
     }
 
-    fn values(&self) -> [&(dyn tokio_postgres::types::ToSql + Sync); 6] {
-        [
+    fn values(&self) -> Columns<'_> {
+        vec![
             &self.at,
             &self.deletions,
             &self.steps,

@@ -1,8 +1,10 @@
 //! The rows of steps.
 
+use std::sync::LazyLock;
+
 use tokio_postgres::Row;
 
-use super::client::Connection;
+use super::client::{Columns, Connection};
 use super::failed::Sql;
 use super::rows::{self, get, micros_opt};
 use crate::ledger::store::{NewStep, StepPlan, StepRow, StoredStep};
@@ -22,13 +24,20 @@ pub(super) fn select(from: &str) -> String {
 }
 
 /// Loads steps by their ids; those that do not exist are left out.
-pub(super) fn load(db: &Connection, ids: &[i64]) -> Sql<Vec<StoredStep>> {
-    let sql = format!(
+pub(super) static LOAD: LazyLock<String> = LazyLock::new(|| {
+    format!(
         "SELECT {STEP} FROM unnest($1::bigint[]) WITH ORDINALITY AS k(id, n)
          JOIN steps s ON s.id = k.id ORDER BY k.n"
-    );
-    db.all(&sql, &[&ids], step)
-}
+    )
+});
+
+/// Loads the steps that depend on any of these.
+pub(super) static LOAD_DEPENDENTS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {STEP} FROM steps s
+         WHERE s.id IN (SELECT dependent FROM edges WHERE dependency = ANY($1))"
+    )
+});
 
 /// A step with what its plan says, from [`select`].
 pub(super) fn row(row: &Row) -> Sql<StepRow> {
@@ -48,7 +57,7 @@ pub(super) fn row(row: &Row) -> Sql<StepRow> {
 }
 
 /// A step, from [`STEP`].
-fn step(row: &Row) -> Sql<StoredStep> {
+pub(super) fn step(row: &Row) -> Sql<StoredStep> {
     Ok(StoredStep {
         id: get(row, 0)?,
         deletion: get(row, 1)?,
@@ -150,8 +159,8 @@ impl Saved {
         self.ids.is_empty()
     }
 
-    pub(super) fn values(&self) -> [&(dyn tokio_postgres::types::ToSql + Sync); 20] {
-        [
+    pub(super) fn values(&self) -> Columns<'_> {
+        vec![
             &self.ids,
             &self.states,
             &self.since,

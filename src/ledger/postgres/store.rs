@@ -8,15 +8,17 @@ use super::client::{Connection, Values};
 use super::engines::{self, NOTIFY};
 use super::failed::{Failed, Sql};
 use super::lock;
+use super::notice::Notice;
 use super::rows::{self, get};
 use super::schema::{self, fault};
 use super::transaction::PostgresRows;
+use super::{deletion_rows, outcome_rows};
 use crate::ledger::engines::Member;
-use crate::ledger::store::Stop;
+use crate::ledger::store::{OutcomeRows, OutcomeSteps, Stop};
 use crate::ledger::tombstones::Changed;
 use crate::ledger::transitions::Rotation;
 use crate::ledger::working_set::WorkingSet;
-use crate::ledger::{Job, LedgerError, Outcome, answer, fails_alone};
+use crate::ledger::{Job, LedgerError, Outcome, answer, fails_alone, steps_of_outcomes};
 
 /// How often the writer tries to find out whether a transaction was committed.
 const LOOK_UP: Duration = Duration::from_secs(1);
@@ -57,6 +59,8 @@ struct Begun {
     changed: Vec<Changed>,
     is_shared: bool,
     others_have_gates: bool,
+    /// What its outcomes need; none if there are none, or if a row cannot be read.
+    loaded: Option<OutcomeRows>,
 }
 
 impl Store {
@@ -148,15 +152,21 @@ impl Store {
         apart: bool,
     ) -> Result<Attempt, Stop<Failed>> {
         let epoch = self.member.epoch();
-        let answered = self.begin(db).and_then(|begun| {
-            let Some(begun) = begun else {
+        let steps = steps_of_outcomes(jobs);
+        let answered = self.begin(db, &steps).and_then(|begun| {
+            let Some(mut begun) = begun else {
                 return Ok(None);
             };
-            let mut set = WorkingSet::new(PostgresRows::new(db.clone(), epoch));
+            let rows = PostgresRows::new(db.clone(), epoch);
+            if let Some(loaded) = begun.loaded.take() {
+                rows.give(steps, loaded);
+            }
+            let mut set = WorkingSet::new(rows);
             let outcomes = answer(&mut set, jobs, &mut self.rotation, apart)?;
-            Ok(Some((outcomes, begun, set.store().take_changed())))
+            let (own, last) = (set.store().take_changed(), set.store().take_last());
+            Ok(Some((outcomes, begun, own, last)))
         });
-        let (outcomes, begun, own) = match answered {
+        let (outcomes, begun, own, last) = match answered {
             Ok(Some(answered)) => answered,
             not_answered => {
                 // A connection that is lost has undone it already.
@@ -168,7 +178,11 @@ impl Store {
         let mut changed = begun.changed;
         changed.extend(own);
         self.groups += 1;
-        match self.commit(db, epoch, begun.is_shared) {
+        let notice = begun.is_shared.then(|| Notice {
+            epoch,
+            is_urgent: jobs.iter().any(Job::raises_tombstones),
+        });
+        match self.commit(db, epoch, notice, last.as_ref()) {
             Ok(applied) => Ok(Attempt::Committed(Committed {
                 outcomes,
                 changed,
@@ -192,8 +206,9 @@ impl Store {
     }
 
     /// Begins a transaction, and takes the lock; none if others have ended this engine's lease. No engine begins while
-    /// the lock is held, so what is seen of the others is true until the transaction ends.
-    fn begin(&self, db: &Connection) -> Result<Option<Begun>, Stop<Failed>> {
+    /// the lock is held, so what is seen of the others is true until the transaction ends. What outcomes need comes in
+    /// the same round trip.
+    fn begin(&self, db: &Connection, steps: &OutcomeSteps) -> Result<Option<Begun>, Stop<Failed>> {
         let (epoch, applied) = (self.member.epoch(), self.member.applied());
         let lock = lock::statement();
         let schema: Values<'_> = &[&self.address.schema];
@@ -203,13 +218,17 @@ impl Store {
         if self.member.index.is_some() {
             statements.push((TOMBSTONE_CHANGES, after));
         }
-        let mut answers = db.together(&statements)?.into_iter().skip(2);
-        let engines = answers.next().unwrap_or_default();
-        let Some(engines) = engines.first() else {
+        let known = statements.len();
+        let loading = (!steps.is_empty()).then(|| outcome_rows::statements(steps));
+        let loading = loading.iter().flatten();
+        statements.extend(loading.map(|(sql, columns)| (*sql, &columns[..])));
+        let mut answers = db.together(&statements)?;
+        let loaded = answers.split_off(known);
+        let Some(engines) = answers[2].first() else {
             return Ok(None);
         };
-        let changed = answers.next().unwrap_or_default();
-        let changed = changed.iter().map(|row| {
+        let changed = answers.get(3).into_iter().flatten();
+        let changed = changed.map(|row| {
             let key = rows::key(row, 0)?;
             Ok(Changed {
                 site: key.site,
@@ -225,11 +244,19 @@ impl Store {
             changed: changed.collect::<Sql<_>>()?,
             is_shared: get(engines, 0)?,
             others_have_gates: get(engines, 1)?,
+            loaded: outcome_rows::loaded(&loaded).ok(),
         }))
     }
 
-    /// Commits, and wakes the other engines if anything was written. Returns the last change of a tombstone.
-    fn commit(&self, db: &Connection, epoch: i64, is_shared: bool) -> Sql<i64> {
+    /// Saves what is saved last, commits, and gives the other engines notice if anything was written. Returns the last
+    /// change of a tombstone.
+    fn commit(
+        &self,
+        db: &Connection,
+        epoch: i64,
+        notice: Option<Notice>,
+        deletions: Option<&deletion_rows::Saved>,
+    ) -> Sql<i64> {
         // A transaction that wrote nothing is not counted: it need not become durable.
         let counted = "UPDATE engines SET groups = $1
              WHERE epoch = $2 AND pg_current_xact_id_if_assigned() IS NOT NULL";
@@ -238,9 +265,13 @@ impl Store {
         let last = "SELECT last FROM numbers WHERE name = 'tombstone'";
         let mut statements: Vec<(&str, Values<'_>)> = vec![(last, &[])];
         let count: Values<'_> = &[&self.groups, &epoch];
-        let told: Values<'_> = &[&channel, &epoch];
+        let text = notice.map(Notice::text);
+        let told: Values<'_> = &[&channel, &text];
+        let saved = deletions.map(deletion_rows::Saved::statements);
+        let saved = saved.iter().flatten();
+        statements.extend(saved.map(|(sql, columns)| (*sql, &columns[..])));
         statements.push((counted, count));
-        if is_shared {
+        if text.is_some() {
             statements.push((&notify, told));
         }
         statements.push(("COMMIT", &[]));

@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::client::Connection;
+use super::deletion_rows;
 use super::failed::Failed;
-use crate::ledger::store::Fallible;
+use crate::ledger::store::{Fallible, OutcomeRows, OutcomeSteps};
 use crate::ledger::tombstones::Changed;
 
 /// Rows are loaded and saved by sets, because each statement is a round trip to the server: keys go there as arrays
@@ -18,6 +19,10 @@ pub struct PostgresRows {
     changed: RefCell<Vec<Changed>>,
     /// How many of them there were at each open savepoint.
     savepoints: RefCell<Vec<usize>>,
+    /// What was loaded when the transaction began, for these steps.
+    loaded: RefCell<Option<(OutcomeSteps, OutcomeRows)>>,
+    /// What is saved with the `COMMIT`.
+    last: RefCell<Option<deletion_rows::Saved>>,
 }
 
 impl PostgresRows {
@@ -27,6 +32,8 @@ impl PostgresRows {
             epoch,
             changed: RefCell::default(),
             savepoints: RefCell::default(),
+            loaded: RefCell::default(),
+            last: RefCell::default(),
         }
     }
 
@@ -37,6 +44,25 @@ impl PostgresRows {
 
     pub(super) fn take_changed(&self) -> Vec<Changed> {
         self.changed.take()
+    }
+
+    /// Gives it what the outcomes of these steps need.
+    pub(super) fn give(&self, steps: OutcomeSteps, rows: OutcomeRows) {
+        self.loaded.replace(Some((steps, rows)));
+    }
+
+    /// What was loaded for just these steps. It is given once: later it may no longer be true.
+    pub(super) fn take_loaded(&self, steps: &OutcomeSteps) -> Option<OutcomeRows> {
+        let loaded = self.loaded.take();
+        loaded.and_then(|(of, rows)| (of == *steps).then_some(rows))
+    }
+
+    pub(super) fn save_last(&self, deletions: deletion_rows::Saved) {
+        self.last.replace(Some(deletions));
+    }
+
+    pub(super) fn take_last(&self) -> Option<deletion_rows::Saved> {
+        self.last.take()
     }
 
     pub(super) fn mark_savepoint(&self) {

@@ -47,6 +47,7 @@ mod reads;
 mod steps;
 pub mod tables;
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -251,6 +252,31 @@ pub struct Unsaved<'a> {
     pub events: Vec<UnsavedEvent>,
 }
 
+/// The steps of some outcomes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutcomeSteps {
+    pub all: Vec<i64>,
+    /// Those of them that will end.
+    pub ending: Vec<i64>,
+}
+
+impl OutcomeSteps {
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.ending.is_empty()
+    }
+}
+
+/// What the outcomes of steps need; see [`RowStore::load_for_outcomes`].
+#[derive(Debug)]
+pub struct OutcomeRows {
+    /// The steps and their dependents. A step that is both may be here twice.
+    pub steps: Vec<StoredStep>,
+    /// The edges to dependents, as (dependency, dependent), in this order.
+    pub dependents: Vec<(i64, i64)>,
+    /// The deletions of the steps.
+    pub deletions: Vec<StoredDeletion>,
+}
+
 /// What can fail.
 pub trait Fallible {
     type Error: Display;
@@ -300,6 +326,22 @@ pub trait RowStore: LedgerReads {
 
     /// Loads the edges to the dependents of these steps, as (dependency, dependent), in this order.
     fn load_dependents(&self, ids: &[i64]) -> Stored<Self, Vec<(i64, i64)>>;
+
+    /// Loads what the outcomes of these steps need. A store whose statements are round trips to a server sends them
+    /// together.
+    fn load_for_outcomes(&self, steps: &OutcomeSteps) -> Stored<Self, OutcomeRows> {
+        let dependents = self.load_dependents(&steps.ending)?;
+        let followers = dependents.iter().map(|(_, dependent)| *dependent);
+        let ids: BTreeSet<i64> = steps.all.iter().copied().chain(followers).collect();
+        let steps = self.load_steps(&Vec::from_iter(ids))?;
+        let nums: BTreeSet<i64> = steps.iter().map(|step| step.deletion).collect();
+        let deletions = self.load_deletions(&Vec::from_iter(nums))?;
+        Ok(OutcomeRows {
+            steps,
+            dependents,
+            deletions,
+        })
+    }
 
     /// Finds deletions with ready steps at the site, by their numbers: those after the first of these numbers, up
     /// to the second, at most `limit`.
@@ -376,6 +418,17 @@ pub trait RowStore: LedgerReads {
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Stored<Self>;
 
-    /// Saves the deletions that changed, each as it is saved (none if it is new) and as it is now.
+    /// Saves, and then [finds what is left](RowStore::find_left_to) to these steps.
+    fn save_and_find_left_to(
+        &self,
+        unsaved: &Unsaved<'_>,
+        owners: &[i64],
+    ) -> Stored<Self, Vec<i64>> {
+        self.save(unsaved)?;
+        self.find_left_to(owners)
+    }
+
+    /// Saves the deletions that changed, each as it is saved (none if it is new) and as it is now. It is the last
+    /// statement of a transaction.
     fn save_deletions(&self, changed: &[(Option<StoredDeletion>, StoredDeletion)]) -> Stored<Self>;
 }

@@ -1,26 +1,10 @@
 //! Applies changes to the rows of one transaction.
 
-use super::has_ended;
 use crate::ledger::store::{LedgerRows, Stop};
 use crate::ledger::working_set::{Changing, WorkingSet};
 use crate::ledger::{Applied, Change};
 
 impl<S: LedgerRows> WorkingSet<S> {
-    /// Loads together what these changes need.
-    pub fn prefetch(&mut self, changes: &[Change]) -> Result<(), S::Error> {
-        let mut answered = Vec::new();
-        let mut ending = Vec::new();
-        for change in changes {
-            if let Change::Step(change) = change {
-                answered.push(change.step_id);
-                if has_ended(change.decision.to) {
-                    ending.push(change.step_id);
-                }
-            }
-        }
-        self.load_together(&answered, &ending)
-    }
-
     /// Applies a change. Only outcomes share the rows in memory, because only they come by the thousand: before
     /// any other change everything is saved, and after it the steps are forgotten.
     pub fn apply(&mut self, change: &Change) -> Changing<S, Applied> {

@@ -77,14 +77,13 @@ impl<S: LedgerRows> WorkingSet<S> {
     fn in_turn(&mut self, site: &Site, last: i64, limit: usize) -> Changing<S, Vec<i64>> {
         let mut turn = Vec::new();
         for (mut after, until) in [(last, i64::MAX), (0, last)] {
-            while turn.len() < limit {
+            let mut may_be_more = true;
+            while may_be_more && turn.len() < limit {
                 let room = limit - turn.len();
                 let store = self.searched()?;
                 let found = store.find_ready_deletions(site, (after, until), room)?;
-                let Some(end) = found.last() else {
-                    break;
-                };
-                after = *end;
+                may_be_more = found.len() == room;
+                after = found.last().copied().unwrap_or(after);
                 for num in found {
                     let row = self.deletion(num)?;
                     if !row.paused && !row.cancelled {

@@ -53,12 +53,11 @@ impl<S: RowStore> WorkingSet<S> {
     /// Settles the steps that were left to owners that have moved, and the steps left to those in turn.
     pub fn settle_left_steps(&mut self, now: DateTime<Utc>) -> Changing<S> {
         loop {
-            self.save()?;
-            let owners = self.take_owners_moved();
-            if owners.is_empty() {
+            let left = self.save_and_find_left()?;
+            if left.is_empty() {
                 return Ok(());
             }
-            for id in self.store().find_left_to(&owners)? {
+            for id in left {
                 // Read now: an earlier step of this loop may have moved it.
                 if let Some(step) = self.left_step(id)? {
                     self.settle_left_step(&step, now)?;

@@ -14,6 +14,9 @@ use super::{accept, capacity, distant, end_each, now, plan};
 /// Commits that wait for each other's company.
 const IN_FLIGHT: usize = 16;
 
+/// As many as an engine has at a site that takes them (`concurrency_max`).
+const IN_FLIGHT_MOST: usize = 64;
+
 /// Half a millisecond each way.
 const DELAY: Duration = Duration::from_micros(500);
 
@@ -26,6 +29,8 @@ pub(crate) struct Rates {
     pub(crate) size: u64,
     /// With [`DELAY`] on the way to the server, and on the way back.
     pub(crate) distant: f64,
+    /// The same with [`IN_FLIGHT_MOST`].
+    pub(crate) distant_most: f64,
 }
 
 /// None if PostgreSQL is not installed.
@@ -34,7 +39,7 @@ pub(crate) fn transitions(n: usize) -> Option<Rates> {
     let folder = tempfile::tempdir().unwrap();
     let server = OwnServer::durable(folder.path());
     let (ledger, steps) = claimed(&server.address_of("ours"), n);
-    let ours = run(Arc::new(ledger), &steps);
+    let ours = run(ledger, &steps, IN_FLIGHT);
     let tables = "SELECT sum(pg_total_relation_size(oid)) FROM pg_class
          WHERE relkind = 'r' AND relnamespace = 'ours'::regnamespace";
     let bytes: u64 = server.run_sql(tables).parse().unwrap();
@@ -43,22 +48,24 @@ pub(crate) fn transitions(n: usize) -> Option<Rates> {
     drop(ledger);
     let bare = block(2, loop_of_sets(folder.path(), "bare", &steps));
 
-    let (ledger, steps) = claimed(&server.address_of("distant"), n);
-    block(1, ledger.close());
     let away = tempfile::tempdir().unwrap();
     let socket = |folder: &Path| folder.join(".s.PGSQL.5432");
     distant::start(&socket(away.path()), &socket(folder.path()), DELAY);
-    let url = format!(
-        "postgres://postgres@/postgres?host={}&schema=distant",
-        away.path().display()
-    );
-    let ledger =
-        PostgresLedger::open(&Address::parse(&url).unwrap(), None, EngineTerms::default()).unwrap();
+    let far = |schema: &str, in_flight| {
+        let (ledger, steps) = claimed(&server.address_of(schema), n);
+        block(1, ledger.close());
+        let away = away.path().display();
+        let url = format!("postgres://postgres@/postgres?host={away}&schema={schema}");
+        let address = Address::parse(&url).unwrap();
+        let ledger = PostgresLedger::open(&address, None, EngineTerms::default()).unwrap();
+        run(ledger, &steps, in_flight)
+    };
     Some(Rates {
         ours,
         bare,
         size,
-        distant: run(Arc::new(ledger), &steps),
+        distant: far("distant", IN_FLIGHT),
+        distant_most: far("most", IN_FLIGHT_MOST),
     })
 }
 
@@ -87,9 +94,10 @@ fn claimed(address: &Address, n: usize) -> (PostgresLedger, Vec<ClaimedStep>) {
     (ledger, steps)
 }
 
-fn run(ledger: Arc<PostgresLedger>, steps: &[ClaimedStep]) -> f64 {
+fn run(ledger: PostgresLedger, steps: &[ClaimedStep], in_flight: usize) -> f64 {
+    let ledger = Arc::new(ledger);
     block(2, async {
-        let rate = end_each(&ledger, steps, IN_FLIGHT).await;
+        let rate = end_each(&ledger, steps, in_flight).await;
         ledger.close().await;
         rate
     })

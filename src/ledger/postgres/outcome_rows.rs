@@ -1,0 +1,43 @@
+//! The rows that outcomes of steps need, by statements that share a round trip.
+
+use tokio_postgres::Row;
+
+use super::client::Columns;
+use super::failed::{Failed, Sql};
+use super::rows::get;
+use super::{deletion_rows, step_rows};
+use crate::ledger::store::{OutcomeRows, OutcomeSteps};
+
+/// The edges from steps to their dependents.
+pub(super) const DEPENDENTS: &str =
+    "SELECT e.dependency, e.dependent FROM unnest($1::bigint[]) WITH ORDINALITY AS k(id, n)
+     JOIN edges e ON e.dependency = k.id ORDER BY k.n, e.dependent";
+
+/// An edge, from [`DEPENDENTS`].
+pub(super) fn edge(row: &Row) -> Sql<(i64, i64)> {
+    Ok((get(row, 0)?, get(row, 1)?))
+}
+
+pub(super) fn statements(steps: &OutcomeSteps) -> [(&'static str, Columns<'_>); 4] {
+    [
+        (&step_rows::LOAD, vec![&steps.all]),
+        (DEPENDENTS, vec![&steps.ending]),
+        (&step_rows::LOAD_DEPENDENTS, vec![&steps.ending]),
+        (&deletion_rows::LOAD_OF_STEPS, vec![&steps.all]),
+    ]
+}
+
+/// The answers of [`statements`].
+pub(super) fn loaded(answers: &[Vec<Row>]) -> Sql<OutcomeRows> {
+    let [found, edges, dependents, deletions] = answers else {
+        let why = format!("{} answers to four statements", answers.len());
+        return Err(Failed::Impossible(why));
+    };
+    let steps = found.iter().chain(dependents).map(step_rows::step);
+    let deletions = deletions.iter().map(deletion_rows::deletion);
+    Ok(OutcomeRows {
+        steps: steps.collect::<Sql<_>>()?,
+        dependents: edges.iter().map(edge).collect::<Sql<_>>()?,
+        deletions: deletions.collect::<Sql<_>>()?,
+    })
+}
