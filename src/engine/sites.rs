@@ -654,3 +654,31 @@ impl Sites {
         newly
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many steps a site takes now and ahead whose calls take 40 ms, after claims that took so long.
+    fn capacity(claims_took: Duration) -> (usize, usize) {
+        let site = Site::region("prod", "RegionOne");
+        let mut settings = Settings::default();
+        settings.engine.concurrency = 8;
+        let sites = Sites::new(vec![site.clone()], &settings);
+        if let Some(site) = sites.lock().get_mut(&site) {
+            site.latency = Some(Duration::from_millis(40));
+        }
+        for _ in 0..100 {
+            sites.note_claim(claims_took);
+        }
+        let capacities = sites.capacities();
+        (capacities[0].now, capacities[0].ahead)
+    }
+
+    #[test]
+    fn as_many_steps_are_claimed_ahead_as_are_answered_while_others_are_claimed() {
+        assert_eq!(capacity(Duration::ZERO), (8, 4));
+        assert_eq!(capacity(Duration::from_millis(40)), (8, 15));
+        assert_eq!(capacity(Duration::from_secs(10)), (8, 40));
+    }
+}

@@ -34,8 +34,6 @@ const UNDER_WAY: usize = 6;
 const GROWTH_MAX: f64 = 1.25;
 /// From the last fault on, everything ends within this.
 const ENDS_WITHIN: Duration = Duration::from_secs(120);
-/// In a second (`man 5 proc`).
-const CLOCK_TICKS: f64 = 100.0;
 const GATES: &str = "[[gate]]\nlisten = '127.0.0.1:0'\nsource = 'user'\n\
      upstream = { cloud = 'prod', region = 'RegionOne', service = 'network' }\n";
 
@@ -389,42 +387,6 @@ impl Soak {
         self.ended += before - self.under_way.len();
     }
 
-    /// What the engines cost that have nothing to do.
-    fn rest(&self) {
-        let statements = || {
-            let sql = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
-            let primary = &self.servers.primary;
-            primary.run_sql(sql).trim().parse::<u64>().unwrap()
-        };
-        // A session that has nothing to do any more reports what it did within 10 s.
-        std::thread::sleep(Duration::from_secs(12));
-        let engines = self.engines.len() as f64;
-        let (since, before, ticks) = (Instant::now(), statements(), self.cpu_ticks());
-        std::thread::sleep(Duration::from_secs(10));
-        let (after, ticks) = (statements(), self.cpu_ticks() - ticks);
-        let seconds = since.elapsed().as_secs_f64();
-        println!(
-            "at rest, each engine: {:.1} transactions a second (goal <= 5), {:.2} % of a core (goal <= 1)",
-            (after - before) as f64 / seconds / engines,
-            ticks as f64 / CLOCK_TICKS / seconds / engines * 100.0
-        );
-    }
-
-    /// The time that the engines have used.
-    fn cpu_ticks(&self) -> u64 {
-        let pids = self
-            .engines
-            .iter()
-            .filter_map(|engine| engine.running.as_ref());
-        let ticks = pids.map(|running| {
-            let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid())).unwrap();
-            let (_, after_name) = stat.rsplit_once(')').unwrap();
-            let fields: Vec<&str> = after_name.split_whitespace().collect();
-            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-        });
-        ticks.sum()
-    }
-
     /// Everything ends, and what was sent is what was approved.
     fn end(mut self) {
         for at in 0..self.engines.len() {
@@ -467,7 +429,6 @@ impl Soak {
         self.over_time("memory in MB", |it| it.megabytes);
         self.over_time("open files", |it| it.files);
         println!("gates: at most {} changes behind", self.behind_most);
-        self.rest();
         let checked = self.stage.gone("ledger check").ok();
         println!("{}", checked.out.trim().lines().last().unwrap_or_default());
         let names: BTreeSet<&str> = self.engines.iter().map(|engine| engine.name).collect();
