@@ -76,8 +76,10 @@ impl Listener {
             // Whether anything came is of no interest: the caller looks.
             let _ = timeout_at(end, async {
                 tokio::select! {
-                    () = waker.notified() => {}
+                    // First, so that news which is there already is not looked for once more.
+                    biased;
                     () = gathered => {}
+                    () = waker.notified() => {}
                 }
             })
             .await;
