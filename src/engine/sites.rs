@@ -20,7 +20,7 @@ use crate::system::config::Settings;
 /// As many steps are claimed ahead as are answered while an outcome and a claim are written, so that the next call
 /// follows at once: within this time at least, because a claim is not sent at once either.
 const AHEAD_MIN: Duration = Duration::from_millis(20);
-/// A claim that took longer than half of this waited for something else.
+/// However slow the ledger is: no other engine can send a step that is claimed.
 const AHEAD_MAX: Duration = Duration::from_millis(200);
 /// Window of recent calls over which the failure rate is computed.
 const ANSWERS_KEPT: usize = 100;

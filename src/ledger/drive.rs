@@ -72,12 +72,12 @@ pub fn answer<S: LedgerRows>(
 ) -> Changing<S, Vec<Outcome>> {
     let mut outcomes = Vec::with_capacity(jobs.len());
     let is_claim = |job: &Job| matches!(job, Job::Claim { .. });
-    // A claim forgets what is in memory.
+    // A claim forgets the rows in memory; the requests between two claims share theirs.
     for jobs in jobs.chunk_by(|job, next| is_claim(job) == is_claim(next)) {
         match set.load_for_outcomes(steps_of_outcomes(jobs)) {
             // The change that needs the row that cannot be read is refused alone.
             Err(error) if S::is_of_the_change(&error) => {}
-            prefetched => prefetched?,
+            loaded => loaded?,
         }
         for job in jobs {
             outcomes.push(match job {

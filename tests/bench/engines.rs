@@ -61,7 +61,7 @@ fn main() {
         let ideal = steps as f64 * f64::from(LATENCY_MS) / 1000.0 / limit as f64;
         let alone = *alone.get_or_insert(took);
         println!(
-            "{count} engines, {limit} calls at a time: {steps} steps in {took:.1} s, {:.2} of what the calls allow; {}",
+            "engines: {count}, {limit} calls at a time: {steps} steps in {took:.1} s, {:.2} of what the calls allow; {}",
             ideal / took,
             match count * CALLS_EACH <= SITE_LIMIT {
                 true => format!(
@@ -133,7 +133,7 @@ impl Several {
         format!("--socket {} {line}", self.stage.path("0.sock").display())
     }
 
-    /// Has so many ports deleted. From the first delete that the cloud gets to the last, by which a network goes.
+    /// Has so many ports deleted. Returns the time from the first delete that the cloud gets to the last, that of a network.
     fn delete(&self, ports: usize) -> Duration {
         let seed = json!({"networks": NETWORKS, "ports_per_network": ports / NETWORKS});
         let seeded = self.stage.seed(seed);
@@ -163,14 +163,14 @@ impl Several {
         let (statements, ticks) = (self.statements() - statements, self.cpu_ticks() - ticks);
         let seconds = since.elapsed().as_secs_f64() * self.engines.len() as f64;
         println!(
-            "{} engines at rest, each: {:.1} statements a second (goal <= 5), {:.2} % of a core (goal <= 1)",
+            "engines: {}, at rest, each: {:.1} statements a second (goal <= 5), {:.2} % of a core (goal <= 1)",
             self.engines.len(),
             statements as f64 / seconds,
             ticks as f64 / CLOCK_TICKS / seconds * 100.0
         );
     }
 
-    /// That engines have sent, the ones that begin and end transactions included.
+    /// Statements that the engines have sent, with those that begin and end transactions.
     fn statements(&self) -> u64 {
         let sql =
             "SELECT sum(calls) FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat_statements%'";

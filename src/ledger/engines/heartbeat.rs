@@ -122,7 +122,7 @@ impl Heartbeat {
         let every = self.renew_every();
         let renews = self.renewed.is_none_or(|renewed| now - renewed >= every)
             || standing.fault.is_some()
-            || member.index.is_some() && self.published != (applied, passed);
+            || self.must_publish((applied, passed));
         Some(Beat {
             renews,
             epoch: standing.epoch,
@@ -147,8 +147,7 @@ impl Heartbeat {
         let mut wakes_others = false;
         if beat.renews {
             let positions = (beat.applied, beat.passed);
-            let has_gates = self.member.index.is_some();
-            wakes_others = is_shared && has_gates && self.published != positions;
+            wakes_others = is_shared && self.must_publish(positions);
             (self.renewed, self.published) = (Some(beat.began), positions);
             self.trust(&roster, beat);
         }
@@ -169,6 +168,11 @@ impl Heartbeat {
             wakes_others,
             is_behind: member.index.is_some() && roster.tombstone > member.applied(),
         }
+    }
+
+    /// Whether the others do not know these positions yet. They wait only for engines with gates.
+    fn must_publish(&self, positions: (i64, i64)) -> bool {
+        self.member.index.is_some() && self.published != positions
     }
 
     fn wait(&self, is_shared: bool) -> Duration {

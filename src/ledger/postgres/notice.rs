@@ -1,4 +1,4 @@
-//! What engines tell each other by `NOTIFY`, and how the one that listens is woken.
+//! Notices between the engines of a ledger (`NOTIFY`), and how they wake the engine that listens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// Whoever hears that others have committed something waits this long for more such news before it looks.
+/// An engine that hears that others have committed something waits this long for more such news before it looks.
 const GATHER: Duration = Duration::from_millis(50);
 
 /// That an engine has committed something.
@@ -26,7 +26,7 @@ impl Notice {
         format!("{}{urgent}", self.epoch)
     }
 
-    /// What is not understood, as from another version, is urgent.
+    /// A text in another form, as another version may write, counts as urgent.
     fn parse(text: &str) -> Self {
         let epoch = text.strip_suffix(URGENT).unwrap_or(text).parse();
         Self {

@@ -62,7 +62,7 @@ impl RowStore for PostgresRows {
             .all(outcome_rows::DEPENDENTS, &[&ids], outcome_rows::edge)
     }
 
-    /// In one round trip; none for the steps whose rows were loaded when the transaction began.
+    /// Takes one round trip, or none if the rows were loaded when the transaction began.
     fn load_for_outcomes(&self, steps: &OutcomeSteps) -> Sql<OutcomeRows> {
         if let Some(rows) = self.take_loaded(steps) {
             return Ok(rows);
@@ -300,17 +300,17 @@ impl RowStore for PostgresRows {
     }
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Sql<()> {
-        self.save_and(unsaved, &[]).map(drop)
+        self.save_and(unsaved, None).map(drop)
     }
 
-    /// In one round trip.
+    /// Takes one round trip.
     fn save_and_find_left_to(&self, unsaved: &Unsaved<'_>, owners: &[i64]) -> Sql<Vec<i64>> {
         let owners: Values<'_> = &[&owners];
-        let left = self.save_and(unsaved, &[(LEFT_TO, owners)])?;
+        let left = self.save_and(unsaved, Some((LEFT_TO, owners)))?;
         left.iter().map(|row| get(row, 0)).collect()
     }
 
-    /// It is sent with the `COMMIT`.
+    /// They are sent with the `COMMIT`.
     fn save_deletions(&self, changed: &[(Option<StoredDeletion>, StoredDeletion)]) -> Sql<()> {
         if !changed.is_empty() {
             self.save_last(deletion_rows::Saved::of(changed));
@@ -320,15 +320,15 @@ impl RowStore for PostgresRows {
 }
 
 impl PostgresRows {
-    /// Saves, runs one more statement in the same round trip, and returns its rows.
-    fn save_and(&self, unsaved: &Unsaved<'_>, more: &[(&str, Values<'_>)]) -> Sql<Vec<Row>> {
+    /// Saves, and returns the rows of one more statement in the same round trip.
+    fn save_and(&self, unsaved: &Unsaved<'_>, more: Option<(&str, Values<'_>)>) -> Sql<Vec<Row>> {
         let save = Save::of(unsaved, &self.db)?;
         let statements = save.statements();
         let saved = statements.len();
         let statements: Vec<_> = statements
             .iter()
             .map(|(sql, values)| (*sql, &values[..]))
-            .chain(more.iter().copied())
+            .chain(more)
             .collect();
         if statements.is_empty() {
             return Ok(Vec::new());

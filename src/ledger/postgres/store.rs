@@ -59,7 +59,8 @@ struct Begun {
     changed: Vec<Changed>,
     is_shared: bool,
     others_have_gates: bool,
-    /// What its outcomes need; none if there are none, or if a row cannot be read.
+    /// The rows that its outcomes need; none if it has no outcomes. None also if a row cannot be read: it is loaded once
+    /// more, and the change that needs it is refused.
     loaded: Option<OutcomeRows>,
 }
 
@@ -206,8 +207,8 @@ impl Store {
     }
 
     /// Begins a transaction, and takes the lock; none if others have ended this engine's lease. No engine begins while
-    /// the lock is held, so what is seen of the others is true until the transaction ends. What outcomes need comes in
-    /// the same round trip.
+    /// the lock is held, so what is seen of the others is true until the transaction ends. The same round trip loads the
+    /// rows that outcomes need.
     fn begin(&self, db: &Connection, steps: &OutcomeSteps) -> Result<Option<Begun>, Stop<Failed>> {
         let (epoch, applied) = (self.member.epoch(), self.member.applied());
         let lock = lock::statement();
@@ -248,7 +249,7 @@ impl Store {
         }))
     }
 
-    /// Saves what is saved last, commits, and gives the other engines notice if anything was written. Returns the last
+    /// Saves the deletions, commits, and gives the other engines notice if anything was written. Returns the last
     /// change of a tombstone.
     fn commit(
         &self,

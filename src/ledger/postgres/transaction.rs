@@ -19,9 +19,9 @@ pub struct PostgresRows {
     changed: RefCell<Vec<Changed>>,
     /// How many of them there were at each open savepoint.
     savepoints: RefCell<Vec<usize>>,
-    /// What was loaded when the transaction began, for these steps.
+    /// The rows that were loaded when the transaction began, and the steps whose outcomes need them.
     loaded: RefCell<Option<(OutcomeSteps, OutcomeRows)>>,
-    /// What is saved with the `COMMIT`.
+    /// Deletions that are saved with the `COMMIT`.
     last: RefCell<Option<deletion_rows::Saved>>,
 }
 
@@ -46,12 +46,12 @@ impl PostgresRows {
         self.changed.take()
     }
 
-    /// Gives it what the outcomes of these steps need.
+    /// Keeps the rows that the outcomes of these steps need, for the first who asks.
     pub(super) fn give(&self, steps: OutcomeSteps, rows: OutcomeRows) {
         self.loaded.replace(Some((steps, rows)));
     }
 
-    /// What was loaded for just these steps. It is given once: later it may no longer be true.
+    /// Returns the rows that were loaded for just these steps, once: a later change may have written them.
     pub(super) fn take_loaded(&self, steps: &OutcomeSteps) -> Option<OutcomeRows> {
         let loaded = self.loaded.take();
         loaded.and_then(|(of, rows)| (of == *steps).then_some(rows))

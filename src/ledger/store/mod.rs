@@ -266,7 +266,7 @@ impl OutcomeSteps {
     }
 }
 
-/// What the outcomes of steps need; see [`RowStore::load_for_outcomes`].
+/// The rows that the outcomes of steps need; see [`RowStore::load_for_outcomes`].
 #[derive(Debug)]
 pub struct OutcomeRows {
     /// The steps and their dependents. A step that is both may be here twice.
@@ -327,8 +327,8 @@ pub trait RowStore: LedgerReads {
     /// Loads the edges to the dependents of these steps, as (dependency, dependent), in this order.
     fn load_dependents(&self, ids: &[i64]) -> Stored<Self, Vec<(i64, i64)>>;
 
-    /// Loads what the outcomes of these steps need. A store whose statements are round trips to a server sends them
-    /// together.
+    /// Loads the rows that the outcomes of these steps need. A store whose statements are round trips to a server sends
+    /// them together.
     fn load_for_outcomes(&self, steps: &OutcomeSteps) -> Stored<Self, OutcomeRows> {
         let dependents = self.load_dependents(&steps.ending)?;
         let followers = dependents.iter().map(|(_, dependent)| *dependent);
@@ -418,7 +418,7 @@ pub trait RowStore: LedgerReads {
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Stored<Self>;
 
-    /// Saves, and then [finds what is left](RowStore::find_left_to) to these steps.
+    /// Saves, and then [finds the steps that are left](RowStore::find_left_to) to these.
     fn save_and_find_left_to(
         &self,
         unsaved: &Unsaved<'_>,
@@ -428,7 +428,7 @@ pub trait RowStore: LedgerReads {
         self.find_left_to(owners)
     }
 
-    /// Saves the deletions that changed, each as it is saved (none if it is new) and as it is now. It is the last
-    /// statement of a transaction.
+    /// Saves the deletions that changed, each as it is saved (none if it is new) and as it is now. Nothing
+    /// is read or written after them in their transaction.
     fn save_deletions(&self, changed: &[(Option<StoredDeletion>, StoredDeletion)]) -> Stored<Self>;
 }
