@@ -15,6 +15,8 @@
     unreachable_pub
 )]
 
+#[path = "support/process.rs"]
+mod process;
 #[path = "../postgres/server.rs"]
 mod server;
 #[path = "../bad_days/support.rs"]
@@ -37,8 +39,6 @@ const LINEAR_MIN: f64 = 0.85;
 const DEADLINE: Duration = Duration::from_secs(900);
 /// A session of the server that has nothing to do any more reports what it did within 10 s.
 const REPORTED_WITHIN: Duration = Duration::from_secs(12);
-/// In a second (`man 5 proc`).
-const CLOCK_TICKS: f64 = 100.0;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -158,15 +158,15 @@ impl Several {
     /// What the engines cost when they have nothing to do.
     fn rest(&self, rest: Duration) {
         std::thread::sleep(REPORTED_WITHIN);
-        let (since, statements, ticks) = (Instant::now(), self.statements(), self.cpu_ticks());
+        let (since, statements, cpu) = (Instant::now(), self.statements(), self.cpu_ms());
         std::thread::sleep(rest);
-        let (statements, ticks) = (self.statements() - statements, self.cpu_ticks() - ticks);
+        let (statements, cpu) = (self.statements() - statements, self.cpu_ms() - cpu);
         let seconds = since.elapsed().as_secs_f64() * self.engines.len() as f64;
         println!(
             "engines: {}, at rest, each: {:.1} statements a second (goal <= 5), {:.2} % of a core (goal <= 1)",
             self.engines.len(),
             statements as f64 / seconds,
-            ticks as f64 / CLOCK_TICKS / seconds * 100.0
+            cpu as f64 / 1000.0 / seconds * 100.0
         );
     }
 
@@ -178,14 +178,9 @@ impl Several {
     }
 
     /// The time that the engines have used.
-    fn cpu_ticks(&self) -> u64 {
-        let ticks = self.engines.iter().map(|running| {
-            let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid())).unwrap();
-            let (_, after_name) = stat.rsplit_once(')').unwrap();
-            let fields: Vec<&str> = after_name.split_whitespace().collect();
-            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-        });
-        ticks.sum()
+    fn cpu_ms(&self) -> u64 {
+        let pids = self.engines.iter().map(Running::pid);
+        pids.map(process::cpu_ms).sum()
     }
 }
 

@@ -14,6 +14,8 @@
 
 #[path = "support/others.rs"]
 mod others;
+#[path = "support/process.rs"]
+mod process;
 #[path = "../peers/processes.rs"]
 mod processes;
 #[path = "../peers/support.rs"]
@@ -91,16 +93,19 @@ fn watches_at_rest(regions: usize, rest: Duration) {
     };
     let memory_of = |home: &Home| {
         std::thread::sleep(Duration::from_secs(1));
-        memory_kb(home)
+        process::memory_kb(home.pid(), "VmRSS")
     };
     let without = memory_of(&started(Vec::new()));
     let home = started(peers);
     wait_for("all watches to wait", || others.waiting() == count);
     let with = memory_of(&home);
-    let before = cpu_ms(&home);
+    let before = process::cpu_ms(home.pid());
     std::thread::sleep(rest);
-    let cpu = cpu_ms(&home) - before;
-    let (with, cpu) = (with.max(memory_kb(&home)), cpu as f64);
+    let cpu = process::cpu_ms(home.pid()) - before;
+    let (with, cpu) = (
+        with.max(process::memory_kb(home.pid(), "VmRSS")),
+        cpu as f64,
+    );
     println!(
         "{count} watches: {:.1} MB more (goal < 100) than the {:.1} MB without peers; \
          {:.2} % of a core in {} s of quiet (goal < 1)",
@@ -109,21 +114,6 @@ fn watches_at_rest(regions: usize, rest: Duration) {
         cpu / rest.as_secs_f64() / 10.0,
         rest.as_secs()
     );
-}
-
-fn memory_kb(home: &Home) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", home.pid())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS"));
-    let size = line.unwrap().split_whitespace().nth(1).unwrap();
-    size.parse().unwrap()
-}
-
-/// To 10 ms, the kernel's tick.
-fn cpu_ms(home: &Home) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", home.pid())).unwrap();
-    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-    let ticks = |field: usize| fields[field].parse::<u64>().unwrap();
-    (ticks(11) + ticks(12)) * 10
 }
 
 // --- how soon all have heard ---------------------------------------------------------------------

@@ -1,4 +1,8 @@
 //! An engine and a practice cloud, each a process of its own.
+
+#[path = "process.rs"]
+mod process;
+
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -188,10 +192,6 @@ impl Stage {
         memory_mb(self.engine.0.id(), what)
     }
 
-    fn proc(&self, file: &str) -> String {
-        std::fs::read_to_string(format!("/proc/{}/{file}", self.engine.0.id())).unwrap()
-    }
-
     /// CPU time and how often any of its threads was woken, after it has come to rest.
     pub fn resting(&self, rest: Duration) -> String {
         std::thread::sleep(Duration::from_secs(1));
@@ -207,12 +207,8 @@ impl Stage {
         )
     }
 
-    /// To 10 ms, the kernel's tick.
     fn cpu_ms(&self) -> u64 {
-        let stat = self.proc("stat");
-        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-        let ticks = |field: usize| fields[field].parse::<u64>().unwrap();
-        (ticks(11) + ticks(12)) * 10
+        process::cpu_ms(self.engine.0.id())
     }
 
     /// By thread: one that ends takes its count with it.
@@ -280,10 +276,7 @@ pub fn fill(ledger: &Path, kind: &str, tombstones: usize) {
 
 /// What this process holds in memory (`VmRSS`), or held at most (`VmHWM`), in MB.
 pub fn memory_mb(process: u32, what: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with(what)).unwrap();
-    let kb = line.split_whitespace().nth(1).unwrap();
-    kb.parse::<u64>().unwrap() / 1024
+    process::memory_kb(process, what) / 1024
 }
 
 pub fn command(home: &tempfile::TempDir, line: &str) -> Command {
