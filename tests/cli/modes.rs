@@ -165,6 +165,7 @@ fn the_state_is_where_the_contract_says() {
         "mysql://h/d",
         "postgres://u:secret@h/d",
         "postgres://h/d?sslmode=prefer",
+        "postgres://h/d?pooler=statement",
     ] {
         let global = parse(&format!("list --ledger {refused}")).unwrap().global;
         let refused = places(&global, &settings, &around(), |_| false).unwrap_err();

@@ -14,6 +14,7 @@ use gone::ledger::{
     WorkQueue as _,
 };
 
+use crate::pooler;
 use crate::server;
 use crate::stores::off_the_runtime;
 use crate::support::{
@@ -25,7 +26,7 @@ use crate::support::{
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn new_schema() -> Address {
-    off_the_runtime(|| server::shared().address()).await
+    off_the_runtime(pooler::address).await
 }
 
 async fn engine(address: &Address, name: &str) -> PostgresLedger {

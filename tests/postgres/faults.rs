@@ -10,6 +10,7 @@ use gone::ledger::{
     Applied, Commit as _, EngineTerms, Hold as _, LedgerError, Views as _, WorkQueue as _,
 };
 
+use crate::pooler;
 use crate::server::{self, OwnServer};
 use crate::stores::off_the_runtime;
 use crate::support::{
@@ -24,7 +25,7 @@ async fn open(address: &Address) -> Result<PostgresLedger, LedgerError> {
 
 #[tokio::test]
 async fn an_engine_that_has_ended_is_no_holder_and_the_next_one_has_a_greater_epoch() {
-    let address = off_the_runtime(|| server::shared().address()).await;
+    let address = off_the_runtime(pooler::address).await;
     assert_eq!(holder(&address), None);
     let first = open(&address).await.unwrap();
     first.announce(Some("/run/first.sock")).unwrap();
@@ -41,7 +42,7 @@ async fn an_engine_that_has_ended_is_no_holder_and_the_next_one_has_a_greater_ep
 /// A ledger of version 1 goes on, but not while an engine of that version, which holds its lock, still runs.
 #[tokio::test]
 async fn a_ledger_of_the_version_before_waits_for_its_engine_and_is_brought_up_to_date() {
-    let address = off_the_runtime(|| server::shared().address()).await;
+    let address = off_the_runtime(pooler::address).await;
     let schema = address.schema().to_owned();
     let first = include_str!("../../src/ledger/postgres/schema.sql");
     let tables = format!(
@@ -72,19 +73,21 @@ async fn a_schema_of_something_else_and_a_newer_ledger_are_refused() {
     let (foreign, newer) = off_the_runtime(|| {
         let server = server::shared();
         let foreign = server.address();
-        server.run_sql("CREATE SCHEMA someone; CREATE TABLE someone.elses(id int)");
         assert!(can_write(&foreign).is_ok());
-        let newer = server.address_of("newer");
+        let schema = foreign.schema();
+        server.run_sql(&format!(
+            "CREATE SCHEMA {schema}; CREATE TABLE {schema}.elses(id int)"
+        ));
+        let newer = server.address();
         drop(PostgresLedger::open(&newer, None, EngineTerms::default()).unwrap());
-        server.run_sql("UPDATE newer.version SET number = 99");
-        (server.address_of("someone"), newer)
+        let schema = newer.schema();
+        server.run_sql(&format!("UPDATE {schema}.version SET number = 99"));
+        (foreign, newer)
     })
     .await;
     let error = open(&foreign).await.unwrap_err();
-    assert!(
-        error.to_string().contains("\"someone\" has tables"),
-        "{error}"
-    );
+    let named = format!("\"{}\" has tables", foreign.schema());
+    assert!(error.to_string().contains(&named), "{error}");
     assert!(can_write(&foreign).is_err());
     let error = open(&newer).await.unwrap_err();
     assert!(
@@ -110,7 +113,7 @@ async fn a_server_that_is_not_there_is_named_with_why() {
 
 #[tokio::test]
 async fn t03_tombstones_are_in_memory_when_their_commit_returns_and_at_the_next_start() {
-    let address = off_the_runtime(|| server::shared().address()).await;
+    let address = off_the_runtime(pooler::address).await;
     let follow = |address: Address| {
         off_the_runtime(move || {
             let index = Arc::new(Tombstones::default());

@@ -2,7 +2,8 @@
 //! that is lost.
 //!
 //! They are a target of their own, because they need PostgreSQL 14 or newer:
-//! `apt-get install --no-install-recommends postgresql`, or `GONE_POSTGRES_BIN=FOLDER` with `initdb` and `postgres`.
+//! `apt-get install --no-install-recommends postgresql pgbouncer`, or `GONE_POSTGRES_BIN=FOLDER` with `initdb` and
+//! `postgres`.
 //! Without it each of them fails. `cargo test --test postgres` runs them, and so does `.ci/run`.
 #![allow(
     clippy::unwrap_used,
@@ -27,6 +28,7 @@ mod migrate;
 mod outline;
 #[path = "../ledger/peers.rs"]
 mod peers;
+mod pooler;
 #[path = "../ledger/prune.rs"]
 mod prune;
 #[path = "../ledger/purge.rs"]

@@ -68,7 +68,7 @@ impl OwnServer {
     /// A standby of this server, which it waits for at each commit from now on.
     pub fn with_standby(&self, folder: &Path) -> Self {
         let server = Server::in_folder(folder.to_owned());
-        server.give_to_user();
+        give_to_user(&server.folder);
         let mut copying = as_a_user(&programs().join("pg_basebackup"));
         copying.args([
             "-U",
@@ -122,13 +122,7 @@ impl OwnServer {
         for (name, text) in files {
             fs::write(data.join(name), text).unwrap();
             fs::set_permissions(data.join(name), fs::Permissions::from_mode(0o600)).unwrap();
-            if is_root() {
-                let owned = Command::new("chown")
-                    .arg("nobody")
-                    .arg(data.join(name))
-                    .status();
-                assert!(owned.unwrap().success());
-            }
+            give_to_user(&data.join(name));
         }
         let settings = "ssl = on\nssl_cert_file = 'own.pem'\nssl_key_file = 'own.key'\n";
         let conf = File::options()
@@ -223,6 +217,10 @@ impl Server {
         server
     }
 
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The address of a new schema.
     pub fn address(&self) -> Address {
         static SCHEMAS: AtomicU32 = AtomicU32::new(0);
@@ -290,22 +288,11 @@ impl Server {
         }
     }
 
-    /// Lets the user of the server's programs write the folder.
-    fn give_to_user(&self) {
-        if is_root() {
-            let owned = Command::new("chown")
-                .arg("nobody")
-                .arg(&self.folder)
-                .status();
-            assert!(owned.unwrap().success());
-        }
-    }
-
     fn create(&self) {
         if self.folder.join("data/PG_VERSION").exists() {
             return;
         }
-        self.give_to_user();
+        give_to_user(&self.folder);
         let mut initdb = as_a_user(&programs().join("initdb"));
         initdb.args([
             "-U",
@@ -400,12 +387,20 @@ impl Server {
     }
 }
 
+/// Lets the user of the server's programs write this file or folder.
+pub fn give_to_user(path: &Path) {
+    if is_root() {
+        let owned = Command::new("chown").arg("nobody").arg(path).status();
+        assert!(owned.unwrap().success());
+    }
+}
+
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A command of this program; PostgreSQL refuses to run as root.
-fn as_a_user(program: &Path) -> Command {
+/// A command of this program; PostgreSQL and its poolers refuse to run as root.
+pub fn as_a_user(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
     }

@@ -3,8 +3,8 @@
 use gone::ledger::postgres::PostgresLedger;
 use gone::ledger::{EngineTerms, Ledger, Location};
 
-use crate::server;
 use crate::support::Folder;
+use crate::{pooler, server};
 
 /// Runs a test on a new ledger, which has a schema of its own.
 pub async fn on_each_store(test: impl AsyncFn(&dyn Ledger)) {
@@ -16,7 +16,7 @@ pub async fn on_each_store(test: impl AsyncFn(&dyn Ledger)) {
 /// A new ledger.
 pub async fn open() -> PostgresLedger {
     off_the_runtime(|| {
-        let address = server::shared().address();
+        let address = pooler::address();
         PostgresLedger::open(&address, None, EngineTerms::default()).unwrap()
     })
     .await

@@ -33,6 +33,8 @@ pub struct Address {
     config: Config,
     pub(super) schema: String,
     pub(super) use_tls: bool,
+    /// Whether a pooler gives each transaction a session of its own.
+    pub(super) is_pooled: bool,
     /// PEM certificates of the authorities that are trusted; none: the system's.
     pub(super) roots: Option<PathBuf>,
     passfile: Option<PathBuf>,
@@ -43,8 +45,8 @@ impl Address {
         &self.schema
     }
 
-    /// Reads a URL. Of its parameters, `schema`, `passfile`, `sslmode` and `sslrootcert` are ours, and the others
-    /// those of [`Config`].
+    /// Reads a URL. Of its parameters, `schema`, `passfile`, `sslmode`, `sslrootcert` and `pooler` are ours, and the
+    /// others those of [`Config`].
     ///
     /// # Errors
     /// It is no URL of a database, or has a password.
@@ -62,13 +64,14 @@ impl Address {
                  $PGPASSFILE names, one line HOST:PORT:DATABASE:USER:PASSWORD",
             ));
         }
-        let (mut schema, mut mode) = (SCHEMA.to_owned(), None);
+        let (mut schema, mut mode, mut pooler) = (SCHEMA.to_owned(), None, None);
         let (mut roots, mut passfile) = (None, None);
         let mut others = form_urlencoded::Serializer::new(String::new());
         for (key, value) in pairs() {
             match &*key {
                 "schema" => schema = value.into_owned(),
                 "sslmode" => mode = Some(value.into_owned()),
+                "pooler" => pooler = Some(value.into_owned()),
                 "sslrootcert" => roots = Some(PathBuf::from(&*value)),
                 "passfile" => passfile = Some(PathBuf::from(&*value)),
                 // Several, as the server's own programs take them.
@@ -111,11 +114,22 @@ impl Address {
                 )));
             }
         };
+        let is_pooled = match pooler.as_deref() {
+            None | Some("session") => false,
+            Some("transaction") => true,
+            Some(other) => {
+                return Err(Unusable(format!(
+                    "pooler={other} is not known: write pooler=transaction if a pooler gives each \
+                     transaction a session of the server, and leave it out otherwise"
+                )));
+            }
+        };
         Ok(Self {
             url: url.to_owned(),
             config,
             schema,
             use_tls,
+            is_pooled,
             roots,
             passfile,
         })
@@ -169,7 +183,7 @@ impl Address {
         let (base, query) = self.url.split_once('?').unwrap_or((&self.url, ""));
         let mut parameters = form_urlencoded::Serializer::new(String::new());
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
-            if key != "schema" && key != "sslmode" {
+            if !["schema", "sslmode", "pooler"].contains(&&*key) {
                 parameters.append_pair(&key, &value);
             }
         }

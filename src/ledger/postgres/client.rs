@@ -3,18 +3,23 @@
 //! The client is asynchronous, so that several statements may share one round trip ([`Connection::together`]). Each
 //! connection has a runtime of its own on one thread, which runs only while a statement does: what calls it must be
 //! a thread that may block.
+//!
+//! Behind a pooler that gives a server's session to a client for one transaction only, nothing may be left in a session:
+//! no settings, no prepared statements, no `LISTEN`. Then each transaction brings the settings along, the values'
+//! types of a statement are asked for once and sent with it, and notices are not waited for.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{try_join_all, try_join3};
 use futures_util::{TryStreamExt as _, pin_mut};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, Row, Statement};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Client, Row, RowStream, SimpleQueryMessage, Statement};
 
 use super::address::Address;
 use super::failed::{Failed, Sql};
@@ -30,38 +35,58 @@ pub(super) type Columns<'v> = Vec<&'v (dyn ToSql + Sync)>;
 /// Connecting takes longer only if the server, or the way to it, hangs.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
+/// Without notices, an engine looks this often what the others do.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
 /// Settings of every session.
 ///
 /// A commit that was answered is durable, whatever the database's own setting. Without statistics of a ledger that
 /// has just grown, the planner would read whole tables: as in a file, each statement has its index. And compiling a
 /// statement takes longer than running it. An engine that hangs in the middle of a transaction, or whose machine is
 /// gone, holds up the others for seconds only.
-const SESSION: &str = "
-SET synchronous_commit = on;
-SET enable_seqscan = off;
-SET enable_hashjoin = off;
-SET enable_mergejoin = off;
-SET jit = off;
-SET client_min_messages = warning;
-SET lock_timeout = '30s';
-SET idle_in_transaction_session_timeout = '15s';
-SET tcp_keepalives_idle = 10;
-SET tcp_keepalives_interval = 5;
-SET tcp_keepalives_count = 3;
-";
+const SETTINGS: [(&str, &str); 11] = [
+    ("synchronous_commit", "on"),
+    ("enable_seqscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("jit", "off"),
+    ("client_min_messages", "warning"),
+    ("lock_timeout", "'30s'"),
+    ("idle_in_transaction_session_timeout", "'15s'"),
+    ("tcp_keepalives_idle", "10"),
+    ("tcp_keepalives_interval", "5"),
+    ("tcp_keepalives_count", "3"),
+];
 
-/// A session of the server.
+/// Settings of a session that differ from those of every one, by their names.
+pub(super) type Settings<'s> = &'s [(&'s str, &'s str)];
+
+/// A statement that was sent before.
+#[derive(Clone)]
+enum Known {
+    /// The session has it prepared.
+    Prepared(Statement),
+    /// The types of its values.
+    Typed(Vec<Type>),
+}
+
+/// A session of the server, or a pooler's part in several.
 pub(super) struct Connection {
     client: Client,
     /// None only while it is dropped.
     runtime: Option<Runtime>,
-    statements: Mutex<HashMap<String, Statement>>,
+    statements: Mutex<HashMap<String, Known>>,
     listener: Arc<Mutex<Option<Listener>>>,
+    /// What begins a transaction: the settings, if the session does not keep them.
+    settings: String,
+    /// Whether each transaction may have another session.
+    is_pooled: bool,
+    in_transaction: AtomicBool,
 }
 
 impl Connection {
     /// Connects, and sets up the session; `more`: further settings of it.
-    pub(super) fn open(address: &Address, more: &str) -> Sql<Self> {
+    pub(super) fn open(address: &Address, more: Settings<'_>) -> Sql<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let tls = Tls::of(address)?;
         let config = address.config()?;
@@ -91,19 +116,30 @@ impl Connection {
                 listener.waker.notify_one();
             }
         });
-        let opened = Self {
+        let mut opened = Self {
             client,
             runtime: Some(runtime),
             statements: Mutex::default(),
             listener,
+            settings: String::new(),
+            is_pooled: address.is_pooled,
+            in_transaction: AtomicBool::new(false),
         };
-        opened.batch(&format!("{SESSION}{more}"))?;
+        let set = if opened.is_pooled { "SET LOCAL" } else { "SET" };
+        let settings = SETTINGS.iter().chain(more);
+        let settings: String = settings
+            .map(|(name, value)| format!("{set} {name} = {value}; "))
+            .collect();
+        match opened.is_pooled {
+            true => opened.settings = settings,
+            false => opened.batch(&settings)?,
+        }
         Ok(opened)
     }
 
     /// Runs statements without values.
     pub(super) fn batch(&self, sql: &str) -> Sql<()> {
-        Ok(self.wait(self.client.batch_execute(sql))??)
+        self.with_settings(|| Ok(self.wait(self.client.batch_execute(sql))??))
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -120,11 +156,18 @@ impl Connection {
     /// Has the notices of other engines wake `waker`.
     pub(super) fn listen(&self, channel: &str, own: i64, waker: Arc<Notify>) -> Sql<()> {
         *locked(&self.listener) = Some(Listener::new(waker, own));
-        self.batch(&format!("LISTEN \"{channel}\""))
+        match self.is_pooled {
+            true => Ok(()),
+            false => self.batch(&format!("LISTEN \"{channel}\"")),
+        }
     }
 
     /// Waits until notices wake the listener, or it is woken otherwise, or this time has passed.
     pub(super) fn wait_for_notice(&self, at_most: Duration) {
+        let at_most = match self.is_pooled {
+            true => at_most.min(LOOK_EVERY),
+            false => at_most,
+        };
         let waiting = locked(&self.listener)
             .as_ref()
             .map(|listener| listener.wait(at_most));
@@ -134,13 +177,53 @@ impl Connection {
         };
     }
 
-    fn prepared(&self, sql: &str) -> Sql<Statement> {
+    fn known(&self, sql: &str, values: usize) -> Sql<Known> {
         if let Some(known) = locked(&self.statements).get(sql) {
             return Ok(known.clone());
         }
-        let statement = self.wait(self.client.prepare(sql))??;
-        locked(&self.statements).insert(sql.to_owned(), statement.clone());
-        Ok(statement)
+        let known = match (self.is_pooled, values) {
+            (false, _) => Known::Prepared(self.wait(self.client.prepare(sql))??),
+            (true, 0) => Known::Typed(Vec::new()),
+            (true, _) => Known::Typed(self.types(sql)?),
+        };
+        locked(&self.statements).insert(sql.to_owned(), known.clone());
+        Ok(known)
+    }
+
+    /// Asks for the types of a statement's values, and leaves nothing behind in the session.
+    fn types(&self, sql: &str) -> Sql<Vec<Type>> {
+        let asking = format!(
+            "PREPARE gone_types AS {sql};
+             SELECT unnest(parameter_types::oid[])::text FROM pg_catalog.pg_prepared_statements
+                 WHERE name = 'gone_types';
+             DEALLOCATE gone_types"
+        );
+        let answers = self.with_settings(|| Ok(self.wait(self.client.simple_query(&asking))??))?;
+        let numbers = answers.iter().filter_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        let types = numbers.map(|number| {
+            let known = number.parse().ok().and_then(Type::from_oid);
+            known.ok_or_else(|| Failed::Impossible(format!("a value of type {number}: {sql}")))
+        });
+        types.collect()
+    }
+
+    async fn send(
+        &self,
+        sql: &str,
+        known: &Known,
+        values: Values<'_>,
+    ) -> Result<RowStream, tokio_postgres::Error> {
+        let sent = values.iter().copied();
+        match known {
+            Known::Prepared(statement) => self.client.query_raw(statement, sent).await,
+            Known::Typed(types) => {
+                let typed = sent.zip(types.iter().cloned());
+                self.client.query_typed_raw(sql, typed).await
+            }
+        }
     }
 }
 
@@ -157,12 +240,82 @@ impl Drop for Connection {
     }
 }
 
+/// Transactions.
+impl Connection {
+    /// Begins a transaction; `kind`: its isolation, and whether it writes.
+    pub(super) fn begin(&self, kind: &str) -> Sql<()> {
+        self.in_transaction.store(true, Ordering::Relaxed);
+        let begin = format!("BEGIN {kind}; {}", self.settings);
+        Ok(self.wait(self.client.batch_execute(&begin))??)
+    }
+
+    /// Begins a transaction with these statements, all in one round trip, and returns their rows.
+    pub(super) fn begin_with(&self, statements: &[(&str, Values<'_>)]) -> Sql<Vec<Vec<Row>>> {
+        let known = self.all_known(statements)?;
+        self.in_transaction.store(true, Ordering::Relaxed);
+        let begin = format!("BEGIN; {}", self.settings);
+        self.pipelined(&begin, &known, statements, "")
+    }
+
+    pub(super) fn commit(&self) -> Sql<()> {
+        self.in_transaction.store(false, Ordering::Relaxed);
+        Ok(self.wait(self.client.batch_execute("COMMIT"))??)
+    }
+
+    /// Commits after these statements, all in one round trip, and returns their rows. After an error of one of them
+    /// nothing is committed.
+    pub(super) fn commit_with(&self, statements: &[(&str, Values<'_>)]) -> Sql<Vec<Vec<Row>>> {
+        let known = self.all_known(statements)?;
+        self.in_transaction.store(false, Ordering::Relaxed);
+        self.pipelined("", &known, statements, "COMMIT")
+    }
+
+    /// Undoes the transaction. A connection that is lost has undone it already.
+    pub(super) fn roll_back(&self) {
+        self.in_transaction.store(false, Ordering::Relaxed);
+        let _ = self.wait(self.client.batch_execute("ROLLBACK"));
+    }
+
+    /// Does work in a transaction of this kind.
+    pub(super) fn within<T>(&self, kind: &str, work: impl FnOnce() -> Sql<T>) -> Sql<T> {
+        let begun = self.begin(kind);
+        self.finish(|| begun.and_then(|()| work()))
+    }
+
+    /// Does work, and commits it, in the transaction that has begun.
+    pub(super) fn finish<T>(&self, work: impl FnOnce() -> Sql<T>) -> Sql<T> {
+        let done = work().and_then(|done| {
+            self.commit()?;
+            Ok(done)
+        });
+        if done.is_err() {
+            self.roll_back();
+        }
+        done
+    }
+
+    /// Does work with the settings of the session: in a transaction, if only that has them.
+    fn with_settings<T>(&self, work: impl FnOnce() -> Sql<T>) -> Sql<T> {
+        match self.is_pooled && !self.in_transaction.load(Ordering::Relaxed) {
+            true => self.within("", work),
+            false => work(),
+        }
+    }
+}
+
 /// Statements.
 impl Connection {
     /// Runs a statement that returns no rows, and returns how many rows it changed.
     pub(super) fn run(&self, sql: &str, values: Values<'_>) -> Sql<u64> {
-        let statement = self.prepared(sql)?;
-        Ok(self.wait(self.client.execute(&statement, values))??)
+        self.with_settings(|| {
+            let known = self.known(sql, values.len())?;
+            self.wait(async {
+                let rows = self.send(sql, &known, values).await?;
+                pin_mut!(rows);
+                while rows.try_next().await?.is_some() {}
+                Ok(rows.rows_affected().unwrap_or_default())
+            })?
+        })
     }
 
     /// Returns all rows.
@@ -172,9 +325,12 @@ impl Connection {
         values: Values<'_>,
         read: impl Fn(&Row) -> Sql<T>,
     ) -> Sql<Vec<T>> {
-        let statement = self.prepared(sql)?;
-        let rows = self.wait(self.client.query(&statement, values))??;
-        rows.iter().map(read).collect()
+        let mut found = Vec::new();
+        self.each(sql, values, &mut |row| {
+            found.push(read(row)?);
+            Ok(true)
+        })?;
+        Ok(found)
     }
 
     /// Returns the first row, if there is any.
@@ -205,29 +361,54 @@ impl Connection {
         values: Values<'_>,
         visit: &mut dyn FnMut(&Row) -> Sql<bool>,
     ) -> Sql<()> {
-        let statement = self.prepared(sql)?;
-        self.wait(async {
-            let rows = self
-                .client
-                .query_raw(&statement, values.iter().copied())
-                .await?;
-            pin_mut!(rows);
-            while let Some(row) = rows.try_next().await? {
-                if !visit(&row)? {
-                    break;
+        self.with_settings(|| {
+            let known = self.known(sql, values.len())?;
+            self.wait(async {
+                let rows = self.send(sql, &known, values).await?;
+                pin_mut!(rows);
+                while let Some(row) = rows.try_next().await? {
+                    if !visit(&row)? {
+                        break;
+                    }
                 }
-            }
-            Ok(())
-        })?
+                Ok(())
+            })?
+        })
     }
 
     /// Runs statements in this order, which share one round trip, and returns their rows. After an error none of
     /// the later ones has run.
     pub(super) fn together(&self, statements: &[(&str, Values<'_>)]) -> Sql<Vec<Vec<Row>>> {
-        let prepared = statements.iter().map(|(sql, _)| self.prepared(sql));
-        let prepared: Vec<Statement> = prepared.collect::<Sql<_>>()?;
-        let sent = prepared.iter().zip(statements);
-        let sent = sent.map(|(statement, (_, values))| self.client.query(statement, values));
-        Ok(self.wait(try_join_all(sent))??)
+        self.with_settings(|| {
+            let known = self.all_known(statements)?;
+            self.pipelined("", &known, statements, "")
+        })
+    }
+
+    fn all_known(&self, statements: &[(&str, Values<'_>)]) -> Sql<Vec<Known>> {
+        let known = statements
+            .iter()
+            .map(|(sql, values)| self.known(sql, values.len()));
+        known.collect()
+    }
+
+    /// Sends all without waiting in between. `first` and `last`: further statements, without values; empty: none.
+    fn pipelined(
+        &self,
+        first: &str,
+        known: &[Known],
+        statements: &[(&str, Values<'_>)],
+        last: &str,
+    ) -> Sql<Vec<Vec<Row>>> {
+        let simple = async |sql: &str| match sql {
+            "" => Ok(()),
+            _ => self.client.batch_execute(sql).await,
+        };
+        let sent = known.iter().zip(statements);
+        let rows = sent.map(|(known, (sql, values))| async {
+            self.send(sql, known, values).await?.try_collect().await
+        });
+        let all = try_join3(simple(first), try_join_all(rows), simple(last));
+        Ok(self.wait(all)??.1)
     }
 }

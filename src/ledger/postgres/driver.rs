@@ -14,7 +14,7 @@ use super::heart::Heart;
 use super::rows::get;
 use super::schema::{self, fault};
 use super::store::Store;
-use super::transaction::PostgresRows;
+use super::transaction::{PostgresRows, SNAPSHOT};
 use crate::domain::engines::EngineRow;
 use crate::ledger::engines::Member;
 use crate::ledger::threads::{Readers, Writer};
@@ -165,7 +165,7 @@ impl Drive for PostgresLedger {
             .read(move |reader| {
                 let db = begin_snapshot(&address, reader)?;
                 let answer = read(&PostgresRows::new(db.clone(), 0));
-                let ended = db.batch("COMMIT");
+                let ended = db.commit();
                 if ended.is_err() {
                     *reader = None;
                 }
@@ -216,13 +216,12 @@ impl Engines for PostgresLedger {
 /// Begins a snapshot for all the statements of a read, whatever is committed meanwhile. An idle session may have been
 /// lost since it was used last, so another one is opened then.
 fn begin_snapshot(address: &Address, reader: &mut Reader) -> Result<Arc<Connection>, LedgerError> {
-    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-    if let Some(db) = reader.take().filter(|db| db.batch(begin).is_ok()) {
+    if let Some(db) = reader.take().filter(|db| db.begin(SNAPSHOT).is_ok()) {
         *reader = Some(db.clone());
         return Ok(db);
     }
     let db = Arc::new(open_session(address)?);
-    db.batch(begin).map_err(|error| fault(address, &error))?;
+    db.begin(SNAPSHOT).map_err(|error| fault(address, &error))?;
     *reader = Some(db.clone());
     Ok(db)
 }

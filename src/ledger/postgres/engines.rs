@@ -309,8 +309,13 @@ pub(super) fn drain(db: &Connection, name: &str, is_drained: bool) -> Sql<usize>
 /// Keeps all engines from writing and from beginning, for as long as the session lives.
 ///
 /// # Errors
-/// An engine is alive, or the server fails.
+/// An engine is alive, a pooler keeps no session, or the server fails.
 pub(super) fn keep_out(db: &Connection, address: &Address) -> Result<(), LedgerError> {
+    if address.is_pooled {
+        let why = "a pooler in transaction mode cannot keep engines out meanwhile; name the server \
+             itself, without ?pooler=transaction";
+        return Err(schema::refused(address, why));
+    }
     let kept = lock::keep(db, &address.schema);
     kept.map_err(|error| schema::held_or_fault(address, &error))?;
     let living = match schema::has_engines(db, address)? {

@@ -27,11 +27,26 @@ impl Failed {
     }
 }
 
+/// Statements that were prepared are only strange to a session that others use, too.
+fn advice(code: &SqlState) -> &'static str {
+    let of_others = [
+        SqlState::INVALID_SQL_STATEMENT_NAME,
+        SqlState::DUPLICATE_PSTATEMENT,
+    ];
+    match of_others.contains(code) {
+        true => {
+            "; if a pooler gives each transaction another session, add ?pooler=transaction to the URL"
+        }
+        false => "",
+    }
+}
+
 /// The server's own words, or why there is no answer.
 fn words(error: &tokio_postgres::Error) -> String {
     if let Some(said) = error.as_db_error() {
         let detail = said.detail().map(|it| format!(" ({it})"));
-        return format!("{}{}", said.message(), detail.unwrap_or_default());
+        let detail = detail.unwrap_or_default();
+        return format!("{}{detail}{}", said.message(), advice(said.code()));
     }
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);

@@ -3,7 +3,7 @@
 use tokio_postgres::error::SqlState;
 
 use super::address::Address;
-use super::client::Connection;
+use super::client::{Connection, Settings};
 use super::failed::{Failed, Sql};
 use super::lock;
 use super::rows::get;
@@ -48,7 +48,7 @@ pub(super) fn held_or_fault(address: &Address, error: &Failed) -> LedgerError {
     }
 }
 
-fn refused(address: &Address, why: &str) -> LedgerError {
+pub(super) fn refused(address: &Address, why: &str) -> LedgerError {
     LedgerError::Io {
         name: address.to_string(),
         detail: why.to_owned(),
@@ -57,9 +57,18 @@ fn refused(address: &Address, why: &str) -> LedgerError {
 
 /// Connects, with the schema's name as the only one in which tables are looked for.
 pub(super) fn connect(address: &Address) -> Result<Connection, LedgerError> {
+    connect_with(address, &[])
+}
+
+/// The same, with further settings.
+pub(super) fn connect_with(
+    address: &Address,
+    settings: Settings<'_>,
+) -> Result<Connection, LedgerError> {
     let failed = |error: Failed| fault(address, &error);
-    let path = format!("SET search_path = \"{}\";", address.schema);
-    let db = Connection::open(address, &path).map_err(failed)?;
+    let path = format!("\"{}\"", address.schema);
+    let settings = [settings, &[("search_path", path.as_str())]].concat();
+    let db = Connection::open(address, &settings).map_err(failed)?;
     let about = "SELECT current_setting('server_version_num')::bigint,
          current_setting('server_encoding')";
     let (version, encoding) = db
@@ -158,6 +167,7 @@ pub(super) fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T>
 }
 
 /// Brings the tables to this version, and creates them if the schema has none. Nobody may have the ledger open then.
+/// The session waits for the lock as [`lock::PATIENT`] says.
 pub(super) fn migrate(db: &Connection, address: &Address) -> Result<(), LedgerError> {
     let failed = |error: Failed| fault(address, &error);
     match found(db, address).map_err(failed)? {
@@ -167,19 +177,7 @@ pub(super) fn migrate(db: &Connection, address: &Address) -> Result<(), LedgerEr
     }
     // In one transaction: a crash leaves a whole ledger of one version. An engine of version 1 has the lock for as long
     // as it runs.
-    let migrated = db
-        .batch(&format!(
-            "BEGIN; SET LOCAL lock_timeout = '{}'",
-            lock::WAIT_MAX
-        ))
-        .and_then(|()| lock::take(db, &address.schema))
-        .and_then(|()| bring_up(db, address))
-        .and_then(|()| db.batch("COMMIT"));
-    if migrated.is_err() {
-        // What matters is why.
-        let _ = db.batch("ROLLBACK");
-    }
-    match migrated {
+    match lock::within(db, &address.schema, || bring_up(db, address)) {
         Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
             let sql = "SELECT pid FROM engines ORDER BY epoch DESC LIMIT 1";
             let pid = db.first(sql, &[], |row| get::<i64>(row, 0)).ok().flatten();

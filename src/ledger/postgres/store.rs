@@ -67,12 +67,9 @@ struct Begun {
 impl Store {
     /// Opens the ledger as one of its engines, and creates it if there is none: creates the tables, begins a new epoch.
     pub(super) fn open(address: &Address, member: Arc<Member>) -> Result<Self, LedgerError> {
-        let failed = |error: Failed| schema::held_or_fault(address, &error);
-        let db = schema::connect(address)?;
-        schema::migrate(&db, address)?;
         // Whoever copies a ledger has its lock.
-        db.batch(&format!("SET lock_timeout = '{}'", lock::WAIT_MAX))
-            .map_err(failed)?;
+        let db = schema::connect_with(address, lock::PATIENT)?;
+        schema::migrate(&db, address)?;
         engines::join(&db, address, &member)?;
         let store = Self {
             address: address.clone(),
@@ -170,8 +167,7 @@ impl Store {
         let (outcomes, begun, own, last) = match answered {
             Ok(Some(answered)) => answered,
             not_answered => {
-                // A connection that is lost has undone it already.
-                let _ = db.batch("ROLLBACK");
+                db.roll_back();
                 return not_answered.map(|_| Attempt::Ended);
             }
         };
@@ -200,7 +196,7 @@ impl Store {
                 Ok(Attempt::Unknown(committed, error))
             }
             Err(error) => {
-                let _ = db.batch("ROLLBACK");
+                db.roll_back();
                 Err(error.into())
             }
         }
@@ -215,7 +211,7 @@ impl Store {
         let schema: Values<'_> = &[&self.address.schema];
         let own: Values<'_> = &[&epoch];
         let after: Values<'_> = &[&applied];
-        let mut statements = vec![("BEGIN", &[][..]), (&lock, schema), (OTHER_ENGINES, own)];
+        let mut statements = vec![(lock.as_str(), schema), (OTHER_ENGINES, own)];
         if self.member.index.is_some() {
             statements.push((TOMBSTONE_CHANGES, after));
         }
@@ -223,12 +219,12 @@ impl Store {
         let loading = (!steps.is_empty()).then(|| outcome_rows::statements(steps));
         let loading = loading.iter().flatten();
         statements.extend(loading.map(|(sql, columns)| (*sql, &columns[..])));
-        let mut answers = db.together(&statements)?;
+        let mut answers = db.begin_with(&statements)?;
         let loaded = answers.split_off(known);
-        let Some(engines) = answers[2].first() else {
+        let Some(engines) = answers[1].first() else {
             return Ok(None);
         };
-        let changed = answers.get(3).into_iter().flatten();
+        let changed = answers.get(2).into_iter().flatten();
         let changed = changed.map(|row| {
             let key = rows::key(row, 0)?;
             Ok(Changed {
@@ -275,8 +271,7 @@ impl Store {
         if text.is_some() {
             statements.push((&notify, told));
         }
-        statements.push(("COMMIT", &[]));
-        let answers = db.together(&statements)?;
+        let answers = db.commit_with(&statements)?;
         match answers.first().and_then(|rows| rows.first()) {
             Some(row) => get(row, 0),
             None => Ok(0),

@@ -5,24 +5,25 @@ use std::sync::Arc;
 use tokio_postgres::types::ToSql;
 
 use super::address::Address;
-use super::client::Connection;
+use super::client::{Connection, Settings};
 use super::engines;
 use super::failed::{Failed, Sql};
+use super::lock;
 use super::rows::get;
 use super::schema::{self, KNOWN, fault};
-use super::transaction::PostgresRows;
+use super::transaction::{PostgresRows, SNAPSHOT};
 use crate::ledger::LedgerError;
 use crate::ledger::store::tables::{
     Cell, ColumnType, LastNumbers, Origin, Row, TABLES, Table, TableReads, TableWrites, UNFINISHED,
 };
 
 /// Whole tables are read and compared: other than an engine's statements, these are faster without an index.
-const SESSION: &str = "
-SET enable_seqscan = on;
-SET enable_hashjoin = on;
-SET enable_mergejoin = on;
-SET work_mem = '64MB';
-";
+const SETTINGS: Settings<'_> = &[
+    ("enable_seqscan", "on"),
+    ("enable_hashjoin", "on"),
+    ("enable_mergejoin", "on"),
+    ("work_mem", "'64MB'"),
+];
 /// Texts are ordered by their bytes.
 const BYTEWISE: &str = " COLLATE \"C\"";
 /// Columns that no other store has, with what a copied row has in them.
@@ -73,31 +74,31 @@ impl ServerTables {
             Err(error) => Err(error),
             Ok(()) if opened.number("SELECT count(*) FROM engines")? > 0 => Ok(None),
             Ok(()) => {
-                opened.run(&format!(
-                    "BEGIN;
-                     CREATE TABLE migration AS
+                let begin = format!(
+                    "CREATE TABLE migration AS
                          SELECT ''::text AS ledger, 0::bigint AS epoch, number AS version FROM version;
-                     UPDATE version SET number = {UNFINISHED};
-                     COMMIT"
-                ))?;
+                     UPDATE version SET number = {UNFINISHED}"
+                );
+                let begun = opened.db.within("", || opened.db.batch(&begin));
+                begun.map_err(|error| opened.failed(&error))?;
                 Ok(Some(opened))
             }
         }
     }
 
     fn connect(address: &Address) -> Result<Self, LedgerError> {
-        let opened = Self {
-            db: Arc::new(schema::connect(address)?),
+        let settings = [SETTINGS, lock::PATIENT].concat();
+        Ok(Self {
+            db: Arc::new(schema::connect_with(address, &settings)?),
             address: address.clone(),
             in_snapshot: false,
-        };
-        opened.run(SESSION)?;
-        Ok(opened)
+        })
     }
 
     fn at_one_moment(mut self) -> Result<Self, LedgerError> {
         schema::check(&self.db, &self.address)?;
-        self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
+        let begun = self.db.begin(SNAPSHOT);
+        begun.map_err(|error| self.failed(&error))?;
         self.in_snapshot = true;
         Ok(self)
     }
@@ -165,9 +166,10 @@ impl TableReads for ServerTables {
             return self.each_batch_of(table, skipped, visit);
         }
         // A cursor lives within a transaction.
-        self.run("BEGIN READ ONLY")?;
+        let failed = |error: Failed| self.failed(&error);
+        self.db.begin("READ ONLY").map_err(failed)?;
         let read = self.each_batch_of(table, skipped, visit);
-        read.and(self.run("COMMIT"))
+        read.and(self.db.commit().map_err(failed))
     }
 
     fn last_numbers(&self) -> Result<LastNumbers, LedgerError> {
@@ -188,14 +190,13 @@ impl TableWrites for ServerTables {
 
     fn begin(&self, origin: &Origin) -> Result<(), LedgerError> {
         let names: Vec<String> = TABLES.iter().map(|it| format!("\"{}\"", it.name)).collect();
-        self.run(&format!(
-            "BEGIN; TRUNCATE {}; UPDATE numbers SET last = 0",
-            names.join(", ")
-        ))?;
+        let empty = format!("TRUNCATE {}; UPDATE numbers SET last = 0", names.join(", "));
         let note = "UPDATE migration SET ledger = $1, epoch = $2";
-        let noted = self.db.run(note, &[&origin.ledger, &origin.epoch]);
-        noted.map_err(|error| self.failed(&error))?;
-        self.run("COMMIT")
+        let begun = self.db.within("", || {
+            self.db.batch(&empty)?;
+            self.db.run(note, &[&origin.ledger, &origin.epoch])
+        });
+        begun.map(drop).map_err(|error| self.failed(&error))
     }
 
     fn insert(&self, table: &Table, rows: &[Row]) -> Result<(), LedgerError> {
@@ -233,21 +234,20 @@ impl TableWrites for ServerTables {
             .iter()
             .map(|(name, last)| (name.as_str(), *last))
             .unzip();
-        self.run("BEGIN")?;
         let given = "UPDATE numbers SET last = n.last
              FROM unnest($1::text[], $2::bigint[]) AS n(name, last) WHERE numbers.name = n.name";
-        let given = self.db.run(given, &[&names, &last]);
-        given.map_err(|error| self.failed(&error))?;
         // A file keeps no number of these.
-        self.run(
-            "UPDATE numbers SET last = greatest(last, (SELECT max(num) FROM deletions))
+        let rest = "UPDATE numbers SET last = greatest(last, (SELECT max(num) FROM deletions))
                  WHERE name = 'deletion';
              UPDATE numbers SET last = greatest(last, (SELECT max(num) FROM foreign_going))
                  WHERE name = 'foreign';
              UPDATE version SET number = (SELECT version FROM migration);
-             DROP TABLE migration;
-             COMMIT",
-        )
+             DROP TABLE migration";
+        let finished = self.db.within("", || {
+            self.db.run(given, &[&names, &last])?;
+            self.db.batch(rest)
+        });
+        finished.map_err(|error| self.failed(&error))
     }
 }
 

@@ -9,6 +9,9 @@ use super::failed::Failed;
 use crate::ledger::store::{Fallible, OutcomeRows, OutcomeSteps};
 use crate::ledger::tombstones::Changed;
 
+/// The kind of a transaction that reads the ledger as of one moment.
+pub(super) const SNAPSHOT: &str = "ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
 /// Rows are loaded and saved by sets, because each statement is a round trip to the server: keys go there as arrays
 /// (`unnest`), and statements that do not wait for each other go together.
 pub struct PostgresRows {

@@ -1,0 +1,267 @@
+//! A pgbouncer that tests start: it gives each transaction a session of the server, out of few.
+//!
+//! It needs `apt-get install --no-install-recommends pgbouncer`. `GONE_POSTGRES_POOLER=transaction cargo test --test
+//! postgres` runs whatever uses the shared server through one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use gone::domain::model::StepState;
+use gone::ledger::migrate::migrate;
+use gone::ledger::postgres::{Address, PostgresLedger, can_write, upkeep};
+use gone::ledger::{Commit as _, EngineTerms, Engines as _, LedgerError, Location, WorkQueue as _};
+
+use crate::server::{self, OwnServer};
+use crate::stores::off_the_runtime;
+use crate::support::{Folder, at, capacity, one, outcome, ports, running, settle, states};
+
+/// The pooler takes no port; its socket is named after this one.
+const PORT: u16 = 6432;
+const STARTED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Ends when it is dropped, and with its test.
+pub struct Pooler {
+    folder: PathBuf,
+    /// A shell that kills it as soon as its own input ends.
+    child: Child,
+}
+
+impl Pooler {
+    /// One in front of the server with this socket. `sessions`: of the server, for all clients together.
+    pub fn start(folder: &Path, server: &Path, sessions: usize) -> Self {
+        let settings = format!(
+            "[databases]\n* = host={} port=5432 user=postgres\n[pgbouncer]\n\
+             pool_mode = transaction\ndefault_pool_size = {sessions}\nmax_client_conn = 500\nserver_login_retry = 1\n\
+             auth_type = any\nlisten_port = {PORT}\nunix_socket_dir = {}\n",
+            server.display(),
+            folder.display()
+        );
+        fs::write(folder.join("pgbouncer.ini"), settings).unwrap();
+        server::give_to_user(folder);
+        let child = spawn(folder);
+        let folder = folder.to_owned();
+        Self { folder, child }
+    }
+
+    /// The URL of a ledger behind it.
+    pub fn url(&self, schema: &str) -> String {
+        let folder = self.folder.display();
+        format!(
+            "postgres://postgres@/postgres?host={folder}&port={PORT}&schema={schema}&pooler=transaction"
+        )
+    }
+
+    /// Runs statements as another client would. The text of what they answer.
+    pub fn run_sql(&self, sql: &str) -> String {
+        let mut psql = Command::new(server::programs().join("psql"));
+        psql.args(["-qXtA", "-v", "ON_ERROR_STOP=1", "-U", "postgres"]);
+        psql.args(["-d", "postgres", "-h"]).arg(&self.folder);
+        let run = psql.args(["-p", &PORT.to_string(), "-c", sql]).output();
+        let run = run.unwrap();
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "{sql}: {said}");
+        String::from_utf8(run.stdout).unwrap().trim().to_owned()
+    }
+
+    pub fn kill(&mut self) {
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap();
+    }
+
+    pub fn restart(&mut self) {
+        self.child = spawn(&self.folder);
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn spawn(folder: &Path) -> Child {
+    let socket = folder.join(format!(".s.PGSQL.{PORT}"));
+    let _ = fs::remove_file(&socket);
+    let pooler = server::as_a_user(&program());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "\"$@\" >\"$0\" 2>&1 & read -r _; kill -9 $!"]);
+    shell.arg(folder.join("log")).arg(pooler.get_program());
+    shell
+        .args(pooler.get_args())
+        .arg(folder.join("pgbouncer.ini"));
+    let child = shell.stdin(Stdio::piped()).spawn().unwrap();
+    let since = Instant::now();
+    while !socket.exists() {
+        let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+        assert!(since.elapsed() < STARTED_WITHIN, "no pooler:\n{log}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
+}
+
+fn program() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    let mut programs = places.map(|folder| folder.join("pgbouncer"));
+    programs
+        .find(|program| program.exists())
+        .expect("these tests need pgbouncer: apt-get install --no-install-recommends pgbouncer")
+}
+
+/// The address of a new schema on the shared server: through a pooler, if the environment says so.
+pub fn address() -> Address {
+    static POOLER: OnceLock<Pooler> = OnceLock::new();
+    let direct = server::shared().address();
+    match std::env::var("GONE_POSTGRES_POOLER").as_deref() {
+        Ok("transaction") => {
+            let pooler = POOLER.get_or_init(|| {
+                let folder = tempfile::tempdir().unwrap().keep();
+                Pooler::start(&folder, server::shared().folder(), 4)
+            });
+            Address::parse(&pooler.url(direct.schema())).unwrap()
+        }
+        Ok(other) => panic!("GONE_POSTGRES_POOLER is transaction, or not set; not {other:?}"),
+        Err(_) => direct,
+    }
+}
+
+/// A server behind a pooler, each in a folder of its own.
+fn behind_a_pooler(sessions: usize) -> (OwnServer, Pooler, [tempfile::TempDir; 2]) {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let server = OwnServer::start(folders[0].path());
+    let pooler = Pooler::start(folders[1].path(), server.folder(), sessions);
+    (server, pooler, folders)
+}
+
+async fn engine(address: &Address, name: &str) -> Result<PostgresLedger, LedgerError> {
+    let (address, name) = (address.clone(), name.to_owned());
+    let terms = EngineTerms {
+        name,
+        ..EngineTerms::default()
+    };
+    let ledger = off_the_runtime(move || PostgresLedger::open(&address, None, terms)).await?;
+    ledger.begin_work();
+    Ok(ledger)
+}
+
+/// Two engines, whose twelve connections have three sessions between them, end all steps while the pooler and the
+/// server are killed in turns. What was answered is there, and no step is claimed twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn engines_behind_a_pooler_go_on_after_it_or_the_server_is_killed() {
+    const STEPS: usize = 60;
+    let (mut server, mut pooler, _folders) = off_the_runtime(|| behind_a_pooler(3)).await;
+    let address = Address::parse(&pooler.url("pooled")).unwrap();
+    let first = engine(&address, "first").await.unwrap();
+    let second = engine(&address, "second").await.unwrap();
+    let ids: Vec<String> = (0..STEPS).map(|n| format!("p{n}")).collect();
+    let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
+    running(&first, "one", &ports(&steps)).await;
+
+    let killer = std::thread::spawn(move || {
+        for round in 0..4 {
+            std::thread::sleep(Duration::from_millis(150));
+            if round % 2 == 0 {
+                pooler.kill();
+                std::thread::sleep(Duration::from_millis(150));
+                pooler.restart();
+            } else {
+                server.kill();
+                std::thread::sleep(Duration::from_millis(150));
+                server.restart();
+            }
+        }
+        (server, pooler)
+    });
+    let mut ended: Vec<String> = Vec::new();
+    while ended.len() < STEPS {
+        for ledger in [&first, &second] {
+            let Ok(claimed) = ledger.claim(vec![capacity(1)], at(1)).await else {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            };
+            for step in claimed {
+                let is_new = !ended.contains(&step.key.id);
+                assert!(is_new, "{} was claimed twice", step.key);
+                let gone = settle(outcome(&step, StepState::Gone, at(2)));
+                while ledger.commit(vec![gone.clone()]).await.is_err() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                ended.push(step.key.id);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let _servers = off_the_runtime(move || killer.join().unwrap()).await;
+    let states = states(&first, "one").await;
+    let are_gone = states.iter().all(|(_, state)| *state == StepState::Gone);
+    assert!(are_gone && states.len() == STEPS, "{states:?}");
+    assert_eq!(first.engines().await.unwrap().len(), 2);
+    let checked = off_the_runtime(move || upkeep::check(&address))
+        .await
+        .unwrap();
+    let broken: Vec<_> = checked.iter().filter(|rule| rule.broken > 0).collect();
+    assert!(broken.is_empty(), "{broken:?}");
+    first.close().await;
+    second.close().await;
+}
+
+/// Sessions that clients share keep nothing of gone's: another client finds the server's own settings, and no prepared
+/// statement.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_in_the_sessions_of_a_pooler() {
+    let (_server, pooler, _folders) = off_the_runtime(|| behind_a_pooler(1)).await;
+    let address = Address::parse(&pooler.url("pooled")).unwrap();
+    let ledger = engine(&address, "first").await.unwrap();
+    running(&ledger, "one", &ports(&[("a", &[])])).await;
+    for step in ledger.claim(vec![capacity(1)], at(1)).await.unwrap() {
+        one(&ledger, settle(outcome(&step, StepState::Gone, at(2)))).await;
+    }
+    let left = "SELECT current_setting('search_path'), current_setting('enable_seqscan'),
+         (SELECT count(*) FROM pg_prepared_statements), count(*) FROM pg_listening_channels()";
+    let (pooler, found) = off_the_runtime(move || {
+        let found = pooler.run_sql(left);
+        (pooler, found)
+    })
+    .await;
+    assert_eq!(found, "\"$user\", public|on|0|0");
+    ledger.close().await;
+    drop(pooler);
+}
+
+/// A session in which another client has prepared statements of the same names.
+#[tokio::test]
+async fn a_pooler_that_the_url_does_not_tell_of_is_guessed_from_what_fails() {
+    let (_server, pooler, _folders) = off_the_runtime(|| behind_a_pooler(1)).await;
+    let url = pooler.url("pooled").replace("&pooler=transaction", "");
+    let prepare = "DO 'BEGIN FOR n IN 0..999 LOOP EXECUTE format(''PREPARE s%s AS SELECT 1'', n); END LOOP; END'";
+    let _pooler = off_the_runtime(move || {
+        pooler.run_sql(prepare);
+        pooler
+    })
+    .await;
+    let failed = engine(&Address::parse(&url).unwrap(), "first").await;
+    let failed = failed.unwrap_err().to_string();
+    assert!(
+        failed.contains("add ?pooler=transaction to the URL"),
+        "{failed}"
+    );
+}
+
+/// What needs a session of its own for longer says so, and what to do.
+#[tokio::test]
+async fn a_ledger_is_not_copied_through_a_pooler() {
+    let (_server, pooler, _folders) = off_the_runtime(|| behind_a_pooler(2)).await;
+    let url = pooler.url("pooled");
+    let address = Address::parse(&url).unwrap();
+    assert!(can_write(&address).is_ok());
+    engine(&address, "first").await.unwrap().close().await;
+    let folder = Folder::new();
+    let from = Location::Postgres(Box::new(address));
+    let to = Location::File(folder.path("to.db"));
+    let refused = off_the_runtime(move || migrate(&from, &to, &[], &mut |_| {})).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("without ?pooler=transaction"), "{refused}");
+}
