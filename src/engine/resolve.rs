@@ -43,7 +43,11 @@ impl Resolver {
             }
             (None, _, By::Id) => match listed.id_filter() {
                 Some(filter) => filter,
-                None => return self.read_all(site, listed, words).await,
+                None => {
+                    let ids = listed.spec.ids;
+                    let ids = words.iter().copied().filter(|word| ids.may_be(word));
+                    return self.read_all(site, listed, &ids.collect()).await;
+                }
             },
             (None, Some(list), By::Name) if list.within.is_none() => list.name.as_str(),
             (_, _, By::Name) => return Ok(Vec::new()),

@@ -132,3 +132,21 @@ fn testbed_p05_who_may_not_deletes_nothing() {
     });
     bed.refused("--cloud testbed", 3, &["testbed"]);
 }
+
+/// No service refuses to look for a word that is no id of its own, and every list can be filtered by names.
+#[test]
+#[ignore = "needs the test bed"]
+fn testbed_what_no_cloud_has_is_not_found_whatever_kind_it_is_said_to_be() {
+    let bed = Bed::small();
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
+    let (mut asked, mut wrong) = (0, Vec::new());
+    for kind in kinds.iter() {
+        let target = format!("{}/nosuch-{}", kind.name, bed.name);
+        let ran = bed.gone(&format!("--cloud testbed plan {target}"));
+        asked += 1;
+        if !ran.err.contains("with the id or name") {
+            wrong.push(format!("{target}: {}", ran.err));
+        }
+    }
+    assert!(asked > 70 && wrong.is_empty(), "{asked}: {wrong:#?}");
+}

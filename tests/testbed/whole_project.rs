@@ -156,6 +156,24 @@ fn testbed_story_16_a_members_project_of_zones_secrets_and_a_stack_is_left_empty
     let people = People::a_member(&bed);
     let furnished = Furnished::new(&people);
     assert_eq!(furnished.left().len(), 9, "{:?}", furnished.left());
+    // Each is found by its name, too, also where the service refuses to look for a name as if it were an id.
+    let name = &bed.name;
+    let kinds = [
+        "secret",
+        "secret_container",
+        "server_group",
+        "volume",
+        "stack",
+    ];
+    let named = kinds.map(|kind| format!("{kind}/{name}"));
+    for target in named.iter().chain([&format!("zone/{name}.org.")]) {
+        let explained = bed.gone(&format!("--cloud mine explain {target} -o json"));
+        let explained = explained.ends_with(0).json();
+        assert_eq!(
+            explained["target"]["name"],
+            target.split_once('/').unwrap().1
+        );
+    }
     let line = format!(
         "--cloud mine delete project/{} --cascade --yes --wait=5m",
         bed.project

@@ -9,7 +9,7 @@
 //! | operator | meaning |
 //! |---|---|
 //! | `admin_fields` | fields that rows show only to admins |
-//! | `ids` | how an id of the kind is spelled in a path: `plain` (the default) or `text` |
+//! | `ids` | how an id of the kind is spelled in a path: `plain` (the default), `text`, or `uuid` if its service refuses to look for any other word |
 //! | `separator` | of a list: what joins the fields of an id, if commas do not, because the last field is free text |
 //! | `provider` | of a file: the provider of its kinds; by default the first one that gone has |
 //! | `defaults` | of a file: `deleting`, `settles` and `call` for all its kinds that do not set their own |

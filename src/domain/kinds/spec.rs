@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::domain::model::{Action, KindName, PlanOptions};
 
@@ -125,6 +126,8 @@ pub enum IdSpelling {
     /// Lower-case letters, digits, `-` and `_`, none of them percent-encoded: UUIDs and the like.
     #[default]
     Plain,
+    /// UUIDs. The service refuses to look for any other word, which is not absence: it can only be a name.
+    Uuid,
     /// Free text, which the service compares byte by byte.
     Text,
 }
@@ -134,8 +137,16 @@ impl IdSpelling {
     pub fn is_canonical(self, raw: &str) -> bool {
         let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
         match self {
-            Self::Plain => raw.bytes().all(plain),
+            Self::Plain | Self::Uuid => raw.bytes().all(plain),
             Self::Text => true,
+        }
+    }
+
+    /// Whether a word that a person wrote may be an id.
+    pub fn may_be(self, word: &str) -> bool {
+        match self {
+            Self::Plain | Self::Text => true,
+            Self::Uuid => word.len() == 36 && Uuid::try_parse(word).is_ok(),
         }
     }
 }

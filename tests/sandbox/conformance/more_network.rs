@@ -168,6 +168,7 @@ pub fn ndp_proxies() -> Vec<Step> {
         post("/ndp_proxies", PROXY).save("x").keys("/ndp_proxy", "created_at description id ip_address name port_id project_id revision_number router_id tenant_id updated_at"),
         unfiltered("/ndp_proxies?id=$x", "['id'] is invalid attribute for filtering"),
         unfiltered("/ndp_proxies?project_id=$x", "['project_id'] is invalid attribute for filtering"),
+        get("/ndp_proxies?name=nosuch&description=&revision_number=1").shows("/ndp_proxies", "[]"),
         unfiltered("/ndp_proxies?router_id=$r", "['router_id'] is invalid attribute for filtering"),
         get("/ndp_proxies/$x?fields=router_id&fields=port_id").shows("/ndp_proxy", r#"{"router_id": "$r", "port_id": "$p"}"#),
         put("/routers/$r/remove_router_interface", r#"{"subnet_id": "$s"}"#).refuses(409, "RouterInterfaceInUseByNDPProxy", "Unable to remove subnet $s from router $r, There are one or more ndp proxies still in use on the subnet.").row("interface to a port with an NDP proxy"),
