@@ -19,6 +19,7 @@ use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::engines::EngineRow;
 use crate::domain::gantt::{Gantt, Upcoming as UpcomingAttempts};
 use crate::domain::ladder::{Ladder as PurgeLadder, PurgeScope};
+use crate::domain::last_day::LastDay as EndedDeletions;
 use crate::domain::last_hour::LastHour as HourOfCalls;
 use crate::domain::model::{
     Counts, Deletion as DeletionRow, DeletionState, Event, KindName, Orphan, Paged, Phase,
@@ -114,6 +115,7 @@ queries! {
     Chart => Gantt,
     Upcoming => UpcomingAttempts,
     LastHour => HourOfCalls,
+    LastDay => EndedDeletions,
     Causes => Vec<CauseGroup>,
     Step => Box<StepRow>,
     Timeline => Vec<Event>,
@@ -257,6 +259,10 @@ pub struct Upcoming {}
 /// How the calls to each site went in the last hour.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LastHour {}
+
+/// What has ended in the last day.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LastDay {}
 
 /// Steps that need a person, grouped by cause, with the largest group first. Only at these sites. Empty: at
 /// all sites.

@@ -17,6 +17,7 @@ pub mod filter;
 pub mod gantt;
 pub mod kinds;
 pub mod ladder;
+pub mod last_day;
 pub mod last_hour;
 pub mod mapping;
 pub mod model;

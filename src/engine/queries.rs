@@ -29,6 +29,7 @@ use crate::domain::filter::SearchQuery;
 use crate::domain::gantt::{Gantt, Upcoming};
 use crate::domain::kinds::{Kind, Kinds};
 use crate::domain::ladder::Ladder;
+use crate::domain::last_day::LastDay;
 use crate::domain::last_hour::LastHour;
 use crate::domain::model::{Deletion, Event, Orphan, Paged, Plan, Step, StepState, Tombstone};
 use crate::domain::news::NotificationCursor;
@@ -185,6 +186,13 @@ impl Handler<query::LastHour> for Queries {
     async fn handle(&self, _: query::LastHour) -> Result<LastHour, ControlError> {
         let last_hour = self.ledger.last_hour(self.clock.now()).await;
         last_hour.map_err(ledger_error)
+    }
+}
+
+impl Handler<query::LastDay> for Queries {
+    async fn handle(&self, _: query::LastDay) -> Result<LastDay, ControlError> {
+        let last_day = self.ledger.last_day(self.clock.now()).await;
+        last_day.map_err(ledger_error)
     }
 }
 

@@ -11,7 +11,9 @@ use super::reads::{
     self, deletions, due, gantt, log, outline, page_limit, peers, position, steps, summary,
     tombstones,
 };
-use super::store::{LogReads as _, NativeReads as _, PeerReads as _, StepReads as _};
+use super::store::{
+    DeletionReads as _, LogReads as _, NativeReads as _, PeerReads as _, StepReads as _,
+};
 use super::{
     AbandonedStep, Applied, AuditRow, Capacity, Change, ClaimedStep, Commit, Cursor,
     DeletionFilter, Drive, Due, EventFilter, EventPage, Federation, Importer, Job, KeptRequest,
@@ -21,6 +23,7 @@ use super::{
 };
 use crate::domain::attention::CauseGroup;
 use crate::domain::gantt::{Gantt, Upcoming};
+use crate::domain::last_day::{DAY, LastDay};
 use crate::domain::last_hour::LastHour;
 use crate::domain::model::{
     Actor, Counts, Deletion, Identity, KindName, Paged, Plan, ResourceKey, Site, SitePause, Step,
@@ -135,6 +138,7 @@ port! {
             |db| gantt::gantt(db, &deletion_id, columns, now);
         upcoming(now: DateTime<Utc>) -> Upcoming = |db| gantt::upcoming(db, now);
         last_hour(now: DateTime<Utc>) -> LastHour = |db| gantt::last_hour(db, now);
+        last_day(now: DateTime<Utc>) -> LastDay = |db| db.count_ended(now - DAY);
         summary() -> Summary = |db| summary::summary(db);
         notification_cursor(channel: &str) -> NotificationCursor =
             |db| log::notification_cursor(db, &channel);

@@ -10,6 +10,7 @@ use super::{ClaimedStep, LedgerError};
 use crate::domain::attention::{Cause, CauseGroup};
 use crate::domain::filter::SearchQuery;
 use crate::domain::gantt::{Gantt, Upcoming};
+use crate::domain::last_day::LastDay;
 use crate::domain::last_hour::LastHour;
 use crate::domain::model::{
     Actor, Counts, Deletion, DeletionState, Event, Identity, KindName, Paged, Phase, Plan,
@@ -143,6 +144,9 @@ pub trait Views: Send + Sync {
 
     /// Counts the calls to each site in the last hour, of all deletions.
     async fn last_hour(&self, now: DateTime<Utc>) -> Result<LastHour, LedgerError>;
+
+    /// Returns what has ended in the day up to `now`.
+    async fn last_day(&self, now: DateTime<Utc>) -> Result<LastDay, LedgerError>;
 
     /// Returns everything that the first screen shows, from maintained counters: its cost does not grow with
     /// the ledger.

@@ -206,6 +206,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
         Query::Reconcilers(query::Reconcilers {}) => 26,
         Query::Engines(query::Engines {}) => 29,
         Query::LastHour(query::LastHour {}) => 30,
+        Query::LastDay(query::LastDay {}) => 31,
         Query::TombstonesOf(_) => 27,
         Query::ResourceCounts(_) => 28,
     };

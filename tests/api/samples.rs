@@ -13,6 +13,7 @@ use gone::domain::engines::{EngineRole, EngineRow};
 use gone::domain::gantt::{Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
 use gone::domain::kinds::FieldMeanings;
 use gone::domain::ladder::{Ladder, PurgeScope, Rung};
+use gone::domain::last_day::LastDay;
 use gone::domain::last_hour::{LastHour, SiteMinute};
 use gone::domain::model::*;
 use gone::domain::news::{Mark, NotificationCursor};
@@ -606,6 +607,7 @@ pub fn queries() -> Vec<Query> {
         }),
         Query::Upcoming(query::Upcoming {}),
         Query::LastHour(query::LastHour {}),
+        Query::LastDay(query::LastDay {}),
         Query::Kinds(query::Kinds {}),
         Query::Audit(query::Audit { after: 9 }),
         Query::NotificationCursor(query::NotificationCursor {
@@ -631,7 +633,7 @@ pub fn queries() -> Vec<Query> {
             keys: vec![key("port", "p1")],
         }),
     ];
-    covers_all(&all, 31, |query| match query {
+    covers_all(&all, 32, |query| match query {
         Query::Deletions(_) => 0,
         Query::Deletion(_) => 1,
         Query::Steps(_) => 2,
@@ -662,6 +664,7 @@ pub fn queries() -> Vec<Query> {
         Query::Chart(_) => 22,
         Query::Upcoming(query::Upcoming {}) => 23,
         Query::LastHour(query::LastHour {}) => 30,
+        Query::LastDay(query::LastDay {}) => 31,
         Query::StepCount(_) => 19,
         Query::Outline(_) => 20,
         Query::BranchSteps(_) => 21,
@@ -833,8 +836,12 @@ pub fn pages() -> Vec<Page> {
                 refused: 1,
             }],
         }),
+        Page::LastDay(LastDay {
+            deletions: 3,
+            gone: 1_203,
+        }),
     ];
-    covers_all(&all, 31, |page| match page {
+    covers_all(&all, 32, |page| match page {
         Page::Deletions(_) => 0,
         Page::Deletion(_) => 1,
         Page::Steps(_) => 2,
@@ -862,11 +869,12 @@ pub fn pages() -> Vec<Page> {
         Page::BranchSteps(_) => 24,
         Page::FrozenPlan(_) => 25,
         Page::Reconcilers(_) => 26,
-        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 31,
+        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 32,
         Page::TombstonesOf(_) => 27,
         Page::ResourceCounts(_) => 28,
         Page::Engines(_) => 29,
         Page::LastHour(_) => 30,
+        Page::LastDay(_) => 31,
     });
     all
 }

@@ -19,6 +19,7 @@ use gone::domain::filter::{Facts, SearchQuery};
 use gone::domain::gantt::{DUE_WITHIN, Gantt, GanttCell, GanttRow, Last, Upcoming, WaitedFor};
 use gone::domain::kinds::FieldMeanings;
 use gone::domain::ladder::{Ladder, Rung};
+use gone::domain::last_day::{DAY, LastDay};
 use gone::domain::last_hour::{LastHour, SiteMinute, minute_end};
 use gone::domain::model::{
     Action, Actor, Blocker, Counts, Deletion, DeletionState, ErrorClass, Event as LedgerEvent,
@@ -820,6 +821,7 @@ impl World {
             }
             Query::Upcoming(query::Upcoming {}) => Page::Upcoming(self.upcoming()),
             Query::LastHour(query::LastHour {}) => Page::LastHour(last_hour()),
+            Query::LastDay(query::LastDay {}) => Page::LastDay(self.last_day()),
             Query::Causes(_) => Page::Causes(self.causes()),
             Query::Gates(query::Gates {}) => Page::Gates(self.gates.clone()),
             Query::Deployments(query::Deployments {}) => {
@@ -914,6 +916,19 @@ impl World {
             }));
         }
         outline
+    }
+
+    fn last_day(&self) -> LastDay {
+        let has_ended = |it: &&Deletion| {
+            let ended = it.finished_at.is_some_and(|at| at > now() - DAY);
+            ended && it.state != DeletionState::Stuck
+        };
+        let mut day = LastDay::default();
+        for deletion in self.deletions.iter().filter(has_ended) {
+            day.deletions += 1;
+            day.gone += deletion.counts.gone;
+        }
+        day
     }
 
     fn upcoming(&self) -> Upcoming {

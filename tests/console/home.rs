@@ -2,8 +2,9 @@
 
 use chrono::TimeDelta;
 use gone::control::{Command, ControlError, Page, Query, query};
+use gone::domain::last_day::LastDay;
 use gone::domain::last_hour::{LastHour, minute_end};
-use gone::domain::model::{DeletionState, Paged};
+use gone::domain::model::DeletionState;
 use gone::frontends::console::ConsoleOptions;
 
 use super::fake::{Desk, World, deletion, now, options, resource};
@@ -122,7 +123,7 @@ fn it_follows_the_engine_without_a_query_for_what_the_snapshot_has() {
     desk.publish();
     assert!(!desk.text().contains("‖ blocked"), "{}", desk.text());
     let before = desk.asked.len();
-    assert!(before - asked <= 4, "one query for each other part");
+    assert!(before - asked <= 5, "one query for each other part");
     for _ in 0..5 {
         desk.publish();
     }
@@ -260,26 +261,23 @@ fn nothing_is_counted_while_something_is_under_way() {
 }
 
 #[test]
-fn the_last_day_says_that_it_is_counted_from_the_newest_deletions_only() {
-    for (ended, words) in [
-        (3, "at least 3 deletions ended, 36 resources gone"),
-        (0, "none of the newest 500 deletions ended"),
+fn the_last_day_is_counted_by_the_engine_and_says_so_until_it_is() {
+    for (answer, words) in [
+        (None, "last 24 h       not counted yet"),
+        (Some((0, 0)), "last 24 h       no deletion ended"),
+        (
+            Some((1_204, 60_000)),
+            "last 24 h       1,204 deletions ended, 60,000 resources gone",
+        ),
     ] {
         let mut world = World::busy();
-        world.answers = Some(Box::new(move |query| match query {
-            Query::Deletions(query::Deletions { states, limit, .. }) if states.is_empty() => {
-                let rows = (1..).take(*limit).map(|n| {
-                    let mut deletion = deletion(n, DeletionState::Running, 12, 12);
-                    if n <= ended {
-                        deletion.state = DeletionState::Gone;
-                        deletion.finished_at = Some(now());
-                    }
-                    deletion
-                });
-                Some(Ok(Page::Deletions(Paged {
-                    rows: rows.collect(),
-                    next: Some("more".to_owned()),
-                })))
+        world.answers = Some(Box::new(move |query| match (query, answer) {
+            (Query::LastDay(_), Some((deletions, gone))) => {
+                Some(Ok(Page::LastDay(LastDay { deletions, gone })))
+            }
+            (Query::LastDay(_), None) => {
+                let message = "the engine is busy".to_owned();
+                Some(Err(ControlError::Unreachable { message }))
             }
             _ => None,
         }));

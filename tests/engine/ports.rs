@@ -16,6 +16,7 @@ use gone::cloud::{
 use gone::domain::attention::CauseGroup;
 use gone::domain::gantt::{Gantt, Upcoming};
 use gone::domain::kinds::{Kind, Kinds, Offer};
+use gone::domain::last_day::LastDay;
 use gone::domain::last_hour::LastHour;
 use gone::domain::model::{
     Actor, Counts, Deletion, Identity, KindName, Paged, Plan, ResourceKey, Site, SitePause, Step,
@@ -769,6 +770,9 @@ impl Views for Faulty {
     }
     async fn last_hour(&self, now: DateTime<Utc>) -> Result<LastHour, LedgerError> {
         self.inner.last_hour(now).await
+    }
+    async fn last_day(&self, now: DateTime<Utc>) -> Result<LastDay, LedgerError> {
+        self.inner.last_day(now).await
     }
     async fn summary(&self) -> Result<Summary, LedgerError> {
         self.inner.summary().await

@@ -177,6 +177,38 @@ async fn a_refused_call_counts_once_and_a_step_that_waits_for_another_does_not()
 }
 
 #[tokio::test]
+async fn the_last_day_counts_the_deletions_that_have_ended_and_what_is_gone_of_them() {
+    on_each_store(async |ledger| {
+        let ends = async |name: &str, states: &[StepState], now| {
+            let root = target("port", &format!("root-{name}"));
+            one(ledger, accept(wanted(name, vec![root], now))).await;
+            let ids: Vec<String> = (0..states.len()).map(|n| format!("{name}-{n}")).collect();
+            let steps: Vec<(&str, &[u32])> = ids.iter().map(|id| (id.as_str(), &[][..])).collect();
+            one(ledger, start(name, &ports(&steps), now)).await;
+            let claimed = ledger.claim(vec![capacity(9)], now).await.unwrap();
+            for (step, state) in claimed.iter().zip(states) {
+                one(ledger, settle(outcome(step, *state, now))).await;
+            }
+        };
+        ends("early", &[StepState::Gone, StepState::Gone], at(0)).await;
+        ends("late", &[StepState::Gone, StepState::Skipped], at(3_600)).await;
+        // Neither what is stuck nor what is under way has ended.
+        ends("stuck", &[StepState::Gone, StepState::Stuck], at(3_600)).await;
+        running(ledger, "waits", &ports(&[("w", &[])])).await;
+
+        let day = async |now| {
+            let day = ledger.last_day(now).await.unwrap();
+            (day.deletions, day.gone)
+        };
+        let hours = |hours: i64| at(hours * 3_600);
+        assert_eq!(day(hours(2)).await, (2, 3));
+        assert_eq!(day(hours(24)).await, (1, 1));
+        assert_eq!(day(hours(25)).await, (0, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_ledger_without_events_has_no_calls_in_its_last_hour() {
     on_each_store(async |ledger| {
         let hour = ledger.last_hour(at(0)).await.unwrap();

@@ -122,7 +122,7 @@ fn p06_a_seal_that_was_removed_or_forged_is_noticed_and_not_made_anew() {
     for change in [
         "DELETE FROM audit_seal; DELETE FROM audit WHERE seq = 3;",
         // As if it were a ledger of the version before seals.
-        "DROP TABLE audit_seal; DROP INDEX steps_left; DROP INDEX steps_live;
+        "DROP TABLE audit_seal; DROP INDEX steps_left; DROP INDEX steps_live; DROP INDEX deletions_by_end;
              ALTER TABLE steps DROP COLUMN left_to; ALTER TABLE steps DROP COLUMN own_attempt_at;
              ALTER TABLE requests DROP COLUMN deadline; DROP TABLE namesakes; DROP TABLE parts;
              ALTER TABLE foreign_going DROP COLUMN gone_at; ALTER TABLE idempotency DROP COLUMN answer;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use gone::domain::last_day::LastDay;
 use gone::domain::model::{
     Actor, DeletionState, Event, Identity, KindName, Phase, Plan, ResourceKey, Site, SitePause,
     StepState,
@@ -109,6 +110,17 @@ impl DeletionReads for MemoryRows {
             .iter()
             .find(|(request, _, at)| request.actor == *actor && request.key == key && *at > since);
         Ok(found.map(|(_, kept, _)| kept.clone()))
+    }
+
+    fn count_ended(&self, since: DateTime<Utc>) -> Answer<LastDay> {
+        let tables = self.tables();
+        let ended = tables.deletions.values().filter(|row| {
+            row.state != DeletionState::Stuck && row.finished_at.is_some_and(|at| at > since)
+        });
+        Ok(ended.fold(LastDay::default(), |sum, row| LastDay {
+            deletions: sum.deletions + 1,
+            gone: sum.gone + row.counts.gone,
+        }))
     }
 
     fn load_totals(&self) -> Answer<Totals> {

@@ -18,6 +18,12 @@ use crate::support::{
     target, wanted,
 };
 
+/// The tables of version 1, and what version 2 changed.
+const VERSIONS: [&str; 2] = [
+    include_str!("../../src/ledger/postgres/schema.sql"),
+    include_str!("../../src/ledger/postgres/schema_2.sql"),
+];
+
 async fn open(address: &Address) -> Result<PostgresLedger, LedgerError> {
     let address = address.clone();
     off_the_runtime(move || PostgresLedger::open(&address, None, EngineTerms::default())).await
@@ -44,7 +50,7 @@ async fn an_engine_that_has_ended_is_no_holder_and_the_next_one_has_a_greater_ep
 async fn a_ledger_of_the_version_before_waits_for_its_engine_and_is_brought_up_to_date() {
     let address = off_the_runtime(pooler::address).await;
     let schema = address.schema().to_owned();
-    let first = include_str!("../../src/ledger/postgres/schema.sql");
+    let first = VERSIONS[0];
     let tables = format!(
         "CREATE SCHEMA \"{schema}\"; SET search_path = \"{schema}\"; {first}
          INSERT INTO version(number) VALUES(1);
@@ -66,6 +72,54 @@ async fn a_ledger_of_the_version_before_waits_for_its_engine_and_is_brought_up_t
         accept(wanted("one", vec![target("port", "a")], at(0))),
     )
     .await;
+}
+
+/// A ledger of version 2 is brought up to date when its engines have ended, wherever they were; what was paused or had
+/// no lease meanwhile does not write tables that it does not know.
+#[tokio::test]
+async fn the_tables_are_changed_only_while_no_engine_is_alive() {
+    let address = off_the_runtime(pooler::address).await;
+    let schema = address.schema().to_owned();
+    let tables = format!(
+        "CREATE SCHEMA \"{schema}\"; SET search_path = \"{schema}\"; {}
+         INSERT INTO version(number) VALUES(2);
+         INSERT INTO engines(epoch, pid, host, machine, renewed_at, lease_ms, ended)
+             VALUES(7, 4711, 'elsewhere', 'another', clock_timestamp(), 60000, false)",
+        VERSIONS.concat()
+    );
+    let run = |sql: String| off_the_runtime(move || server::shared().run_sql(&sql));
+    run(tables).await;
+    let error = open(&address).await.unwrap_err();
+    let is_held = matches!(error, LedgerError::Held { pid: 4711, .. });
+    assert!(is_held, "{error}");
+    let version = format!("SELECT number FROM {schema}.version");
+    assert_eq!(run(version.clone()).await, "2");
+
+    run(format!(
+        "UPDATE {schema}.engines SET renewed_at = to_timestamp(0)"
+    ))
+    .await;
+    let ledger = open(&address).await.unwrap();
+    assert_eq!(ledger.epoch(), 8);
+    assert_eq!(run(version).await, "3");
+
+    // As a newer version would do, once this engine's lease had ended.
+    run(format!(
+        "UPDATE {schema}.version SET number = 4; UPDATE {schema}.engines SET ended = true"
+    ))
+    .await;
+    let error = ledger.commit(vec![start("none", &ports(&[]), at(0))]).await;
+    let error = error.unwrap_err();
+    let is_newer = matches!(
+        error,
+        LedgerError::Newer {
+            found: 4,
+            known: 3,
+            ..
+        }
+    );
+    assert!(is_newer, "{error}");
+    ledger.close().await;
 }
 
 #[tokio::test]
@@ -95,7 +149,7 @@ async fn a_schema_of_something_else_and_a_newer_ledger_are_refused() {
             error,
             LedgerError::Newer {
                 found: 99,
-                known: 2,
+                known: 3,
                 ..
             }
         ),

@@ -15,6 +15,7 @@ use gone::ledger::postgres::{Address, PostgresLedger, can_write, upkeep};
 use gone::ledger::{Commit as _, EngineTerms, Engines as _, LedgerError, Location, WorkQueue as _};
 
 use crate::server::{self, OwnServer};
+use crate::stage::Stage;
 use crate::stores::off_the_runtime;
 use crate::support::{Folder, at, capacity, one, outcome, ports, running, settle, states};
 
@@ -232,22 +233,15 @@ async fn nothing_is_left_in_the_sessions_of_a_pooler() {
 }
 
 /// A session in which another client has prepared statements of the same names.
-#[tokio::test]
-async fn a_pooler_that_the_url_does_not_tell_of_is_guessed_from_what_fails() {
-    let (_server, pooler, _folders) = off_the_runtime(|| behind_a_pooler(1)).await;
+#[test]
+fn a_pooler_that_the_url_does_not_tell_of_is_guessed_from_what_fails() {
+    let (_server, pooler, _folders) = behind_a_pooler(1);
+    pooler.run_sql("DO 'BEGIN FOR n IN 0..99 LOOP EXECUTE format(''PREPARE s%s AS SELECT 1'', n); END LOOP; END'");
     let url = pooler.url("pooled").replace("&pooler=transaction", "");
-    let prepare = "DO 'BEGIN FOR n IN 0..999 LOOP EXECUTE format(''PREPARE s%s AS SELECT 1'', n); END LOOP; END'";
-    let _pooler = off_the_runtime(move || {
-        pooler.run_sql(prepare);
-        pooler
-    })
-    .await;
-    let failed = engine(&Address::parse(&url).unwrap(), "first").await;
-    let failed = failed.unwrap_err().to_string();
-    assert!(
-        failed.contains("add ?pooler=transaction to the URL"),
-        "{failed}"
-    );
+    let stage = Stage::new();
+    stage.settings(&format!("[ledger]\npath = '{url}'\n"));
+    let checked = stage.gone("ledger check");
+    checked.says(&["add ?pooler=transaction to the URL"]);
 }
 
 /// What needs a session of its own for longer says so, and what to do.

@@ -10,6 +10,7 @@ use super::deletion_rows::{self, DELETION};
 use super::failed::Sql;
 use super::rows::{self, get, limit, micros};
 use super::transaction::PostgresRows;
+use crate::domain::last_day::LastDay;
 use crate::domain::model::{Actor, Identity, Plan};
 use crate::ledger::store::{DeletionReads, StoredDeletion, StoredRequest, Totals};
 use crate::ledger::{DeletionFilter, KeptRequest};
@@ -70,6 +71,20 @@ impl DeletionReads for PostgresRows {
             limit(most).map_or("ALL".to_owned(), |most| most.to_string())
         );
         self.db.all(&sql, &conditions.values(), |row| get(row, 0))
+    }
+
+    fn count_ended(&self, since: DateTime<Utc>) -> Sql<LastDay> {
+        self.db.one(
+            "SELECT count(*), coalesce(sum(gone), 0)::bigint FROM deletions
+             WHERE finished_at > $1 AND state <> 'stuck'",
+            &[&rows::micros(since)],
+            |row| {
+                Ok(LastDay {
+                    deletions: rows::number(row, 0)?,
+                    gone: rows::number(row, 1)?,
+                })
+            },
+        )
     }
 
     fn load_deletions(&self, nums: &[i64]) -> Sql<Vec<StoredDeletion>> {

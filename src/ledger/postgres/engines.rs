@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::address::Address;
 use super::client::Connection;
 use super::failed::Sql;
+use super::living::{RENEWED_AGO, find_living, held, process};
 use super::lock;
 use super::notice::Notice;
 use super::process::Process;
@@ -21,14 +22,11 @@ use crate::system::machine::host;
 /// Rows that are loaded at a time when a ledger is opened.
 const LOADED_TOGETHER: i64 = 10_000;
 
-/// How long ago a lease was last renewed, by the server's clock, in milliseconds.
-const RENEWED_AGO: &str = "(extract(epoch FROM clock_timestamp() - renewed_at) * 1000)::bigint";
-
 /// Joins the engines of the ledger with a new epoch, and loads the tombstones into memory, which follow the table from
 /// here on.
 ///
 /// # Errors
-/// This engine or a living one shares the ledger with no other, or the server fails.
+/// This engine or a living one shares the ledger with no other, the tables have another version, or the server fails.
 pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Result<(), LedgerError> {
     let own = Process::own();
     let terms = &member.terms;
@@ -38,9 +36,13 @@ pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Resul
     };
     let sent = Instant::now();
     let joining = lock::within(db, &address.schema, || {
+        // An engine of a newer version may have changed the tables while this one had no lease.
+        if let Err(refused) = schema::check(db, address) {
+            return Ok(Err(refused));
+        }
         end_leases_of_the_dead(db)?;
         if let Some(other) = find_living(db, terms.is_alone)? {
-            return Ok(Err(other));
+            return Ok(Err(held(address, other)));
         }
         let joined = db.one(
             "INSERT INTO engines(epoch, pid, host, name, version, machine, process, renewed_at,
@@ -78,15 +80,7 @@ pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Resul
             member.joined(epoch, applied, sent + terms.lease);
             notify(db, address, epoch).map_err(|error| schema::fault(address, &error))
         }
-        Err(other) => Err(held(address, other)),
-    }
-}
-
-fn held(address: &Address, (pid, socket): Living) -> LedgerError {
-    LedgerError::Held {
-        name: address.to_string(),
-        pid,
-        socket,
+        Err(refused) => Err(refused),
     }
 }
 
@@ -104,15 +98,6 @@ fn end_leases_of_the_dead(db: &Connection) -> Sql<()> {
         .collect();
     let sql = "UPDATE engines SET renewed_at = to_timestamp(0) WHERE epoch = ANY($1)";
     db.run(sql, &[&dead]).map(drop)
-}
-
-/// The columns `machine, pid, process`.
-fn process(row: &tokio_postgres::Row, first: usize) -> Sql<Process> {
-    Ok(Process {
-        machine: get(row, first)?,
-        pid: u32::try_from(get::<i64>(row, first + 1)?).unwrap_or_default(),
-        started: get(row, first + 2)?,
-    })
 }
 
 /// Says that this engine has ended, so that nobody waits for its lease.
@@ -326,22 +311,6 @@ pub(super) fn keep_out(db: &Connection, address: &Address) -> Result<(), LedgerE
         None => Ok(()),
         Some(living) => Err(held(address, living)),
     }
-}
-
-/// The process and socket of an engine.
-type Living = (u32, Option<String>);
-
-/// Finds an engine that is alive: any, or one that shares the ledger with no other.
-fn find_living(db: &Connection, is_any: bool) -> Sql<Option<Living>> {
-    let sql = format!(
-        "SELECT machine, pid, process, socket FROM engines
-         WHERE NOT ended AND {RENEWED_AGO} < lease_ms AND (alone OR $1) ORDER BY epoch"
-    );
-    let engines = db.all(&sql, &[&is_any], |row| Ok((process(row, 0)?, get(row, 3)?)))?;
-    let mut living = engines
-        .into_iter()
-        .filter(|(process, _)| !process.has_ended());
-    Ok(living.next().map(|(process, socket)| (process.pid, socket)))
 }
 
 /// The engine of this ledger on this machine that began first; none if there is none, or the server does not say.

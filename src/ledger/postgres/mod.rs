@@ -7,8 +7,8 @@
 //! ```
 //! Of the rows of deletions this module only loads and saves: the files `…_rows`, `row_store` and `save` for changes, the
 //! files `…_reads` for questions. What they mean is decided above ([`super::store`]), and so is which engine may do what
-//! ([`super::engines`]): `engines` keeps the rows of the engines, `heart` carries renewals to the server, and a `notice`
-//! wakes the others.
+//! ([`super::engines`]): `engines` keeps the rows of the engines, `living` reads which are alive, `heart` carries
+//! renewals to the server, and a `notice` wakes the others.
 //!
 //! - A commit that was answered is durable: `synchronous_commit` is on in each session.
 //! - Transactions that write run one after the other, whichever engine they are of (`lock`); each begins by looking
@@ -17,6 +17,7 @@
 //!   and commits (`outcome_rows`, `save`, `store`).
 //! - If the connection is lost, so is the open transaction, and its requests are answered with an error. Only of one
 //!   whose `COMMIT` was sent nobody knows; the writer connects again and looks it up before it answers (`store`).
+//! - Behind a pooler that gives each transaction another session, nothing is left in a session (`client`).
 //! - All waits are on threads that may block ([`super::threads`]), never on a tokio worker.
 
 mod address;
@@ -30,6 +31,7 @@ mod due_reads;
 mod engines;
 mod failed;
 mod heart;
+mod living;
 mod lock;
 mod log_reads;
 mod native;

@@ -5,17 +5,22 @@ use tokio_postgres::error::SqlState;
 use super::address::Address;
 use super::client::{Connection, Settings};
 use super::failed::{Failed, Sql};
+use super::living::{Living, find_living, held};
 use super::lock;
 use super::rows::get;
 use crate::ledger::LedgerError;
 use crate::ledger::store::tables::UNFINISHED;
 
 /// The version that this program writes, as the row of `version`.
-pub(super) const KNOWN: i64 = 2;
+pub(super) const KNOWN: i64 = 3;
 /// The first version whose engines have leases.
 const FIRST_WITH_LEASES: i64 = 2;
 /// The migration to each version from the one before. Never edited once released: a change is one more migration.
-const MIGRATIONS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema_2.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("schema.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+];
 /// The oldest server with everything that the statements and the session's settings use.
 const SERVER_MIN: i64 = 140_000;
 
@@ -176,8 +181,10 @@ pub(super) fn migrate(db: &Connection, address: &Address) -> Result<(), LedgerEr
         _ => return check(db, address),
     }
     // In one transaction: a crash leaves a whole ledger of one version. An engine of version 1 has the lock for as long
-    // as it runs.
+    // as it runs; a later one begins no new epoch while this has it.
     match lock::within(db, &address.schema, || bring_up(db, address)) {
+        Ok(None) => Ok(()),
+        Ok(Some(living)) => Err(held(address, living)),
         Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
             let sql = "SELECT pid FROM engines ORDER BY epoch DESC LIMIT 1";
             let pid = db.first(sql, &[], |row| get::<i64>(row, 0)).ok().flatten();
@@ -189,17 +196,23 @@ pub(super) fn migrate(db: &Connection, address: &Address) -> Result<(), LedgerEr
                 socket: None,
             })
         }
-        migrated => migrated.map_err(failed),
+        Err(error) => Err(failed(error)),
     }
 }
 
-/// Runs the migrations that are missing: whoever had the lock before may have run them.
-fn bring_up(db: &Connection, address: &Address) -> Sql<()> {
+/// Runs the migrations that are missing: whoever had the lock before may have run them. None runs while an engine is
+/// alive, which is returned then: it writes the tables as they are.
+fn bring_up(db: &Connection, address: &Address) -> Sql<Option<Living>> {
     let schema = &address.schema;
     let from = match found(db, address)? {
         Found::Version(found) => found,
         _ => 0,
     };
+    if (FIRST_WITH_LEASES..KNOWN).contains(&from)
+        && let Some(living) = find_living(db, true)?
+    {
+        return Ok(Some(living));
+    }
     db.batch(&format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\""))?;
     let done = usize::try_from(from).unwrap_or_default();
     for migration in MIGRATIONS.iter().skip(done) {
@@ -208,7 +221,8 @@ fn bring_up(db: &Connection, address: &Address) -> Sql<()> {
     tracing::info!(ledger = %address, from, to = KNOWN, "brought the tables to this version");
     db.batch(&format!(
         "DELETE FROM version; INSERT INTO version(number) VALUES({KNOWN})"
-    ))
+    ))?;
+    Ok(None)
 }
 
 fn found(db: &Connection, address: &Address) -> Sql<Found> {

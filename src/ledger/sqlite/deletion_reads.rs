@@ -9,6 +9,7 @@ use super::deletion_rows::{self, DELETION};
 use super::pages;
 use super::rows;
 use super::sql::{Run, Sql};
+use crate::domain::last_day::LastDay;
 use crate::domain::model::{Actor, Identity, Plan};
 use crate::ledger::store::{DeletionReads, StoredDeletion, StoredRequest, Totals};
 use crate::ledger::{DeletionFilter, KeptRequest};
@@ -39,6 +40,20 @@ impl<R: Run> DeletionReads for R {
         limit: usize,
     ) -> Sql<Vec<i64>> {
         pages::deletions(self.db(), filter, after, limit)
+    }
+
+    fn count_ended(&self, since: DateTime<Utc>) -> Sql<LastDay> {
+        self.one(
+            "SELECT count(*), coalesce(sum(gone), 0) FROM deletions
+             WHERE finished_at > ?1 AND state <> 'stuck'",
+            [rows::micros(since)],
+            |row| {
+                Ok(LastDay {
+                    deletions: rows::number(row, 0)?,
+                    gone: rows::number(row, 1)?,
+                })
+            },
+        )
     }
 
     fn load_deletions(&self, nums: &[i64]) -> Sql<Vec<StoredDeletion>> {

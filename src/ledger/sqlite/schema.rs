@@ -5,11 +5,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::outline;
 
 /// The version that this program writes, as `PRAGMA user_version`.
-pub(super) const KNOWN: i64 = 20;
+pub(super) const KNOWN: i64 = 21;
 
 /// Migrations, each from the version of its position to the next. Never edited once released: a change is one
 /// more entry.
-const MIGRATIONS: [&str; 20] = [
+const MIGRATIONS: [&str; 21] = [
     FIRST,
     GROUPED_LOOKS,
     COPIES,
@@ -30,6 +30,7 @@ const MIGRATIONS: [&str; 20] = [
     ANSWERS,
     EXACT_IDS,
     EXACT_PARTS,
+    LAST_DAY,
 ];
 
 /// Hot columns (`deletions`) are apart from wide ones (`requests`), because SQLite rewrites whole rows, and
@@ -547,6 +548,9 @@ DROP TABLE parts;
 ALTER TABLE exact RENAME TO parts;
 CREATE INDEX parts_of ON parts(record);
 ";
+/// What ended in the last day is counted.
+const LAST_DAY: &str =
+    "CREATE INDEX deletions_by_end ON deletions(finished_at) WHERE finished_at IS NOT NULL;";
 /// The version that introduced branches.
 const WITH_PLACES: i64 = 10;
 

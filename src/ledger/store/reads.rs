@@ -17,6 +17,7 @@ use super::{
 };
 use crate::domain::attention::CauseGroup;
 use crate::domain::gantt::GanttCell;
+use crate::domain::last_day::LastDay;
 use crate::domain::last_hour::SiteMinute;
 use crate::domain::model::{
     Action, Actor, Blocker, Counts, DeletionState, Event, Identity, KindName, Plan, ResourceKey,
@@ -141,6 +142,9 @@ pub trait DeletionReads: Fallible {
         after: Option<i64>,
         limit: usize,
     ) -> Stored<Self, Vec<i64>>;
+
+    /// Counts the deletions that have ended since then.
+    fn count_ended(&self, since: DateTime<Utc>) -> Stored<Self, LastDay>;
 
     fn load_deletions(&self, nums: &[i64]) -> Stored<Self, Vec<StoredDeletion>>;
 

@@ -12,7 +12,7 @@
 //! last 24 h    3 deletions ended, 1,203 resources gone
 //! ```
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use super::census::{Census, KindCount};
 use super::heat::HeatMap;
@@ -24,6 +24,7 @@ use crate::domain::drift::waits_for_an_answer;
 use crate::domain::duration;
 use crate::domain::estimate::is_blocked;
 use crate::domain::gantt::{DUE_WITHIN, Upcoming};
+use crate::domain::last_day::LastDay;
 use crate::domain::model::{Counts, Deletion, DeletionState, Step, StepState};
 use crate::frontends::console::about::{
     deletion_lines, fits_deletion, site_state, step_lines, time_left,
@@ -42,7 +43,6 @@ const CAUSES_MAX: usize = 5;
 const KINDS_MAX: usize = 20;
 /// Maximum number of times at which retries are due that are named.
 const DUE_MAX: usize = 4;
-const DAY: TimeDelta = TimeDelta::hours(24);
 const FIRST: &[&str] = &[
     "No deletion has been asked for yet. Once one is, it is followed here.",
     ":network lists the networks; so does every other kind.",
@@ -53,8 +53,9 @@ struct HomePane {
     refused: Feed<Deletion>,
     causes: Feed<CauseGroup>,
     upcoming: Feed<Upcoming>,
-    /// The newest deletions, from which the last day is counted.
-    newest: Feed<Deletion>,
+    /// One deletion, if there is any.
+    any: Feed<Deletion>,
+    last_day: Feed<LastDay>,
     /// The resources, which are counted while nothing is under way.
     census: Census,
     /// How the calls to the sites went in the last hour.
@@ -87,8 +88,8 @@ enum HomeRow {
     Cause(Box<CauseGroup>, u64),
     /// The number of resources of a kind.
     Kind(Box<KindCount>),
-    /// The last day, which is counted when it is drawn: time passes without events.
-    LastDay,
+    /// What has ended in the last day; none until it is counted.
+    LastDay(Option<LastDay>),
 }
 
 struct Section {
@@ -113,10 +114,14 @@ pub(super) fn pane() -> Box<dyn Pane> {
         ),
         causes: Feed::of(|_| query::Causes::default()),
         upcoming: Feed::reading(|_| query::Upcoming {}, |it| Batch::from(vec![it])),
-        newest: Feed::paged(query::Deletions {
-            limit: PAGE_ROWS,
-            ..query::Deletions::default()
-        }),
+        any: Feed::reading(
+            |_| query::Deletions {
+                limit: 1,
+                ..query::Deletions::default()
+            },
+            |page| Batch::from(page.rows),
+        ),
+        last_day: Feed::reading(|_| query::LastDay {}, |it| Batch::from(vec![it])),
         census: Census::new(),
         heat: HeatMap::default(),
         replays: false,
@@ -150,6 +155,19 @@ impl Seen {
     }
 }
 
+/// `3 deletions ended, 1,203 resources gone`
+fn last_day_words(day: Option<LastDay>) -> String {
+    match day {
+        None => "not counted yet".to_owned(),
+        Some(LastDay { deletions: 0, .. }) => "no deletion ended".to_owned(),
+        Some(LastDay { deletions, gone }) => format!(
+            "{} ended, {} gone",
+            count(deletions, "deletion"),
+            count(gone, "resource")
+        ),
+    }
+}
+
 impl Seen {
     /// Whether nothing runs, and nothing needs a person.
     fn is_at_rest(&self) -> bool {
@@ -164,7 +182,7 @@ impl HomePane {
         self.running(&mut rows);
         rows.extend(self.retried().map(HomeRow::Section));
         self.sites(&mut rows);
-        rows.push(HomeRow::LastDay);
+        rows.push(HomeRow::LastDay(self.last_day.rows.first().copied()));
         self.causes(&mut rows);
         if self.census.is_shown {
             self.resources(&mut rows);
@@ -314,33 +332,6 @@ impl HomePane {
         rows.extend(shown.map(|it| HomeRow::Kind(Box::new(it))));
     }
 
-    /// `3 deletions ended, 1,203 resources gone`, in the 24 hours before now.
-    fn last_day(&self, now: DateTime<Utc>) -> String {
-        let ended = self.newest.rows.iter().filter(|deletion| {
-            let since = deletion.finished_at.map(|at| now - at);
-            // What is stuck has nothing to run, but it has not ended.
-            deletion.state != DeletionState::Stuck && since.is_some_and(|since| since < DAY)
-        });
-        let (mut deletions, mut gone) = (0_u64, 0);
-        for deletion in ended {
-            deletions += 1;
-            gone += deletion.counts.gone;
-        }
-        let has_more = self.newest.has_more();
-        if deletions == 0 {
-            return match has_more {
-                true => format!(
-                    "none of the newest {} ended",
-                    count(self.newest.rows.len(), "deletion")
-                ),
-                false => "no deletion ended".to_owned(),
-            };
-        }
-        let least = if has_more { "at least " } else { "" };
-        let (deletions, gone) = (count(deletions, "deletion"), count(gone, "resource"));
-        format!("{least}{deletions} ended, {gone} gone")
-    }
-
     /// The facts about a site; on a wide screen behind a picture of its last hour.
     fn site_cell(&self, site: &SiteStatus, look: &RenderContext) -> Cell {
         let facts = site_facts(site, look);
@@ -368,7 +359,7 @@ impl HomePane {
                 Cell::plain(format!("{steps} × {kind}").replace('×', look.pick("×", "x")))
             }
             HomeRow::Kind(it) => Cell::plain(kind_words(&it.kind.name)),
-            HomeRow::LastDay => Cell::plain(self.last_day(look.now)),
+            HomeRow::LastDay(day) => Cell::plain(last_day_words(*day)),
         }
     }
 }
@@ -417,7 +408,7 @@ fn state(row: &HomeRow, look: &RenderContext) -> Cell {
             };
             inner(Cell::new(it.total_words(look), tone))
         }
-        HomeRow::LastDay => Cell::new("last 24 h", Tone::Good),
+        HomeRow::LastDay(_) => Cell::new("last 24 h", Tone::Good),
     }
 }
 
@@ -438,7 +429,7 @@ fn facts(row: &HomeRow, look: &RenderContext) -> Cell {
         }
         HomeRow::Cause(group, _) => Cell::plain(cause_words(&group.cause)),
         HomeRow::Kind(it) => Cell::dim(it.by_site(look)),
-        HomeRow::Site(_) | HomeRow::LastDay => Cell::default(),
+        HomeRow::Site(_) | HomeRow::LastDay(_) => Cell::default(),
     }
 }
 
@@ -464,7 +455,7 @@ fn site_facts(site: &SiteStatus, look: &RenderContext) -> String {
 /// The key that leads on from the row; of a deletion that runs, the time that is left.
 fn next(row: &HomeRow, look: &RenderContext) -> Cell {
     let key = match row {
-        HomeRow::Section(_) | HomeRow::LastDay => return Cell::default(),
+        HomeRow::Section(_) | HomeRow::LastDay(_) => return Cell::default(),
         HomeRow::Step(step) if waits_for_an_answer(step) => "{accept_drift} accept",
         HomeRow::Step(step) if step.state == StepState::Verifying => "{ladder} ladder",
         HomeRow::Step(step) if !step.blockers.is_empty() => "{blockers} blockers",
@@ -498,12 +489,12 @@ impl Row for HomeRow {
                 cause_words(&group.cause)
             ),
             Self::Kind(it) => format!("kind {}", it.kind.name),
-            Self::LastDay => "last day".to_owned(),
+            Self::LastDay(_) => "last day".to_owned(),
         }
     }
     fn fits(&self, filter: &SearchQuery) -> bool {
         match self {
-            Self::Section(_) | Self::LastDay => false,
+            Self::Section(_) | Self::LastDay(_) => false,
             Self::Step(step) => filter.fits(&Facts {
                 texts: &[
                     &step.resource.name,
@@ -603,13 +594,13 @@ impl ListPane for HomePane {
                 Cell::dim(format!("one of them: {}", group.message)),
             ],
             HomeRow::Kind(it) => it.lines(look),
-            HomeRow::LastDay => look.texts(&["{open} opens :deletions"]),
+            HomeRow::LastDay(_) => look.texts(&["{open} opens :deletions"]),
         }
     }
     /// Says how a deletion begins, as long as there was none.
     fn lead(&self, _rows: &Rows<HomeRow>, look: &RenderContext) -> Vec<Cell> {
-        let is_first = self.newest.pace.loaded && self.newest.rows.is_empty();
-        match is_first && self.newest.pace.errors.is_empty() && !look.replays {
+        let is_first = self.any.pace.loaded && self.any.rows.is_empty();
+        match is_first && self.any.pace.errors.is_empty() && !look.replays {
             true => look.texts(FIRST),
             false => Vec::new(),
         }
@@ -619,7 +610,8 @@ impl ListPane for HomePane {
             &self.refused,
             &self.causes,
             &self.upcoming,
-            &self.newest,
+            &self.any,
+            &self.last_day,
             &self.census,
             &self.heat,
         ]
@@ -629,7 +621,8 @@ impl ListPane for HomePane {
             &mut self.refused,
             &mut self.causes,
             &mut self.upcoming,
-            &mut self.newest,
+            &mut self.any,
+            &mut self.last_day,
             &mut self.census,
             &mut self.heat,
         ]
@@ -637,8 +630,8 @@ impl ListPane for HomePane {
     fn answered(&mut self, rows: &mut Rows<HomeRow>) {
         rows.feed.stand(self.rows());
         // Until all of it is known, the cursor stays on the first row, whichever that is.
-        let is_told = self.newest.rows.is_empty() || self.seen.has_deletions;
-        let feeds = [&self.newest.pace, &self.causes.pace];
+        let is_told = self.any.rows.is_empty() || self.seen.has_deletions;
+        let feeds = [&self.any.pace, &self.last_day.pace, &self.causes.pace];
         rows.feed.pace.loaded = is_told && feeds.iter().all(|pace| pace.loaded);
     }
     fn opened(&mut self, _rows: &mut Rows<HomeRow>, context: &Context) {
@@ -658,7 +651,7 @@ impl ListPane for HomePane {
     }
     fn copies(&self, _: &Rows<HomeRow>, row: &HomeRow) -> Vec<Copied> {
         match row {
-            HomeRow::Section(_) | HomeRow::LastDay => Vec::new(),
+            HomeRow::Section(_) | HomeRow::LastDay(_) => Vec::new(),
             HomeRow::Step(step) => step_copies(step),
             HomeRow::Deletion(deletion) => deletion_copies(deletion),
             HomeRow::Site(site) => vec![Copied::new("the name", &site.site.to_string())],
@@ -679,7 +672,7 @@ impl ListPane for HomePane {
             HomeRow::Site(_) => context.go("sites"),
             HomeRow::Cause(group, _) => context.push(Route::Cause(group.cause.clone())),
             HomeRow::Kind(it) => context.push(Route::Browse(it.kind.clone())),
-            HomeRow::LastDay => context.go("deletions"),
+            HomeRow::LastDay(_) => context.go("deletions"),
         }
     }
 }

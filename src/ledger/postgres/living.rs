@@ -1,0 +1,46 @@
+//! Which engines are alive, as their rows say.
+
+use super::address::Address;
+use super::client::Connection;
+use super::failed::Sql;
+use super::process::Process;
+use super::rows::get;
+use crate::ledger::LedgerError;
+
+/// How long ago a lease was last renewed, by the server's clock, in milliseconds.
+pub(super) const RENEWED_AGO: &str =
+    "(extract(epoch FROM clock_timestamp() - renewed_at) * 1000)::bigint";
+
+/// The process and socket of an engine.
+pub(super) type Living = (u32, Option<String>);
+
+/// Finds an engine that is alive: any, or one that shares the ledger with no other.
+pub(super) fn find_living(db: &Connection, is_any: bool) -> Sql<Option<Living>> {
+    let sql = format!(
+        "SELECT machine, pid, process, socket FROM engines
+         WHERE NOT ended AND {RENEWED_AGO} < lease_ms AND (alone OR $1) ORDER BY epoch"
+    );
+    let engines = db.all(&sql, &[&is_any], |row| Ok((process(row, 0)?, get(row, 3)?)))?;
+    let mut living = engines
+        .into_iter()
+        .filter(|(process, _)| !process.has_ended());
+    Ok(living.next().map(|(process, socket)| (process.pid, socket)))
+}
+
+/// The columns `machine, pid, process`.
+pub(super) fn process(row: &tokio_postgres::Row, first: usize) -> Sql<Process> {
+    Ok(Process {
+        machine: get(row, first)?,
+        pid: u32::try_from(get::<i64>(row, first + 1)?).unwrap_or_default(),
+        started: get(row, first + 2)?,
+    })
+}
+
+/// The error of who finds a ledger in use.
+pub(super) fn held(address: &Address, (pid, socket): Living) -> LedgerError {
+    LedgerError::Held {
+        name: address.to_string(),
+        pid,
+        socket,
+    }
+}
