@@ -321,8 +321,8 @@
 //!    again when it is that far. The guard of 1 is among them.
 //!
 //! Whoever plans waits for its own gates, too, and until the writes have ended that any of them let through before
-//! (T14). Clocks must run equally
-//! fast, not show the same time. Revisit when: a deletion must be accepted in less than the time of a round trip.
+//! (T14). Of a gate whose lease has ended, the last such write may take as long as a call; its engine's own lease is not
+//! shorter than that. Clocks must run equally fast, not show the same time. Revisit when: a deletion must be accepted in less than the time of a round trip.
 //!
 //! **A ledger moves by a copy that no engine opens until it is whole.** The tables are described once, as data, and both
 //! stores read and write them in the order of their keys: so an interrupted copy is a beginning, and both sides can be

@@ -40,10 +40,10 @@ impl MemberRow {
         self.renewed_ago_ms < self.lease_ms
     }
 
-    /// How much longer its gates may answer.
-    fn gates_end_in(&self) -> Duration {
-        let left = GATE_LEASE.as_millis() as i64 - self.renewed_ago_ms;
-        Duration::from_millis(u64::try_from(left).unwrap_or_default())
+    /// How much is left of this time since its last renewal.
+    fn left_of(&self, time: Duration) -> Duration {
+        let renewed_ago = Duration::from_millis(self.renewed_ago_ms.try_into().unwrap_or_default());
+        time.saturating_sub(renewed_ago)
     }
 }
 
@@ -152,7 +152,8 @@ impl Heartbeat {
             self.trust(&roster, beat);
         }
         let member = &self.member;
-        member.see_gates(beat.read, other_gates(&roster, beat.epoch));
+        let gates = other_gates(&roster, beat.epoch, member.terms.call_timeout);
+        member.see_gates(beat.read, gates);
         // The lease may have been renewed later than this, never earlier.
         let until = match beat.renews {
             true => Some(beat.began + member.terms.lease),
@@ -244,15 +245,86 @@ fn standing(rows: &[MemberRow], epoch: i64, until: Option<Instant>) -> Standing 
     }
 }
 
-/// The gates of the other engines that may answer.
-fn other_gates(roster: &Roster, epoch: i64) -> Vec<GateMember> {
+/// The gates of the other engines that may answer, or whose writes may be in progress: each takes this long at most.
+fn other_gates(roster: &Roster, epoch: i64, write_max: Duration) -> Vec<GateMember> {
     let now = Instant::now();
     let others = roster.rows.iter().filter(|row| row.epoch != epoch);
-    let answering = others.filter(|row| row.has_gates && !row.gates_end_in().is_zero());
-    let gates = answering.map(|row| GateMember {
+    let gates = others.filter(|row| row.has_gates).map(|row| GateMember {
         applied: row.applied,
         passed: row.passed,
-        until: now + row.gates_end_in(),
+        until: now + row.left_of(GATE_LEASE),
+        writes_until: now + row.left_of(GATE_LEASE + write_max),
     });
-    gates.collect()
+    gates.filter(|gate| gate.writes_until > now).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::pin::pin;
+
+    use tokio::time::timeout;
+
+    use super::super::EngineTerms;
+    use super::*;
+
+    fn row(epoch: i64, has_gates: bool, renewed_ago: Duration) -> MemberRow {
+        MemberRow {
+            epoch,
+            claims: true,
+            has_gates,
+            applied: 7,
+            passed: 7,
+            renewed_ago_ms: renewed_ago.as_millis() as i64,
+            lease_ms: 90_000,
+        }
+    }
+
+    /// How long somebody waits for change 8 who sees the gate of another engine that last renewed its lease so long ago.
+    async fn waits(writes_ended: bool, renewed_ago: Duration) -> Duration {
+        let terms = EngineTerms::default();
+        let member = Arc::new(Member::new(terms.clone(), None));
+        member.joined(2, 7, Instant::now() + terms.lease);
+        let mut waiting = pin!(member.gates_caught_up(8, writes_ended));
+        let early = timeout(Duration::from_millis(1), &mut waiting).await;
+        assert!(early.is_err(), "nobody has looked yet");
+        let mut heartbeat = Heartbeat::new(member.clone());
+        let beat = heartbeat.begin().unwrap();
+        let roster = Roster {
+            rows: vec![row(1, true, renewed_ago), row(2, false, Duration::ZERO)],
+            event: 0,
+            tombstone: 8,
+            was_trusted: true,
+        };
+        heartbeat.conclude(&beat, Some(roster));
+        let seen = Instant::now();
+        waiting.await;
+        seen.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn t03_t14_a_gate_is_waited_for_until_its_lease_has_ended_and_its_writes_for_a_call_longer()
+     {
+        let write_max = EngineTerms::default().call_timeout;
+        let second = Duration::from_secs(1);
+        assert_eq!(waits(false, GATE_LEASE).await, Duration::ZERO);
+        let left = waits(false, GATE_LEASE - 3 * second).await;
+        assert!((3 * second..4 * second).contains(&left), "{left:?}");
+        let left = waits(true, GATE_LEASE).await;
+        assert!((write_max..write_max + second).contains(&left), "{left:?}");
+        let over = GATE_LEASE + write_max;
+        assert_eq!(waits(true, over).await, Duration::ZERO);
+    }
+
+    #[test]
+    fn t14_the_lease_of_an_engine_with_gates_outlasts_their_writes() {
+        let terms = EngineTerms {
+            lease: Duration::from_secs(3),
+            call_timeout: Duration::from_secs(2),
+            ..EngineTerms::default()
+        };
+        let lease = |index| Member::new(terms.clone(), index).terms.lease;
+        assert_eq!(lease(None), terms.lease);
+        assert_eq!(lease(Some(Arc::default())), Duration::from_secs(12));
+    }
 }

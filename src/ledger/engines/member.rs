@@ -24,8 +24,9 @@ pub struct GateMember {
     /// The last change of a tombstone that it has, and the last one before which no write is in progress.
     pub applied: i64,
     pub passed: i64,
-    /// Until when it may answer, by our own clock, at the latest.
+    /// Until when it may answer, by our own clock, at the latest; and when the last write ends that it lets through.
     pub until: Instant,
+    pub writes_until: Instant,
 }
 
 /// The gates of the other engines, as one read showed them.
@@ -69,7 +70,11 @@ pub struct Member {
 }
 
 impl Member {
-    pub fn new(terms: EngineTerms, index: Option<Arc<Tombstones>>) -> Self {
+    pub fn new(mut terms: EngineTerms, index: Option<Arc<Tombstones>>) -> Self {
+        if index.is_some() {
+            // Whoever takes its lease over need not wait for writes any more.
+            terms.lease = terms.lease.max(GATE_LEASE + terms.call_timeout);
+        }
         Self {
             terms,
             index,
@@ -290,13 +295,9 @@ impl Member {
             {
                 let seen = gates.borrow_and_update();
                 let now = Instant::now();
-                let is_behind = |gate: &GateMember| {
-                    let has = if writes_ended {
-                        gate.passed
-                    } else {
-                        gate.applied
-                    };
-                    has < to && now < gate.until
+                let is_behind = |gate: &GateMember| match writes_ended {
+                    true => gate.passed < to && now < gate.writes_until,
+                    false => gate.applied < to && now < gate.until,
                 };
                 let are_ours_behind = writes_ended && self.index.is_some() && self.passed() < to;
                 if seen.read >= read && !are_ours_behind && !seen.members.iter().any(is_behind) {
