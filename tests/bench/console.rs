@@ -24,7 +24,7 @@ mod support;
 #[path = "../testkit/mod.rs"]
 mod testkit;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -73,11 +73,9 @@ fn main() {
         assert!(built.status().unwrap().success());
         (path, steps)
     });
-    // Once unmeasured, so that neither pays for cold caches.
-    moves(&few, frames);
-    let small = moves(&few, frames);
-    let large = moves(&many, frames);
-    for ((_, steps), moved) in [(&few, &small), (&many, &large)] {
+    let ledgers = [&few, &many];
+    let [small, large] = &moves(ledgers, frames);
+    for ((_, steps), moved) in [(&few, small), (&many, large)] {
         println!(
             "{steps:>7} steps: a frame p50 {:?}, p99 {:?}; a key on the screen p50 {:?}, p99 {:?}, at most {:?}",
             moved.frames.p50, moved.frames.p99, moved.keys.p50, moved.keys.p99, moved.keys.most
@@ -88,15 +86,14 @@ fn main() {
         "a frame with {} steps to one with 100: {ratio:.2} (goal <= {FRAME_RATIO_MAX})",
         many.1
     );
-    let homes = [&few, &many].map(|ledger| (ledger.1, home(ledger, frames)));
-    for (steps, times) in &homes {
+    let [home_small, home_large] = &home(ledgers, frames);
+    for ((_, steps), home) in [(&few, home_small), (&many, home_large)] {
         println!(
             "{steps:>7} steps: a frame of :home p50 {:?}, p99 {:?}",
-            times.p50, times.p99
+            home.frames.p50, home.frames.p99
         );
     }
-    let [(_, home_small), (_, home_large)] = &homes;
-    let home_ratio = home_large.p50.as_secs_f64() / home_small.p50.as_secs_f64();
+    let home_ratio = home_large.frames.p50.as_secs_f64() / home_small.frames.p50.as_secs_f64();
     println!("the same for :home: {home_ratio:.2} (goal <= {FRAME_RATIO_MAX})");
     let listed = resources(if smoke { 300 } else { RESOURCES });
     for (what, took) in &listed {
@@ -121,9 +118,9 @@ fn main() {
             "a frame of :home depends on the number of steps"
         );
         assert!(
-            home_large.p99 <= FRAME_P99_MAX,
+            home_large.frames.p99 <= FRAME_P99_MAX,
             "p99 of a frame of :home: {:?}",
-            home_large.p99
+            home_large.frames.p99
         );
         for (what, took) in listed {
             assert!(took < RESOURCES_MAX, "resources {what}: {took:?}");
@@ -297,58 +294,91 @@ struct Moves {
     keys: Times,
 }
 
-/// In the tree, its long line open, up and down and from end to end.
-fn moves((path, _): &(std::path::PathBuf, usize), frames: usize) -> Moves {
-    let (mut desk, _) = desk(path);
-    // Into the tree, onto the folded line, and open it.
-    desk.press("enter home down down enter");
-    let mut frame_times = Vec::with_capacity(frames);
-    let mut key_times = Vec::with_capacity(frames);
-    let [mut before, mut frame] = [(); 2].map(|()| Buffer::empty(Rect::new(0, 0, COLUMNS, ROWS)));
-    for n in 0..frames {
+/// A console, and how long its frames took.
+struct Drawn {
+    desk: Desk,
+    before: Buffer,
+    frame: Buffer,
+    frames: Vec<Duration>,
+    keys: Vec<Duration>,
+}
+
+impl Drawn {
+    /// A console before this ledger, after these keys.
+    fn after(path: &Path, keys: &str) -> Self {
+        let (mut desk, _) = desk(path);
+        desk.press(keys);
+        let empty = || Buffer::empty(Rect::new(0, 0, COLUMNS, ROWS));
+        Self {
+            desk,
+            before: empty(),
+            frame: empty(),
+            frames: Vec::new(),
+            keys: Vec::new(),
+        }
+    }
+
+    /// Presses a key, and draws what it changes.
+    fn press(&mut self, key: &str) {
         let began = Instant::now();
-        desk.press(["down", "pgdn", "up", "end", "home"][n % 5]);
+        self.desk.press(key);
         let drawing = Instant::now();
         // As the terminal does: a frame is drawn in the cells of the one before the last.
-        frame.reset();
-        render(&desk.state, &mut frame);
-        let changed = before.diff_iter(&frame).count();
-        frame_times.push(drawing.elapsed());
-        key_times.push(began.elapsed());
-        assert!(changed > 0, "frame {n} shows nothing new");
-        std::mem::swap(&mut before, &mut frame);
+        self.frame.reset();
+        render(&self.desk.state, &mut self.frame);
+        let changed = self.before.diff_iter(&self.frame).count();
+        self.frames.push(drawing.elapsed());
+        self.keys.push(began.elapsed());
+        assert!(changed > 0, "{key} shows nothing new");
+        std::mem::swap(&mut self.before, &mut self.frame);
     }
-    assert!(
-        !desk.text().contains("├ …"),
-        "a row is not there:\n{}",
-        desk.text()
-    );
-    Moves {
-        frames: Times::of(frame_times),
-        keys: Times::of(key_times),
+
+    fn times(self) -> Moves {
+        Moves {
+            frames: Times::of(self.frames),
+            keys: Times::of(self.keys),
+        }
     }
 }
 
-/// The first screen, with the cursor on each of its rows in turn.
-fn home((path, _): &(std::path::PathBuf, usize), frames: usize) -> Times {
-    let (mut desk, _) = desk(path);
-    desk.press(":home enter");
-    assert!(desk.text().contains("── home"), "{}", desk.text());
-    let mut times = Vec::with_capacity(frames);
-    let [mut before, mut frame] = [(); 2].map(|()| Buffer::empty(Rect::new(0, 0, COLUMNS, ROWS)));
+/// Draws so many frames before each of the ledgers, in turns: so both are drawn on the same machine, however busy it
+/// is. `key`: the one before each frame.
+fn in_turns(
+    ledgers: [&(PathBuf, usize); 2],
+    keys: &str,
+    frames: usize,
+    key: impl Fn(usize) -> &'static str,
+) -> [Drawn; 2] {
+    let mut drawn = ledgers.map(|(path, _)| Drawn::after(path, keys));
     for n in 0..frames {
-        // Downwards to the last row, and up again.
-        desk.press(if n % 6 < 3 { "down" } else { "up" });
-        let drawing = Instant::now();
-        // As the terminal does: a frame is drawn in the cells of the one before the last.
-        frame.reset();
-        render(&desk.state, &mut frame);
-        let changed = before.diff_iter(&frame).count();
-        times.push(drawing.elapsed());
-        assert!(changed > 0, "frame {n} shows nothing new");
-        std::mem::swap(&mut before, &mut frame);
+        for drawn in &mut drawn {
+            drawn.press(key(n));
+        }
     }
-    Times::of(times)
+    drawn
+}
+
+/// In the tree, its long line open, up and down and from end to end.
+fn moves(ledgers: [&(PathBuf, usize); 2], frames: usize) -> [Moves; 2] {
+    // Into the tree, onto the folded line, and open it.
+    let keys = "enter home down down enter";
+    let key = |n| ["down", "pgdn", "up", "end", "home"][n % 5];
+    in_turns(ledgers, keys, frames, key).map(|drawn| {
+        let text = drawn.desk.text();
+        assert!(!text.contains("├ …"), "a row is not there:\n{text}");
+        drawn.times()
+    })
+}
+
+/// The first screen, with the cursor on each of its rows in turn.
+fn home(ledgers: [&(PathBuf, usize); 2], frames: usize) -> [Moves; 2] {
+    // Downwards to the last row, and up again.
+    let key = |n| if n % 6 < 3 { "down" } else { "up" };
+    in_turns(ledgers, ":home enter", frames, key).map(|drawn| {
+        let text = drawn.desk.text();
+        assert!(text.contains("── home"), "{text}");
+        drawn.times()
+    })
 }
 
 /// How long it takes until so many resources are on the screen: listed, sorted by another column, filtered. The
@@ -392,7 +422,7 @@ fn resources(rows: u32) -> [(&'static str, Duration); 4] {
 }
 
 /// The longest that a first page took, and the longest count.
-fn filters((path, steps): &(std::path::PathBuf, usize)) -> (Duration, Duration) {
+fn filters((path, steps): &(PathBuf, usize)) -> (Duration, Duration) {
     let ports = steps - 2;
     let mut longest = (Duration::ZERO, Duration::ZERO);
     let last = format!("server-{:07}", ports - 1);
@@ -426,7 +456,7 @@ fn filters((path, steps): &(std::path::PathBuf, usize)) -> (Duration, Duration) 
 }
 
 /// How long it takes to draw the whole deletion over time.
-fn chart((path, _): &(std::path::PathBuf, usize)) -> Duration {
+fn chart((path, _): &(PathBuf, usize)) -> Duration {
     let (mut desk, answers) = desk(path);
     desk.press("enter t");
     assert!(desk.text().contains("chart of deletion"), "{}", desk.text());
