@@ -1,5 +1,8 @@
 //! `gone report`: as text, for programs, and as a web page that nothing from a cloud can make do anything.
 
+use std::path::Path;
+use std::process::Command;
+
 use chrono::TimeDelta;
 use gone::domain::gantt::{Gantt, GanttCell, GanttRow, Last, WaitedFor};
 use gone::domain::model::*;
@@ -221,11 +224,8 @@ async fn the_page_says_the_same() {
     assert_eq!(page.select(&bars).count(), 2);
 }
 
-#[tokio::test(start_paused = true)]
-async fn hostile_names_are_text_on_the_page_and_nothing_comes_from_elsewhere() {
-    let ran = run(world(HOSTILE), "report deadbeef --html -").await;
-    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
-    let page = Html::parse_document(&ran.out);
+/// Whether the page has only elements that show something, and none that runs, sends or loads anything.
+fn assert_nothing_acts(page: &Html) {
     let known = [
         "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "section", "span",
         "table", "thead", "tbody", "tr", "th", "td", "svg", "rect",
@@ -254,6 +254,14 @@ async fn hostile_names_are_text_on_the_page_and_nothing_comes_from_elsewhere() {
             );
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hostile_names_are_text_on_the_page_and_nothing_comes_from_elsewhere() {
+    let ran = run(world(HOSTILE), "report deadbeef --html -").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let page = Html::parse_document(&ran.out);
+    assert_nothing_acts(&page);
     let style = Selector::parse("style").unwrap();
     let style: String = page.select(&style).flat_map(|it| it.text()).collect();
     assert!(
@@ -370,4 +378,72 @@ async fn a_long_section_says_how_much_it_leaves_out() {
     let rows = Selector::parse("td.gone").unwrap();
     assert_eq!(page.select(&rows).count(), 1_000);
     assert!(ran.out.contains("and 500 more"));
+}
+
+/// In the browser that people have: it makes the same elements of the page, and prints it on A4.
+#[tokio::test(start_paused = true)]
+#[ignore = "needs Chromium"]
+async fn browser_the_page_opens_and_prints_on_a4_and_hostile_names_stay_text() {
+    let ran = run(world(HOSTILE), "report deadbeef --html -").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    let folder = tempfile::tempdir().unwrap();
+    let (page, paper) = (folder.path().join("r.html"), folder.path().join("r.pdf"));
+    std::fs::write(&page, &ran.out).unwrap();
+
+    let (shown, said) = browse(folder.path(), &["--dump-dom"], &page);
+    let shown = Html::parse_document(&shown);
+    assert_nothing_acts(&shown);
+    let texts = |page: &Html| page.root_element().text().collect::<String>();
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let written = Html::parse_document(&ran.out);
+    assert_eq!(words(texts(&shown)), words(texts(&written)));
+    // What a policy forbids, or a script says, would be on the console.
+    assert!(!said.contains("CONSOLE"), "{said}");
+
+    let print = format!("--print-to-pdf={}", paper.display());
+    browse(folder.path(), &[&print], &page);
+    let printed = std::fs::read(&paper).unwrap();
+    let printed = String::from_utf8_lossy(&printed);
+    let sheets: Vec<[i64; 2]> = printed
+        .split("/MediaBox [0 0 ")
+        .skip(1)
+        .map(|rest| {
+            let size = rest.split_once(']').unwrap().0;
+            let mut sides = size.split(' ').map(|side| side.parse::<f64>().unwrap());
+            [(); 2].map(|()| sides.next().unwrap().round() as i64)
+        })
+        .collect();
+    assert!(!sheets.is_empty());
+    // In points: 297 and 210 mm.
+    assert!(
+        sheets.iter().all(|sheet| *sheet == [842, 595]),
+        "{sheets:?}"
+    );
+}
+
+/// What Chromium writes, and what it says beside that.
+fn browse(folder: &Path, options: &[&str], page: &Path) -> (String, String) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let mut places = std::env::split_paths(&path)
+        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .filter(|program| program.exists());
+    let program = places
+        .next()
+        .expect("this test needs Chromium: apt-get install --no-install-recommends chromium");
+    let mut chromium = Command::new(program);
+    chromium.args(["--headless=new", "--disable-gpu", "--enable-logging=stderr"]);
+    chromium.arg(format!(
+        "--user-data-dir={}",
+        folder.join("profile").display()
+    ));
+    if rustix::process::geteuid().is_root() {
+        chromium.arg("--no-sandbox");
+    }
+    let page = format!("file://{}", page.display());
+    let ran = chromium.args(options).arg(page).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let said = text(ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    (text(ran.stdout), said)
 }
