@@ -147,8 +147,12 @@ fn by_the_server(address: &Address, to: &Path) -> Failure {
     let tried = format!("copy the ledger to {}", to.display());
     let why =
         format!("{address} is on a server, which makes its own copies, also while an engine works");
+    let not_pooled = match address.is_pooled {
+        true => "\nName the server itself in both, not its pooler.",
+        false => "",
+    };
     let advice = format!(
-        "Run: {}\nGive it back, where the schema is not there: {}",
+        "Run: {}\nGive it back, where the schema is not there: {}{not_pooled}",
         address.dump_command(to),
         address.restore_command(to)
     );

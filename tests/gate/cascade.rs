@@ -115,10 +115,10 @@ async fn p08_what_a_cancel_lets_go_is_as_before_and_what_went_stays_gone() {
     stage.until_counts(&id, halfway).await;
     let shown = stage.user(Method::GET, &path, None).await;
     assert_eq!(shown.json()["network"]["status"], "DELETING");
-    stage.faults(json!([])).await;
     let deletion_id = id.clone();
     stage.submit(Command::Cancel { deletion_id }).await;
     stage.until(&id, DeletionState::Cancelled).await;
+    stage.faults(json!([])).await;
 
     for (path, status) in [
         (path.clone(), 200),

@@ -34,7 +34,7 @@ pub struct Address {
     pub(super) schema: String,
     pub(super) use_tls: bool,
     /// Whether a pooler gives each transaction a session of its own.
-    pub(super) is_pooled: bool,
+    pub is_pooled: bool,
     /// PEM certificates of the authorities that are trusted; none: the system's.
     pub(super) roots: Option<PathBuf>,
     passfile: Option<PathBuf>,

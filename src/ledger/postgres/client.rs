@@ -58,10 +58,10 @@ const SETTINGS: [(&str, &str); 11] = [
     ("tcp_keepalives_count", "3"),
 ];
 
-/// Settings of a session that differ from those of every one, by their names.
+/// More settings of a session: their names and values. They replace those that every session has.
 pub(super) type Settings<'s> = &'s [(&'s str, &'s str)];
 
-/// A statement that was sent before.
+/// What is known of a statement that was sent before.
 #[derive(Clone)]
 enum Known {
     /// The session has it prepared.
@@ -77,15 +77,16 @@ pub(super) struct Connection {
     runtime: Option<Runtime>,
     statements: Mutex<HashMap<String, Known>>,
     listener: Arc<Mutex<Option<Listener>>>,
-    /// What begins a transaction: the settings, if the session does not keep them.
+    /// The settings that each transaction brings along; empty if the session keeps them.
     settings: String,
     /// Whether each transaction may have another session.
     is_pooled: bool,
+    /// Whether a transaction has begun here, and has not ended.
     in_transaction: AtomicBool,
 }
 
 impl Connection {
-    /// Connects, and sets up the session; `more`: further settings of it.
+    /// Connects, and sets up the session; `more`: settings beside those of every session.
     pub(super) fn open(address: &Address, more: Settings<'_>) -> Sql<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let tls = Tls::of(address)?;
