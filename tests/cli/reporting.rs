@@ -432,7 +432,8 @@ fn browse(folder: &Path, options: &[&str], page: &Path) -> (String, String) {
         .next()
         .expect("this test needs Chromium: apt-get install --no-install-recommends chromium");
     let mut chromium = Command::new(program);
-    chromium.args(["--headless=new", "--disable-gpu", "--enable-logging=stderr"]);
+    chromium.args(["--headless=new", "--disable-gpu", "--disable-dev-shm-usage"]);
+    chromium.arg("--enable-logging=stderr");
     chromium.arg(format!(
         "--user-data-dir={}",
         folder.join("profile").display()
