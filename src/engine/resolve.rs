@@ -33,6 +33,15 @@ impl Resolver {
         by: By,
     ) -> Result<Vec<Resource>, CloudFailure> {
         let listed = self.reads.kinds.listed(kind);
+        let may_be = |word: &&str| matches!(by, By::Name) || kind.spec.ids.may_be(word);
+        let words = &words
+            .iter()
+            .copied()
+            .filter(may_be)
+            .collect::<BTreeSet<_>>();
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
         let key = match (&kind.spec.derived, &listed.spec.list, by) {
             (Some(derived), _, By::Id) => derived.find_by.as_str(),
             // A list below a parent that is not at this site is an error, whereas a read of a row finds
@@ -43,11 +52,7 @@ impl Resolver {
             }
             (None, _, By::Id) => match listed.id_filter() {
                 Some(filter) => filter,
-                None => {
-                    let ids = listed.spec.ids;
-                    let ids = words.iter().copied().filter(|word| ids.may_be(word));
-                    return self.read_all(site, listed, &ids.collect()).await;
-                }
+                None => return self.read_all(site, listed, words).await,
             },
             (None, Some(list), By::Name) if list.within.is_none() => list.name.as_str(),
             (_, _, By::Name) => return Ok(Vec::new()),

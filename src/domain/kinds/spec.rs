@@ -126,7 +126,7 @@ pub enum IdSpelling {
     /// Lower-case letters, digits, `-` and `_`, none of them percent-encoded: UUIDs and the like.
     #[default]
     Plain,
-    /// UUIDs. The service refuses to look for any other word, which is not absence: it can only be a name.
+    /// UUIDs, of a service that refuses to look for any other word. Such a word can only be a name.
     Uuid,
     /// Free text, which the service compares byte by byte.
     Text,
