@@ -215,6 +215,30 @@ async fn t03_tombstones_are_in_memory_when_their_commit_returns_and_at_the_next_
     assert!(phases.contains(&Some(Phase::Gone)) && phases.contains(&Some(Phase::Deleting)));
 }
 
+/// Has these engines end so many steps, one at a time, while their server may be away. No step is claimed twice: what is
+/// claimed is claimed by that engine, even if the answer came late.
+pub async fn end_each_once(engines: &[&PostgresLedger], steps: usize) {
+    let mut ended: Vec<String> = Vec::new();
+    while ended.len() < steps {
+        for ledger in engines {
+            let Ok(claimed) = ledger.claim(vec![capacity(1)], at(1)).await else {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            };
+            for step in claimed {
+                let is_new = !ended.contains(&step.key.id);
+                assert!(is_new, "{} was claimed twice", step.key);
+                let gone = settle(outcome(&step, StepState::Gone, at(2)));
+                while ledger.commit(vec![gone.clone()]).await.is_err() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                ended.push(step.key.id);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// A primary with a synchronous standby is lost, and the standby is promoted: it has whatever was answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_answered_survives_a_primary_that_is_lost_and_its_standby_goes_on() {
@@ -242,29 +266,13 @@ async fn what_was_answered_survives_a_primary_that_is_lost_and_its_standby_goes_
         standby.promote();
         (primary, standby)
     });
-    let mut ended = 0;
-    while ended < STEPS {
-        // Also an engine that tries while there is no primary is answered, or told that there is none.
-        let Ok(claimed) = ledger.claim(vec![capacity(1)], at(1)).await else {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            continue;
-        };
-        for step in claimed {
-            let gone = settle(outcome(&step, StepState::Gone, at(2)));
-            while ledger.commit(vec![gone.clone()]).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            ended += 1;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    end_each_once(&[&ledger], STEPS).await;
     let servers = off_the_runtime(move || failing.join().unwrap()).await;
     let states = states(&ledger, "one").await;
     assert!(
         states.iter().all(|(_, state)| *state == StepState::Gone),
         "{states:?}"
     );
-    assert_eq!(ended, STEPS);
     ledger.close().await;
     drop(servers);
 }
@@ -292,27 +300,7 @@ async fn what_was_answered_survives_a_server_that_is_killed() {
         }
         server
     });
-    let mut ended = Vec::new();
-    while ended.len() < STEPS {
-        // What is claimed is claimed by this engine, even if the answer came late.
-        let Ok(claimed) = ledger.claim(vec![capacity(1)], at(1)).await else {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            continue;
-        };
-        for step in claimed {
-            assert!(
-                !ended.contains(&step.key.id),
-                "{} was claimed twice",
-                step.key
-            );
-            let gone = settle(outcome(&step, StepState::Gone, at(2)));
-            while ledger.commit(vec![gone.clone()]).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            ended.push(step.key.id);
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    end_each_once(&[&ledger], STEPS).await;
     let server = off_the_runtime(move || killer.join().unwrap()).await;
     let states = states(&ledger, "one").await;
     assert!(

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use gone::domain::model::StepState;
 use gone::ledger::migrate::migrate;
 use gone::ledger::postgres::{Address, PostgresLedger, can_write, upkeep};
-use gone::ledger::{Commit as _, EngineTerms, Engines as _, LedgerError, Location, WorkQueue as _};
+use gone::ledger::{EngineTerms, Engines as _, LedgerError, Location, WorkQueue as _};
 
+use crate::faults::end_each_once;
 use crate::server::{self, OwnServer};
 use crate::stage::Stage;
 use crate::stores::off_the_runtime;
@@ -26,7 +27,8 @@ const STARTED_WITHIN: Duration = Duration::from_secs(30);
 /// Ends when it is dropped, and with its test.
 pub struct Pooler {
     folder: PathBuf,
-    /// A shell that kills it as soon as its own input ends.
+    settings: String,
+    /// A shell that kills it and removes its folder as soon as its own input ends.
     child: Child,
 }
 
@@ -40,11 +42,13 @@ impl Pooler {
             server.display(),
             folder.display()
         );
-        fs::write(folder.join("pgbouncer.ini"), settings).unwrap();
-        server::give_to_user(folder);
-        let child = spawn(folder);
+        let child = spawn(folder, &settings);
         let folder = folder.to_owned();
-        Self { folder, child }
+        Self {
+            folder,
+            settings,
+            child,
+        }
     }
 
     /// The URL of a ledger behind it.
@@ -57,14 +61,7 @@ impl Pooler {
 
     /// Runs statements as another client would. The text of what they answer.
     pub fn run_sql(&self, sql: &str) -> String {
-        let mut psql = Command::new(server::programs().join("psql"));
-        psql.args(["-qXtA", "-v", "ON_ERROR_STOP=1", "-U", "postgres"]);
-        psql.args(["-d", "postgres", "-h"]).arg(&self.folder);
-        let run = psql.args(["-p", &PORT.to_string(), "-c", sql]).output();
-        let run = run.unwrap();
-        let said = String::from_utf8_lossy(&run.stderr);
-        assert!(run.status.success(), "{sql}: {said}");
-        String::from_utf8(run.stdout).unwrap().trim().to_owned()
+        server::query_at(&self.folder, PORT, sql).unwrap()
     }
 
     pub fn kill(&mut self) {
@@ -73,7 +70,7 @@ impl Pooler {
     }
 
     pub fn restart(&mut self) {
-        self.child = spawn(&self.folder);
+        self.child = spawn(&self.folder, &self.settings);
     }
 }
 
@@ -83,13 +80,16 @@ impl Drop for Pooler {
     }
 }
 
-fn spawn(folder: &Path) -> Child {
+fn spawn(folder: &Path, settings: &str) -> Child {
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join("pgbouncer.ini"), settings).unwrap();
+    server::give_to_user(folder);
     let socket = folder.join(format!(".s.PGSQL.{PORT}"));
-    let _ = fs::remove_file(&socket);
     let pooler = server::as_a_user(&program());
     let mut shell = Command::new("sh");
-    shell.args(["-c", "\"$@\" >\"$0\" 2>&1 & read -r _; kill -9 $!"]);
-    shell.arg(folder.join("log")).arg(pooler.get_program());
+    let guard = "\"$@\" >\"$0\"/log 2>&1 & read -r _; kill -9 $!; rm -rf \"$0\"";
+    shell.args(["-c", guard]);
+    shell.arg(folder).arg(pooler.get_program());
     shell
         .args(pooler.get_args())
         .arg(folder.join("pgbouncer.ini"));
@@ -176,25 +176,7 @@ async fn engines_behind_a_pooler_go_on_after_it_or_the_server_is_killed() {
         }
         (server, pooler)
     });
-    let mut ended: Vec<String> = Vec::new();
-    while ended.len() < STEPS {
-        for ledger in [&first, &second] {
-            let Ok(claimed) = ledger.claim(vec![capacity(1)], at(1)).await else {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                continue;
-            };
-            for step in claimed {
-                let is_new = !ended.contains(&step.key.id);
-                assert!(is_new, "{} was claimed twice", step.key);
-                let gone = settle(outcome(&step, StepState::Gone, at(2)));
-                while ledger.commit(vec![gone.clone()]).await.is_err() {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-                ended.push(step.key.id);
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    end_each_once(&[&first, &second], STEPS).await;
     let _servers = off_the_runtime(move || killer.join().unwrap()).await;
     let states = states(&first, "one").await;
     let are_gone = states.iter().all(|(_, state)| *state == StepState::Gone);

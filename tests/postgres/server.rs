@@ -245,17 +245,7 @@ impl Server {
 
     /// Runs statements, as somebody else would. The text of what they answer, or why they failed.
     pub fn query(&self, sql: &str) -> Result<String, String> {
-        let mut psql = Command::new(programs().join("psql"));
-        psql.args(["-qXtA", "-v", "ON_ERROR_STOP=1", "-U", "postgres"]);
-        psql.args(["-d", "postgres", "-h"]).arg(&self.folder);
-        psql.args(["-p", &self.port.to_string(), "-c", sql]);
-        let run = psql.output().unwrap();
-        let said = match run.status.success() {
-            true => Ok(run.stdout),
-            false => Err(run.stderr),
-        };
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim().to_owned();
-        said.map(text).map_err(text)
+        query_at(&self.folder, self.port, sql)
     }
 
     /// Opens a transaction, as somebody else would, and keeps what it has locked until it is dropped.
@@ -385,6 +375,21 @@ impl Server {
             .status();
         asked.is_ok_and(|status| status.success())
     }
+}
+
+/// Runs statements at this socket. The text of what they answer, or why they failed.
+pub fn query_at(folder: &Path, port: u16, sql: &str) -> Result<String, String> {
+    let mut psql = Command::new(programs().join("psql"));
+    psql.args(["-qXtA", "-v", "ON_ERROR_STOP=1", "-U", "postgres"]);
+    psql.args(["-d", "postgres", "-h"]).arg(folder);
+    psql.args(["-p", &port.to_string(), "-c", sql]);
+    let run = psql.output().unwrap();
+    let said = match run.status.success() {
+        true => Ok(run.stdout),
+        false => Err(run.stderr),
+    };
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim().to_owned();
+    said.map(text).map_err(text)
 }
 
 /// Lets the user of the server's programs write this file or folder.
