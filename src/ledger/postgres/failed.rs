@@ -27,7 +27,7 @@ impl Failed {
     }
 }
 
-/// Statements that were prepared are only strange to a session that others use, too.
+/// A session lacks a statement that was prepared in it, or has one of that name already, only if clients share it.
 fn advice(code: &SqlState) -> &'static str {
     let of_others = [
         SqlState::INVALID_SQL_STATEMENT_NAME,

@@ -36,7 +36,7 @@ pub(super) fn process(row: &tokio_postgres::Row, first: usize) -> Sql<Process> {
     })
 }
 
-/// The error of who finds a ledger in use.
+/// The error of an engine or a copy that finds this engine alive.
 pub(super) fn held(address: &Address, (pid, socket): Living) -> LedgerError {
     LedgerError::Held {
         name: address.to_string(),

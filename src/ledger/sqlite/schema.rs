@@ -548,7 +548,7 @@ DROP TABLE parts;
 ALTER TABLE exact RENAME TO parts;
 CREATE INDEX parts_of ON parts(record);
 ";
-/// What ended in the last day is counted.
+/// An index for the count of the deletions that ended in the last day.
 const LAST_DAY: &str =
     "CREATE INDEX deletions_by_end ON deletions(finished_at) WHERE finished_at IS NOT NULL;";
 /// The version that introduced branches.

@@ -88,7 +88,7 @@ enum HomeRow {
     Cause(Box<CauseGroup>, u64),
     /// The number of resources of a kind.
     Kind(Box<KindCount>),
-    /// What has ended in the last day; none until it is counted.
+    /// The counts of the last day; none until the engine has counted.
     LastDay(Option<LastDay>),
 }
 
