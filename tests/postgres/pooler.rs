@@ -4,6 +4,7 @@
 //! postgres` runs whatever uses the shared server through one.
 
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -95,7 +96,7 @@ fn spawn(folder: &Path, settings: &str) -> Child {
         .arg(folder.join("pgbouncer.ini"));
     let child = shell.stdin(Stdio::piped()).spawn().unwrap();
     let since = Instant::now();
-    while !socket.exists() {
+    while UnixStream::connect(&socket).is_err() {
         let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
         assert!(since.elapsed() < STARTED_WITHIN, "no pooler:\n{log}");
         std::thread::sleep(Duration::from_millis(10));
