@@ -23,6 +23,8 @@ pub(super) struct Journal {
     wake: Notify,
     /// Whether something changed that the snapshot shows.
     is_dirty: AtomicBool,
+    /// Ends the longer pause between snapshots.
+    shows_soon: Notify,
     /// Whether a worker panicked: no new work is taken until a restart.
     is_poisoned: AtomicBool,
     status: Mutex<EngineStatus>,
@@ -35,6 +37,7 @@ impl Journal {
             commits: watch::Sender::new(0),
             wake: Notify::new(),
             is_dirty: AtomicBool::new(true),
+            shows_soon: Notify::new(),
             is_poisoned: AtomicBool::new(false),
             status: Mutex::new(status),
         }
@@ -78,6 +81,7 @@ impl Journal {
     /// Commits the one change of a command; the receipt says how much it changed.
     pub(super) async fn commit_command(&self, change: Change) -> Result<Receipt, ControlError> {
         let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
+        self.show_soon();
         match applied.into_iter().next() {
             Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
             Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
@@ -97,7 +101,7 @@ impl Journal {
         let now = (standing.epoch, !standing.leads);
         if (status.epoch, status.follows) != now {
             (status.epoch, status.follows) = now;
-            self.mark_dirty();
+            self.show_soon();
         }
     }
 
@@ -122,9 +126,25 @@ impl Journal {
         self.wake.notified().await;
     }
 
-    /// Has the next snapshot built anew.
-    pub(super) fn mark_dirty(&self) {
+    /// Has the next snapshot built anew, in its time: a step has moved on.
+    fn mark_dirty(&self) {
         self.is_dirty.store(true, Ordering::Relaxed);
+    }
+
+    /// Has the snapshot built anew soon: something changed for which a person looks.
+    pub(super) fn show_soon(&self) {
+        self.mark_dirty();
+        self.shows_soon.notify_one();
+    }
+
+    /// Ends a longer pause between snapshots: somebody began to look.
+    pub(super) fn looked_at(&self) {
+        self.shows_soon.notify_one();
+    }
+
+    /// Waits until the snapshot is to be built soon.
+    pub(super) async fn to_be_shown(&self) {
+        self.shows_soon.notified().await;
     }
 
     /// Whether something changed since this was last called.
@@ -148,7 +168,7 @@ impl Journal {
                 tracing::error!(fault, "the engine accepts no new work");
             }
             status.fault = fault;
-            self.mark_dirty();
+            self.show_soon();
         }
     }
 

@@ -200,7 +200,7 @@ impl Logins {
         if let Some(message) = lost {
             self.note_site(site, SiteState::Paused, message, now).await;
         }
-        self.journal.mark_dirty();
+        self.journal.show_soon();
         self.journal.wake_loop();
     }
 
@@ -242,7 +242,7 @@ impl Logins {
         let pauses = self.ledger.site_pauses().await.map_err(ledger_error)?;
         let pause = pauses.into_iter().find(|pause| pause.site == site);
         self.sites.hold(&site, pause);
-        self.journal.mark_dirty();
+        self.journal.show_soon();
         self.journal.wake_loop();
         Ok(receipt)
     }

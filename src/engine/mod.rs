@@ -292,11 +292,12 @@ impl Reconcilers {
         if is_takeover_due {
             self.journal.commit(vec![Change::TakeOver { now }]).await?;
         }
-        let due = self.ledger.next_due(now).await?;
+        let mut due = self.ledger.next_due(now).await?;
         if due.attempt.is_some_and(|due| due <= now) {
             let run = self.retrying.begin("");
             let woken = self.journal.commit(vec![Change::WakeDue { now }]).await;
             woken.inspect_err(|error| run.failed(error))?;
+            due = self.ledger.next_due(now).await?;
         }
         let plans = self.plan_queue.start(tasks).await?;
         let hold = self.verifying.start(tasks).await?;
@@ -311,7 +312,6 @@ impl Reconcilers {
             }
             None => Duration::MAX,
         };
-        let due = self.ledger.next_due(now).await?;
         self.retrying.runs_at(due.attempt);
         self.verifying.activity.runs_at(due.look);
         // Work that was due when this round began waits until a task under way ends and wakes the loop, or

@@ -260,7 +260,7 @@ impl Reads {
     /// Records for the header whether a read at a site worked.
     pub(super) fn site_answered(&self, site: &Site, failure: Option<&CloudFailure>) {
         if self.sites.read_answered(site, failure) {
-            self.journal.mark_dirty();
+            self.journal.show_soon();
         }
     }
 }

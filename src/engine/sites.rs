@@ -478,23 +478,21 @@ impl Sites {
         if site.status.state == SiteState::Paused {
             return false;
         }
-        match failure {
-            None => {
-                site.status.state = SiteState::Reachable;
-                site.status.reason.clear();
-            }
+        let (state, reason) = match failure {
+            None => (SiteState::Reachable, String::new()),
             Some(failure)
                 if matches!(
                     failure.class,
                     ErrorClass::Unavailable | ErrorClass::OutcomeUnknown
                 ) =>
             {
-                site.status.state = SiteState::Unreachable;
-                site.status.reason.clone_from(&failure.message);
+                (SiteState::Unreachable, failure.message.clone())
             }
-            Some(_) => {}
-        }
-        true
+            Some(_) => return false,
+        };
+        let is_news = (site.status.state, &site.status.reason) != (state, &reason);
+        (site.status.state, site.status.reason) = (state, reason);
+        is_news
     }
 
     /// Takes back the permit of a call that was not sent.

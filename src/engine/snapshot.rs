@@ -1,4 +1,5 @@
-//! Publishes the bounded snapshot after a change, at most ten times a second.
+//! Publishes the bounded snapshot after a change, at most ten times a second; the progress of steps at most once a
+//! second while nobody follows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 use super::activity::Activity;
 use super::journal::Journal;
@@ -20,6 +22,8 @@ use crate::system::clock::Clock;
 
 /// Ten a second is more than a terminal over SSH can show.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
+/// How much longer it pauses while nobody follows and steps make progress alone.
+const UNFOLLOWED_PAUSE: Duration = Duration::from_millis(900);
 /// A page of a console, and more steps than a person can take in.
 const ATTENTION_MAX: usize = 200;
 
@@ -50,13 +54,18 @@ impl Publishing {
                 run.failed(&error);
             }
             drop(run);
-            tokio::time::sleep(PUBLISH_EVERY).await;
+            sleep(PUBLISH_EVERY).await;
+            if publishing.snapshot.receiver_count() == 0 {
+                let _ = timeout(UNFOLLOWED_PAUSE, publishing.journal.to_be_shown()).await;
+            }
             publishing.is_busy.store(false, Ordering::Relaxed);
         });
     }
 
     pub(super) fn follow(&self) -> watch::Receiver<Arc<Snapshot>> {
-        self.snapshot.subscribe()
+        let reader = self.snapshot.subscribe();
+        self.journal.looked_at();
+        reader
     }
 
     async fn publish_now(&self) -> Result<(), LedgerError> {

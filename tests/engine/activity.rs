@@ -1,12 +1,13 @@
 //! Each reconciler says what it does, did last and does next.
 
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use serde_json::json;
 
 use super::harness::*;
-use gone::control::query;
+use gone::control::{Command, SiteState, query};
 use gone::domain::activity::{Reconciler, ReconcilerStatus};
 
 async fn reconcilers(client: &Client) -> Vec<ReconcilerStatus> {
@@ -138,6 +139,78 @@ fn a_deployment_has_reconcilers_for_its_owners_and_importers() {
                     Reconciler::HintOwners,
                 ];
                 assert_eq!(names[names.len() - 4..], own);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+/// How often the ledger is read for a snapshot, a second, while ports are deleted.
+fn snapshots_per_second(is_followed: bool) -> f64 {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, _) = bench.plain_network(400);
+        bench.limits(json!({ "latency_ms": 100 }));
+        bench
+            .run(async |client| {
+                let _reader = is_followed.then(|| client.control.snapshot());
+                let id = client.delete("network", &network).await;
+                client.until(&id, |it| it.counts.verifying > 0).await;
+                let (read, began) = (bench.crash.summaries.load(SeqCst), bench.clock.now());
+                client.gone(&id).await;
+                let read = bench.crash.summaries.load(SeqCst) - read;
+                read as f64 / (bench.clock.now() - began).as_seconds_f64()
+            })
+            .await
+            .unwrap()
+    })
+}
+
+#[test]
+fn a_snapshot_is_made_for_those_that_follow_it() {
+    let (followed, unfollowed) = (snapshots_per_second(true), snapshots_per_second(false));
+    assert!(followed > 5.0, "{followed} a second");
+    assert!(unfollowed < 1.5, "{unfollowed} a second");
+}
+
+#[test]
+fn what_a_person_did_is_shown_soon_also_where_nobody_follows() {
+    paused(async {
+        let bench = Bench::new(1);
+        bench
+            .run(async |client| {
+                let soon = || tokio::time::sleep(Duration::from_millis(250));
+                let site = site();
+                client.submit(Command::PauseSite { site }).await.unwrap();
+                soon().await;
+                let site = self::site();
+                client.submit(Command::ResumeSite { site }).await.unwrap();
+                soon().await;
+                // The only look: it would end a pause.
+                let shown = client.control.snapshot().borrow().sites[0].state;
+                assert_ne!(shown, SiteState::Paused);
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn who_begins_to_follow_waits_for_no_pause() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, _) = bench.plain_network(400);
+        bench.limits(json!({ "latency_ms": 100 }));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.until(&id, |it| it.counts.verifying > 0).await;
+                for _ in 0..3 {
+                    tokio::time::sleep(Duration::from_millis(350)).await;
+                    let mut reader = client.control.snapshot();
+                    let shown = tokio::time::timeout(Duration::from_millis(300), reader.changed());
+                    shown.await.unwrap().unwrap();
+                }
             })
             .await
             .unwrap();

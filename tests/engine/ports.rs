@@ -52,6 +52,8 @@ pub struct Crash {
     pub now: Notify,
     /// Late outcomes that the ledger took: there must be none (I11).
     pub overwritten: Mutex<Vec<String>>,
+    /// How many times the ledger was read for a snapshot.
+    pub summaries: AtomicU64,
     /// The ledger cannot read tombstones now.
     pub cannot_read: AtomicBool,
     /// From the crash until the next engine starts nothing gets through.
@@ -775,6 +777,7 @@ impl Views for Faulty {
         self.inner.last_day(now).await
     }
     async fn summary(&self) -> Result<Summary, LedgerError> {
+        self.crash.summaries.fetch_add(1, Ordering::SeqCst);
         self.inner.summary().await
     }
     async fn notification_cursor(&self, channel: &str) -> Result<NotificationCursor, LedgerError> {
