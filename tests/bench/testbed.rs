@@ -1,5 +1,5 @@
-//! Deletes per second on a real OpenStack, against plain parallel calls in the same minutes: the
-//! ratio's goal is 0.9. What Neutron can take is the limit of both.
+//! Deletes per second on a real OpenStack, against plain parallel calls in turns with ours: the ratio's
+//! goal is 0.95. What Neutron can take is the limit of both.
 //!
 //! `GONE_TESTBED_CLOUDS` names the testbed's `clouds.yaml`; without it nothing is measured.
 //! `--smoke` runs small and proves only that all of it works.
@@ -21,12 +21,17 @@ mod bed;
 mod estate;
 mod support;
 
+use std::time::Duration;
+
 use api::text;
 use bed::Bed;
 use serde_json::Value;
 use support::{Timeline, per_second, plain, timeline};
 
-const GOAL: f64 = 0.9;
+const GOAL: f64 = 0.95;
+/// Who deletes the ports of which network of a pair, one after the other: gone, or plain calls. Two turns each,
+/// because the machine is not the same from one minute to the next.
+const TURNS: [bool; 4] = [true, false, false, true];
 /// Of the plain calls: the best of these.
 const CLIENTS: [usize; 3] = [4, 8, 16];
 
@@ -36,31 +41,37 @@ fn main() {
         return;
     }
     let smoke = std::env::args().any(|argument| argument == "--smoke");
-    let (ports, trial, pairs) = if smoke { (20, 20, 1) } else { (500, 150, 3) };
+    let (ports, trial, pairs) = if smoke { (10, 20, 1) } else { (125, 150, 5) };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let clients = best(&runtime, trial);
     let mut ratios = Vec::new();
     for pair in 0..pairs {
-        // One network each, made together, so that the machine is the same for both.
-        let bed = seeded(2, ports);
-        let ours = || ours(&runtime, &bed, ports);
-        let theirs = || by_plain_calls(&runtime, &bed, 1, clients);
-        let ((ours, rest), theirs) = if pair % 2 == 0 {
-            let ours = ours();
-            (ours, theirs())
-        } else {
-            let theirs = theirs();
-            (ours(), theirs)
-        };
+        let bed = seeded(TURNS.len(), ports);
+        let (mut ours, mut theirs, mut rest) = (0.0, 0.0, 0.0);
+        for (network, is_ours) in TURNS.into_iter().enumerate() {
+            if is_ours {
+                let Timeline {
+                    deletes,
+                    rest: after,
+                } = by_gone(&runtime, &bed, network, ports);
+                ours += deletes.as_secs_f64();
+                rest += after.as_secs_f64();
+            } else {
+                theirs += by_plain_calls(&runtime, &bed, network, clients).as_secs_f64();
+            }
+        }
+        let deleted = (ports * TURNS.len() / 2) as f64;
+        let ratio = theirs / ours;
         println!(
-            "pair {pair}: {ours:.1} deletes/s, plain calls {theirs:.1}/s, ratio {:.2}; looks and the network took {rest:.1} s more",
-            ours / theirs
+            "pair {pair}: {:.1} deletes/s, plain calls {:.1}/s, ratio {ratio:.2}; looks and the networks took {rest:.1} s more",
+            deleted / ours,
+            deleted / theirs,
         );
-        ratios.push(ours / theirs);
+        ratios.push(ratio);
     }
     ratios.sort_by(f64::total_cmp);
     let median = ratios[ratios.len() / 2];
-    println!("{ports} ports: median ratio {median:.2} of {pairs} (goal >= {GOAL})");
+    println!("median ratio {median:.2} of {pairs} pairs (goal >= {GOAL})");
 }
 
 fn seeded(networks: usize, ports: usize) -> Bed {
@@ -79,7 +90,8 @@ fn best(runtime: &tokio::runtime::Runtime, ports: usize) -> usize {
     let bed = seeded(CLIENTS.len(), ports);
     let mut rates = Vec::new();
     for (network, clients) in CLIENTS.into_iter().enumerate() {
-        let rate = by_plain_calls(runtime, &bed, network, clients);
+        let took = by_plain_calls(runtime, &bed, network, clients);
+        let rate = per_second(ports, took);
         println!("plain calls, {clients} clients: {rate:.1} deletes/s");
         rates.push((rate, clients));
     }
@@ -92,7 +104,7 @@ fn by_plain_calls(
     bed: &Bed,
     network: usize,
     clients: usize,
-) -> f64 {
+) -> Duration {
     let rows = bed
         .api
         .rows("ports", &format!("network_id={}", bed.networks[network]));
@@ -101,14 +113,11 @@ fn by_plain_calls(
         .filter(|row| row["device_owner"] != "network:dhcp")
         .map(|row| text(&row["id"]))
         .collect();
-    let count = ports.len();
-    let took = runtime.block_on(plain(&bed.api.network_url, &bed.api.token, ports, clients));
-    per_second(count, took)
+    runtime.block_on(plain(&bed.api.network_url, &bed.api.token, ports, clients))
 }
 
-/// Deletes per second, and how many seconds came after the last one.
-fn ours(runtime: &tokio::runtime::Runtime, bed: &Bed, ports: usize) -> (f64, f64) {
-    let network = &bed.networks[0];
+fn by_gone(runtime: &tokio::runtime::Runtime, bed: &Bed, network: usize, ports: usize) -> Timeline {
+    let network = &bed.networks[network];
     let line = format!(
         "-vv --log-format text --cloud testbed delete network/{network} --cascade --yes --wait=30m -o json"
     );
@@ -118,9 +127,7 @@ fn ours(runtime: &tokio::runtime::Runtime, bed: &Bed, ports: usize) -> (f64, f64
     println!("calls at a time, after those at the start: {limits:?}");
     let total = usize::try_from(done["counts"]["total"].as_u64().unwrap()).unwrap();
     assert_eq!(total, ports + 1, "the ports and their network");
-    let Timeline { deletes, rest } =
-        runtime.block_on(timeline(&bed.ledger(), done["id"].as_str().unwrap(), ports));
-    (per_second(ports, deletes), rest.as_secs_f64())
+    runtime.block_on(timeline(&bed.ledger(), done["id"].as_str().unwrap(), ports))
 }
 
 /// The number of calls at a time that a line of the log says the engine went over to.
