@@ -43,8 +43,14 @@ impl Journal {
         }
     }
 
-    /// Commits and wakes all followers.
+    /// Commits, wakes all followers, and has the change shown soon.
     pub(super) async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
+        let applied = self.write(changes).await?;
+        self.show_soon();
+        Ok(applied)
+    }
+
+    async fn write(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
         let applied = self.ledger.commit(changes).await?;
         self.wake_followers();
         Ok(applied)
@@ -55,8 +61,14 @@ impl Journal {
         &self,
         changes: Vec<Change>,
     ) -> Result<Vec<Applied>, LedgerError> {
+        let applied = self.write_until_done(changes).await?;
+        self.show_soon();
+        Ok(applied)
+    }
+
+    async fn write_until_done(&self, changes: Vec<Change>) -> Result<Vec<Applied>, LedgerError> {
         loop {
-            match self.commit(changes.clone()).await {
+            match self.write(changes.clone()).await {
                 Err(error @ LedgerError::Io { .. }) => {
                     self.set_fault(Some(error.to_string()));
                     tokio::time::sleep(LEDGER_RETRY).await;
@@ -66,10 +78,11 @@ impl Journal {
         }
     }
 
-    /// Writes the outcomes of steps; an outcome is never lost while this process lives.
+    /// Writes the outcomes of steps; an outcome is never lost while this process lives. They are many, and are
+    /// shown in the snapshot's own time.
     pub(super) async fn commit_outcomes(&self, changes: Vec<Change>) {
         for some in changes.chunks(OUTCOMES_MAX) {
-            if let Err(error) = self.commit_until_done(some.to_vec()).await {
+            if let Err(error) = self.write_until_done(some.to_vec()).await {
                 tracing::error!(%error, count = some.len(), "outcomes were not written to the \
                                                              ledger; their resources are observed \
                                                              again at the next start");
@@ -81,7 +94,6 @@ impl Journal {
     /// Commits the one change of a command; the receipt says how much it changed.
     pub(super) async fn commit_command(&self, change: Change) -> Result<Receipt, ControlError> {
         let applied = self.commit(vec![change]).await.map_err(ledger_error)?;
-        self.show_soon();
         match applied.into_iter().next() {
             Some(Applied::Moved(moved)) => Ok(Receipt::Done { moved }),
             Some(Applied::Refused(why)) => Err(ControlError::Conflict { message: why }),
@@ -126,7 +138,7 @@ impl Journal {
         self.wake.notified().await;
     }
 
-    /// Has the next snapshot built anew, in its time: a step has moved on.
+    /// Has the next snapshot built anew, in its own time: steps have moved on, here or at another engine.
     fn mark_dirty(&self) {
         self.is_dirty.store(true, Ordering::Relaxed);
     }

@@ -469,7 +469,7 @@ impl Sites {
         }
     }
 
-    /// Records for the header whether a read at a site worked. Returns whether the header may have changed.
+    /// Records for the header whether a read at a site worked. Returns whether that changed the header.
     pub(super) fn read_answered(&self, site: &Site, failure: Option<&CloudFailure>) -> bool {
         let mut sites = self.lock();
         let Some(site) = sites.get_mut(site) else {

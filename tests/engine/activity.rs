@@ -145,17 +145,29 @@ fn a_deployment_has_reconcilers_for_its_owners_and_importers() {
     });
 }
 
+/// A network whose ports take seconds to delete.
+fn slow_network() -> (Bench, String) {
+    let bench = Bench::new(1);
+    let (network, _) = bench.plain_network(400);
+    bench.limits(json!({ "latency_ms": 100 }));
+    (bench, network)
+}
+
+/// A deletion of this network, once it has sent its first calls.
+async fn under_way(client: &Client, network: &str) -> String {
+    let id = client.delete("network", network).await;
+    client.until(&id, |it| it.counts.verifying > 0).await;
+    id
+}
+
 /// How often the ledger is read for a snapshot, a second, while ports are deleted.
 fn snapshots_per_second(is_followed: bool) -> f64 {
     paused(async {
-        let bench = Bench::new(1);
-        let (network, _) = bench.plain_network(400);
-        bench.limits(json!({ "latency_ms": 100 }));
+        let (bench, network) = slow_network();
         bench
             .run(async |client| {
                 let _reader = is_followed.then(|| client.control.snapshot());
-                let id = client.delete("network", &network).await;
-                client.until(&id, |it| it.counts.verifying > 0).await;
+                let id = under_way(&client, &network).await;
                 let (read, began) = (bench.crash.summaries.load(SeqCst), bench.clock.now());
                 client.gone(&id).await;
                 let read = bench.crash.summaries.load(SeqCst) - read;
@@ -195,16 +207,37 @@ fn what_a_person_did_is_shown_soon_also_where_nobody_follows() {
     });
 }
 
+/// Not only what commands commit by themselves: a deletion is accepted in a commit of its own.
+#[test]
+fn an_accepted_deletion_is_shown_soon_also_where_nobody_follows() {
+    paused(async {
+        let (bench, network) = slow_network();
+        let others: Vec<String> = (0..3).map(|_| bench.plain_network(1).0).collect();
+        bench
+            .run(async |client| {
+                under_way(&client, &network).await;
+                // At other times of the pause, so that none of them is shown by chance.
+                for (before, other) in others.iter().enumerate() {
+                    tokio::time::sleep(Duration::from_millis(370)).await;
+                    client.delete("network", other).await;
+                    tokio::time::sleep(Duration::from_millis(250)).await;
+                    let shown = client.control.snapshot().borrow().clone();
+                    let accepted: u64 = shown.deletions_by_state.values().sum();
+                    assert_eq!(accepted, 2 + before as u64);
+                }
+            })
+            .await
+            .unwrap();
+    });
+}
+
 #[test]
 fn who_begins_to_follow_waits_for_no_pause() {
     paused(async {
-        let bench = Bench::new(1);
-        let (network, _) = bench.plain_network(400);
-        bench.limits(json!({ "latency_ms": 100 }));
+        let (bench, network) = slow_network();
         bench
             .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.until(&id, |it| it.counts.verifying > 0).await;
+                under_way(&client, &network).await;
                 for _ in 0..3 {
                     tokio::time::sleep(Duration::from_millis(350)).await;
                     let mut reader = client.control.snapshot();
