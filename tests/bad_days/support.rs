@@ -364,6 +364,10 @@ impl Running {
         self.err.text()
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        self.child.0.try_wait().unwrap().is_some()
+    }
+
     /// `kill -9`.
     pub fn kill(mut self) {
         self.child.0.kill().unwrap();

@@ -22,6 +22,7 @@ mod server;
 #[path = "../bad_days/support.rs"]
 mod stage;
 
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -36,7 +37,7 @@ const SITE_LIMIT: usize = 16;
 const NETWORKS: usize = 20;
 /// How much of `n` times the speed of one engine `n` engines reach.
 const LINEAR_MIN: f64 = 0.85;
-const DEADLINE: Duration = Duration::from_secs(900);
+const DEADLINE: Duration = Duration::from_secs(600);
 /// A session of the server that has nothing to do any more reports what it did within 10 s.
 const REPORTED_WITHIN: Duration = Duration::from_secs(12);
 
@@ -109,13 +110,19 @@ impl Several {
             stage.start(&line)
         });
         let engines = engines.collect();
-        let several = Self {
+        let mut several = Self {
             engines,
             stage,
             server,
             _folder: folder,
         };
+        // A verb that finds no engine at this socket would serve it by itself, and the first engine would end.
+        until("the first engine listens", || {
+            several.assert_running();
+            UnixStream::connect(several.stage.path("0.sock")).is_ok()
+        });
         until("all engines work", || {
+            several.assert_running();
             let listed = several
                 .stage
                 .gone(&several.to_first("list engines -o json"));
@@ -126,6 +133,12 @@ impl Several {
             }
         });
         several
+    }
+
+    fn assert_running(&mut self) {
+        for engine in &mut self.engines {
+            assert!(!engine.has_ended(), "an engine ended: {}", engine.err());
+        }
     }
 
     /// A line for the first of the engines.

@@ -198,6 +198,17 @@ impl Soak {
         self.engines[at].running = Some(self.stage.start(&line));
     }
 
+    /// Starts an engine again that has ended, as a service manager does: a verb may have served its socket when it
+    /// started.
+    fn start_ended(&mut self) {
+        for at in 0..self.engines.len() {
+            let running = self.engines[at].running.as_mut();
+            if running.is_some_and(Running::has_ended) {
+                self.start(at);
+            }
+        }
+    }
+
     fn socket(&self, at: usize) -> String {
         let socket = self.stage.path(&format!("{}.sock", self.engines[at].name));
         socket.display().to_string()
@@ -205,6 +216,7 @@ impl Soak {
 
     /// New deletions, a fault, and a look at everything.
     fn round(&mut self) {
+        self.start_ended();
         while self.under_way.len() < UNDER_WAY && self.accept() {}
         self.fault();
         for _ in 0..self.random.usize(5..30) {
