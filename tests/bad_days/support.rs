@@ -381,15 +381,13 @@ impl Running {
     }
 
     pub fn end(mut self) -> Ran {
-        let mut status = None;
         let since = Instant::now();
-        while status.is_none() {
+        while !self.has_ended() {
             assert!(since.elapsed() < DEADLINE, "it hangs: {}", self.err());
             std::thread::sleep(Duration::from_millis(5));
-            status = self.child.0.try_wait().unwrap();
         }
         Ran {
-            code: status.unwrap().code(),
+            code: self.child.0.wait().unwrap().code(),
             out: self.out.whole(),
             err: self.err.whole(),
         }

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, TimeZone, Utc};
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gone::control::{
     Accepted, Command, ControlError, DeploymentStatus, EngineStatus, Explanation, GateStatus,
     GateTraffic, ImporterStatus, KindInfo, NotEligible, Page, Purged, Query, Receipt, Retried,
@@ -36,6 +35,7 @@ use gone::frontends::console::{
     update,
 };
 use serde_json::{Value, json};
+use termina::event::{KeyCode, KeyEvent, Modifiers};
 
 use crate::testkit::{self, offer};
 
@@ -1387,10 +1387,7 @@ impl Desk {
     /// A line as it is typed, and enter.
     pub fn type_line(&mut self, line: &str) {
         for c in line.chars() {
-            self.take(Event::Key(KeyEvent::new(
-                KeyCode::Char(c),
-                KeyModifiers::NONE,
-            )));
+            self.take(Event::Key(KeyEvent::new(KeyCode::Char(c), Modifiers::NONE)));
         }
         self.press("enter");
     }
@@ -1412,14 +1409,14 @@ impl Desk {
 }
 
 fn named(word: &str) -> Vec<KeyEvent> {
-    let plain = |code| vec![KeyEvent::new(code, KeyModifiers::NONE)];
+    let plain = |code| vec![KeyEvent::new(code, Modifiers::NONE)];
     if let Some(letter) = word.strip_prefix("ctrl-") {
         let code = KeyCode::Char(letter.chars().next().unwrap());
-        return vec![KeyEvent::new(code, KeyModifiers::CONTROL)];
+        return vec![KeyEvent::new(code, Modifiers::CONTROL)];
     }
     match word {
         "enter" => plain(KeyCode::Enter),
-        "esc" => plain(KeyCode::Esc),
+        "esc" => plain(KeyCode::Escape),
         "space" => plain(KeyCode::Char(' ')),
         "tab" => plain(KeyCode::Tab),
         "delete" => plain(KeyCode::Delete),
@@ -1434,7 +1431,7 @@ fn named(word: &str) -> Vec<KeyEvent> {
         "pgup" => plain(KeyCode::PageUp),
         word => word
             .chars()
-            .map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))
+            .map(|c| KeyEvent::new(KeyCode::Char(c), Modifiers::NONE))
             .collect(),
     }
 }

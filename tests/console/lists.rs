@@ -1,11 +1,11 @@
 //! Lists of resources, and the keys that work on them.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gone::control::{Command, Explanation, Page, Query, SiteListing, query};
 use gone::domain::model::{DeletionState, Resource, Target};
 use gone::domain::relations::{Relation, RelationKind};
 use gone::frontends::console::{ConsoleOptions, Event, Keymap};
 use serde_json::json;
+use termina::event::{KeyCode, KeyEvent, Modifiers};
 
 use super::fake::{self, Desk, World, deletion, drifted, id, key, options, resource};
 
@@ -118,7 +118,10 @@ fn changed_keys_do_what_help_footer_and_texts_say() {
         "{}",
         desk.text()
     );
-    desk.take(Event::Key(KeyEvent::new(KeyCode::F(2), KeyModifiers::NONE)));
+    desk.take(Event::Key(KeyEvent::new(
+        KeyCode::Function(2),
+        Modifiers::NONE,
+    )));
     desk.press("D");
     assert!(desk.sent.is_empty(), "{:?}", desk.sent);
     desk.press("P");
@@ -521,6 +524,12 @@ fn a_key_that_does_nothing_here_says_so() {
         "{}",
         desk.text()
     );
+    desk.take(Event::Key(KeyEvent::new(
+        KeyCode::Char('e'),
+        Modifiers::ALT,
+    )));
+    let text = desk.text();
+    assert!(text.contains("alt-e does nothing here; ?"), "{text}");
     // It is no message that `:events` would keep.
     desk.press(":events enter");
     assert!(!desk.text().contains("does nothing"), "{}", desk.text());

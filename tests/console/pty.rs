@@ -281,6 +281,25 @@ fn the_mouse_is_asked_for_only_where_it_is_wanted_and_let_go_at_the_end() {
     seat.left("Quit");
 }
 
+/// A serial line tells no size.
+#[test]
+fn a_terminal_that_does_not_know_its_size_is_drawn_on_as_80_by_24() {
+    let mut seat = Seat::take(&[]);
+    seat.see("network web-1");
+    seat.master
+        .resize(PtySize {
+            rows: 0,
+            cols: 0,
+            pixel_width: 0,
+            pixel_height: 0,
+        })
+        .unwrap();
+    seat.press(":net\r");
+    seat.see("storage");
+    seat.press("q");
+    seat.left("Quit");
+}
+
 #[test]
 fn at_rest_not_one_byte_is_written() {
     let mut seat = Seat::take(&[]);

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use gone::control::{Accepted, Command, ControlError, Query, Receipt, SiteState, query};
 use gone::domain::ladder::{PurgeScope, Rung};
 use gone::domain::model::{DeletionState, ErrorClass, EventKind, SitePause, StepError, StepState};
 use gone::frontends::console::{ConsoleOptions, Effect, EngineMode, Event, Exit, State, update};
+use termina::event::{KeyCode, KeyEvent, KeyEventKind, Modifiers};
 
 use super::fake::{Desk, World, deletion, id, now, options, refusal, site, step};
 
@@ -126,10 +126,10 @@ fn no_single_key_sends_a_change_from_any_pane() {
         KeyCode::Backspace,
         KeyCode::Tab,
         KeyCode::Insert,
-        KeyCode::F(5),
+        KeyCode::Function(5),
     ]);
     for code in codes {
-        for modifiers in [KeyModifiers::NONE, KeyModifiers::CONTROL, KeyModifiers::ALT] {
+        for modifiers in [Modifiers::NONE, Modifiers::CONTROL, Modifiers::ALT] {
             for keys in panes {
                 let mut desk = Desk::new(World::busy(), (80, 24));
                 desk.press(keys);
@@ -145,7 +145,7 @@ fn no_single_key_sends_a_change_from_any_pane() {
                             | Command::Resume { .. }
                     );
                     assert!(harmless, "{code:?} {modifiers:?} in {keys:?}: {command:?}");
-                    assert_eq!(modifiers, KeyModifiers::NONE, "{code:?}: {command:?}");
+                    assert_eq!(modifiers, Modifiers::NONE, "{code:?}: {command:?}");
                 }
             }
         }
@@ -502,7 +502,7 @@ fn a_failed_question_is_told_and_kept() {
 #[test]
 fn a_key_that_is_let_go_is_no_key() {
     let mut desk = Desk::new(World::busy(), (80, 24));
-    let mut key = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
+    let mut key = KeyEvent::new(KeyCode::Char('q'), Modifiers::NONE);
     key.kind = KeyEventKind::Release;
     desk.take(Event::Key(key));
     assert_eq!(desk.exits, []);
@@ -592,12 +592,12 @@ fn a_word_typed_before_the_kinds_are_known_waits_for_them() {
     for c in ":network".chars() {
         update(
             &mut state,
-            Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)),
+            Event::Key(KeyEvent::new(KeyCode::Char(c), Modifiers::NONE)),
         );
     }
     update(
         &mut state,
-        Event::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)),
+        Event::Key(KeyEvent::new(KeyCode::Enter, Modifiers::NONE)),
     );
     let effects = update(
         &mut state,
@@ -825,7 +825,7 @@ fn a_plan_that_is_shown_again_takes_no_key_before_it_is_seen() {
     desk.press("[");
     // All at once, as when keys are held down.
     for code in [KeyCode::Char(']'), KeyCode::Enter] {
-        let key = KeyEvent::new(code, KeyModifiers::NONE);
+        let key = KeyEvent::new(code, Modifiers::NONE);
         update(&mut desk.state, Event::Key(key));
     }
     assert!(desk.state.is_guarded());
@@ -902,7 +902,7 @@ fn a_plan_that_was_left_while_it_started_is_the_deletion_when_it_is_shown_again(
     desk.press("enter web");
     let effects = update(
         &mut desk.state,
-        Event::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)),
+        Event::Key(KeyEvent::new(KeyCode::Enter, Modifiers::NONE)),
     );
     let ticket = effects.iter().find_map(|effect| match effect {
         Effect::Submit { ticket, .. } => Some(*ticket),

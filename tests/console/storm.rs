@@ -1,11 +1,11 @@
 //! Names that want to break out, keys without sense, sizes without end.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gone::control::DeploymentStatus;
 use gone::domain::model::{KindName, StepState};
 use gone::frontends::console::{ConsoleOptions, Event, render};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use termina::event::{KeyCode, KeyEvent, Modifiers};
 use unicode_width::UnicodeWidthStr;
 
 use super::fake::{Desk, World, blocker, error, options, resource, step};
@@ -212,7 +212,7 @@ fn storm(seed: u64, events: usize) {
         .map(KeyCode::Char)
         .chain([
             KeyCode::Enter,
-            KeyCode::Esc,
+            KeyCode::Escape,
             KeyCode::Up,
             KeyCode::Down,
             KeyCode::Left,
@@ -224,9 +224,9 @@ fn storm(seed: u64, events: usize) {
             KeyCode::Tab,
             KeyCode::Backspace,
             KeyCode::Delete,
-            KeyCode::F(1),
+            KeyCode::Function(1),
         ])
-        .map(|code| KeyEvent::new(code, KeyModifiers::NONE))
+        .map(|code| KeyEvent::new(code, Modifiers::NONE))
         .collect();
     let walks = [
         ":network enter",
@@ -285,7 +285,7 @@ fn storm(seed: u64, events: usize) {
             12 => {
                 let control = KeyCode::Char(char::from(b'a' + dice.u8(0..26)));
                 if control != KeyCode::Char('c') {
-                    desk.take(Event::Key(KeyEvent::new(control, KeyModifiers::CONTROL)));
+                    desk.take(Event::Key(KeyEvent::new(control, Modifiers::CONTROL)));
                 }
             }
             _ => desk.take(Event::Key(keys[dice.usize(0..keys.len())])),

@@ -22,6 +22,27 @@ fn story_11_tiny_mono_and_ascii_no_screen_breaks_and_the_selection_is_seen_told_
     tell(&Telling::otherwise());
 }
 
+/// The kernel tells of both at once, and neither may hide the other.
+#[test]
+fn a_key_that_comes_with_a_resize_is_shown_without_another_key() {
+    let telling = Telling::as_written();
+    let stage = Stage::of(&telling);
+    let mut seat = Seat::take(&stage, &["--sandbox"]);
+    seat.see("sites reachable");
+    for round in 0..30 {
+        seat.press(":");
+        let mut typed = ":".to_owned();
+        for letter in 'a'..='j' {
+            typed.push(letter);
+            seat.resize(telling.columns, telling.rows - 1 + round % 2);
+            seat.press(&letter.to_string());
+            seat.see(&typed);
+        }
+        seat.press("\x1b");
+        seat.wait("no command line", |screen| !screen.contains(&typed));
+    }
+}
+
 fn tell(telling: &Telling) {
     let stage = Stage::of(telling);
     let sandbox = format!("--sandbox={}", stage.scenario("hostile"));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use crossterm::event::KeyEvent;
+use termina::event::KeyEvent;
 
 use crate::control::{Command, ControlError, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event as LedgerEvent;

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use termina::event::{KeyCode, KeyEvent, Modifiers};
 
 use crate::domain::text;
 
-type Key = (KeyCode, KeyModifiers);
+type Key = (KeyCode, Modifiers);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
@@ -123,13 +123,13 @@ pub(crate) struct Binding {
 }
 
 const fn plain(c: char) -> Key {
-    (KeyCode::Char(c), KeyModifiers::NONE)
+    (KeyCode::Char(c), Modifiers::NONE)
 }
 const fn ctrl(c: char) -> Key {
-    (KeyCode::Char(c), KeyModifiers::CONTROL)
+    (KeyCode::Char(c), Modifiers::CONTROL)
 }
 const fn key(code: KeyCode) -> Key {
-    (code, KeyModifiers::NONE)
+    (code, Modifiers::NONE)
 }
 /// Scope, keys, action, label in the footer, text of the help.
 type Row = (Scope, &'static [Key], Action, &'static str, &'static str);
@@ -307,7 +307,7 @@ const STANDARD: &[Row] = &[
     (Scope::Everywhere, &[key(KeyCode::Home), plain('g')], Action::First, "", "to the first row"),
     (Scope::Everywhere, &[key(KeyCode::End), plain('G')], Action::Last, "", "to the last row"),
     (Scope::Everywhere, &[ctrl('r')], Action::Refresh, "", "ask again"),
-    (Scope::Everywhere, &[key(KeyCode::Esc)], Action::Back, "back", "close the prompt, drop the filter, or go back"),
+    (Scope::Everywhere, &[key(KeyCode::Escape)], Action::Back, "back", "close the prompt, drop the filter, or go back"),
     (Scope::Everywhere, &[plain('[')], Action::Previous, "", "to the view of before, with its filter"),
     (Scope::Everywhere, &[plain(']')], Action::Next, "", "to the view that was left by [ or esc"),
     (Scope::Everywhere, &[plain('?')], Action::Help, "help", "these keys"),
@@ -444,7 +444,7 @@ impl Keymap {
     /// Returns the action of a key in a pane; `None` if the key means nothing there.
     pub(crate) fn action(&self, scope: Scope, replays: bool, pressed: KeyEvent) -> Option<Action> {
         // Shift is part of the character already; terminals differ in whether they also report it.
-        let pressed = (pressed.code, pressed.modifiers - KeyModifiers::SHIFT);
+        let pressed = (pressed.code, pressed.modifiers - Modifiers::SHIFT);
         let find = |scope: Scope| {
             let mut own = self.bindings.iter().filter(|b| b.scope == scope);
             let found = own.find(|b| b.keys.contains(&pressed));
@@ -461,7 +461,7 @@ impl Keymap {
 
     /// Tells where a key has a meaning, for a person who presses it where it has none.
     pub(crate) fn elsewhere(&self, pressed: KeyEvent) -> Option<&'static str> {
-        let pressed = (pressed.code, pressed.modifiers - KeyModifiers::SHIFT);
+        let pressed = (pressed.code, pressed.modifiers - Modifiers::SHIFT);
         let mut bindings = self.bindings.iter();
         let found = bindings.find(|b| b.scope != Scope::Replay && b.keys.contains(&pressed));
         found.map(|b| b.scope.title())
@@ -532,14 +532,13 @@ impl Action {
 
 /// Whether the key is easily pressed by mistake, or deletes in other programs.
 fn is_slip((code, modifiers): Key) -> bool {
-    modifiers.contains(KeyModifiers::CONTROL)
-        || matches!(code, KeyCode::Delete | KeyCode::Backspace)
+    modifiers.contains(Modifiers::CONTROL) || matches!(code, KeyCode::Delete | KeyCode::Backspace)
 }
 
 /// The names of keys that are no letters.
 #[rustfmt::skip]
 const NAMES: &[(&str, KeyCode)] = &[
-    ("space", KeyCode::Char(' ')), ("enter", KeyCode::Enter), ("esc", KeyCode::Esc), ("tab", KeyCode::Tab),
+    ("space", KeyCode::Char(' ')), ("enter", KeyCode::Enter), ("esc", KeyCode::Escape), ("tab", KeyCode::Tab),
     ("backspace", KeyCode::Backspace), ("delete", KeyCode::Delete), ("insert", KeyCode::Insert),
     ("pgup", KeyCode::PageUp), ("pgdn", KeyCode::PageDown), ("home", KeyCode::Home), ("end", KeyCode::End),
     ("up", KeyCode::Up), ("down", KeyCode::Down), ("left", KeyCode::Left), ("right", KeyCode::Right),
@@ -549,7 +548,7 @@ const NAMES: &[(&str, KeyCode)] = &[
 pub(crate) fn parse_key(text: &str) -> Option<Key> {
     if let Some(rest) = text.strip_prefix("ctrl-") {
         let (code, modifiers) = parse_key(rest)?;
-        return Some((code, modifiers | KeyModifiers::CONTROL));
+        return Some((code, modifiers | Modifiers::CONTROL));
     }
     let named = NAMES.iter().find(|(name, _)| *name == text);
     let letter = || match text.chars().collect::<Vec<_>>()[..] {
@@ -557,9 +556,13 @@ pub(crate) fn parse_key(text: &str) -> Option<Key> {
         _ => None,
     };
     let number = || text.strip_prefix('f')?.parse().ok();
-    let function = || number().filter(|n| (1..=12).contains(n)).map(KeyCode::F);
+    let function = || {
+        number()
+            .filter(|n| (1..=12).contains(n))
+            .map(KeyCode::Function)
+    };
     let code = named.map(|(_, code)| *code).or_else(letter);
-    Some((code.or_else(function)?, KeyModifiers::NONE))
+    Some((code.or_else(function)?, Modifiers::NONE))
 }
 
 /// Returns a key as the help writes it, such as `D`, `enter` or `ctrl-r`.
@@ -568,12 +571,19 @@ pub(crate) fn key_name((code, modifiers): Key) -> String {
     let name = match (named, code) {
         (Some((name, _)), _) => (*name).to_owned(),
         (None, KeyCode::Char(c)) => c.to_string(),
-        (None, other) => format!("{other}").to_lowercase(),
+        (None, KeyCode::Function(number)) => format!("f{number}"),
+        (None, other) => format!("{other:?}").to_lowercase(),
     };
-    match modifiers.contains(KeyModifiers::CONTROL) {
-        true => format!("ctrl-{name}"),
-        false => name,
-    }
+    let held = |modifier, name| {
+        if modifiers.contains(modifier) {
+            name
+        } else {
+            ""
+        }
+    };
+    let control = held(Modifiers::CONTROL, "ctrl-");
+    let alt = held(Modifiers::ALT, "alt-");
+    format!("{control}{alt}{name}")
 }
 
 pub(crate) fn key_names(binding: &Binding) -> String {
@@ -728,7 +738,7 @@ mod tests {
 
     #[test]
     fn shift_as_reported_by_some_terminals_does_not_hide_a_capital() {
-        let pressed = KeyEvent::new(KeyCode::Char('D'), KeyModifiers::SHIFT);
+        let pressed = KeyEvent::new(KeyCode::Char('D'), Modifiers::SHIFT);
         let action = |scope| Keymap::default().action(scope, false, pressed);
         assert_eq!(action(Scope::Browse), Some(Action::PlanDeletion));
         assert_eq!(action(Scope::Tree), None);

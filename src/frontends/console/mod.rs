@@ -27,6 +27,7 @@ mod bulk;
 mod column_choice;
 mod command;
 mod event;
+mod input;
 mod keys;
 mod layout;
 mod look;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::Utc;
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use termina::event::{KeyCode, KeyEvent, Modifiers};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -189,7 +189,7 @@ fn discard_typed_ahead(lines: &mut Typed) {
 }
 
 fn key(code: KeyCode) -> KeyEvent {
-    KeyEvent::new(code, KeyModifiers::NONE)
+    KeyEvent::new(code, Modifiers::NONE)
 }
 
 /// Translates a typed line into events.
@@ -197,10 +197,10 @@ fn read(line: &str, prompt: Option<&Prompt>) -> Result<Vec<Event>, String> {
     let line = line.trim();
     let press = |code| Event::Key(key(code));
     let enter = || press(KeyCode::Enter);
-    let clear = || Event::Key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL));
+    let clear = || Event::Key(KeyEvent::new(KeyCode::Char('u'), Modifiers::CONTROL));
     let paste = |text: &str| Event::Paste(text.to_owned());
     match prompt {
-        Some(_) if line.is_empty() => return Ok(vec![press(KeyCode::Esc)]),
+        Some(_) if line.is_empty() => return Ok(vec![press(KeyCode::Escape)]),
         Some(Prompt::Quit | Prompt::Unsent | Prompt::Replace { .. }) => {
             return Ok(line.chars().map(KeyCode::Char).map(press).collect());
         }
@@ -259,7 +259,7 @@ mod tests {
         for (line, code) in [
             ("D", KeyCode::Char('D')),
             (" open ", KeyCode::Enter),
-            ("back", KeyCode::Esc),
+            ("back", KeyCode::Escape),
             ("+", KeyCode::PageDown),
             ("?", KeyCode::Char('?')),
         ] {

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crossterm::event::{Event, KeyEvent};
-use tui_input::backend::crossterm::to_input_request;
+use termina::event::{KeyCode, KeyEvent, Modifiers};
 use tui_input::{Input, InputRequest};
 
 use crate::control::{Command, Snapshot};
@@ -164,14 +163,38 @@ impl Confirm {
 
 /// Applies a key to a line of text; returns false if the key means nothing there.
 pub(crate) fn edit(input: &mut Input, pressed: KeyEvent) -> bool {
-    let request = to_input_request(&Event::Key(pressed));
     let is_full = input.value().chars().count() >= INPUT_CHARS_MAX;
-    match request {
+    match edit_of(pressed) {
         Some(InputRequest::InsertChar(_)) if is_full => {}
         Some(request) => _ = input.handle(request),
         None => return false,
     }
     true
+}
+
+/// What a key does to a line of text, as in a shell.
+#[rustfmt::skip]
+fn edit_of(pressed: KeyEvent) -> Option<InputRequest> {
+    const NONE: Modifiers = Modifiers::NONE;
+    const CTRL: Modifiers = Modifiers::CONTROL;
+    const ALT: Modifiers = Modifiers::ALT;
+    match (pressed.modifiers - Modifiers::SHIFT, pressed.code) {
+        (NONE, KeyCode::Char(c)) => Some(InputRequest::InsertChar(c)),
+        (NONE, KeyCode::Backspace) | (CTRL, KeyCode::Char('h')) => Some(InputRequest::DeletePrevChar),
+        (NONE, KeyCode::Delete) => Some(InputRequest::DeleteNextChar),
+        (NONE, KeyCode::Left) | (CTRL, KeyCode::Char('b')) => Some(InputRequest::GoToPrevChar),
+        (NONE, KeyCode::Right) | (CTRL, KeyCode::Char('f')) => Some(InputRequest::GoToNextChar),
+        (NONE, KeyCode::Home) | (CTRL, KeyCode::Char('a')) => Some(InputRequest::GoToStart),
+        (NONE, KeyCode::End) | (CTRL, KeyCode::Char('e')) => Some(InputRequest::GoToEnd),
+        (CTRL, KeyCode::Left) | (ALT, KeyCode::Char('b')) => Some(InputRequest::GoToPrevWord),
+        (CTRL, KeyCode::Right) | (ALT, KeyCode::Char('f')) => Some(InputRequest::GoToNextWord),
+        (CTRL, KeyCode::Char('w')) | (ALT, KeyCode::Backspace) => Some(InputRequest::DeletePrevWord),
+        (CTRL, KeyCode::Delete) | (ALT, KeyCode::Char('d')) => Some(InputRequest::DeleteNextWord),
+        (CTRL, KeyCode::Char('u')) => Some(InputRequest::DeleteLine),
+        (CTRL, KeyCode::Char('k')) => Some(InputRequest::DeleteTillEnd),
+        (CTRL, KeyCode::Char('y')) => Some(InputRequest::Yank),
+        _ => None,
+    }
 }
 
 /// Inserts the first line of a pasted text without control characters: a pasted newline confirms nothing.
@@ -180,5 +203,52 @@ pub(crate) fn paste(input: &mut Input, text: &str) {
     let room = INPUT_CHARS_MAX.saturating_sub(input.value().chars().count());
     for c in line.chars().filter(|c| !c.is_control()).take(room) {
         input.handle(InputRequest::InsertChar(c));
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::expect_used)]
+mod tests {
+    use super::*;
+    use crate::frontends::console::keys::parse_key;
+
+    /// What is typed after "web-1 old net", keys by name, and what the line is then.
+    #[rustfmt::skip]
+    const EDITS: &[(&[&str], &str)] = &[
+        (&["backspace", "x"], "web-1 old nex"),
+        (&["ctrl-w"], "web-1 old "),
+        (&["alt-backspace", "alt-backspace"], "web-1 "),
+        (&["ctrl-left", "ctrl-left", "X"], "web-1 Xold net"),
+        (&["alt-b", "alt-b", "alt-d"], "web-1 net"),
+        (&["home", "ctrl-delete", "X"], "X1 old net"),
+        (&["ctrl-a", "alt-f", "X"], "web-X1 old net"),
+        (&["left", "left", "right", "delete"], "web-1 old ne"),
+        (&["ctrl-u"], ""),
+        (&["ctrl-a", "right", "right", "right", "ctrl-k"], "web"),
+        (&["ctrl-w", "home", "ctrl-y"], "netweb-1 old "),
+    ];
+
+    #[test]
+    fn a_line_is_edited_as_in_a_shell() {
+        for (keys, line) in EDITS {
+            let mut input = Input::new("web-1 old net".to_owned());
+            for key in *keys {
+                let (name, alt) = match key.strip_prefix("alt-") {
+                    Some(name) => (name, Modifiers::ALT),
+                    None => (*key, Modifiers::NONE),
+                };
+                let (code, modifiers) = parse_key(name).expect("a key");
+                assert!(
+                    edit(&mut input, KeyEvent::new(code, modifiers | alt)),
+                    "{key}"
+                );
+            }
+            assert_eq!(input.value(), *line, "{keys:?}");
+        }
+        let mut input = Input::default();
+        let unknown = KeyEvent::new(KeyCode::Function(5), Modifiers::NONE);
+        assert!(!edit(&mut input, unknown));
+        let alone = KeyEvent::new(KeyCode::Char('x'), Modifiers::ALT);
+        assert!(!edit(&mut input, alone));
     }
 }

@@ -1,16 +1,14 @@
 //! The loop: takes one event at a time, and alone performs the effects of the state.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::Utc;
-use crossterm::event::{Event as TerminalEvent, EventStream, MouseButton, MouseEventKind};
-use futures_util::StreamExt;
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
+use termina::Event as TerminalEvent;
+use termina::event::{MouseButton, MouseEventKind};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -20,8 +18,9 @@ use crate::domain::model::Actor;
 use crate::system::config::save_choice;
 
 use super::event::{Effect, Event};
+use super::input::TerminalInput;
 use super::state::State;
-use super::terminal::{Terminal, in_console};
+use super::terminal::{self, Terminal, in_console};
 use super::update::update;
 use super::{ConsoleOptions, Exit, render, reporting, views};
 
@@ -60,7 +59,7 @@ async fn run_on_terminal(
     let mut stop = signal(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
     let mut go_on = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
     let mut resized = signal(SignalKind::window_change())?;
-    let size = crossterm::terminal::size().context("cannot read the terminal's size")?;
+    let size = terminal::size().context("cannot read the terminal's size")?;
     let terminal = Terminal::take(!options.no_color, options.low_bandwidth, options.mouse);
     let terminal = terminal.context("cannot take the terminal")?;
     let snapshot = snapshots.borrow_and_update().clone();
@@ -82,11 +81,11 @@ async fn run_on_terminal(
         exit: None,
     };
     console.perform(effects)?;
-    let mut keys = EventStream::new();
+    let mut input = TerminalInput::open().context("cannot read the terminal")?;
     let mut next_tick = Instant::now() + TICK;
     let mut engine_lives = true;
     loop {
-        console.paint_if_due(&mut keys).await?;
+        console.paint_if_due(&mut input)?;
         if let Some(exit) = console.exit.take() {
             return Ok(exit);
         }
@@ -100,10 +99,10 @@ async fn run_on_terminal(
             _ = stop.recv() => { console.suspend()?; continue; }
             _ = go_on.recv() => { console.resume()?; continue; }
             _ = resized.recv() => { console.resize()?; continue; }
-            key = keys.next() => match key {
-                Some(Ok(event)) => { console.at_once = true; terminal_event(event) }
+            typed = input.next() => match typed {
+                Ok(event) => { console.at_once = true; terminal_event(event) }
                 // The terminal has gone; its SIGHUP may still be on the way.
-                Some(Err(_)) | None => return Ok(Exit::HangUp),
+                Err(_) => return Ok(Exit::HangUp),
             },
             Some(event) = console.asker.answered() => Some(event?),
             changed = snapshots.changed(), if engine_lives => match changed {
@@ -237,14 +236,13 @@ fn terminal_event(event: TerminalEvent) -> Option<Event> {
     match event {
         TerminalEvent::Key(key) => Some(Event::Key(key)),
         TerminalEvent::Paste(text) => Some(Event::Paste(text)),
-        // SIGWINCH reports a resize too, and the event stream loses one that comes together with a key.
-        TerminalEvent::Resize(..) | TerminalEvent::FocusGained | TerminalEvent::FocusLost => None,
         TerminalEvent::Mouse(mouse) => match mouse.kind {
             MouseEventKind::Down(MouseButton::Left) => Some(Event::Click(mouse.row)),
             MouseEventKind::ScrollDown => Some(Event::Wheel { down: true }),
             MouseEventKind::ScrollUp => Some(Event::Wheel { down: false }),
             _ => None,
         },
+        _ => None,
     }
 }
 
@@ -279,7 +277,7 @@ impl Console {
         if self.is_whole { self.frame } else { FRAME }
     }
 
-    async fn paint_if_due(&mut self, keys: &mut EventStream) -> anyhow::Result<()> {
+    fn paint_if_due(&mut self, input: &mut TerminalInput) -> anyhow::Result<()> {
         let due = self.at_once || self.painted_at.elapsed() >= self.pause();
         let is_new = due && !self.suspended && (self.state.take_dirty() || !self.is_whole);
         if !is_new {
@@ -296,22 +294,11 @@ impl Console {
         })?;
         self.painted_at = Instant::now();
         if all {
-            self.drop_typed_ahead(keys).await?;
+            // It was typed before the guarded frame was on the screen, and meant for another one.
+            input.drop_arrived().context("cannot read the terminal")?;
+            self.take(Event::GuardPainted)?;
         }
         Ok(())
-    }
-
-    /// Discards input that was typed before the guarded frame was on the screen: it was meant for another
-    /// screen.
-    async fn drop_typed_ahead(&mut self, keys: &mut EventStream) -> anyhow::Result<()> {
-        // Polled with this task's own waker: the stream keeps the waker of the poll that found
-        // nothing, and the next key wakes only that one.
-        poll_fn(|cx| {
-            while let Poll::Ready(Some(Ok(_))) = keys.poll_next_unpin(cx) {}
-            Poll::Ready(())
-        })
-        .await;
-        self.take(Event::GuardPainted)
     }
 
     fn perform(&mut self, effects: Vec<Effect>) -> anyhow::Result<()> {
@@ -346,7 +333,7 @@ impl Console {
 
     fn resize(&mut self) -> anyhow::Result<()> {
         self.at_once = true;
-        let (columns, rows) = crossterm::terminal::size()?;
+        let (columns, rows) = terminal::size()?;
         self.take(Event::Resize(columns, rows))
     }
 }

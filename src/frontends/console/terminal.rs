@@ -8,29 +8,32 @@
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Instant;
 
 use base64::Engine as _;
-use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
-use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
-use crossterm::{cursor, queue, terminal};
 use ratatui::buffer::{Buffer, Cell as ScreenCell};
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 use crate::domain::text;
 use crate::system::config::Alert;
 
-/// Whether the console has taken over the terminal.
-static TAKEN: AtomicBool = AtomicBool::new(false);
+/// The terminal's modes from before the console took it over; `None` while the shell has it.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 /// Whether the terminal reports clicks and the wheel.
 static MOUSE: AtomicBool = AtomicBool::new(false);
 
 /// Enables reports of presses and the wheel, in decimals; not of each move, which would fill the line.
 const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
 const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
+/// The alternate screen, marks around what is pasted, and no cursor.
+const SCREEN_ON: &[u8] = b"\x1b[?1049h\x1b[?2004h\x1b[?25l";
+const SCREEN_OFF: &[u8] = b"\x1b[?2004l\x1b[?1049l\x1b[?25h";
+/// What a terminal is taken for that does not know its size, such as a serial line.
+const USUAL_SIZE: (u16, u16) = (80, 24);
 
 thread_local! {
     /// Whether this thread runs the console's own code, so that a panic is the console's and not the
@@ -101,9 +104,7 @@ impl Terminal {
     }
 
     pub(crate) fn resume(&mut self) -> io::Result<()> {
-        if !TAKEN.load(Ordering::SeqCst) {
-            enter()?;
-        }
+        enter()?;
         self.forget();
         Ok(())
     }
@@ -151,12 +152,12 @@ impl Terminal {
         }
         let turns = anew || cursor.is_some() != self.cursor.is_some();
         match cursor {
-            Some(at) => queue!(out, cursor::MoveTo(at.x, at.y))?,
-            None if turns => queue!(out, cursor::Hide)?,
+            Some(at) => write!(out, "\x1b[{};{}H", at.y + 1, at.x + 1)?,
+            None if turns => out.extend_from_slice(b"\x1b[?25l"),
             None => {}
         }
         if cursor.is_some() && turns {
-            queue!(out, cursor::Show)?;
+            out.extend_from_slice(b"\x1b[?25h");
         }
         self.cursor = cursor;
         if let Some(slow) = &mut self.slow {
@@ -212,16 +213,30 @@ pub(crate) fn in_console<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// The terminal's columns and rows.
+pub(super) fn size() -> io::Result<(u16, u16)> {
+    let size = tcgetwinsize(io::stdin())?;
+    match (size.ws_col, size.ws_row) {
+        (0, _) | (_, 0) => Ok(USUAL_SIZE),
+        known => Ok(known),
+    }
+}
+
+fn before() -> MutexGuard<'static, Option<Termios>> {
+    BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn enter() -> io::Result<()> {
-    terminal::enable_raw_mode()?;
-    TAKEN.store(true, Ordering::SeqCst);
-    let mut out = Vec::new();
-    queue!(
-        out,
-        EnterAlternateScreen,
-        EnableBracketedPaste,
-        cursor::Hide
-    )?;
+    let mut before = before();
+    if before.is_some() {
+        return Ok(());
+    }
+    let modes = tcgetattr(io::stdin())?;
+    let mut raw = modes.clone();
+    raw.make_raw();
+    tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+    *before = Some(modes);
+    let mut out = SCREEN_ON.to_vec();
     if MOUSE.load(Ordering::SeqCst) {
         out.extend_from_slice(MOUSE_ON);
     }
@@ -230,22 +245,16 @@ fn enter() -> io::Result<()> {
 
 /// Restores the terminal. Errors are ignored, because the terminal may be gone.
 fn leave() {
-    if !TAKEN.swap(false, Ordering::SeqCst) {
+    let Some(before) = before().take() else {
         return;
-    }
-    let mut out = Vec::new();
-    out.extend_from_slice(b"\x1b[0m");
+    };
+    let mut out = b"\x1b[0m".to_vec();
     if MOUSE.load(Ordering::SeqCst) {
         out.extend_from_slice(MOUSE_OFF);
     }
-    let _ = queue!(
-        out,
-        DisableBracketedPaste,
-        LeaveAlternateScreen,
-        cursor::Show
-    );
+    out.extend_from_slice(SCREEN_OFF);
     let _ = write_out(&out);
-    let _ = terminal::disable_raw_mode();
+    let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
 }
 
 /// Installs a panic hook: a panic of the console restores the terminal and is printed; one of the engine
@@ -254,13 +263,13 @@ fn leave() {
 fn hook_panics() {
     static HOOKED: Once = Once::new();
     HOOKED.call_once(|| {
-        let before = panic::take_hook();
+        let hook = panic::take_hook();
         panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
-            if TAKEN.load(Ordering::SeqCst) && !IN_CONSOLE.get() {
+            if before().is_some() && !IN_CONSOLE.get() {
                 tracing::error!(%info, "panic beside the console");
             } else {
                 leave();
-                before(info);
+                hook(info);
             }
         }));
     });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use termina::event::{KeyCode, KeyEvent, KeyEventKind, Modifiers};
 use tui_input::Input;
 
 use crate::control::{ControlError, Page, Receipt, Request as _, query};
@@ -37,9 +37,9 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
 /// Enter arrives as a line feed if it was typed before the terminal was in raw mode.
 fn enter_typed_ahead(pressed: KeyEvent) -> KeyEvent {
     let is_line_feed =
-        pressed.code == KeyCode::Char('j') && pressed.modifiers == KeyModifiers::CONTROL;
+        pressed.code == KeyCode::Char('j') && pressed.modifiers == Modifiers::CONTROL;
     match is_line_feed {
-        true => KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE),
+        true => KeyEvent::new(KeyCode::Enter, Modifiers::NONE),
         false => pressed,
     }
 }
@@ -320,8 +320,8 @@ fn projects_named(state: &mut State, answer: Result<Page, ControlError>) {
 }
 
 fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
-    let control = pressed.modifiers.contains(KeyModifiers::CONTROL);
-    if pressed.code == KeyCode::Esc || (control && pressed.code == KeyCode::Char('c')) {
+    let control = pressed.modifiers.contains(Modifiers::CONTROL);
+    if pressed.code == KeyCode::Escape || (control && pressed.code == KeyCode::Char('c')) {
         match prompt {
             Prompt::Filter { before, .. } => set_filter(state, before),
             Prompt::Confirm(_) => state.say(Tone::Dim, "nothing was sent"),

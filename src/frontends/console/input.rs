@@ -1,0 +1,77 @@
+//! What the person types and clicks.
+//!
+//! A library parses the bytes, but they are read here: what was typed ahead of a confirmation can then be dropped
+//! at once, and a key that comes together with a change of the window's size does not wait for the next key, as it
+//! may with a reader that tells of both.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{read, retry_on_intr};
+use termina::{Event, Parser};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Maximum number of bytes read at once; all but a pasted text is shorter.
+const BYTES_MAX: usize = 1024;
+
+/// The events of the terminal, in their order.
+pub(super) struct TerminalInput {
+    terminal: AsyncFd<OwnedFd>,
+    parser: Parser,
+}
+
+impl TerminalInput {
+    // What replaces `with_interest` is unsafe, for types whose descriptor may change; an `OwnedFd` keeps its own.
+    #[allow(deprecated)]
+    pub(super) fn open() -> io::Result<Self> {
+        let terminal = io::stdin().as_fd().try_clone_to_owned()?;
+        Ok(Self {
+            terminal: AsyncFd::with_interest(terminal, Interest::READABLE)?,
+            parser: Parser::default(),
+        })
+    }
+
+    /// Waits for the next event. An error means that the terminal has gone.
+    pub(super) async fn next(&mut self) -> io::Result<Event> {
+        loop {
+            if let Some(event) = self.parser.pop() {
+                return Ok(event);
+            }
+            let mut ready = self.terminal.readable().await?;
+            if !parse_arrived(ready.get_inner(), &mut self.parser)? {
+                ready.clear_ready();
+            }
+        }
+    }
+
+    /// Drops everything that has arrived.
+    pub(super) fn drop_arrived(&mut self) -> io::Result<()> {
+        while parse_arrived(self.terminal.get_ref(), &mut self.parser)? {}
+        while self.parser.pop().is_some() {}
+        Ok(())
+    }
+}
+
+/// Parses what has arrived, without waiting for more. Returns whether anything had.
+fn parse_arrived(terminal: &OwnedFd, parser: &mut Parser) -> io::Result<bool> {
+    if !has_arrived(terminal)? {
+        return Ok(false);
+    }
+    let mut bytes = [0; BYTES_MAX];
+    let count = retry_on_intr(|| read(terminal, &mut bytes))?;
+    if count == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let is_all = !has_arrived(terminal)?;
+    parser.parse(&bytes[..count], !is_all);
+    Ok(true)
+}
+
+/// Whether a read would not wait. The shell shares the terminal, so it is not made non-blocking for that.
+fn has_arrived(terminal: &OwnedFd) -> io::Result<bool> {
+    let at_once = Timespec::default();
+    let mut asked = [PollFd::new(terminal, PollFlags::IN)];
+    Ok(retry_on_intr(|| poll(&mut asked, Some(&at_once)))? > 0)
+}
