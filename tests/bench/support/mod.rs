@@ -67,18 +67,7 @@ pub async fn timeline(ledger: &Path, deletion_id: &str, ports: usize) -> Timelin
 pub async fn phases(ledger: &Path, deletion_id: &str) -> Vec<String> {
     let ledger = SqliteLedger::open_reader(ledger).unwrap();
     let events = events_of(&ledger, deletion_id).await;
-    let filter = StepFilter {
-        deletion_id: Some(deletion_id.to_owned()),
-        ..StepFilter::default()
-    };
-    let page = Cursor {
-        after: None,
-        limit: 10_000,
-    };
-    let steps = ledger.steps(filter, page).await.unwrap().rows.into_iter();
-    let kinds: BTreeMap<i64, String> = steps
-        .map(|step| (step.id, step.resource.key.kind.to_string()))
-        .collect();
+    let kinds = kinds_of_steps(&ledger, deletion_id).await;
     let mut spans: BTreeMap<&str, (DateTime<Utc>, DateTime<Utc>)> = BTreeMap::new();
     for event in &events {
         let of_step = event.step_id.and_then(|id| kinds.get(&id));
@@ -93,6 +82,26 @@ pub async fn phases(ledger: &Path, deletion_id: &str) -> Vec<String> {
         .into_iter()
         .map(|(kind, (first, last))| format!("{kind} {:.1}-{:.1} s", after(first), after(last)));
     words.collect()
+}
+
+/// The kind of each step of a deletion.
+async fn kinds_of_steps(ledger: &SqliteLedger, deletion_id: &str) -> BTreeMap<i64, String> {
+    let filter = StepFilter {
+        deletion_id: Some(deletion_id.to_owned()),
+        ..StepFilter::default()
+    };
+    let mut kinds = BTreeMap::new();
+    let mut after = None;
+    loop {
+        let page = Cursor { after, limit: 500 };
+        let steps = ledger.steps(filter.clone(), page).await.unwrap();
+        let rows = steps.rows.into_iter();
+        kinds.extend(rows.map(|step| (step.id, step.resource.key.kind.to_string())));
+        after = steps.next;
+        if after.is_none() {
+            return kinds;
+        }
+    }
 }
 
 /// All events of a deletion.
