@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{read, retry_on_intr};
+use rustix::io::{Errno, read, retry_on_intr};
 use termina::{Event, Parser};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -62,7 +62,8 @@ fn parse_arrived(terminal: &OwnedFd, parser: &mut Parser) -> io::Result<bool> {
     let mut bytes = [0; BYTES_MAX];
     let count = retry_on_intr(|| read(terminal, &mut bytes))?;
     if count == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+        // The end: it was hung up.
+        return Err(Errno::IO.into());
     }
     let is_all = !has_arrived(terminal)?;
     parser.parse(&bytes[..count], !is_all);

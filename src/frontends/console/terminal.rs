@@ -236,6 +236,7 @@ fn enter() -> io::Result<()> {
     raw.make_raw();
     tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
     *before = Some(modes);
+    drop(before);
     let mut out = SCREEN_ON.to_vec();
     if MOUSE.load(Ordering::SeqCst) {
         out.extend_from_slice(MOUSE_ON);
