@@ -198,12 +198,15 @@ impl Soak {
         self.engines[at].running = Some(self.stage.start(&line));
     }
 
-    /// Starts an engine again that has ended, as a service manager does: a verb may have served its socket when it
-    /// started.
+    /// Starts an engine again that has ended, as a service manager does, and prints why it ended: a verb may have
+    /// served its socket when it started.
     fn start_ended(&mut self) {
         for at in 0..self.engines.len() {
             let running = self.engines[at].running.as_mut();
-            if running.is_some_and(Running::has_ended) {
+            if let Some(running) = running
+                && running.has_ended()
+            {
+                println!("an engine ended by itself: {}", last_words(&running.err()));
                 self.start(at);
             }
         }
@@ -446,4 +449,10 @@ impl Soak {
         let names: BTreeSet<&str> = self.engines.iter().map(|engine| engine.name).collect();
         println!("engines {names:?}: everything that was accepted is gone");
     }
+}
+
+/// The last lines of what a program wrote to standard error.
+fn last_words(err: &str) -> String {
+    let lines: Vec<&str> = err.lines().rev().take(3).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
 }
