@@ -281,7 +281,7 @@ fn the_mouse_is_asked_for_only_where_it_is_wanted_and_let_go_at_the_end() {
     seat.left("Quit");
 }
 
-/// A serial line tells no size.
+/// A serial line reports no size.
 #[test]
 fn a_terminal_that_does_not_know_its_size_is_drawn_on_as_80_by_24() {
     let mut seat = Seat::take(&[]);

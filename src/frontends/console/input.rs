@@ -1,8 +1,8 @@
 //! What the person types and clicks.
 //!
-//! A library parses the bytes, but they are read here: what was typed ahead of a confirmation can then be dropped
-//! at once, and a key that comes together with a change of the window's size does not wait for the next key, as it
-//! may with a reader that tells of both.
+//! A library parses the bytes, but the console reads them itself, for two reasons: it can drop at once what was
+//! typed ahead of a confirmation; and a reader that also reports the window's size may keep a key that arrives
+//! with a resize until the next key.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -23,7 +23,8 @@ pub(super) struct TerminalInput {
 }
 
 impl TerminalInput {
-    // What replaces `with_interest` is unsafe, for types whose descriptor may change; an `OwnedFd` keeps its own.
+    // `with_interest` is deprecated because some types change their file descriptor. An `OwnedFd` does not, and
+    // the replacement is unsafe code.
     #[allow(deprecated)]
     pub(super) fn open() -> io::Result<Self> {
         let terminal = io::stdin().as_fd().try_clone_to_owned()?;
@@ -62,7 +63,7 @@ fn parse_arrived(terminal: &OwnedFd, parser: &mut Parser) -> io::Result<bool> {
     let mut bytes = [0; BYTES_MAX];
     let count = retry_on_intr(|| read(terminal, &mut bytes))?;
     if count == 0 {
-        // The end: it was hung up.
+        // The input of a terminal ends when it is hung up.
         return Err(Errno::IO.into());
     }
     let is_all = !has_arrived(terminal)?;

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use crate::frontends::console::keys::parse_key;
 
-    /// What is typed after "web-1 old net", keys by name, and what the line is then.
+    /// The keys that are pressed in the line "web-1 old net", and the line that results.
     #[rustfmt::skip]
     const EDITS: &[(&[&str], &str)] = &[
         (&["backspace", "x"], "web-1 old nex"),

@@ -242,7 +242,13 @@ fn terminal_event(event: TerminalEvent) -> Option<Event> {
             MouseEventKind::ScrollUp => Some(Event::Wheel { down: false }),
             _ => None,
         },
-        _ => None,
+        // SIGWINCH reports a resize. Focus and the terminal's answers are not asked for.
+        TerminalEvent::WindowResized(_)
+        | TerminalEvent::FocusIn
+        | TerminalEvent::FocusOut
+        | TerminalEvent::Csi(_)
+        | TerminalEvent::Osc(_)
+        | TerminalEvent::Dcs(_) => None,
     }
 }
 

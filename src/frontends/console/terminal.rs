@@ -21,8 +21,8 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use crate::domain::text;
 use crate::system::config::Alert;
 
-/// The terminal's modes from before the console took it over; `None` while the shell has it.
-static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+/// The modes in which the shell left the terminal; `None` until the console takes it over.
+static SHELL_MODES: Mutex<Option<Termios>> = Mutex::new(None);
 /// Whether the terminal reports clicks and the wheel.
 static MOUSE: AtomicBool = AtomicBool::new(false);
 
@@ -32,7 +32,7 @@ const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
 /// The alternate screen, marks around what is pasted, and no cursor.
 const SCREEN_ON: &[u8] = b"\x1b[?1049h\x1b[?2004h\x1b[?25l";
 const SCREEN_OFF: &[u8] = b"\x1b[?2004l\x1b[?1049l\x1b[?25h";
-/// What a terminal is taken for that does not know its size, such as a serial line.
+/// The size that is assumed of a terminal that reports none, such as a serial line.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
 thread_local! {
@@ -222,21 +222,21 @@ pub(super) fn size() -> io::Result<(u16, u16)> {
     }
 }
 
-fn before() -> MutexGuard<'static, Option<Termios>> {
-    BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
+fn shell_modes() -> MutexGuard<'static, Option<Termios>> {
+    SHELL_MODES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn enter() -> io::Result<()> {
-    let mut before = before();
-    if before.is_some() {
+    let mut shell_modes = shell_modes();
+    if shell_modes.is_some() {
         return Ok(());
     }
     let modes = tcgetattr(io::stdin())?;
     let mut raw = modes.clone();
     raw.make_raw();
     tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
-    *before = Some(modes);
-    drop(before);
+    *shell_modes = Some(modes);
+    drop(shell_modes);
     let mut out = SCREEN_ON.to_vec();
     if MOUSE.load(Ordering::SeqCst) {
         out.extend_from_slice(MOUSE_ON);
@@ -246,7 +246,7 @@ fn enter() -> io::Result<()> {
 
 /// Restores the terminal. Errors are ignored, because the terminal may be gone.
 fn leave() {
-    let Some(before) = before().take() else {
+    let Some(modes) = shell_modes().take() else {
         return;
     };
     let mut out = b"\x1b[0m".to_vec();
@@ -255,7 +255,7 @@ fn leave() {
     }
     out.extend_from_slice(SCREEN_OFF);
     let _ = write_out(&out);
-    let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
+    let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
 }
 
 /// Installs a panic hook: a panic of the console restores the terminal and is printed; one of the engine
@@ -266,7 +266,7 @@ fn hook_panics() {
     HOOKED.call_once(|| {
         let hook = panic::take_hook();
         panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
-            if before().is_some() && !IN_CONSOLE.get() {
+            if shell_modes().is_some() && !IN_CONSOLE.get() {
                 tracing::error!(%info, "panic beside the console");
             } else {
                 leave();
