@@ -4,17 +4,25 @@ use std::sync::Arc;
 
 use gone::domain::model::{
     Action, CopiedBy, DeletionState, KindName, Local, Mapped, Origin, Phase, Refusal, RefusalRule,
-    Site, StepState,
+    Site, Step, StepState,
 };
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{
-    Applied, Change, KeyedRequest, Ledger, NewDeletion, Selection, StuckAgain, TombstoneFilter,
-    Views as _,
+    Applied, Change, KeyedRequest, Ledger, NewDeletion, PurgeAction, Selection, StepFilter,
+    StuckAgain, TombstoneFilter, Views as _,
 };
 
 use crate::stores::on_each_store;
 use crate::support::*;
+
+async fn steps_of(ledger: &dyn Ledger, name: &str) -> Vec<Step> {
+    let filter = StepFilter {
+        deletion_id: Some(id(name)),
+        ..StepFilter::default()
+    };
+    ledger.steps(filter, all()).await.unwrap().rows
+}
 
 fn accepted(name: &str, existing: bool) -> Applied {
     Applied::Accepted {
@@ -153,22 +161,74 @@ async fn t06_deleting_again_answers_with_the_deletion_that_stands() {
         let events = ledger.summary().await.unwrap().last_event;
         let audit = ledger.audit(0, 100).await.unwrap().len();
 
-        let again = accept(wanted(
-            "two",
-            vec![target("port", "x"), target("port", "a")],
-            at(9),
-        ));
+        let again = accept(wanted("two", vec![target("port", "a")], at(9)));
         assert_eq!(one(ledger, again).await, accepted("one", true));
         assert_eq!(ledger.deletion(&id("two")).await.unwrap(), None);
-        assert!(
-            ledger
-                .tombstones_of(vec![key("port", "x")])
-                .await
-                .unwrap()
-                .is_empty()
-        );
         assert_eq!(ledger.summary().await.unwrap().last_event, events);
         assert_eq!(ledger.audit(0, 100).await.unwrap().len(), audit);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn p09_t06_what_is_deleted_together_with_what_is_going_already_is_deleted_too() {
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let both = vec![target("port", "x"), target("port", "a")];
+        let two = accept(wanted("two", both, at(9)));
+        assert_eq!(one(ledger, two).await, accepted("two", false));
+        assert_eq!(tombstone(ledger, "x").await.phase, Phase::Checking);
+        assert_eq!(tombstone(ledger, "a").await.deletion_id, id("one"));
+
+        one(
+            ledger,
+            start("two", &ports(&[("x", &[]), ("a", &[])]), at(9)),
+        )
+        .await;
+        let steps = steps_of(ledger, "two").await;
+        let state = |name: &str| {
+            steps
+                .iter()
+                .find(|step| step.resource.key.id == *name)
+                .unwrap()
+                .state
+        };
+        assert_eq!(
+            (state("x"), state("a")),
+            (StepState::Ready, StepState::Waiting)
+        );
+        assert_eq!(tombstone(ledger, "a").await.deletion_id, id("one"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn i09_what_another_deletion_deletes_by_force_is_left_to_it() {
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let claimed = claim(ledger, 1).await;
+        one(
+            ledger,
+            settle(outcome(&claimed[0], StepState::Stuck, at(2))),
+        )
+        .await;
+        let what = Selection::Step(claimed[0].id);
+        one(ledger, purge(what, PurgeAction::Force, at(3))).await;
+        assert_eq!(steps_of(ledger, "one").await[0].action, Action::Force);
+
+        one(
+            ledger,
+            accept(wanted("two", vec![target("port", "x")], at(4))),
+        )
+        .await;
+        let started = start("two", &ports(&[("x", &[]), ("a", &[])]), at(4));
+        assert_eq!(one(ledger, started).await, Applied::Done);
+        let states: Vec<StepState> = steps_of(ledger, "two")
+            .await
+            .iter()
+            .map(|step| step.state)
+            .collect();
+        assert_eq!(states, [StepState::Ready, StepState::Waiting]);
     })
     .await;
 }

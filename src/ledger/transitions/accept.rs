@@ -19,7 +19,9 @@ impl<S: LedgerRows> WorkingSet<S> {
             return Ok(answer);
         }
         let targets: Vec<ResourceKey> = wanted.targets.iter().map(|it| it.key.clone()).collect();
-        if let Some((_, deletion_id)) = self.first_in_deletion(&targets)? {
+        let going = self.deletions_of(&targets)?;
+        // If another deletion has some of the targets, the new one leaves their steps to it (I9).
+        if let Some(deletion_id) = same_deletion(&going) {
             self.prolong(&deletion_id, wanted.deadline)?;
             self.keep_key(wanted, &deletion_id)?;
             return Ok(Applied::Accepted {
@@ -33,8 +35,11 @@ impl<S: LedgerRows> WorkingSet<S> {
                 short_id(&deletion_id)
             ));
         }
+        let free = targets.iter().zip(&going);
+        let free = free.filter(|(_, deletion)| deletion.is_none());
+        let free: Vec<ResourceKey> = free.map(|(target, _)| target.clone()).collect();
         let num = self.insert_deletion(wanted)?;
-        self.guard(num, &targets, &wanted.copies, wanted.now)?;
+        self.guard(num, &free, &wanted.copies, wanted.now)?;
         self.keep_shown(wanted)?;
         self.keep_key(wanted, &wanted.id)?;
         self.audit(&wanted.audit, wanted.now);
@@ -96,20 +101,27 @@ impl<S: LedgerRows> WorkingSet<S> {
         &mut self,
         keys: &[ResourceKey],
     ) -> Changing<S, Option<(ResourceKey, String)>> {
+        let deletions = self.deletions_of(keys)?;
+        let mut going = keys.iter().zip(deletions);
+        Ok(going.find_map(|(key, deletion)| Some((key.clone(), deletion?))))
+    }
+
+    /// For each of these resources, the id of the deletion that may still move it.
+    fn deletions_of(&mut self, keys: &[ResourceKey]) -> Changing<S, Vec<Option<String>>> {
         let tombstones = self.searched()?.load_tombstones(keys)?;
-        for (key, tombstone) in keys.iter().zip(tombstones) {
+        let mut deletions = Vec::with_capacity(keys.len());
+        for tombstone in tombstones {
             let is_going = |phase| matches!(phase, Phase::Checking | Phase::Deleting);
             let Some(tombstone) = tombstone.filter(|it| is_going(it.phase)) else {
+                deletions.push(None);
                 continue;
             };
             let row = self.deletion(tombstone.deletion)?;
             let is_over = row.finished_at.is_some()
                 && matches!(row.state, DeletionState::Refused | DeletionState::Cancelled);
-            if !is_over {
-                return Ok(Some((key.clone(), row.id.clone())));
-            }
+            deletions.push((!is_over).then(|| row.id.clone()));
         }
-        Ok(None)
+        Ok(deletions)
     }
 
     /// A repeated request may wait for longer.
@@ -214,4 +226,13 @@ impl<S: LedgerRows> WorkingSet<S> {
         self.move_deletion(num, retried, now)?;
         Ok(1)
     }
+}
+
+/// The deletion that has all the targets, if it is one.
+fn same_deletion(going: &[Option<String>]) -> Option<String> {
+    let first = going.first()?.as_ref()?;
+    let all = going
+        .iter()
+        .all(|deletion| deletion.as_ref() == Some(first));
+    all.then(|| first.clone())
 }

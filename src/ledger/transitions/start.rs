@@ -215,11 +215,11 @@ fn takes_the_resource(step: &PlanStep) -> bool {
     !step.automatic && step.action.takes_away()
 }
 
-/// The live step that does the same to the same resource. Two deletions may take away two resources to which one
-/// resource refers, so what a step unsets tells it apart (I9).
+/// The live step that does the same to the same resource, also by a rung of the ladder. Two deletions may take away
+/// two resources to which one resource refers, so what a step unsets tells it apart (I9).
 fn same_step(live: &HashMap<ResourceKey, Vec<StepRow>>, planned: &PlanStep) -> Option<i64> {
     let same = live.get(&planned.key())?.iter().find(|row| {
-        row.now.action == planned.action
+        row.now.action.planned() == planned.action
             && (planned.action != Action::Unset || row.plan.vars == *planned.vars)
     });
     same.map(|row| row.now.id)
