@@ -82,11 +82,24 @@ impl Journal {
     /// shown in the snapshot's own time.
     pub(super) async fn commit_outcomes(&self, changes: Vec<Change>) {
         for some in changes.chunks(OUTCOMES_MAX) {
-            if let Err(error) = self.write_until_done(some.to_vec()).await {
-                tracing::error!(%error, count = some.len(), "outcomes were not written to the \
-                                                             ledger; their resources are observed \
-                                                             again at the next start");
-                self.set_fault(Some(error.to_string()));
+            match self.write_until_done(some.to_vec()).await {
+                Ok(applied) => {
+                    for answer in applied {
+                        if let Applied::Refused(why) = answer {
+                            tracing::error!(
+                                why,
+                                "the ledger refused an outcome; the resource is \
+                                                  observed again at the next start"
+                            );
+                        }
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(%error, count = some.len(), "outcomes were not written to the \
+                                                                 ledger; their resources are \
+                                                                 observed again at the next start");
+                    self.set_fault(Some(error.to_string()));
+                }
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::domain::model::{
 };
 use crate::domain::plan::{changes, changes_line, drifted, ranks};
 use crate::ledger::tombstones::Tombstones;
-use crate::ledger::{Change, Cursor, DeletionFilter, Ledger, LedgerError};
+use crate::ledger::{Applied, Change, Cursor, DeletionFilter, Ledger, LedgerError};
 use crate::system::clock::Clock;
 
 /// Number of deletions that are planned at the same time.
@@ -49,23 +49,34 @@ pub(super) struct PlanQueue {
 /// The deletions that are not to be started now.
 #[derive(Default)]
 pub(super) struct Queued {
-    /// Those that are being planned.
-    under_way: HashSet<String>,
-    /// Those whose cloud did not answer, and when to plan them again.
+    /// Those that are being planned, and whether each is planned again.
+    under_way: HashMap<String, bool>,
+    /// Those whose cloud did not answer, and when each is due again; until it is planned again.
     again: HashMap<String, Instant>,
 }
 
+impl Queued {
+    /// Whether one more deletion may be planned. Those that are planned again leave a place for others, which one
+    /// cloud that does not answer must not delay (I16).
+    fn has_place(&self, is_again: bool) -> bool {
+        let again = self.under_way.values().filter(|again| **again).count();
+        self.under_way.len() < PLANNING_MAX && !(is_again && again >= PLANNING_MAX - 1)
+    }
+}
+
 impl PlanQueue {
-    /// Starts planning the accepted deletions; after a crash, again. Returns how long until the next one is
-    /// due whose cloud did not answer.
+    /// Starts planning the accepted deletions; after a crash, again. First come those that were not planned before,
+    /// the oldest first, then those that have been due for longest. Returns how long until the next one is due
+    /// whose cloud did not answer.
     pub(super) async fn start(
         self: &Arc<Self>,
         tasks: &mut JoinSet<()>,
     ) -> Result<Duration, LedgerError> {
         let now = Instant::now();
-        self.lock().again.retain(|_, again| *again > now);
         let mut after = None;
-        while self.lock().under_way.len() < PLANNING_MAX {
+        let mut due: Vec<(Instant, Deletion)> = Vec::new();
+        let mut waiting = HashSet::new();
+        while self.lock().has_place(false) {
             let filter = DeletionFilter {
                 states: vec![DeletionState::Planning],
                 oldest_first: true,
@@ -76,53 +87,89 @@ impl PlanQueue {
                 .ledger
                 .deletions(filter, Cursor { after, limit })
                 .await?;
-            self.plan_some(page.rows, tasks);
+            for deletion in page.rows {
+                let again = self.lock().again.get(&deletion.id).copied();
+                match again {
+                    None => self.plan(deletion, false, tasks),
+                    Some(again) => {
+                        waiting.insert(deletion.id.clone());
+                        if again <= now {
+                            due.push((again, deletion));
+                        }
+                    }
+                }
+            }
+            due.sort_by_key(|(due, _)| *due);
+            due.truncate(PLANNING_MAX);
             after = page.next;
             if after.is_none() {
+                self.lock().again.retain(|id, _| waiting.contains(id));
                 break;
             }
         }
-        let next = self.lock().again.values().min().copied();
-        let wait = next.map_or(Duration::MAX, |next| next - now);
+        for (_, deletion) in due {
+            self.plan(deletion, true, tasks);
+        }
+        let queued = self.lock();
+        let next = queued.again.values().filter(|next| **next > now).min();
+        let wait = next.map_or(Duration::MAX, |next| *next - now);
+        drop(queued);
         self.activity.runs_in(wait);
         Ok(wait)
     }
 
-    /// Starts planning those that are not being planned yet, up to the limit.
-    fn plan_some(self: &Arc<Self>, deletions: Vec<Deletion>, tasks: &mut JoinSet<()>) {
-        for deletion in deletions {
-            let mut queued = self.lock();
-            if queued.under_way.len() >= PLANNING_MAX
-                || queued.again.contains_key(&deletion.id)
-                || !queued.under_way.insert(deletion.id.clone())
-            {
-                continue;
-            }
-            drop(queued);
-            let run = self
-                .activity
-                .begin(format!("deletion {}", short_id(&deletion.id)));
-            let queue = self.clone();
-            tasks.spawn(async move {
-                let id = deletion.id.clone();
-                let (change, again) = queue.planned(deletion, &run).await;
-                let committed = queue.journal.commit_until_done(vec![change]).await;
-                if let Some(owner) = &queue.owner {
-                    owner.ask_again();
-                }
-                if let Err(error) = committed {
-                    tracing::error!(%error, deletion = id, "a plan was not written to the ledger; \
-                                                            the deletion is planned again at the \
-                                                            next start");
-                    queue.journal.set_fault(Some(error.to_string()));
-                    run.failed(&error);
-                }
-                let mut queued = queue.lock();
-                queued.under_way.remove(&id);
-                let again = again.map(|wait| Instant::now() + wait);
-                queued.again.extend(again.map(|again| (id, again)));
-            });
+    /// Starts planning this deletion, if it is not being planned and there is a place for it.
+    fn plan(self: &Arc<Self>, deletion: Deletion, is_again: bool, tasks: &mut JoinSet<()>) {
+        let mut queued = self.lock();
+        if queued.under_way.contains_key(&deletion.id) || !queued.has_place(is_again) {
+            return;
         }
+        queued.under_way.insert(deletion.id.clone(), is_again);
+        queued.again.remove(&deletion.id);
+        drop(queued);
+        let run = self
+            .activity
+            .begin(format!("deletion {}", short_id(&deletion.id)));
+        let queue = self.clone();
+        tasks.spawn(async move {
+            let id = deletion.id.clone();
+            let (change, again) = queue.planned(deletion, &run).await;
+            if let Err(error) = queue.write(&id, change).await {
+                tracing::error!(%error, deletion = id, "a plan was not written to the ledger; \
+                                                        the deletion is planned again at the \
+                                                        next start");
+                queue.journal.set_fault(Some(error.to_string()));
+                run.failed(&error);
+            }
+            if let Some(owner) = &queue.owner {
+                owner.ask_again();
+            }
+            let mut queued = queue.lock();
+            queued.under_way.remove(&id);
+            let again = again.map(|wait| Instant::now() + wait);
+            queued.again.extend(again.map(|again| (id, again)));
+        });
+    }
+
+    /// Writes how the planning ended. A plan that the ledger cannot take refuses its deletion, because it would be
+    /// refused again each time.
+    async fn write(&self, id: &str, change: Change) -> Result<(), LedgerError> {
+        let is_start = matches!(change, Change::Start { .. });
+        let applied = self.journal.commit_until_done(vec![change]).await?;
+        if let [Applied::Refused(why)] = &*applied
+            && is_start
+        {
+            tracing::error!(why, deletion = id, "the ledger refused a plan");
+            let refuse = Change::Refuse {
+                deletion_id: id.to_owned(),
+                refused: Vec::new(),
+                note: format!("nothing was sent: {why}"),
+                now: self.clock.now(),
+            };
+            // Refused as well if the deletion was cancelled in the meantime.
+            self.journal.commit_until_done(vec![refuse]).await?;
+        }
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Queued> {

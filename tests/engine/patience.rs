@@ -201,7 +201,8 @@ fn n16_a_plan_that_a_cloud_never_answers_is_refused_at_its_deadline() {
 fn n16_plans_that_wait_for_one_cloud_hold_up_no_plan_at_another() {
     paused(async {
         let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
-        let networks: Vec<String> = (0..6).map(|_| bench.plain_network(0).0).collect();
+        // Twice as many as are planned at a time, and one more.
+        let networks: Vec<String> = (0..9).map(|_| bench.plain_network(0).0).collect();
         let seeded =
             bench.seed(json!({ "region": "RegionTwo", "networks": 1, "ports_per_network": 1 }));
         let elsewhere = seeded["networks"][0].as_str().unwrap().to_owned();
