@@ -83,7 +83,9 @@ impl Reads {
             Ok(answer) => return ControlFlow::Break(Ok(answer)),
             Err(failure) => failure,
         };
-        let wait = failure.retry_after.unwrap_or(patience.wait);
+        // A past date, or zero, asks for no wait at all, which a site that is ill does not mean (N16).
+        let asked = failure.retry_after.filter(|asked| !asked.is_zero());
+        let wait = asked.unwrap_or(patience.wait);
         let left = self.patience_max.saturating_sub(patience.began.elapsed());
         if !may_pass(&failure) || wait > left {
             return ControlFlow::Break(Err(failure));

@@ -33,8 +33,7 @@ const HANGS_TIMES: u32 = 10;
 const CLOSED_MAX: Duration = Duration::from_secs(60);
 /// How often a read that waits for its permit checks whether a hanging call has lent one.
 const PERMIT_LOOKS: Duration = Duration::from_secs(1);
-/// Reads belong to no deletion, so taking back a deletion's calls does not affect them.
-const READS: &str = "";
+
 pub(super) struct Sites {
     sites: Mutex<BTreeMap<Site, Runtime>>,
     /// The living resources that prove listings complete (I13b).
@@ -59,8 +58,13 @@ pub(super) struct Runtime {
     latency: Option<Duration>,
     /// When each call in flight was sent, the oldest first.
     sent: Vec<Instant>,
-    /// Claimed steps and reads that wait for a permit, the oldest first.
-    turns: VecDeque<QueuedPermit>,
+    /// Claimed steps that wait for a permit, the oldest first.
+    calls: VecDeque<QueuedCall>,
+    /// Reads that wait for a permit, the oldest first. They belong to no deletion.
+    reads: VecDeque<oneshot::Sender<Instant>>,
+    /// Whether a read gets the next permit, if one waits: calls and reads take turns, so that neither waits until
+    /// the others have ended (I12).
+    read_is_next: bool,
     /// The time before which the site asked not to be called (`Retry-After`).
     closed_until: Option<Instant>,
     /// The number of calls a second that the site takes.
@@ -81,8 +85,8 @@ pub(super) struct Witness {
     pub(super) project_id: String,
 }
 
-/// A call that waits for a permit. Dropping it takes the call back.
-struct QueuedPermit {
+/// A claimed step that waits for a permit. Dropping it takes the call back.
+struct QueuedCall {
     deletion_id: String,
     comes: oneshot::Sender<Instant>,
 }
@@ -157,7 +161,7 @@ impl Runtime {
         let ahead = self.latency.map_or(0, |latency| {
             (limit as f64 * ahead.div_duration_f64(latency.max(AHEAD_MIN))) as usize
         });
-        let claimed = self.permits_taken(now) + self.turns.len();
+        let claimed = self.permits_taken(now) + self.calls.len();
         let now = limit.saturating_sub(claimed);
         Capacity {
             site: self.status.site.clone(),
@@ -166,16 +170,35 @@ impl Runtime {
         }
     }
 
-    /// Grants permits to the first calls in the queue, as many as the site takes now.
+    /// Grants permits to the first calls and reads that wait, as many as the site takes now.
     fn next_turns(&mut self, now: Instant) {
         while self.is_open(now)
             && self.permits_taken(now) < self.status.concurrency_limit
-            && let Some(turn) = self.turns.pop_front()
+            && let Some((comes, is_read)) = self.next_in_line()
         {
-            if turn.comes.send(now).is_ok() {
+            if comes.send(now).is_ok() {
+                self.read_is_next = !is_read;
                 self.sent.push(now);
                 self.pace.sent(now);
             }
+        }
+    }
+
+    /// Returns who gets the next permit, and whether it is a read.
+    fn next_in_line(&mut self) -> Option<(oneshot::Sender<Instant>, bool)> {
+        if (self.read_is_next || self.calls.is_empty())
+            && let Some(read) = self.reads.pop_front()
+        {
+            return Some((read, true));
+        }
+        self.calls.pop_front().map(|call| (call.comes, false))
+    }
+
+    /// Takes back the calls of a site that a person paused, and leaves the reads.
+    fn pause_by_hand(&mut self, pause: Option<SitePause>) {
+        self.status.paused_by = pause;
+        if self.is_paused() {
+            self.calls.clear();
         }
     }
 
@@ -231,7 +254,9 @@ impl Sites {
                 answered: VecDeque::new(),
                 latency: None,
                 sent: Vec::new(),
-                turns: VecDeque::new(),
+                calls: VecDeque::new(),
+                reads: VecDeque::new(),
+                read_is_next: false,
                 closed_until: None,
                 pace: Pace::default(),
                 expected: None,
@@ -295,29 +320,23 @@ impl Sites {
     /// Sets or ends a person's pause, as recorded in the ledger.
     pub(super) fn hold(&self, site: &Site, pause: Option<SitePause>) {
         if let Some(site) = self.lock().get_mut(site) {
-            site.status.paused_by = pause;
-            if site.is_paused() {
-                site.turns.clear();
-            }
+            site.pause_by_hand(pause);
         }
     }
 
     /// Sets these pauses of people, and ends all others.
     pub(super) fn hold_paused(&self, pauses: &[SitePause]) {
         for (name, site) in self.lock().iter_mut() {
-            site.status.paused_by = pauses.iter().find(|pause| pause.site == *name).cloned();
-            if site.is_paused() {
-                site.turns.clear();
-            }
+            let pause = pauses.iter().find(|pause| pause.site == *name);
+            site.pause_by_hand(pause.cloned());
         }
     }
 
     /// The deletions whose claimed steps wait for their turn.
     pub(super) fn deletions_in_line(&self) -> BTreeSet<String> {
         let sites = self.lock();
-        let turns = sites.values().flat_map(|site| &site.turns);
-        let ids = turns.map(|turn| turn.deletion_id.clone());
-        ids.filter(|id| id != READS).collect()
+        let calls = sites.values().flat_map(|site| &site.calls);
+        calls.map(|call| call.deletion_id.clone()).collect()
     }
 
     /// Returns how many calls the site may have in flight now: at least one.
@@ -341,14 +360,14 @@ impl Sites {
     pub(super) fn capacities(&self) -> Vec<Capacity> {
         let now = Instant::now();
         let ahead = (*self.lock_claim_time() * 2).clamp(AHEAD_MIN, AHEAD_MAX);
-        self.lock()
-            .values_mut()
+        let mut sites = self.lock();
+        // Also where nothing more is claimed: what was claimed before goes on, and so do reads.
+        sites.values_mut().for_each(|site| site.next_turns(now));
+        sites
+            .values()
             .filter(|site| site.ceiling > 0 && !site.is_paused() && !site.status.read_only)
             .filter(|site| site.is_open(now))
-            .map(|site| {
-                site.next_turns(now);
-                site.capacity(now, ahead)
-            })
+            .map(|site| site.capacity(now, ahead))
             .filter(|capacity| capacity.now + capacity.ahead > 0)
             .collect()
     }
@@ -374,13 +393,13 @@ impl Sites {
         next.min().unwrap_or(Duration::MAX)
     }
 
-    /// Waits for a permit for a read. For a site that is paused or unknown the permit is empty, and the read
-    /// itself says why.
+    /// Waits for a permit for a read. For a site that has lost its login, or is unknown, the permit is empty, and
+    /// the read itself says why.
     pub(super) async fn permit<'s>(&'s self, site: &'s Site) -> Permit<'s> {
         let mut permit = Permit {
             sites: self,
             site,
-            comes: self.wait_in_line(site, READS),
+            comes: self.queue_read(site),
             given: None,
         };
         loop {
@@ -443,14 +462,9 @@ impl Sites {
         let Some(site) = sites.get_mut(site) else {
             return now;
         };
-        match site.pace.next() {
-            Some(next) => {
-                let slot = now.max(next).max(site.closed_until.unwrap_or(now));
-                site.pace.sent(slot);
-                slot
-            }
-            None => now,
-        }
+        let slot = now.max(site.opens().unwrap_or(now));
+        site.pace.sent(slot);
+        slot
     }
 
     /// Records the answer to a read without a permit.
@@ -464,6 +478,9 @@ impl Sites {
             None => site.pace.answered(now),
             Some(failure) if failure.retry == Retry::Throttled => {
                 site.throttled(Some(sent), now, failure.retry_after);
+            }
+            Some(failure) if failure.retry == Retry::Unavailable => {
+                site.close(now, failure.retry_after);
             }
             Some(_) => {}
         }
@@ -553,19 +570,26 @@ impl Sites {
         site: &Site,
         deletion_id: &str,
     ) -> impl Future<Output = Option<Instant>> + use<> {
-        let turn = self.wait_in_line(site, deletion_id);
-        async { turn.await.ok() }
-    }
-
-    fn wait_in_line(&self, site: &Site, deletion_id: &str) -> oneshot::Receiver<Instant> {
         let (comes, turn) = oneshot::channel();
         if let Some(site) = self.lock().get_mut(site)
             && !site.is_paused()
         {
-            site.turns.push_back(QueuedPermit {
+            site.calls.push_back(QueuedCall {
                 deletion_id: deletion_id.to_owned(),
                 comes,
             });
+            site.next_turns(Instant::now());
+        }
+        async { turn.await.ok() }
+    }
+
+    /// Queues a read, also at a site that a person paused: it takes no calls, but people and plans read it.
+    fn queue_read(&self, site: &Site) -> oneshot::Receiver<Instant> {
+        let (comes, turn) = oneshot::channel();
+        if let Some(site) = self.lock().get_mut(site)
+            && site.status.state != SiteState::Paused
+        {
+            site.reads.push_back(comes);
             site.next_turns(Instant::now());
         }
         turn
@@ -574,7 +598,7 @@ impl Sites {
     /// Takes back the calls that a deletion has claimed and not yet sent.
     pub(super) fn take_back(&self, deletion_id: &str) {
         for site in self.lock().values_mut() {
-            site.turns.retain(|turn| turn.deletion_id != deletion_id);
+            site.calls.retain(|call| call.deletion_id != deletion_id);
         }
     }
 
@@ -645,7 +669,8 @@ impl Sites {
         };
         let newly = site.status.state != SiteState::Paused;
         site.status.state = SiteState::Paused;
-        site.turns.clear();
+        site.calls.clear();
+        site.reads.clear();
         reason.clone_into(&mut site.status.reason);
         site.expected = expected.or(site.expected.take());
         site.asked_at = Some(Instant::now());
