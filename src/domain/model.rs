@@ -205,14 +205,24 @@ impl Scope {
     }
 }
 
-/// The identity under which a site is observed. Absence counts only under the identity that the plan froze
-/// (I13), because a cloud also answers 404 to a login that has lost its rights.
+/// The identity under which a site is observed. Absence counts only under an identity that covers the one that the
+/// plan froze (I13), because a cloud also answers 404 to a login that has lost its rights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Identity {
     pub user_id: String,
     pub project_id: String,
     /// Sorted.
     pub roles: Vec<String>,
+}
+
+impl Identity {
+    /// Whether this is the same user in the same project, with the same roles or more: a role is only ever added to
+    /// what a login may do.
+    pub fn covers(&self, other: &Self) -> bool {
+        let has = |role: &String| self.roles.contains(role);
+        (&self.user_id, &self.project_id) == (&other.user_id, &other.project_id)
+            && other.roles.iter().all(has)
+    }
 }
 
 /// What a step does to its resource.

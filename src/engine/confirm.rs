@@ -156,8 +156,8 @@ impl Confirming {
         }
     }
 
-    /// Asks the cloud, after an observation, who we are now, unless what was seen proves it, as a witness of the same
-    /// project does: a login that loses rights sees less, without an error (I13).
+    /// Asks the cloud, after an observation that found something absent, who we are now: a login that loses rights
+    /// sees less, without an error (I13).
     async fn on_whose_rights(&self, site: &Site, mut seen: Observation) -> Observation {
         if !seen.rights_in_doubt || seen.rows.values().all(Option::is_some) {
             return seen;
@@ -209,7 +209,7 @@ impl Confirming {
                 )));
             }
         };
-        if now == Some(&expected) {
+        if now.is_some_and(|now| now.covers(&expected)) {
             return None;
         }
         let shown = |identity: &Identity| {

@@ -164,7 +164,7 @@ impl Logins {
                     let back = runtime
                         .expected
                         .as_ref()
-                        .is_none_or(|expected| *expected == signed_in.identity);
+                        .is_none_or(|expected| signed_in.identity.covers(expected));
                     if back {
                         // Also at the first sign-in: an earlier engine may have lost them.
                         resumed = paused || before == SiteState::Unknown;

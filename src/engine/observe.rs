@@ -6,9 +6,11 @@
 //!
 //! A listing proves absence only if it also returned a *witness*: a living resource of the same kind that the
 //! same call asked for, preferably of the same project. An edge's parent is its own witness. If only a few
-//! resources are observed, each is read by id, where the kind's own not-found answer is proof by itself.
+//! resources are observed, each is read by id, where the kind's own not-found answer is proof by itself. Neither
+//! proves whose rights it was seen with, so the cloud is asked afterwards ([`super::confirm`]).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt as _};
@@ -62,7 +64,7 @@ impl Observing {
         if list.is_some() && !kind.calls.takes_several(BY_ID) && listed {
             // One list answers for all resources whose delete the cloud still works on, whatever values a
             // filter by id takes.
-            self.list_around(site, kind, &mut left, (filter.as_ref(), project), &mut seen)
+            self.list_around(site, kind, &mut left, filter.as_ref(), &mut seen)
                 .await;
             if seen.failure.is_none() {
                 self.read_each(site, kind, left, &mut seen).await;
@@ -74,8 +76,7 @@ impl Observing {
             return seen;
         }
         if let Some(scopes) = self.worth_listing_by_scope(kind, steps, unsent) {
-            self.list_scopes(site, kind, &scopes, project, &mut seen)
-                .await;
+            self.list_scopes(site, kind, &scopes, &mut seen).await;
             left.retain(|id| !seen.rows.contains_key(id));
         }
         let left: Vec<String> = left.into_iter().collect();
@@ -104,7 +105,7 @@ impl Observing {
             match self.find_witness(site, kind, &ids, project).await {
                 Ok(Some(witness)) => {
                     let vouched = self
-                        .list_with_witness(site, kind, &ids, project, witness, seen)
+                        .list_with_witness(site, kind, &ids, witness, seen)
                         .await;
                     if vouched || seen.failure.is_some() {
                         break;
@@ -139,8 +140,8 @@ impl Observing {
             (id, read)
         });
         let at_once = self.reads.sites.concurrency_limit(site);
-        let reads: Vec<_> = stream::iter(reads).buffered(at_once).collect().await;
-        for (id, read) in reads {
+        let mut reads = pin!(stream::iter(reads).buffered(at_once));
+        while let Some((id, read)) = reads.next().await {
             match read {
                 Ok(read) if !read.offered => seen.failure = Some(not_offered(site, kind)),
                 Ok(read) => {
@@ -148,7 +149,14 @@ impl Observing {
                     seen.identity = read.identity.or(seen.identity.take());
                     seen.rows.insert(id, read.row);
                 }
-                Err(failure) => seen.failure = Some(failure),
+                Err(failure) => {
+                    let is_away = matches!(failure.retry, Retry::Unavailable | Retry::Throttled);
+                    seen.failure = Some(failure);
+                    // The others wait for the next observation: a service that is ill is not sent thousands of reads.
+                    if is_away {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -160,7 +168,7 @@ impl Observing {
         site: &Site,
         kind: &Kind,
         left: &mut BTreeSet<String>,
-        (filter, project): (Option<&ListFilter>, Option<&str>),
+        filter: Option<&ListFilter>,
         seen: &mut Observation,
     ) {
         let Some(rows) = self.list_rows(site, kind, filter, seen).await else {
@@ -170,10 +178,7 @@ impl Observing {
         let mut present: HashMap<String, Value> = rows
             .filter_map(|row| Some((kind.id_of(&row)?, row)))
             .collect();
-        // A page's link may have lost the filter, so that rows of other projects come too.
-        let same = |row: &Value| Some(kind.project_of(row).as_str()) == project;
         let vouched = kind.calls.lists_all_at_once() && !present.is_empty();
-        seen.rights_in_doubt |= !present.values().any(same);
         left.retain(|id| {
             let row = present.remove(id);
             let known = vouched || row.is_some();
@@ -213,7 +218,6 @@ impl Observing {
         site: &Site,
         kind: &Kind,
         scopes: &Scopes<'_>,
-        project: Option<&str>,
         seen: &mut Observation,
     ) {
         let filter = ListFilter {
@@ -224,18 +228,14 @@ impl Observing {
             return;
         };
         let text = |row: &Value, field: &str| lookup_one(row, field).unwrap_or_default();
-        let mut vouched: HashMap<String, bool> = HashMap::new();
+        let mut vouched = HashSet::new();
         let mut present: HashMap<String, Value> = HashMap::new();
         for row in rows {
-            let same = project.is_some_and(|project| kind.project_of(&row) == project);
-            *vouched.entry(text(&row, scopes.key)).or_default() |= same;
+            vouched.insert(text(&row, scopes.key));
             present.insert(kind.id_of(&row).unwrap_or_default(), row);
         }
-        for (value, ids) in &scopes.ids {
-            let Some(same_project) = vouched.get(*value) else {
-                continue;
-            };
-            seen.rights_in_doubt |= !same_project;
+        let vouched = |(value, _): &(&&str, &BTreeSet<&str>)| vouched.contains(**value);
+        for (_, ids) in scopes.ids.iter().filter(vouched) {
             for id in ids {
                 seen.rows.insert((*id).to_owned(), present.remove(*id));
             }
@@ -249,7 +249,6 @@ impl Observing {
         site: &Site,
         kind: &Kind,
         ids: &BTreeSet<String>,
-        project: Option<&str>,
         witness: Witness,
         seen: &mut Observation,
     ) -> bool {
@@ -265,7 +264,6 @@ impl Observing {
         if !vouched {
             self.reads.sites.forget_witness(site, &kind.name);
         }
-        seen.rights_in_doubt |= project != Some(witness.project_id.as_str());
         for id in ids {
             match present.remove(id) {
                 Some(row) => seen.rows.insert(id.clone(), Some(row)),
@@ -296,6 +294,8 @@ impl Observing {
         match listing {
             Ok(listing) => {
                 seen.identity = listing.identity.or(seen.identity.take());
+                // Whoever has lost rights still sees the rows that are shared with everybody.
+                seen.rights_in_doubt = true;
                 Some(listing.rows)
             }
             Err(failure) => {
@@ -409,7 +409,7 @@ pub(super) struct Observation {
     /// The requested ids, each with its row, or with none if its absence is proven.
     pub(super) rows: HashMap<String, Option<Value>>,
     pub(super) identity: Option<Identity>,
-    /// Whether a login that lost its rights would see the same, since no witness of the same project was found.
+    /// Whether a login that lost its rights might see the same.
     pub(super) rights_in_doubt: bool,
     /// Why nothing is known about the other ids.
     pub(super) failure: Option<CloudFailure>,
