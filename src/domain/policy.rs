@@ -409,7 +409,8 @@ fn settling_wait(taken: Duration) -> Duration {
 ///    step is stuck (I6). If the kind says so, the delete is repeated meanwhile, which uses no attempt either.
 /// 5. Failed: this counts as a refused attempt.
 /// 6. Anew: the delete is sent again at once, as long as attempts are left.
-/// 7. Unclear: the resource is observed again later, without using an attempt.
+/// 7. Unclear: the resource is observed again later, without using an attempt, for as long as a service may be
+///    away. Then the step is stuck (N12).
 pub fn after_observation(
     step: StepFacts<'_>,
     looked: Observed,
@@ -472,7 +473,10 @@ pub fn after_observation(
             stuck => stuck,
         },
         Observed::StillDeleting(error) => {
-            let (since, age) = waiting(step, now);
+            let (since, age) = match is_unclear(step) {
+                true => (now, Duration::ZERO),
+                false => waiting(step, now),
+            };
             let kept = Decision {
                 blocked_since: Some(since),
                 error: Some(error),
@@ -504,17 +508,40 @@ pub fn after_observation(
         }
         // A lost answer stays the error: an inconclusive observation says nothing about the call.
         Observed::Unclear(error) => {
+            let (since, age) = match is_unclear(step) {
+                true => waiting(step, now),
+                false => (now, Duration::ZERO),
+            };
             let error = step
                 .last_error
                 .filter(|last| last.class == ErrorClass::OutcomeUnknown)
                 .cloned()
                 .unwrap_or(error);
-            again(Decision {
+            let kept = Decision {
+                blocked_since: Some(since),
                 error: Some(error),
                 ..plain(step, StepState::Verifying)
-            })
+            };
+            match age >= UNAVAILABLE_GIVE_UP {
+                true => Decision {
+                    to: StepState::Stuck,
+                    ..kept
+                },
+                false => again(kept),
+            }
         }
     }
+}
+
+/// Whether the step's last error says that nothing is known about its resource, and not what was seen of it.
+fn is_unclear(step: StepFacts<'_>) -> bool {
+    let unclear = |error: &StepError| {
+        matches!(
+            error.class,
+            ErrorClass::Unavailable | ErrorClass::Auth | ErrorClass::OutcomeUnknown
+        )
+    };
+    step.last_error.is_some_and(unclear)
 }
 
 /// Whether the step's accepted delete was observed to be under way when it was sent again.

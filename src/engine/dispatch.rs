@@ -102,7 +102,15 @@ impl Dispatching {
         let run = self.activity.begin(step.key.called(&step.name));
         let acted = match self.reads.kinds.get(&step.key.kind) {
             Some(kind) => self.call(kind, &step).await,
-            None => Ok(unknown_kind(&step, self.clock.now())),
+            None => {
+                let failure = unknown_kind(&step, self.clock.now());
+                Ok(Acted {
+                    line: failure.error.message.clone(),
+                    answer: Answer::default(),
+                    named: Vec::new(),
+                    outcome: Outcome::Failed(failure),
+                })
+            }
         };
         let acted = match acted {
             Ok(acted) => acted,
@@ -244,28 +252,23 @@ fn made_anew(step: &ClaimedStep) -> Acted {
     }
 }
 
-fn unknown_kind(step: &ClaimedStep, at: DateTime<Utc>) -> Acted {
-    let message = format!(
-        "the kind {} is no longer known: the plan was made with other kinds files; restore them, \
-         then retry",
-        step.key.kind
-    );
-    Acted {
-        line: message.clone(),
-        answer: Answer::default(),
-        named: Vec::new(),
-        outcome: Outcome::Failed(Failure {
-            retry: Retry::Never,
-            error: StepError {
-                class: ErrorClass::Fatal,
-                status: None,
-                kind: "UnknownKind".into(),
-                message,
-                request_id: String::new(),
-                at,
-            },
-            blockers: Vec::new(),
-            retry_after: None,
-        }),
+/// Returns why a step cannot go on whose kind no kinds file describes any more.
+pub(super) fn unknown_kind(step: &ClaimedStep, at: DateTime<Utc>) -> Failure {
+    Failure {
+        retry: Retry::Never,
+        error: StepError {
+            class: ErrorClass::Fatal,
+            status: None,
+            kind: "UnknownKind".into(),
+            message: format!(
+                "the kind {} is no longer known: the plan was made with other kinds files; restore \
+                 them, then retry",
+                step.key.kind
+            ),
+            request_id: String::new(),
+            at,
+        },
+        blockers: Vec::new(),
+        retry_after: None,
     }
 }

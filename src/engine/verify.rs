@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::activity::Activity;
 use super::confirm::Confirming;
 use super::diagnose::Diagnosis;
+use super::dispatch::unknown_kind;
 use super::journal::{Journal, LEDGER_RETRY};
 use super::outcomes::{facts, outcome_change};
 use super::schedules::Schedules;
@@ -81,10 +82,9 @@ impl Verifying {
         let mut hold = Duration::MAX;
         let mut groups: BTreeMap<(Site, KindName), Vec<ObservationsDue>> = BTreeMap::new();
         for due in observations_due {
-            let Some(kind) = self.kinds.get(&due.kind) else {
-                continue;
-            };
-            let at = (due.site.clone(), self.kinds.listed(kind).name.clone());
+            let kind = self.kinds.get(&due.kind);
+            let listed = kind.map_or(&due.kind, |kind| &self.kinds.listed(kind).name);
+            let at = (due.site.clone(), listed.clone());
             let looks = observations
                 .deletions
                 .get(&at)
@@ -93,7 +93,9 @@ impl Verifying {
             if looked_at || looks.len() >= OBSERVATIONS_AT_ONCE || !self.sites.may_read(&due.site) {
                 continue;
             }
-            let wait = look_wait(&due.gathered, kind.spec.settles.is_some(), now);
+            let wait = kind.map_or(Duration::ZERO, |kind| {
+                look_wait(&due.gathered, kind.spec.settles.is_some(), now)
+            });
             if wait.is_zero() {
                 groups.entry(at).or_default().push(due);
             } else {
@@ -140,9 +142,6 @@ impl Verifying {
         listed: &KindName,
         due: Vec<ObservationsDue>,
     ) -> Result<(), LedgerError> {
-        let Some(kind) = self.kinds.get(listed) else {
-            return Ok(());
-        };
         let unsent: BTreeMap<i64, u64> = due
             .iter()
             .map(|due| (due.deletion, due.gathered.unsent))
@@ -151,10 +150,18 @@ impl Verifying {
             .ledger
             .verifying(due, self.clock.now(), LOOKED_AT_MAX)
             .await?;
-        let mut looked = self
-            .confirming
-            .look(site, kind, &steps, unsent.into_values().sum())
-            .await;
+        let mut looked = match self.kinds.get(listed) {
+            Some(kind) => {
+                self.confirming
+                    .look(site, kind, &steps, unsent.into_values().sum())
+                    .await
+            }
+            None => {
+                let now = self.clock.now();
+                let unknown = |step| Observed::Failed(unknown_kind(step, now));
+                steps.iter().map(unknown).collect()
+            }
+        };
         for (step, looked) in steps.iter().zip(&mut looked) {
             // What its service made for it may be held by others, whom the service does not name.
             if let Observed::Failed(failure) = looked
