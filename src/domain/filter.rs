@@ -282,7 +282,7 @@ fn test_of(word: &str) -> (Test, Option<String>) {
         return match parsed {
             Ok(pattern) => (Test::Fits(Pattern(pattern)), None),
             Err(_) => {
-                let why = format!("{word}: this is no whole regular expression");
+                let why = format!("{word}: this regular expression is not complete");
                 (Test::Unfinished, Some(why))
             }
         };
@@ -527,7 +527,10 @@ mod tests {
         let unit = complaint("age>1");
         assert!(unit.contains("write a whole number and a unit"), "{unit}");
         let open = complaint("~^web-[");
-        assert!(open.contains("no whole regular expression"), "{open}");
+        assert!(
+            open.contains("regular expression is not complete"),
+            "{open}"
+        );
         assert_eq!(complaint("age=1h"), "age=1h: write age>1h or age<1h");
     }
 }

@@ -424,7 +424,8 @@ fn deployments() -> Vec<DeploymentStatus> {
     ]
 }
 
-/// A zone that one deployment still holds, with what it waits for there, and another says nothing about.
+/// A zone that one deployment still refers to, with its blockers there, and whose clearance from another deployment is
+/// pending.
 pub fn held_elsewhere() -> World {
     let mut zone = step(71, "zone", "example.org", StepState::Stuck, &[]);
     let there = Site::Deployment {

@@ -429,7 +429,8 @@ fn rows_are_filtered_by_column_and_by_regular_expression() {
     }
     desk.type_line("/~^web-[");
     assert!(
-        desk.text().contains("this is no whole regular expression"),
+        desk.text()
+            .contains("this regular expression is not complete"),
         "{}",
         desk.text()
     );

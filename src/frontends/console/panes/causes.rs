@@ -48,7 +48,7 @@ fn confirm(causes: Vec<Cause>, counted: &Retried, context: &mut Context) {
     }
     let mut lines = vec![format!("{} eligible, {}", thousands(n), left(others))];
     lines.extend(reasons(others));
-    lines.push("Each is sent once more; what is refused again comes back here.".to_owned());
+    lines.push("Each is sent again. A step that still needs you is listed here again.".to_owned());
     let confirm = Confirm::new(
         format!("how many are retried: {n}"),
         vec![n.to_string(), thousands(n)],

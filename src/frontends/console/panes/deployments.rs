@@ -43,7 +43,7 @@ fn watch_cell(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
         return Cell::dim(format!("{} no", look.none()));
     };
     let heard = watch.heard_at.map(|at| ago(at, look));
-    let heard = heard.unwrap_or_else(|| "not heard".to_owned());
+    let heard = heard.unwrap_or_else(|| "no answer".to_owned());
     match watch.fresh {
         true => look.good(format!("yes {heard}")),
         false => look.bad(format!("stale {heard}")),
@@ -96,11 +96,11 @@ fn kinds(kinds: &[KindName]) -> String {
 
 fn watch_line(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
     let Some(watch) = watch else {
-        return Cell::dim("nothing of ours refers to it");
+        return Cell::dim("no resource here refers to it");
     };
     let heard = match watch.heard_at {
         Some(at) => format!("heard {}, {}", look.time(at), ago(at, look)),
-        None => "not heard since this engine began".to_owned(),
+        None => "no answer since this engine started".to_owned(),
     };
     let facts = [
         format!("we watch {}", kinds(&watch.kinds)),
@@ -113,7 +113,7 @@ fn watch_line(watch: Option<&WatchStatus>, look: &RenderContext) -> Cell {
 
 fn importer_line(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cell {
     let Some(importer) = importer else {
-        return Cell::dim("nothing of it refers to ours, as far as is on record");
+        return Cell::dim("none of its resources refers to one here, as far as is on record");
     };
     let mut facts = vec![format!("it watches {}", kinds(&importer.kinds))];
     if let Some(since) = importer.since {
@@ -123,7 +123,11 @@ fn importer_line(importer: Option<&ImporterStatus>, look: &RenderContext) -> Cel
         Some(at) => format!("seen {}, {}", look.time(at), ago(at, look)),
         None => "not seen since this engine began".to_owned(),
     });
-    facts.push(format!("has heard up to {}{}", importer.seq, lag(importer)));
+    facts.push(format!(
+        "received notices up to {}{}",
+        importer.seq,
+        lag(importer)
+    ));
     Cell::plain(facts.join(look.dot()))
 }
 
@@ -132,7 +136,7 @@ fn awaited_line(row: &DeploymentStatus, look: &RenderContext) -> Cell {
     let name = row.name.as_deref();
     let known = match name {
         Some(name) => format!("{name} of {}", row.place()),
-        None => format!("{}, not heard of yet", row.place()),
+        None => format!("{}, no contact yet", row.place()),
     };
     let Some(importer) = &row.importer else {
         return Cell::plain(known);

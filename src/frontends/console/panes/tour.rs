@@ -48,7 +48,7 @@ const STATIONS: &[Station] = &[
         how: [
             "Delete legacy likewise. Its router's interface is not freed at once.",
             ":retrying says when it is retried, {open} there what the cloud answered.",
-            "{retry} tries at once; here the fourth one frees it.",
+            "{retry} retries it at once; here the fourth attempt succeeds.",
         ],
     },
     Station {
@@ -56,9 +56,9 @@ const STATIONS: &[Station] = &[
         network: "vault",
         done: |deletion| deletion.counts.stuck + deletion.counts.purged > 0,
         how: [
-            "Delete vault. The cloud forbids it one of the ports, so trying again is no use.",
+            "Delete vault. The cloud forbids it one of the ports, so a retry does not help.",
             ":stuck names it; {open} shows the raw answer and every attempt,",
-            "{explain} explains it to the root of what holds it.",
+            "{explain} explains it, down to the root blocker.",
         ],
     },
     Station {

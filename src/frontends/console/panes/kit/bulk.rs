@@ -134,7 +134,7 @@ fn noun(subjects: &[Subject<'_>]) -> &'static str {
 }
 
 fn retry(subjects: &[Subject<'_>]) -> Bulk {
-    let follows = "Each is sent once more; what is refused again stays as it is.";
+    let follows = "Each is sent again. A step that is refused as in use goes to the retry queue.";
     let mut bulk = Bulk::new("Retry", noun(subjects), follows);
     for subject in subjects {
         match subject {
