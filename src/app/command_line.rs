@@ -30,8 +30,10 @@ Examples:
   gone list stuck                       what needs a person
   gone doctor                           what is missing on this machine
 
-Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 authentication, 4 some stuck,
-failed or purged, 5 unreachable, 6 refused, 7 the plan has drifted, 8 still running, 130 interrupted."
+Exit codes: 0 done, 1 internal error, 2 usage or configuration,
+3 authentication, 4 some resources are stuck, failed or abandoned, or the
+deletion was cancelled, 5 unreachable, 6 refused, 7 the plan has drifted,
+8 still running, 130 interrupted."
 )]
 pub struct Cli {
     /// Run the engine without a console

@@ -68,7 +68,7 @@ async fn test(process: &Process<'_>) -> Result<Exit, Failure> {
         ));
     }
     let checks: Vec<doctor::Check> = tried.iter().map(check).collect();
-    let next = "Each took it; look where it arrived.";
+    let next = "Each receiver accepted the test. Check that it arrived.";
     process.print(|to| cli::doctor::report(to, &checks, next))
 }
 

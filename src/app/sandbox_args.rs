@@ -21,7 +21,7 @@ pub struct Sandbox {
     /// Names of its regions [default: the scenario's, or RegionOne]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub regions: Vec<String>,
-    /// A file with its resources and faults
+    /// A file with its resources and faults, or the name of a built-in scenario
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
     /// Write a clouds.yaml for its clients here

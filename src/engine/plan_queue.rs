@@ -197,7 +197,7 @@ impl PlanQueue {
             let change = Change::StillPlanning {
                 deletion_id: deletion.id,
                 note: format!(
-                    "is still being planned, and nothing was sent: {}; the cloud is asked again until its deadline",
+                    "still planning, nothing was sent: {}. gone asks the cloud again until the deletion's deadline.",
                     failure.message
                 ),
                 now: self.clock.now(),

@@ -78,7 +78,7 @@ pub fn refused(deletion: &str, refusals: usize, why: &str, note: &str) -> Happen
 /// A deletion is planned again, because a cloud did not answer.
 pub fn delayed(deletion: &str, note: &str) -> Happened {
     let fields = json!({"state": DeletionState::Planning});
-    let words = format!(" {note}");
+    let words = format!(": {note}");
     of_deletion(EventKind::DeletionState, deletion, words, fields)
 }
 

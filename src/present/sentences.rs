@@ -148,7 +148,7 @@ pub fn rule_words(rule: RefusalRule) -> &'static str {
         RefusalRule::OtherProject => "of another project",
         RefusalRule::Protected => "protected",
         RefusalRule::Copies => "not one copy",
-        RefusalRule::Cycle => "in a circle",
+        RefusalRule::Cycle => "in a cycle",
         RefusalRule::Unreadable => "cannot be read",
         RefusalRule::NotShown => "not shown to this login",
         RefusalRule::Drift => "not as approved",

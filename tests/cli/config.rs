@@ -219,7 +219,7 @@ fn a_bad_value_names_its_field() {
              trust = { header = 'x', from = ['::1/128'] }",
             5,
             "gate[0].trust",
-            "only narrows",
+            "only if source is \"user\"",
         ),
         (
             "[[gate]]\nlisten = '[::1]:1'\nupstream = { cloud = 'a', region = 'b', service = 'c' }\n\

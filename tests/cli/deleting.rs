@@ -586,5 +586,5 @@ async fn t06_a_deletion_that_stood_already_is_said_to() {
     }));
     let ran = run(world, "delete network/web --yes").await;
     assert_eq!(ran.exit, Exit::Done);
-    assert!(ran.out.contains("was deleting already"), "{}", ran.out);
+    assert!(ran.out.contains("already being deleted"), "{}", ran.out);
 }

@@ -212,8 +212,8 @@ async fn g12_a_deployment_is_released_by_its_typed_name() {
     assert_eq!(ran.exit, Exit::Usage);
     let told = "\
 Deployment d0-1 (s0/r1): on record since 2026-02-28T12:00:00Z, seen 42s ago, 3 steps wait for its clearance
-Once released, nothing waits for its clearance any more: references that it still has may dangle.
-If it is not gone for good, it comes on record again when it watches again.
+After the release, no deletion waits for this deployment's clearance. Its resources may keep references that lead to nothing.
+If the deployment still exists, it is put on record again at its next watch.
 
 To release it, type its name, d0-1: ";
     assert!(ran.err.starts_with(told), "{}", ran.err);

@@ -109,7 +109,8 @@ fn exposition(snapshot: &Snapshot) -> String {
     let steps = StepState::ALL.map(|state| by_state(state.as_str(), snapshot.steps.of(state)));
     text.gauge("gone_steps", "Steps by state.", steps);
     let rate = snapshot.rate_per_second;
-    text.single("gone_steps_gone_per_second", "Over ten seconds.", rate);
+    let help = "Steps that clouds accepted per second, over the last minute.";
+    text.single("gone_steps_gone_per_second", help, rate);
     let (help, newest) = ("Sequence of the newest event.", snapshot.last_event as f64);
     text.single("gone_events_last_seq", help, newest);
     let by_site = |value: fn(&SiteStatus) -> Option<f64>| {
@@ -123,7 +124,11 @@ fn exposition(snapshot: &Snapshot) -> String {
     let in_flight = by_site(|site| Some(site.in_flight as f64));
     text.gauge("gone_site_calls_in_flight", "Calls in flight.", in_flight);
     let limit = by_site(|site| Some(site.concurrency_limit as f64));
-    text.gauge("gone_site_concurrency_limit", "Calls that may be.", limit);
+    text.gauge(
+        "gone_site_concurrency_limit",
+        "Calls that may be in flight.",
+        limit,
+    );
     let latency = by_site(|site| site.latency_ms.map(|ms| ms as f64 / 1000.0));
     text.gauge("gone_site_latency_seconds", "Recent latency.", latency);
     text.0

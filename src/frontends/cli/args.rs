@@ -12,7 +12,7 @@ pub struct Global {
     /// Settings file [default: $XDG_CONFIG_HOME/gone/config.toml]
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The ledger's file [default: $XDG_STATE_HOME/gone/ledger.db]
+    /// The ledger's file, or postgres://USER@HOST/DATABASE [default: $XDG_STATE_HOME/gone/ledger.db]
     #[arg(long, global = true, hide_short_help = true, value_name = "PATH")]
     pub ledger: Option<PathBuf>,
     /// The engine's socket
@@ -58,7 +58,7 @@ pub struct Global {
     /// How logs are written [default: text on a terminal, else json]
     #[arg(long, global = true, hide_short_help = true, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
-    /// Tell more in the logs; twice for still more
+    /// Write more to the logs; give it twice for even more
     #[arg(short, long, global = true, hide_short_help = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }

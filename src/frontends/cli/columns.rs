@@ -148,7 +148,7 @@ columns! {
         Some(watch) => {
             let word = if watch.fresh { "yes" } else { "stale" };
             let heard = watch.heard_at.map(|at| format!("heard {}", ago(at, row.1)));
-            format!("{word}, {}", heard.as_deref().unwrap_or("not heard"))
+            format!("{word}, {}", heard.as_deref().unwrap_or("no answer"))
         }
     };
     "IT WATCHES" 6 => match &row.0.importer {

@@ -229,7 +229,7 @@ fn print(
         out.say("")?;
     }
     let known = match existing {
-        true => " (was deleting already)",
+        true => " (already being deleted)",
         false => "",
     };
     let (id, targets) = (short_id(&deletion.id), targets_in_full(&deletion.targets));
@@ -250,7 +250,7 @@ fn say_what_is_left(
     let id = short_id(&deletion.id);
     let advice = match exit {
         Exit::Stuck if deletion.counts.live() > 0 => format!(
-            "Nothing more can run in time; it stays in the ledger: gone show {id}, gone retry {id}"
+            "No step can run before the deadline. The deletion stays in the ledger: gone show {id}, gone retry {id}"
         ),
         Exit::Stuck => {
             format!("What is stuck needs a person: gone show {id}, then gone retry {id}")

@@ -14,7 +14,7 @@ pub enum Exit {
     Usage = 2,
     /// Authentication or authorisation failed.
     Auth = 3,
-    /// Some resources are stuck, failed or purged.
+    /// Some resources are stuck, failed or abandoned, or the deletion was cancelled.
     Stuck = 4,
     /// A cloud or the engine cannot be reached.
     Unreachable = 5,

@@ -30,9 +30,10 @@ pub struct List {
     /// The list: deletions, stuck, causes, retrying, tombstones, orphans, sites, gates, deployments, engine, engines, or a kind
     #[arg(default_value = "deletions", value_name = "WHAT")]
     pub what: What,
-    /// Only rows that have been in their state for longer [24h without a value]
+    /// Only what is older than this [24h without a value]
     ///
-    /// Applies to deletions, stuck, retrying and tombstones.
+    /// A deletion counts from its request, a step or tombstone from when it got its state. Applies to deletions, stuck,
+    /// retrying and tombstones.
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "24h", value_parser = duration::parse)]
     pub older_than: Option<Duration>,
 }

@@ -99,8 +99,9 @@ async fn deployment(
         session.needs_terminal("Add --yes to release it without being asked.")?;
         let lines = [
             &describe(name, row, importer, session.clock.now()),
-            "Once released, nothing waits for its clearance any more: references that it still has may dangle.",
-            "If it is not gone for good, it comes on record again when it watches again.",
+            "After the release, no deletion waits for this deployment's clearance. Its resources may keep references that \
+             lead to nothing.",
+            "If the deployment still exists, it is put on record again at its next watch.",
         ];
         lines.iter().try_for_each(|line| session.err.say(line))?;
         let question = format!("To release it, type its name, {name}");

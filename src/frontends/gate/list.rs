@@ -112,7 +112,8 @@ impl Gate {
         }
         tracing::warn!(gate = %self.address, %status, "an answer of the upstream cannot be read");
         Err(Refusal::bad_gateway(format!(
-            "{} answered {status} with what cannot be read, so what is hidden cannot be taken out of it",
+            "the gate cannot parse the answer of {} ({status}), so it cannot remove hidden resources from it; send the \
+             request again, or read the gate's log",
             self.name()
         )))
     }

@@ -100,7 +100,7 @@ impl Member {
         self.standing.borrow().epoch
     }
 
-    /// Changes how this engine stands; those who follow are told if that is a change of more than the time.
+    /// Changes this engine's standing. Notifies the followers, unless only the end of the lease has changed.
     fn change(&self, change: impl FnOnce(&mut Standing)) {
         let mut is_change = false;
         self.standing.send_modify(|standing| {
@@ -181,7 +181,10 @@ impl Member {
     pub fn lose_epoch(&self, epoch: i64) {
         if self.epoch() == epoch {
             self.must_join.store(true, Ordering::Release);
-            self.fail("others took this engine's steps over while it had no lease; it joins again");
+            self.fail(
+                "this engine's lease expired, and another engine took over its steps; this engine is rejoining \
+                 the ledger",
+            );
         }
     }
 

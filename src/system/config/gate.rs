@@ -167,7 +167,7 @@ pub(super) fn first_nonsense(gates: &[GateSettings]) -> Option<(String, String)>
             }
         }
         if gate.trust.is_some() && gate.source != GateSource::User {
-            let message = "only narrows a gate whose source is \"user\" (T4)";
+            let message = "has an effect only if source is \"user\": remove it, or change source";
             return nonsense(&at("trust"), message);
         }
         if gate.trust.as_ref().is_some_and(|it| it.from.is_empty()) {
