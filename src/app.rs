@@ -247,7 +247,7 @@ pub enum EngineSource {
 /// Chooses the engine. The engine that owns the ledger comes first, by the socket that its lock file names.
 /// Next comes an engine that listens at the usual socket, unless another ledger was named. Otherwise this
 /// process starts an engine of its own. `owner` is `None` if no process holds the lock.
-pub fn way(
+pub fn choose_engine(
     places: &Places,
     owner: Option<Option<PathBuf>>,
     listens: impl Fn(&Path) -> bool,
@@ -417,7 +417,7 @@ async fn attached(global: &Global, places: &Places) -> Result<Option<Arc<dyn Con
     loop {
         // Looked for each time: an engine that is ending gives up its socket before its ledger.
         let owner = holder(&places.ledger).map(|holder| holder.socket.map(PathBuf::from));
-        let EngineSource::Attach(socket) = way(places, owner, listens) else {
+        let EngineSource::Attach(socket) = choose_engine(places, owner, listens) else {
             return Ok(None);
         };
         let tried = || format!("attach to the engine at {}", socket.display());

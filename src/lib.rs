@@ -13,7 +13,7 @@
 //!  notify ──┤                    │          ▲    │
 //!  gate ────┘◀─ events, snapshot ┘          │    └─▶ peers ──▶ other deployments
 //!   ▲                                       ▼
-//!   └──────── tombstones (memory) ─────── ledger   SQLite: intent before effect, outcome after
+//!   └──────── tombstones (memory) ─────── ledger   SQLite or PostgreSQL: intent before effect, outcome after
 //!
 //!  other deployments ──▶ peers ──▶ control
 //! ```
@@ -74,7 +74,7 @@
 //! | [`control`] | the interface between front ends and the engine | `Control`, `Command`, `Query` |
 //! | [`peers`] | the port to other deployments, and their HTTP protocol | `Peers`, `HttpPeers` |
 //! | [`engine`] | reconcilers: planning, dispatch, verify, retry, sweep … | `Engine`, `Parts` |
-//! | [`present`] | texts for people, shared by all front ends | functions only |
+//! | [`present`] | texts for people, shared by all front ends | `Sheet`; otherwise functions |
 //! | `frontends/api` | the HTTP API on the engine's socket | `ServeOptions`, `ApiHandle` |
 //! | `frontends/cli` | the verbs of the command line | `Verb`, `EngineVerb`, `Session` |
 //! | `frontends/console` | the terminal console | `State`, `Event`, `Effect` |
@@ -86,9 +86,9 @@
 //! | [`app`] | chooses the mode of the process, connects the parts | `Mode`, `EngineSource` |
 //!
 //! # Who may import what
-//! A module may import only what its row lists; `tests/domain/rooms.rs` fails otherwise. A row names a folder
-//! or file of `src` (a *room*); an entry may be a part of one (`ledger/tombstones`). The test resolves every
-//! path and `use` below `src`, through re-exports too.
+//! A module may import only what its row lists; `tests/domain/rooms.rs` fails otherwise. A row names a module of `src`
+//! (a *room*), as a folder or a file: a top-level one, or one of `frontends`. An entry may be a submodule
+//! (`ledger/tombstones`). The test resolves every path and `use` below `src`, through re-exports too.
 //!
 //! | room | may import |
 //! |---|---|
@@ -120,7 +120,7 @@
 //!
 //! `sandbox` imports nothing of gone's model, or it would repeat gone's mistakes.
 //!
-//! Files of one room do not import each other in a circle; a module and the files in its own folder count as
+//! Files of one row's module do not import each other in a cycle; a submodule and the files in its own folder count as
 //! one. The test checks this too. A pane of the console names the next one by a route
 //! (`frontends/console/panes/mod.rs`), so no pane imports another.
 //!
@@ -258,8 +258,7 @@
 //!
 //! **A rung has no way of its own to a cloud.** `unpin` is a deletion of the blocking edges, followed by a
 //! retry, so its guards, write guard, calls, observations and crashes are those of any deletion (P3: the
-//! rungs of the ladder). Revisit when: a service has a call that resets or forces; it becomes a rung, as an
-//! action of a step.
+//! rungs of the ladder). `reset` and `force` are retries of the step with another action in place of its delete.
 //!
 //! **A replay is an engine that never runs, over a copy of a ledger that is set to a time.** So the same code
 //! answers for now and for then ([`engine::replay`]), and the console knows no other ledger. SQL derives the
@@ -331,10 +330,11 @@
 //!
 //! ## Gate
 //!
-//! **Gates run in the engine's process, and read tombstones from memory.** SQLite's own hook reports the
-//! changed rows, and they are in memory before the commit returns; so a gate never lags, and needs no
-//! message. If a row cannot be read back, the gates stop (503). Revisit when: gates run on other machines;
-//! they need a stream, and a write guard that waits for each of them.
+//! **Gates run in the engine's process, and read tombstones from memory.** The store reports the rows that a commit
+//! changed, and they are in memory before the commit returns; so a gate of the same engine never lags. A gate of
+//! another engine is waited for (see *A gate of another engine has a write guard before the deletion is
+//! acknowledged*). If a row cannot be read back, the gates stop (503). Revisit when: gates run without an engine;
+//! they need a stream.
 //!
 //! **A gate lets the cloud itself decide what a caller sees.** Before it mentions a deletion, it asks the
 //! service with the caller's token. For a resource that the service no longer has, the gate compares the

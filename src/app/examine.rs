@@ -178,8 +178,8 @@ async fn cloud_facts(
     Ok(())
 }
 
-/// Checks whether this version can read the ledger. None if there is no ledger, or another check says why it cannot
-/// be reached. Writes nothing.
+/// Checks whether this version can read a ledger in a file. None if there is no file, or if the ledger is on a server:
+/// `can_write_at_server` checks that. Writes nothing.
 fn readable(ledger: &Location) -> Option<Result<(), String>> {
     let opened = || open_reader(ledger).map(drop);
     let exists = ledger.file().is_some_and(Path::exists);

@@ -5,15 +5,14 @@
 //! |---|---|---|
 //! | `retry` | repeats the deletion's own call | for a step that is stuck or blocked |
 //! | `unpin` | removes the edges that block the step and that its own deletion does not remove, by a deletion of their own; then `retry` | where such an edge is known, in the same project, and nothing protects it |
+//! | `reset` | sends the cloud's own call that gives the resource a state from which it may be deleted; then deletes it | for a step that is stuck or blocked, of a kind with such a call, while the resource's row is in one of the states for which the call is meant, to a login with the required role |
+//! | `force` | sends the cloud's own call for a resource that its normal delete does not remove | the same |
 //! | `runbook` | sends nothing: prints the manual steps for this one id | for a stuck step whose kind has a runbook for its error |
 //! | `forget` | sends nothing: the engine abandons the step, and its resource becomes an orphan | for a step that is stuck or blocked |
 //!
 //! Limits for every rung: nothing is offered at a read-only site; no rung that leads to a delete is offered
 //! for a protected resource; and while a cloud works on an accepted delete, only `retry` is offered, until
 //! the kind's time limit has passed.
-//!
-//! No service that gone knows has a call that resets a resource's state or deletes it by force, so there are
-//! no such rungs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,11 +29,11 @@ use super::model::{
 use super::text::{did_you_mean, escape};
 
 /// The error type of a step that is stuck only because it waits for a stuck step.
-pub const HELD: &str = "DependencyStuck";
+pub const DEPENDENCY_STUCK: &str = "DependencyStuck";
 /// The error type of a step whose resource another deletion deletes.
 pub const LEFT_TO: &str = "LeftToAnotherDeletion";
 /// The error type of a step that waited for an abandoned step.
-pub const FORGOTTEN: &str = "DependencyForgotten";
+pub const DEPENDENCY_ABANDONED: &str = "DependencyForgotten";
 
 /// A measure of the purge ladder, from the lowest (P3).
 #[derive(
@@ -192,7 +191,7 @@ pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>)
         if let Some(forget) = ladder.offers.iter_mut().find(|it| it.rung == Rung::Forget)
             && not_going > 1
         {
-            forget.does = vec![given_up(not_going)];
+            forget.does = vec![abandoned_words(not_going)];
             forget.leaves = left_behind(not_going);
         }
         ladder.step_id = None;
@@ -219,7 +218,7 @@ pub fn of_deletion(deletion: &Deletion, roots: &[Facts<'_>], now: DateTime<Utc>)
             rung,
             does: match why_not {
                 Some(_) => Vec::new(),
-                None if forgets => vec![given_up(not_going)],
+                None if forgets => vec![abandoned_words(not_going)],
                 None => each.into_iter().flat_map(|offer| offer.does).collect(),
             },
             leaves: if forgets {
@@ -321,7 +320,11 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
     if facts.read_only {
         return Some(format!("{} is read-only", step.resource.key.site));
     }
-    if let Some(held) = step.last_error.as_ref().filter(|error| error.kind == HELD) {
+    if let Some(held) = step
+        .last_error
+        .as_ref()
+        .filter(|error| error.kind == DEPENDENCY_STUCK)
+    {
         return Some(format!("it {}: purge that step instead", held.message));
     }
     if let Some(left) = step
@@ -513,7 +516,7 @@ fn call_of(facts: &Facts<'_>, action: Action) -> String {
     escape(&line).into_owned()
 }
 
-fn given_up(number: u64) -> String {
+fn abandoned_words(number: u64) -> String {
     format!(
         "sends nothing: the engine abandons {number} {}",
         steps(number)

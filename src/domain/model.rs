@@ -150,7 +150,8 @@ pub struct Resource {
     pub attributes: serde_json::Value,
 }
 
-/// The author of a command: the SSH user, a peer's uid, or a token's name.
+/// The author of a command: the person behind sudo or SSH, a uid on the engine's socket (`uid:N`), the Keystone user of
+/// a request at a gate, another deployment, or gone itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub struct Actor {
     /// The person, or `uid:N`.

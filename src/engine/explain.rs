@@ -67,8 +67,8 @@ impl Explaining {
         Ok(explanation)
     }
 
-    /// Returns what a row tells of its resource, with the names of what it refers to, as far as this login may read
-    /// them, and they are told in time.
+    /// Returns the relations that a row names. A related resource has its name if this login may read it and the cloud
+    /// answers within `NAMES_WITHIN`.
     async fn related(&self, resource: &Resource) -> Vec<Relation> {
         let mut all = relations::of_row(&self.kinds, resource);
         let used = all.iter().filter(|it| it.how == RelationKind::Uses);

@@ -156,7 +156,7 @@ impl Journal {
         self.is_dirty.store(true, Ordering::Relaxed);
     }
 
-    /// Has the snapshot built anew soon: something changed for which a person looks.
+    /// Requests a new snapshot soon, because something that a person waits for has changed.
     pub(super) fn show_soon(&self) {
         self.mark_dirty();
         self.shows_soon.notify_one();

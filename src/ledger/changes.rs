@@ -100,8 +100,8 @@ pub enum Change {
         audit: AuditEntry,
         now: DateTime<Utc>,
     },
-    /// Audits a rung of the purge ladder (P3), and does what it says. The answer is `Moved` for `retry` and
-    /// `forget`, `Done` for `runbook`, and for `unpin` `Accepted` with the deletion of the blocking edges.
+    /// Audits a rung of the purge ladder (P3), and does what it says. The answer is `Moved` for `retry`, `reset`,
+    /// `force` and `forget`, `Done` for `runbook`, and `Accepted` with the deletion of the blocking edges for `unpin`.
     Purge(Box<NewPurge>),
     /// Releases the tombstone of a resource that exists after its end. Refused while a deletion works on it.
     Release {

@@ -177,8 +177,8 @@ pub struct ApiSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConsoleSettings {
-    /// What happens after a hang-up: with `background` the console's process continues without a terminal,
-    /// with `stop` it ends.
+    /// What happens after a hang-up: with `background` a console with an engine of its own starts `gone --engine` in
+    /// a session of its own and ends; with `stop` it only ends. A practice cloud ends in both cases.
     pub on_hangup: OnHangup,
     /// The console's choice among the terminal's 16 colours.
     pub theme: Theme,

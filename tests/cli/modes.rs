@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Command, CommandFactory as _, Parser as _};
 use clap_complete::Shell;
 use gone::app::command_line::{Cli, Local, Verb, command, completions, man};
-use gone::app::{EngineSource, Mode, Places, mode, places, way};
+use gone::app::{EngineSource, Mode, Places, choose_engine, mode, places};
 use gone::domain::mapping::Mapping;
 use gone::domain::model::{CopiedBy, ErrorClass, Site};
 use gone::frontends::cli::args::{Format, Global};
@@ -197,14 +197,17 @@ fn the_engine_is_the_one_that_owns_the_ledger() {
     let named = placed("list --ledger /l", &settings);
     let at = |path: &str| EngineSource::Attach(PathBuf::from(path));
     assert_eq!(
-        way(&named, Some(Some("/own.sock".into())), |_| true),
+        choose_engine(&named, Some(Some("/own.sock".into())), |_| true),
         at("/own.sock")
     );
-    assert_eq!(way(&usual, Some(None), |_| false), at("/env.sock"));
-    assert_eq!(way(&usual, None, |_| true), at("/env.sock"));
-    assert_eq!(way(&usual, None, |_| false), EngineSource::Embed);
+    assert_eq!(
+        choose_engine(&usual, Some(None), |_| false),
+        at("/env.sock")
+    );
+    assert_eq!(choose_engine(&usual, None, |_| true), at("/env.sock"));
+    assert_eq!(choose_engine(&usual, None, |_| false), EngineSource::Embed);
     // Another engine that listens is not this ledger's.
-    assert_eq!(way(&named, None, |_| true), EngineSource::Embed);
+    assert_eq!(choose_engine(&named, None, |_| true), EngineSource::Embed);
 }
 
 fn well() -> Facts {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::kinds::{Kinds, Source};
-use gone::domain::ladder::{Facts, HELD, Ladder, Rung, Shown, of_deletion, of_step, runbook};
+use gone::domain::ladder::{
+    DEPENDENCY_STUCK, Facts, Ladder, Rung, Shown, of_deletion, of_step, runbook,
+};
 use gone::domain::model::{
     Counts, Deletion, DeletionState, ErrorClass, KindName, Origin, Site, Step, StepError, StepState,
 };
@@ -105,7 +107,11 @@ fn p03_each_rung_is_offered_by_what_is_known_of_the_step() {
         "Load Balancer x is immutable and cannot be updated.",
     );
     let in_use = error("NetworkInUse", Some(409), "in use");
-    let held = error(HELD, None, "waits for step 7, port x, which does not go");
+    let held = error(
+        DEPENDENCY_STUCK,
+        None,
+        "waits for step 7, port x, which does not go",
+    );
     let forbidden = error("", Some(403), "no");
     let hours = 4 * 60;
     let table: [Row<'_>; 15] = [

@@ -1,4 +1,4 @@
-//! The import table of `src/lib.rs`, held against what stands under `src/`.
+//! Checks the import table of `src/lib.rs` against the code in `src/`.
 //!
 //! 1. Each path and `use` is resolved to where it leads: `crate::`, `self::`, `super::`, `gone::`, a
 //!    name that was imported, and on through re-exports, of which each hop counts.

@@ -416,7 +416,7 @@ fn n10_each_resource_reports_its_action_status_and_message() {
 
 #[test]
 fn n11_after_a_failure_the_rest_goes_on_or_stops_as_asked() {
-    // Of calls that are soon answered the next ones are claimed ahead.
+    // When calls are answered quickly, the next steps are claimed in advance.
     for (on_failure, others) in [(OnFailure::Continue, 5), (OnFailure::Stop, 2)] {
         paused(async {
             let mut bench = Bench::new(1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::harness::*;
 use gone::control::{Command, ControlError, Page, Purged, Query, Receipt, SiteState, query};
-use gone::domain::ladder::{FORGOTTEN, Ladder, PurgeScope, Rung};
+use gone::domain::ladder::{DEPENDENCY_ABANDONED, Ladder, PurgeScope, Rung};
 use gone::domain::model::{
     DeletionState, ErrorClass, EventKind, Orphan, Paged, Phase, Presence, Site, Step, StepState,
     short_id,
@@ -156,7 +156,7 @@ fn p03_t10_a_dead_balancer_is_waited_for_then_forgotten_and_listed_as_an_orphan(
                 );
                 let waited = client.step_of(&id, &network).await;
                 assert_eq!(waited.state, StepState::Stuck);
-                assert_eq!(waited.last_error.unwrap().kind, FORGOTTEN);
+                assert_eq!(waited.last_error.unwrap().kind, DEPENDENCY_ABANDONED);
 
                 let rows = orphans(&client).await;
                 let [orphan] = rows.as_slice() else {
@@ -477,7 +477,7 @@ fn p11_what_is_only_blocked_can_be_forgotten_and_what_waits_is_left_alone() {
                 // It is an orphan; what waited for it asks for a person, and nothing is sent for either.
                 let waited = client.step_of(&id, &network).await;
                 assert_eq!(waited.state, StepState::Stuck);
-                assert_eq!(waited.last_error.unwrap().kind, FORGOTTEN);
+                assert_eq!(waited.last_error.unwrap().kind, DEPENDENCY_ABANDONED);
                 tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
                 assert_eq!(bench.writes().len(), sent);
                 let orphans = orphans(&client).await;

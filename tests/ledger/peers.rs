@@ -257,7 +257,7 @@ async fn g05_what_is_heard_twice_is_seen_to_once_and_again_for_another_deletion(
         assert_eq!(ledger.owners_going().await.unwrap(), BTreeSet::new());
         one(ledger, heard(4, "x", Phase::Deleting, "b")).await;
         assert_eq!(unhandled_deletions().await, Some(1));
-        // Its ledger was set back: what was heard of it counts no more.
+        // Its ledger was restored from a backup, so earlier notices no longer count.
         one(ledger, heard(2, "y", Phase::Deleting, "c")).await;
         let next = ledger.unhandled_deletions(10).await.unwrap().unwrap();
         assert_eq!(next.root, "d1/c");

@@ -1,7 +1,7 @@
 //! The ladder in the ledger: what is given up, what becomes of what waited for it, what is let go, and
 //! sites that a person paused.
 
-use gone::domain::ladder::{FORGOTTEN, HELD};
+use gone::domain::ladder::{DEPENDENCY_ABANDONED, DEPENDENCY_STUCK};
 use gone::domain::model::{DeletionState, ErrorClass, EventKind, Origin, Phase, Site, StepState};
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
@@ -69,9 +69,9 @@ async fn p03_a_forgotten_step_and_its_tombstone_are_purged_and_nothing_that_wait
         assert_eq!(phase(ledger, "balancer").await, Phase::Purged);
         assert_eq!(phase(ledger, "port").await, Phase::Deleting);
         let (kind, message) = error_of(ledger, "port").await;
-        assert_eq!(kind, FORGOTTEN);
+        assert_eq!(kind, DEPENDENCY_ABANDONED);
         assert!(message.contains("balancer"), "{message}");
-        assert_eq!(error_of(ledger, "network").await.0, HELD);
+        assert_eq!(error_of(ledger, "network").await.0, DEPENDENCY_STUCK);
         assert!(claim(ledger, 10).await.is_empty());
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         assert_eq!(deletion.state, DeletionState::Stuck);
@@ -127,7 +127,7 @@ async fn p11_a_blocked_step_is_forgotten_and_is_never_sent_again() {
         assert_eq!(one(ledger, settle(change)).await, Applied::Done);
         assert_eq!(forget(ledger, "locked").await, Applied::Moved(1));
         assert_eq!(phase(ledger, "locked").await, Phase::Purged);
-        assert_eq!(error_of(ledger, "network").await.0, FORGOTTEN);
+        assert_eq!(error_of(ledger, "network").await.0, DEPENDENCY_ABANDONED);
         let deletion = ledger.deletion(&id("one")).await.unwrap().unwrap();
         let counts = (deletion.counts.blocked, deletion.counts.purged);
         assert_eq!((deletion.state, counts), (DeletionState::Stuck, (0, 1)));
@@ -160,7 +160,7 @@ async fn p03_what_waits_for_something_else_that_is_stuck_waits_for_that_when_it_
         running(ledger, "one", &plan).await;
         claim_all_to(ledger, StepState::Stuck).await;
         forget(ledger, "a").await;
-        assert_eq!(error_of(ledger, "both").await.0, FORGOTTEN);
+        assert_eq!(error_of(ledger, "both").await.0, DEPENDENCY_ABANDONED);
         let both = step_id(ledger, "one", "both").await;
         let again = retry(
             Selection::Steps(vec![both]),
@@ -169,7 +169,7 @@ async fn p03_what_waits_for_something_else_that_is_stuck_waits_for_that_when_it_
         );
         assert!(matches!(one(ledger, again).await, Applied::Refused(_)));
         assert_eq!(state_of(ledger, "one", "both").await, StepState::Stuck);
-        assert_eq!(error_of(ledger, "both").await.0, HELD);
+        assert_eq!(error_of(ledger, "both").await.0, DEPENDENCY_STUCK);
         let all_again = retry(
             Selection::Deletion(id("one")),
             gone::domain::model::Origin::Cli,

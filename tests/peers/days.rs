@@ -337,7 +337,7 @@ impl Day {
         }
     }
 
-    /// Something that stays is named as what is in the way.
+    /// Whether a step names a resource that stays as its blocker.
     fn names_who_holds(&self, root: &Thing, id: &str, stays: &BTreeSet<usize>) -> bool {
         let steps = items(&self.get(self.home(root), &format!("deletions/{id}/steps")));
         let stay = |blocker: &Value| {

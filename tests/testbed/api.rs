@@ -43,7 +43,7 @@ pub struct Api {
     keystone: String,
     /// With `/v2.0`.
     pub network_url: String,
-    /// Of the other services of the region that there are, with what their paths begin with.
+    /// The endpoints of the region's other services, by service, with the prefix of their paths.
     others: BTreeMap<&'static str, String>,
 }
 

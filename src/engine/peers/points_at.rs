@@ -9,7 +9,7 @@ use super::{Deployments, not_allowed};
 use crate::control::ControlError;
 use crate::domain::awaiting::silent_deployment;
 use crate::domain::kinds::{IN_USE, Kind, Kinds, OnDelete, base};
-use crate::domain::ladder::HELD;
+use crate::domain::ladder::DEPENDENCY_STUCK;
 use crate::domain::model::{
     Action, Blocker, DeletionState, KindName, ResourceKey, Site, StepState, Target, short_id,
 };
@@ -415,7 +415,7 @@ fn is_held(live: &LiveStep) -> bool {
 fn awaits_its_turn(live: &LiveStep) -> bool {
     match live.state {
         StepState::Waiting => true,
-        StepState::Stuck => met(live) == Some(HELD),
+        StepState::Stuck => met(live) == Some(DEPENDENCY_STUCK),
         _ => false,
     }
 }

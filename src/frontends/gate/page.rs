@@ -313,7 +313,8 @@ impl PageRequest {
         with_pairs(uri, &query)
     }
 
-    /// Whether the gate must rewrite the answer before the client can use it.
+    /// Whether the request to the service differs from the client's (added `fields`, or a filter that the gate applies
+    /// itself), so that the answer must be rewritten.
     pub(super) fn changes_the_request(&self) -> bool {
         !self.missing.is_empty() || self.filter.as_ref().is_some_and(|filter| filter.by_gate)
     }

@@ -68,7 +68,7 @@ impl Gate {
             let places = Places::from([place]);
             self.follow(kind, &row, bond, &places, &mut wholes, &mut next);
         }
-        self.climb(next, bond, &mut wholes).await?;
+        self.find_parents(next, bond, &mut wholes).await?;
         Ok(wholes)
     }
 
@@ -81,7 +81,7 @@ impl Gate {
                 next.entry(named.clone()).or_default().insert(place);
             }
         }
-        self.climb(next, bond, &mut wholes).await?;
+        self.find_parents(next, bond, &mut wholes).await?;
         Ok(wholes)
     }
 
@@ -178,7 +178,7 @@ impl Gate {
     }
 
     /// Looks up rows, level by level, until all parents are known.
-    async fn climb(
+    async fn find_parents(
         &self,
         mut next: BTreeMap<Named, Places>,
         bond: Bond,

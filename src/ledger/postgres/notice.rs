@@ -9,10 +9,10 @@ use tokio::time::{Instant, timeout_at};
 /// An engine that hears that others have committed something waits this long for more such news before it looks.
 const GATHER: Duration = Duration::from_millis(50);
 
-/// That an engine has committed something.
+/// Says that an engine has committed a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Notice {
-    /// Of the engine that tells it.
+    /// The epoch of the engine that committed.
     pub(super) epoch: i64,
     /// Whether somebody waits until the others have seen it.
     pub(super) is_urgent: bool,

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::step::{Facts, Trigger};
 use super::{deletion, has_ended, own_error};
-use crate::domain::ladder::FORGOTTEN;
+use crate::domain::ladder::DEPENDENCY_ABANDONED;
 use crate::domain::model::{ErrorClass, StepState};
 use crate::ledger::events;
 use crate::ledger::store::{RowStore, Stop};
@@ -91,7 +91,7 @@ impl<S: RowStore> WorkingSet<S> {
             if from != next.state {
                 (step.state, step.since) = (next.state, now);
             }
-            let error = own_error(ErrorClass::Blocked, FORGOTTEN, message, now);
+            let error = own_error(ErrorClass::Blocked, DEPENDENCY_ABANDONED, message, now);
             (step.held_by, step.error) = (None, Some(error));
             self.moved(num, from, next.state, 1, now)?;
             stuck.push((dependent, next.effects));

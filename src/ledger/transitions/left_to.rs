@@ -23,7 +23,7 @@ use chrono::{DateTime, Utc};
 
 use super::step::{Facts, Trigger};
 use super::{has_ended, own_error};
-use crate::domain::ladder::{FORGOTTEN, LEFT_TO};
+use crate::domain::ladder::{DEPENDENCY_ABANDONED, LEFT_TO};
 use crate::domain::model::{ErrorClass, KindName, Phase, StepError, StepState, short_id};
 use crate::ledger::events;
 use crate::ledger::store::RowStore;
@@ -167,12 +167,24 @@ impl<S: RowStore> WorkingSet<S> {
                 "deletion {by} abandoned it, and it may still exist; next: retry, and this \
                  deletion deletes it"
             );
-            return self.stick(left, Trigger::OwnerAbandoned, FORGOTTEN, message, now);
+            return self.stick(
+                left,
+                Trigger::OwnerAbandoned,
+                DEPENDENCY_ABANDONED,
+                message,
+                now,
+            );
         }
         // A dependency was abandoned meanwhile: only a person's retry sends this step.
         if let Some(abandoned) = self.searched()?.find_abandoned_dependency(left.id)? {
             let message = self.waited_for_abandoned(abandoned)?;
-            return self.stick(left, Trigger::DependencyAbandoned, FORGOTTEN, message, now);
+            return self.stick(
+                left,
+                Trigger::DependencyAbandoned,
+                DEPENDENCY_ABANDONED,
+                message,
+                now,
+            );
         }
         let holder = self.holder_of(left.deletion, left.id)?;
         let facts = Facts {

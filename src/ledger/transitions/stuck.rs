@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 
 use super::step::{Facts, Trigger};
 use super::{has_ended, own_error};
-use crate::domain::ladder::HELD;
+use crate::domain::ladder::DEPENDENCY_STUCK;
 use crate::domain::model::{ErrorClass, StepError, StepState};
 use crate::ledger::events;
 use crate::ledger::store::RowStore;
@@ -137,7 +137,12 @@ impl<S: RowStore> WorkingSet<S> {
     fn blocking_error(&mut self, root: i64, now: DateTime<Utc>) -> Changing<S, StepError> {
         let called = self.called(root)?;
         let message = format!("waits for step {root}, {called}, which does not go");
-        Ok(own_error(ErrorClass::Blocked, HELD, message, now))
+        Ok(own_error(
+            ErrorClass::Blocked,
+            DEPENDENCY_STUCK,
+            message,
+            now,
+        ))
     }
 
     /// Releases the steps that only these roots held, which are no longer stuck. The others stay held by

@@ -157,7 +157,7 @@ fn propagate_stuck(tx: &Transaction) -> Sql<()> {
                  'request_id', '', 'at', strftime('%FT%H:%M:%fZ', r.since / 1e6, 'unixepoch'))
          FROM held h JOIN stands r ON r.id = h.root JOIN last_steps l ON l.id = h.root
          WHERE h.id = stands.id",
-    ), [crate::domain::ladder::HELD])
+    ), [crate::domain::ladder::DEPENDENCY_STUCK])
     .map(drop)
 }
 
