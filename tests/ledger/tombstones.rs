@@ -203,6 +203,61 @@ async fn p09_t06_what_is_deleted_together_with_what_is_going_already_is_deleted_
 }
 
 #[tokio::test]
+async fn t01_t15_a_refused_deletion_of_what_is_gone_leaves_its_tombstone() {
+    on_each_store(async |ledger| {
+        running(ledger, "one", &ports(&[("a", &[])])).await;
+        let claimed = claim(ledger, 1).await;
+        one(ledger, settle(outcome(&claimed[0], StepState::Gone, at(2)))).await;
+        let before = tombstone(ledger, "a").await;
+        assert_eq!(before.phase, Phase::Gone);
+
+        for (name, ends) in [("two", "refused"), ("three", "cancelled")] {
+            one(
+                ledger,
+                accept(wanted(name, vec![target("port", "a")], at(4))),
+            )
+            .await;
+            // It is still the one deletion that a repeated request starts (T6), and counts no return (T14).
+            let again = accept(wanted("again", vec![target("port", "a")], at(5)));
+            assert_eq!(one(ledger, again).await, accepted(name, true));
+            let back = Change::Recreated {
+                key: key("port", "a"),
+                copy: None,
+                stuck: None,
+                now: at(5),
+            };
+            let back = one(ledger, back).await;
+            assert!(matches!(back, Applied::Refused(_)), "{back:?}");
+            let end = match ends {
+                "refused" => Change::Refuse {
+                    deletion_id: id(name),
+                    refused: Vec::new(),
+                    note: "it does not exist".into(),
+                    now: at(6),
+                },
+                _ => cancel(name, at(6)),
+            };
+            assert_eq!(one(ledger, end).await, Applied::Done);
+            assert_eq!(tombstone(ledger, "a").await, before, "{ends}");
+        }
+
+        // A plan that finds it again is about another incarnation (M1).
+        one(
+            ledger,
+            accept(wanted("four", vec![target("port", "a")], at(7))),
+        )
+        .await;
+        one(ledger, start("four", &ports(&[("a", &[])]), at(8))).await;
+        let now = tombstone(ledger, "a").await;
+        assert_eq!(
+            (now.phase, now.deletion_id, now.incarnation),
+            (Phase::Deleting, id("four"), 2)
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn i09_what_another_deletion_deletes_by_force_is_left_to_it() {
     on_each_store(async |ledger| {
         running(ledger, "one", &ports(&[("a", &[])])).await;
@@ -212,7 +267,7 @@ async fn i09_what_another_deletion_deletes_by_force_is_left_to_it() {
             settle(outcome(&claimed[0], StepState::Stuck, at(2))),
         )
         .await;
-        let what = Selection::Step(claimed[0].id);
+        let what = Selection::Steps(vec![claimed[0].id]);
         one(ledger, purge(what, PurgeAction::Force, at(3))).await;
         assert_eq!(steps_of(ledger, "one").await[0].action, Action::Force);
 

@@ -127,6 +127,9 @@ pub struct EventRange {
     pub latest_at: Option<DateTime<Utc>>,
 }
 
+/// Number of requests that are searched at a time.
+const PLANNED_TOGETHER: usize = 500;
+
 /// Reads of deletions, requests and plans.
 pub trait DeletionReads: Fallible {
     /// Finds the number of a deletion by its full id.
@@ -150,6 +153,32 @@ pub trait DeletionReads: Fallible {
 
     /// Loads what deletions were asked for.
     fn load_requests(&self, nums: &[i64]) -> Stored<Self, Vec<(i64, StoredRequest)>>;
+
+    /// Finds a deletion that is still planned, and has this resource among its targets or their copies.
+    fn find_planned(&self, key: &ResourceKey) -> Stored<Self, Option<i64>> {
+        let filter = DeletionFilter {
+            states: vec![DeletionState::Planning, DeletionState::AwaitingApproval],
+            site: Some(key.site.clone()),
+            kind: Some(key.kind.clone()),
+            ..DeletionFilter::default()
+        };
+        let mut after = None;
+        loop {
+            let found = self.find_deletions(&filter, after, PLANNED_TOGETHER)?;
+            let has_it = |request: &StoredRequest| {
+                let targets = request.targets.iter().map(|target| &target.key);
+                targets.chain(&request.copies).any(|it| it == key)
+            };
+            let requests = self.load_requests(&found)?;
+            if let Some((num, _)) = requests.iter().find(|(_, request)| has_it(request)) {
+                return Ok(Some(*num));
+            }
+            if found.len() < PLANNED_TOGETHER {
+                return Ok(None);
+            }
+            after = found.last().copied();
+        }
+    }
 
     /// Loads the plan that has started, without its steps.
     fn load_frozen(&self, num: i64) -> Stored<Self, Option<Plan>>;

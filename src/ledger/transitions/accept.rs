@@ -35,11 +35,8 @@ impl<S: LedgerRows> WorkingSet<S> {
                 short_id(&deletion_id)
             ));
         }
-        let free = targets.iter().zip(&going);
-        let free = free.filter(|(_, deletion)| deletion.is_none());
-        let free: Vec<ResourceKey> = free.map(|(target, _)| target.clone()).collect();
         let num = self.insert_deletion(wanted)?;
-        self.guard(num, &free, &wanted.copies, wanted.now)?;
+        self.guard(num, &targets, &wanted.copies, wanted.now)?;
         self.keep_shown(wanted)?;
         self.keep_key(wanted, &wanted.id)?;
         self.audit(&wanted.audit, wanted.now);
@@ -106,17 +103,22 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(going.find_map(|(key, deletion)| Some((key.clone(), deletion?))))
     }
 
-    /// For each of these resources, the id of the deletion that may still move it.
+    /// For each of these resources, the id of the deletion that may still move it: the one that raised its tombstone,
+    /// or one that is planned and will.
     fn deletions_of(&mut self, keys: &[ResourceKey]) -> Changing<S, Vec<Option<String>>> {
         let tombstones = self.searched()?.load_tombstones(keys)?;
         let mut deletions = Vec::with_capacity(keys.len());
-        for tombstone in tombstones {
-            let is_going = |phase| matches!(phase, Phase::Checking | Phase::Deleting);
-            let Some(tombstone) = tombstone.filter(|it| is_going(it.phase)) else {
+        for (key, tombstone) in keys.iter().zip(tombstones) {
+            let num = match tombstone.as_ref().map(|it| (it.phase, it.deletion)) {
+                Some((Phase::Checking | Phase::Deleting, num)) => Some(num),
+                Some((Phase::Gone, _)) => self.searched()?.find_planned(key)?,
+                Some((Phase::Released | Phase::Purged, _)) | None => None,
+            };
+            let Some(num) = num else {
                 deletions.push(None);
                 continue;
             };
-            let row = self.deletion(tombstone.deletion)?;
+            let row = self.deletion(num)?;
             let is_over = row.finished_at.is_some()
                 && matches!(row.state, DeletionState::Refused | DeletionState::Cancelled);
             deletions.push((!is_over).then(|| row.id.clone()));
@@ -143,7 +145,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(num)
     }
 
-    /// Raises the write guard over the targets and their copies.
+    /// Raises the write guard over the targets and their copies. What is gone has a stricter one, which its plan may
+    /// not need and a refusal must not end (T1).
     fn guard(
         &mut self,
         num: i64,

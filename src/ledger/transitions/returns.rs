@@ -28,6 +28,13 @@ impl<S: RowStore> WorkingSet<S> {
         let Some(mut found) = self.tombstone(key)?.filter(counts) else {
             return refuse(format!("{key} was not deleted before"));
         };
+        if self
+            .searched()?
+            .find_planned(copy.unwrap_or(key))?
+            .is_some()
+        {
+            return refuse(format!("{key} is about to be deleted again"));
+        }
         found.recreated += 1;
         let (num, record) = (found.deletion, found.record);
         let (happened, why) = events::recreated(key, copy, found.recreated, stuck);

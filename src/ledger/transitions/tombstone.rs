@@ -10,7 +10,7 @@ use crate::ledger::working_set::{Changing, WorkingSet};
 
 impl<S: RowStore> WorkingSet<S> {
     /// Raises the tombstones of these resources for a deletion, or keeps them, and returns their records, in the
-    /// same order; none if another deletion is deleting the resource.
+    /// same order; none if another deletion is deleting the resource, or if the resource is gone and only checked.
     pub fn raise_tombstones(
         &mut self,
         num: i64,
@@ -73,7 +73,7 @@ pub(super) fn released(ended: &StoredTombstone, is_created: bool) -> Option<Stor
 
 /// The tombstone after a deletion raised it again, or kept it; none if another deletion is deleting the resource.
 /// A tombstone that is already up keeps its time (T15). A resource that was gone is another incarnation now
-/// (M1), under the same record (M3).
+/// (M1), under the same record (M3): once a plan found it. Until then it counts as gone, and its tombstone stays.
 pub(super) fn raised(
     before: &StoredTombstone,
     deletion: i64,
@@ -82,6 +82,7 @@ pub(super) fn raised(
 ) -> Option<StoredTombstone> {
     let (is_up, is_gone) = match before.phase {
         Phase::Deleting if before.deletion != deletion => return None,
+        Phase::Gone if phase == Phase::Checking => return None,
         Phase::Checking | Phase::Deleting => (true, false),
         Phase::Gone => (false, true),
         Phase::Released | Phase::Purged => (false, false),

@@ -81,7 +81,8 @@ UPDATE requests SET refused = iif(EXISTS (SELECT 1 FROM deletions d WHERE d.num 
         AND l.num IN (SELECT num FROM touched);
 ";
 
-/// A record belongs to the deletion that raised its tombstone last. Phase and step end together (T9). Only
+/// A record belongs to the deletion that raised its tombstone last. One that is accepted raises none over what
+/// another deletion deletes or has deleted, before its own plan has a step for that. Phase and step end together (T9). Only
 /// these records are examined: those whose step has moved, those without a step, and those with an event in
 /// between.
 const TOMBSTONES: &str = "
@@ -115,7 +116,7 @@ INSERT INTO fallen
                     THEN 'gone'
                 ELSE 'released' END AS phase,
             (SELECT count(DISTINCT num) FROM fences
-                    WHERE record = f.record AND seq > shown.seq AND num <> f.num)
+                    WHERE record = f.record AND seq > shown.seq AND num <> f.num AND step IS NOT NULL)
                 + (SELECT count(*) FROM returns WHERE record = f.record AND times IS NULL
                     AND seq > shown.seq) AS later,
             coalesce((SELECT times FROM returns WHERE record = f.record AND seq <= shown.seq
@@ -123,8 +124,13 @@ INSERT INTO fallen
         FROM shown, (
             SELECT f.*, EXISTS (SELECT 1 FROM returns WHERE record = f.record AND times IS NULL
                 AND seq > f.seq AND seq <= (SELECT seq FROM shown)) AS is_let_go
-            FROM records r JOIN fences f ON f.record = r.record AND (f.seq, f.num) = (SELECT seq, num FROM fences
+            FROM records r JOIN fences f ON f.record = r.record AND (f.seq, f.num) = (SELECT seq, num FROM fences c
                 WHERE record = r.record AND seq <= (SELECT seq FROM shown)
+                    AND (c.step IN (SELECT id FROM steps) OR NOT EXISTS (SELECT 1
+                        FROM fences e JOIN steps s ON s.id = e.step
+                        WHERE e.record = c.record AND e.seq < c.seq AND s.state NOT IN ('skipped', 'purged')
+                            AND NOT EXISTS (SELECT 1 FROM returns WHERE record = e.record AND times IS NULL
+                                AND seq > e.seq AND seq < c.seq)))
                 ORDER BY seq DESC, num DESC LIMIT 1)) f
         JOIN last_tombstones l ON l.record_id = f.record
         JOIN deletions d ON d.num = f.num
