@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
+use memchr::memmem;
 use serde_json::Value;
 
 use super::catalog::CatalogError;
@@ -211,7 +212,7 @@ pub(super) fn parse(
     if text.is_empty() {
         return Ok(Value::Null);
     }
-    serde_json::from_slice(text).map_err(|error| {
+    let parsed = serde_json::from_slice(text).map_err(|error| {
         let request_id = request_id.cloned();
         if error.is_eof() {
             return Reason::CutOff { status, request_id };
@@ -226,5 +227,37 @@ pub(super) fn parse(
             problem: problem.to_owned(),
             request_id,
         }
-    })
+    });
+    match memmem::find(text, br"\u0000") {
+        Some(_) => parsed.map(without_zeros),
+        None => parsed,
+    }
+}
+
+/// Replaces zero characters, which people can write into names: no text column of PostgreSQL takes them.
+fn without_zeros(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.replace('\0', "\u{fffd}")),
+        Value::Array(values) => values.into_iter().map(without_zeros).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            let fields = fields.map(|(name, value)| (name, without_zeros(value)));
+            Value::Object(fields.collect())
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_zero_character_of_a_name_is_replaced() {
+        let body = br#"{"ports": [{"name": "a\u0000b", "tags": ["\u0000"], "slash": "\\u0000", "mtu": 1}]}"#;
+        let row = json!({"name": "a\u{fffd}b", "tags": ["\u{fffd}"], "slash": "\\u0000", "mtu": 1});
+        assert_eq!(parse(200, body, None).ok(), Some(json!({ "ports": [row] })));
+    }
 }

@@ -62,7 +62,7 @@ impl RemoteError {
         let own = said.is_some();
         let (kind, message) = said.unwrap_or_else(|| (None, cut(&text).to_owned()));
         let kind = kind.map(|kind| scrub(&kind, secret));
-        let message = scrub(&message, secret);
+        let message = scrub(&message, secret).replace('\0', "\u{fffd}");
         let headers = response.headers();
         Self {
             status: response.status().as_u16(),
