@@ -53,8 +53,8 @@ impl DriftAnswers {
     /// what stays.
     ///
     /// # Errors
-    /// `Conflict` if no step of the deletion is stuck with drift, or no newcomer is left that could be
-    /// accepted. Also any refusal by a guard or by the cloud.
+    /// `Conflict` if no step of the deletion is stuck with drift, no newcomer is left that could be accepted, or
+    /// others would be deleted along with them that no step names. Also any refusal by a guard or by the cloud.
     pub(super) async fn answer_drift(
         &self,
         envelope: &Envelope,
@@ -152,27 +152,20 @@ impl DriftAnswers {
                 }
             }
         }
-        let keys: Vec<ResourceKey> = targets.keys().cloned().collect();
-        let tombstones = self
-            .ledger
-            .tombstones_of(keys)
-            .await
-            .map_err(ledger_error)?;
-        for going in tombstones.iter().filter(|it| it.phase.is_live()) {
-            targets.remove(&going.key);
-        }
+        self.drop_going(&mut targets).await?;
         let targets: Vec<Target> = targets
             .into_iter()
             .map(|(key, name)| Target { key, name })
             .collect();
         let own: Vec<Target> = stuck.iter().map(target_of).collect();
-        let touched: Vec<Target> = targets.iter().cloned().chain(own).collect();
+        let touched: Vec<Target> = targets.iter().chain(&own).cloned().collect();
         self.guards.writable(&touched)?;
         self.guards.reasoned(envelope, &touched)?;
         if targets.is_empty() {
             // The newcomers are gone, or another deletion has them, so only a retry remains to be done.
             return Ok(DriftAnswer::Accept { newcomers: None });
         }
+        self.nothing_unnamed(&targets, &own).await?;
         let names: Vec<String> = targets.iter().map(|it| it.key.to_string()).collect();
         let mut approval = audit(envelope, "delete", &names.join(" "));
         let reason = match envelope.reason.as_str() {
@@ -200,6 +193,53 @@ impl DriftAnswers {
                 audit: approval,
                 now: self.clock.now(),
             })),
+        })
+    }
+
+    /// Removes the resources that a deletion has.
+    async fn drop_going<T>(&self, keys: &mut BTreeMap<ResourceKey, T>) -> Result<(), ControlError> {
+        let all = keys.keys().cloned().collect();
+        let tombstones = self.ledger.tombstones_of(all).await;
+        let tombstones = tombstones.map_err(ledger_error)?;
+        for going in tombstones.iter().filter(|it| it.phase.is_live()) {
+            keys.remove(&going.key);
+        }
+        Ok(())
+    }
+
+    /// Refuses newcomers along with which others would be deleted that no step names, because something was attached
+    /// to them since (P1).
+    async fn nothing_unnamed(
+        &self,
+        targets: &[Target],
+        own: &[Target],
+    ) -> Result<(), ControlError> {
+        let options = PlanOptions {
+            cascade: true,
+            ..PlanOptions::default()
+        };
+        let plan = self.planning.plan_targets(targets, options).await;
+        let plan = plan.map_err(control_error)?;
+        let is_named = |key: &ResourceKey| targets.iter().chain(own).any(|it| it.key == *key);
+        let steps = plan.steps.iter().filter(|step| step.action.takes_away());
+        let mut unnamed: BTreeMap<ResourceKey, String> = steps
+            .map(|step| (step.key(), step.key().called(&step.name)))
+            .filter(|(key, _)| !is_named(key))
+            .collect();
+        self.drop_going(&mut unnamed).await?;
+        let count = unnamed.len();
+        let Some(first) = unnamed.into_values().next() else {
+            return Ok(());
+        };
+        let others = match count {
+            1 => String::new(),
+            _ => format!(" and {} more", count - 1),
+        };
+        Err(ControlError::Conflict {
+            message: format!(
+                "{first}{others} would be deleted too, and no step names it: it was attached since; retry the deletion, \
+                 so that its steps name all that is new"
+            ),
         })
     }
 
