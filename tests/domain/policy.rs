@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::model::{Blocker, ErrorClass, KindName, Site, StepError, StepState};
 use gone::domain::policy::{
     Decision, Failure, Gathered, Observed, Outcome, Repeats, Retry, Schedule, StepFacts,
@@ -73,7 +73,7 @@ fn call(step: StepFacts<'_>, outcome: Outcome) -> Decision {
 
 #[test]
 fn i14_a_call_that_a_repeated_delete_asked_for_leaves_the_schedule_where_it_stood() {
-    let own = now() + chrono::TimeDelta::hours(6);
+    let own = now() + TimeDelta::hours(6);
     let woken = StepFacts {
         attempts: 5,
         own_attempt_at: Some(own),
@@ -273,6 +273,40 @@ fn n13_an_unclear_look_forgets_not_that_the_answer_was_lost() {
     );
     assert_eq!(decision.to, StepState::Verifying);
     assert_eq!(decision.error.unwrap().class, ErrorClass::OutcomeUnknown);
+}
+
+#[test]
+fn n12_a_step_that_cannot_be_observed_for_a_day_needs_a_person() {
+    let unclear = |step| {
+        let error = error(ErrorClass::Unavailable);
+        after_observation(step, Observed::Unclear(error), now(), &schedule(), 0.0)
+    };
+    let first = unclear(fresh());
+    assert_eq!(
+        (first.to, first.blocked_since),
+        (StepState::Verifying, Some(now()))
+    );
+    for (hours, to) in [(23, StepState::Verifying), (24, StepState::Stuck)] {
+        let decision = unclear(StepFacts {
+            blocked_since: Some(now() - TimeDelta::hours(hours)),
+            last_error: first.error.as_ref(),
+            ..fresh()
+        });
+        assert_eq!((decision.to, decision.attempts), (to, 0), "{hours} h");
+    }
+
+    // What was not known says nothing about how long the cloud has worked on a delete.
+    let step = StepFacts {
+        blocked_since: Some(now() - TimeDelta::hours(23)),
+        last_error: first.error.as_ref(),
+        ..fresh()
+    };
+    let works = Observed::StillDeleting(error(ErrorClass::Blocked));
+    let decision = after_observation(step, works, now(), &schedule(), 0.0);
+    assert_eq!(
+        (decision.to, decision.blocked_since),
+        (StepState::Verifying, Some(now()))
+    );
 }
 
 #[test]
@@ -533,7 +567,7 @@ fn n14_what_settles_is_looked_for_first_at_the_even_second_at_which_it_can_have_
         ..schedule()
     };
     let due = |millis: i64| {
-        let sent = now() + chrono::TimeDelta::milliseconds(millis);
+        let sent = now() + TimeDelta::milliseconds(millis);
         let decision = after_call(fresh(), Outcome::Accepted, sent, &schedule, 0.0);
         assert_eq!(decision.to, StepState::Verifying);
         (decision.next_attempt_at.unwrap() - now()).num_milliseconds()
@@ -639,7 +673,7 @@ fn i06_a_delete_under_way_is_repeated_where_that_does_no_harm_and_is_stuck_at_th
         at = decision
             .next_attempt_at
             .unwrap()
-            .max(at + chrono::TimeDelta::seconds(1));
+            .max(at + TimeDelta::seconds(1));
         (since, last) = (decision.blocked_since, decision.error);
     }
     let turns: Vec<i64> = repeated.iter().map(|seconds| seconds / 180).collect();
@@ -651,7 +685,7 @@ fn i06_a_delete_under_way_is_repeated_where_that_does_no_harm_and_is_stuck_at_th
 #[test]
 fn n14_what_settles_at_different_times_is_looked_for_at_the_same_even_second() {
     let at = |millis: i64| {
-        let now = now() + chrono::TimeDelta::milliseconds(millis);
+        let now = now() + TimeDelta::milliseconds(millis);
         let decision = after_observation(fresh(), settling(), now, &schedule(), 0.0);
         let next = decision.next_attempt_at.unwrap();
         assert_eq!(

@@ -225,6 +225,57 @@ fn n16_plans_that_wait_for_one_cloud_hold_up_no_plan_at_another() {
     });
 }
 
+#[test]
+fn n12_a_plan_that_the_ledger_refuses_ends_its_deletion() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.lies = Lies::RefusesPlans;
+        let (_, ports) = bench.plain_network(1);
+        bench
+            .run(async |client| {
+                let id = client.delete("port", &ports[0]).await;
+                let refused = client
+                    .until(&id, |deletion| deletion.finished_at.is_some())
+                    .await;
+                assert_eq!(refused.state, DeletionState::Refused);
+                assert!(
+                    refused.note.contains("the ledger cannot take this"),
+                    "{}",
+                    refused.note
+                );
+                let before = bench.sent().len();
+                tokio::time::sleep(Duration::from_secs(600)).await;
+                let lists = bench.sent().split_off(before);
+                assert!(lists.len() < 20, "it is not planned again: {lists:?}");
+            })
+            .await
+            .unwrap();
+        assert!(bench.exists("ports", &ports[0]));
+    });
+}
+
+#[test]
+fn n16_a_site_that_asks_for_no_wait_is_not_read_without_a_pause() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, _) = bench.plain_network(1);
+        bench
+            .run(async |client| {
+                let action = json!({ "status": 503, "retry_after": 0 });
+                bench.faults(json!([{ "match": { "method": "GET", "path": "/v2.0/ports$" }, "action": action }]));
+                let before = bench.sent().len();
+                let target = target("network", &network);
+                let id = delete_within(&client, &bench.clock, target, TimeDelta::minutes(10)).await;
+                client.until(&id, |deletion| deletion.finished_at.is_some()).await;
+                let reads = bench.sent().split_off(before);
+                let reads = reads.iter().filter(|sent| sent.path.contains("/ports")).count();
+                assert!(reads < 200, "{reads} in 10 minutes");
+            })
+            .await
+            .unwrap();
+    });
+}
+
 /// Deletes a project of some hundred resources; its steps, the calls that were let through and refused, and
 /// how long it took.
 fn delete_a_project(rate: Option<Rate>) -> (usize, usize, usize, f64) {

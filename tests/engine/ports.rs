@@ -164,6 +164,8 @@ pub enum Lies {
     CommitsLate,
     /// The ledger takes the outcome of a worker that was thought dead.
     IgnoresFence,
+    /// The ledger cannot take a plan.
+    RefusesPlans,
     /// The ledger does not tell on whose rights the plan was made.
     IgnoresRights,
     /// The ledger cannot read on whose rights the plan was made.
@@ -554,15 +556,18 @@ impl Commit for Faulty {
         let outcome = changes
             .iter()
             .any(|change| matches!(change, Change::Step(_)));
-        let applied =
-            if self.crash.holds_back(&changes) || (self.lies == Lies::ForgetsOutcomes && outcome) {
-                changes.iter().map(|_| Applied::Done).collect()
-            } else {
-                self.keep_copy();
-                let applied = self.inner.commit(changes).await?;
-                self.wrote();
-                applied
-            };
+        let applied = if self.crash.holds_back(&changes)
+            || (self.lies == Lies::ForgetsOutcomes && outcome)
+        {
+            changes.iter().map(|_| Applied::Done).collect()
+        } else if self.lies == Lies::RefusesPlans && matches!(changes[..], [Change::Start { .. }]) {
+            vec![Applied::Refused("the ledger cannot take this".into())]
+        } else {
+            self.keep_copy();
+            let applied = self.inner.commit(changes).await?;
+            self.wrote();
+            applied
+        };
         self.crash
             .passed(&self.crash.writes, &self.crash.at_write)
             .await;
