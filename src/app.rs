@@ -361,12 +361,15 @@ fn read_settings(
 
 /// Reads the settings, and adds the options of the command line.
 fn settings(global: &Global, around: &Surroundings) -> Result<Settings, Failure> {
-    let (mut settings, _) = read_settings(global, around).map_err(|error| {
-        let advice = "`gone --print-config` shows every key.";
-        Failure::usage("read the settings", error.to_string(), advice)
-    })?;
+    let (mut settings, _) =
+        read_settings(global, around).map_err(|error| settings_failure(&error))?;
     settings.guard.read_only |= global.read_only;
     Ok(settings)
+}
+
+fn settings_failure(error: &ConfigError) -> Failure {
+    let advice = "`gone --print-config` shows every key.";
+    Failure::usage("read the settings", error.to_string(), advice)
 }
 
 /// Runs a verb as a client of the running engine, or with its own engine for the length of the call.

@@ -10,7 +10,7 @@ use super::clouds::{NamedSite, PRACTICE, chosen_sites, connect, environment, nam
 use super::gates::Gates;
 use super::ledger::{ledger_failure, open_ledger, remove_ledger};
 use super::practice::{self, Scene, ServerHandle, SideEngine};
-use super::{Places, peers};
+use super::{Places, peers, settings_failure};
 use crate::cloud::openstack::{self, CloudsConfig};
 use crate::cloud::{Cloud, CloudRouter, OpenStack, Registry};
 use crate::control::Control;
@@ -25,7 +25,9 @@ use crate::frontends::notify::Notifier;
 use crate::ledger::{Hold, Ledger, LedgerError, Opened};
 use crate::peers::ListenHandle;
 use crate::system::clock::Clock;
-use crate::system::config::{DeploymentSettings, NotifySettings, Settings, Surroundings};
+use crate::system::config::{
+    self, ConfigError, DeploymentSettings, NotifySettings, Settings, Surroundings,
+};
 use crate::system::{files, private};
 
 /// Number of connections that each gate may hold, however few open files are allowed.
@@ -189,6 +191,12 @@ async fn wire(
     };
     let clouds = clouds(global, places, &settings, targets)?;
     let kinds = Arc::new(kinds_at_home(scene.as_ref(), around, &settings)?);
+    // The settings may name kinds of this user that a scene leaves out.
+    let settings = match &scene {
+        Some(_) => resolve_kinds(settings, &self::kinds(around)?, global, around),
+        None => resolve_kinds(settings, &kinds, global, around),
+    };
+    let settings = settings.map_err(|error| settings_failure(&error))?;
     let gates = Gates::of(&settings.gate, &clouds, &clock)?;
     if let (Some(scenario), Some(cloud), None) = (&scenario, &sandbox, &global.ledger) {
         // The ids of an earlier practice ledger would mean nothing in this cloud.
@@ -264,6 +272,22 @@ async fn wire(
         notifier,
         sandbox,
     })
+}
+
+/// Resolves the kinds that the settings name. A rule for a kind that does not exist would protect nothing.
+pub(super) fn resolve_kinds(
+    mut settings: Settings,
+    kinds: &Kinds,
+    global: &Global,
+    around: &Surroundings,
+) -> Result<Settings, ConfigError> {
+    match config::resolve_kinds(&mut settings, kinds) {
+        Ok(()) => Ok(settings),
+        Err((key, why)) => {
+            let file = config::file_of(global.config.as_deref(), around).unwrap_or_default();
+            Err(config::wrong(&file, key, &why))
+        }
+    }
 }
 
 /// Reads the kinds, and says which of them this deployment keeps itself.

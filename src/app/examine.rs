@@ -7,11 +7,16 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 use super::clouds::{NamedSite, chosen_sites, connect, environment, named_sites};
-use super::{LocalVerb, Places, Process, embedded, peers, places, read_settings, runtime};
+use super::embedded::resolve_kinds;
+use super::{
+    LocalVerb, Places, Process, embedded, peers, places, read_settings, runtime, settings,
+    settings_failure,
+};
 use crate::cloud::openstack;
 use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::check;
+use crate::domain::kinds::Kinds;
 use crate::domain::model::{ErrorClass, Site};
 use crate::frontends::cli::args::Global;
 use crate::frontends::cli::output::Style;
@@ -35,7 +40,7 @@ pub struct Doctor {}
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = "\
 Reads the built-in kinds and those in $XDG_CONFIG_HOME/gone/kinds, and asks no cloud. Exits with 2 if
-there is an error or a file cannot be read; notes alone exit with 0.
+there is an error, a file cannot be read or the settings name another kind; notes alone exit with 0.
 
 Examples:
   gone check kinds                      each finding with its smallest example, and the fix
@@ -67,7 +72,12 @@ impl LocalVerb for Check {
 
 async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
     let (global, around, style) = (process.global, process.around, process.style);
-    let loaded = read_settings(global, around);
+    let kinds = embedded::kinds(around);
+    let loaded = read_settings(global, around).and_then(|(settings, file)| match &kinds {
+        Ok(kinds) => Ok((resolve_kinds(settings, kinds, global, around)?, file)),
+        // Reported below, where the kinds are needed.
+        Err(_) => Ok((settings, file)),
+    });
     let settings = loaded.as_ref().map(|(settings, _)| settings.clone());
     let settings = settings.unwrap_or_default();
     let places = places(global, &settings, around, Path::exists)?;
@@ -94,6 +104,7 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
             None => Vec::new(),
         },
         mapping: settings.mapping.clone(),
+        named_clouds: named_clouds(&settings),
         ..doctor::Facts::default()
     };
     let by_others = ledger.map(doctor::readable_by_others);
@@ -102,23 +113,26 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
         facts.warnings.extend(doctor::writable_by_others(file));
     }
     facts.warnings.extend(gate_warnings(&settings));
-    cloud_facts(global, around, &settings, &mut facts).await?;
+    cloud_facts(global, kinds, &settings, &mut facts).await?;
     let checks = doctor::examine(&facts);
     let next = "Next: `gone` opens the console; `gone plan` shows what a deletion does.";
     process.print(|to| cli::doctor::report(to, &checks, next))
 }
 
-/// Checks the kinds only: asks no cloud, and reads neither settings nor ledger.
+/// Checks the kinds, and that the settings name no other: asks no cloud, and reads no ledger.
 fn check_kinds(process: &Process<'_>) -> Result<Exit, Failure> {
-    cli::no_drawing(process.global.output)?;
-    let kinds = embedded::kinds(process.around)?;
+    let (global, around) = (process.global, process.around);
+    cli::no_drawing(global.output)?;
+    let kinds = embedded::kinds(around)?;
+    let settings = settings(global, around)?;
+    resolve_kinds(settings, &kinds, global, around).map_err(|error| settings_failure(&error))?;
     let (count, findings) = (kinds.iter().count(), check::check(&kinds));
     process.print(|to| cli::check::report(to, count, &findings))
 }
 
 async fn cloud_facts(
     global: &Global,
-    around: &Surroundings,
+    kinds: Result<Kinds, Failure>,
     settings: &Settings,
     facts: &mut doctor::Facts,
 ) -> Result<(), Failure> {
@@ -173,8 +187,7 @@ async fn cloud_facts(
         }
     }
     let clouds = connect(usable, Clock::system(), settings.engine.call_timeout);
-    let kinds = embedded::kinds(around)?;
-    facts.logins.extend(doctor::log_in(&clouds, &kinds).await);
+    facts.logins.extend(doctor::log_in(&clouds, &kinds?).await);
     Ok(())
 }
 
@@ -213,6 +226,18 @@ async fn connect_to(socket: &Path) -> Result<Arc<dyn Control>, ControlError> {
         // The attempt to connect gives a better message if nobody listens.
         _ => RemoteControl::connect(socket).await,
     }
+}
+
+/// Returns the keys of the settings that name clouds of `clouds.yaml`, each with the cloud.
+fn named_clouds(settings: &Settings) -> Vec<(&'static str, String)> {
+    let guard = &settings.guard;
+    let read_only = guard.read_only_clouds.iter();
+    let read_only = read_only.map(|cloud| ("guard.read_only_clouds", cloud.clone()));
+    let reasons = guard.reason.keys();
+    let reasons = reasons.map(|cloud| ("guard.reason", cloud.clone()));
+    let accents = settings.console.accent.keys();
+    let accents = accents.map(|cloud| ("console.accent", cloud.clone()));
+    read_only.chain(reasons).chain(accents).collect()
 }
 
 /// Returns the problems of the gates in the settings that do not keep them from opening.

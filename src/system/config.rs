@@ -4,6 +4,7 @@ mod address;
 mod choices;
 mod deployment;
 mod gate;
+mod kinds;
 mod load;
 mod nonsense;
 mod notify;
@@ -13,7 +14,8 @@ mod secret;
 pub use choices::{Choice, ChoiceTable, save_choice};
 pub use deployment::{DeploymentSettings, PeerSettings};
 pub use gate::{GateSettings, GateSource, Trust, Upstream};
-pub use load::{ConfigError, DEFAULTS, load, parse, wrong};
+pub use kinds::resolve_kinds;
+pub use load::{ConfigError, DEFAULTS, file_of, load, parse, wrong};
 pub use notify::{MailSettings, MailTls, NotifySettings, WebhookSettings};
 pub use paths::Surroundings;
 pub use secret::secret_in;
@@ -119,7 +121,7 @@ pub struct GcSettings {
     /// Maximum age of a step that waits. A "not yet" uses no attempt, but is bounded by this age (I6).
     #[serde(with = "duration")]
     pub pending_max: Duration,
-    /// Overrides by kind.
+    /// Overrides by kind, by name or alias until [`resolve_kinds`] has replaced it.
     pub kind: std::collections::BTreeMap<String, GcKindSettings>,
 }
 
@@ -150,6 +152,7 @@ pub struct GuardSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProtectRule {
+    /// The name of a kind, or an alias until [`resolve_kinds`] has replaced it.
     pub kind: Option<String>,
     /// A tag that the resource has.
     pub tag: Option<String>,

@@ -87,6 +87,35 @@ fn p04_what_a_rule_protects_refuses_the_whole_and_is_named() {
 }
 
 #[test]
+fn p04_a_rule_takes_aliases_and_an_unknown_kind_is_an_error() {
+    let stage = Stage::new();
+    stage.network("web", 1);
+    let line = "delete network/web-net-0 --cascade --yes";
+    stage.settings("[guard]\nprotect = [{ kind = \"networks\", name = \"web-*\" }]\n");
+    let ran = stage.gone(line).ends_with(6);
+    let said = format!("{}{}", ran.out, ran.err);
+    assert!(said.contains("protect") && said.contains("web-*"), "{said}");
+    let rule = "[guard]\nprotect = [{ kind = \"netwrok\", name = \"web-*\" }]\n";
+    let at = "line 2, guard.protect[0].kind";
+    for (settings, at) in [
+        (rule, at),
+        (
+            "[gc.kind.netwrok]\nmax_attempts = 3\n",
+            "line 1, gc.kind.netwrok",
+        ),
+    ] {
+        let file = stage.settings(settings);
+        let file = file.to_str().unwrap();
+        let words = [file, at, "unknown kind", "did you mean \"network\""];
+        for verb in [line, "list", "--engine", "check kinds"] {
+            stage.gone(verb).ends_with(2).says(&words);
+        }
+        stage.gone("doctor").ends_with(2).says_out(&words);
+    }
+    assert!(stage.writes().is_empty());
+}
+
+#[test]
 fn n01_without_cascade_what_is_in_use_is_refused_with_its_blockers() {
     let stage = Stage::new();
     let network = stage.network("web", 2);

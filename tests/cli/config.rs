@@ -113,6 +113,40 @@ fn an_unknown_key_names_file_line_path_and_the_nearest() {
 }
 
 #[test]
+fn a_kind_is_resolved_by_its_names_and_an_unknown_one_names_its_field_and_the_nearest() {
+    let kinds = gone::cloud::load_kinds(&[]).unwrap();
+    let resolve = |text: &str| {
+        let mut settings = config::parse(text, Path::new("c.toml")).unwrap();
+        config::resolve_kinds(&mut settings, &kinds).map(|()| settings)
+    };
+    let text = "[[guard.protect]]\nkind = 'Networks'\n[gc.kind.load-balancer]\nmax_attempts = 1";
+    let settings = resolve(text).unwrap();
+    assert_eq!(settings.guard.protect[0].kind.as_deref(), Some("network"));
+    assert_eq!(settings.gc.kind["load_balancer"].max_attempts, Some(1));
+    for (text, key, word) in [
+        (
+            "[[guard.protect]]\nname = 'x'\n[[guard.protect]]\nkind = 'netwrok'",
+            "guard.protect[1].kind",
+            "did you mean \"network\"?",
+        ),
+        (
+            "[gc.kind.prot]\nmax_attempts = 1",
+            "gc.kind.prot",
+            "did you mean \"port\"?",
+        ),
+        (
+            "[gc.kind.port]\nmax_attempts = 1\n[gc.kind.ports]\nmax_attempts = 2",
+            "gc.kind.ports",
+            "names the kind port",
+        ),
+    ] {
+        let (found, why) = resolve(text).unwrap_err();
+        assert_eq!(found, key);
+        assert!(why.contains(word), "{why}");
+    }
+}
+
+#[test]
 fn a_bad_value_names_its_field() {
     for (text, line, key, word) in [
         (

@@ -218,6 +218,7 @@ fn well() -> Facts {
             regions: vec!["one".into()],
             found_in: vec!["/etc/openstack/clouds.yaml".into()],
         }])),
+        named_clouds: vec![],
         mapping: vec![],
         warnings: vec![],
         logins: vec![Login {
@@ -267,7 +268,14 @@ fn mapping(cloud: &str, region: &str) -> Mapping {
 
 #[test]
 fn doctor_judges_what_it_finds() {
-    let table: [(&str, Change, Health, Exit, &str); 19] = [
+    let table: [(&str, Change, Health, Exit, &str); 20] = [
+        (
+            "guard.read_only_clouds",
+            |f| f.named_clouds = vec![("guard.read_only_clouds", "prdo".to_owned())],
+            Health::Warn,
+            Exit::Done,
+            "there is no cloud \"prdo\"; did you mean \"prod\"?",
+        ),
         (
             "peer orders/eu-1",
             |_| {},

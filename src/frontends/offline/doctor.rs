@@ -14,6 +14,7 @@ use crate::cloud::{Cloud, Fields, Freshness, ListRows};
 use crate::domain::kinds::{Kind, Kinds};
 use crate::domain::mapping::Mapping;
 use crate::domain::model::{ErrorClass, Site};
+use crate::domain::text::{did_you_mean, escape};
 use crate::system::private::{Trusted, check_way};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -64,6 +65,8 @@ pub struct Facts {
     pub settings: Option<Result<Option<PathBuf>, String>>,
     pub clouds: Option<Result<Vec<FoundCloud>, String>>,
     pub mapping: Vec<Mapping>,
+    /// The keys of the settings that name clouds, each with the cloud.
+    pub named_clouds: Vec<(&'static str, String)>,
     /// Things that work but should be known, such as permissions and unknown fields. Each says what to do.
     pub warnings: Vec<String>,
     pub logins: Vec<Login>,
@@ -154,6 +157,7 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
         checks.extend(cloud_checks(clouds, facts.deployment.as_ref()));
         if let Ok(clouds) = clouds {
             checks.extend(mapping_checks(&facts.mapping, clouds));
+            checks.extend(named_cloud_checks(facts, clouds));
         }
     }
     for warning in &facts.warnings {
@@ -253,6 +257,24 @@ fn mapping_checks(mapping: &[Mapping], clouds: &[FoundCloud]) -> Vec<Check> {
         }
     };
     mapping.iter().map(check).collect()
+}
+
+/// Warns of clouds in the settings that do not exist: a rule for them has no effect.
+fn named_cloud_checks(facts: &Facts, clouds: &[FoundCloud]) -> Vec<Check> {
+    let known = || {
+        let clouds = clouds.iter().map(|cloud| cloud.name.as_str());
+        clouds.chain(facts.deployment.as_deref())
+    };
+    let unknown = facts.named_clouds.iter();
+    let unknown = unknown.filter(|(_, name)| known().all(|it| it != name));
+    let check = |(key, name): &(&str, String)| {
+        let near = did_you_mean(name, known());
+        let found = format!("there is no cloud \"{}\"{near}", escape(name));
+        let advice =
+            "Correct the settings, or add the cloud to clouds.yaml; until then this has no effect.";
+        warn(key, &found, advice)
+    };
+    unknown.map(check).collect()
 }
 
 fn login_check(login: &Login) -> Check {

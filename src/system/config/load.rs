@@ -51,6 +51,12 @@ impl fmt::Display for ConfigError {
     }
 }
 
+/// Returns the path of the settings file: the one that the option names, or the usual one, which need not exist.
+pub fn file_of(option: Option<&Path>, around: &Surroundings) -> Option<PathBuf> {
+    let usual = || Some(around.config_folder()?.join("config.toml"));
+    option.map(Path::to_path_buf).or_else(usual)
+}
+
 /// Returns the settings, and the file from which they were read. Without a file, returns the defaults.
 ///
 /// # Errors
@@ -60,10 +66,7 @@ pub fn load(
     option: Option<&Path>,
     around: &Surroundings,
 ) -> Result<(Settings, Option<PathBuf>), ConfigError> {
-    let usual = around
-        .config_folder()
-        .map(|folder| folder.join("config.toml"));
-    let Some(file) = option.map(Path::to_path_buf).or(usual) else {
+    let Some(file) = file_of(option, around) else {
         return Ok((Settings::default(), None));
     };
     match std::fs::read_to_string(&file) {

@@ -1,0 +1,35 @@
+//! The kinds that settings name, by name or alias as a person types them.
+
+use std::collections::BTreeMap;
+
+use super::{GcKindSettings, Settings};
+use crate::domain::kinds::Kinds;
+
+/// Replaces each kind that the settings name by its full name, as resources and steps have it.
+///
+/// # Errors
+/// The key of the first setting that names an unknown kind, or one kind twice, and why.
+pub fn resolve_kinds(settings: &mut Settings, kinds: &Kinds) -> Result<(), (String, String)> {
+    for (position, rule) in settings.guard.protect.iter_mut().enumerate() {
+        if let Some(kind) = &mut rule.kind {
+            let key = || format!("guard.protect[{position}].kind");
+            *kind = full_name(kinds, kind).map_err(|why| (key(), why))?;
+        }
+    }
+    let mut own: BTreeMap<String, GcKindSettings> = BTreeMap::new();
+    for (kind, values) in std::mem::take(&mut settings.gc.kind) {
+        let key = format!("gc.kind.{kind}");
+        let name = full_name(kinds, &kind).map_err(|why| (key.clone(), why))?;
+        let twice = format!("names the kind {name}, which another key of gc.kind names too");
+        if own.insert(name, values).is_some() {
+            return Err((key, twice));
+        }
+    }
+    settings.gc.kind = own;
+    Ok(())
+}
+
+fn full_name(kinds: &Kinds, word: &str) -> Result<String, String> {
+    let kind = kinds.resolve(word)?;
+    Ok(kind.name.as_str().to_owned())
+}
