@@ -41,6 +41,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use self::command_line::{Cli, Verb};
+use crate::control::read_only::ReadOnlyControl;
 use crate::control::remote::RemoteControl;
 use crate::control::{Control, ControlError};
 use crate::domain::model::Origin;
@@ -382,7 +383,8 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
     let (global, around, style) = (process.global, process.around, process.style);
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
-    let (control, embedded) = match attached(global, &places).await? {
+    let read_only = settings.guard.read_only;
+    let (control, embedded) = match attached(global, &places, read_only).await? {
         Some(control) => (control, None),
         None => {
             let embedded =
@@ -400,6 +402,7 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
         embedded: embedded.is_some(),
         actor: around.actor(Origin::Cli),
         global,
+        read_only,
         clock: Clock::system(),
         out: Printer::new(&mut out, style, global.output),
         err: Printer::new(&mut err, style, global.output),
@@ -414,8 +417,12 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
 }
 
 /// Attaches to the engine that this process uses; none if it starts one of its own. Waits a moment for an engine that is
-/// starting or ending.
-async fn attached(global: &Global, places: &Places) -> Result<Option<Arc<dyn Control>>, Failure> {
+/// starting or ending. `read_only` is that of this process: the engine's settings are another matter.
+async fn attached(
+    global: &Global,
+    places: &Places,
+    read_only: bool,
+) -> Result<Option<Arc<dyn Control>>, Failure> {
     let since = Instant::now();
     loop {
         // Looked for each time: an engine that is ending gives up its socket before its ledger.
@@ -436,7 +443,10 @@ async fn attached(global: &Global, places: &Places) -> Result<Option<Arc<dyn Con
                 if let Some(scenario) = &global.sandbox {
                     practice::check_is_running(scenario, &socket)?;
                 }
-                return Ok(Some(control));
+                return Ok(Some(match read_only {
+                    true => ReadOnlyControl::over(control),
+                    false => control,
+                }));
             }
             Err(ControlError::Unreachable { .. }) if since.elapsed() < ATTACH_MAX => {
                 tokio::time::sleep(ATTACH_AGAIN).await;

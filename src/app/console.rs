@@ -162,7 +162,7 @@ async fn run(
     let on_hangup = settings.console.on_hangup;
     let mut options = options(global, around, style, &settings, EngineMode::Attached);
     (options.start, options.last_view) = last_view(global, places);
-    let (control, embedded) = match attached(global, places).await? {
+    let (control, embedded) = match attached(global, places, settings.guard.read_only).await? {
         Some(control) => (control, None),
         None => {
             let embedded = embedded::embed_to_stay(global, settings, places, around).await?;

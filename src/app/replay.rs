@@ -117,6 +117,7 @@ async fn list(process: &Process<'_>, control: Arc<dyn Control>, at: DateTime<Utc
         embedded: false,
         actor: around.actor(Origin::Cli),
         global,
+        read_only: true,
         clock: Clock::standing(at),
         out: Printer::new(&mut out, style, global.output),
         err: Printer::new(&mut err, style, global.output),

@@ -6,6 +6,7 @@
 //! one `Arc<dyn Control>`.
 
 pub mod query;
+pub mod read_only;
 pub mod remote;
 pub mod target;
 pub mod traffic;
@@ -289,6 +290,20 @@ impl Command {
             | Self::ReleaseImporter { .. }
             | Self::Seek { .. } => false,
         }
+    }
+
+    /// Whether the command is refused where everything is read-only (P5): calls that change a cloud may follow from
+    /// it, or it changes what gone keeps of resources.
+    pub fn changes_clouds(&self) -> bool {
+        let changes_resources = matches!(
+            self,
+            Self::Purge { .. }
+                | Self::Release { .. }
+                | Self::ReleaseImporter { .. }
+                | Self::Create { .. }
+                | Self::Update { .. }
+        );
+        changes_resources || self.wants_work()
     }
 
     /// Returns the scope that a caller needs for the command.

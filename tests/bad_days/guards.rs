@@ -28,6 +28,12 @@ fn p05_read_only_refuses_in_the_engine_and_sends_nothing() {
     says(stage.gone(line).ends_with(6));
     stage.gone("plan network/web-net-0 --cascade").ok();
     engine.stop().ok();
+    // A person whose settings say so is refused by each engine that runs.
+    let engine = stage.engine();
+    stage.settings("[guard]\nread_only = true\n");
+    says(stage.gone(line).ends_with(6));
+    stage.gone("plan network/web-net-0 --cascade").ok();
+    engine.stop().ok();
     assert!(stage.writes().is_empty());
 }
 

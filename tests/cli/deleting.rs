@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use gone::control::{Accepted, Command, ControlError, Receipt, SiteSpec, SiteState, Snapshot};
+use gone::control::read_only::ReadOnlyControl;
+use gone::control::{
+    Accepted, Command, ControlError, Envelope, Receipt, SiteSpec, SiteState, Snapshot,
+};
 use gone::domain::model::*;
 use gone::frontends::cli::Exit;
 use serde_json::Value;
@@ -266,6 +269,85 @@ async fn p05_read_only_sends_nothing() {
         runner.run("plan network/web --read-only").await.exit,
         Exit::Done
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn p05_settings_that_are_read_only_send_nothing_whatever_the_engine_says() {
+    for line in [
+        "delete network/web --yes",
+        "delete --plan abc --yes",
+        "retry deadbeef",
+        "retry --all",
+        "resume deadbeef",
+        "drift deadbeef --accept",
+        "purge deadbeef --rung retry --confirm deadbeef",
+    ] {
+        let mut runner = Runner::new(World::new());
+        runner.read_only = true;
+        let ran = runner.run(line).await;
+        assert_eq!(ran.exit, Exit::Refused, "{line}: {}", ran.err);
+        assert!(ran.err.contains("[guard] read_only"), "{line}: {}", ran.err);
+        assert!(runner.fake.submitted().is_empty(), "{line}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn p05_a_console_that_is_read_only_shows_so_and_passes_on_no_change() {
+    let fake = Fake::new(World::new());
+    let control = ReadOnlyControl::over(fake.clone());
+    let submit = async |command| {
+        let envelope = Envelope {
+            command,
+            actor: Actor {
+                name: "ada".into(),
+                origin: Origin::Console,
+            },
+            reason: String::new(),
+            idempotency_key: None,
+            deadline: None,
+        };
+        control.submit(envelope).await
+    };
+    let deletion_id = || DELETION.to_owned();
+    for refused in [
+        Command::Retry {
+            deletion_id: deletion_id(),
+        },
+        Command::Drift {
+            deletion_id: deletion_id(),
+            accept: false,
+        },
+        Command::DeletePlan {
+            plan_hash: "abc".into(),
+        },
+    ] {
+        let answer = submit(refused).await;
+        assert!(
+            matches!(&answer, Err(ControlError::Refused { message, .. }) if message.contains("read-only")),
+            "{answer:?}"
+        );
+    }
+    assert!(fake.submitted().is_empty());
+    submit(Command::Cancel {
+        deletion_id: deletion_id(),
+    })
+    .await
+    .unwrap();
+    assert_eq!(fake.submitted().len(), 1);
+
+    let mut snapshots = control.snapshot();
+    assert!(snapshots.borrow_and_update().engine.read_only);
+    fake.snapshot.send_modify(|snapshot| {
+        let newer = Snapshot {
+            version: 7,
+            ..(**snapshot).clone()
+        };
+        *snapshot = Arc::new(newer);
+    });
+    snapshots.changed().await.unwrap();
+    let snapshot = snapshots.borrow().clone();
+    assert_eq!(snapshot.version, 7);
+    assert!(snapshot.engine.read_only && snapshot.sites.iter().all(|site| site.read_only));
 }
 
 #[tokio::test(start_paused = true)]

@@ -262,6 +262,8 @@ pub struct Ran {
 pub struct Runner {
     pub fake: Arc<Fake>,
     pub embedded: bool,
+    /// As the settings say.
+    pub read_only: bool,
     pub style: Style,
     pub typed: String,
     pub interrupt: CancellationToken,
@@ -272,6 +274,7 @@ impl Runner {
         Self {
             fake: Fake::new(world),
             embedded: false,
+            read_only: false,
             style: Style::default(),
             typed: String::new(),
             interrupt: CancellationToken::new(),
@@ -305,6 +308,7 @@ impl Runner {
                 origin: Origin::Cli,
             },
             global: &cli.global,
+            read_only: self.read_only || cli.global.read_only,
             clock: Clock::simulated(start(), 1),
             out: Printer::new(out, self.style, format),
             err: Printer::new(&mut err, self.style, format),

@@ -39,6 +39,8 @@ pub struct Session<'a> {
     pub embedded: bool,
     pub actor: Actor,
     pub global: &'a Global,
+    /// Whether `--read-only` was given, or this person's settings say so.
+    pub read_only: bool,
     pub clock: Clock,
     /// The result.
     pub out: Printer<'a>,
@@ -176,18 +178,20 @@ impl Session<'_> {
         Ok((done, Exit::first_of(exits)))
     }
 
-    /// Enforces `--read-only` in this process too: the running engine may not have been given it.
+    /// Enforces `--read-only` and `[guard] read_only` in this process too: the running engine may not have them.
     ///
     /// # Errors
-    /// `--read-only` was given.
+    /// This process is read-only.
     pub(super) fn refuse_if_read_only(&self) -> Result<(), Failure> {
-        match self.global.read_only {
-            false => Ok(()),
-            true => Err(Failure::refused(
-                "--read-only was given, and this changes a cloud",
-                "Nothing was sent. `gone plan` shows what would be.",
-            )),
-        }
+        let why = match (self.global.read_only, self.read_only) {
+            (false, false) => return Ok(()),
+            (true, _) => "--read-only was given, and this changes a cloud",
+            (false, true) => {
+                "your settings are read-only ([guard] read_only), and this changes a cloud"
+            }
+        };
+        let advice = "Nothing was sent. `gone plan` shows what would be.";
+        Err(Failure::refused(why, advice))
     }
 }
 

@@ -1,0 +1,86 @@
+//! A control that refuses whatever changes a cloud, also where its engine does not: the settings of a person who
+//! attaches to a running engine are not the engine's.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
+use crate::domain::model::Event;
+
+/// Passes questions and harmless commands to the engine. Its snapshots say that everything is read-only.
+pub struct ReadOnlyControl {
+    engine: Arc<dyn Control>,
+    snapshots: watch::Receiver<Arc<Snapshot>>,
+    follower: JoinHandle<()>,
+}
+
+impl ReadOnlyControl {
+    /// Must be called on tokio's runtime: a task follows the engine's snapshots.
+    pub fn over(engine: Arc<dyn Control>) -> Arc<dyn Control> {
+        let mut published = engine.snapshot();
+        let (sender, snapshots) = watch::channel(marked(&published.borrow_and_update()));
+        let follower = tokio::spawn(async move {
+            while published.changed().await.is_ok() {
+                let snapshot = marked(&published.borrow_and_update());
+                sender.send_replace(snapshot);
+            }
+        });
+        Arc::new(Self {
+            engine,
+            snapshots,
+            follower,
+        })
+    }
+}
+
+impl Drop for ReadOnlyControl {
+    fn drop(&mut self) {
+        self.follower.abort();
+    }
+}
+
+/// Returns the snapshot of an engine that is read-only.
+fn marked(snapshot: &Snapshot) -> Arc<Snapshot> {
+    let mut snapshot = snapshot.clone();
+    snapshot.engine.read_only = true;
+    for site in &mut snapshot.sites {
+        site.read_only = true;
+    }
+    Arc::new(snapshot)
+}
+
+#[async_trait]
+impl Control for ReadOnlyControl {
+    async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError> {
+        if !envelope.command.changes_clouds() {
+            return self.engine.submit(envelope).await;
+        }
+        let message = "this program is read-only, and this changes a cloud: nothing was sent; see [guard] read_only \
+                       in your settings, or --read-only";
+        Err(ControlError::Refused {
+            message: message.to_owned(),
+            refused: Vec::new(),
+        })
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, ControlError> {
+        let mut page = self.engine.query(query).await?;
+        if let Page::Sites(sites) = &mut page {
+            for site in sites {
+                site.read_only = true;
+            }
+        }
+        Ok(page)
+    }
+
+    async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError> {
+        self.engine.events(after, wait_ms).await
+    }
+
+    fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshots.clone()
+    }
+}
