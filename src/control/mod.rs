@@ -29,9 +29,9 @@ use crate::domain::attention::Cause;
 use crate::domain::kinds::FieldMeanings;
 use crate::domain::ladder::{PurgeScope, Rung};
 use crate::domain::model::{
-    Actor, Blocker, Counts, Deletion, DriftPolicy, ErrorClass, Event, KindName, OnFailure, Paged,
-    Plan, PlanOptions, Refusal, Resource, ResourceKey, Scope, Site, SitePause, Step, StepState,
-    Target, Tombstone,
+    Actor, Blocker, Counts, DEPENDENCIES_MAX, Deletion, DriftPolicy, ErrorClass, Event, KindName,
+    OnFailure, Paged, Plan, PlanOptions, Refusal, Resource, ResourceKey, Scope, Site, SitePause,
+    Step, StepState, Target, Tombstone,
 };
 use crate::domain::news::Mark;
 use crate::domain::peers::{Deployment, News, Watch};
@@ -67,6 +67,24 @@ impl dyn Control + '_ {
             Err(ControlError::NotFound { .. }) => Ok(None),
             answer => answer.map(Some),
         }
+    }
+
+    /// Gives steps that came in pages all of their dependencies: a page cuts them at [`DEPENDENCIES_MAX`]. It asks for
+    /// one step at a time, so that no answer is larger than the dependencies of one step.
+    ///
+    /// # Errors
+    /// The engine's own error.
+    pub async fn complete_dependencies(&self, steps: &mut [Step]) -> Result<(), ControlError> {
+        for step in steps {
+            if step.depends_on.len() < DEPENDENCIES_MAX {
+                continue;
+            }
+            // A step that was pruned since keeps what the page said.
+            if let Some(whole) = self.find(query::Step { id: step.id }).await? {
+                step.depends_on = whole.depends_on;
+            }
+        }
+        Ok(())
     }
 
     /// Streams the rows of a question whose answer comes in pages, one page at a time. It asks for a page

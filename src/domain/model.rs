@@ -936,6 +936,9 @@ pub struct Deletion {
     pub deadline: Option<DateTime<Utc>>,
 }
 
+/// Most entries of a step's `depends_on` in a page of steps.
+pub const DEPENDENCIES_MAX: usize = 500;
+
 /// One resource inside a deletion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
@@ -944,6 +947,7 @@ pub struct Step {
     pub resource: StepResource,
     pub action: Action,
     pub state: StepState,
+    /// The steps that must end first. In pages of steps it is cut at 500 entries; a step alone has all.
     pub depends_on: Vec<i64>,
     /// Number of calls that count as attempts. A call that is answered "not yet" does not count (I6).
     pub attempts: u32,

@@ -50,7 +50,7 @@ pub trait Views: Send + Sync {
     /// Counts a deletion's steps by site, in the order of the sites.
     async fn progress(&self, deletion_id: &str) -> Result<Vec<(Site, Counts)>, LedgerError>;
 
-    /// Lists steps by deletion, then by id. `depends_on` is cut at 500 entries; [`Views::step`] returns all.
+    /// Lists steps by deletion, then by id. `depends_on` is cut at `DEPENDENCIES_MAX`; [`Views::step`] returns all.
     /// With a text filter, a page examines only a stretch of the steps: a short page may be followed by
     /// another one.
     async fn steps(&self, filter: StepFilter, page: Cursor) -> Result<Paged<Step>, LedgerError>;

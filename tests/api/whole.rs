@@ -70,6 +70,31 @@ async fn the_tree_nests_what_must_go_before() {
 }
 
 #[tokio::test]
+async fn the_tree_is_whole_also_where_a_step_has_more_dependencies_than_a_page_says() {
+    let bench = Bench::new().await;
+    let ports: Vec<i64> = (2..=602).collect();
+    let whole = step(1, "network", &ports, StepState::Waiting);
+    let cut = step(1, "network", &ports[..500], StepState::Waiting);
+    let ports = ports.iter();
+    let ports = ports.map(|id| step(*id, "port", &[], StepState::Gone));
+    for page in [
+        Page::Deletion(Box::new(samples::deletion("d1"))),
+        Page::Steps(Paged {
+            rows: [cut].into_iter().chain(ports).collect(),
+            next: None,
+        }),
+        Page::Step(Box::new(whole)),
+        Page::FrozenPlan(Arc::new(samples::plan())),
+    ] {
+        bench.fake.will_page(Ok(page));
+    }
+    let (status, tree) = bench.get("/api/v1/deletions/d1/tree").await;
+    assert_eq!(status, 200);
+    assert_eq!(tree["roots"].as_array().unwrap().len(), 1);
+    assert_eq!(tree["roots"][0]["children"].as_array().unwrap().len(), 601);
+}
+
+#[tokio::test]
 async fn a_deep_tree_stays_readable_and_complete() {
     let chain = (1..=200).map(|id| match id {
         200 => step(id, "port", &[], StepState::Ready),

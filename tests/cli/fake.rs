@@ -189,8 +189,15 @@ impl Control for Fake {
             Query::Steps(query::Steps { states, cursor, .. }) => {
                 let fits = |step: &&Step| states.is_empty() || states.contains(&step.state);
                 let all: Vec<Step> = world.steps.iter().filter(fits).cloned().collect();
-                let (rows, next) = page(&all, cursor, size);
+                let (mut rows, next) = page(&all, cursor, size);
+                for step in &mut rows {
+                    step.depends_on.truncate(DEPENDENCIES_MAX);
+                }
                 Page::Steps(Paged { rows, next })
+            }
+            Query::Step(query::Step { id }) => {
+                let step = world.steps.iter().find(|step| step.id == id);
+                Page::Step(Box::new(step.unwrap().clone()))
             }
             Query::FrozenPlan(_) => match &world.frozen {
                 Some(plan) => Page::FrozenPlan(Arc::new(plan.clone())),

@@ -601,6 +601,31 @@ fn a_tree_of_a_circle_ends_and_hides_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tree_is_whole_also_where_a_step_has_more_dependencies_than_a_page_says() {
+    let mut world = World::new();
+    let ports: Vec<i64> = (2..=602).collect();
+    world.steps = vec![step(1, "network", StepState::Waiting, &ports)];
+    let all = ports.iter();
+    world
+        .steps
+        .extend(all.map(|id| step(*id, "port", StepState::Gone, &[])));
+    let mut runner = Runner::new(world);
+    runner.style.ascii = true;
+    let ran = runner.run("tree deadbeef").await;
+    assert!(
+        ran.out.ends_with(
+            "delete network network1 (network-1) [waiting]\n`- delete 601 ports [gone]\n"
+        ),
+        "{}",
+        ran.out
+    );
+    let ran = runner.run("tree deadbeef -o json").await;
+    let roots: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(roots.as_array().unwrap().len(), 1);
+    assert_eq!(roots[0]["children"].as_array().unwrap().len(), 601);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tree_is_nested_in_json() {
     let mut world = World::new();
     world.steps = network_steps();

@@ -105,6 +105,7 @@ pub(super) async fn tree(
             return Err(Problem::new(status, "too-large", message));
         }
     }
+    api.control.complete_dependencies(&mut steps).await?;
     let frozen = api.frozen(&deletion.id).await?;
     let (automatic, unset) = frozen
         .map(|plan| (plan.automatic.clone(), plan.unset.clone()))

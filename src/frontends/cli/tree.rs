@@ -41,7 +41,9 @@ impl Verb for Tree {
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.tried = format!("show the tree of {}", self.id);
         let deletion = session.deletion(&self.id).await?;
-        let steps = session.steps(&deletion.id, &[]).await?;
+        let mut steps = session.steps(&deletion.id, &[]).await?;
+        let completed = session.control.complete_dependencies(&mut steps);
+        session.or_interrupted("", completed).await??;
         let roots = nest(&steps);
         if draw(&mut session.out, &roots)? {
             return Ok(Exit::Done);

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::{deletions_of, page};
 use crate::domain::filter::{Facts, SearchQuery};
-use crate::domain::model::{Paged, Step, StepResource, StepState};
+use crate::domain::model::{DEPENDENCIES_MAX, Paged, Step, StepResource, StepState};
 use crate::ledger::store::{LedgerReads, SearchedStep, StepRange, StepRow, Stored};
 use crate::ledger::{AbandonedStep, StepFilter};
 
@@ -95,7 +95,7 @@ pub fn steps<R: LedgerReads>(
     };
     let ids: Vec<i64> = found.iter().take(limit).map(|(_, id)| *id).collect();
     Ok(Paged {
-        rows: shown(rows, &ids, Some(super::PAGE_MAX))?,
+        rows: shown(rows, &ids, Some(DEPENDENCIES_MAX))?,
         next: next.map(cursor),
     })
 }
