@@ -14,9 +14,10 @@ use crate::control::{ControlError, Explanation, TargetSpec};
 use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;
 use crate::domain::kinds::Kinds;
+use crate::domain::ladder::DEPENDENCY_STUCK;
 use crate::domain::model::{
-    DeletionState, Phase, PlanOptions, Resource, ResourceKey, Step, StepState, Target, Tombstone,
-    short_id,
+    DeletionState, ErrorClass, Phase, PlanOptions, Refusal, RefusalRule, Resource, ResourceKey,
+    Step, StepError, StepResource, StepState, Target, Tombstone, short_id,
 };
 use crate::domain::relations::{self, Relation, RelationKind};
 use crate::domain::text::escape;
@@ -184,6 +185,9 @@ impl Explaining {
         let step = self.step_of(&deletion.id, &explanation.target.key).await?;
         if let Some(step) = &step {
             explain_step(step, explanation);
+            if let Some(root) = self.root_of(step).await? {
+                explain_root(&root, explanation);
+            }
         }
         if tombstone.recreated > 0 {
             let times = match tombstone.recreated {
@@ -197,7 +201,8 @@ impl Explaining {
         if deletion.state == DeletionState::Refused {
             explanation.lines.push(deletion.note.clone());
             explanation.next_action = format!(
-                "remove what blocks it, then: gone retry {}",
+                "{}; then: gone retry {}",
+                remedy_of_refusal(&deletion.refused),
                 short_id(&deletion.id)
             );
         } else if explanation.next_action.is_empty() && deletion.state == DeletionState::Paused {
@@ -235,6 +240,14 @@ impl Explaining {
                 return Ok(None);
             }
         }
+    }
+
+    /// Returns the stuck step for which alone this step is stuck.
+    async fn root_of(&self, step: &Step) -> Result<Option<Step>, ControlError> {
+        let Some(root) = step.held_by.filter(|_| is_held(step)) else {
+            return Ok(None);
+        };
+        self.ledger.step(root).await.map_err(ledger_error)
     }
 
     /// Adds the blockers that a deletion of the resource would meet now.
@@ -280,7 +293,8 @@ impl Explaining {
                 );
                 explanation.refused = plan.refused;
                 if explanation.next_action.is_empty() {
-                    explanation.next_action = "remove what blocks it, then plan again".to_owned();
+                    let remedy = remedy_of_refusal(&explanation.refused);
+                    explanation.next_action = format!("{remedy}; then plan again");
                 }
             }
             Err(failure) => explanation
@@ -297,25 +311,90 @@ fn explain_step(step: &Step, explanation: &mut Explanation) {
         step.max_attempts,
         step.state.as_str()
     ));
-    if let Some(error) = &step.last_error {
-        let status = error
-            .status
-            .map(|status| format!("{status} "))
-            .unwrap_or_default();
-        let request = if error.request_id.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", error.request_id)
-        };
-        explanation.lines.push(format!(
-            "{}: {status}{} {}{request}",
-            error.class.as_str(),
-            error.kind,
-            escape(&error.message)
-        ));
-    }
+    let error = step.last_error.as_ref();
+    explanation.lines.extend(error.map(error_line));
     explanation.blockers.extend(step.blockers.iter().cloned());
     explanation.next_action = next_action(step);
+}
+
+/// Explains the step that a held step waits for: only its error and its blockers say what to do.
+fn explain_root(root: &Step, explanation: &mut Explanation) {
+    let StepResource { key, name } = &root.resource;
+    let name = match name.as_str() {
+        "" => &key.id,
+        name => name,
+    };
+    let error = root.last_error.as_ref().map(error_line);
+    let error = error.map_or_else(String::new, |line| format!("; {line}"));
+    explanation.lines.push(format!(
+        "step {} {} {} {} is {}{error}",
+        root.id,
+        root.action.as_str(),
+        key.kind,
+        escape(name),
+        root.state.as_str()
+    ));
+    explanation.blockers.extend(root.blockers.iter().cloned());
+    explanation.next_action = next_action(root);
+}
+
+/// `fatal: 403 PolicyNotAuthorized … (req-1)`
+fn error_line(error: &StepError) -> String {
+    let status = error.status.map(|status| format!("{status} "));
+    let request = match error.request_id.as_str() {
+        "" => String::new(),
+        id => format!(" ({id})"),
+    };
+    format!(
+        "{}: {}{} {}{request}",
+        error.class.as_str(),
+        status.unwrap_or_default(),
+        error.kind,
+        escape(&error.message)
+    )
+}
+
+/// Whether the step is stuck only because another one is.
+fn is_held(step: &Step) -> bool {
+    let error = step.last_error.as_ref();
+    error.is_some_and(|error| error.kind == DEPENDENCY_STUCK)
+}
+
+/// Says what a person can do about what keeps a stuck step from going.
+fn remedy(step: &Step) -> &'static str {
+    let Some(error) = &step.last_error else {
+        return "remove what blocks it";
+    };
+    match error.class {
+        ErrorClass::Auth | ErrorClass::Fatal if matches!(error.status, Some(401 | 403)) => {
+            NOT_ALLOWED
+        }
+        ErrorClass::Auth => "make the login work again (gone doctor)",
+        ErrorClass::Fatal => "correct what the cloud's answer names",
+        ErrorClass::Guard => "remove what protects it",
+        ErrorClass::OutcomeUnknown | ErrorClass::Unavailable => {
+            "find out why the cloud does not answer or fails (gone list sites)"
+        }
+        ErrorClass::Blocked | ErrorClass::Drift => "remove what blocks it",
+    }
+}
+
+const NOT_ALLOWED: &str = "your role may not do this: have it granted, or log in as an admin";
+
+/// Says what a person can do about the first reason of a refusal.
+fn remedy_of_refusal(refused: &[Refusal]) -> &'static str {
+    match refused.first().map(|refusal| refusal.rule) {
+        Some(RefusalRule::NotShown) => {
+            "your role is not shown all of it: have it granted, or log in as an admin"
+        }
+        Some(RefusalRule::OtherProject) => "have its owner remove what blocks it",
+        Some(RefusalRule::Protected) => "remove what protects it",
+        Some(RefusalRule::Unreadable) => "find out why it cannot be read (gone doctor)",
+        Some(RefusalRule::Copies) => "give each copy a name of its own",
+        Some(RefusalRule::Cycle) => "remove one of the references of the cycle",
+        Some(RefusalRule::Drift) => "look at what has changed since the plan",
+        Some(RefusalRule::InUse) | None => "remove what blocks it",
+    }
 }
 
 fn next_action(step: &Step) -> String {
@@ -335,8 +414,8 @@ fn next_action(step: &Step) -> String {
             at.format("%F %T")
         ),
         (StepState::Stuck, _) => format!(
-            "remove what blocks it, then: gone retry {}; if you cannot remove it: gone purge {} \
-             shows the alternatives",
+            "{}; then: gone retry {}; if that is not possible: gone purge {} shows the alternatives",
+            remedy(step),
             short_id(&step.deletion_id),
             step.id
         ),

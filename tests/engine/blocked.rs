@@ -313,6 +313,30 @@ fn i06_a_snooze_ends_when_the_dependent_is_gone() {
 }
 
 #[test]
+fn p02_what_the_role_may_not_delete_is_not_said_to_be_blocked() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, ports) = bench.plain_network(1);
+        bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "action": { "status": 403, "type": "PolicyNotAuthorized" } }]));
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.stuck(&id).await;
+                for (kind, id) in [("port", &ports[0]), ("network", &network)] {
+                    let next = client.explain(kind, id).await.next_action;
+                    assert!(
+                        next.contains("your role may not do this") && !next.contains("blocks"),
+                        "{next}"
+                    );
+                    assert!(next.contains("then: gone retry "), "{next}");
+                }
+            })
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
 fn n12_what_waits_for_a_stuck_step_is_stuck_and_says_for_what() {
     paused(async {
         let mut bench = Bench::new(1);
@@ -341,6 +365,18 @@ fn n12_what_waits_for_a_stuck_step_is_stuck_and_says_for_what() {
                         .any(|line| line.contains("a server holds it")),
                     "{why:#?}"
                 );
+                // Of a step that is held, the root and its error say what to do.
+                let root = client.step_of(&id, &ports[1]).await;
+                let why = client.explain("network", &network).await;
+                let said = format!("step {} delete port", root.id);
+                assert!(
+                    why.lines
+                        .iter()
+                        .any(|line| line.contains(&said) && line.contains("a server holds it")),
+                    "{why:#?}"
+                );
+                let purge = format!("gone purge {}", root.id);
+                assert!(why.next_action.contains(&purge), "{}", why.next_action);
             })
             .await
             .unwrap();
