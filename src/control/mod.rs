@@ -36,6 +36,7 @@ use crate::domain::model::{
 use crate::domain::news::Mark;
 use crate::domain::peers::{Deployment, News, Watch};
 use crate::domain::relations::Relation;
+use crate::domain::text::{did_you_mean, escape};
 
 /// The engine, as a front end sees it.
 #[async_trait]
@@ -631,6 +632,30 @@ pub struct KindInfo {
 }
 
 impl KindInfo {
+    /// Finds the kind that a person typed: by name or alias, with any letter case, and `-` for `_`.
+    ///
+    /// # Errors
+    /// There is no such kind; the message names the nearest one.
+    pub fn find<'k>(kinds: &'k [Self], word: &str) -> Result<&'k Self, String> {
+        let wanted = word.to_lowercase().replace('-', "_");
+        let named = kinds.iter().find(|kind| kind.name.as_str() == wanted);
+        let called = |kind: &&Self| kind.aliases.contains(&wanted);
+        // The kinds of a later provider have its name before theirs: `toy.subnet`.
+        let short = |kind: &&Self| kind.name.as_str().split('.').next_back() == Some(&*wanted);
+        let found = named
+            .or_else(|| kinds.iter().find(called))
+            .or_else(|| kinds.iter().find(short));
+        found.ok_or_else(|| {
+            let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+            let near = did_you_mean(&wanted, names.iter().copied());
+            let known = names.join(", ");
+            format!(
+                "unknown kind \"{}\"{near}; known kinds: {known}",
+                escape(word)
+            )
+        })
+    }
+
     /// Whether a path of a row has the id of the resource's project.
     pub fn is_project(&self, path: &str) -> bool {
         self.fields.project.as_deref() == Some(path)

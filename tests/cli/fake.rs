@@ -19,6 +19,7 @@ use gone::control::{
 use gone::domain::activity::ReconcilerStatus;
 use gone::domain::attention::CauseGroup;
 use gone::domain::gantt::Gantt;
+use gone::domain::kinds::FieldMeanings;
 use gone::domain::ladder::{Ladder, Rung};
 use gone::domain::model::*;
 use gone::frontends::cli::output::{Printer, Style};
@@ -216,8 +217,10 @@ impl Control for Fake {
                     .cloned()
                     .collect(),
             ),
-            Query::Tombstones(query::Tombstones { cursor, .. }) => {
-                let (rows, next) = page(&world.tombstones, cursor, size);
+            Query::Tombstones(query::Tombstones { kind, cursor, .. }) => {
+                let mut all = world.tombstones.clone();
+                all.retain(|row| kind.as_ref().is_none_or(|kind| row.key.kind == *kind));
+                let (rows, next) = page(&all, cursor, size);
                 Page::Tombstones(Paged { rows, next })
             }
             Query::Ladder(_) => Page::Ladder(Box::new(ladder())),
@@ -335,6 +338,17 @@ impl Runner {
 
 pub async fn run(world: World, line: &str) -> Ran {
     Runner::new(world).run(line).await
+}
+
+pub fn kind(name: &str, aliases: &[&str]) -> KindInfo {
+    KindInfo {
+        name: KindName::new(name),
+        aliases: aliases.iter().map(|alias| (*alias).to_owned()).collect(),
+        columns: vec![],
+        fields: FieldMeanings::default(),
+        has_dependents: true,
+        is_counted: true,
+    }
 }
 
 pub fn site(cloud: &str, region: &str) -> SiteStatus {

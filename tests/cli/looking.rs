@@ -713,6 +713,51 @@ async fn short_ids_serve_wherever_an_id_does() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_retry_of_all_takes_aliases_and_refuses_an_unknown_kind_or_site() {
+    let world = || {
+        let mut world = World::new();
+        world.kinds = vec![
+            kind("network", &["networks", "net"]),
+            kind("port", &["ports"]),
+        ];
+        world
+    };
+    let runner = Runner::new(world());
+    for word in ["networks", "Network", "net"] {
+        let line = format!("retry --all --site prod/one --kind {word}");
+        runner.run(&line).await;
+    }
+    let submitted = runner.fake.submitted();
+    assert_eq!(submitted.len(), 3);
+    for envelope in submitted {
+        let Command::RetryMatching { filter, .. } = envelope.command else {
+            panic!("{envelope:?}");
+        };
+        assert_eq!(filter.kind, Some(KindName::new("network")));
+        assert_eq!(filter.site, Some(Site::region("prod", "one")));
+    }
+    for (options, words) in [
+        (
+            "--kind netwrok",
+            ["unknown kind \"netwrok\"", "did you mean \"network\"?"],
+        ),
+        (
+            "--site prod/oen",
+            ["no site \"prod/oen\"", "did you mean \"prod/one\"?"],
+        ),
+    ] {
+        let runner = Runner::new(world());
+        let line = format!("retry --all --dry-run {options}");
+        let ran = runner.run(&line).await;
+        assert_eq!(ran.exit, Exit::Usage, "{options}: {}", ran.out);
+        for word in words {
+            assert!(ran.err.contains(word), "{options}: {}", ran.err);
+        }
+        assert!(runner.fake.submitted().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_retry_takes_step_numbers_and_goes_on_after_a_wrong_id() {
     let runner = Runner::new(World::new());
     let ran = runner.run("retry cafebabe 1742 deadbeef").await;

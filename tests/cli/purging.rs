@@ -174,9 +174,10 @@ async fn a_tombstone_is_released_by_its_word_if_one_fits() {
         tombstone(Site::region("prod", "two"), Phase::Gone),
         tombstone(Site::region("lab", "one"), Phase::Released),
     ];
+    world.kinds = vec![kind("port", &["ports"])];
     let runner = Runner::new(world);
     let ran = runner
-        .run("release port/p1@prod/two --reason restored")
+        .run("release ports/p1@prod/two --reason restored")
         .await;
     assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
     assert_eq!(ran.out, "port/p1@prod/two: released\n");
@@ -190,6 +191,9 @@ async fn a_tombstone_is_released_by_its_word_if_one_fits() {
         let ran = runner.run(line).await;
         assert_eq!(ran.exit, Exit::Usage, "{line}: {}", ran.err);
     }
+    let ran = runner.run("release prot/p1@prod/two").await;
+    assert_eq!(ran.exit, Exit::Usage);
+    assert!(ran.err.contains("did you mean \"port\"?"), "{}", ran.err);
     assert_eq!(runner.fake.submitted().len(), 1);
 }
 

@@ -63,13 +63,18 @@ impl Verb for Release {
 async fn tombstone(session: &Session<'_>, word: &str) -> Result<(String, Command), Failure> {
     let mut keys = Vec::new();
     for spec in session.targets(&[word.to_owned()]).await? {
+        let kind = session.kind(&spec.kind).await;
         let tombstones = query::Tombstones {
-            kind: Some(KindName::new(&spec.kind)),
+            // A tombstone may be of a kind that gone no longer has.
+            kind: Some(kind.clone().unwrap_or_else(|_| KindName::new(&spec.kind))),
             id: Some(spec.id_or_name.clone()),
             ..query::Tombstones::default()
         };
         let mut rows = session.ask(tombstones).await?.rows;
         rows.retain(|row| row.phase != Phase::Released && spec.site.matches(&row.key.site));
+        if rows.is_empty() {
+            kind?;
+        }
         keys.extend(rows.into_iter().map(|row| row.key));
     }
     let message = match keys.len() {

@@ -5,7 +5,7 @@ use clap::Args;
 use super::act::Act;
 use super::{Exit, Failure, Session, Verb, wait};
 use crate::control::{Command, NotEligible, Receipt, RetryFilter};
-use crate::domain::model::{KindName, Site};
+use crate::domain::model::Site;
 
 /// Retry stuck and blocked steps
 #[derive(Clone, Debug, Args)]
@@ -58,9 +58,16 @@ impl Verb for Retry {
         if !dry_run {
             session.refuse_if_read_only()?;
         }
+        let kind = match &self.kind {
+            Some(kind) => Some(session.kind(kind).await?),
+            None => None,
+        };
+        if let Some(site) = &self.site {
+            session.known_site(site).await?;
+        }
         let filter = Box::new(RetryFilter {
             site: self.site,
-            kind: self.kind.as_deref().map(KindName::new),
+            kind,
             error_type: self.error_type,
             status: self.status,
             ..RetryFilter::default()

@@ -13,11 +13,11 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Printer;
 use crate::control::{
-    Command, Control, ControlError, Envelope, Pages, Receipt, Request, SiteSpec, SiteStatus,
-    TargetSpec, query,
+    Command, Control, ControlError, Envelope, KindInfo, Pages, Receipt, Request, SiteSpec,
+    SiteStatus, TargetSpec, query,
 };
 use crate::domain::ladder::PurgeScope;
-use crate::domain::model::{Actor, Deletion, DeletionState, Site, Step, StepState};
+use crate::domain::model::{Actor, Deletion, DeletionState, KindName, Site, Step, StepState};
 use crate::domain::text::did_you_mean;
 use crate::system::clock::Clock;
 
@@ -199,6 +199,31 @@ impl Session<'_> {
 impl Session<'_> {
     pub(super) async fn sites(&self) -> Result<Vec<SiteStatus>, Failure> {
         self.ask(query::Sites {}).await
+    }
+
+    /// Returns the full name of the kind that was typed, by name or alias.
+    ///
+    /// # Errors
+    /// There is no such kind. A filter by it would find nothing, as if all were well.
+    pub(super) async fn kind(&self, word: &str) -> Result<KindName, Failure> {
+        let kinds = self.ask(query::Kinds {}).await?;
+        let found = KindInfo::find(&kinds, word).map_err(|why| Failure::wrong(why, ""))?;
+        Ok(found.name.clone())
+    }
+
+    /// Checks a site that was typed.
+    ///
+    /// # Errors
+    /// The engine does not serve it.
+    pub(super) async fn known_site(&self, site: &Site) -> Result<(), Failure> {
+        let sites = self.sites().await?;
+        if sites.iter().any(|row| row.site == *site) {
+            return Ok(());
+        }
+        let names: Vec<String> = sites.iter().map(|row| row.site.to_string()).collect();
+        let near = did_you_mean(&site.to_string(), names.iter().map(String::as_str));
+        let message = format!("the engine knows no site \"{site}\"{near}");
+        Err(Failure::wrong(message, "`gone list sites` shows them."))
     }
 
     /// Parses the typed targets; those without a site are at the sites that the global options choose.
