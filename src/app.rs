@@ -178,6 +178,19 @@ pub struct Places {
 }
 
 impl Places {
+    /// # Errors
+    /// The ledger is a file that does not exist.
+    fn require_ledger(&self) -> Result<(), Failure> {
+        match self.ledger.file().filter(|path| !path.exists()) {
+            None => Ok(()),
+            Some(path) => {
+                let why = format!("there is no ledger at {}", path.display());
+                let advice = "Name it with --ledger; an engine creates one when it starts.";
+                Err(Failure::usage("open the ledger", why, advice))
+            }
+        }
+    }
+
     /// Returns the path of the practice cloud's `clouds.yaml`.
     fn clouds_file(&self) -> PathBuf {
         self.state.join("clouds.yaml")
@@ -383,6 +396,10 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
     let (global, around, style) = (process.global, process.around, process.style);
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
+    // An engine would create the ledger, and a mistyped name would look empty.
+    if verb.only_reads() && global.ledger.is_some() && global.sandbox.is_none() {
+        places.require_ledger()?;
+    }
     let read_only = settings.guard.read_only;
     let (control, embedded) = match attached(global, &places, read_only).await? {
         Some(control) => (control, None),

@@ -163,12 +163,7 @@ fn by_the_server(address: &Address, to: &Path) -> Failure {
 fn found(process: &Process<'_>) -> Result<Places, Failure> {
     let settings = settings(process.global, process.around)?;
     let places = places(process.global, &settings, process.around, Path::exists)?;
-    let path = places.ledger.file();
-    if let Some(path) = path.filter(|path| !path.exists()) {
-        let why = format!("there is no ledger at {}", path.display());
-        let advice = "Name it with --ledger; an engine creates one when it starts.";
-        return Err(Failure::usage("open the ledger", why, advice));
-    }
+    places.require_ledger()?;
     Ok(places)
 }
 

@@ -37,7 +37,7 @@ fn folder(stage: &Stage, name: &str, with_mode: u32) -> PathBuf {
 fn assert_refused(stage: &Stage, ledger: &Path, victim: &Path, words: &[&str]) {
     let before = fs::read(victim).unwrap();
     let of = format!("--ledger {}", ledger.display());
-    for line in ["--engine", "list deletions", "delete network/x --yes"] {
+    for line in ["--engine", "plan network/x", "delete network/x --yes"] {
         let ran = stage.gone(&format!("{line} {of}"));
         assert_eq!(ran.code, Some(2), "{line}: {}{}", ran.out, ran.err);
         ran.says(words);
@@ -87,9 +87,10 @@ fn a_ledger_is_not_kept_where_others_may_replace_it() {
     // Where nobody can replace what is ours, it is.
     let shared = folder(&stage, "shared", 0o1777);
     let ledger = shared.join("ledger.db");
-    stage
-        .gone(&format!("list deletions --ledger {}", ledger.display()))
-        .ok();
+    stage.network("web", 1);
+    let of = format!("--ledger {}", ledger.display());
+    stage.gone(&format!("plan network/web-net-0 {of}")).ok();
+    stage.gone(&format!("list deletions {of}")).ok();
     if are_root() {
         let theirs = folder(&stage, "theirs", 0o755);
         chown(&theirs, Some(MALLORY), None).unwrap();

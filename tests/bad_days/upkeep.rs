@@ -160,4 +160,25 @@ fn without_a_ledger_it_says_so_and_makes_none() {
             .says(&["ledger.db", "--ledger"]);
     }
     assert!(!stage.ledger().exists());
+    for line in [
+        "list",
+        "list stuck",
+        "show deadbeef",
+        "tree deadbeef",
+        "report deadbeef",
+        "watch deadbeef",
+        "explain network/web",
+        "retry --all --dry-run",
+        "purge deadbeef",
+    ] {
+        stage
+            .gone(&format!("{line} --ledger typo.db"))
+            .ends_with(2)
+            .says(&["there is no ledger at", "typo.db"]);
+    }
+    for name in ["typo.db", "typo.db.key", "typo.db.lock"] {
+        assert!(!stage.path(name).exists(), "{name}");
+    }
+    // The usual one may begin with what reads it.
+    stage.gone("list").ok();
 }

@@ -33,6 +33,10 @@ impl Verb for Explain {
         std::slice::from_ref(&self.target)
     }
 
+    fn only_reads(&self) -> bool {
+        true
+    }
+
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.tried = format!("explain {}", self.target);
         let mut found = Vec::new();

@@ -63,6 +63,10 @@ pub enum What {
 }
 
 impl Verb for List {
+    fn only_reads(&self) -> bool {
+        true
+    }
+
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.tried = format!("list {}", self.what);
         let now = session.clock.now();

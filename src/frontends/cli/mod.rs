@@ -56,6 +56,16 @@ pub trait Verb: Sized {
         &[]
     }
 
+    /// Whether it only reads the ledger, so that it needs one that exists.
+    fn only_reads(&self) -> bool {
+        false
+    }
+
+    /// Whether an engine of this process must be reachable for others while the verb runs.
+    fn needs_listener(&self) -> bool {
+        !self.only_reads()
+    }
+
     /// Carries it out, and names it in the session.
     fn run(self, session: &mut Session<'_>) -> impl Future<Output = Result<Exit, Failure>>;
 }
@@ -75,6 +85,18 @@ macro_rules! verbs {
             fn targets(&self) -> &[String] {
                 match self {
                     $(Self::$verb(verb) => verb.targets(),)*
+                }
+            }
+
+            fn only_reads(&self) -> bool {
+                match self {
+                    $(Self::$verb(verb) => verb.only_reads(),)*
+                }
+            }
+
+            fn needs_listener(&self) -> bool {
+                match self {
+                    $(Self::$verb(verb) => verb.needs_listener(),)*
                 }
             }
 

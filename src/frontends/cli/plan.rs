@@ -102,6 +102,11 @@ impl Verb for Plan {
         &self.targets
     }
 
+    /// A plan is kept in the ledger, and nobody follows it.
+    fn needs_listener(&self) -> bool {
+        false
+    }
+
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.tried = format!("plan {}", self.targets.join(" "));
         if session.out.format == Format::Svg {

@@ -67,6 +67,10 @@ columns! {
 }
 
 impl Verb for Purge {
+    fn only_reads(&self) -> bool {
+        self.rung.is_none()
+    }
+
     /// Takes a rung; without one it shows the offers, and sends nothing.
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let Some(rung) = self.rung else {

@@ -40,6 +40,10 @@ struct Document {
 }
 
 impl Verb for Report {
+    fn only_reads(&self) -> bool {
+        true
+    }
+
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.tried = format!("report {}", self.id);
         let deletion = session.deletion(&self.id).await?;

@@ -49,6 +49,10 @@ const RETRY: Act = Act {
 };
 
 impl Verb for Retry {
+    fn only_reads(&self) -> bool {
+        self.dry_run
+    }
+
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         if !self.all {
             return RETRY.run(session, &self.ids, "").await;

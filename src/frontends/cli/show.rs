@@ -42,6 +42,10 @@ struct Shown<'a> {
 }
 
 impl Verb for Show {
+    fn only_reads(&self) -> bool {
+        true
+    }
+
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.tried = format!("show {}", self.id);
         let deletion = session.deletion(&self.id).await?;

@@ -38,6 +38,10 @@ pub struct Tree {
 impl Verb for Tree {
     const DRAWS: bool = true;
 
+    fn only_reads(&self) -> bool {
+        true
+    }
+
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         session.tried = format!("show the tree of {}", self.id);
         let deletion = session.deletion(&self.id).await?;

@@ -31,6 +31,10 @@ pub struct Watch {
 }
 
 impl Verb for Watch {
+    fn only_reads(&self) -> bool {
+        true
+    }
+
     async fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let id = self.id.as_deref().unwrap_or("all deletions");
         session.tried = format!("watch {id}");
