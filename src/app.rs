@@ -51,7 +51,7 @@ use crate::frontends::cli::{self, Exit, Failure, ReadLine, Session};
 #[cfg(feature = "console")]
 use crate::frontends::console::Keymap;
 use crate::ledger::sqlite::seal_key;
-use crate::ledger::{Location, holder};
+use crate::ledger::{Holder, Location, holder};
 use crate::system::clock::Clock;
 use crate::system::config::{self, ConfigError, Settings, Surroundings};
 use crate::system::private;
@@ -404,8 +404,7 @@ async fn carry_out(process: &Process<'_>, verb: impl cli::Verb) -> Result<Exit, 
     let (control, embedded) = match attached(global, &places, read_only).await? {
         Some(control) => (control, None),
         None => {
-            let embedded =
-                embedded::embed(global, settings, &places, around, verb.targets()).await?;
+            let embedded = embedded::embed(global, settings, &places, around, &verb).await?;
             (embedded.control.clone(), Some(embedded))
         }
     };
@@ -443,7 +442,28 @@ async fn attached(
     let since = Instant::now();
     loop {
         // Looked for each time: an engine that is ending gives up its socket before its ledger.
-        let owner = holder(&places.ledger).map(|holder| holder.socket.map(PathBuf::from));
+        let holder = holder(&places.ledger);
+        if let Some(Holder { pid, socket: None }) = &holder
+            && places.ledger_named
+            && places.ledger.file().is_some()
+        {
+            // The engine at the usual socket may be of another ledger.
+            if since.elapsed() < ATTACH_MAX {
+                tokio::time::sleep(ATTACH_AGAIN).await;
+                continue;
+            }
+            let tried = format!("attach to the engine of {}", places.ledger);
+            let why = format!("process {pid} holds this ledger and serves no socket");
+            let advice = "Wait until it has ended, or end it.";
+            return Err(Failure::new(
+                Exit::Unreachable,
+                "unreachable",
+                tried,
+                why,
+                advice,
+            ));
+        }
+        let owner = holder.map(|holder| holder.socket.map(PathBuf::from));
         let EngineSource::Attach(socket) = choose_engine(places, owner, listens) else {
             return Ok(None);
         };

@@ -1,6 +1,7 @@
 //! An engine in this process: connects ledger, clouds, kinds and socket.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,9 +18,9 @@ use crate::control::Control;
 use crate::domain::kinds::{Home, Kinds, Source};
 use crate::domain::model::{Scope, Site};
 use crate::engine::{Engine, Parts};
-use crate::frontends::api::{self, ApiHandle};
+use crate::frontends::api::{self, ApiHandle, ServeError};
 use crate::frontends::cli::args::Global;
-use crate::frontends::cli::{Exit, Failure};
+use crate::frontends::cli::{Exit, Failure, Verb};
 use crate::frontends::gate::GateHandle;
 use crate::frontends::notify::Notifier;
 use crate::ledger::{Hold, Ledger, LedgerError, Opened};
@@ -38,7 +39,8 @@ pub(super) struct Embedded {
     pub(super) control: Arc<dyn Control>,
     hold: Arc<dyn Hold>,
     engine: JoinHandle<Result<(), LedgerError>>,
-    api: ApiHandle,
+    /// None for a verb that needs no listener, if the socket cannot be served.
+    api: Option<ApiHandle>,
     gates: Vec<GateHandle>,
     /// None without peers, or if peers cannot reach the engine of a single verb.
     peers: Option<ListenHandle>,
@@ -76,7 +78,12 @@ impl Embedded {
                 peers.stop().await;
             }
         };
-        tokio::join!(self.api.stop(), told, closed, deaf);
+        let unserved = async {
+            if let Some(api) = self.api {
+                api.stop().await;
+            }
+        };
+        tokio::join!(unserved, told, closed, deaf);
         self.engine.abort();
         // The task was aborted, so its result says nothing.
         let _ = self.engine.await;
@@ -93,6 +100,8 @@ struct Stay {
     notify: Option<NotifySettings>,
     /// Whether it is an error that peers cannot reach this engine.
     must_be_heard: bool,
+    /// Whether it is an error that the socket cannot be served.
+    must_listen: bool,
     /// Whether the engine runs deletions without being asked to.
     works: bool,
 }
@@ -105,7 +114,7 @@ pub(super) async fn embed(
     settings: Settings,
     places: &Places,
     around: &Surroundings,
-    targets: &[String],
+    verb: &impl Verb,
 ) -> Result<Embedded, Failure> {
     let settings = Settings {
         gate: Vec::new(),
@@ -115,9 +124,10 @@ pub(super) async fn embed(
     let stay = Stay {
         notify: None,
         must_be_heard: false,
+        must_listen: verb.needs_listener(),
         works: false,
     };
-    wire(global, settings, places, around, targets, stay).await
+    wire(global, settings, places, around, verb.targets(), stay).await
 }
 
 /// Starts an engine that stays: it notifies people, opens gates and listens for peers. For a practice cloud
@@ -142,6 +152,7 @@ pub(super) async fn embed_to_stay(
     let stay = Stay {
         notify,
         must_be_heard: true,
+        must_listen: true,
         works: true,
     };
     wire(global, settings, places, around, &[], stay).await
@@ -236,8 +247,15 @@ async fn wire(
     if let Some(name) = named {
         practice::announce(name, places)?;
     }
-    let api = serve(&control, places, uids, &clock).await?;
-    hold.announce(places.serve.to_str())
+    let api = match serve(&control, places, uids, &clock).await {
+        Err(failure) if !stay.must_listen => {
+            tracing::debug!(why = failure.message, "nobody else reaches this engine");
+            None
+        }
+        served => Some(served?),
+    };
+    let socket = api.as_ref().and_then(|_| places.serve.to_str());
+    hold.announce(socket)
         .map_err(|error| ledger_failure(&error))?;
     let notifier = match &stay.notify {
         Some(notify) => Some(super::notify::start(control.clone(), notify).await?),
@@ -338,9 +356,42 @@ async fn serve(
     let served = api::serve(control.clone(), options).await;
     served.map_err(|error| {
         let tried = format!("serve the socket {}", places.serve.display());
-        let advice = "End the engine that serves it, or choose another with --socket.";
-        Failure::usage(tried, error.to_string(), advice)
+        let (why, advice) = why_unserved(error);
+        Failure::usage(tried, why, advice)
     })
+}
+
+/// Says why the socket cannot be served, and what to do.
+fn why_unserved(error: ServeError) -> (String, &'static str) {
+    match error {
+        ServeError::InUse(_) => (
+            "another engine serves it".to_owned(),
+            "End that engine, or choose another socket with --socket.",
+        ),
+        ServeError::NotASocket(_) => (
+            "it exists and is not a socket".to_owned(),
+            "Move it away, or choose another with --socket.",
+        ),
+        ServeError::OpenFolder(folder) => (
+            format!("other users can replace files in {}", folder.display()),
+            "Take the right to write there from others (chmod go-w), or choose a socket in a private folder with \
+             --socket.",
+        ),
+        ServeError::Io { source, .. } => {
+            let advice = match source.kind() {
+                // The path is too long for the system.
+                ErrorKind::InvalidInput => "Choose a shorter path with --socket.",
+                _ if private::is_untrusted(&source) => {
+                    "Choose a socket in a folder of your own with --socket."
+                }
+                ErrorKind::PermissionDenied => {
+                    "Give this user the right to write there, or choose another socket with --socket."
+                }
+                _ => "Choose another socket with --socket; `gone doctor` says more.",
+            };
+            (source.to_string(), advice)
+        }
+    }
 }
 
 /// Returns the number of open files when all listeners hold all their connections. Each connection of a gate
@@ -492,7 +543,7 @@ pub(super) fn kinds(around: &Surroundings) -> Result<Kinds, Failure> {
 fn kinds_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
     let mut files = Vec::new();

@@ -105,6 +105,34 @@ fn a_ledger_is_not_kept_where_others_may_replace_it() {
 }
 
 #[test]
+fn a_socket_that_cannot_be_served_says_why_once_and_what_to_do() {
+    let stage = Stage::new();
+    folder(&stage, "open", 0o777);
+    let deep = format!("{}/gone.sock", "d".repeat(120));
+    fs::write(stage.path("file.sock"), "").unwrap();
+    for (socket, words) in [
+        (
+            "open/gone.sock",
+            ["other users can replace files in", "chmod go-w"],
+        ),
+        ("file.sock", ["is not a socket", "Move it away"]),
+        (&deep, ["SUN_LEN", "Choose a shorter path"]),
+    ] {
+        let ran = stage
+            .gone(&format!("--engine --socket {socket}"))
+            .ends_with(2)
+            .says(&words);
+        assert_eq!(
+            ran.err.matches("cannot serve the socket").count(),
+            1,
+            "{}",
+            ran.err
+        );
+        assert!(!ran.err.contains("End th"), "{}", ran.err);
+    }
+}
+
+#[test]
 fn a_state_folder_of_another_is_not_used_and_one_that_is_linked_is_not_closed() {
     let stage = Stage::new();
     let elsewhere = folder(&stage, "elsewhere", 0o755);

@@ -43,6 +43,17 @@ fn a_copy_taken_while_an_engine_works_is_whole_private_and_replaces_nothing() {
         )
         .unwrap();
     assert_eq!(known, 1);
+    drop(db);
+    // What reads it needs no socket, which the engine of the other ledger serves.
+    let listed = stage.gone(&format!("list -o json {of_copy}")).ok().json();
+    assert_eq!(listed[0]["id"], id.as_str());
+    stage
+        .gone(&format!("delete network/x --yes {of_copy}"))
+        .ends_with(2)
+        .says(&[
+            "another engine serves it",
+            "End that engine, or choose another socket with --socket.",
+        ]);
     // The engine was not held up, and its own ledger is as good.
     stage.await_state(&id, "gone");
     stage.gone("ledger check").ok();
