@@ -9,11 +9,11 @@ use gone::domain::attention::{Cause, CauseGroup};
 use gone::domain::engines::{EngineRole, EngineRow};
 use gone::domain::kinds::FieldMeanings;
 use gone::domain::model::*;
-use gone::frontends::cli::Exit;
 use gone::frontends::cli::args::Format;
 use gone::frontends::cli::output::{Printer, Style, Tolerant};
 use gone::frontends::cli::plan_view::{in_order, write_plan};
 use gone::frontends::cli::tree::{draw, nest, write_tree};
+use gone::frontends::cli::{Exit, What};
 use gone::present::Sheet;
 use serde_json::{Value, json};
 
@@ -390,7 +390,8 @@ async fn a_site_that_cannot_be_listed_never_looks_empty() {
         listing("one", vec![resource], None),
         listing("two", vec![], Some("503 from neutron")),
     ];
-    let ran = run(world, "list net").await;
+    let runner = Runner::new(world);
+    let ran = runner.run("list Net").await;
     assert_eq!(ran.exit, Exit::Unreachable);
     assert!(
         ran.out
@@ -409,6 +410,31 @@ async fn a_site_that_cannot_be_listed_never_looks_empty() {
         "{}",
         ran.err
     );
+    // The letter case changes no column.
+    assert_eq!(runner.run("list network").await.out, ran.out);
+    assert_eq!(runner.run("list NETWORK").await.out, ran.out);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_there_is_not_is_answered_with_the_nearest_list_or_kind() {
+    for list in What::LISTS {
+        let what: What = list.parse().unwrap();
+        assert!(!matches!(what, What::Kind(_)), "{list}");
+        assert_eq!(what.to_string(), list);
+    }
+    let mut world = World::new();
+    world.kinds = vec![kind("network", &[]), kind("stack", &[])];
+    let runner = Runner::new(world);
+    for (word, near) in [
+        ("stcuk", "stuck"),
+        ("retying", "retrying"),
+        ("netwrok", "network"),
+    ] {
+        let ran = runner.run(&format!("list {word}")).await;
+        assert_eq!(ran.exit, Exit::Usage, "{word}");
+        let wanted = format!("did you mean \"{near}\"?");
+        assert!(ran.err.contains(&wanted), "{word}: {}", ran.err);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -231,8 +231,8 @@ pub(super) fn engines(rows: &[EngineRow], now: DateTime<Utc>) -> Sheet {
 }
 
 /// Returns the columns that the kind names, between those that every resource has.
-pub(super) fn resources(kind: Option<&KindInfo>, rows: &[Resource]) -> Sheet {
-    let own = kind.iter().flat_map(|kind| &kind.columns);
+pub(super) fn resources(kind: &KindInfo, rows: &[Resource]) -> Sheet {
+    let own = kind.columns.iter();
     let own = own.map(|(heading, path)| (heading.to_uppercase(), path));
     let own = own.filter(|(heading, _)| !["ID", "NAME", "PROJECT"].contains(&heading.as_str()));
     let own: Vec<(String, &String)> = own.collect();

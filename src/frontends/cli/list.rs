@@ -10,6 +10,7 @@ use strum::{Display, EnumString};
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::{KindInfo, SiteStatus, query};
 use crate::domain::model::{Deletion, DeletionState, Orphan, Step, StepState, Tombstone};
+use crate::domain::text::{did_you_mean, escape};
 use crate::domain::{attention, duration};
 
 /// List deletions, what needs a person, sites, or the resources of a kind
@@ -60,6 +61,23 @@ pub enum What {
     /// The resources of a kind, by its name or an alias.
     #[strum(default)]
     Kind(String),
+}
+
+impl What {
+    /// The words of the lists that are not of a kind.
+    pub const LISTS: [&str; 11] = [
+        "deletions",
+        "stuck",
+        "causes",
+        "retrying",
+        "tombstones",
+        "orphans",
+        "sites",
+        "gates",
+        "deployments",
+        "engine",
+        "engines",
+    ];
 }
 
 impl Verb for List {
@@ -218,6 +236,20 @@ async fn tombstones(
         .await
 }
 
+/// The failure for a word that is neither a list nor a kind.
+fn unknown(word: &str, kinds: &[KindInfo]) -> Failure {
+    let lists = What::LISTS.join(", ");
+    let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+    let near = did_you_mean(
+        &word.to_lowercase(),
+        What::LISTS.into_iter().chain(kinds.iter().copied()),
+    );
+    let word = escape(word);
+    let message = format!("there is no list and no kind \"{word}\"{near}");
+    let advice = format!("The lists: {lists}. The kinds: {}.", kinds.join(", "));
+    Failure::wrong(message, advice)
+}
+
 /// Lists resources afresh. A site that could not be listed is named, and never looks empty.
 async fn resources(
     session: &mut Session<'_>,
@@ -225,8 +257,7 @@ async fn resources(
     sites: &[SiteStatus],
 ) -> Result<Exit, Failure> {
     let kinds = session.ask(query::Kinds {}).await?;
-    let is_it = |info: &&KindInfo| info.name.as_str() == kind || info.aliases.contains(&kind);
-    let info = kinds.iter().find(is_it);
+    let info = KindInfo::find(&kinds, &kind).map_err(|_| unknown(&kind, &kinds))?;
     // A single chosen site is queried alone; otherwise all are, and the rest is left out.
     let site = match sites {
         [only] => Some(only.site.clone()),
