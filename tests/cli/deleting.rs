@@ -196,7 +196,8 @@ async fn p01_what_was_shown_and_typed_is_what_is_deleted() {
         let ran = runner.run("delete network/web --cascade").await;
         assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
         assert!(
-            ran.err.contains("(4 steps), type its name or short id"),
+            ran.err
+                .contains("To delete network web (4 steps), type \"web\" or 4fdb1c2d: "),
             "{}",
             ran.err
         );
@@ -214,7 +215,8 @@ async fn p01_what_was_shown_and_typed_is_what_is_deleted() {
         runner.typed = typed.into();
         let ran = runner.run("delete network/web --cascade").await;
         assert_eq!(ran.exit, Exit::Usage, "{typed:?}");
-        assert!(ran.err.contains("nothing was sent"));
+        let said = "that is not the name or short id of network web; nothing was sent";
+        assert!(ran.err.contains(said), "{}", ran.err);
         assert_eq!(runner.fake.submitted().len(), 1, "the plan, and no more");
     }
 }
@@ -249,7 +251,7 @@ async fn a_refused_plan_is_not_asked_about() {
     runner.typed = "web\n".into();
     let ran = runner.run("delete network/web").await;
     assert_eq!(ran.exit, Exit::Refused);
-    assert!(!ran.err.contains("type its name"), "{}", ran.err);
+    assert!(!ran.err.contains("To delete"), "{}", ran.err);
     assert_eq!(runner.fake.submitted().len(), 1);
 }
 

@@ -221,7 +221,8 @@ If the deployment still exists, it is put on record again at its next watch.
 
 To release it, type its name, d0-1: ";
     assert!(ran.err.starts_with(told), "{}", ran.err);
-    assert!(ran.err.contains("nothing was released"), "{}", ran.err);
+    let said = "that is not the name of deployment d0-1; nothing was released";
+    assert!(ran.err.contains(said), "{}", ran.err);
     assert!(runner.fake.submitted().is_empty());
 
     runner.typed = "d0-1\n".into();

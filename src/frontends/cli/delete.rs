@@ -13,9 +13,9 @@ use super::plan_view::{write_plan, write_refusals};
 use super::wait::{self, Wait};
 use super::{Exit, Failure, Session, Verb, columns, plan_file};
 use crate::control::{Command, Receipt};
-use crate::domain::model::{Deletion, DeletionState, Plan, Step, short_id};
+use crate::domain::model::{Deletion, DeletionState, Plan, Step, Target, short_id};
 use crate::domain::text;
-use crate::present::{count, state_words, targets_in_full};
+use crate::present::{count, resource_words, state_words, targets_in_full};
 
 /// Delete resources, and keep at it until they are gone
 #[derive(Clone, Debug, Args)]
@@ -178,26 +178,34 @@ async fn confirm(session: &mut Session<'_>, plan: &Plan) -> Result<(), Failure> 
             "Nothing was sent. Free what is named above, or include dependents with --cascade.",
         ));
     }
-    let plan_id = short_id(&plan.hash);
-    let (what, mut words) = match plan.targets.as_slice() {
-        [one] => {
-            let id = short_id(&one.key.id);
-            let what = match one.name.as_str() {
-                "" => format!("its short id, {id}"),
-                _ => "its name or short id".to_owned(),
+    let steps = count(plan.steps.len(), "step");
+    let (question, wanted, mut words) = match plan.targets.as_slice() {
+        [Target { key, name }] => {
+            let id = short_id(&key.id);
+            let resource = resource_words(&key.kind, name, &key.id);
+            let (typed, wanted) = match name.as_str() {
+                "" => (id.to_owned(), "short id"),
+                name => (format!("\"{name}\" or {id}"), "name or short id"),
             };
-            let name = [one.name.clone(), text::escape(&one.name).into_owned()];
-            (what, [name, [one.key.id.clone(), id.to_owned()]].concat())
+            let name = [name.clone(), text::escape(name).into_owned()];
+            (
+                format!("To delete {resource} ({steps}), type {typed}"),
+                format!("the {wanted} of {resource}"),
+                [name, [key.id.clone(), id.to_owned()]].concat(),
+            )
         }
-        _ => (
-            format!("the plan's short id, {plan_id}"),
-            vec![plan_id.to_owned()],
-        ),
+        several => {
+            let id = short_id(&plan.hash);
+            let targets = count(several.len(), "target");
+            (
+                format!("To delete {targets} ({steps}), type the plan's short id, {id}"),
+                "the plan's short id".to_owned(),
+                vec![id.to_owned()],
+            )
+        }
     };
     words.retain(|word| !word.trim().is_empty());
-    let steps = count(plan.steps.len(), "step");
-    let question = format!("To delete ({steps}), type {what}");
-    session.confirm(&question, &words, "sent").await
+    session.confirm(&question, &words, &wanted, "sent").await
 }
 
 fn print(

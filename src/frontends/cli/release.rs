@@ -111,7 +111,12 @@ async fn deployment(
         lines.iter().try_for_each(|line| session.err.say(line))?;
         let question = format!("To release it, type its name, {name}");
         session
-            .confirm(&question, &[name.to_owned()], "released")
+            .confirm(
+                &question,
+                &[name.to_owned()],
+                &format!("the name of deployment {name}"),
+                "released",
+            )
             .await?;
     }
     let command = Command::ReleaseImporter {

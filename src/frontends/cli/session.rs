@@ -304,7 +304,7 @@ impl Session<'_> {
         }
     }
 
-    /// Asks the person to type one of these words.
+    /// Asks the person to type one of these words. `wanted` says what they are: `the name of deployment d0-1`.
     ///
     /// # Errors
     /// Something else was typed; `effect` is what did not happen.
@@ -312,6 +312,7 @@ impl Session<'_> {
         &mut self,
         question: &str,
         words: &[String],
+        wanted: &str,
         effect: &str,
     ) -> Result<(), Failure> {
         write!(self.err.stream, "\n{}: ", self.err.style.safe(question))?;
@@ -328,7 +329,7 @@ impl Session<'_> {
         if words.iter().any(|word| word == typed.trim()) {
             return Ok(());
         }
-        let message = format!("what was typed is not that; nothing was {effect}");
+        let message = format!("that is not {wanted}; nothing was {effect}");
         Err(Failure::wrong(message, ""))
     }
 }
