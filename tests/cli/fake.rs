@@ -13,8 +13,8 @@ use gone::app::command_line::{Cli, Local, Verb};
 use gone::app::upkeep::{Ledger, LedgerWork};
 use gone::control::{
     Accepted, Command, Control, ControlError, DeploymentStatus, Envelope, Explanation, GateStatus,
-    ImporterStatus, KindInfo, Page, Purged, Query, Receipt, SiteListing, SiteState, SiteStatus,
-    Snapshot, WatchStatus, query,
+    ImporterStatus, KindInfo, Page, Purged, Query, Receipt, Retried, SiteListing, SiteState,
+    SiteStatus, Snapshot, WatchStatus, query,
 };
 use gone::domain::activity::ReconcilerStatus;
 use gone::domain::attention::CauseGroup;
@@ -60,6 +60,7 @@ pub struct World {
     /// The sites that causes were asked for last.
     pub causes_asked: Arc<Mutex<Vec<Site>>>,
     pub listings: Vec<SiteListing>,
+    pub retried: Retried,
     pub kinds: Vec<KindInfo>,
     pub explanation: Option<Explanation>,
     pub sites: Vec<SiteStatus>,
@@ -93,6 +94,11 @@ impl World {
             causes: Vec::new(),
             causes_asked: Arc::default(),
             listings: Vec::new(),
+            retried: Retried {
+                eligible: 3,
+                not_eligible: Vec::new(),
+                moved: 3,
+            },
             kinds: Vec::new(),
             explanation: None,
             sites: vec![site("prod", "one"), site("prod", "two"), site("lab", "one")],
@@ -153,6 +159,7 @@ impl Control for Fake {
                 deletion_id: (rung == Rung::Unpin).then(|| DELETION.to_owned()),
                 runbook: (rung == Rung::Runbook).then(|| "1. Look.\n2. Act.\n".to_owned()),
             })),
+            Command::RetryMatching { .. } => Ok(Receipt::Bulk(world.retried.clone())),
             _ => Ok(Receipt::Done { moved: 3 }),
         }
     }

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use chrono::{DateTime, Utc};
-use gone::control::{Command, Explanation, GateStatus, GateTraffic, KindInfo, SiteListing};
+use gone::control::{
+    Command, Explanation, GateStatus, GateTraffic, KindInfo, NotEligible, Retried, SiteListing,
+};
 use gone::domain::activity::{Reconciler, ReconcilerError, ReconcilerStatus};
 use gone::domain::attention::{Cause, CauseGroup};
 use gone::domain::engines::{EngineRole, EngineRow};
@@ -781,6 +783,35 @@ async fn a_retry_of_all_takes_aliases_and_refuses_an_unknown_kind_or_site() {
         }
         assert!(runner.fake.submitted().is_empty());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_of_all_counts_what_can_be_retried_in_words() {
+    let retried = |eligible, left, moved| {
+        let mut world = World::new();
+        let reason = "waits for another step that is stuck".to_owned();
+        world.retried = Retried {
+            eligible,
+            not_eligible: vec![NotEligible {
+                reason,
+                steps: left,
+            }],
+            moved,
+        };
+        world
+    };
+    let ran = run(retried(2, 1, 0), "retry --all --dry-run").await;
+    assert_eq!(
+        ran.out,
+        "2 steps can be retried, 1 cannot: nothing done\n  1: waits for another step that is stuck\n"
+    );
+    let ran = run(retried(1, 1_200, 1), "retry --all").await;
+    assert!(
+        ran.out
+            .starts_with("1 step can be retried, 1,200 cannot: 1 retried\n"),
+        "{}",
+        ran.out
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -140,7 +140,9 @@ fn tell_of_the_verbs(telling: &Telling) {
     });
     let said = stage.say(&["retry", "--all", "--status", "400"]);
     assert!(
-        said.starts_with(&format!("{third} eligible, 0 not; {third} retried")),
+        said.starts_with(&format!(
+            "{third} steps can be retried, 0 cannot: {third} retried"
+        )),
         "{said}"
     );
     stage.say(&["retry", "--all", "--kind", "port"]);

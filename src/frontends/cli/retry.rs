@@ -6,6 +6,7 @@ use super::act::Act;
 use super::{Exit, Failure, Session, Verb, wait};
 use crate::control::{Command, NotEligible, Receipt, RetryFilter};
 use crate::domain::model::Site;
+use crate::present::{count, thousands};
 
 /// Retry stuck and blocked steps
 #[derive(Clone, Debug, Args)]
@@ -84,11 +85,12 @@ impl Verb for Retry {
             let left: u64 = retried.not_eligible.iter().map(|it| it.steps).sum();
             let moved = match dry_run {
                 true => "nothing done".to_owned(),
-                false => format!("{} retried", retried.moved),
+                false => format!("{} retried", thousands(retried.moved)),
             };
             session.out.say(format!(
-                "{} eligible, {left} not; {moved}",
-                retried.eligible
+                "{} can be retried, {} cannot: {moved}",
+                count(retried.eligible, "step"),
+                thousands(left)
             ))?;
             for NotEligible { reason, steps } in &retried.not_eligible {
                 session.out.say(format!("  {steps}: {reason}"))?;
