@@ -42,6 +42,10 @@ use super::kinds::{Join, Kind, Kinds, Match, OnDelete, Reference, Takes, referre
 use super::model::{Identity, KindName, Mapped, PlanOptions, Resource, ResourceKey, Site};
 use super::query::Lookup;
 
+/// How the reason of a refusal ends that a plan with the cascade does not have. Each front end names its own way to add
+/// the cascade.
+pub const ADD_CASCADE: &str = "; add the cascade to delete it too";
+
 /// Returns the rule that keeps every cascade from a resource (P4), if there is one. The caller decides this,
 /// because a rule about age needs a clock.
 pub type Protection<'p> = dyn Fn(&Resource) -> Option<String> + Send + Sync + 'p;

@@ -10,6 +10,7 @@ use gone::control::{
     Accepted, Command, ControlError, Envelope, Receipt, SiteSpec, SiteState, Snapshot,
 };
 use gone::domain::model::*;
+use gone::domain::plan::ADD_CASCADE;
 use gone::frontends::cli::Exit;
 use serde_json::Value;
 
@@ -253,6 +254,25 @@ async fn a_refused_plan_is_not_asked_about() {
     assert_eq!(ran.exit, Exit::Refused);
     assert!(!ran.err.contains("To delete"), "{}", ran.err);
     assert_eq!(runner.fake.submitted().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_names_the_option_that_adds_the_cascade() {
+    let mut world = World::new();
+    world.plan = Ok(Plan {
+        refused: vec![Refusal {
+            reason: format!("network web is in use: port vm is on it{ADD_CASCADE}"),
+            ..refusal()
+        }],
+        ..plan()
+    });
+    let ran = run(world, "plan network/web").await;
+    assert!(
+        ran.out
+            .contains("port vm is on it; add --cascade to delete it too"),
+        "{}",
+        ran.out
+    );
 }
 
 #[tokio::test(start_paused = true)]

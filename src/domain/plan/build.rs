@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::graph::layers;
 use super::listed_rows::{ListedRow, Texts};
-use super::{Fate, Frozen, Link, PlanNode, Planner, TargetIndex, taken_keys};
+use super::{ADD_CASCADE, Fate, Frozen, Link, PlanNode, Planner, TargetIndex, taken_keys};
 use crate::domain::canonical::{self, Canonical};
 use crate::domain::kinds::{EnableSpec, GuardRule, Kind, OnDelete};
 use crate::domain::mapping::original_of;
@@ -517,7 +517,7 @@ impl Planner<'_> {
             self.called(key),
             escape(link.says),
             if cascades {
-                "; add the cascade to delete it too"
+                ADD_CASCADE
             } else {
                 ", and this plan does not remove it"
             }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::args::Format;
 use super::output::Printer;
-use super::plan_view::write_refusals;
+use super::plan_view::{with_options, write_refusals};
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::{Explanation, query};
 use crate::domain::model::{Target, short_id};
@@ -67,7 +67,8 @@ impl Verb for Explain {
 fn lines(explanation: &Explanation) -> impl Iterator<Item = String> {
     let blockers = explanation.blockers.iter().map(blocker_words_in_full);
     let blockers = blockers.map(|words| format!("blocked by {words}"));
-    explanation.lines.iter().cloned().chain(blockers)
+    let lines = explanation.lines.iter().map(|line| with_options(line));
+    lines.chain(blockers)
 }
 
 /// A relation with the id and the site that find its other end: `used by port/4fdb…@prod/RegionOne web-1`.
@@ -83,7 +84,7 @@ fn findings(explanation: &Explanation) -> Vec<(Target, String)> {
     let refusals = explanation
         .refused
         .iter()
-        .map(|refusal| refusal.reason.clone());
+        .map(|refusal| with_options(&refusal.reason));
     let next = Some(&explanation.next_action).filter(|next| !next.is_empty());
     let next = next.map(|next| format!("next: {next}"));
     let relations = explanation.relations.iter().map(relation_in_full);

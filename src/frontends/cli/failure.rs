@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::args::Format;
 use super::exit::Exit;
 use super::output::Printer;
-use super::plan_view::write_refusals;
+use super::plan_view::{with_options, write_refusals};
 use crate::control::ControlError;
 use crate::domain::model::{Refusal, Target};
 
@@ -110,7 +110,8 @@ impl Failure {
         if err.value(self)? {
             return Ok(());
         }
-        err.say(format!("gone: cannot {}: {}", self.tried, self.message))?;
+        let message = with_options(&self.message);
+        err.say(format!("gone: cannot {}: {message}", self.tried))?;
         for candidate in &self.details.candidates {
             err.say(format!("  {}  {}", candidate.key, candidate.name))?;
         }

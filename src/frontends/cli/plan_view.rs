@@ -8,6 +8,7 @@ use super::drawing::{dot_text, mermaid_text};
 use super::order::dependencies_first;
 use super::output::{Printer, Style};
 use crate::domain::model::{CopiedBy, Mapped, Plan, PlanStep, Refusal, short_id};
+use crate::domain::plan::ADD_CASCADE;
 use crate::present::{Sheet, blocker_words_in_full, columns, plan_words, target_in_full};
 
 /// Maximum number of refusals in text: the first tell enough, and a network may have 10,000 ports.
@@ -108,7 +109,7 @@ pub fn write_refusals(to: &mut Printer<'_>, refused: &[Refusal]) -> io::Result<(
         let target = target_in_full(&refusal.resource);
         let blocker = refusal.blocker.as_ref().map(blocker_words_in_full);
         let blocker = blocker.map(|words| format!("  blocked by {words}"));
-        [format!("{target}: {}", refusal.reason)]
+        [format!("{target}: {}", with_options(&refusal.reason))]
             .into_iter()
             .chain(blocker)
     });
@@ -116,6 +117,11 @@ pub fn write_refusals(to: &mut Printer<'_>, refused: &[Refusal]) -> io::Result<(
     let more = (more > 0).then(|| format!("and {more} more; -o json has them all"));
     let lines: Vec<String> = lines.chain(more).collect();
     to.section("Refused: nothing will be sent", &lines)
+}
+
+/// Names the option where a reason names the cascade.
+pub(super) fn with_options(reason: &str) -> String {
+    reason.replace(ADD_CASCADE, "; add --cascade to delete it too")
 }
 
 /// Counts copies: `network/4fdb…@prod/RegionOne by its tag: 1 at prod/RegionTwo, none at edge/RegionOne`.

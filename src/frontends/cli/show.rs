@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::output::Printer;
-use super::plan_view::write_refusals;
+use super::plan_view::{with_options, write_refusals};
 use super::{Exit, Failure, Session, Verb, columns};
 use crate::control::{SiteProgress, query};
 use crate::domain::model::{Deletion, DeletionState, Event, Step, StepState, short_id};
@@ -83,7 +83,7 @@ fn write_for_people(out: &mut Printer<'_>, shown: &Shown<'_>) -> io::Result<()> 
         ("id", deletion.id.clone()),
         ("targets", targets_in_full(&deletion.targets)),
         ("state", state_words(deletion)),
-        ("note", deletion.note.clone()),
+        ("note", with_options(&deletion.note)),
         ("requested", format!("{at} by {by}")),
         ("reason", deletion.reason.clone()),
         ("cause", or_empty(deletion.cause.as_ref())),
