@@ -66,7 +66,11 @@ impl BulkRetry {
         let mut moved = 0;
         let chunks = eligible.chunks(TOGETHER).filter(|_| !dry_run);
         for ids in chunks {
-            let mut audit = audit(envelope, "retry", &format!("{} steps", ids.len()));
+            let what = match ids.len() {
+                1 => "1 step".to_owned(),
+                n => format!("{n} steps"),
+            };
+            let mut audit = audit(envelope, "retry", &what);
             audit.detail = serde_json::json!({ "filter": filter });
             let change = Change::Retry {
                 selection: Selection::Steps(ids.to_vec()),

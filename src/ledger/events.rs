@@ -57,14 +57,21 @@ pub fn accepted(deletion: &str, targets: usize) -> Happened {
 
 /// A deletion was accepted that handles only what refers to the targets, which another deployment deletes.
 pub fn handles_referrers(deletion: &str, targets: usize, owner: &str) -> Happened {
-    let words = format!(" handles the referrers of {targets} resources that {owner} deletes");
+    let resources = match targets {
+        1 => "1 resource".to_owned(),
+        n => format!("{n} resources"),
+    };
+    let words = format!(" handles the referrers of {resources} that {owner} deletes");
     let fields = json!({"state": DeletionState::Planning, "targets": targets});
     of_deletion(EventKind::DeletionAccepted, deletion, words, fields)
 }
 
 pub fn planned(deletion: &str, steps: u64) -> Happened {
     let fields = json!({"steps": steps});
-    let words = format!(" planned: {steps} steps");
+    let words = match steps {
+        1 => " planned: 1 step".to_owned(),
+        n => format!(" planned: {n} steps"),
+    };
     of_deletion(EventKind::DeletionPlanned, deletion, words, fields)
 }
 
@@ -138,7 +145,10 @@ pub fn repeated(owner: Option<i64>) -> Happened {
 /// A stuck step makes others stuck. It does not move itself: `held` says so.
 pub fn holds_others(held: u64) -> Happened {
     let fields = json!({"state": StepState::Stuck, "held": held});
-    let words = format!("{held} steps wait for it, and are stuck too");
+    let words = match held {
+        1 => "1 step waits for it, and is stuck too".to_owned(),
+        n => format!("{n} steps wait for it, and are stuck too"),
+    };
     of_step(words, fields)
 }
 

@@ -312,7 +312,10 @@ pub fn plan_words(plan: &Plan, between: &str) -> String {
         format!("{} unset", plan.unset.len()),
         format!("{} refused", plan.refused.len()),
         format!("at most {}", count(plan.calls_estimate, "call")),
-        format!("{copies} copies at other sites"),
+        match copies {
+            1 => "1 copy at another site".to_owned(),
+            n => format!("{n} copies at other sites"),
+        },
     ];
     counts[..if copies > 0 { 6 } else { 5 }].join(between)
 }

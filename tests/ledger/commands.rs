@@ -9,6 +9,23 @@ use gone::ledger::{Applied, Change, EventFilter, Ledger, Selection, StepChange};
 use crate::stores::on_each_store;
 use crate::support::*;
 
+#[test]
+fn an_event_of_one_step_is_in_the_singular() {
+    use gone::ledger::events::{handles_referrers, holds_others, planned};
+    for (happened, words) in [
+        (planned("d1", 1), "deletion d1 planned: 1 step"),
+        (planned("d1", 2), "deletion d1 planned: 2 steps"),
+        (holds_others(1), "1 step waits for it, and is stuck too"),
+        (holds_others(2), "2 steps wait for it, and are stuck too"),
+        (
+            handles_referrers("d1", 1, "d0-1"),
+            "deletion d1 handles the referrers of 1 resource that d0-1 deletes",
+        ),
+    ] {
+        assert_eq!(happened.words, words);
+    }
+}
+
 async fn phase(ledger: &dyn Ledger, resource: &str) -> Phase {
     let filter = gone::ledger::TombstoneFilter {
         id: Some(resource.to_owned()),

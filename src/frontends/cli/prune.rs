@@ -8,6 +8,7 @@ use clap::Args;
 use super::{Exit, Failure, Session, Verb};
 use crate::control::{Command, Receipt};
 use crate::domain::duration;
+use crate::present::count;
 
 /// Remove old events and ended deletions, as the engine does every hour
 #[derive(Clone, Debug, Args)]
@@ -34,7 +35,7 @@ impl Verb for Prune {
             .submit(command, "", None, Receipt::into_moved)
             .await?;
         if !session.out.value(&serde_json::json!({ "rows": rows }))? {
-            let line = format!("{rows} rows of the ledger removed");
+            let line = format!("{} of the ledger removed", count(rows, "row"));
             session.out.say(line)?;
         }
         Ok(Exit::Done)

@@ -6,6 +6,7 @@ use super::heat::HeatMap;
 use super::kit::*;
 use crate::control::{Command, SiteStatus, Snapshot};
 use crate::frontends::console::about::site_state;
+use crate::present::count;
 
 struct SitesPane {
     heat: HeatMap,
@@ -126,7 +127,10 @@ impl ListPane for SitesPane {
     }
     fn details(&self, site: &SiteStatus, look: &RenderContext) -> Vec<Cell> {
         let limit = site.concurrency_limit;
-        let calls = format!("{} calls in flight, at most {limit}", site.in_flight);
+        let calls = format!(
+            "{} in flight, at most {limit}",
+            count(site.in_flight, "call")
+        );
         let mut facts = vec![site.site.to_string(), calls];
         if let Some(percent) = site.error_percent {
             facts.push(format!("{percent}% of the last calls failed"));
