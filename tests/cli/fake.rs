@@ -204,8 +204,11 @@ impl Control for Fake {
                 Page::Steps(Paged { rows, next })
             }
             Query::Step(query::Step { id }) => {
-                let step = world.steps.iter().find(|step| step.id == id);
-                Page::Step(Box::new(step.unwrap().clone()))
+                let Some(step) = world.steps.iter().find(|step| step.id == id) else {
+                    let message = format!("no step {id}");
+                    return Err(ControlError::NotFound { message });
+                };
+                Page::Step(Box::new(step.clone()))
             }
             Query::FrozenPlan(_) => match &world.frozen {
                 Some(plan) => Page::FrozenPlan(Arc::new(plan.clone())),

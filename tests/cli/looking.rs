@@ -493,7 +493,7 @@ async fn show_tells_what_waits_and_what_happened() {
         "ticket 4711",
         "ada",
         "port-7",
-        "attempt 30.",
+        "2026-03-01T12:00:00Z  port port7: attempt 30.",
         "attempt 11.",
     ] {
         assert!(ran.out.contains(word), "{word}: {}", ran.out);
