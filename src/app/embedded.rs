@@ -444,6 +444,34 @@ fn prepare_folders(places: &Places) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the environment in which the clouds of this process are configured.
+pub(super) fn cloud_environment(
+    global: &Global,
+    places: &Places,
+) -> std::io::Result<openstack::Environment> {
+    if global.sandbox.is_none() {
+        return environment();
+    }
+    // Only the practice cloud is served: neither a variable nor a file may add a real cloud.
+    let file = places.clouds_file().display().to_string();
+    Ok(openstack::Environment {
+        variables: [("OS_CLIENT_CONFIG_FILE".to_owned(), file)].into(),
+        current_dir: places.state.clone(),
+        home: None,
+        system_dir: places.state.clone(),
+    })
+}
+
+/// Returns the cloud that is chosen if the command line chooses none.
+pub(super) fn default_cloud<'c>(global: &Global, clouds: &'c CloudsConfig) -> Option<&'c str> {
+    match global.sandbox {
+        // The practice cloud's second entry in `clouds.yaml` is the same cloud, as a member of another
+        // project sees it.
+        Some(_) => Some(PRACTICE),
+        None => clouds.default_cloud(),
+    }
+}
+
 /// Returns the chosen clouds. A wrongly configured cloud does not stop the others, unless the command line
 /// named it. A deployment with resources of its own may have no cloud.
 fn clouds(
@@ -453,20 +481,7 @@ fn clouds(
     targets: &[String],
 ) -> Result<Vec<(Site, openstack::CloudConfig)>, Failure> {
     let tried = "read the clouds' configuration";
-    let environment = match global.sandbox {
-        // Only the practice cloud is served: neither a variable nor a file may add a real cloud.
-        Some(_) => openstack::Environment {
-            variables: [(
-                "OS_CLIENT_CONFIG_FILE".to_owned(),
-                places.clouds_file().display().to_string(),
-            )]
-            .into(),
-            current_dir: places.state.clone(),
-            home: None,
-            system_dir: places.state.clone(),
-        },
-        None => environment()?,
-    };
+    let environment = cloud_environment(global, places)?;
     let refuse = |message: String| {
         Failure::usage(
             tried,
@@ -481,12 +496,7 @@ fn clouds(
     }
     let mut usable = Vec::new();
     let mut first_error = None;
-    let default = match global.sandbox {
-        // The practice cloud's second entry in `clouds.yaml` is the same cloud, as a member of another
-        // project sees it.
-        Some(_) => Some(PRACTICE),
-        None => configured.default_cloud(),
-    };
+    let default = default_cloud(global, &configured);
     for (site, cloud) in chosen_sites(&configured, global, default) {
         match cloud {
             Ok(cloud) => usable.push((site, cloud)),

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::clouds::{NamedSite, chosen_sites, connect, environment, named_sites};
-use super::embedded::resolve_kinds;
+use super::clouds::{NamedSite, chosen_sites, connect, named_sites};
+use super::embedded::{cloud_environment, default_cloud, resolve_kinds};
 use super::{
-    LocalVerb, Places, Process, embedded, peers, places, read_settings, runtime, settings,
-    settings_failure,
+    LocalVerb, Places, Process, embedded, peers, places, practice, read_settings, runtime,
+    settings, settings_failure,
 };
 use crate::cloud::openstack;
 use crate::control::remote::RemoteControl;
@@ -81,6 +81,11 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
     let settings = loaded.as_ref().map(|(settings, _)| settings.clone());
     let settings = settings.unwrap_or_default();
     let places = places(global, &settings, around, Path::exists)?;
+    let engine = engine_facts(&places).await;
+    if let Some(scenario) = &global.sandbox {
+        practice_runs(scenario, &engine)?;
+    }
+    let practices = global.sandbox.is_some();
     let ledger = places.ledger.file();
     let mut facts = doctor::Facts {
         settings: Some(loaded.map(|(_, file)| file).map_err(|e| e.to_string())),
@@ -95,7 +100,7 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
                 None => places.ledger.to_string().into(),
             },
         }),
-        engine: Some(engine_facts(&places).await),
+        engine: Some(engine),
         notify: Some(notify_facts(&settings, &places.ledger).await),
         terminal: Some(terminal_facts(around, style)),
         deployment: settings.deployment.as_ref().map(|it| it.name.clone()),
@@ -103,17 +108,20 @@ async fn examine(process: &Process<'_>) -> Result<Exit, Failure> {
             Some(deployment) => peers::facts(deployment).await,
             None => Vec::new(),
         },
-        mapping: settings.mapping.clone(),
-        named_clouds: named_clouds(&settings),
         ..doctor::Facts::default()
     };
+    // Those are of other clouds than the practice cloud.
+    if !practices {
+        facts.mapping.clone_from(&settings.mapping);
+        facts.named_clouds = named_clouds(&settings);
+    }
     let by_others = ledger.map(doctor::readable_by_others);
     facts.warnings.extend(by_others.into_iter().flatten());
     if let Some(Ok(Some(file))) = &facts.settings {
         facts.warnings.extend(doctor::writable_by_others(file));
     }
     facts.warnings.extend(gate_warnings(&settings));
-    cloud_facts(global, kinds, &settings, &mut facts).await?;
+    cloud_facts(global, &places, kinds, &settings, &mut facts).await?;
     let checks = doctor::examine(&facts);
     let next = "Next: `gone` opens the console; `gone plan` shows what a deletion does.";
     process.print(|to| cli::doctor::report(to, &checks, next))
@@ -130,13 +138,29 @@ fn check_kinds(process: &Process<'_>) -> Result<Exit, Failure> {
     process.print(|to| cli::check::report(to, count, &findings))
 }
 
+/// Checks that there is a practice cloud to examine.
+///
+/// # Errors
+/// No engine has it, or one with another scenario.
+fn practice_runs(scenario: &str, engine: &doctor::EngineFacts) -> Result<(), Failure> {
+    if engine.answer.is_ok() {
+        return practice::check_is_running(scenario, &engine.socket);
+    }
+    Err(Failure::usage(
+        "examine the practice cloud",
+        "it runs only while a console or an engine with --sandbox does, and none does",
+        "Start `gone --sandbox` in another terminal first; without --sandbox, doctor examines your own clouds.",
+    ))
+}
+
 async fn cloud_facts(
     global: &Global,
+    places: &Places,
     kinds: Result<Kinds, Failure>,
     settings: &Settings,
     facts: &mut doctor::Facts,
 ) -> Result<(), Failure> {
-    let environment = environment()?;
+    let environment = cloud_environment(global, places)?;
     let clouds = match openstack::CloudsConfig::load(&environment) {
         Ok(clouds) => clouds,
         Err(error) => {
@@ -152,7 +176,8 @@ async fn cloud_facts(
     facts.clouds = Some(Ok(found.collect()));
     let warnings = clouds.warnings().iter().map(ToString::to_string);
     facts.warnings.extend(warnings);
-    let wanted = global.cloud.as_deref().or(clouds.default_cloud());
+    let default = default_cloud(global, &clouds);
+    let wanted = global.cloud.as_deref().or(default);
     if let Some(name) = wanted
         && clouds.clouds().all(|entry| entry.name != name)
         && let Err(error) = clouds.cloud(name, None)
@@ -166,7 +191,7 @@ async fn cloud_facts(
         });
     }
     let mut usable = Vec::new();
-    for (site, cloud) in chosen_sites(&clouds, global, clouds.default_cloud()) {
+    for (site, cloud) in chosen_sites(&clouds, global, default) {
         match cloud {
             Ok(cloud) => usable.push((site, cloud)),
             Err(error) => facts.logins.push(doctor::Login {

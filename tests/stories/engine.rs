@@ -118,6 +118,29 @@ fn a_scenario_is_not_looked_for_in_the_practice_cloud_of_another_one() {
 }
 
 #[test]
+fn the_doctor_examines_the_practice_cloud_that_runs_and_says_if_none_does() {
+    let mut stage = Stage::new();
+    let none = stage.gone(&["--sandbox", "doctor"]);
+    assert_eq!(none.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&none.stderr);
+    for word in [
+        "cannot examine the practice cloud",
+        "Start `gone --sandbox` in another terminal first",
+    ] {
+        assert!(told.contains(word), "{told}");
+    }
+    stage.start_engine(&["--sandbox=quiet"]);
+    let well = stage.gone(&["--sandbox", "doctor"]);
+    let found = String::from_utf8_lossy(&well.stdout);
+    assert_eq!(well.status.code(), Some(0), "{found}");
+    for word in ["cloud sandbox", "login sandbox/RegionOne"] {
+        assert!(found.contains(word), "{found}");
+    }
+    let other = stage.gone(&["--sandbox=practice", "doctor"]);
+    assert_eq!(other.status.code(), Some(2));
+}
+
+#[test]
 fn a_region_that_a_target_names_is_looked_at_though_another_is_the_clouds_own() {
     let world = World::start();
     world.control(
