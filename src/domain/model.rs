@@ -882,10 +882,6 @@ impl Counts {
     pub fn ended(&self) -> u64 {
         self.gone + self.skipped + self.purged
     }
-    /// Number of steps whose resource is gone, or that had nothing to do. An abandoned step is not done.
-    pub fn done(&self) -> u64 {
-        self.gone + self.skipped
-    }
     /// Number of steps that have ended or whose delete was accepted. This is the measure of progress, since
     /// one observation ends accepted steps by the hundred.
     pub fn accepted(&self) -> u64 {

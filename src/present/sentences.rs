@@ -204,10 +204,9 @@ pub fn state_words(deletion: &Deletion) -> String {
     }
 }
 
-/// `120/536`, the steps that are done, of all. An abandoned step is not done.
-pub fn progress_words(deletion: &Deletion) -> String {
-    let total = thousands(deletion.counts.total);
-    format!("{}/{total}", thousands(deletion.counts.done()))
+/// `120/536`, the steps whose resource is gone, of all. The resource of a skipped or an abandoned step may still exist.
+pub fn progress_words(counts: &Counts) -> String {
+    format!("{}/{}", thousands(counts.gone), thousands(counts.total))
 }
 
 /// `4.2/s, 2-4 min left`, at the rate of the last minute; `next attempt at 2026-11-26T03:12:07Z` if all that is

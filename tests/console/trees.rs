@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use gone::control::{Page, Query, SiteListing, query};
-use gone::domain::model::{EventKind, PlanStep, Step, StepState};
+use gone::domain::model::{Counts, DeletionState, EventKind, PlanStep, Step, StepState};
 use gone::frontends::console::{ConsoleOptions, Event};
 
-use super::fake::{Desk, World, options, plan_step, resource, step};
+use super::fake::{Desk, World, deletion, options, plan_step, resource, step};
 
 fn planned(steps: Vec<PlanStep>) -> String {
     let mut world = World::busy();
@@ -384,5 +384,45 @@ fn the_collectors_schedule_is_drawn_over_what_is_blocked() {
         assert_eq!(at(plot, &high.to_string()), at(axis, "2m"), "{text}");
         assert_eq!(at(plot, &low.to_string()), at(axis, "30m"), "{text}");
         assert!(text.contains("1 now"), "{text}");
+    }
+}
+
+/// The first deletion is cancelled: 22 of its resources are gone, and 579 still exist.
+fn cancelled() -> World {
+    let mut world = World::busy();
+    world.deletions[0] = deletion(1, DeletionState::Cancelled, 22, 601);
+    world.deletions[0].counts = Counts {
+        gone: 22,
+        skipped: 579,
+        total: 601,
+        ..Counts::default()
+    };
+    world.snapshot.deletions.clear();
+    let state = |n| {
+        if n <= 22 {
+            StepState::Gone
+        } else {
+            StepState::Skipped
+        }
+    };
+    let ids = (1..=89).chain(100..=611);
+    let steps = ids.zip(1..);
+    world.steps = steps
+        .map(|(id, n)| step(id, "port", &format!("p{n}"), state(n), &[]))
+        .collect();
+    world
+}
+
+#[test]
+fn p09_what_was_cancelled_before_it_was_sent_is_not_shown_as_deleted() {
+    let mut desk = Desk::new(cancelled(), (80, 24));
+    for (keys, places) in [("", 1), ("enter", 2)] {
+        desk.press(keys);
+        let text = desk.text();
+        assert!(!text.contains("601/601"), "{text}");
+        let lines = text.lines().filter(|line| line.contains("22/601"));
+        let lines: Vec<&str> = lines.collect();
+        assert_eq!(lines.len(), places, "{text}");
+        assert!(!lines.concat().contains('█'), "{text}");
     }
 }

@@ -261,22 +261,22 @@ impl RenderContext<'_> {
         self.pick("–", "-")
     }
 
-    /// Progress as `████▓▓░░░░`: steps that are done, steps that the cloud has accepted, and the rest.
+    /// Progress as `████▓▓░░░░`: steps whose resource is gone, steps that the cloud has accepted, and the rest.
     pub(crate) fn bar(&self, counts: &Counts, width: usize) -> String {
         let columns = |part: u64| {
             let part = u128::from(part.min(counts.total)) * width as u128;
             let columns = part.checked_div(u128::from(counts.total)).unwrap_or(0);
             usize::try_from(columns).unwrap_or(0)
         };
-        let done = columns(counts.done());
-        let accepted = columns(counts.done() + counts.verifying) - done;
-        let rest = width - done - accepted;
+        let gone = columns(counts.gone);
+        let accepted = columns(counts.gone + counts.verifying) - gone;
+        let rest = width - gone - accepted;
         let signs = [
             self.pick("█", "#"),
             self.pick("▓", "+"),
             self.pick("░", "."),
         ];
-        let columns = [done, accepted, rest].into_iter();
+        let columns = [gone, accepted, rest].into_iter();
         let parts = signs.into_iter().zip(columns);
         parts.map(|(sign, columns)| sign.repeat(columns)).collect()
     }

@@ -39,14 +39,14 @@ fn progress_bar(deletion: &Deletion, look: &RenderContext, width: u16) -> Cell {
 /// How far the deletion is, in thousandths.
 fn progress_rank(deletion: &Deletion) -> String {
     let counts = &deletion.counts;
-    let done = (counts.done() * 1_000).checked_div(counts.total);
-    done.unwrap_or(0).to_string()
+    let gone = (counts.gone * 1_000).checked_div(counts.total);
+    gone.unwrap_or(0).to_string()
 }
 
-fn done(deletion: &Deletion) -> String {
+fn gone(deletion: &Deletion) -> String {
     match deletion.counts.total {
         0 => String::new(),
-        _ => progress_words(deletion),
+        _ => progress_words(&deletion.counts),
     }
 }
 
@@ -74,7 +74,7 @@ impl ListPane for DeletionsPane {
             fixed("ID", 8).from(60) => Cell::dim(short_id(&row.id)),
             flex("WHAT", 3) => Cell::plain(target_words(row)),
             fixed("PROGRESS", bar).from(60) => progress_bar(row, look, bar); progress_rank(row),
-            fixed("DONE", 13).right() => Cell::plain(done(row)); row.counts.done().to_string(),
+            fixed("GONE", 13).right() => Cell::plain(gone(row)); row.counts.gone.to_string(),
             fixed("LEFT", 10).right().from(60) => Cell::dim(time_left(row, look)),
             // These columns appear only on screens so wide that the name loses nothing.
             fixed("REQUESTED", 11).from(120) => Cell::dim(look.time(row.requested_at)); row.requested_at.to_rfc3339(),

@@ -423,7 +423,7 @@ fn facts(row: &HomeRow, look: &RenderContext) -> Cell {
         HomeRow::Deletion(it) => {
             let bar = look.bar(&it.counts, BAR);
             Cell::new(
-                format!("{bar} {}", progress_words(it)),
+                format!("{bar} {}", progress_words(&it.counts)),
                 look.deletion_state(it).tone,
             )
         }

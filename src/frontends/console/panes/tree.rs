@@ -316,7 +316,7 @@ impl Pane for TreePane {
         if let Some(deletion) = self.deletion() {
             let state = look.deletion_state(deletion);
             let bar = look.bar(&deletion.counts, usize::from(look.width / 4));
-            let progress = format!("{} {bar} {}", state.text, progress_words(deletion));
+            let progress = format!("{} {bar} {}", state.text, progress_words(&deletion.counts));
             let pace = pace_words(deletion, |at| look.time(at));
             let facts: Vec<String> = [progress].into_iter().chain(pace).collect();
             lines.push(Cell::new(facts.join(look.dot()), state.tone));

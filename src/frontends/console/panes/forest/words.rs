@@ -6,7 +6,9 @@ use crate::domain::outline::BY_URGENCY;
 
 use super::super::kit::{Cell, RenderContext, Tone};
 use super::{Forest, Known, Node, Part, Span, What};
-use crate::present::{counts_words, kind_words, resource_words, rule_words, thousands};
+use crate::present::{
+    counts_words, kind_words, progress_words, resource_words, rule_words, thousands,
+};
 
 /// Deeper rows are not indented further.
 const INDENT_MAX: u8 = 12;
@@ -161,7 +163,7 @@ impl Forest {
         // The worst of its steps gives the mark and the tone.
         let worst = BY_URGENCY.into_iter().find(present);
         let (worst, tone) = worst.map_or(("", Tone::Dim), |state| look.step_glyph(state));
-        // The numbers of stuck and blocked steps; if there are none, how many are done.
+        // The numbers of stuck and blocked steps; if there are none, how many are gone.
         let held = [StepState::Stuck, StepState::Blocked].into_iter();
         let mut words: Vec<String> = held
             .filter(present)
@@ -171,8 +173,7 @@ impl Forest {
             })
             .collect();
         if words.is_empty() && !worst.is_empty() {
-            let (done, total) = (thousands(counts.done()), thousands(counts.total));
-            words.push(format!("{worst} {done}/{total}"));
+            words.push(format!("{worst} {}", progress_words(counts)));
         }
         Cell::new(words.join(" "), tone)
     }
