@@ -426,3 +426,27 @@ fn p09_what_was_cancelled_before_it_was_sent_is_not_shown_as_deleted() {
         assert!(!lines.concat().contains('█'), "{text}");
     }
 }
+
+#[test]
+fn the_tree_of_a_cancelled_deletion_shows_how_its_last_call_ends() {
+    let mut world = cancelled();
+    let mut last = step(1, "port", "p1", StepState::Verifying, &[]);
+    std::mem::swap(&mut last, &mut world.steps[0]);
+    world.deletions[0].counts.gone = 21;
+    world.deletions[0].counts.verifying = 1;
+    world.snapshot.steps = world.deletions[0].counts;
+    let mut desk = Desk::new(world, (80, 24));
+    desk.press("enter");
+    assert!(desk.text().contains("21/601"), "{}", desk.text());
+    // Nothing is under way any more once it has ended.
+    desk.world.steps[0] = last;
+    desk.world.deletions[0].counts.gone = 22;
+    desk.world.deletions[0].counts.verifying = 0;
+    desk.world.snapshot.steps = desk.world.deletions[0].counts;
+    desk.publish();
+    let text = desk.text();
+    assert!(
+        text.contains("22/601") && !text.contains("21/601"),
+        "{text}"
+    );
+}

@@ -422,13 +422,11 @@ impl Pane for TreePane {
                     self.invalidate();
                 }
                 (Some(_), Some(_)) => {}
-                // The deletion has ended or is not loaded yet; the snapshot does not have it.
+                // The deletion is not loaded yet, or is no longer in the snapshot. Its steps may still change: the
+                // last calls of a cancelled deletion run to their end, and what is gone may come back.
                 _ => {
-                    let settled = self.deletion().is_some_and(|d| d.state.is_terminal());
-                    if !settled || context.snapshot.steps.live() > 0 {
-                        self.deletion.invalidate();
-                        self.invalidate();
-                    }
+                    self.deletion.invalidate();
+                    self.invalidate();
                 }
             }
         }
