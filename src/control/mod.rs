@@ -749,6 +749,10 @@ pub struct EngineStatus {
     pub follows: bool,
     /// Why the engine takes no new work: the disk is full, a worker panicked, or the ledger is damaged.
     pub fault: Option<String>,
+    /// Since when the engine cannot be reached. Set by a client that is attached to it, never by the engine; everything
+    /// else is what the engine published last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreachable_since: Option<DateTime<Utc>>,
     pub ledger: String,
 }
 

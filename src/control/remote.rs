@@ -136,13 +136,15 @@ async fn reconnect(
 
 /// Marks the last snapshot, which stays, as outdated.
 fn publish_fault(sender: &watch::Sender<Arc<Snapshot>>, since: DateTime<Utc>, why: &str) {
-    let since = since.format("%H:%M:%S UTC");
-    let fault = format!("engine not reachable, since {since}: {why}");
+    let time = since.format("%H:%M:%S UTC");
+    let fault = format!("engine not reachable, since {time}: {why}");
     sender.send_if_modified(|snapshot| {
         if snapshot.engine.fault.as_deref() == Some(&fault) {
             return false;
         }
-        Arc::make_mut(snapshot).engine.fault = Some(fault);
+        let engine = &mut Arc::make_mut(snapshot).engine;
+        engine.fault = Some(fault);
+        engine.unreachable_since = Some(since);
         true
     });
 }

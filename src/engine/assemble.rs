@@ -308,6 +308,7 @@ fn status(parts: &Parts) -> EngineStatus {
         read_only: parts.settings.guard.read_only,
         follows: !parts.ledger.standing().leads,
         fault: None,
+        unreachable_since: None,
         ledger: parts.ledger_name.clone(),
     }
 }

@@ -164,8 +164,10 @@ async fn a_restart_of_the_engine_is_survived() {
     let bench = bench
         .replace(Fake::new(1000), async || {
             eventually("the screen says that the engine is away", async || {
-                let fault = snapshots.borrow().engine.fault.clone();
-                fault.is_some_and(|fault| fault.starts_with("engine not reachable, since "))
+                let engine = snapshots.borrow().engine.clone();
+                let fault = engine.fault.unwrap_or_default();
+                engine.unreachable_since.is_some()
+                    && fault.starts_with("engine not reachable, since ")
             })
             .await;
             assert_eq!(snapshots.borrow().version, 1, "the last picture stands");

@@ -249,6 +249,7 @@ pub fn snapshot(version: u64) -> Snapshot {
             started_at: Some(noon()),
             read_only: false,
             fault: None,
+            unreachable_since: None,
             ledger: "/tmp/ledger.db".into(),
         },
         sites: vec![site_status(SiteState::Reachable)],

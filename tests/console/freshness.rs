@@ -169,6 +169,28 @@ fn a_pane_that_follows_the_engine_says_so_until_the_engine_has_gone() {
 }
 
 #[test]
+fn no_pane_is_live_while_the_engine_of_an_attached_console_cannot_be_reached() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    for pane in ["", ":stuck enter", ":sites enter", ":home enter"] {
+        desk.press(pane);
+        assert!(desk.text().contains(" live ─"), "{pane}\n{}", desk.text());
+        let engine = &mut desk.world.snapshot.engine;
+        engine.fault = Some("engine not reachable, since 09:30:07 UTC: it has ended".to_owned());
+        engine.unreachable_since = Some(super::fake::now() + chrono::TimeDelta::seconds(7));
+        desk.publish();
+        let text = desk.text();
+        assert!(text.contains(" as of 09:30:00 ─"), "{pane}\n{text}");
+        assert!(!text.contains(" live ─"), "{pane}\n{text}");
+        let told = "✖ engine not reachable since 09:30:07: start gone --engine";
+        assert!(text.contains(told), "{pane}\n{text}");
+        let engine = &mut desk.world.snapshot.engine;
+        engine.fault = None;
+        engine.unreachable_since = None;
+        desk.publish();
+    }
+}
+
+#[test]
 fn what_is_read_once_says_when() {
     let mut desk = desk();
     for pane in ["enter", "esc e", "esc D"] {

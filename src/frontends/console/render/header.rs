@@ -143,8 +143,14 @@ fn engine(state: &State, canvas: &mut Canvas, y: u16) {
 /// Tells in which process the engine runs, and whether it works.
 pub(super) fn engine_words(state: &State, look: &RenderContext) -> Cell {
     let engine = &state.snapshot.engine;
+    if let Some(since) = engine.unreachable_since.filter(|_| !state.engine_gone) {
+        let since = look.clock(since);
+        return look.bad(format!(
+            "engine not reachable since {since}: start gone --engine"
+        ));
+    }
     match (&engine.fault, state.options.engine) {
-        _ if state.engine_gone => look.bad("the engine has gone"),
+        _ if state.engine_gone => look.bad("the engine has gone: start gone again"),
         (Some(fault), _) => look.bad(format!("takes no new work: {fault}")),
         (None, EngineMode::Embedded) => Cell::dim("engine in this console"),
         (None, EngineMode::Attached) => Cell::dim(format!("attached to engine {}", engine.pid)),

@@ -125,7 +125,7 @@ fn draw_title(state: &State, pane: &dyn Pane, canvas: &mut Canvas, area: Rect) {
 
 /// How old the rows of a pane are; none in a replay, whose time the header shows.
 fn freshness(state: &State, pane: &dyn Pane, look: &RenderContext) -> Option<Cell> {
-    let last = state.snapshot.at.filter(|_| state.engine_gone);
+    let last = state.snapshot.at.filter(|_| state.has_lost_engine());
     let freshness = pane.freshness(look.now);
     freshness.words(look, last).filter(|_| !look.replays)
 }

@@ -57,10 +57,14 @@ pub fn render_lines(state: &State) -> Vec<String> {
     lines
 }
 
-/// Returns a summary of what needs a person and whether work is under way; it is printed when it changes.
+/// Returns a summary of what is wrong with the engine, what needs a person and whether work is under way; it is printed
+/// when it changes.
 pub(in super::super) fn news(state: &State) -> String {
-    let counts = header::counts(state, &state.look());
-    let urgent = counts.iter().filter(|fact| fact.tone == Tone::Bad);
+    let look = state.look();
+    let facts = [header::engine_words(state, &look)];
+    let facts = facts.into_iter().chain(header::counts(state, &look));
+    let facts: Vec<Cell> = facts.collect();
+    let urgent = facts.iter().filter(|fact| fact.tone == Tone::Bad);
     let urgent: Vec<&str> = urgent.map(|fact| fact.text.as_str()).collect();
     let steps = &state.snapshot.steps;
     let work = match steps.live() {

@@ -26,13 +26,14 @@ pub(crate) enum Freshness {
 }
 
 impl Freshness {
-    /// The words at the right of the title. `last` is the time of the last snapshot, if the engine has gone.
+    /// The words at the right of the title. `last` is the time of the last snapshot, if the engine has gone or cannot
+    /// be reached.
     pub(crate) fn words(self, look: &RenderContext, last: Option<DateTime<Utc>>) -> Option<Cell> {
         let as_of = |at| Cell::dim(format!("as of {}", look.time(at)));
         let age = |at| ago_words(look.now - at);
         Some(match (self, last) {
             (Self::Fixed, _) => return None,
-            // Nothing is asked any more, and nobody wakes the console to count the age.
+            // Nothing is answered any more, and nobody wakes the console to count the age.
             (Self::Live | Self::Asking, Some(last)) => as_of(last),
             (Self::Aged(at), Some(_)) | (Self::AsOf(at), _) => as_of(at),
             (Self::Live, None) => Cell::dim("live"),
