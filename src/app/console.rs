@@ -15,7 +15,7 @@ use crate::domain::model::Origin;
 use crate::frontends::cli::args::Global;
 use crate::frontends::cli::output::Style;
 use crate::frontends::cli::{Exit, Failure};
-use crate::frontends::console::{self, ConsoleOptions, EngineMode, Keymap, Replayed};
+use crate::frontends::console::{self, ConsoleOptions, EngineMode, Keymap, Practice, Replayed};
 use crate::system::config::{OnHangup, Settings, Surroundings};
 use crate::system::private;
 use crate::system::telemetry::{self, Verbosity};
@@ -109,6 +109,9 @@ fn options(
         settings_file: settings_file(global, around),
         last_view: None,
         engine,
+        practice: global.sandbox.as_ref().map(|_| Practice {
+            keeps_ledger: global.ledger.is_some(),
+        }),
         tour: global.sandbox.as_deref().is_some_and(practice::has_tour),
         replay: None,
     }

@@ -1195,6 +1195,7 @@ pub fn options() -> ConsoleOptions {
         columns: BTreeMap::new(),
         settings_file: None,
         last_view: None,
+        practice: None,
         tour: false,
         replay: None,
         engine: EngineMode::Attached,

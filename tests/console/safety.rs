@@ -5,7 +5,9 @@ use std::sync::Arc;
 use gone::control::{Accepted, Command, ControlError, Query, Receipt, SiteState, query};
 use gone::domain::ladder::{PurgeScope, Rung};
 use gone::domain::model::{DeletionState, ErrorClass, EventKind, SitePause, StepError, StepState};
-use gone::frontends::console::{ConsoleOptions, Effect, EngineMode, Event, Exit, State, update};
+use gone::frontends::console::{
+    ConsoleOptions, Effect, EngineMode, Event, Exit, Practice, State, render_lines, update,
+};
 use termina::event::{KeyCode, KeyEvent, KeyEventKind, Modifiers};
 
 use super::fake::{Desk, World, deletion, id, now, options, refusal, site, step};
@@ -414,6 +416,38 @@ fn quitting_an_embedded_engine_with_work_asks_what_becomes_of_it() {
     let mut attached = Desk::new(World::busy(), (80, 24));
     attached.press("q");
     assert_eq!(attached.exits, [Exit::Quit]);
+}
+
+/// The practice cloud is in the console's process, so nothing that the other console offers would be true.
+#[test]
+fn quitting_a_practice_cloud_says_that_it_ends_and_leaves_nothing_running() {
+    for (keeps_ledger, told) in [
+        (false, "and its deletions are forgotten"),
+        (true, "its deletions stay in the ledger"),
+    ] {
+        let practice = ConsoleOptions {
+            engine: EngineMode::Embedded,
+            practice: Some(Practice { keeps_ledger }),
+            ..options()
+        };
+        let mut desk = Desk::with(World::busy(), (80, 24), practice);
+        desk.press("q");
+        for text in [desk.text(), render_lines(&desk.state).join("\n")] {
+            let words = text.split([' ', '\n', '│']).filter(|word| !word.is_empty());
+            let text = words.collect::<Vec<_>>().join(" ");
+            let ends = "The practice cloud ends with this console";
+            assert!(text.contains(ends) && text.contains(told), "{text}");
+            for untrue in ["leave it running", "the next start goes on"] {
+                assert!(!text.contains(untrue), "{text}");
+            }
+        }
+        desk.press("l");
+        assert_eq!(desk.exits, []);
+        desk.take(Event::Resize(39, 9));
+        assert!(!desk.text().contains("leave it"), "{}", desk.text());
+        desk.press("s");
+        assert_eq!(desk.exits, [Exit::Stop]);
+    }
 }
 
 #[test]

@@ -93,6 +93,8 @@ pub struct ConsoleOptions {
     /// The file that keeps the last view for the next start; none if it is not kept.
     pub last_view: Option<PathBuf>,
     pub engine: EngineMode,
+    /// The practice cloud, if the console shows it.
+    pub practice: Option<Practice>,
     /// Whether the console shows the practice cloud, which has a tour.
     pub tour: bool,
     /// The replay to show, if any: keys move its time, and commands are refused.
@@ -105,6 +107,13 @@ pub struct Replayed {
     pub ledger: String,
     pub first: DateTime<Utc>,
     pub last: DateTime<Utc>,
+}
+
+/// The practice cloud, which ends with the console that carries its engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Practice {
+    /// Whether the person named the ledger, so that it outlives the console; else each start has a new one.
+    pub keeps_ledger: bool,
 }
 
 /// The process in which the engine runs.

@@ -419,7 +419,10 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
             _ => state.prompt = Some(Prompt::Replace { deletion_id, file }),
         },
         Prompt::Quit => match pressed.code {
-            KeyCode::Char('l') => state.outbox.push(Effect::Quit(Exit::LeaveRunning)),
+            // A practice cloud ends with this process, so nothing can be left running.
+            KeyCode::Char('l') if state.options.practice.is_none() => {
+                state.outbox.push(Effect::Quit(Exit::LeaveRunning));
+            }
             KeyCode::Char('s') => state.outbox.push(Effect::Quit(Exit::Stop)),
             _ => state.prompt = Some(Prompt::Quit),
         },

@@ -7,6 +7,7 @@ use ratatui::symbols::border;
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Clear, Widget as _};
 
+use super::super::Practice;
 use super::super::bulk::Bulk;
 use super::super::keys::Action;
 use super::super::layout::{COLUMNS_MIN, ROWS_MIN};
@@ -32,7 +33,10 @@ pub(super) fn too_small(state: &State, canvas: &mut Canvas) {
     let area = canvas.buffer.area;
     let look = canvas.look;
     let text = if matches!(state.prompt, Some(Prompt::Quit)) {
-        "l leave it running, s stop, esc stay".to_owned()
+        match state.options.practice {
+            Some(_) => "s stop it, esc stay".to_owned(),
+            None => "l leave it running, s stop, esc stay".to_owned(),
+        }
     } else if matches!(state.prompt, Some(Prompt::Unsent)) {
         format!("{} d drops them, esc stay", unsent_words(state))
     } else {
@@ -79,12 +83,19 @@ pub(super) fn confirm(state: &State, confirm: &Confirm, canvas: &mut Canvas) -> 
 }
 
 pub(super) fn quit(state: &State, canvas: &mut Canvas) {
-    let lines = [
-        Cell::new(work_words(state), Tone::Strong),
-        Cell::plain("l    leave it running in the background, and quit"),
-        Cell::plain("s    stop it; the ledger keeps all, the next start goes on"),
-        Cell::plain("esc  stay"),
-    ];
+    let choices = match state.options.practice {
+        Some(practice) => [
+            Cell::plain(practice_words(practice)),
+            Cell::plain("s    stop it, and quit"),
+        ],
+        None => [
+            Cell::plain("l    leave it running in the background, and quit"),
+            Cell::plain("s    stop it; the ledger keeps all, the next start goes on"),
+        ],
+    };
+    let mut lines = vec![Cell::new(work_words(state), Tone::Strong)];
+    lines.extend(choices);
+    lines.push(Cell::plain("esc  stay"));
     frame(canvas, "quit", &lines, &[], 0);
 }
 
@@ -116,6 +127,14 @@ pub(super) fn unsent_words(state: &State) -> String {
     let unsent = count(state.unsent(), "command");
     let what = state.bulks.iter().map(Bulk::what).collect::<Vec<_>>();
     format!("{unsent} not sent yet: {}.", what.join("; "))
+}
+
+/// Says what becomes of the practice cloud and its deletions when its console ends.
+pub(super) fn practice_words(practice: Practice) -> &'static str {
+    match practice.keeps_ledger {
+        true => "The practice cloud ends with this console; its deletions stay in the ledger.",
+        false => "The practice cloud ends with this console, and its deletions are forgotten.",
+    }
 }
 
 /// Says what quitting would interrupt.

@@ -6,7 +6,7 @@ use super::super::look::{Cell, RenderContext, Tone};
 use super::super::panes::kit::{Column, Pane, Shown, emptiness};
 use super::super::prompt::{Confirm, Prompt};
 use super::super::state::State;
-use super::overlay::{exists_words, unsent_words, work_words};
+use super::overlay::{exists_words, practice_words, unsent_words, work_words};
 use super::{header, keys};
 use crate::present::thousands;
 
@@ -27,9 +27,15 @@ pub fn render_lines(state: &State) -> Vec<String> {
         Some(Prompt::Confirm(confirm)) => confirm_lines(confirm).iter().for_each(|line| say(line)),
         Some(Prompt::Quit) => {
             say(&work_words(state));
-            say(
-                "l: leave it running in the background, and quit. s: stop it; the next start goes on.",
-            );
+            match state.options.practice {
+                Some(practice) => {
+                    say(practice_words(practice));
+                    say("s: stop it, and quit.");
+                }
+                None => say(
+                    "l: leave it running in the background, and quit. s: stop it; the next start goes on.",
+                ),
+            }
             say("An empty line: stay.");
         }
         Some(Prompt::Unsent) => {
