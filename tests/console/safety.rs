@@ -418,6 +418,28 @@ fn quitting_an_embedded_engine_with_work_asks_what_becomes_of_it() {
     assert_eq!(attached.exits, [Exit::Quit]);
 }
 
+/// A deletion that was accepted has no steps until it is planned.
+#[test]
+fn a_deletion_that_is_being_planned_is_work_under_way() {
+    let embedded = ConsoleOptions {
+        engine: EngineMode::Embedded,
+        ..options()
+    };
+    let mut world = World::empty();
+    world.deletions = vec![deletion(1, DeletionState::Planning, 0, 0)];
+    world.snapshot.deletions = world.deletions.clone();
+    world.snapshot.deletions_by_state = [("planning".to_owned(), 1)].into();
+    let mut desk = Desk::with(world, (80, 24), embedded);
+    let text = desk.text();
+    assert!(text.contains("1 deletion being planned"), "{text}");
+    assert!(!text.contains("nothing under way"), "{text}");
+    desk.press("q");
+    let text = desk.text();
+    assert!(text.contains("1 deletion is being planned."), "{text}");
+    assert!(!text.contains("0 steps"), "{text}");
+    assert_eq!(desk.exits, []);
+}
+
 /// The practice cloud is in the console's process, so nothing that the other console offers would be true.
 #[test]
 fn quitting_a_practice_cloud_says_that_it_ends_and_leaves_nothing_running() {

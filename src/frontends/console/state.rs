@@ -542,6 +542,14 @@ impl State {
         self.scope.view(word, filter)
     }
 
+    /// Whether a step is under way, or a deletion that has no steps yet.
+    pub(super) fn has_work(&self) -> bool {
+        let Snapshot {
+            steps, deletions, ..
+        } = &*self.snapshot;
+        steps.live() > 0 || deletions.iter().any(|it| !it.state.is_terminal())
+    }
+
     /// Number of commands that were confirmed together and not sent yet.
     pub(super) fn unsent(&self) -> usize {
         self.bulks.iter().map(Bulk::unsent).sum()
@@ -553,11 +561,7 @@ impl State {
             self.prompt = Some(Prompt::Unsent);
             return;
         }
-        let Snapshot {
-            steps, deletions, ..
-        } = &*self.snapshot;
-        let has_work = steps.live() > 0 || deletions.iter().any(|it| !it.state.is_terminal());
-        if self.options.engine == EngineMode::Embedded && has_work {
+        if self.options.engine == EngineMode::Embedded && self.has_work() {
             self.prompt = Some(Prompt::Quit);
         } else {
             self.outbox.push(Effect::Quit(Exit::Quit));

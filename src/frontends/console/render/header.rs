@@ -14,7 +14,7 @@ use super::super::prompt::Confirm;
 use super::super::state::State;
 use super::super::{EngineMode, Replayed};
 use super::Canvas;
-use crate::present::thousands;
+use crate::present::{count, thousands};
 use crate::system::config::Accent;
 
 pub(super) fn draw(state: &State, canvas: &mut Canvas, area: Rect) {
@@ -199,6 +199,11 @@ pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
         Cell::new(format!("{glyph} {} {word}", thousands(n)), tone)
     });
     let mut facts: Vec<Cell> = read_only.into_iter().chain(counts).collect();
+    // A deletion that is being planned has no steps yet.
+    if let planning @ 1.. = of("planning") {
+        let words = format!("{} being planned", count(planning, "deletion"));
+        facts.push(Cell::new(words, look.step_glyph(StepState::Running).1));
+    }
     let is_recent = |at| state.told_at() - at < RATE_WINDOW;
     if snapshot.rate_per_second >= 0.05 && snapshot.at.is_none_or(is_recent) {
         let mut rate = format!("{:.1}/s", snapshot.rate_per_second);

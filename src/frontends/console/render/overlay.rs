@@ -139,8 +139,26 @@ pub(super) fn practice_words(practice: Practice) -> &'static str {
 
 /// Says what quitting would interrupt.
 pub(super) fn work_words(state: &State) -> String {
-    let live = count(state.snapshot.steps.live(), "step");
-    format!("The engine runs in this console, and {live} are under way.")
+    let snapshot = &state.snapshot;
+    let of = |state: &str| snapshot.deletions_by_state.get(state).copied().unwrap_or(0);
+    let are = |n: u64| if n == 1 { "is" } else { "are" };
+    // A deletion that is being planned or waits for an approval has no step under way.
+    let work = [
+        (snapshot.steps.live(), "step", "under way"),
+        (of("planning"), "deletion", "being planned"),
+        (
+            of("awaiting_approval"),
+            "deletion",
+            "waiting for an approval",
+        ),
+    ];
+    let work = work.into_iter().filter(|(n, ..)| *n > 0);
+    let work = work.map(|(n, what, how)| format!("{} {} {how}", count(n, what), are(n)));
+    let work = work.collect::<Vec<_>>().join(", ");
+    match work.is_empty() {
+        true => "The engine runs in this console, and not all deletions have ended.".to_owned(),
+        false => format!("The engine runs in this console: {work}."),
+    }
 }
 
 /// Draws a box with these lines and `more` rows below them; returns the area inside it. On a small screen the

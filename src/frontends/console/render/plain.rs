@@ -73,9 +73,9 @@ pub(in super::super) fn news(state: &State) -> String {
     let urgent = facts.iter().filter(|fact| fact.tone == Tone::Bad);
     let urgent: Vec<&str> = urgent.map(|fact| fact.text.as_str()).collect();
     let steps = &state.snapshot.steps;
-    let work = match steps.live() {
-        0 => format!("nothing is under way, {} gone", thousands(steps.gone)),
-        _ => "work is under way".to_owned(),
+    let work = match state.has_work() {
+        false => format!("nothing is under way, {} gone", thousands(steps.gone)),
+        true => "work is under way".to_owned(),
     };
     let urgent = urgent.into_iter().chain([work.as_str()]);
     urgent.collect::<Vec<_>>().join(", ")
