@@ -93,6 +93,66 @@ fn names_are_typed_in_the_order_in_which_the_columns_are_shown() {
     assert_eq!(headings(&desk), ["PROJECT", "NAME"]);
 }
 
+/// A comma ends a name in `:columns`.
+#[test]
+fn no_heading_has_a_comma() {
+    let options = ConsoleOptions {
+        tour: true,
+        ..options()
+    };
+    for keys in [
+        ":home enter",
+        ":deletions enter",
+        ":deletions enter enter",
+        ":deletions enter t",
+        ":stuck enter",
+        ":stuck enter enter",
+        ":stuck enter b",
+        ":stuck enter e",
+        ":stuck enter F",
+        ":stuck enter :columns enter",
+        ":causes enter",
+        ":retrying enter",
+        ":orphans enter",
+        ":drift enter",
+        ":tombstones enter",
+        ":events enter",
+        ":sites enter",
+        ":gates enter",
+        ":deployments enter",
+        ":engine enter",
+        ":engines enter",
+        ":tour enter",
+        ":help enter",
+        ":network enter",
+        ":network enter enter",
+        ":network enter Y",
+        ":network enter D",
+    ] {
+        let mut desk = Desk::with(World::busy(), (160, 30), options.clone());
+        desk.press(keys);
+        let text = desk.text();
+        let is_heading = |line: &&str| {
+            line.starts_with("   ")
+                && line.contains(char::is_uppercase)
+                && !line.contains(char::is_lowercase)
+        };
+        let mut headings = text.lines().filter(is_heading);
+        assert!(!headings.any(|line| line.contains(',')), "{keys}\n{text}");
+    }
+}
+
+#[test]
+fn the_columns_of_home_are_chosen_by_name() {
+    let mut desk = desk((120, 30));
+    desk.press(":home enter");
+    assert_eq!(headings(&desk), ["STATE", "WHAT", "HOW IT IS", "NEXT"]);
+    desk.type_line(":columns next,how_it_is,what");
+    assert_eq!(headings(&desk), ["NEXT", "HOW IT IS", "WHAT"]);
+    let saved = ("home".to_owned(), "next how_it_is what".to_owned());
+    assert_eq!(desk.saved, [saved]);
+}
+
 #[test]
 fn an_unknown_name_is_answered_with_the_nearest() {
     let mut desk = desk((120, 30));

@@ -557,7 +557,7 @@ impl ListPane for HomePane {
                 HomeRow::Site(site) => self.site_cell(site, look),
                 _ => facts(row, look),
             },
-            fixed("LEFT, KEY", 11).from(70) => next(row, look),
+            fixed("NEXT", 11).from(70) => next(row, look),
         }
     }
     fn details(&self, row: &HomeRow, look: &RenderContext) -> Vec<Cell> {

@@ -123,7 +123,7 @@ impl ListPane for LadderPane {
         columns! { line: Line, look;
             fixed("RUNG", 7) => Cell::new(line.text(), line.why_not().map_or(Tone::Strong, |_| Tone::Dim)),
             fixed("OFFERED", 7) => line.why_not().map_or_else(|| look.good("yes"), |_| Cell::dim("no")),
-            flex("WHAT IT DOES, OR WHY NOT", 1) => line.why_not().map_or_else(|| Cell::plain(line.does()), Cell::dim),
+            flex("WHAT IT DOES", 1) => line.why_not().map_or_else(|| Cell::plain(line.does()), Cell::dim),
         }
     }
     fn details(&self, line: &Line, _look: &RenderContext) -> Vec<Cell> {

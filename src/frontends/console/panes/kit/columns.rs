@@ -113,11 +113,13 @@ impl<'t, R> Paired<'t, R> {
     }
 }
 
-/// The heading of a column as filters name it: `blocked_by` for `BLOCKED BY`.
+/// The heading of a column as filters and choices name it: `blocked_by` for `BLOCKED BY`. Names are written between
+/// blanks or commas, so no name has any.
 pub(crate) fn column_name(heading: &str) -> String {
     let heading = heading.to_lowercase();
     let name = heading.split(" (").next().unwrap_or_default();
-    name.replace(' ', "_")
+    let words = name.split([' ', ',']).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("_")
 }
 
 static KEYS: LazyLock<Keymap> = LazyLock::new(Keymap::default);
