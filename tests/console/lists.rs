@@ -512,12 +512,16 @@ fn relations_lead_on_and_back() {
 #[test]
 fn a_key_that_does_nothing_here_says_so() {
     let mut desk = desk(&[("web", "ACTIVE")]);
-    desk.press("enter e");
-    let text = desk.text();
-    assert!(
-        text.contains("e does nothing here, only in :home; ? shows the keys"),
-        "{text}"
-    );
+    desk.press("enter");
+    for (key, told) in [
+        ("D", "only in a list of resources"),
+        ("x", "only on a plan and in :tombstones"),
+        ("e", "but in :home and 6 other places"),
+    ] {
+        desk.press(key);
+        let told = format!("{key} does nothing here, {told}; ? shows the keys");
+        assert!(desk.text().contains(&told), "{}", desk.text());
+    }
     desk.press("Z");
     assert!(
         desk.text()

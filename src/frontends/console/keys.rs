@@ -459,12 +459,19 @@ impl Keymap {
             .or_else(|| find(Scope::Everywhere))
     }
 
-    /// Tells where a key has a meaning, for a person who presses it where it has none.
-    pub(crate) fn elsewhere(&self, pressed: KeyEvent) -> Option<&'static str> {
+    /// Tells where a key has a meaning, for a person who presses it where it has none: `only in :home`. Of more places
+    /// than a line has room for, it names the first.
+    pub(crate) fn elsewhere(&self, pressed: KeyEvent) -> Option<String> {
         let pressed = (pressed.code, pressed.modifiers - Modifiers::SHIFT);
-        let mut bindings = self.bindings.iter();
-        let found = bindings.find(|b| b.scope != Scope::Replay && b.keys.contains(&pressed));
-        found.map(|b| b.scope.title())
+        let bindings = self.bindings.iter();
+        let bindings = bindings.filter(|b| b.scope != Scope::Replay && b.keys.contains(&pressed));
+        let places: Vec<&str> = bindings.map(|b| b.scope.title()).collect();
+        match places.as_slice() {
+            [] => None,
+            [place] => Some(format!("only {place}")),
+            [first, second] => Some(format!("only {first} and {second}")),
+            [first, others @ ..] => Some(format!("but {first} and {} other places", others.len())),
+        }
     }
 
     /// Returns the action's first key as the help writes it, or the action's name if it has no key.

@@ -172,7 +172,7 @@ fn pane_key(state: &mut State, pressed: KeyEvent) {
             keys.key(Action::Help),
         );
         let told = match keys.elsewhere(pressed) {
-            Some(place) => format!("{key} does nothing here, only {place}; {help} shows the keys"),
+            Some(places) => format!("{key} does nothing here, {places}; {help} shows the keys"),
             None => format!("{key} does nothing here; {help} shows the keys"),
         };
         return state.say_once(told);
