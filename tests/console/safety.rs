@@ -352,6 +352,8 @@ fn p08_cancel_asks_first() {
         matches!(desk.sent.as_slice(), [Command::Cancel { deletion_id }]
         if *deletion_id == deletion(1, DeletionState::Running, 0, 1).id)
     );
+    let told = "network web-1 is cancelled";
+    assert!(desk.text().contains(told), "{}", desk.text());
 }
 
 #[test]
@@ -388,10 +390,14 @@ fn a_blocked_step_is_explained_copied_and_retried() {
 fn pausing_and_resuming_follow_the_state() {
     let mut desk = Desk::new(World::busy(), (80, 24));
     desk.press("p");
+    let told = "network web-1 is paused";
+    assert!(desk.text().contains(told), "{}", desk.text());
     desk.world.deletions[0].state = DeletionState::Paused;
     desk.world.snapshot.deletions = vec![desk.world.deletions[0].clone()];
     desk.publish();
     desk.press("p");
+    let told = "network web-1 is resumed";
+    assert!(desk.text().contains(told), "{}", desk.text());
     assert!(matches!(
         desk.sent.as_slice(),
         [Command::Pause { .. }, Command::Resume { .. }]

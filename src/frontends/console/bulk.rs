@@ -31,7 +31,7 @@ impl Bulk {
     pub(super) fn of(confirm: Confirm) -> Self {
         Self {
             reason: confirm.reason().to_owned(),
-            what: confirm.what,
+            what: confirm.words.what,
             left: confirm.commands.into(),
             sent: BTreeSet::new(),
             done: 0,

@@ -50,6 +50,21 @@ impl Prompt {
     }
 }
 
+/// What a person is told about a command.
+#[derive(Clone, Debug)]
+pub(crate) struct CommandWords {
+    /// What it does, such as `pausing network web`: said with an error, or with the number of steps that moved.
+    pub(crate) what: String,
+    /// What is so once it is carried out, such as `network web is paused`; none: the number of steps says it.
+    pub(crate) done: Option<String>,
+}
+
+impl CommandWords {
+    pub(crate) fn of(what: String) -> Self {
+        Self { what, done: None }
+    }
+}
+
 /// A confirmation that must be typed, and then a reason, if a cloud requires one.
 #[derive(Clone, Debug)]
 pub(crate) struct Confirm {
@@ -66,7 +81,7 @@ pub(crate) struct Confirm {
     /// Whether the confirmation has been typed, so that the reason is asked for.
     is_met: bool,
     pub(crate) input: Input,
-    pub(crate) what: String,
+    pub(crate) words: CommandWords,
     /// One command, or one for each marked row.
     pub(crate) commands: Vec<Command>,
     /// Whether it is about the marked rows of the pane, which are unmarked once it is confirmed.
@@ -98,11 +113,17 @@ impl Confirm {
             patterns: BTreeSet::new(),
             is_met: false,
             input: Input::default(),
-            what,
+            words: CommandWords::of(what),
             commands,
             is_of_marked: true,
             wrong: false,
         }
+    }
+
+    /// Sets what is said once the command is carried out.
+    pub(crate) fn done(mut self, words: String) -> Self {
+        self.words.done = Some(words);
+        self
     }
 
     pub(crate) fn saying(self, lines: Vec<String>) -> Self {

@@ -15,7 +15,7 @@ use super::keys::Scope;
 use super::look::{Notice, RenderContext, Tone};
 use super::panes::kit::{Context, Pane, PaneRequest};
 use super::panes::{Around, Route, open};
-use super::prompt::Prompt;
+use super::prompt::{CommandWords, Prompt};
 use super::replay_cursor::ReplayCursor;
 use super::scope::{AppliedScope, EstateScope};
 use super::{ConsoleOptions, EngineMode, Exit, layout};
@@ -69,7 +69,7 @@ pub struct State {
     /// Whether a screen that guards a deletion is not painted yet; keys are ignored until it is.
     pub(super) guarded: bool,
     /// Commands under way by ticket, described for a person.
-    pub(super) submitted: HashMap<u64, String>,
+    pub(super) submitted: HashMap<u64, CommandWords>,
     /// Commands that were confirmed together and are under way.
     pub(super) bulks: Vec<Bulk>,
     /// Number of reports that are being written.
@@ -382,9 +382,9 @@ impl State {
                 self.guarded = true;
             }
             PaneRequest::Ask(_) => {}
-            PaneRequest::Submit { what, command } => {
+            PaneRequest::Submit { words, command } => {
                 let ticket = self.outbox.submit(command, "");
-                self.submitted.insert(ticket, what);
+                self.submitted.insert(ticket, words);
             }
             PaneRequest::Report(deletion_id) if is_top => {
                 self.prompt = Some(Prompt::report(deletion_id));

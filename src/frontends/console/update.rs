@@ -14,7 +14,7 @@ use super::event::{Effect, Event};
 use super::keys::{Action, Scope, key_name};
 use super::look::Tone;
 use super::panes::kit::Arrived;
-use super::prompt::{self, Prompt};
+use super::prompt::{self, CommandWords, Prompt};
 use super::searching::{set_filter, show_fitting};
 use super::state::State;
 use super::{Exit, alert, column_choice, command, layout, replaying, reporting, views};
@@ -395,7 +395,7 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
             let ticket = state.outbox.submit(command.clone(), confirm.reason());
             let taken = state.with_top(|pane, _| pane.confirmed(ticket));
             if taken != Some(true) {
-                state.submitted.insert(ticket, confirm.what);
+                state.submitted.insert(ticket, confirm.words);
             }
         }
         Prompt::Confirm(mut confirm) => {
@@ -519,19 +519,22 @@ fn received(state: &mut State, ticket: u64, receipt: &Result<Receipt, ControlErr
         return;
     }
     // The receipt of a plan whose pane was left is reported only if it is an error.
-    let Some(what) = state.submitted.remove(&ticket) else {
+    let Some(CommandWords { what, done }) = state.submitted.remove(&ticket) else {
         if let Err(error) = receipt {
             state.say(Tone::Bad, error.to_string());
         }
         return;
     };
-    let (tone, told) = match receipt {
-        Ok(Receipt::Done { moved: 0 }) => (Tone::Good, "done".to_owned()),
-        Ok(Receipt::Done { moved }) => (Tone::Good, count(*moved, "step")),
-        Ok(_) => (Tone::Good, "accepted".to_owned()),
-        Err(error) => (Tone::Bad, error.to_string()),
+    let (tone, told) = match (receipt, done) {
+        (Ok(Receipt::Done { .. }), Some(done)) => (Tone::Good, done),
+        (Ok(Receipt::Done { moved: 0 }), None) => (Tone::Good, format!("{what}: done")),
+        (Ok(Receipt::Done { moved }), None) => {
+            (Tone::Good, format!("{what}: {}", count(*moved, "step")))
+        }
+        (Ok(_), _) => (Tone::Good, format!("{what}: accepted")),
+        (Err(error), _) => (Tone::Bad, format!("{what}: {error}")),
     };
-    state.say(tone, format!("{what}: {told}"));
+    state.say(tone, told);
     state.with_top(|pane, context| pane.wake(true, context));
 }
 

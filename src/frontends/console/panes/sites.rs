@@ -37,12 +37,15 @@ impl Row for SiteStatus {
 /// Pauses a site, or ends a person's pause; a pause for lost rights ends by itself.
 fn pause(status: &SiteStatus) -> PaneRequest {
     let site = status.site.clone();
-    let (does, command) = match status.paused_by {
-        Some(_) => ("resuming", Command::ResumeSite { site }),
-        None => ("pausing", Command::PauseSite { site }),
+    let (does, is, command) = match status.paused_by {
+        Some(_) => ("resuming", "is resumed", Command::ResumeSite { site }),
+        None => ("pausing", "is paused", Command::PauseSite { site }),
     };
-    let what = format!("{does} {}", status.site);
-    PaneRequest::Submit { what, command }
+    let words = CommandWords {
+        what: format!("{does} {}", status.site),
+        done: Some(format!("{} {is}", status.site)),
+    };
+    PaneRequest::Submit { words, command }
 }
 
 /// Share of the last calls that failed because of the cloud, not because of a resource.

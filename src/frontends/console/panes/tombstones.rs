@@ -115,6 +115,7 @@ fn release(key: &ResourceKey, context: &Context) -> Confirm {
         "Only the tombstone of a resource that still exists is released.".to_owned(),
     ];
     confirm
+        .done(format!("the tombstone of {words} is released"))
         .saying(lines)
         .at(std::iter::once(&key.site), context.snapshot)
 }

@@ -1,6 +1,6 @@
 //! The keys that act on a step or a deletion, in whatever pane it is shown.
 
-use super::{Action, Confirm, Context, Copied, PaneRequest, Tone};
+use super::{Action, CommandWords, Confirm, Context, Copied, PaneRequest, Tone};
 use crate::control::{Command, SiteSpec, TargetSpec};
 use crate::domain::drift::{called, newcomers, waits_for_an_answer};
 use crate::domain::ladder::PurgeScope;
@@ -58,8 +58,10 @@ pub(crate) fn act(of: &PurgeScope, words: String, action: Action, context: &mut 
                 PurgeScope::Step(step_id) => Command::RetryStep { step_id },
                 PurgeScope::Deletion(deletion_id) => Command::Retry { deletion_id },
             };
-            let what = format!("retry of {words}");
-            context.requests.push(PaneRequest::Submit { what, command });
+            let words = CommandWords::of(format!("retry of {words}"));
+            context
+                .requests
+                .push(PaneRequest::Submit { words, command });
         }
         _ => return false,
     }
@@ -132,12 +134,15 @@ fn act_on_deletion_of(step: &Step, action: Action, context: &mut Context) {
 
 /// Pauses a deletion, or resumes it if it is paused.
 fn pause(is_paused: bool, words: &str, deletion_id: String) -> PaneRequest {
-    let (does, command) = match is_paused {
-        true => ("resuming", Command::Resume { deletion_id }),
-        false => ("pausing", Command::Pause { deletion_id }),
+    let (does, is, command) = match is_paused {
+        true => ("resuming", "is resumed", Command::Resume { deletion_id }),
+        false => ("pausing", "is paused", Command::Pause { deletion_id }),
     };
-    let what = format!("{does} {words}");
-    PaneRequest::Submit { what, command }
+    let words = CommandWords {
+        what: format!("{does} {words}"),
+        done: Some(format!("{words} {is}")),
+    };
+    PaneRequest::Submit { words, command }
 }
 
 fn cancel(what: String, deletion_id: String) -> Confirm {
@@ -148,6 +153,7 @@ fn cancel(what: String, deletion_id: String) -> Confirm {
         format!("cancelling {what}"),
         Command::Cancel { deletion_id },
     );
+    let confirm = confirm.done(format!("{what} is cancelled"));
     confirm.saying(vec![
         format!("Cancel the deletion of {what} ({short})"),
         "What was sent already runs to its end; what was not is released and stays.".to_owned(),
@@ -181,14 +187,16 @@ fn confirmation(step: &Step, accept: bool, context: &Context) -> Option<Confirm>
     if more > 0 {
         lines.push(format!("and {more} more"));
     }
-    let (word, follows, other) = match accept {
+    let (word, is, follows, other) = match accept {
         true => (
             "acceptance",
+            "accepted",
             "To accept deletes them too, in your name and under the same guards.",
             "To leave them and end the deletion: esc, then {refuse_drift}",
         ),
         false => (
             "refusal",
+            "refused",
             "To refuse leaves them, and ends the deletion: what they block stays too.",
             "To delete them too: esc, then {accept_drift}",
         ),
@@ -207,6 +215,7 @@ fn confirmation(step: &Step, accept: bool, context: &Context) -> Option<Confirm>
     let site = &step.resource.key.site;
     Some(
         confirm
+            .done(format!("the newcomers of deletion {id} are {is}"))
             .saying(lines)
             .at(std::iter::once(site), context.snapshot),
     )

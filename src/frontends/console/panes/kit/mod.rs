@@ -22,7 +22,7 @@ use chrono::{DateTime, Utc};
 use super::super::event::Outbox;
 pub(crate) use super::super::keys::{Action, Keymap, Scope};
 pub(crate) use super::super::look::{Cell, RenderContext, Tone};
-pub(crate) use super::super::prompt::Confirm;
+pub(crate) use super::super::prompt::{CommandWords, Confirm};
 pub(crate) use super::super::scope::AppliedScope;
 pub(crate) use super::{Around, Opened, Route};
 pub(crate) use crate::domain::filter::{Facts, SearchQuery};
@@ -69,9 +69,9 @@ pub(crate) enum PaneRequest {
     Enter(String),
     Say(Tone, String),
     Ask(Box<Confirm>),
-    /// Send a command; its answer is reported with the words of `what`.
+    /// Send a command; its answer is reported with these words.
     Submit {
-        what: String,
+        words: CommandWords,
         command: Command,
     },
     /// Ask for a file, and write the report of this deletion to it.
