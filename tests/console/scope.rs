@@ -187,10 +187,23 @@ fn a_saved_view_is_the_pane_its_scope_and_its_filter() {
         "{text}"
     );
     assert!(text.contains(" in prod/RegionOne"), "{text}");
-    for (name, told) in [("a/b", "letters, digits"), ("save", "letters, digits")] {
-        desk.type_line(&format!(":view save {name}"));
-        assert!(desk.text().contains(told), "{}", desk.text());
+    for (line, told) in [
+        (":view save a/b", "letters, digits"),
+        (":view save", "write a name after :view save"),
+        (
+            ":view save save",
+            "\"save\" is reserved; write another name after :view save",
+        ),
+        (
+            ":view save x y",
+            "write one name after :view save, without spaces",
+        ),
+        (":view x y", "write one name after :view, without spaces"),
+    ] {
+        desk.type_line(line);
+        assert!(desk.text().contains(told), "{line}\n{}", desk.text());
     }
+    assert_eq!(desk.saved.len(), 1);
 }
 
 #[test]

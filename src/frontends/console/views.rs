@@ -29,9 +29,18 @@ pub(super) fn entered(state: &mut State, text: &str) {
             let hint = format!("write the name of a {0} after :{0}", line.word);
             state.say(Tone::Warn, hint);
         }
+        ("view", ["save"]) => state.say(Tone::Warn, "write a name after :view save"),
         ("view", ["save", name]) => save(state, name),
+        ("view", ["save", ..]) => {
+            let hint = "write one name after :view save, without spaces";
+            state.say(Tone::Warn, hint);
+        }
+        ("view", []) => state.say(Tone::Dim, saved_words(state)),
         ("view", [name]) => open_saved(state, name),
-        ("view", _) => state.say(Tone::Dim, saved_words(state)),
+        ("view", _) => {
+            let hint = "write one name after :view, without spaces";
+            state.say(Tone::Warn, format!("{hint}; {}", saved_words(state)));
+        }
         (COLUMNS, names) => column_choice::entered(state, names),
         _ => open(state, &line, state.scope.clone()),
     }
@@ -141,7 +150,11 @@ fn open_saved(state: &mut State, name: &str) {
 
 fn save(state: &mut State, name: &str) {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if name == "save" || !name.chars().all(is_plain) {
+    if name == "save" {
+        let why = "\"save\" is reserved; write another name after :view save";
+        return state.say(Tone::Warn, why);
+    }
+    if !name.chars().all(is_plain) {
         let why = "a view's name has letters, digits, - and _ only";
         return state.say(Tone::Warn, why);
     }
