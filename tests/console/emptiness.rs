@@ -279,6 +279,18 @@ fn a_pane_that_still_asks_says_so() {
 }
 
 #[test]
+fn that_there_is_no_row_is_said_only_until_there_is_one() {
+    let mut desk = Desk::new(World::busy(), (80, 24));
+    desk.withholds = |query| matches!(query, Query::Resources(_));
+    desk.press(":network enter D");
+    let told = "there is no row to plan a deletion of";
+    assert!(desk.text().contains(told), "{}", desk.text());
+    desk.answer_withheld(1);
+    let text = desk.text();
+    assert!(text.contains("storage") && !text.contains(told), "{text}");
+}
+
+#[test]
 fn a_question_that_failed_is_not_taken_for_nothing() {
     for case in CASES.iter().filter(|case| case.loading.is_some()) {
         let mut desk = case.desk(World::busy(), |desk| {

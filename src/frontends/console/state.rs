@@ -65,6 +65,8 @@ pub struct State {
     pub(super) prompt: Option<Prompt>,
     /// The newest notice, until the next key.
     pub(super) message: Option<Notice>,
+    /// Whether the message says that the pane on top has no row, so that it goes once there is one.
+    says_empty: bool,
     pub(super) notices: VecDeque<Notice>,
     /// Whether a screen that guards a deletion is not painted yet; keys are ignored until it is.
     pub(super) guarded: bool,
@@ -122,6 +124,7 @@ impl State {
             completing: None,
             prompt: None,
             message: None,
+            says_empty: false,
             notices: VecDeque::new(),
             guarded: false,
             submitted: HashMap::new(),
@@ -301,17 +304,29 @@ impl State {
             text: text.into(),
         };
         self.message = Some(notice.clone());
+        self.says_empty = false;
         push_bounded(&mut self.notices, notice, NOTICES_MAX);
         self.dirty = true;
     }
 
     /// Says why a key did nothing. That is no message for `:events`.
     pub(super) fn say_once(&mut self, text: String) {
+        self.says_empty = false;
         self.message = Some(Notice {
             at: self.now,
             tone: Tone::Dim,
             text,
         });
+    }
+
+    /// Drops the message that the pane on top has no row, once it has one.
+    pub(super) fn drop_outdated_message(&mut self) {
+        let has_rows = self.top().is_some_and(|pane| pane.len() > 0);
+        if self.says_empty && has_rows {
+            self.message = None;
+            self.says_empty = false;
+            self.dirty = true;
+        }
     }
 
     /// Calls the pane on top, and then fulfils its requests.
@@ -376,6 +391,10 @@ impl State {
             PaneRequest::Back => {}
             PaneRequest::Enter(line) => self.entering = Some(line),
             PaneRequest::Say(tone, text) => self.say(tone, text),
+            PaneRequest::SayEmpty(text) => {
+                self.say(Tone::Warn, text);
+                self.says_empty = true;
+            }
             // A confirmation appears only if its pane is on top.
             PaneRequest::Ask(confirm) if is_top => {
                 self.prompt = Some(Prompt::Confirm(confirm));

@@ -30,6 +30,7 @@ pub fn update(state: &mut State, event: Event) -> Vec<Effect> {
     if let Some(line) = state.entering.take() {
         views::entered(state, &line);
     }
+    state.drop_outdated_message();
     state.settle();
     state.outbox.take()
 }

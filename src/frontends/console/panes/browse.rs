@@ -278,7 +278,7 @@ impl BrowsePane {
     fn plan(&self, rows: &Rows<Listed>, context: &mut Context) {
         let chosen = rows.chosen();
         if chosen.is_empty() {
-            return context.say(Tone::Warn, "there is no row to plan a deletion of");
+            return context.say_empty("there is no row to plan a deletion of");
         }
         // The engine enforces this (P5); the check here only saves the person a detour.
         let mut sites = chosen.iter().map(|row| &row.resource.key.site);

@@ -68,6 +68,8 @@ pub(crate) enum PaneRequest {
     /// Do what the person could have typed after `:`.
     Enter(String),
     Say(Tone, String),
+    /// Say that the pane has no row, until it has one.
+    SayEmpty(String),
     Ask(Box<Confirm>),
     /// Send a command; its answer is reported with these words.
     Submit {
@@ -83,6 +85,10 @@ pub(crate) enum PaneRequest {
 impl Context<'_> {
     pub(crate) fn say(&mut self, tone: Tone, text: impl Into<String>) {
         self.requests.push(PaneRequest::Say(tone, text.into()));
+    }
+    /// Says that a key did nothing because the pane has no row. The message goes once rows arrive.
+    pub(crate) fn say_empty(&mut self, text: impl Into<String>) {
+        self.requests.push(PaneRequest::SayEmpty(text.into()));
     }
     pub(crate) fn push(&mut self, route: Route) {
         self.requests.push(PaneRequest::Push(route));
