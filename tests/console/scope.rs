@@ -85,7 +85,7 @@ fn a_scope_is_shown_in_the_header_and_kept_over_panes_until_it_is_cleared() {
 #[test]
 fn a_kind_a_place_and_a_filter_are_one_line() {
     let mut desk = desk();
-    desk.type_line(":network @RegionOne /web");
+    desk.type_line(":Network @RegionOne /web");
     let text = desk.text();
     assert!(text.contains("network 1 of 3"), "{text}");
     assert!(text.contains("filter: web"), "{text}");
@@ -156,7 +156,9 @@ fn unknown_places_and_views_are_answered_with_the_nearest() {
             ":view nihgt",
             "there is no view \"nihgt\"; did you mean \"night\"?",
         ),
+        (":NETWROK", "did you mean \"network\"?"),
         (":cloud", "write the name of a cloud after :cloud"),
+        (":Region", "write the name of a region after :region"),
     ] {
         desk.type_line(line);
         assert!(desk.text().contains(told), "{line}\n{}", desk.text());

@@ -25,8 +25,10 @@ pub(crate) enum Place {
     Unknown(String),
 }
 
-pub(crate) fn place(word: &str, kinds: &[KindInfo]) -> Place {
-    let word = match word.trim() {
+/// Finds what a word names. As on the command line, case does not matter, and a kind may be written with `-` for `_`.
+pub(crate) fn place(typed: &str, kinds: &[KindInfo]) -> Place {
+    let lower = typed.trim().to_lowercase();
+    let word = match lower.as_str() {
         "q" | QUIT => return Place::Quit,
         "gc" => "retrying",
         word => word,
@@ -34,9 +36,14 @@ pub(crate) fn place(word: &str, kinds: &[KindInfo]) -> Place {
     if let Some(pane) = NAMED_PANES.iter().find(|pane| pane.word == word) {
         return Place::Pane(pane);
     }
+    let wanted = word.replace('-', "_");
     let is_named = |kind: &&KindInfo| {
         let plural = format!("{}s", kind.name);
-        kind.name.as_str() == word || plural == word || kind.aliases.iter().any(|a| a == word)
+        let aliases = kind.aliases.iter().map(String::as_str);
+        let mut names = [kind.name.as_str(), plural.as_str()]
+            .into_iter()
+            .chain(aliases);
+        names.any(|name| name == wanted)
     };
     if let Some(kind) = kinds.iter().find(is_named) {
         return Place::Kind(kind.clone());
@@ -47,7 +54,8 @@ pub(crate) fn place(word: &str, kinds: &[KindInfo]) -> Place {
         "" => "; ? lists them",
         near => near,
     };
-    Place::Unknown(format!("there is no pane or kind \"{word}\"{hint}"))
+    let typed = typed.trim();
+    Place::Unknown(format!("there is no pane or kind \"{typed}\"{hint}"))
 }
 
 fn words(kinds: &[KindInfo]) -> impl Iterator<Item = &str> {
@@ -121,7 +129,8 @@ pub(crate) fn completions(typed: &str, known: &Known<'_>) -> Vec<String> {
         _ => Vec::new(),
     };
     let mut seen = HashSet::new();
-    let fits = |line: &String| line.starts_with(typed) && seen.insert(line.clone());
+    let typed = typed.to_lowercase();
+    let fits = |line: &String| line.to_lowercase().starts_with(&typed) && seen.insert(line.clone());
     found.into_iter().filter(fits).collect()
 }
 
@@ -179,7 +188,7 @@ mod tests {
         for word in ["q", "quit"] {
             assert!(matches!(place(word, &kinds()), Place::Quit));
         }
-        for word in ["network", "networks", "net", " network "] {
+        for word in ["network", "networks", "net", " network ", "Network", "NET"] {
             assert!(
                 matches!(place(word, &kinds()), Place::Kind(k) if k.name.as_str() == "network")
             );
@@ -187,14 +196,26 @@ mod tests {
     }
 
     #[test]
+    fn words_are_found_as_the_command_line_finds_them() {
+        for word in ["Floating_IP", "floating-ip", "Floating-IPs", "FIP"] {
+            let found = place(word, &kinds());
+            assert!(matches!(found, Place::Kind(kind) if kind.name.as_str() == "floating_ip"));
+        }
+        assert!(matches!(place("Stuck", &kinds()), Place::Pane(pane) if pane.word == "stuck"));
+        assert!(matches!(place("QUIT", &kinds()), Place::Quit));
+    }
+
+    #[test]
     fn an_unknown_word_is_answered_with_the_nearest() {
-        let Place::Unknown(text) = place("netwrok", &kinds()) else {
-            panic!("a known place");
-        };
-        assert_eq!(
-            text,
-            "there is no pane or kind \"netwrok\"; did you mean \"network\"?"
-        );
+        for typed in ["netwrok", "NETWROK"] {
+            let Place::Unknown(text) = place(typed, &kinds()) else {
+                panic!("a known place");
+            };
+            assert_eq!(
+                text,
+                format!("there is no pane or kind \"{typed}\"; did you mean \"network\"?")
+            );
+        }
     }
 
     #[test]
@@ -236,6 +257,7 @@ mod tests {
         let found = |typed: &str| completions(typed, &known);
         assert_eq!(found("s"), ["stuck", "sites"]);
         assert_eq!(found("f"), ["floating_ip", "fip"]);
+        assert_eq!(found("F"), ["floating_ip", "fip"]);
         assert_eq!(found("cloud "), ["cloud lab", "cloud prod"]);
         assert_eq!(found("region w"), ["region west"]);
         assert_eq!(found("project d"), ["project demo"]);

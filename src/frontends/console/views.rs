@@ -14,7 +14,8 @@ use crate::system::private;
 /// Opens what was typed: a pane, its scope and its filter; or sets the scope; or opens or saves a view.
 pub(super) fn entered(state: &mut State, text: &str) {
     let line = Line::parse(text);
-    match (line.word, line.rest.as_slice()) {
+    let word = line.word.to_lowercase();
+    match (word.as_str(), line.rest.as_slice()) {
         ("cloud", [name]) => narrow(state, |scope, state| {
             scope.set_cloud(name, &state.snapshot.sites)
         }),
@@ -26,7 +27,7 @@ pub(super) fn entered(state: &mut State, text: &str) {
             Ok(())
         }),
         ("cloud" | "region", _) => {
-            let hint = format!("write the name of a {0} after :{0}", line.word);
+            let hint = format!("write the name of a {word} after :{word}");
             state.say(Tone::Warn, hint);
         }
         ("view", ["save"]) => state.say(Tone::Warn, "write a name after :view save"),
