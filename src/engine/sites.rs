@@ -56,15 +56,14 @@ pub(super) struct Runtime {
     answered: VecDeque<bool>,
     /// Mean duration of the last calls.
     latency: Option<Duration>,
-    /// When each call in flight was sent, the oldest first.
-    sent: Vec<Instant>,
+    /// What is in flight, the oldest first.
+    sent: Vec<InFlight>,
     /// Claimed steps that wait for a permit, the oldest first.
     calls: VecDeque<QueuedCall>,
     /// Reads that wait for a permit, the oldest first. They belong to no deletion.
     reads: VecDeque<oneshot::Sender<Instant>>,
-    /// Whether a read gets the next permit, if one waits: calls and reads take turns, so that neither waits until
-    /// the others have ended (I12).
-    read_is_next: bool,
+    /// Who got the last permit: calls and reads take turns, so that neither waits until the others have ended (I12).
+    last: Sender,
     /// The time before which the site asked not to be called (`Retry-After`).
     closed_until: Option<Instant>,
     /// The number of calls a second that the site takes.
@@ -85,6 +84,20 @@ pub(super) struct Witness {
     pub(super) project_id: String,
 }
 
+/// What holds a permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct InFlight {
+    sent: Instant,
+    of: Sender,
+}
+
+/// Who asks a site for permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sender {
+    Call,
+    Read,
+}
+
 /// A claimed step that waits for a permit. Dropping it takes the call back.
 struct QueuedCall {
     deletion_id: String,
@@ -103,7 +116,7 @@ impl Drop for Permit<'_> {
     fn drop(&mut self) {
         self.comes.close();
         if let Some(given) = self.given.or_else(|| self.comes.try_recv().ok()) {
-            self.sites.give_back(self.site, given);
+            self.sites.ended_read(self.site, given);
         }
     }
 }
@@ -123,12 +136,25 @@ impl Runtime {
         HANGS_AFTER.max(self.latency.unwrap_or_default() * HANGS_TIMES)
     }
 
-    /// Returns the number of calls in flight that hold a permit. Hanging calls lend theirs, at most as many
-    /// as the limit allows.
-    fn permits_taken(&self, now: Instant) -> usize {
+    /// Returns how many of what is in flight hold a permit. What hangs lends its own, at most as many as the
+    /// limit allows.
+    fn permits_taken(&self, now: Instant, in_flight: impl Iterator<Item = InFlight>) -> usize {
         let after = self.hangs_after();
-        let hanging = self.sent.iter().filter(|sent| now - **sent >= after);
-        self.sent.len() - hanging.count().min(self.status.concurrency_limit)
+        let (hanging, others): (Vec<InFlight>, Vec<InFlight>) =
+            in_flight.partition(|it| now - it.sent >= after);
+        others.len() + hanging.len().saturating_sub(self.status.concurrency_limit)
+    }
+
+    fn has_permit(&self, now: Instant) -> bool {
+        self.permits_taken(now, self.sent.iter().copied()) < self.status.concurrency_limit
+    }
+
+    /// Removes what was sent then.
+    fn remove(&mut self, sent: Instant, of: Sender) {
+        let ended = InFlight { sent, of };
+        if let Some(at) = self.sent.iter().position(|it| *it == ended) {
+            self.sent.remove(at);
+        }
     }
 
     fn is_open(&self, now: Instant) -> bool {
@@ -155,13 +181,15 @@ impl Runtime {
         self.closed_until = self.closed_until.max(until);
     }
 
-    /// Returns how many more steps may be claimed.
+    /// Returns how many more steps may be claimed. Reads take none of their places: a claimed step waits for its
+    /// turn.
     fn capacity(&self, now: Instant, ahead: Duration) -> Capacity {
         let limit = self.status.concurrency_limit;
         let ahead = self.latency.map_or(0, |latency| {
             (limit as f64 * ahead.div_duration_f64(latency.max(AHEAD_MIN))) as usize
         });
-        let claimed = self.permits_taken(now) + self.calls.len();
+        let calls = self.sent.iter().filter(|it| it.of == Sender::Call).copied();
+        let claimed = self.permits_taken(now, calls) + self.calls.len();
         let now = limit.saturating_sub(claimed);
         Capacity {
             site: self.status.site.clone(),
@@ -173,25 +201,26 @@ impl Runtime {
     /// Grants permits to the first calls and reads that wait, as many as the site takes now.
     fn next_turns(&mut self, now: Instant) {
         while self.is_open(now)
-            && self.permits_taken(now) < self.status.concurrency_limit
-            && let Some((comes, is_read)) = self.next_in_line()
+            && self.has_permit(now)
+            && let Some((comes, of)) = self.next_in_line()
         {
             if comes.send(now).is_ok() {
-                self.read_is_next = !is_read;
-                self.sent.push(now);
+                self.last = of;
+                self.sent.push(InFlight { sent: now, of });
                 self.pace.sent(now);
             }
         }
     }
 
-    /// Returns who gets the next permit, and whether it is a read.
-    fn next_in_line(&mut self) -> Option<(oneshot::Sender<Instant>, bool)> {
-        if (self.read_is_next || self.calls.is_empty())
+    /// Returns who gets the next permit.
+    fn next_in_line(&mut self) -> Option<(oneshot::Sender<Instant>, Sender)> {
+        if (self.last == Sender::Call || self.calls.is_empty())
             && let Some(read) = self.reads.pop_front()
         {
-            return Some((read, true));
+            return Some((read, Sender::Read));
         }
-        self.calls.pop_front().map(|call| (call.comes, false))
+        let call = self.calls.pop_front()?;
+        Some((call.comes, Sender::Call))
     }
 
     /// Takes back the calls of a site that a person paused, and leaves the reads.
@@ -256,7 +285,7 @@ impl Sites {
                 sent: Vec::new(),
                 calls: VecDeque::new(),
                 reads: VecDeque::new(),
-                read_is_next: false,
+                last: Sender::Read,
                 closed_until: None,
                 pace: Pace::default(),
                 expected: None,
@@ -514,10 +543,16 @@ impl Sites {
 
     /// Takes back the permit of a call that was not sent.
     pub(super) fn give_back(&self, site: &Site, given: Instant) {
+        self.free(site, given, Sender::Call);
+    }
+
+    fn ended_read(&self, site: &Site, given: Instant) {
+        self.free(site, given, Sender::Read);
+    }
+
+    fn free(&self, site: &Site, given: Instant, of: Sender) {
         if let Some(site) = self.lock().get_mut(site) {
-            if let Some(at) = site.sent.iter().position(|it| *it == given) {
-                site.sent.remove(at);
-            }
+            site.remove(given, of);
             site.next_turns(Instant::now());
         }
     }
@@ -528,7 +563,7 @@ impl Sites {
         let sites = self.lock();
         let next = sites.values().filter_map(|site| {
             let after = site.hangs_after();
-            let ages = site.sent.iter().map(|sent| now - *sent);
+            let ages = site.sent.iter().map(|it| now - it.sent);
             ages.filter(|age| *age < after).max().map(|age| after - age)
         });
         next.min().unwrap_or(Duration::MAX)
@@ -570,6 +605,11 @@ impl Sites {
         site: &Site,
         deletion_id: &str,
     ) -> impl Future<Output = Option<Instant>> + use<> {
+        let turn = self.queue_call(site, deletion_id);
+        async { turn.await.ok() }
+    }
+
+    fn queue_call(&self, site: &Site, deletion_id: &str) -> oneshot::Receiver<Instant> {
         let (comes, turn) = oneshot::channel();
         if let Some(site) = self.lock().get_mut(site)
             && !site.is_paused()
@@ -580,7 +620,7 @@ impl Sites {
             });
             site.next_turns(Instant::now());
         }
-        async { turn.await.ok() }
+        turn
     }
 
     /// Queues a read, also at a site that a person paused: it takes no calls, but people and plans read it.
@@ -616,9 +656,7 @@ impl Sites {
         let Some(site) = sites.get_mut(site) else {
             return;
         };
-        if let Some(at) = site.sent.iter().position(|it| *it == sent) {
-            site.sent.remove(at);
-        }
+        site.remove(sent, Sender::Call);
         let now = Instant::now();
         let took = now - sent;
         let latency = site.latency.map_or(took, |before| (before * 7 + took) / 8);
@@ -681,6 +719,7 @@ impl Sites {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::model::{Actor, Origin};
 
     /// How many steps a site takes now and ahead whose calls take 40 ms, after claims that took so long.
     fn capacity(claims_took: Duration) -> (usize, usize) {
@@ -696,6 +735,61 @@ mod tests {
         }
         let capacities = sites.capacities();
         (capacities[0].now, capacities[0].ahead)
+    }
+
+    /// A site that takes one call at a time.
+    fn narrow() -> (Sites, Site) {
+        let site = Site::region("prod", "RegionOne");
+        let mut settings = Settings::default();
+        (settings.engine.concurrency, settings.engine.concurrency_max) = (1, 1);
+        (Sites::new(vec![site.clone()], &settings), site)
+    }
+
+    #[tokio::test]
+    async fn i12_calls_and_reads_take_turns() {
+        let (sites, site) = narrow();
+        let mut reads: Vec<_> = (0..100).map(|_| sites.queue_read(&site)).collect();
+        let mut calls: Vec<_> = (0..3).map(|_| sites.queue_call(&site, "one")).collect();
+        let mut order = String::new();
+        for _ in 0..6 {
+            let came = |turn: &mut oneshot::Receiver<Instant>| turn.try_recv().ok();
+            if let Some(sent) = reads.iter_mut().find_map(came) {
+                order.push('r');
+                sites.ended_read(&site, sent);
+            } else if let Some(sent) = calls.iter_mut().find_map(came) {
+                order.push('c');
+                sites.give_back(&site, sent);
+            }
+        }
+        assert_eq!(order, "rcrcrc");
+    }
+
+    #[tokio::test]
+    async fn i12_reads_that_wait_keep_no_step_from_being_claimed() {
+        let (sites, site) = narrow();
+        let _reads: Vec<_> = (0..100).map(|_| sites.queue_read(&site)).collect();
+        let capacities = sites.capacities();
+        assert_eq!((capacities[0].now, capacities[0].ahead), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn n16_reads_of_a_site_that_a_person_paused_keep_its_limit() {
+        let (sites, site) = narrow();
+        let by = Actor {
+            name: "anna".into(),
+            origin: Origin::Cli,
+        };
+        let pause = SitePause {
+            site: site.clone(),
+            by,
+            reason: String::new(),
+            at: chrono::Utc::now(),
+        };
+        sites.hold(&site, Some(pause));
+        assert_eq!(sites.turn(&site, "one").await, None);
+        let mut reads: Vec<_> = (0..3).map(|_| sites.queue_read(&site)).collect();
+        let sent = reads.iter_mut().filter_map(|read| read.try_recv().ok());
+        assert_eq!(sent.count(), 1);
     }
 
     #[test]

@@ -32,11 +32,6 @@ fn a_client_that_takes_any_404_for_gone_is_found() {
 }
 
 #[test]
-fn a_client_that_takes_an_empty_list_for_absence_is_found() {
-    finds(Lies::EmptyListIsAbsence, run);
-}
-
-#[test]
 fn a_client_that_takes_accepted_for_gone_is_found() {
     finds(Lies::AcceptedIsGone, run);
 }
