@@ -632,14 +632,16 @@ pub struct KindInfo {
 }
 
 impl KindInfo {
-    /// Finds the kind that a person typed: by name or alias, with any letter case, and `-` for `_`.
+    /// Finds the kind that a person typed: by name, plural or alias, with any letter case, and `-` for `_`.
     ///
     /// # Errors
     /// There is no such kind; the message names the nearest one.
     pub fn find<'k>(kinds: &'k [Self], word: &str) -> Result<&'k Self, String> {
         let wanted = word.to_lowercase().replace('-', "_");
         let named = kinds.iter().find(|kind| kind.name.as_str() == wanted);
-        let called = |kind: &&Self| kind.aliases.contains(&wanted);
+        let called = |kind: &&Self| {
+            kind.aliases.contains(&wanted) || wanted.strip_suffix('s') == Some(kind.name.as_str())
+        };
         // The kinds of a later provider have its name before theirs: `toy.subnet`.
         let short = |kind: &&Self| kind.name.as_str().split('.').next_back() == Some(&*wanted);
         let found = named

@@ -36,16 +36,7 @@ pub(crate) fn place(typed: &str, kinds: &[KindInfo]) -> Place {
     if let Some(pane) = NAMED_PANES.iter().find(|pane| pane.word == word) {
         return Place::Pane(pane);
     }
-    let wanted = word.replace('-', "_");
-    let is_named = |kind: &&KindInfo| {
-        let plural = format!("{}s", kind.name);
-        let aliases = kind.aliases.iter().map(String::as_str);
-        let mut names = [kind.name.as_str(), plural.as_str()]
-            .into_iter()
-            .chain(aliases);
-        names.any(|name| name == wanted)
-    };
-    if let Some(kind) = kinds.iter().find(is_named) {
+    if let Ok(kind) = KindInfo::find(kinds, word) {
         return Place::Kind(kind.clone());
     }
     let near = text::did_you_mean(word, words(kinds));
