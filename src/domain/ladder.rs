@@ -261,13 +261,13 @@ fn offer(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Offer {
     let step = facts.step;
     let (does, leaves) = match rung {
         _ if why_not.is_some() => (Vec::new(), String::new()),
-        Rung::Retry => (
-            vec![
-                call_of(facts, step.action.planned()),
-                "its attempts start from zero".to_owned(),
-            ],
-            String::new(),
-        ),
+        Rung::Retry => {
+            let mut does = vec![call_of(facts, step.action.planned())];
+            if step.state == StepState::Stuck {
+                does.push("its attempts start from zero".to_owned());
+            }
+            (does, String::new())
+        }
         Rung::Unpin => {
             let mut does = facts.pins.clone().unwrap_or_default();
             does.push(format!("then {}", call_of(facts, step.action.planned())));

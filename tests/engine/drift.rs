@@ -119,19 +119,20 @@ fn p01_p11_what_was_attached_to_a_newcomer_since_it_was_named_is_not_deleted_wit
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
-        let (_, elsewhere) = bench.plain_network(1);
+        let (other, _) = bench.plain_network(0);
+        let elsewhere = bench.create("ports", json!({ "network_id": other }));
         hold_the_port_back(&bench, &ports[0]);
         bench
             .run(async |client| {
                 let late = json!({ "network_id": network, "name": "late" });
                 let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
-                let subports = json!([{ "port_id": elsewhere[0], "segmentation_type": "vlan", "segmentation_id": 7 }]);
+                let subports = json!([{ "port_id": elsewhere, "segmentation_type": "vlan", "segmentation_id": 7 }]);
                 let trunk = json!({ "name": "since", "port_id": newcomer, "sub_ports": subports });
                 let trunk = bench.create("trunks", trunk);
                 let refused = answer(&client, &id, true).await.unwrap_err();
                 assert!(matches!(refused, ControlError::Conflict { .. }), "{refused:?}");
                 assert!(refused.to_string().contains("since"), "{refused}");
-                for left in [&newcomer, &trunk, &elsewhere[0]] {
+                for left in [&newcomer, &trunk, &elsewhere] {
                     assert_eq!(bench.writes_to(left), []);
                 }
             })
