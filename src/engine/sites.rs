@@ -17,10 +17,10 @@ use crate::domain::policy::Retry;
 use crate::ledger::{Capacity, Standing};
 use crate::system::config::Settings;
 
-/// As many steps are claimed ahead as are answered while an outcome and a claim are written, so that the next call
-/// follows at once: within this time at least, because a claim is not sent at once either.
+/// Shortest time for which steps are claimed in advance: as many as the site answers while the ledger writes one
+/// outcome and one claim, so that a permit never waits for the ledger.
 const AHEAD_MIN: Duration = Duration::from_millis(20);
-/// However slow the ledger is: no other engine can send a step that is claimed.
+/// The longest such time, even if the ledger is slower: no other engine can send a step that is claimed.
 const AHEAD_MAX: Duration = Duration::from_millis(200);
 /// Window of recent calls over which the failure rate is computed.
 const ANSWERS_KEPT: usize = 100;
@@ -62,8 +62,8 @@ pub(super) struct Runtime {
     calls: VecDeque<QueuedCall>,
     /// Reads that wait for a permit, the oldest first. They belong to no deletion.
     reads: VecDeque<oneshot::Sender<Instant>>,
-    /// Who got the last permit: calls and reads take turns, so that neither waits until the others have ended (I12).
-    last: Sender,
+    /// What got the last permit: calls and reads take turns, so that neither waits until the others have ended (I12).
+    last: Traffic,
     /// The time before which the site asked not to be called (`Retry-After`).
     closed_until: Option<Instant>,
     /// The number of calls a second that the site takes.
@@ -88,12 +88,12 @@ pub(super) struct Witness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InFlight {
     sent: Instant,
-    of: Sender,
+    of: Traffic,
 }
 
-/// Who asks a site for permits.
+/// What a permit is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sender {
+enum Traffic {
     Call,
     Read,
 }
@@ -150,7 +150,7 @@ impl Runtime {
     }
 
     /// Removes what was sent then.
-    fn remove(&mut self, sent: Instant, of: Sender) {
+    fn remove(&mut self, sent: Instant, of: Traffic) {
         let ended = InFlight { sent, of };
         if let Some(at) = self.sent.iter().position(|it| *it == ended) {
             self.sent.remove(at);
@@ -188,7 +188,11 @@ impl Runtime {
         let ahead = self.latency.map_or(0, |latency| {
             (limit as f64 * ahead.div_duration_f64(latency.max(AHEAD_MIN))) as usize
         });
-        let calls = self.sent.iter().filter(|it| it.of == Sender::Call).copied();
+        let calls = self
+            .sent
+            .iter()
+            .filter(|it| it.of == Traffic::Call)
+            .copied();
         let claimed = self.permits_taken(now, calls) + self.calls.len();
         let now = limit.saturating_sub(claimed);
         Capacity {
@@ -212,15 +216,15 @@ impl Runtime {
         }
     }
 
-    /// Returns who gets the next permit.
-    fn next_in_line(&mut self) -> Option<(oneshot::Sender<Instant>, Sender)> {
-        if (self.last == Sender::Call || self.calls.is_empty())
+    /// Returns what gets the next permit.
+    fn next_in_line(&mut self) -> Option<(oneshot::Sender<Instant>, Traffic)> {
+        if (self.last == Traffic::Call || self.calls.is_empty())
             && let Some(read) = self.reads.pop_front()
         {
-            return Some((read, Sender::Read));
+            return Some((read, Traffic::Read));
         }
         let call = self.calls.pop_front()?;
-        Some((call.comes, Sender::Call))
+        Some((call.comes, Traffic::Call))
     }
 
     /// Takes back the calls of a site that a person paused, and leaves the reads.
@@ -285,7 +289,7 @@ impl Sites {
                 sent: Vec::new(),
                 calls: VecDeque::new(),
                 reads: VecDeque::new(),
-                last: Sender::Read,
+                last: Traffic::Read,
                 closed_until: None,
                 pace: Pace::default(),
                 expected: None,
@@ -543,14 +547,14 @@ impl Sites {
 
     /// Takes back the permit of a call that was not sent.
     pub(super) fn give_back(&self, site: &Site, given: Instant) {
-        self.free(site, given, Sender::Call);
+        self.free(site, given, Traffic::Call);
     }
 
     fn ended_read(&self, site: &Site, given: Instant) {
-        self.free(site, given, Sender::Read);
+        self.free(site, given, Traffic::Read);
     }
 
-    fn free(&self, site: &Site, given: Instant, of: Sender) {
+    fn free(&self, site: &Site, given: Instant, of: Traffic) {
         if let Some(site) = self.lock().get_mut(site) {
             site.remove(given, of);
             site.next_turns(Instant::now());
@@ -656,7 +660,7 @@ impl Sites {
         let Some(site) = sites.get_mut(site) else {
             return;
         };
-        site.remove(sent, Sender::Call);
+        site.remove(sent, Traffic::Call);
         let now = Instant::now();
         let took = now - sent;
         let latency = site.latency.map_or(took, |before| (before * 7 + took) / 8);
