@@ -1,5 +1,6 @@
 //! Messages about newcomers: resources that appeared after a deletion's plan (P1, P11).
 
+use super::attention::REFUSAL_ID;
 use super::model::{Blocker, ErrorClass, Step, StepState, short_id};
 use super::text::escape;
 
@@ -11,12 +12,13 @@ pub const RECREATED: &str = "Recreated";
 const NAMED_MAX: usize = 5;
 
 /// Whether a step waits until a person accepts or refuses newcomers. This excludes a resource that was
-/// re-created too often, which needs another decision, and a step that waits for a stuck step, where the
-/// stuck step decides.
+/// re-created too often, which needs another decision, a step that waits for a stuck step, where the stuck step
+/// decides, and a refused plan, of which nothing was sent.
 pub fn waits_for_an_answer(step: &Step) -> bool {
     let error = step.last_error.as_ref();
     step.state == StepState::Stuck
         && step.held_by.is_none()
+        && step.id != REFUSAL_ID
         && error.is_some_and(|it| it.class == ErrorClass::Drift && it.kind != RECREATED)
 }
 

@@ -7,6 +7,7 @@
     unreachable_pub
 )]
 
+mod attention;
 mod awaiting;
 mod check_kinds;
 mod coverage;
