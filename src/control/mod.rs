@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use utoipa::ToSchema;
 
 use crate::domain::attention::Cause;
-use crate::domain::kinds::FieldMeanings;
+use crate::domain::kinds::{FieldMeanings, as_named, unknown_kind};
 use crate::domain::ladder::{PurgeScope, Rung};
 use crate::domain::model::{
     Actor, Blocker, Counts, DEPENDENCIES_MAX, Deletion, DriftPolicy, ErrorClass, Event, KindName,
@@ -36,7 +36,6 @@ use crate::domain::model::{
 use crate::domain::news::Mark;
 use crate::domain::peers::{Deployment, News, Watch};
 use crate::domain::relations::Relation;
-use crate::domain::text::{did_you_mean, escape};
 
 /// The engine, as a front end sees it.
 #[async_trait]
@@ -637,7 +636,7 @@ impl KindInfo {
     /// # Errors
     /// There is no such kind; the message names the nearest one.
     pub fn find<'k>(kinds: &'k [Self], word: &str) -> Result<&'k Self, String> {
-        let wanted = word.to_lowercase().replace('-', "_");
+        let wanted = as_named(word);
         let named = kinds.iter().find(|kind| kind.name.as_str() == wanted);
         let called = |kind: &&Self| {
             kind.aliases.contains(&wanted) || wanted.strip_suffix('s') == Some(kind.name.as_str())
@@ -647,15 +646,7 @@ impl KindInfo {
         let found = named
             .or_else(|| kinds.iter().find(called))
             .or_else(|| kinds.iter().find(short));
-        found.ok_or_else(|| {
-            let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
-            let near = did_you_mean(&wanted, names.iter().copied());
-            let known = names.join(", ");
-            format!(
-                "unknown kind \"{}\"{near}; known kinds: {known}",
-                escape(word)
-            )
-        })
+        found.ok_or_else(|| unknown_kind(word, kinds.iter().map(|kind| kind.name.as_str())))
     }
 
     /// Whether a path of a row has the id of the resource's project.

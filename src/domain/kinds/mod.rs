@@ -148,6 +148,21 @@ pub enum Bond {
     Child,
 }
 
+/// The word that a person typed for a kind, as names and aliases are written: any letter case, and `-` for `_`.
+pub fn as_named(word: &str) -> String {
+    word.to_lowercase().replace('-', "_")
+}
+
+/// Says that no kind is called so, and which one is nearest.
+pub fn unknown_kind<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
+    format!(
+        "unknown kind \"{}\"{}; known kinds: {}",
+        super::text::escape(word),
+        super::text::did_you_mean(&as_named(word), names.clone()),
+        names.collect::<Vec<_>>().join(", ")
+    )
+}
+
 impl Kinds {
     pub fn get(&self, name: &KindName) -> Option<&Kind> {
         self.kinds.get(name)
@@ -165,7 +180,7 @@ impl Kinds {
     /// Finds the kind that a person typed, where several providers may have a kind of this name: the kind of
     /// `provider`, or else of the first provider.
     pub fn resolve_at(&self, word: &str, provider: Option<&str>) -> Result<&Kind, String> {
-        let wanted = word.to_lowercase().replace('-', "_");
+        let wanted = as_named(word);
         let fits = |kind: &&Kind| {
             [kind.name.as_str(), kind.short_name()].contains(&&*wanted)
                 || kind.spec.aliases.contains(&wanted)
@@ -179,15 +194,9 @@ impl Kinds {
             )
         };
         let found = self.kinds.values().filter(fits);
-        found.min_by_key(rank).ok_or_else(|| {
-            let names = self.kinds.keys().map(KindName::as_str);
-            format!(
-                "unknown kind \"{}\"{}; known kinds: {}",
-                super::text::escape(word),
-                super::text::did_you_mean(&wanted, names.clone()),
-                names.collect::<Vec<_>>().join(", ")
-            )
-        })
+        found
+            .min_by_key(rank)
+            .ok_or_else(|| unknown_kind(word, self.kinds.keys().map(KindName::as_str)))
     }
 
     /// Returns the kinds whose ids are never used again, so that the records of their resources may go (M1).
