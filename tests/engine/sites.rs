@@ -137,6 +137,14 @@ fn their_network(bench: &Bench) -> String {
     made["networks"][0].as_str().unwrap().to_owned()
 }
 
+const ALL_ROLES: [&str; 4] = ["admin", "manager", "member", "reader"];
+
+/// Gives the engine's login these roles, and no others.
+fn set_roles(bench: &Bench, roles: &[&str]) {
+    let user = json!({ "name": "admin", "roles": { "admin": roles } });
+    bench.control("PUT", "/users", user);
+}
+
 /// Takes rights away in the middle, as a cloud does that ends the tokens with them. True if nothing is
 /// said to be gone that is there.
 fn holds_when_rights_are_lost(lies: Lies) -> bool {
@@ -150,14 +158,16 @@ fn holds_when_rights_are_lost(lies: Lies) -> bool {
             .run(async |client| {
                 let id = client.delete("network", &network).await;
                 client.until(&id, |deletion| deletion.counts.gone > 1).await;
-                bench.control("PUT", "/users", json!({ "name": "admin", "roles": { "admin": ["member", "reader"] } }));
+                set_roles(&bench, &["member", "reader"]);
                 bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
                 tokio::time::sleep(Duration::from_secs(600)).await;
                 let paused = client.site_status().await.state == SiteState::Paused;
-                bench.control("PUT", "/users", json!({ "name": "admin", "roles": { "admin": ["admin", "manager", "member", "reader"] } }));
+                set_roles(&bench, &ALL_ROLES);
                 for step in client.steps(&id).await {
                     let collection = format!("{}s", step.resource.key.kind);
-                    if step.state == StepState::Gone && bench.exists(&collection, &step.resource.key.id) {
+                    if step.state == StepState::Gone
+                        && bench.exists(&collection, &step.resource.key.id)
+                    {
                         return false;
                     }
                 }
@@ -192,13 +202,16 @@ fn i13_rights_that_a_living_token_loses_do_not_make_absence() {
                 let id = client.delete("network", &network).await;
                 client.until(&id, |deletion| deletion.counts.gone > 1).await;
                 // A cloud looks up the rights of a token at each call: it stays good, and sees less.
-                bench.control("PUT", "/users", json!({ "name": "admin", "roles": { "admin": ["member", "reader"] } }));
+                set_roles(&bench, &["member", "reader"]);
                 tokio::time::sleep(Duration::from_secs(600)).await;
-                bench.control("PUT", "/users", json!({ "name": "admin", "roles": { "admin": ["admin", "manager", "member", "reader"] } }));
+                set_roles(&bench, &ALL_ROLES);
                 for step in client.steps(&id).await {
                     if step.state == StepState::Gone {
                         let collection = format!("{}s", step.resource.key.kind);
-                        assert!(!bench.exists(&collection, &step.resource.key.id), "{step:?}");
+                        assert!(
+                            !bench.exists(&collection, &step.resource.key.id),
+                            "{step:?}"
+                        );
                     }
                 }
                 client.gone(&id).await;
@@ -222,13 +235,15 @@ fn i13_a_row_that_everybody_sees_vouches_for_no_rights() {
         bench
             .run(async |client| {
                 let id = client.delete_all("network", &networks).await;
-                client.until(&id, |deletion| deletion.counts.running > 0).await;
+                client
+                    .until(&id, |deletion| deletion.counts.running > 0)
+                    .await;
                 // The token stays good, and sees less: of this project, the shared network alone.
-                bench.control("PUT", "/users", json!({ "name": "admin", "roles": { "admin": ["member", "reader"] } }));
+                set_roles(&bench, &["member", "reader"]);
                 tokio::time::sleep(Duration::from_secs(600)).await;
                 let steps = client.steps(&id).await;
                 let state = client.site_status().await.state;
-                bench.control("PUT", "/users", json!({ "name": "admin", "roles": { "admin": ["admin", "manager", "member", "reader"] } }));
+                set_roles(&bench, &ALL_ROLES);
                 let mut gone = steps.iter().filter(|step| step.state == StepState::Gone);
                 let lives = gone.find(|step| bench.exists("networks", &step.resource.key.id));
                 assert_eq!(lives, None);
@@ -256,12 +271,7 @@ fn i13_a_login_that_gets_a_role_more_has_lost_no_rights() {
             .run(async |client| {
                 let id = client.delete("network", &network).await;
                 client.until(&id, |deletion| deletion.counts.gone > 1).await;
-                let more = json!(["admin", "manager", "member", "reader", "service"]);
-                bench.control(
-                    "PUT",
-                    "/users",
-                    json!({ "name": "admin", "roles": { "admin": more } }),
-                );
+                set_roles(&bench, &["admin", "manager", "member", "reader", "service"]);
                 client.gone(&id).await;
                 let state = client.site_status().await.state;
                 assert_eq!(state, SiteState::Reachable);
