@@ -152,7 +152,7 @@ impl Observing {
                 Err(failure) => {
                     let is_away = matches!(failure.retry, Retry::Unavailable | Retry::Throttled);
                     seen.failure = Some(failure);
-                    // The others wait for the next observation: a service that is ill is not sent thousands of reads.
+                    // The others wait for the next observation: a service that is away is not sent thousands of reads.
                     if is_away {
                         return;
                     }

@@ -83,7 +83,7 @@ impl Reads {
             Ok(answer) => return ControlFlow::Break(Ok(answer)),
             Err(failure) => failure,
         };
-        // A past date, or zero, asks for no wait at all, which a site that is ill does not mean (N16).
+        // A past date, or zero, asks for no wait at all; then the engine's own wait counts (N16).
         let asked = failure.retry_after.filter(|asked| !asked.is_zero());
         let wait = asked.unwrap_or(patience.wait);
         let left = self.patience_max.saturating_sub(patience.began.elapsed());

@@ -62,7 +62,7 @@ pub(super) struct Runtime {
     calls: VecDeque<QueuedCall>,
     /// Reads that wait for a permit, the oldest first. They belong to no deletion.
     reads: VecDeque<oneshot::Sender<Instant>>,
-    /// What got the last permit: calls and reads take turns, so that neither waits until the others have ended (I12).
+    /// The kind of request that got the last permit: calls and reads take turns, so that neither waits until the others have ended (I12).
     last: Traffic,
     /// The time before which the site asked not to be called (`Retry-After`).
     closed_until: Option<Instant>,
@@ -91,7 +91,7 @@ struct InFlight {
     of: Traffic,
 }
 
-/// What a permit is for.
+/// The requests that need a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Traffic {
     Call,

@@ -50,12 +50,13 @@ impl Prompt {
     }
 }
 
-/// What a person is told about a command.
+/// The words for a command in the messages about it.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandWords {
     /// What it does, such as `pausing network web`: said with an error, or with the number of steps that moved.
     pub(crate) what: String,
-    /// What is so once it is carried out, such as `network web is paused`; none: the number of steps says it.
+    /// The message after success, such as `network web is paused`. If there is none, the message has `what` and the
+    /// number of steps that moved.
     pub(crate) done: Option<String>,
 }
 

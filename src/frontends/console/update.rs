@@ -526,7 +526,7 @@ fn received(state: &mut State, ticket: u64, receipt: &Result<Receipt, ControlErr
         }
         return;
     };
-    let (tone, told) = match (receipt, done) {
+    let (tone, message) = match (receipt, done) {
         (Ok(Receipt::Done { .. }), Some(done)) => (Tone::Good, done),
         (Ok(Receipt::Done { moved: 0 }), None) => (Tone::Good, format!("{what}: done")),
         (Ok(Receipt::Done { moved }), None) => {
@@ -535,7 +535,7 @@ fn received(state: &mut State, ticket: u64, receipt: &Result<Receipt, ControlErr
         (Ok(_), _) => (Tone::Good, format!("{what}: accepted")),
         (Err(error), _) => (Tone::Bad, format!("{what}: {error}")),
     };
-    state.say(tone, told);
+    state.say(tone, message);
     state.with_top(|pane, context| pane.wake(true, context));
 }
 
@@ -547,8 +547,8 @@ fn bulk_received(state: &mut State, ticket: u64, receipt: &Result<Receipt, Contr
     }
     state.send_bulks();
     let ended = state.bulks.extract_if(.., |bulk| bulk.has_ended());
-    for (tone, told) in ended.flat_map(|bulk| bulk.told()).collect::<Vec<_>>() {
-        state.say(tone, told);
+    for (tone, message) in ended.flat_map(|bulk| bulk.told()).collect::<Vec<_>>() {
+        state.say(tone, message);
         state.with_top(|pane, context| pane.wake(true, context));
     }
     if matches!(state.prompt, Some(Prompt::Unsent)) && state.unsent() == 0 {

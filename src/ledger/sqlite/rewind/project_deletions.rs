@@ -81,8 +81,8 @@ UPDATE requests SET refused = iif(EXISTS (SELECT 1 FROM deletions d WHERE d.num 
         AND l.num IN (SELECT num FROM touched);
 ";
 
-/// A record belongs to the deletion that raised its tombstone last. One that is accepted raises none over what
-/// another deletion deletes or has deleted, before its own plan has a step for that. Phase and step end together (T9). Only
+/// A record belongs to the deletion that raised its tombstone last. Over a resource that another deletion deletes or
+/// has deleted, a deletion raises none before its own plan has a step for it. Phase and step end together (T9). Only
 /// these records are examined: those whose step has moved, those without a step, and those with an event in
 /// between.
 const TOMBSTONES: &str = "
