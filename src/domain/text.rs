@@ -26,6 +26,15 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// `1 step`, `12 steps`
+#[must_use]
+pub fn counted(n: u64, one: &str) -> String {
+    match n {
+        1 => format!("1 {one}"),
+        n => format!("{n} {one}s"),
+    }
+}
+
 /// Whether the text is printable ASCII alone: nothing to escape, and one column for each byte.
 #[must_use]
 pub fn is_plain(text: &str) -> bool {

@@ -14,6 +14,7 @@ use crate::control::{ControlError, Envelope, NotEligible, Receipt, Retried, Retr
 use crate::domain::attention;
 use crate::domain::ladder::LEFT_TO;
 use crate::domain::model::Step;
+use crate::domain::text::counted;
 use crate::ledger::{Applied, Change, Cursor, Ledger, RetryBy, Selection, StepFilter};
 use crate::system::clock::Clock;
 
@@ -66,10 +67,7 @@ impl BulkRetry {
         let mut moved = 0;
         let chunks = eligible.chunks(TOGETHER).filter(|_| !dry_run);
         for ids in chunks {
-            let what = match ids.len() {
-                1 => "1 step".to_owned(),
-                n => format!("{n} steps"),
-            };
+            let what = counted(ids.len() as u64, "step");
             let mut audit = audit(envelope, "retry", &what);
             audit.detail = serde_json::json!({ "filter": filter });
             let change = Change::Retry {

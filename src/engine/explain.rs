@@ -20,7 +20,7 @@ use crate::domain::model::{
     Step, StepError, StepResource, StepState, Target, Tombstone, short_id,
 };
 use crate::domain::relations::{self, Relation, RelationKind};
-use crate::domain::text::escape;
+use crate::domain::text::{counted, escape};
 use crate::ledger::{Cursor, Ledger, StepFilter, TombstoneFilter};
 
 /// How long names are waited for, which are for people alone: a service that hangs must not keep the answer.
@@ -264,10 +264,7 @@ impl Explaining {
         }
         match planned {
             Ok(plan) if plan.refused.is_empty() => {
-                let steps = match plan.steps.len() {
-                    1 => "1 step".to_owned(),
-                    n => format!("{n} steps"),
-                };
+                let steps = counted(plan.steps.len() as u64, "step");
                 explanation.lines.push(format!(
                     "nothing blocks it: {steps} with the cascade; the cloud itself removes {}; \
                      references lost: {}",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::journal::Journal;
 use crate::domain::kinds::Kind;
 use crate::domain::model::{Actor, Origin, PlanOptions, ResourceKey, Target, Tombstone};
+use crate::domain::text::counted;
 use crate::ledger::{AuditEntry, Change, LedgerError, NewDeletion, StuckAgain};
 use crate::system::clock::Clock;
 
@@ -29,11 +30,7 @@ impl Removal {
         let now = self.clock.now();
         let times = tombstone.recreated + 1;
         let back = copy.unwrap_or(&tombstone.key);
-        let count = if times == 1 {
-            "1 time".to_owned()
-        } else {
-            format!("{times} times")
-        };
+        let count = counted(u64::from(times), "time");
         let over = times > self.recreate_max;
         let mut changes = vec![Change::Recreated {
             key: tombstone.key.clone(),

@@ -13,6 +13,7 @@ use crate::domain::model::{
     DeletionState, EventKind, PlanOptions, ResourceKey, Site, StepError, StepState, short_id,
 };
 use crate::domain::peers::Deployment;
+use crate::domain::text::counted;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,10 +58,7 @@ pub fn accepted(deletion: &str, targets: usize) -> Happened {
 
 /// A deletion was accepted that handles only what refers to the targets, which another deployment deletes.
 pub fn handles_referrers(deletion: &str, targets: usize, owner: &str) -> Happened {
-    let resources = match targets {
-        1 => "1 resource".to_owned(),
-        n => format!("{n} resources"),
-    };
+    let resources = counted(targets as u64, "resource");
     let words = format!(" handles the referrers of {resources} that {owner} deletes");
     let fields = json!({"state": DeletionState::Planning, "targets": targets});
     of_deletion(EventKind::DeletionAccepted, deletion, words, fields)
@@ -68,10 +66,7 @@ pub fn handles_referrers(deletion: &str, targets: usize, owner: &str) -> Happene
 
 pub fn planned(deletion: &str, steps: u64) -> Happened {
     let fields = json!({"steps": steps});
-    let words = match steps {
-        1 => " planned: 1 step".to_owned(),
-        n => format!(" planned: {n} steps"),
-    };
+    let words = format!(" planned: {}", counted(steps, "step"));
     of_deletion(EventKind::DeletionPlanned, deletion, words, fields)
 }
 
