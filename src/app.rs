@@ -497,12 +497,12 @@ async fn attached(
 async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failure> {
     let settings = settings(global, around)?;
     let places = places(global, &settings, around, Path::exists)?;
-    let mut told = ToldToEnd::listen()?;
+    let mut end = EndSignals::listen()?;
     // The engine continues when the terminal that started it is closed.
     let mut hangup = signal(SignalKind::hangup())?;
     let mut embedded = tokio::select! {
         embedded = embedded::embed_to_stay(global, settings, &places, around) => embedded?,
-        () = told.recv() => return Ok(Exit::Done),
+        () = end.recv() => return Ok(Exit::Done),
     };
     tracing::info!(
         ledger = %places.ledger,
@@ -512,7 +512,7 @@ async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failur
     loop {
         tokio::select! {
             failure = embedded.ended() => return Err(failure),
-            () = told.recv() => break,
+            () = end.recv() => break,
             _ = hangup.recv() => tracing::info!("the terminal was closed; the engine continues"),
         }
     }
@@ -523,12 +523,12 @@ async fn headless(global: &Global, around: &Surroundings) -> Result<Exit, Failur
 
 /// The signals that end a server. It listens for them before it announces itself anywhere, because a reader
 /// of the announcement may end it at once.
-struct ToldToEnd {
+struct EndSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl ToldToEnd {
+impl EndSignals {
     fn listen() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::clouds::{NamedSite, PRACTICE, chosen_sites, connect, environment, named_sites};
 use super::gates::Gates;
 use super::ledger::{ledger_failure, open_ledger, remove_ledger};
-use super::practice::{self, Scene, ServerHandle, SideEngine};
+use super::practice::{self, Scenario, Scene, ServerHandle, SideEngine};
 use super::{Places, peers, settings_failure};
 use crate::cloud::openstack::{self, CloudsConfig};
 use crate::cloud::{Cloud, CloudRouter, OpenStack, Registry};
@@ -99,7 +99,7 @@ impl Embedded {
 struct Stay {
     notify: Option<NotifySettings>,
     /// Whether it is an error that peers cannot reach this engine.
-    must_be_heard: bool,
+    must_reach_peers: bool,
     /// Whether it is an error that the socket cannot be served.
     must_listen: bool,
     /// Whether the engine runs deletions without being asked to.
@@ -123,7 +123,7 @@ pub(super) async fn embed(
     };
     let stay = Stay {
         notify: None,
-        must_be_heard: false,
+        must_reach_peers: false,
         must_listen: verb.needs_listener(),
         works: false,
     };
@@ -151,7 +151,7 @@ pub(super) async fn embed_to_stay(
     };
     let stay = Stay {
         notify,
-        must_be_heard: true,
+        must_reach_peers: true,
         must_listen: true,
         works: true,
     };
@@ -175,17 +175,27 @@ fn alone_for_practice(deployment: DeploymentSettings, global: &Global) -> Deploy
     }
 }
 
-async fn wire(
+/// What an engine needs that is read before its ledger is opened.
+struct Prepared {
+    settings: Settings,
+    clouds: Vec<(Site, openstack::CloudConfig)>,
+    kinds: Arc<Kinds>,
+    scenario: Option<Scenario>,
+    scene: Option<Scene>,
+    /// The practice cloud, which lives as long as its engine.
+    sandbox: Option<ServerHandle>,
+}
+
+/// Reads clouds and kinds, completes the settings with them, and starts the practice cloud of a scenario.
+async fn prepare(
     global: &Global,
     settings: Settings,
     places: &Places,
     around: &Surroundings,
     targets: &[String],
-    stay: Stay,
-) -> Result<Embedded, Failure> {
+) -> Result<Prepared, Failure> {
     let settings = within_the_files(settings);
     prepare_folders(places)?;
-    let clock = Clock::system();
     let named = global.sandbox.as_deref();
     let scenario = named.map(practice::scenario).transpose()?;
     let scene = scenario.as_ref().and_then(Scene::of);
@@ -207,7 +217,33 @@ async fn wire(
         Some(_) => resolve_kinds(settings, &self::kinds(around)?, global, around),
         None => resolve_kinds(settings, &kinds, global, around),
     };
-    let settings = settings.map_err(|error| settings_failure(&error))?;
+    Ok(Prepared {
+        settings: settings.map_err(|error| settings_failure(&error))?,
+        clouds,
+        kinds,
+        scenario,
+        scene,
+        sandbox,
+    })
+}
+
+async fn wire(
+    global: &Global,
+    settings: Settings,
+    places: &Places,
+    around: &Surroundings,
+    targets: &[String],
+    stay: Stay,
+) -> Result<Embedded, Failure> {
+    let Prepared {
+        settings,
+        clouds,
+        kinds,
+        scenario,
+        scene,
+        sandbox,
+    } = prepare(global, settings, places, around, targets).await?;
+    let clock = Clock::system();
     let gates = Gates::of(&settings.gate, &clouds, &clock)?;
     if let (Some(scenario), Some(cloud), None) = (&scenario, &sandbox, &global.ledger) {
         // The ids of an earlier practice ledger would mean nothing in this cloud.
@@ -244,7 +280,7 @@ async fn wire(
     };
     let control = engine.control();
     // Whoever reaches the socket must be able to read which scenario it is.
-    if let Some(name) = named {
+    if let Some(name) = &global.sandbox {
         practice::announce(name, places)?;
     }
     let api = match serve(&control, places, uids, &clock).await {
@@ -266,7 +302,7 @@ async fn wire(
         .await?;
     let peers = match deployment {
         Some(deployment) => match peers::listen(&deployment, &control).await {
-            Err(failure) if !stay.must_be_heard => {
+            Err(failure) if !stay.must_reach_peers => {
                 tracing::warn!(why = failure.message, "peers do not reach this engine");
                 None
             }

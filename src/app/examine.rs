@@ -230,11 +230,13 @@ async fn notify_facts(settings: &Settings, ledger: &Location) -> Vec<doctor::Not
     let ledger = open_reader(ledger).ok();
     let mut facts = Vec::new();
     for (name, channel) in notify::channels(&settings.notify) {
-        let told = match &ledger {
+        let cursor = match &ledger {
             Some(ledger) => ledger.notification_cursor(name).await.ok(),
             None => None,
         };
-        let failing = told.and_then(|told| told.mark).map(|mark| mark.failing);
+        let failing = cursor
+            .and_then(|cursor| cursor.mark)
+            .map(|mark| mark.failing);
         facts.push(doctor::NotifyFacts {
             channel,
             failing: failing.unwrap_or_default(),

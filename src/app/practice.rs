@@ -9,7 +9,7 @@ use chrono::Utc;
 use super::clouds::PRACTICE;
 use super::past::Past;
 use super::sandbox_args::Sandbox;
-use super::{LocalVerb, Places, Process, ToldToEnd, log_to_stderr, runtime};
+use super::{EndSignals, LocalVerb, Places, Process, log_to_stderr, runtime};
 use crate::cloud::openstack::CloudConfig;
 use crate::domain::kinds::Kinds;
 use crate::domain::model::Site;
@@ -159,7 +159,7 @@ async fn serve(args: Sandbox) -> Result<Exit, Failure> {
         world,
         scenario,
     };
-    let mut told = ToldToEnd::listen()?;
+    let mut end = EndSignals::listen()?;
     let handle = sandbox::serve(options)
         .await
         .map_err(|error| Failure::usage(tried, error.to_string(), ""))?;
@@ -173,6 +173,6 @@ async fn serve(args: Sandbox) -> Result<Exit, Failure> {
     let mut out = Tolerant(io::stdout());
     writeln!(out, "{ready}")?;
     out.flush()?;
-    told.recv().await;
+    end.recv().await;
     Ok(Exit::Done)
 }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::clouds::connect;
 use super::embedded::kinds;
 use super::ledger::ledger_failure;
-use super::{LocalVerb, Process, ToldToEnd, console, log_to_stderr, read_line, runtime, settings};
+use super::{EndSignals, LocalVerb, Process, console, log_to_stderr, read_line, runtime, settings};
 use crate::control::Control;
 use crate::domain::model::Origin;
 use crate::domain::moment;
@@ -79,7 +79,7 @@ async fn replay(
 ) -> Result<Exit, Failure> {
     let (global, around, style) = (process.global, process.around, process.style);
     // From here on every exit removes the copy.
-    let mut told = ToldToEnd::listen()?;
+    let mut end = EndSignals::listen()?;
     let mut hangup = signal(SignalKind::hangup())?;
     let interrupted = || Failure::interrupted(TRIED, "");
     let name = ledger.to_string();
@@ -87,7 +87,7 @@ async fn replay(
     // The folder is dropped after the ledger, which has files in it.
     let (_folder, rewind) = tokio::select! {
         opened = opening => opened.map_err(io::Error::other)??,
-        () = told.recv() => return Err(interrupted()),
+        () = end.recv() => return Err(interrupted()),
         _ = hangup.recv() => return Err(interrupted()),
     };
     let span = rewind.span();
@@ -101,7 +101,7 @@ async fn replay(
     }
     tokio::select! {
         exit = list(process, control, at) => Ok(exit),
-        () = told.recv() => Err(interrupted()),
+        () = end.recv() => Err(interrupted()),
         _ = hangup.recv() => Err(interrupted()),
     }
 }
@@ -118,7 +118,7 @@ async fn list(process: &Process<'_>, control: Arc<dyn Control>, at: DateTime<Utc
         actor: around.actor(Origin::Cli),
         global,
         read_only: true,
-        clock: Clock::standing(at),
+        clock: Clock::stopped_at(at),
         out: Printer::new(&mut out, style, global.output),
         err: Printer::new(&mut err, style, global.output),
         read_line: read_line(),
@@ -139,13 +139,13 @@ fn from(
     let Some(text) = text else {
         return Ok(last);
     };
-    let told = format!(
+    let advice = format!(
         "The ledger covers {} to {}.",
         first.format("%F %T"),
         last.format("%F %T UTC")
     );
     let at = moment::parse(text, last)
-        .map_err(|why| Failure::usage("read --from", why, told.as_str()))?;
+        .map_err(|why| Failure::usage("read --from", why, advice.as_str()))?;
     match (first..=last).contains(&at) {
         true => Ok(at),
         false => {
@@ -153,7 +153,7 @@ fn from(
                 "{} is outside of the time that the ledger covers",
                 at.format("%F %T UTC")
             );
-            Err(Failure::usage("read --from", why, told))
+            Err(Failure::usage("read --from", why, advice))
         }
     }
 }

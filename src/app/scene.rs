@@ -14,7 +14,7 @@ use crate::cloud::Registry;
 use crate::control::{Command, Control, ControlError, Envelope, Receipt, query};
 use crate::domain::kinds::{Home, Source};
 use crate::domain::model::{Actor, Origin};
-use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
+use crate::domain::peers::{Answers, DeletionNotices, Deployment, Question, Watch};
 use crate::engine::{Engine, Neighbours, Parts};
 use crate::frontends::api::{self, ApiHandle};
 use crate::frontends::cli::Failure;
@@ -293,11 +293,11 @@ impl Peers for InProcessPeers {
         self.known.clone()
     }
 
-    async fn watch(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure> {
+    async fn watch(&self, peer: &Peer, watch: Watch) -> Result<DeletionNotices, PeerFailure> {
         let there = self.neighbourhood.reach(peer)?;
         let watch = envelope(Command::Watch { watch }, "a deployment");
         let receipt = there.submit(watch).await;
-        receipt.and_then(Receipt::into_news).map_err(failed)
+        receipt.and_then(Receipt::into_notices).map_err(failed)
     }
 
     async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure> {

@@ -33,8 +33,8 @@ use crate::domain::model::{
     OnFailure, Paged, Plan, PlanOptions, Refusal, Resource, ResourceKey, Scope, Site, SitePause,
     Step, StepState, Target, Tombstone,
 };
-use crate::domain::news::Mark;
-use crate::domain::peers::{Deployment, News, Watch};
+use crate::domain::notification::Mark;
+use crate::domain::peers::{DeletionNotices, Deployment, Watch};
 use crate::domain::relations::Relation;
 
 /// The engine, as a front end sees it.
@@ -371,7 +371,7 @@ pub enum Receipt {
     Bulk(Retried),
     /// The notices that a watch receives.
     #[serde(skip)]
-    News(Box<News>),
+    Notices(Box<DeletionNotices>),
     /// The resource in its stored form.
     Resource {
         row: serde_json::Value,
@@ -408,7 +408,7 @@ receipts! {
     /// The receipt of [`Command::RetryMatching`].
     into_retried: Self::Bulk(retried) => retried, Retried;
     /// The receipt of [`Command::Watch`].
-    into_news: Self::News(news) => *news, News;
+    into_notices: Self::Notices(notices) => *notices, DeletionNotices;
     /// The receipt of [`Command::Create`] and [`Command::Update`].
     into_resource: Self::Resource { row } => row, serde_json::Value;
     /// The receipt of [`Command::Purge`].

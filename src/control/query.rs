@@ -25,7 +25,7 @@ use crate::domain::model::{
     Counts, Deletion as DeletionRow, DeletionState, Event, KindName, Orphan, Paged, Phase,
     Plan as FullPlan, ResourceKey, Site, Step as StepRow, StepState, Tombstone,
 };
-use crate::domain::news::NotificationCursor as Cursor;
+use crate::domain::notification::NotificationCursor as Cursor;
 use crate::domain::outline::Outline as Branches;
 use crate::domain::peers::{Answers, Question};
 

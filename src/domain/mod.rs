@@ -25,7 +25,7 @@ pub mod moment;
 pub mod native;
 pub mod natural;
 pub mod nesting;
-pub mod news;
+pub mod notification;
 pub mod outline;
 pub mod peers;
 pub mod plan;

@@ -126,7 +126,7 @@ pub struct Watch {
 
 /// The answer to a [`Watch`]: the changes, in the order of their sequence. An empty one is a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct News {
+pub struct DeletionNotices {
     pub from: Deployment,
     pub ledger: String,
     /// The importer knows everything up to this sequence once it has applied `changes`. If this is lower than
@@ -150,7 +150,7 @@ pub struct DeletionNotice {
     pub root: String,
 }
 
-impl News {
+impl DeletionNotices {
     /// Checks that this owner may send these notices to a deployment that watches it for these kinds. A
     /// deployment may send itself notices about anything of its own, including the regions of its clouds.
     ///
@@ -419,12 +419,12 @@ impl Waits {
     /// Adds the relations that another deployment reports. Each deployment knows best about its own
     /// resources.
     pub fn hear(&mut self, home: &Site, others: &Self) {
-        for told in &others.0 {
-            let hops = told.hops.saturating_add(1);
-            if hops <= HOPS_MAX && told.key.site != *home {
+        for waiting in &others.0 {
+            let hops = waiting.hops.saturating_add(1);
+            if hops <= HOPS_MAX && waiting.key.site != *home {
                 self.put(Waiting {
                     hops,
-                    ..told.clone()
+                    ..waiting.clone()
                 });
             }
         }

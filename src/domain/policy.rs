@@ -104,7 +104,7 @@ pub struct StepFacts<'s> {
     pub blocked_since: Option<DateTime<Utc>>,
     pub last_error: Option<&'s StepError>,
     /// Number of observations in a row that left the step `verifying`.
-    pub looks: u32,
+    pub observations: u32,
     /// For a step that a repeated DELETE woke: when the engine's own schedule would have made the next
     /// attempt.
     pub own_attempt_at: Option<DateTime<Utc>>,
@@ -186,8 +186,8 @@ const RETRY_AFTER_MAX: Duration = UNAVAILABLE_GIVE_UP;
 /// Maximum time between two observations of one step.
 pub const LOOK_WAIT_MAX: Duration = Duration::from_secs(32);
 /// Wait after the first observation that still finds the resource; it doubles with each further one.
-const LOOK_FIRST: Duration = Duration::from_millis(200);
-const LOOK_MAX: Duration = Duration::from_secs(10);
+const OBSERVATION_FIRST: Duration = Duration::from_millis(200);
+const OBSERVATION_MAX: Duration = Duration::from_secs(10);
 /// Minimum time between two observations of a delete that the cloud works on. They are made at even seconds.
 const SETTLING_MIN: Duration = Duration::from_millis(500);
 /// Time between these even seconds.
@@ -214,13 +214,13 @@ pub fn after_call(
     match outcome {
         // A repeated delete is still the first one.
         Outcome::Accepted if repeats(step, schedule) => Decision {
-            next_attempt_at: Some(first_look(now, schedule)),
+            next_attempt_at: Some(first_observation_at(now, schedule)),
             blocked_since: step.blocked_since,
             error: step.last_error.cloned(),
             ..plain(step, StepState::Verifying)
         },
         Outcome::Accepted => Decision {
-            next_attempt_at: Some(first_look(now, schedule)),
+            next_attempt_at: Some(first_observation_at(now, schedule)),
             ..plain(step, StepState::Verifying)
         },
         Outcome::Prepared => plain(step, StepState::Ready),
@@ -281,7 +281,7 @@ fn after_failure(
         ..kept
     };
     let at = |wait: Duration| Some(now + wait);
-    let told = failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
+    let retry_after = failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
     match failure.retry {
         Retry::Never => stuck(kept),
         Retry::Unknown => Decision {
@@ -314,7 +314,7 @@ fn after_failure(
                 chance,
             );
             Decision {
-                next_attempt_at: at(told.max(backoff)),
+                next_attempt_at: at(retry_after.max(backoff)),
                 ..kept
             }
         }
@@ -324,7 +324,7 @@ fn after_failure(
                 return match step.attempts >= step.max_attempts {
                     true => stuck(kept),
                     false => Decision {
-                        next_attempt_at: at(told).max(Some(own)),
+                        next_attempt_at: at(retry_after).max(Some(own)),
                         ..kept
                     },
                 };
@@ -335,7 +335,7 @@ fn after_failure(
             }
             let index = (attempts as usize - 1).min(schedule.waits.len().saturating_sub(1));
             let wait = schedule.waits.get(index).copied().unwrap_or(SNOOZE_MAX);
-            let wait = told.max(jittered(wait, schedule.jitter, chance));
+            let wait = retry_after.max(jittered(wait, schedule.jitter, chance));
             Decision {
                 attempts,
                 next_attempt_at: at(wait),
@@ -347,7 +347,7 @@ fn after_failure(
 
 /// Returns when an accepted delete falls due for its first observation: at once, or when it can have ended, if the
 /// cloud works on it.
-fn first_look(now: DateTime<Utc>, schedule: &Schedule) -> DateTime<Utc> {
+fn first_observation_at(now: DateTime<Utc>, schedule: &Schedule) -> DateTime<Utc> {
     match schedule.settles {
         true => together(now + SETTLING_MIN),
         false => now,
@@ -371,7 +371,7 @@ fn first_look(now: DateTime<Utc>, schedule: &Schedule) -> DateTime<Utc> {
 /// 5. If the cloud works on them, `settling_wait` at most, which is nothing in the deletion's first half minute:
 ///    when they end does not depend on what else is sent. They fall due at even seconds, and stay at these, so one
 ///    list observes all of their kind, and no other follows within 2 s.
-pub fn look_wait(gathered: &Gathered, settles: bool, now: DateTime<Utc>) -> Duration {
+pub fn observation_wait(gathered: &Gathered, settles: bool, now: DateTime<Utc>) -> Duration {
     let unsent = gathered.unsent;
     let worth_it =
         gathered.fills_a_list && gathered.verifying >= 2 * unsent && unsent >= WORTH_A_LIST as u64;
@@ -413,19 +413,14 @@ fn settling_wait(taken: Duration) -> Duration {
 ///    away. Then the step is stuck (N12).
 pub fn after_observation(
     step: StepFacts<'_>,
-    looked: Observed,
+    observed: Observed,
     now: DateTime<Utc>,
     schedule: &Schedule,
     chance: f64,
 ) -> Decision {
-    let again = |decision: Decision| Decision {
-        next_attempt_at: Some(now + look_delay(step.looks)),
-        observed_again: true,
-        ..decision
-    };
     let refused =
         |error: StepError| after_failure(step, Failure::refused(error), now, schedule, chance);
-    match looked {
+    match observed {
         Observed::Absent => plain(step, StepState::Gone),
         Observed::Present | Observed::Anew(_) | Observed::NotTaken(_) if step.cancelled => {
             plain(step, StepState::Skipped)
@@ -441,8 +436,8 @@ pub fn after_observation(
                 ..plain(step, StepState::Ready)
             }
         }
-        Observed::Present if looked_for(step.looks) < schedule.verify_max => {
-            again(plain(step, StepState::Verifying))
+        Observed::Present if observed_for(step.observations) < schedule.verify_max => {
+            observed_later(step, plain(step, StepState::Verifying), now)
         }
         Observed::Present => {
             let error = StepError {
@@ -472,64 +467,85 @@ pub fn after_observation(
             },
             stuck => stuck,
         },
-        Observed::StillDeleting(error) => {
-            let (since, age) = match is_unclear(step) {
-                true => (now, Duration::ZERO),
-                false => waiting(step, now),
-            };
-            let kept = Decision {
-                blocked_since: Some(since),
-                error: Some(error),
-                ..plain(step, StepState::Verifying)
-            };
-            if age >= schedule.pending_max {
-                return Decision {
-                    to: StepState::Stuck,
-                    ..kept
-                };
-            }
-            let in_turn = |repeats: &Repeats| {
-                let last = step.last_error.filter(|error| repeats.is_pending(error));
-                let before = last.and_then(|last| (last.at - since).to_std().ok());
-                let turns = |age: Duration| age.as_secs() / repeats.every.as_secs().max(1);
-                turns(age) > turns(before.unwrap_or_default())
-            };
-            if !step.cancelled && schedule.repeats.as_ref().is_some_and(in_turn) {
-                return Decision {
-                    to: StepState::Ready,
-                    ..kept
-                };
-            }
-            Decision {
-                next_attempt_at: Some(together(now + SETTLING_MIN.max(age / 8).min(SNOOZE_MAX))),
-                observed_again: true,
-                ..kept
-            }
-        }
-        // A lost answer stays the error: an inconclusive observation says nothing about the call.
-        Observed::Unclear(error) => {
-            let (since, age) = match is_unclear(step) {
-                true => waiting(step, now),
-                false => (now, Duration::ZERO),
-            };
-            let error = step
-                .last_error
-                .filter(|last| last.class == ErrorClass::OutcomeUnknown)
-                .cloned()
-                .unwrap_or(error);
-            let kept = Decision {
-                blocked_since: Some(since),
-                error: Some(error),
-                ..plain(step, StepState::Verifying)
-            };
-            match age >= UNAVAILABLE_GIVE_UP {
-                true => Decision {
-                    to: StepState::Stuck,
-                    ..kept
-                },
-                false => again(kept),
-            }
-        }
+        Observed::StillDeleting(error) => still_deleting(step, error, now, schedule),
+        Observed::Unclear(error) => unclear(step, error, now),
+    }
+}
+
+/// The decision, with the time of the step's next observation: after twice the wait each time.
+fn observed_later(step: StepFacts<'_>, decision: Decision, now: DateTime<Utc>) -> Decision {
+    Decision {
+        next_attempt_at: Some(now + observation_delay(step.observations)),
+        observed_again: true,
+        ..decision
+    }
+}
+
+/// Observes a resource again whose deletion goes on, or repeats the delete, or gives the step to a person after
+/// `pending_max`.
+fn still_deleting(
+    step: StepFacts<'_>,
+    error: StepError,
+    now: DateTime<Utc>,
+    schedule: &Schedule,
+) -> Decision {
+    let (since, age) = match is_unclear(step) {
+        true => (now, Duration::ZERO),
+        false => waiting(step, now),
+    };
+    let kept = Decision {
+        blocked_since: Some(since),
+        error: Some(error),
+        ..plain(step, StepState::Verifying)
+    };
+    if age >= schedule.pending_max {
+        return Decision {
+            to: StepState::Stuck,
+            ..kept
+        };
+    }
+    let in_turn = |repeats: &Repeats| {
+        let last = step.last_error.filter(|error| repeats.is_pending(error));
+        let before = last.and_then(|last| (last.at - since).to_std().ok());
+        let turns = |age: Duration| age.as_secs() / repeats.every.as_secs().max(1);
+        turns(age) > turns(before.unwrap_or_default())
+    };
+    if !step.cancelled && schedule.repeats.as_ref().is_some_and(in_turn) {
+        return Decision {
+            to: StepState::Ready,
+            ..kept
+        };
+    }
+    Decision {
+        next_attempt_at: Some(together(now + SETTLING_MIN.max(age / 8).min(SNOOZE_MAX))),
+        observed_again: true,
+        ..kept
+    }
+}
+
+/// Observes a resource again that could not be observed, or gives the step to a person after a day. A lost answer
+/// stays the error: an inconclusive observation says nothing about the call.
+fn unclear(step: StepFacts<'_>, error: StepError, now: DateTime<Utc>) -> Decision {
+    let (since, age) = match is_unclear(step) {
+        true => waiting(step, now),
+        false => (now, Duration::ZERO),
+    };
+    let error = step
+        .last_error
+        .filter(|last| last.class == ErrorClass::OutcomeUnknown)
+        .cloned()
+        .unwrap_or(error);
+    let kept = Decision {
+        blocked_since: Some(since),
+        error: Some(error),
+        ..plain(step, StepState::Verifying)
+    };
+    match age >= UNAVAILABLE_GIVE_UP {
+        true => Decision {
+            to: StepState::Stuck,
+            ..kept
+        },
+        false => observed_later(step, kept, now),
     }
 }
 
@@ -583,11 +599,13 @@ fn together(at: DateTime<Utc>) -> DateTime<Utc> {
     at + chrono::TimeDelta::milliseconds((step - late) % step)
 }
 
-fn look_delay(looks: u32) -> Duration {
-    LOOK_FIRST.saturating_mul(1 << looks.min(16)).min(LOOK_MAX)
+fn observation_delay(observations: u32) -> Duration {
+    OBSERVATION_FIRST
+        .saturating_mul(1 << observations.min(16))
+        .min(OBSERVATION_MAX)
 }
 
 /// Returns the time over which the observations so far have spread.
-fn looked_for(looks: u32) -> Duration {
-    (0..looks.min(1000)).map(look_delay).sum()
+fn observed_for(observations: u32) -> Duration {
+    (0..observations.min(1000)).map(observation_delay).sum()
 }

@@ -306,7 +306,7 @@ fn status(parts: &Parts) -> EngineStatus {
         epoch: parts.epoch,
         started_at: Some(parts.clock.now()),
         read_only: parts.settings.guard.read_only,
-        follows: !parts.ledger.standing().leads,
+        follows: !parts.ledger.membership().leads,
         fault: None,
         unreachable_since: None,
         ledger: parts.ledger_name.clone(),

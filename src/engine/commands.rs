@@ -132,8 +132,8 @@ impl Commands {
             Command::PauseEngine { name } => self.drain(envelope, name, true).await,
             Command::ResumeEngine { name } => self.drain(envelope, name, false).await,
             Command::Watch { watch } => {
-                let news = self.federation()?.owner.news_for(watch).await?;
-                Ok(Receipt::News(Box::new(news)))
+                let notices = self.federation()?.owner.notices_for(watch).await?;
+                Ok(Receipt::Notices(Box::new(notices)))
             }
             Command::Hint { from } => {
                 self.federation()?.owner.hinted(&from)?;

@@ -99,57 +99,65 @@ impl Diagnosis {
             .take(BLOCKERS_MAX)
             .collect();
         name_blockers(&*self.reads.cloud, &mut blockers, &step.project_id).await;
+        let failure = Failure {
+            blockers,
+            ..failure
+        };
         if forgotten {
             return Failure {
                 retry: Retry::Never,
-                blockers,
                 ..failure
             };
         }
         if all_going {
             return Failure {
                 retry: Retry::Pending,
-                blockers,
                 ..failure
             };
         }
-        let drift = match self.cascade_of(step).await {
-            Ok(drift) => drift,
-            Err(why) => return not_known(failure, &why.to_string()),
-        };
-        if !newcomers.is_empty()
-            && let Some(drift) = drift
-        {
-            let absorbed = match drift {
-                DriftPolicy::Absorb => self.absorb(step, &newcomers).await,
-                DriftPolicy::Ask | DriftPolicy::Refuse => Ok(false),
-            };
-            match absorbed {
-                Ok(true) => {
-                    return Failure {
-                        retry: Retry::Pending,
-                        blockers,
-                        ..failure
-                    };
-                }
-                Ok(false) => {}
-                Err(why) => return not_known(failure, &why.to_string()),
-            }
-            let mut error = failure.error;
-            error.class = ErrorClass::Drift;
-            error.message = self
-                .tell_newcomers(&step.deletion_id, &error.message, &mut blockers, &newcomers)
-                .await;
-            return Failure {
-                retry: Retry::Never,
-                error,
-                blockers,
-                retry_after: None,
-            };
+        match newcomers.is_empty() {
+            true => failure,
+            false => self.diagnose_newcomers(step, failure, &newcomers).await,
         }
-        Failure {
-            blockers,
-            ..failure
+    }
+
+    /// Adds newcomers to the deletion that absorbs them; otherwise, if its cascade would delete them, the refusal
+    /// is due to drift.
+    async fn diagnose_newcomers(
+        &self,
+        step: &ClaimedStep,
+        failure: Failure,
+        newcomers: &[&ResourceKey],
+    ) -> Failure {
+        let absorbed = match self.cascade_of(step).await {
+            Ok(None) => return failure,
+            Ok(Some(DriftPolicy::Absorb)) => self.absorb(step, newcomers).await,
+            Ok(Some(DriftPolicy::Ask | DriftPolicy::Refuse)) => Ok(false),
+            Err(why) => Err(why),
+        };
+        match absorbed {
+            Err(why) => not_known(failure, &why.to_string()),
+            Ok(true) => Failure {
+                retry: Retry::Pending,
+                ..failure
+            },
+            Ok(false) => {
+                let Failure {
+                    mut error,
+                    mut blockers,
+                    ..
+                } = failure;
+                error.class = ErrorClass::Drift;
+                error.message = self
+                    .tell_newcomers(&step.deletion_id, &error.message, &mut blockers, newcomers)
+                    .await;
+                Failure {
+                    retry: Retry::Never,
+                    error,
+                    blockers,
+                    retry_after: None,
+                }
+            }
         }
     }
 

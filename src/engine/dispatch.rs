@@ -58,23 +58,30 @@ impl Dispatching {
                     match owner.awaits_clearance(&step).await {
                         Some(waits) => reads.journal.commit_outcomes(vec![waits]).await,
                         None => {
-                            let turn = reads.sites.turn(&step.key.site, &step.deletion_id);
-                            dispatching.act_in_turn(step, turn).await;
+                            let permit = reads.sites.call_permit(&step.key.site, &step.deletion_id);
+                            dispatching.act_with_permit(step, permit).await;
                         }
                     }
                 });
                 continue;
             }
-            let turn = self.reads.sites.turn(&step.key.site, &step.deletion_id);
+            let permit = self
+                .reads
+                .sites
+                .call_permit(&step.key.site, &step.deletion_id);
             tasks.spawn(async move {
-                dispatching.act_in_turn(step, turn).await;
+                dispatching.act_with_permit(step, permit).await;
             });
         }
         Ok(())
     }
 
-    async fn act_in_turn(&self, step: ClaimedStep, turn: impl Future<Output = Option<Instant>>) {
-        let Some(sent) = turn.await else {
+    async fn act_with_permit(
+        &self,
+        step: ClaimedStep,
+        permit: impl Future<Output = Option<Instant>>,
+    ) {
+        let Some(sent) = permit.await else {
             let why = "withdrawn before a permit was free";
             return self.give_back(step, why).await;
         };
@@ -202,8 +209,8 @@ impl Dispatching {
             vars: &step.vars,
         };
         let (claimed_in, now) = (step.fence.epoch, Instant::now());
-        let standing = self.ledger.standing();
-        standing.may_send_step(claimed_in, self.call_timeout, now)?;
+        let membership = self.ledger.membership();
+        membership.may_send_step(claimed_in, self.call_timeout, now)?;
         Ok(self.reads.cloud.act(call).await)
     }
 

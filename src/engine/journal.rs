@@ -8,7 +8,7 @@ use tokio::sync::{Notify, watch};
 
 use super::errors::ledger_error;
 use crate::control::{ControlError, EngineStatus, Receipt};
-use crate::ledger::{Applied, Change, Commit, LedgerError, Standing};
+use crate::ledger::{Applied, Change, Commit, LedgerError, Membership};
 
 /// How long to wait after a failed write of the ledger.
 pub(super) const LEDGER_RETRY: Duration = Duration::from_secs(5);
@@ -120,10 +120,10 @@ impl Journal {
         self.mark_dirty();
     }
 
-    /// Takes in how this engine stands among those of its ledger.
-    pub(super) fn stand(&self, standing: &Standing) {
+    /// Takes in this engine's membership among the engines of its ledger.
+    pub(super) fn set_membership(&self, membership: &Membership) {
         let mut status = self.lock_status();
-        let now = (standing.epoch, !standing.leads);
+        let now = (membership.epoch, !membership.leads);
         if (status.epoch, status.follows) != now {
             (status.epoch, status.follows) = now;
             self.show_soon();

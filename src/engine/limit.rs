@@ -12,7 +12,7 @@
 //! 4. A cloud changes. After [`COMPARE_AGAIN`] good answers the limit is compared again, starting with half
 //!    as many calls, though not with fewer than `concurrency`.
 //!
-//! A turn counts if on average at least half of its limit was in use: three calls say nothing about
+//! A period counts if on average at least half of its limit was in use: three calls say nothing about
 //! sixteen. The average in flight is the total duration of the calls divided by the time that passed.
 
 use std::time::Duration;
@@ -23,14 +23,14 @@ use tokio::time::Instant;
 /// a real Neutron with two cores, 16 calls brought 0.9 to 1.25 times the rate of 8, and more calls brought
 /// nothing.
 const GAIN_MIN: f64 = 1.1;
-/// A gain this far above [`GAIN_MIN`] is believed after one turn of each limit, and a gain half as far after
+/// A gain this far above [`GAIN_MIN`] is believed after one period of each limit, and a gain half as far after
 /// four: single answers of a real Neutron differ by half.
 const MARGIN: f64 = 0.4;
-/// The same for a gain below [`GAIN_MIN`]. It is less, because each turn with too many calls costs what the cloud
+/// The same for a gain below [`GAIN_MIN`]. It is less, because each period with too many calls costs what the cloud
 /// loses by them (a real Neutron with two cores a tenth), while a gain that is missed is found later.
 const MARGIN_BELOW: f64 = 0.3;
-/// Number of turns of each limit after which the gain is believed as it is.
-const TURNS: u32 = 8;
+/// Number of periods of each limit after which the gain is believed as it is.
+const PERIODS: u32 = 8;
 /// Good answers after which a lowered limit grows by one.
 const GROW_AFTER: u32 = 16;
 /// Good answers after which a limit that was found is compared again.
@@ -59,7 +59,7 @@ enum Phase {
 struct Compare {
     fewer: Tried,
     more: Tried,
-    /// Number of answers of this turn that do not count, because their calls were sent under the other limit.
+    /// Number of answers of this period that do not count, because their calls were sent under the other limit.
     skipped: u32,
     /// When the last of these answers arrived.
     since: Option<Instant>,
@@ -70,8 +70,8 @@ struct Compare {
 #[derive(Clone, Copy, Debug)]
 struct Tried {
     calls: usize,
-    turns: u32,
-    /// Mean time between two answers of each turn, summed over the turns.
+    periods: u32,
+    /// Mean time between two answers within each period, summed over the periods.
     between: Duration,
 }
 
@@ -79,16 +79,16 @@ impl Tried {
     fn new(calls: usize) -> Self {
         Self {
             calls,
-            turns: 0,
+            periods: 0,
             between: Duration::ZERO,
         }
     }
 
-    /// Gives an earlier measurement the weight of one turn.
-    fn as_one_turn(self) -> Self {
+    /// Gives an earlier measurement the weight of one period.
+    fn as_one_period(self) -> Self {
         Self {
-            turns: 1,
-            between: self.between / self.turns.max(1),
+            periods: 1,
+            between: self.between / self.periods.max(1),
             ..self
         }
     }
@@ -96,7 +96,7 @@ impl Tried {
     /// Returns the number of answers a second.
     fn rate(&self) -> f64 {
         // A rate beyond the clock's resolution cannot be shown to rise.
-        f64::from(self.turns) / self.between.as_secs_f64().max(1e-9)
+        f64::from(self.periods) / self.between.as_secs_f64().max(1e-9)
     }
 }
 
@@ -152,7 +152,7 @@ impl Limit {
     /// Starts a comparison with twice as many calls, after this number of answers that do not count.
     fn compare(&mut self, fewer: Tried, skipped: u32) {
         let more = Tried::new((fewer.calls * 2).min(self.max));
-        let turn_of = if fewer.turns == 0 { &fewer } else { &more }.calls;
+        let period_of = if fewer.periods == 0 { &fewer } else { &more }.calls;
         if more.calls <= fewer.calls {
             self.enter(Phase::Settled, fewer.calls);
             return;
@@ -164,7 +164,7 @@ impl Limit {
             since: None,
             took: Duration::ZERO,
         };
-        self.enter(Phase::Compare(compare), turn_of);
+        self.enter(Phase::Compare(compare), period_of);
     }
 
     fn measure(&mut self, mut compare: Compare, now: Instant, took: Duration) {
@@ -193,21 +193,21 @@ impl Limit {
             false => &mut compare.fewer,
         };
         tried.between += passed / length;
-        tried.turns += 1;
+        tried.periods += 1;
         compare.skipped = skipped;
         let Compare { fewer, more, .. } = compare;
         if !is_more {
             self.enter(Phase::Compare(compare), more.calls);
             return;
         }
-        let doubt = match more.turns {
-            TURNS.. => 0.0,
-            turns => f64::from(turns).sqrt().recip(),
+        let doubt = match more.periods {
+            PERIODS.. => 0.0,
+            periods => f64::from(periods).sqrt().recip(),
         };
         let gains = |wanted| more.rate() >= fewer.rate() * gain_wanted(wanted, &compare);
         if gains(GAIN_MIN + MARGIN * doubt) {
-            self.compare(more.as_one_turn(), count(more.calls));
-        } else if !gains(GAIN_MIN - MARGIN_BELOW * doubt) || more.turns >= TURNS {
+            self.compare(more.as_one_period(), count(more.calls));
+        } else if !gains(GAIN_MIN - MARGIN_BELOW * doubt) || more.periods >= PERIODS {
             self.enter(Phase::Settled, fewer.calls);
         } else {
             self.enter(Phase::Compare(compare), fewer.calls);

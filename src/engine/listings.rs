@@ -54,7 +54,7 @@ impl Listings {
                 rows_max: None,
             };
             // People see the failure and ask again, so the read is paced and not repeated.
-            let permit = self.reads.sites.permit(site).await;
+            let permit = self.reads.sites.read_permit(site).await;
             let began = self.clock.now();
             let listing = self.reads.cloud.list(request).await;
             drop(permit);

@@ -260,19 +260,19 @@ impl Reconcilers {
 
     /// Runs all reconcilers once. Returns the time until something will be due.
     async fn pass(&self, tasks: &mut JoinSet<()>) -> Result<Duration, LedgerError> {
-        let standing = self.ledger.standing();
-        self.journal.stand(&standing);
-        self.sites.share(&standing);
+        let membership = self.ledger.membership();
+        self.journal.set_membership(&membership);
+        self.sites.share(&membership);
         self.publishing.start(tasks);
         if self.journal.is_poisoned() {
             return Ok(PERIOD_MAX);
         }
-        if let Err(why) = standing.may_send(Duration::ZERO, Instant::now()) {
+        if let Err(why) = membership.may_send(Duration::ZERO, Instant::now()) {
             self.journal.set_fault(Some(why));
             return Ok(LEASE_LOOK);
         }
-        let led = match standing.leads {
-            true => self.lead(tasks, standing.is_takeover_due).await?,
+        let led = match membership.leads {
+            true => self.lead(tasks, membership.is_takeover_due).await?,
             false => Duration::MAX,
         };
         self.dispatching.start(tasks).await?;

@@ -13,7 +13,7 @@ pub(super) fn facts(step: &ClaimedStep) -> StepFacts<'_> {
         max_attempts: step.max_attempts,
         blocked_since: step.blocked_since,
         last_error: step.last_error.as_ref(),
-        looks: step.looks,
+        observations: step.observations,
         own_attempt_at: step.own_attempt_at,
         cancelled: step.cancelled,
     }

@@ -53,8 +53,8 @@ async fn owners<'b>(
         };
         (site, cloud.account_names(site, &ids, names).await)
     });
-    let told = futures_util::future::join_all(asked).await;
-    let named = told.into_iter().flat_map(|(site, names)| {
+    let answers = futures_util::future::join_all(asked).await;
+    let named = answers.into_iter().flat_map(|(site, names)| {
         let names = names.into_iter();
         names.map(move |(id, name)| ((site.clone(), id), name))
     });

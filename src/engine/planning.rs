@@ -60,39 +60,7 @@ impl Planning {
         targets: &[Target],
         options: PlanOptions,
     ) -> Result<Plan, CloudFailure> {
-        let mut identities: BTreeMap<String, Identity> = BTreeMap::new();
-        let mut wanted: BTreeMap<Wanted<'_>, BTreeSet<&str>> = BTreeMap::new();
-        for ResourceKey { site, kind, id } in targets.iter().map(|target| &target.key) {
-            wanted
-                .entry(Wanted { site, kind })
-                .or_default()
-                .insert(id.as_str());
-        }
-        let mut roots = Vec::new();
-        if options.chained {
-            // The deployment that deletes these targets knows what they are.
-            roots.extend(targets.iter().map(known_by_id));
-            wanted.clear();
-        }
-        for (Wanted { site, kind }, ids) in wanted {
-            let kind = self
-                .reads
-                .kinds
-                .get(kind)
-                .ok_or_else(|| unreadable(format!("unknown kind {kind}")))?;
-            if let btree_map::Entry::Vacant(entry) = identities.entry(site.to_string()) {
-                entry.insert(self.reads.identity(site, Freshness::Now).await?.identity);
-            }
-            let mut found = self.resolver.find(site, kind, &ids, By::Id).await?;
-            let is_missing = |id: &&str| !found.iter().any(|found| found.key.id == *id);
-            let missing: Vec<&str> = ids.iter().copied().filter(is_missing).collect();
-            match (missing.first(), &kind.spec.unknown) {
-                (Some(missing), None) => return Err(vanished(site, kind, missing)),
-                // A resource that its service no longer knows may still have resources that belong to it.
-                _ => found.extend(missing.iter().map(|id| unknown_resource(site, kind, id))),
-            }
-            roots.extend(found);
-        }
+        let (roots, mut identities) = self.read_targets(targets, options).await?;
         self.complete_in_each_region(&roots, options)?;
         let copies = match options.chained {
             true => Copies::default(),
@@ -157,6 +125,48 @@ impl Planning {
         let mut plan = at_length(planner.size(), || planner.finish(frozen));
         self.tell_not_looked_at(&mut plan).await?;
         Ok(plan)
+    }
+
+    /// Reads the targets as they are now, and the identity that reads at each site.
+    async fn read_targets(
+        &self,
+        targets: &[Target],
+        options: PlanOptions,
+    ) -> Result<(Vec<Resource>, BTreeMap<String, Identity>), CloudFailure> {
+        let mut identities: BTreeMap<String, Identity> = BTreeMap::new();
+        let mut wanted: BTreeMap<Wanted<'_>, BTreeSet<&str>> = BTreeMap::new();
+        for ResourceKey { site, kind, id } in targets.iter().map(|target| &target.key) {
+            wanted
+                .entry(Wanted { site, kind })
+                .or_default()
+                .insert(id.as_str());
+        }
+        let mut roots = Vec::new();
+        if options.chained {
+            // The deployment that deletes these targets knows what they are.
+            roots.extend(targets.iter().map(known_by_id));
+            wanted.clear();
+        }
+        for (Wanted { site, kind }, ids) in wanted {
+            let kind = self
+                .reads
+                .kinds
+                .get(kind)
+                .ok_or_else(|| unreadable(format!("unknown kind {kind}")))?;
+            if let btree_map::Entry::Vacant(entry) = identities.entry(site.to_string()) {
+                entry.insert(self.reads.identity(site, Freshness::Now).await?.identity);
+            }
+            let mut found = self.resolver.find(site, kind, &ids, By::Id).await?;
+            let is_missing = |id: &&str| !found.iter().any(|found| found.key.id == *id);
+            let missing: Vec<&str> = ids.iter().copied().filter(is_missing).collect();
+            match (missing.first(), &kind.spec.unknown) {
+                (Some(missing), None) => return Err(vanished(site, kind, missing)),
+                // A resource that its service no longer knows may still have resources that belong to it.
+                _ => found.extend(missing.iter().map(|id| unknown_resource(site, kind, id))),
+            }
+            roots.extend(found);
+        }
+        Ok((roots, identities))
     }
 
     /// If everything that belongs to a target was asked for, warns, in one line for each site, of services

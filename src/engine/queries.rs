@@ -32,7 +32,7 @@ use crate::domain::ladder::Ladder;
 use crate::domain::last_day::LastDay;
 use crate::domain::last_hour::LastHour;
 use crate::domain::model::{Deletion, Event, Orphan, Paged, Plan, Step, StepState, Tombstone};
-use crate::domain::news::NotificationCursor;
+use crate::domain::notification::NotificationCursor;
 use crate::domain::outline::Outline;
 use crate::domain::peers::Answers;
 use crate::ledger::{Cursor, DeletionFilter, EventFilter, Ledger, StepFilter, TombstoneFilter};

@@ -117,7 +117,7 @@ impl Reads {
     {
         let mut patience = Patience::with(site);
         loop {
-            let permit = self.sites.permit(site).await;
+            let permit = self.sites.read_permit(site).await;
             let answer = read().await;
             if let ControlFlow::Break(answer) = self.read_again(&mut patience, permit, answer).await
             {
@@ -230,7 +230,7 @@ impl Reads {
         let mut patience = Patience::with(&lookup.site);
         loop {
             let mut found = begin();
-            let permit = self.sites.permit(&lookup.site).await;
+            let permit = self.sites.read_permit(&lookup.site).await;
             let mut take = |listed| match listed {
                 Listed::Part => found.begin(),
                 Listed::PartAgain => found.begin_again(),

@@ -43,7 +43,7 @@ impl Replay {
         cloud: Arc<dyn Cloud>,
         name: String,
     ) -> Result<Self, ControlError> {
-        let clock = Clock::standing(at);
+        let clock = Clock::stopped_at(at);
         let ledger: Arc<dyn Ledger> = Arc::new(rewind.ledger().map_err(ledger_error)?);
         let mut settings = Settings::default();
         settings.guard.read_only = true;
@@ -123,8 +123,8 @@ impl Control for Replay {
                     .explain_remembered(&target)
                     .await;
                 if let Ok(explanation) = &mut explanation {
-                    let told = "a replay asks no cloud: this is what the ledger knew".to_owned();
-                    explanation.lines.push(told);
+                    let line = "a replay asks no cloud: this is what the ledger knew".to_owned();
+                    explanation.lines.push(line);
                     // No action is possible in a replay.
                     explanation.next_action.clear();
                 }

@@ -14,7 +14,7 @@ use crate::cloud::CloudFailure;
 use crate::control::{SiteState, SiteStatus};
 use crate::domain::model::{ErrorClass, Identity, KindName, Site, SitePause};
 use crate::domain::policy::Retry;
-use crate::ledger::{Capacity, Standing};
+use crate::ledger::{Capacity, Membership};
 use crate::system::config::Settings;
 
 /// Shortest time for which steps are claimed in advance: as many as the site answers while the ledger writes one
@@ -101,21 +101,21 @@ enum Traffic {
 /// A claimed step that waits for a permit. Dropping it takes the call back.
 struct QueuedCall {
     deletion_id: String,
-    comes: oneshot::Sender<Instant>,
+    granted: oneshot::Sender<Instant>,
 }
 
 /// A permit for one read. Dropping it gives the permit back, even while the reader still waits for it.
 pub(super) struct Permit<'s> {
     sites: &'s Sites,
     site: &'s Site,
-    comes: oneshot::Receiver<Instant>,
+    granted: oneshot::Receiver<Instant>,
     given: Option<Instant>,
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        self.comes.close();
-        if let Some(given) = self.given.or_else(|| self.comes.try_recv().ok()) {
+        self.granted.close();
+        if let Some(given) = self.given.or_else(|| self.granted.try_recv().ok()) {
             self.sites.ended_read(self.site, given);
         }
     }
@@ -182,7 +182,7 @@ impl Runtime {
     }
 
     /// Returns how many more steps may be claimed. Reads take none of their places: a claimed step waits for its
-    /// turn.
+    /// permit.
     fn capacity(&self, now: Instant, ahead: Duration) -> Capacity {
         let limit = self.status.concurrency_limit;
         let ahead = self.latency.map_or(0, |latency| {
@@ -203,12 +203,12 @@ impl Runtime {
     }
 
     /// Grants permits to the first calls and reads that wait, as many as the site takes now.
-    fn next_turns(&mut self, now: Instant) {
+    fn grant_permits(&mut self, now: Instant) {
         while self.is_open(now)
             && self.has_permit(now)
-            && let Some((comes, of)) = self.next_in_line()
+            && let Some((granted, of)) = self.next_in_line()
         {
-            if comes.send(now).is_ok() {
+            if granted.send(now).is_ok() {
                 self.last = of;
                 self.sent.push(InFlight { sent: now, of });
                 self.pace.sent(now);
@@ -224,7 +224,7 @@ impl Runtime {
             return Some((read, Traffic::Read));
         }
         let call = self.calls.pop_front()?;
-        Some((call.comes, Traffic::Call))
+        Some((call.granted, Traffic::Call))
     }
 
     /// Takes back the calls of a site that a person paused, and leaves the reads.
@@ -313,8 +313,8 @@ impl Sites {
     }
 
     /// Takes this engine's part of what the sites may be sent at a time.
-    pub(super) fn share(&self, standing: &Standing) {
-        let ceiling = standing.share_of(self.concurrency_max);
+    pub(super) fn share(&self, membership: &Membership) {
+        let ceiling = membership.share_of(self.concurrency_max);
         for site in self
             .lock()
             .values_mut()
@@ -365,7 +365,7 @@ impl Sites {
         }
     }
 
-    /// The deletions whose claimed steps wait for their turn.
+    /// The deletions whose claimed steps wait for their permit.
     pub(super) fn deletions_in_line(&self) -> BTreeSet<String> {
         let sites = self.lock();
         let calls = sites.values().flat_map(|site| &site.calls);
@@ -395,7 +395,7 @@ impl Sites {
         let ahead = (*self.lock_claim_time() * 2).clamp(AHEAD_MIN, AHEAD_MAX);
         let mut sites = self.lock();
         // Also where nothing more is claimed: what was claimed before goes on, and so do reads.
-        sites.values_mut().for_each(|site| site.next_turns(now));
+        sites.values_mut().for_each(|site| site.grant_permits(now));
         sites
             .values()
             .filter(|site| site.ceiling > 0 && !site.is_paused() && !site.status.read_only)
@@ -428,17 +428,17 @@ impl Sites {
 
     /// Waits for a permit for a read. For a site that has lost its login, or is unknown, the permit is empty, and
     /// the read itself says why.
-    pub(super) async fn permit<'s>(&'s self, site: &'s Site) -> Permit<'s> {
+    pub(super) async fn read_permit<'s>(&'s self, site: &'s Site) -> Permit<'s> {
         let mut permit = Permit {
             sites: self,
             site,
-            comes: self.queue_read(site),
+            granted: self.queue_read(site),
             given: None,
         };
         loop {
             tokio::select! {
                 biased;
-                given = &mut permit.comes => {
+                given = &mut permit.granted => {
                     permit.given = given.ok();
                     return permit;
                 }
@@ -454,7 +454,7 @@ impl Sites {
         let Some(site) = sites.get_mut(site) else {
             return PERMIT_LOOKS;
         };
-        site.next_turns(now);
+        site.grant_permits(now);
         let opens = site.opens().filter(|opens| *opens > now);
         opens.map_or(PERMIT_LOOKS, |until| until - now)
     }
@@ -557,7 +557,7 @@ impl Sites {
     fn free(&self, site: &Site, given: Instant, of: Traffic) {
         if let Some(site) = self.lock().get_mut(site) {
             site.remove(given, of);
-            site.next_turns(Instant::now());
+            site.grant_permits(Instant::now());
         }
     }
 
@@ -604,39 +604,39 @@ impl Sites {
 
     /// Queues a call of a deletion, and waits until the site takes one more call. The call then ends with
     /// [`Self::ended`]. Returns when it is sent; none if it was taken back and must not be sent.
-    pub(super) fn turn(
+    pub(super) fn call_permit(
         &self,
         site: &Site,
         deletion_id: &str,
     ) -> impl Future<Output = Option<Instant>> + use<> {
-        let turn = self.queue_call(site, deletion_id);
-        async { turn.await.ok() }
+        let permit = self.queue_call(site, deletion_id);
+        async { permit.await.ok() }
     }
 
     fn queue_call(&self, site: &Site, deletion_id: &str) -> oneshot::Receiver<Instant> {
-        let (comes, turn) = oneshot::channel();
+        let (granted, permit) = oneshot::channel();
         if let Some(site) = self.lock().get_mut(site)
             && !site.is_paused()
         {
             site.calls.push_back(QueuedCall {
                 deletion_id: deletion_id.to_owned(),
-                comes,
+                granted,
             });
-            site.next_turns(Instant::now());
+            site.grant_permits(Instant::now());
         }
-        turn
+        permit
     }
 
     /// Queues a read, also at a site that a person paused: it takes no calls, but people and plans read it.
     fn queue_read(&self, site: &Site) -> oneshot::Receiver<Instant> {
-        let (comes, turn) = oneshot::channel();
+        let (granted, permit) = oneshot::channel();
         if let Some(site) = self.lock().get_mut(site)
             && site.status.state != SiteState::Paused
         {
-            site.reads.push_back(comes);
-            site.next_turns(Instant::now());
+            site.reads.push_back(granted);
+            site.grant_permits(Instant::now());
         }
-        turn
+        permit
     }
 
     /// Takes back the calls that a deletion has claimed and not yet sent.
@@ -700,7 +700,7 @@ impl Sites {
             tracing::debug!(site = %name, limit, ?took, "changed the number of calls at a time");
             site.status.concurrency_limit = limit;
         }
-        site.next_turns(now);
+        site.grant_permits(now);
     }
 
     /// Pauses a site. Returns whether the site was not paused before.
@@ -756,7 +756,7 @@ mod tests {
         let mut calls: Vec<_> = (0..3).map(|_| sites.queue_call(&site, "one")).collect();
         let mut order = String::new();
         for _ in 0..6 {
-            let came = |turn: &mut oneshot::Receiver<Instant>| turn.try_recv().ok();
+            let came = |permit: &mut oneshot::Receiver<Instant>| permit.try_recv().ok();
             if let Some(sent) = reads.iter_mut().find_map(came) {
                 order.push('r');
                 sites.ended_read(&site, sent);
@@ -790,7 +790,7 @@ mod tests {
             at: chrono::Utc::now(),
         };
         sites.hold(&site, Some(pause));
-        assert_eq!(sites.turn(&site, "one").await, None);
+        assert_eq!(sites.call_permit(&site, "one").await, None);
         let mut reads: Vec<_> = (0..3).map(|_| sites.queue_read(&site)).collect();
         let sent = reads.iter_mut().filter_map(|read| read.try_recv().ok());
         assert_eq!(sent.count(), 1);

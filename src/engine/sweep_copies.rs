@@ -149,10 +149,10 @@ impl CopySweep {
         // Resources with a tombstone that is not released are known: being deleted, abandoned or swept for.
         let mut known = self.ledger.tombstones_of(keys).await?;
         known.retain(|it| it.phase != Phase::Released);
-        let mut told: BTreeSet<&ResourceKey> = BTreeSet::new();
+        let mut reported: BTreeSet<&ResourceKey> = BTreeSet::new();
         for (original, copy) in &copies {
             let is_known = known.iter().any(|known| known.key == copy.key);
-            if is_known || !told.insert(original) {
+            if is_known || !reported.insert(original) {
                 continue;
             }
             self.journal
@@ -208,10 +208,10 @@ impl CopySweep {
                 .find(|it| Some(it.id.as_str()) == named)
                 .map(|it| &mut it.original);
             // Whether this was reported already, and the original is still being deleted.
-            let told = |original: &Tombstone| {
+            let is_reported = |original: &Tombstone| {
                 original.phase == Phase::Deleting && original.recreated > self.removal.recreate_max
             };
-            if let Some(original) = original.filter(|original| !told(original)) {
+            if let Some(original) = original.filter(|original| !is_reported(original)) {
                 self.removal.remove_again(original, Some(&copy.key)).await?;
                 original.recreated += 1;
             }

@@ -1,7 +1,7 @@
 //! Verifies that resources are gone: absence is confirmed, never assumed (I13).
 //!
 //! Steps to verify are gathered by site and listed kind, so that one list answers for many (N14);
-//! [`look_wait`] says when it is time. [`super::confirm`] says what was observed.
+//! [`observation_wait`] says when it is time. [`super::confirm`] says what was observed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use super::schedules::Schedules;
 use super::sites::Sites;
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{KindName, Site};
-use crate::domain::policy::{Failure, Observed, after_observation, look_wait};
+use crate::domain::policy::{Failure, Observed, after_observation, observation_wait};
 use crate::ledger::{LedgerError, ObservationsDue, WorkQueue};
 use crate::system::clock::Clock;
 
@@ -94,7 +94,7 @@ impl Verifying {
                 continue;
             }
             let wait = kind.map_or(Duration::ZERO, |kind| {
-                look_wait(&due.gathered, kind.spec.settles.is_some(), now)
+                observation_wait(&due.gathered, kind.spec.settles.is_some(), now)
             });
             if wait.is_zero() {
                 groups.entry(at).or_default().push(due);

@@ -14,8 +14,8 @@ use crate::domain::model::{
     ResourceKey, Site, Target,
 };
 use crate::domain::native::NativeReference;
-use crate::domain::news::Mark;
-use crate::domain::peers::{Answered, Deployment, News};
+use crate::domain::notification::Mark;
+use crate::domain::peers::{Answered, DeletionNotices, Deployment};
 use crate::domain::policy::Decision;
 
 /// Makes changes durable.
@@ -193,7 +193,7 @@ pub enum Change {
     AdvanceWatch {
         service: String,
         region: String,
-        news: News,
+        notices: DeletionNotices,
         now: DateTime<Utc>,
     },
     /// Marks resources that another deployment deletes as handled by this deletion, which has them as targets

@@ -9,7 +9,7 @@ use super::LedgerError;
 use crate::domain::model::{
     Action, Blocker, Deletion, KindName, ResourceKey, Site, StepError, StepState, Target,
 };
-use crate::domain::peers::{ClearanceRequest, Deployment, News, PendingClearance};
+use crate::domain::peers::{ClearanceRequest, DeletionNotices, Deployment, PendingClearance};
 
 /// Reads for the exchange with other deployments.
 #[async_trait]
@@ -25,13 +25,13 @@ pub trait Federation: Send + Sync {
 
     /// Lists the notices about these kinds after a sequence of a ledger (G4). Starts from the beginning if
     /// `since` names another ledger, or a sequence that this one has not reached.
-    async fn news(
+    async fn notices(
         &self,
         from: Deployment,
         since: (String, i64),
         kinds: BTreeSet<KindName>,
         limit: usize,
-    ) -> Result<News, LedgerError>;
+    ) -> Result<DeletionNotices, LedgerError>;
 
     /// Lists the steps after `after` that wait for this importer's clearance, and the newest sequence under
     /// which importers were notified of any of them.

@@ -57,7 +57,7 @@ pub use changes::{
     StuckAgain,
 };
 pub use drive::{Drive, Job, Outcome, answer, fails_alone, steps_of_outcomes};
-pub use engines::{EngineTerms, Engines, Standing};
+pub use engines::{EngineTerms, Engines, Membership};
 pub use error::LedgerError;
 pub use federation::{Federation, Importer, LiveStep, UnhandledDeletion, WatchCursor};
 pub use location::{Hold, Holder, Location, NoLocation};

@@ -30,9 +30,9 @@ use crate::domain::model::{
     Target, Tombstone,
 };
 use crate::domain::native::Native;
-use crate::domain::news::NotificationCursor;
+use crate::domain::notification::NotificationCursor;
 use crate::domain::outline::Outline;
-use crate::domain::peers::{ClearanceRequest, Deployment, News, PendingClearance};
+use crate::domain::peers::{ClearanceRequest, DeletionNotices, Deployment, PendingClearance};
 
 /// Implements a part of the ledger: each read is one function over the rows of one snapshot. Arguments are
 /// owned, because a read runs on another thread.
@@ -182,8 +182,8 @@ port! {
         importers() -> Vec<Importer> = |db| peers::importers(db);
         watches() -> Vec<WatchCursor> = |db| db.load_watches();
         importers_cursor() -> (String, i64) = |db| Ok((db.ledger_id()?, db.newest_notice()?));
-        news(from: Deployment, since: (String, i64), kinds: BTreeSet<KindName>, limit: usize) -> News =
-            |db| peers::news(db, &from, (&since.0, since.1), &kinds, limit);
+        notices(from: Deployment, since: (String, i64), kinds: BTreeSet<KindName>, limit: usize) -> DeletionNotices =
+            |db| peers::notices(db, &from, (&since.0, since.1), &kinds, limit);
         awaited(home: Site, importer: &str, after: i64, limit: usize)
             -> (Vec<(i64, ClearanceRequest)>, i64) =
             |db| peers::awaited(db, &home, &importer, after, limit);

@@ -16,7 +16,7 @@ use crate::domain::model::{
     Actor, Counts, Deletion, DeletionState, Event, Identity, KindName, Paged, Phase, Plan,
     ResourceKey, Site, SitePause, Step, StepState, Tombstone, short_id,
 };
-use crate::domain::news::NotificationCursor;
+use crate::domain::notification::NotificationCursor;
 use crate::domain::outline::Outline;
 
 /// Reads of committed rows. A page that is cut off returns the cursor of the next one.

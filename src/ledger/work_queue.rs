@@ -103,7 +103,7 @@ pub struct ClaimedStep {
     pub blocked_since: Option<DateTime<Utc>>,
     pub blockers: Vec<Blocker>,
     pub last_error: Option<StepError>,
-    pub looks: u32,
+    pub observations: u32,
     /// When the engine's own schedule would have made the next attempt, if a repeated DELETE woke the step
     /// (I14).
     pub own_attempt_at: Option<DateTime<Utc>>,

@@ -21,7 +21,7 @@ use super::problem::Problem;
 use super::{Hint, PROTOCOL, PROTOCOL_HEADER, Peer, Spoken};
 use crate::control::{Command, Control, Envelope, Receipt, query};
 use crate::domain::model::{Actor, Origin};
-use crate::domain::peers::{Answers, Deployment, News, Question, Watch};
+use crate::domain::peers::{Answers, DeletionNotices, Deployment, Question, Watch};
 use crate::domain::text::escape;
 
 /// A question about a thousand resources whose ids and roots have 255 bytes each takes a tenth of this.
@@ -85,7 +85,10 @@ async fn protocol() -> Json<Spoken> {
     Json(Spoken { protocol: PROTOCOL })
 }
 
-async fn watch(State(calls): State<Arc<Calls>>, request: Request) -> Result<Json<News>, Problem> {
+async fn watch(
+    State(calls): State<Arc<Calls>>,
+    request: Request,
+) -> Result<Json<DeletionNotices>, Problem> {
     let watch: Watch = calls.message(request).await?;
     let actor = actor(&watch.from);
     let heard = calls.submit(Command::Watch { watch }, actor);
@@ -95,7 +98,7 @@ async fn watch(State(calls): State<Arc<Calls>>, request: Request) -> Result<Json
                                                                         shutting down; ask again \
                                                                         later")),
     };
-    Ok(Json(receipt.into_news()?))
+    Ok(Json(receipt.into_notices()?))
 }
 
 async fn points_at(

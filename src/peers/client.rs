@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::tls::{TlsError, client_config};
 use super::token::Token;
 use super::{Hint, PROTOCOL, PROTOCOL_HEADER, Peer, PeerFailure, Peers, Spoken};
-use crate::domain::peers::{Answers, Deployment, News, PeerScope, Question, Watch};
+use crate::domain::peers::{Answers, DeletionNotices, Deployment, PeerScope, Question, Watch};
 use crate::domain::text::escape;
 use crate::system::config::PeerSettings;
 
@@ -148,7 +148,7 @@ impl Peers for HttpPeers {
             .unwrap_or_default()
     }
 
-    async fn watch(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure> {
+    async fn watch(&self, peer: &Peer, watch: Watch) -> Result<DeletionNotices, PeerFailure> {
         let wait = Duration::from_millis(watch.wait_ms);
         self.post(peer, "/watch", &watch, wait).await
     }

@@ -11,7 +11,7 @@
 //! | call | body | answer |
 //! |---|---|---|
 //! | `GET /peer/v1` | | 200 `{"protocol": 1}`; the only one without authentication |
-//! | `POST /peer/v1/watch` | [`Watch`] | 200 [`News`], after `wait_ms` (at most a minute) if nothing is new |
+//! | `POST /peer/v1/watch` | [`Watch`] | 200 [`DeletionNotices`], after `wait_ms` (at most a minute) if nothing is new |
 //! | `POST /peer/v1/points-at` | [`Question`] | 200 [`Answers`] |
 //! | `POST /peer/v1/hint` | `{"from": `[`Deployment`]`}` | 204 |
 //!
@@ -63,7 +63,7 @@ use std::fmt;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::domain::peers::{Answers, Deployment, News, PeerScope, Question, Watch};
+use crate::domain::peers::{Answers, DeletionNotices, Deployment, PeerScope, Question, Watch};
 use crate::system::config::PeerSettings;
 pub use client::{HttpPeers, Limits, SetupError};
 pub use listen::{ListenError, ListenHandle, listen};
@@ -128,7 +128,7 @@ pub trait Peers: Send + Sync {
     }
 
     /// Asks an owner for notices. The owner waits for as long as the watch says.
-    async fn watch(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure>;
+    async fn watch(&self, peer: &Peer, watch: Watch) -> Result<DeletionNotices, PeerFailure>;
 
     /// Asks an importer which of its resources refer to this deployment's.
     async fn ask(&self, peer: &Peer, question: Question) -> Result<Answers, PeerFailure>;

@@ -34,7 +34,7 @@ enum Time {
     /// The host's clock, the time that was last returned, and when that was.
     Host(Host, Arc<Mutex<(DateTime<Utc>, Instant)>>),
     Simulated(DateTime<Utc>, Instant),
-    Standing(Arc<Mutex<DateTime<Utc>>>),
+    Stopped(Arc<Mutex<DateTime<Utc>>>),
 }
 
 impl std::fmt::Debug for Time {
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Time {
         f.write_str(match self {
             Self::Host(..) => "Host",
             Self::Simulated(..) => "Simulated",
-            Self::Standing(_) => "Standing",
+            Self::Stopped(_) => "Stopped",
         })
     }
 }
@@ -85,16 +85,16 @@ impl Clock {
     }
 
     /// Returns a clock that stands still at this time until it is set.
-    pub fn standing(at: DateTime<Utc>) -> Self {
+    pub fn stopped_at(at: DateTime<Utc>) -> Self {
         Self {
-            time: Time::Standing(Arc::new(Mutex::new(at))),
+            time: Time::Stopped(Arc::new(Mutex::new(at))),
             dice: Arc::new(Mutex::new(fastrand::Rng::new())),
         }
     }
 
-    /// Sets a standing clock and its clones; does nothing to any other clock.
+    /// Sets a stopped clock and its clones; does nothing to any other clock.
     pub fn set(&self, to: DateTime<Utc>) {
-        if let Time::Standing(at) = &self.time {
+        if let Time::Stopped(at) = &self.time {
             *at.lock().unwrap_or_else(PoisonError::into_inner) = to;
         }
     }
@@ -109,7 +109,7 @@ impl Clock {
                 now
             }
             Time::Simulated(start, origin) => *start + origin.elapsed(),
-            Time::Standing(at) => *at.lock().unwrap_or_else(PoisonError::into_inner),
+            Time::Stopped(at) => *at.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 

@@ -16,7 +16,7 @@ use gone::domain::ladder::{Ladder, PurgeScope, Rung};
 use gone::domain::last_day::LastDay;
 use gone::domain::last_hour::{LastHour, SiteMinute};
 use gone::domain::model::*;
-use gone::domain::news::{Mark, NotificationCursor};
+use gone::domain::notification::{Mark, NotificationCursor};
 use gone::domain::outline::{Branch, BranchRead, Outline, Place};
 use serde_json::json;
 
@@ -450,7 +450,7 @@ pub fn receipts() -> Vec<Receipt> {
         Receipt::Purged(_) => 4,
         Receipt::Resource { .. } => 5,
         // Crosses no socket.
-        Receipt::News(_) => 6,
+        Receipt::Notices(_) => 6,
     });
     all
 }

@@ -469,7 +469,7 @@ fn a_mistake_in_one_cloud_leaves_the_others_as_they_are() {
         let warned = config
             .warnings()
             .iter()
-            .any(|warning| matches!(warning, Warning::Broken { told } if told.contains(expected)));
+            .any(|warning| matches!(warning, Warning::Broken { error } if error.contains(expected)));
         assert!(warned, "{mistake}");
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::model::{Deletion, DeletionState, Event, EventKind, Origin, Site};
-use gone::domain::news::{Gathered, LOOKED_ON, Pace, STEPS_MAX, Subject, nobody_waits, wait_after};
+use gone::domain::notification::{
+    Gathered, LOOKED_ON, Pace, STEPS_MAX, Subject, nobody_waits, wait_after,
+};
 use serde_json::json;
 
 use crate::testkit;

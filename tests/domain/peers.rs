@@ -2,8 +2,8 @@
 
 use gone::domain::model::{KindName, Phase, ResourceKey, Site};
 use gone::domain::peers::{
-    Answered, Answers, ClearanceRequest, DeletionNotice, Deployment, Holder, News, PeerScope,
-    Question, Waits,
+    Answered, Answers, ClearanceRequest, DeletionNotice, DeletionNotices, Deployment, Holder,
+    PeerScope, Question, Waits,
 };
 
 const ROOT: &str = "d1/x";
@@ -211,7 +211,7 @@ fn p13_an_owner_speaks_of_what_it_keeps_and_of_the_regions_that_are_its() {
         service: "network".to_owned(),
         region: region.to_owned(),
     };
-    let says = |site: Site| News {
+    let says = |site: Site| DeletionNotices {
         from: owner("net-1", "one"),
         ledger: "l".to_owned(),
         seq: 1,

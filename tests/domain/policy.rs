@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::model::{Blocker, ErrorClass, KindName, Site, StepError, StepState};
 use gone::domain::policy::{
     Decision, Failure, Gathered, Observed, Outcome, Repeats, Retry, Schedule, StepFacts,
-    after_call, after_observation, look_wait,
+    after_call, after_observation, observation_wait,
 };
 
 const MINUTE: u64 = 60;
@@ -61,7 +61,7 @@ fn fresh() -> StepFacts<'static> {
         max_attempts: 8,
         blocked_since: None,
         last_error: None,
-        looks: 0,
+        observations: 0,
         own_attempt_at: None,
         cancelled: false,
     }
@@ -326,7 +326,10 @@ fn i13_what_was_accepted_and_stays_is_a_refused_attempt_in_the_end() {
     let mut waited = Duration::ZERO;
     for looks in 0..100 {
         let decision = after_observation(
-            StepFacts { looks, ..fresh() },
+            StepFacts {
+                observations: looks,
+                ..fresh()
+            },
             Observed::Present,
             now(),
             &schedule(),
@@ -450,7 +453,10 @@ fn i13_a_look_at_the_end_of_the_time_is_the_last() {
         ..schedule()
     };
     let looked = |looks| {
-        let step = StepFacts { looks, ..fresh() };
+        let step = StepFacts {
+            observations: looks,
+            ..fresh()
+        };
         after_observation(step, Observed::Present, now(), &schedule, 0.0).to
     };
     assert_eq!(looked(0), StepState::Verifying);
@@ -499,7 +505,7 @@ fn gathered(verifying: u64) -> Gathered {
 
 #[test]
 fn n14_looks_wait_until_nothing_else_is_to_be_done_or_many_have_gathered() {
-    let waits = |gathered: Gathered| look_wait(&gathered, false, now()).as_secs();
+    let waits = |gathered: Gathered| observation_wait(&gathered, false, now()).as_secs();
     assert_eq!(waits(gathered(1)), 0, "nothing else to do");
     let sending = |verifying: u64, unsent: u64| Gathered {
         ready: Some(1),
@@ -537,7 +543,7 @@ fn n14_a_look_that_the_longest_path_waits_for_is_made_at_once() {
             unsent: 500,
             ..gathered(10)
         };
-        look_wait(&trunks, false, now()).as_secs()
+        observation_wait(&trunks, false, now()).as_secs()
     };
     assert_eq!(waits(Some(1), Some(1)), 0, "ports are sent meanwhile");
     assert_eq!(waits(Some(2), Some(1)), 46, "more trunks can be sent");
@@ -552,12 +558,12 @@ fn i12_looks_wait_but_shortly_for_calls_that_hang() {
         unsent: 1,
         ..gathered(1)
     };
-    assert_eq!(look_wait(&hanging, false, now()).as_secs(), 6);
+    assert_eq!(observation_wait(&hanging, false, now()).as_secs(), 6);
     let late = Gathered {
         oldest: now() - Duration::from_secs(11),
         ..hanging
     };
-    assert_eq!(look_wait(&late, false, now()), Duration::ZERO);
+    assert_eq!(observation_wait(&late, false, now()), Duration::ZERO);
 }
 
 #[test]
@@ -591,7 +597,7 @@ fn n14_a_look_at_what_settles_waits_for_no_other_kind_and_only_in_a_long_deletio
         since: now() - Duration::from_secs(seconds),
         ..gathered(1)
     };
-    let waits = |seconds: u64| look_wait(&taken(seconds), true, now()).as_secs();
+    let waits = |seconds: u64| observation_wait(&taken(seconds), true, now()).as_secs();
     assert_eq!([waits(0), waits(31)], [0, 0]);
     // By whole turns of 2 s, so that what falls due at even seconds is looked for at even seconds.
     assert_eq!([waits(32), waits(63), waits(64), waits(640)], [2, 2, 4, 40]);
@@ -600,14 +606,14 @@ fn n14_a_look_at_what_settles_waits_for_no_other_kind_and_only_in_a_long_deletio
         ready: None,
         ..taken(3600)
     };
-    assert_eq!(look_wait(&hanging, true, now()).as_secs(), 10);
-    assert_eq!(look_wait(&hanging, false, now()).as_secs(), 10);
+    assert_eq!(observation_wait(&hanging, true, now()).as_secs(), 10);
+    assert_eq!(observation_wait(&hanging, false, now()).as_secs(), 10);
     // What the longest path waits for is looked for at once, as ever.
     let first = Gathered {
         rank: 10,
         ..taken(640)
     };
-    assert_eq!(look_wait(&first, true, now()), Duration::ZERO);
+    assert_eq!(observation_wait(&first, true, now()), Duration::ZERO);
 }
 
 /// What a look says of a balancer whose delete the cloud works on.

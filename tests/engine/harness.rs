@@ -11,7 +11,7 @@ use gone::cloud::openstack::config::{CloudsConfig, Environment};
 use gone::cloud::{Cloud, CloudRouter, OpenStack, Registry};
 use gone::domain::kinds::{Home, Kinds, Source};
 use gone::domain::model::{Deletion, Site, Tombstone};
-use gone::domain::peers::{Answers, Deployment, News, Question, Watch};
+use gone::domain::peers::{Answers, DeletionNotices, Deployment, Question, Watch};
 use gone::engine::{Engine, Neighbours, Parts};
 use gone::ledger::sqlite::rewind::Rewind;
 use gone::ledger::tombstones::Tombstones;
@@ -615,7 +615,7 @@ impl Peers for Nobody {
     fn known(&self) -> Vec<Peer> {
         Vec::new()
     }
-    async fn watch(&self, peer: &Peer, _: Watch) -> Result<News, PeerFailure> {
+    async fn watch(&self, peer: &Peer, _: Watch) -> Result<DeletionNotices, PeerFailure> {
         Err(PeerFailure::new(format!("{peer} is unknown")))
     }
     async fn ask(&self, peer: &Peer, _: Question) -> Result<Answers, PeerFailure> {

@@ -16,7 +16,7 @@ use gone::control::{
 };
 use gone::domain::kinds::{Home, Kinds, Source};
 use gone::domain::model::{Actor, Deletion, Origin, Paged};
-use gone::domain::peers::{Answers, Deployment, News, Question, Watch};
+use gone::domain::peers::{Answers, DeletionNotices, Deployment, Question, Watch};
 use gone::engine::{Engine, Neighbours, Parts};
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::peers::{Peer, PeerFailure, Peers};
@@ -59,7 +59,7 @@ pub struct Mesh {
 
 #[derive(Default)]
 pub struct Lies {
-    pub news: Option<Lie<News>>,
+    pub news: Option<Lie<DeletionNotices>>,
     pub answers: Option<Lie<Answers>>,
 }
 
@@ -131,7 +131,7 @@ impl Peers for Line {
         self.known.clone()
     }
 
-    async fn watch(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure> {
+    async fn watch(&self, peer: &Peer, watch: Watch) -> Result<DeletionNotices, PeerFailure> {
         self.mesh.way().await;
         let there = self.mesh.reach(&self.own, peer)?;
         let call = || {
@@ -147,7 +147,7 @@ impl Peers for Line {
         let answer = tokio::time::timeout(limit, call()).await;
         let answer = answer.map_err(|_| PeerFailure::new(format!("{peer} took too long")))?;
         match self.mesh.back(peer, answer).await? {
-            Receipt::News(mut news) => {
+            Receipt::Notices(mut news) => {
                 if let Some(lie) = &self.mesh.lies.lock().unwrap().news {
                     lie(peer, &mut news);
                 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use gone::control::{Command, ControlError, Query, query};
 use gone::domain::model::{DeletionState, KindName, Phase, ResourceKey, Site};
-use gone::domain::peers::{ClearanceRequest, DeletionNotice, Deployment, News, Question, Watch};
+use gone::domain::peers::{
+    ClearanceRequest, DeletionNotice, DeletionNotices, Deployment, Question, Watch,
+};
 use gone::peers::Peer;
 use serde_json::json;
 
@@ -36,7 +38,7 @@ fn is_liar(peer: &Peer) -> bool {
 }
 
 /// From now on `d1-2` lies to who watches it; until that was heard.
-async fn lie(all: &Deployments, lie: impl Fn(&mut News) + Send + 'static) {
+async fn lie(all: &Deployments, lie: impl Fn(&mut DeletionNotices) + Send + 'static) {
     all.mesh.lies.lock().unwrap().news = Some(Box::new(move |peer, news| {
         if is_liar(peer) {
             lie(news);

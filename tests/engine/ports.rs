@@ -23,15 +23,15 @@ use gone::domain::model::{
     Tombstone,
 };
 use gone::domain::native::Native;
-use gone::domain::news::NotificationCursor;
+use gone::domain::notification::NotificationCursor;
 use gone::domain::outline::Outline;
-use gone::domain::peers::{ClearanceRequest, Deployment, News, PendingClearance};
+use gone::domain::peers::{ClearanceRequest, DeletionNotices, Deployment, PendingClearance};
 use gone::domain::policy::Outcome;
 use gone::ledger::{
     AbandonedStep, Applied, AuditRow, Capacity, Change, ClaimedStep, Commit, Cursor,
     DeletionFilter, Due, Engines, EventFilter, EventPage, Federation, Fence, Importer, KeptRequest,
-    Ledger, LedgerError, LiveStep, NativeFilter, NativeResources, ObservationsDue, Original,
-    OriginalName, PointedAt, Standing, StepFilter, Summary, TombstoneFilter, UnhandledDeletion,
+    Ledger, LedgerError, LiveStep, Membership, NativeFilter, NativeResources, ObservationsDue,
+    Original, OriginalName, PointedAt, StepFilter, Summary, TombstoneFilter, UnhandledDeletion,
     Views, WatchCursor, WorkQueue,
 };
 use gone::sandbox::{Fate, World};
@@ -811,8 +811,8 @@ impl NativeResources for Faulty {
 
 #[async_trait]
 impl Engines for Faulty {
-    fn standing(&self) -> Standing {
-        self.inner.standing()
+    fn membership(&self) -> Membership {
+        self.inner.membership()
     }
     fn follow_others(&self) -> watch::Receiver<u64> {
         self.inner.follow_others()
@@ -836,14 +836,14 @@ impl Federation for Faulty {
     async fn importers_cursor(&self) -> Result<(String, i64), LedgerError> {
         self.inner.importers_cursor().await
     }
-    async fn news(
+    async fn notices(
         &self,
         from: Deployment,
         since: (String, i64),
         kinds: BTreeSet<KindName>,
         limit: usize,
-    ) -> Result<News, LedgerError> {
-        self.inner.news(from, since, kinds, limit).await
+    ) -> Result<DeletionNotices, LedgerError> {
+        self.inner.notices(from, since, kinds, limit).await
     }
     async fn awaited(
         &self,

@@ -16,7 +16,7 @@ use gone::ledger::engines::{
 use gone::ledger::store::{Stored, StoredStep};
 use gone::ledger::tombstones::{Changed, Tombstones};
 use gone::ledger::transitions::Rotation;
-use gone::ledger::{Change, Drive, Engines, Fence, Job, LedgerError, Outcome, Standing};
+use gone::ledger::{Change, Drive, Engines, Fence, Job, LedgerError, Membership, Outcome};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -474,15 +474,15 @@ fn failed(detail: String) -> LedgerError {
 
 #[async_trait]
 impl Engines for SharedLedger {
-    fn standing(&self) -> Standing {
-        let standing = self.0.member.standing();
+    fn membership(&self) -> Membership {
+        let membership = self.0.member.membership();
         match self.0.lies {
-            Lies::LeaseLasts => Standing {
+            Lies::LeaseLasts => Membership {
                 until: None,
                 fault: None,
-                ..standing
+                ..membership
             },
-            _ => standing,
+            _ => membership,
         }
     }
 

@@ -203,7 +203,7 @@ async fn ask(cloud: &OpenStack, says: &Says, kind: &str) {
         max_attempts: 8,
         blocked_since: None,
         last_error: None,
-        looks: 0,
+        observations: 0,
         own_attempt_at: None,
         cancelled: false,
     };

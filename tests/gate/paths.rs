@@ -2,7 +2,7 @@
 
 use gone::domain::model::KindName;
 use gone::frontends::gate::body::{parse, referred};
-use gone::frontends::gate::route::{Ambiguous, Named, Place, Routes};
+use gone::frontends::gate::route::{Ambiguous, Named, PathTarget, Routes};
 use serde_json::json;
 
 fn named(kind: &str, id: &str) -> Named {
@@ -12,15 +12,15 @@ fn named(kind: &str, id: &str) -> Named {
     }
 }
 
-fn resource(kind: &str, id: &str) -> Result<Place, Ambiguous> {
-    Ok(Place::Resource {
+fn resource(kind: &str, id: &str) -> Result<PathTarget, Ambiguous> {
+    Ok(PathTarget::Resource {
         named: named(kind, id),
         parent: None,
     })
 }
 
-fn collection(kind: &str) -> Result<Place, Ambiguous> {
-    Ok(Place::Collection {
+fn collection(kind: &str) -> Result<PathTarget, Ambiguous> {
+    Ok(PathTarget::Collection {
         kind: KindName::new(kind),
         parent: None,
     })
@@ -37,12 +37,12 @@ fn t11_each_path_of_each_service_names_its_resource() {
     let balancer = routes("load-balancer", "");
     let compute = routes("compute", "/compute");
     let storage = routes("block-storage", "");
-    let below = |kind, id| Ok(Place::Below(named(kind, id)));
-    let member = Place::Resource {
+    let below = |kind, id| Ok(PathTarget::Below(named(kind, id)));
+    let member = PathTarget::Resource {
         named: named("image_member", "i,p"),
         parent: Some(named("image", "i")),
     };
-    let members = Place::Collection {
+    let members = PathTarget::Collection {
         kind: KindName::new("image_member"),
         parent: Some(named("image", "i")),
     };
@@ -85,11 +85,11 @@ fn t11_each_path_of_each_service_names_its_resource() {
         (
             &network,
             "/RegionOne/network/v2.0/agents",
-            Ok(Place::Elsewhere),
+            Ok(PathTarget::Elsewhere),
         ),
-        (&network, "/v2.0/networks/n", Ok(Place::Elsewhere)),
-        (&network, "/RegionOne/network/", Ok(Place::Elsewhere)),
-        (&network, "/", Ok(Place::Elsewhere)),
+        (&network, "/v2.0/networks/n", Ok(PathTarget::Elsewhere)),
+        (&network, "/RegionOne/network/", Ok(PathTarget::Elsewhere)),
+        (&network, "/", Ok(PathTarget::Elsewhere)),
         (&image, "/v2/images/i", resource("image", "i")),
         (&image, "/v2/images/i/file", below("image", "i")),
         (&image, "/v2/images/i/members", Ok(members)),
@@ -127,11 +127,15 @@ fn t11_each_path_of_each_service_names_its_resource() {
             "/compute/v2.1/0af-1/os-server-groups/g",
             resource("server_group", "g"),
         ),
-        (&compute, "/compute/v2.1/flavors/f", Ok(Place::Elsewhere)),
+        (
+            &compute,
+            "/compute/v2.1/flavors/f",
+            Ok(PathTarget::Elsewhere),
+        ),
         (
             &compute,
             "/compute/v2.1/demo/servers/s",
-            Ok(Place::Elsewhere),
+            Ok(PathTarget::Elsewhere),
         ),
         (&storage, "/v3/0af1/volumes/detail", collection("volume")),
         (&storage, "/v3/volumes/v", resource("volume", "v")),
@@ -147,7 +151,7 @@ fn t11_each_path_of_each_service_names_its_resource() {
             below("volume_transfer", "t"),
         ),
     ] {
-        assert_eq!(routes.place(path), place, "{path}");
+        assert_eq!(routes.target_of(path), place, "{path}");
     }
 }
 
@@ -168,7 +172,7 @@ fn what_may_be_read_in_two_ways_is_read_in_none() {
         "v2.0/networks/n",
         "",
     ] {
-        assert_eq!(routes.place(path), Err(Ambiguous), "{path}");
+        assert_eq!(routes.target_of(path), Err(Ambiguous), "{path}");
     }
 }
 
@@ -195,28 +199,28 @@ fn t22_an_id_a_collection_and_an_action_have_one_spelling() {
             "/v2/lbaas/pools/p/members/m",
         ),
     ] {
-        assert!(routes.place(collection).is_ok() && routes.place(action).is_ok());
+        assert!(routes.target_of(collection).is_ok() && routes.target_of(action).is_ok());
         for suffix in [
             ".json", ".JSON", ".Json", "%2ejson", ".xml", ".txt", "%20", "%C3%A1", "A", "%61",
         ] {
             let spelled = format!("{collection}/0a{suffix}");
-            assert_eq!(routes.place(&spelled), Err(Ambiguous), "{spelled}");
+            assert_eq!(routes.target_of(&spelled), Err(Ambiguous), "{spelled}");
             // A part or an action of it, too.
             let below = format!("{spelled}/tags");
-            assert_eq!(routes.place(&below), Err(Ambiguous), "{below}");
+            assert_eq!(routes.target_of(&below), Err(Ambiguous), "{below}");
         }
         for suffix in [".json", ".JSON", "%2eJson", ".html", "%20"] {
             let listed = format!("{collection}{suffix}");
-            assert_eq!(routes.place(&listed), Err(Ambiguous), "{listed}");
+            assert_eq!(routes.target_of(&listed), Err(Ambiguous), "{listed}");
         }
         let (front, last) = collection.rsplit_once('/').unwrap();
         let upper = format!("{front}/{}/0a", last.to_uppercase());
-        assert_eq!(routes.place(&upper), Err(Ambiguous), "{upper}");
+        assert_eq!(routes.target_of(&upper), Err(Ambiguous), "{upper}");
         let encoded = format!("{front}/%{:02x}{}", last.as_bytes()[0], &last[1..]);
-        assert_eq!(routes.place(&encoded), Err(Ambiguous), "{encoded}");
+        assert_eq!(routes.target_of(&encoded), Err(Ambiguous), "{encoded}");
     }
     let suffixed = "/RegionOne/network/v2.0/routers/r/add_extraroutes.json";
-    assert_eq!(network.place(suffixed), Err(Ambiguous));
+    assert_eq!(network.target_of(suffixed), Err(Ambiguous));
     // Tags, namespaces and what no kind names are free text.
     for (routes, path) in [
         (
@@ -232,7 +236,7 @@ fn t22_an_id_a_collection_and_an_action_have_one_spelling() {
             "/RegionOne/network/v2.0/extensions/address-group.json",
         ),
     ] {
-        assert!(routes.place(path).is_ok(), "{path}");
+        assert!(routes.target_of(path).is_ok(), "{path}");
     }
 }
 

@@ -12,6 +12,7 @@ mod durability;
 mod gantt;
 mod invariants;
 mod left;
+mod membership;
 #[allow(dead_code)] // The simulation needs more of it.
 #[path = "../memory/mod.rs"]
 mod memory;
@@ -25,7 +26,6 @@ mod registry;
 mod rewind;
 mod rules;
 mod seal;
-mod standing;
 mod stores;
 mod support;
 #[allow(dead_code)] // No theme needs all of it.

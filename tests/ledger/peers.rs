@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use gone::domain::model::{ErrorClass, KindName, Origin, Phase, ResourceKey, Site, StepState};
-use gone::domain::peers::{AWAITED, Answered, DeletionNotice, Deployment, Holder, News, Waits};
+use gone::domain::peers::{
+    AWAITED, Answered, DeletionNotice, DeletionNotices, Deployment, Holder, Waits,
+};
 use gone::ledger::{Applied, Change, ClaimedStep, Ledger, StepChange};
 
 use crate::stores::on_each_store;
@@ -65,15 +67,15 @@ fn awaiting(step: &ClaimedStep, to: StepState) -> Change {
     settle(change)
 }
 
-async fn told(ledger: &dyn Ledger, after: i64, kinds: &[&str]) -> News {
+async fn told(ledger: &dyn Ledger, after: i64, kinds: &[&str]) -> DeletionNotices {
     let kinds: BTreeSet<KindName> = kinds.iter().map(|kind| KindName::new(kind)).collect();
     let (id, _) = ledger.importers_cursor().await.unwrap();
-    let news = ledger.news(importer("d1"), (id, after), kinds, 10);
-    news.await.unwrap()
+    let notices = ledger.notices(importer("d1"), (id, after), kinds, 10);
+    notices.await.unwrap()
 }
 
-fn phases(news: &News) -> Vec<(&str, Phase)> {
-    let changes = news.changes.iter();
+fn phases(notices: &DeletionNotices) -> Vec<(&str, Phase)> {
+    let changes = notices.changes.iter();
     changes.map(|it| (it.key.id.as_str(), it.phase)).collect()
 }
 
@@ -83,10 +85,10 @@ async fn g04_what_changes_of_the_kinds_of_an_importer_is_told_once_in_order_and_
         running(ledger, "before", &ports(&[("p0", &[])])).await;
         one(ledger, watched("d0", &["port"])).await;
         // What was going before it came on record, it hears first.
-        let news = told(ledger, 0, &["port"]).await;
-        assert_eq!(phases(&news), [("p0", Phase::Deleting)]);
+        let notices = told(ledger, 0, &["port"]).await;
+        assert_eq!(phases(&notices), [("p0", Phase::Deleting)]);
         running(ledger, "x", &ports(&[("p1", &[]), ("p2", &[])])).await;
-        let more = told(ledger, news.seq, &["port"]).await;
+        let more = told(ledger, notices.seq, &["port"]).await;
         assert_eq!(
             phases(&more),
             [
@@ -128,7 +130,7 @@ async fn g07_a_step_waits_for_the_word_of_each_importer_and_for_no_more() {
         assert_eq!(awaited().await, ["d0", "d2"]);
         one(ledger, awaiting(&step, StepState::Blocked)).await;
         assert_eq!(said(ledger, "d0", false).await, Applied::Moved(1));
-        // The same again is no news.
+        // The same again is no notices.
         assert_eq!(said(ledger, "d0", false).await, Applied::Moved(0));
         said(ledger, "d2", true).await;
         assert_eq!(awaited().await, ["d0"]);
@@ -216,7 +218,7 @@ fn heard(seq: i64, of: &str, phase: Phase, deletion: &str) -> Change {
     Change::AdvanceWatch {
         service: "s1".into(),
         region: "r1".into(),
-        news: News {
+        notices: DeletionNotices {
             from: Deployment {
                 name: "d1".into(),
                 service: "s1".into(),

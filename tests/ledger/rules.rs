@@ -4,7 +4,7 @@ use gone::domain::model::{
     Answer, Blocker, DeletionState, ErrorClass, EventKind, KindName, OnFailure, Origin, Phase,
     Site, StepState,
 };
-use gone::domain::news::Mark;
+use gone::domain::notification::Mark;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};
 use gone::ledger::{
     Applied, Capacity, Change, ClaimedStep, EventFilter, Fence, Ledger, NewEvent, ObservationsDue,
@@ -778,7 +778,7 @@ async fn n10_the_timeline_has_a_line_for_each_attempt() {
         one(ledger, settle(accepted)).await;
         for look in 0..3 {
             let step = looks(ledger, at(4), 1).await.unwrap().remove(0);
-            assert_eq!(step.looks, look);
+            assert_eq!(step.observations, look);
             let change = with(outcome(&step, StepState::Verifying, at(4)), |it| {
                 it.observed_again = true
             });

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use gone::ledger::store::{Fallible, Stored};
 use gone::ledger::transitions::Rotation;
 use gone::ledger::working_set::WorkingSet;
-use gone::ledger::{Drive, Engines, Job, LedgerError, Outcome, Standing, answer, fails_alone};
+use gone::ledger::{Drive, Engines, Job, LedgerError, Membership, Outcome, answer, fails_alone};
 
 #[allow(unused_imports)] // Not each target makes rows of its own.
 pub use tables::{EngineSeat, Tables, deletion, step};
@@ -136,8 +136,8 @@ fn failed(detail: String) -> LedgerError {
 }
 
 impl Engines for MemoryLedger {
-    fn standing(&self) -> Standing {
-        Standing::alone(self.epoch())
+    fn membership(&self) -> Membership {
+        Membership::alone(self.epoch())
     }
 }
 

@@ -8,7 +8,7 @@ use gone::domain::model::{
     Actor, DeletionState, Event, Identity, KindName, Phase, Plan, ResourceKey, Site, SitePause,
     StepState,
 };
-use gone::domain::news::Mark;
+use gone::domain::notification::Mark;
 use gone::ledger::store::{
     DeletionReads, EventRange, EventsOf, LogReads, OriginalCopies, StoredDeletion, StoredRequest,
     StoredTombstone, TombstoneReads, TombstoneRow, Totals,

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use gone::domain::model::{
     Action, DeletionState, KindName, Phase, ResourceKey, Site, SitePause, StepState,
 };
-use gone::domain::news::Mark;
+use gone::domain::notification::Mark;
 use gone::ledger::store::{
     NewTombstone, PruneRows, RowStore, StepReads, StepRow, StoredDeletion, StoredStep,
     StoredTombstone, Unsaved,

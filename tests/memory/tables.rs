@@ -8,7 +8,7 @@ use gone::domain::model::{
     Action, Counts, DeletionState, KindName, Plan, ResourceKey, Site, SitePause, StepState,
 };
 use gone::domain::native::Native;
-use gone::domain::news::Mark;
+use gone::domain::notification::Mark;
 use gone::domain::outline::Branch;
 use gone::domain::peers::{Answered, DeletionNotice, Deployment};
 use gone::ledger::store::{
@@ -279,7 +279,7 @@ pub fn step(
         sent: state == StepState::Verifying,
         waits: 0,
         attempts: 0,
-        looks: 0,
+        observations: 0,
         next_attempt_at: None,
         own_attempt_at: None,
         blocked_since: None,

@@ -14,7 +14,7 @@ use gone::domain::model::{
     Blocker, ErrorClass, Event, EventKind, Left, Origin, Plan, PlanStep, Refusal, RefusalRule,
     ResourceKey, Site, StepError, StepState, Target,
 };
-use gone::domain::news::Mark;
+use gone::domain::notification::Mark;
 use gone::domain::policy::Decision;
 use gone::frontends::notify::Notifier;
 use gone::ledger::sqlite::{InlineLedger, Options, Store};

@@ -1,7 +1,7 @@
 //! Each way to tell people: what it sends, whom it trusts, and what it keeps to itself.
 
 use gone::control::Command;
-use gone::domain::news::Mark;
+use gone::domain::notification::Mark;
 use gone::frontends::notify::{self, DeliveryErrorKind, Notifier, StartError, Tried};
 use gone::system::clock::Clock;
 use gone::system::config::{MailTls, NotifySettings};

@@ -105,7 +105,7 @@ impl Control for Fake {
         match command {
             Command::Watch { watch } => {
                 let news = news(&watch);
-                let receipt = Receipt::News(Box::new(news));
+                let receipt = Receipt::Notices(Box::new(news));
                 self.does(Asked::Watch(watch, actor), receipt).await
             }
             Command::Hint { from } => {
@@ -137,8 +137,8 @@ impl Control for Fake {
 }
 
 /// What is heard after a watch.
-pub fn news(watch: &Watch) -> News {
-    News {
+pub fn news(watch: &Watch) -> DeletionNotices {
+    DeletionNotices {
         from: deployment("s1"),
         ledger: "l1".to_owned(),
         seq: watch.after + 1,

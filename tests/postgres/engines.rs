@@ -10,8 +10,8 @@ use gone::domain::model::{Origin, Phase, StepState};
 use gone::ledger::postgres::{Address, PostgresLedger, holder};
 use gone::ledger::tombstones::Tombstones;
 use gone::ledger::{
-    Applied, Change, EngineTerms, Engines, Hold as _, LedgerError, Selection, Standing, Views as _,
-    WorkQueue as _,
+    Applied, Change, EngineTerms, Engines, Hold as _, LedgerError, Membership, Selection,
+    Views as _, WorkQueue as _,
 };
 
 use crate::pooler;
@@ -50,15 +50,18 @@ async fn with_gates(
 }
 
 /// Waits until the engine stands so.
-async fn await_standing(ledger: &PostgresLedger, is_so: impl Fn(&Standing) -> bool) -> Standing {
+async fn await_membership(
+    ledger: &PostgresLedger,
+    is_so: impl Fn(&Membership) -> bool,
+) -> Membership {
     let mut changes = ledger.follow_others();
     let since = Instant::now();
     loop {
-        let standing = ledger.standing();
-        if is_so(&standing) {
-            return standing;
+        let membership = ledger.membership();
+        if is_so(&membership) {
+            return membership;
         }
-        assert!(since.elapsed() < PATIENCE, "{standing:?}");
+        assert!(since.elapsed() < PATIENCE, "{membership:?}");
         let _ = tokio::time::timeout(Duration::from_millis(100), changes.changed()).await;
     }
 }
@@ -86,11 +89,11 @@ async fn drain(ledger: &PostgresLedger, name: &str, is_drained: bool) -> Applied
 async fn the_engine_that_began_first_leads_and_all_share_the_limit_of_a_site() {
     let address = new_schema().await;
     let first = engine(&address, "first").await;
-    let alone = await_standing(&first, |standing| standing.leads).await;
+    let alone = await_membership(&first, |membership| membership.leads).await;
     assert_eq!((alone.epoch, alone.share_of(7)), (1, 7));
     let second = engine(&address, "second").await;
-    let led = await_standing(&second, |standing| standing.working == 2).await;
-    let leads = await_standing(&first, |standing| standing.working == 2).await;
+    let led = await_membership(&second, |membership| membership.working == 2).await;
+    let leads = await_membership(&first, |membership| membership.working == 2).await;
     assert_eq!((leads.leads, led.leads), (true, false));
     assert_eq!((leads.share_of(7), led.share_of(7)), (4, 3));
     assert_eq!((leads.share_of(1), led.share_of(1)), (1, 0));
@@ -109,11 +112,11 @@ async fn the_engine_that_began_first_leads_and_all_share_the_limit_of_a_site() {
         .map(|row| (row.action.as_str(), row.target.as_str()))
         .collect();
     assert_eq!(actions, [("pause engine", "first")]);
-    await_standing(&second, |standing| {
-        standing.leads && standing.share_of(7) == 7
+    await_membership(&second, |membership| {
+        membership.leads && membership.share_of(7) == 7
     })
     .await;
-    let drained = await_standing(&first, |standing| standing.place.is_none()).await;
+    let drained = await_membership(&first, |membership| membership.place.is_none()).await;
     assert_eq!(drained.share_of(7), 0);
     let roles: Vec<(String, EngineRole)> = second
         .engines()
@@ -130,15 +133,15 @@ async fn the_engine_that_began_first_leads_and_all_share_the_limit_of_a_site() {
         ]
     );
     drain(&second, "first", false).await;
-    await_standing(&first, |standing| standing.leads).await;
+    await_membership(&first, |membership| membership.leads).await;
 
     first.close().await;
-    await_standing(&second, |standing| {
-        standing.leads && standing.is_takeover_due
+    await_membership(&second, |membership| {
+        membership.leads && membership.is_takeover_due
     })
     .await;
     one(&second, Change::TakeOver { now: at(1) }).await;
-    await_standing(&second, |standing| !standing.is_takeover_due).await;
+    await_membership(&second, |membership| !membership.is_takeover_due).await;
     assert_eq!(second.engines().await.unwrap().len(), 1);
 }
 
@@ -222,8 +225,8 @@ async fn i11_what_a_lost_engine_has_in_flight_is_taken_over_and_its_late_outcome
     let own = settle(outcome(&of_second[0], StepState::Gone, at(3)));
     assert_eq!(one(&second, own).await, Applied::Done);
     assert!(states(&first, "one").await.contains(&verifying));
-    await_standing(&first, |standing| {
-        standing.epoch == 3 && standing.working == 1 && standing.place.is_none()
+    await_membership(&first, |membership| {
+        membership.epoch == 3 && membership.working == 1 && membership.place.is_none()
     })
     .await;
 }
@@ -235,7 +238,7 @@ async fn t03_the_gates_of_all_engines_have_a_write_guard_before_its_deletion_is_
     let gates = with_gates(&address, "gates", Some(before.clone())).await;
     let accepts = engine(&address, "accepts").await;
     let late = with_gates(&address, "late", Some(after.clone())).await;
-    await_standing(&accepts, |standing| standing.working == 3).await;
+    await_membership(&accepts, |membership| membership.working == 3).await;
     let phase = |index: &Tombstones, id: &str| index.phase(&site(), &key("port", id).kind, id);
     for n in 0..20 {
         let (name, id) = (format!("d{n}"), format!("p{n}"));
@@ -264,7 +267,7 @@ async fn t03_the_gates_of_all_engines_have_a_write_guard_before_a_retry_is_ackno
     let index = Arc::<Tombstones>::default();
     let gates = with_gates(&address, "gates", Some(index.clone())).await;
     let accepts = engine(&address, "accepts").await;
-    await_standing(&accepts, |standing| standing.working == 2).await;
+    await_membership(&accepts, |membership| membership.working == 2).await;
     let port = key("port", "p");
     let phase = || index.phase(&port.site, &port.kind, &port.id);
     one(
@@ -320,7 +323,7 @@ async fn t14_whoever_plans_waits_for_writes_that_the_gates_of_others_let_through
     let plans = engine(&address, "plans").await;
     let gates = with_gates(&address, "gates", Some(index.clone())).await;
     let accepts = engine(&address, "accepts").await;
-    await_standing(&plans, |standing| standing.working == 3).await;
+    await_membership(&plans, |membership| membership.working == 3).await;
     let write = index.begin_write(&site());
     one(
         &accepts,
@@ -345,7 +348,7 @@ async fn t03_a_gate_that_hangs_answers_nothing_by_the_time_a_deletion_is_acknowl
     let index = Arc::<Tombstones>::default();
     let hung = with_gates(&address, "hung", Some(index.clone())).await;
     let accepts = engine(&address, "accepts").await;
-    await_standing(&accepts, |standing| standing.working == 2).await;
+    await_membership(&accepts, |membership| membership.working == 2).await;
     assert!(!index.is_lost());
     // The row of the engine is locked, as if its renewals were lost on the way.
     let schema = address.schema().to_owned();

@@ -22,6 +22,8 @@ mod gantt;
 mod kill;
 #[path = "../ledger/left.rs"]
 mod left;
+#[path = "../ledger/membership.rs"]
+mod membership;
 #[path = "../ledger/migrate.rs"]
 mod migrate;
 #[path = "../ledger/outline.rs"]
@@ -45,8 +47,6 @@ mod server;
 #[allow(dead_code)] // No theme needs all of it.
 #[path = "../bad_days/support.rs"]
 mod stage;
-#[path = "../ledger/standing.rs"]
-mod standing;
 mod stores;
 mod story_20;
 #[path = "../ledger/support.rs"]

@@ -176,7 +176,7 @@ pub fn not_looked_at(not_covered: &[String], site: &str) -> Option<String> {
 }
 
 /// Returns a name that a cloud gave, escaped and shortened.
-fn name(told: &str) -> String {
-    let short: String = told.chars().take(NAME_MAX).collect();
+fn name(given: &str) -> String {
+    let short: String = given.chars().take(NAME_MAX).collect();
     escape(&short).into_owned()
 }

@@ -16,7 +16,7 @@ use crate::control::ControlError;
 use crate::domain::kinds::Kinds;
 use crate::domain::model::{Actor, DriftPolicy, Origin, PlanOptions, Site, Target};
 use crate::domain::native::NativeReference;
-use crate::domain::peers::{News, Watch, is_foreign_root};
+use crate::domain::peers::{DeletionNotices, Watch, is_foreign_root};
 use crate::engine::activity::Activity;
 use crate::engine::journal::Journal;
 use crate::ledger::{
@@ -32,7 +32,7 @@ const AGAIN_FIRST: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(15);
 /// Minimum time between two answers of a watch: an owner that always has notices must not keep the ledger
 /// writing.
-const HEARD_EVERY: Duration = Duration::from_millis(20);
+const ANSWER_EVERY: Duration = Duration::from_millis(20);
 /// Minimum time between two hints to owners.
 const HINT_EVERY: Duration = Duration::from_millis(200);
 
@@ -78,7 +78,7 @@ impl ImporterSide {
             let run = self.watching.begin(peer.to_string());
             let watch = deployments.next_watch(peer, self.clock.now());
             let heard = match self.watch_of(peer, watch).await {
-                Ok(news) => self.take_in(peer, news).await,
+                Ok(notices) => self.take_in(peer, notices).await,
                 Err(failure) => Err(failure.message),
             };
             let reason = heard.err().unwrap_or_default();
@@ -95,14 +95,14 @@ impl ImporterSide {
                 again = (again * 2).min(AGAIN_MAX);
             } else {
                 again = AGAIN_FIRST;
-                tokio::time::sleep_until(begun + HEARD_EVERY).await;
+                tokio::time::sleep_until(begun + ANSWER_EVERY).await;
             }
         }
     }
 
-    async fn watch_of(&self, peer: &Peer, watch: Watch) -> Result<News, PeerFailure> {
+    async fn watch_of(&self, peer: &Peer, watch: Watch) -> Result<DeletionNotices, PeerFailure> {
         match self.deployments.is_home(peer) {
-            true => self.owner.news_for(watch).await.map_err(peer_failure),
+            true => self.owner.notices_for(watch).await.map_err(peer_failure),
             false => self.deployments.peers.watch(peer, watch).await,
         }
     }
@@ -116,10 +116,10 @@ impl ImporterSide {
     }
 
     /// Commits notices before they count as received, because an acknowledged notice is never sent again.
-    async fn take_in(&self, peer: &Peer, news: News) -> Result<(), String> {
+    async fn take_in(&self, peer: &Peer, notices: DeletionNotices) -> Result<(), String> {
         let deployments = &self.deployments;
-        if Peer::from(&news.from) != *peer {
-            let other = Peer::from(&news.from);
+        if Peer::from(&notices.from) != *peer {
+            let other = Peer::from(&notices.from);
             return Err(format!(
                 "{peer} answers as {other}: correct its url in [deployment] peers"
             ));
@@ -129,16 +129,16 @@ impl ImporterSide {
             .get(peer)
             .cloned()
             .unwrap_or_default();
-        deployments.check_sender(&news.from)?;
+        deployments.check_sender(&notices.from)?;
         let scope = deployments.peers.scope(peer);
-        let allowed = news.check(&deployments.home, &before.kinds, &scope);
+        let allowed = notices.check(&deployments.home, &before.kinds, &scope);
         allowed.map_err(|why| format!("the notices of {peer} are not accepted: {why}"))?;
-        let as_before = before.ledger == news.ledger && before.seq == news.seq;
-        if !as_before || !news.changes.is_empty() {
+        let as_before = before.ledger == notices.ledger && before.seq == notices.seq;
+        if !as_before || !notices.changes.is_empty() {
             let heard = Change::AdvanceWatch {
                 service: peer.service.clone(),
                 region: peer.region.clone(),
-                news: news.clone(),
+                notices: notices.clone(),
                 now: self.clock.now(),
             };
             let committed = self.journal.commit(vec![heard]).await;
@@ -148,13 +148,13 @@ impl ImporterSide {
             }
         }
         if let Some(watching) = deployments.watching().get_mut(peer) {
-            watching.owner = Some(news.from.clone());
-            watching.ledger.clone_from(&news.ledger);
-            watching.seq = news.seq;
+            watching.owner = Some(notices.from.clone());
+            watching.ledger.clone_from(&notices.ledger);
+            watching.seq = notices.seq;
             watching.heard_at = Some(self.clock.now());
         }
-        deployments.heard.notify_waiters();
-        if !news.changes.is_empty() {
+        deployments.arrived.notify_waiters();
+        if !notices.changes.is_empty() {
             deployments
                 .has_unhandled_deletions
                 .store(true, Ordering::Relaxed);

@@ -61,7 +61,7 @@ struct Deployments {
     /// The importers, by name.
     importing: Mutex<BTreeMap<String, Importing>>,
     /// Wakes the answers to questions that came before the notices that they are about.
-    heard: Notify,
+    arrived: Notify,
     /// Whether notices may wait to be handled. True at the start, for notices that an earlier engine
     /// received.
     has_unhandled_deletions: AtomicBool,
@@ -104,7 +104,7 @@ impl Deployments {
             heartbeat: neighbours.heartbeat,
             watching: Mutex::default(),
             importing: Mutex::default(),
-            heard: Notify::new(),
+            arrived: Notify::new(),
             has_unhandled_deletions: AtomicBool::new(true),
         }
     }
@@ -376,12 +376,12 @@ impl Importing {
 }
 
 impl Watching {
-    fn resume(kinds: BTreeSet<KindName>, heard: Option<&WatchCursor>) -> Self {
+    fn resume(kinds: BTreeSet<KindName>, cursor: Option<&WatchCursor>) -> Self {
         Self {
             kinds,
-            owner: heard.map(|it| it.owner.clone()),
-            ledger: heard.map(|it| it.ledger.clone()).unwrap_or_default(),
-            seq: heard.map_or(0, |it| it.seq),
+            owner: cursor.map(|it| it.owner.clone()),
+            ledger: cursor.map(|it| it.ledger.clone()).unwrap_or_default(),
+            seq: cursor.map_or(0, |it| it.seq),
             ..Self::default()
         }
     }

@@ -17,8 +17,8 @@ use crate::domain::model::{
     Action, Answer, ErrorClass, KindName, Plan, PlanStep, Refusal, RefusalRule, StepError, Target,
 };
 use crate::domain::peers::{
-    ASKED_TOGETHER, AWAITED, Answered, Answers, ClearanceRequest, Deployment, Holder, News,
-    Question, Watch, awaiting,
+    ASKED_TOGETHER, AWAITED, Answered, Answers, ClearanceRequest, DeletionNotices, Deployment,
+    Holder, Question, Watch, awaiting,
 };
 use crate::domain::policy::{Failure, Outcome, Retry, after_call};
 use crate::domain::text::escape;
@@ -33,7 +33,7 @@ use crate::peers::{Peer, PeerFailure};
 use crate::system::clock::Clock;
 
 /// Maximum number of tombstone changes in one answer to a watch.
-const NEWS_MAX: usize = 1_000;
+const NOTICES_MAX: usize = 1_000;
 /// How long a watch gathers further changes after a commit, since thousands may follow.
 const GATHER: Duration = Duration::from_millis(20);
 /// A watch that asks for a longer wait gets this one.
@@ -92,7 +92,10 @@ impl OwnerSide {
     }
 
     /// Answers an importer's watch. The importer is put on record before it receives anything (G12).
-    pub(in crate::engine) async fn news_for(&self, watch: Watch) -> Result<News, ControlError> {
+    pub(in crate::engine) async fn notices_for(
+        &self,
+        watch: Watch,
+    ) -> Result<DeletionNotices, ControlError> {
         let deployments = &self.deployments;
         deployments.check_sender(&watch.from).map_err(not_allowed)?;
         // A kind that is unknown here has no resources here, and its name would only fill the ledger.
@@ -106,20 +109,20 @@ impl OwnerSide {
         loop {
             committed.mark_unchanged();
             let from = deployments.home.clone();
-            let news = self
-                .ledger
-                .news(from, since.clone(), watch.kinds.clone(), NEWS_MAX);
-            let news = news.await.map_err(ledger_error)?;
+            let notices =
+                self.ledger
+                    .notices(from, since.clone(), watch.kinds.clone(), NOTICES_MAX);
+            let notices = notices.await.map_err(ledger_error)?;
             // An answer without changes also carries information: how far the importer has received this
             // owner's notices.
-            if news.ledger != watch.ledger || news.seq != watch.after {
-                return Ok(news);
+            if notices.ledger != watch.ledger || notices.seq != watch.after {
+                return Ok(notices);
             }
             if tokio::time::timeout_at(deadline, committed.changed())
                 .await
                 .is_err()
             {
-                return Ok(news);
+                return Ok(notices);
             }
             tokio::time::sleep(GATHER).await;
         }
@@ -229,8 +232,8 @@ impl OwnerSide {
         importer: &Deployment,
         steps: &[&PlanStep],
     ) -> Result<Vec<Answered>, String> {
-        let told = self.ledger.importers_cursor().await;
-        let (ledger, seq) = told.map_err(|error| error.to_string())?;
+        let cursor = self.ledger.importers_cursor().await;
+        let (ledger, seq) = cursor.map_err(|error| error.to_string())?;
         let about = steps.iter().map(|step| ClearanceRequest {
             key: step.key(),
             deletion: None,

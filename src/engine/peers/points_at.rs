@@ -28,7 +28,7 @@ const HELD_BY_MAX: usize = 12;
 /// Maximum number of blockers in one answer: some megabytes.
 const HELD_BY_TOLD_MAX: usize = 10_000;
 /// How long a question waits for the notices that it is about.
-const HEARD_WITHIN: Duration = Duration::from_secs(2);
+const ARRIVAL_WITHIN: Duration = Duration::from_secs(2);
 
 /// Finds this deployment's resources that refer to a resource, and what they wait for.
 pub(in crate::engine) struct BackReferences {
@@ -349,23 +349,23 @@ impl Deployments {
     /// Returns the sequence up to which the owner's notices were received. Waits a moment if that is not far
     /// enough for the question.
     async fn view(&self, question: &Question) -> Result<i64, ControlError> {
-        let deadline = tokio::time::Instant::now() + HEARD_WITHIN;
+        let deadline = tokio::time::Instant::now() + ARRIVAL_WITHIN;
         let peer = Peer::from(&question.from);
         loop {
-            let heard = self.heard.notified();
-            tokio::pin!(heard);
+            let arrival = self.arrived.notified();
+            tokio::pin!(arrival);
             // From here on no notice is missed.
-            heard.as_mut().enable();
+            arrival.as_mut().enable();
             let Some(watching) = self.watching().get(&peer).cloned() else {
                 return Err(ControlError::NotFound {
                     message: format!("{} does not watch {peer}", self.home.name),
                 });
             };
-            let is_heard = watching.owner.as_ref() == Some(&question.from);
-            if is_heard && watching.ledger == question.ledger && watching.seq >= question.seq {
+            let is_owner = watching.owner.as_ref() == Some(&question.from);
+            if is_owner && watching.ledger == question.ledger && watching.seq >= question.seq {
                 return Ok(watching.seq);
             }
-            if tokio::time::timeout_at(deadline, heard).await.is_err() {
+            if tokio::time::timeout_at(deadline, arrival).await.is_err() {
                 return Err(ControlError::Conflict {
                     message: format!(
                         "{} has received the notices of {peer} up to {}, but the question is about \

@@ -53,7 +53,7 @@ pub(super) async fn stuck(
 }
 
 /// The retry queue: blocked steps, with their attempts, blockers and next attempt (I2).
-#[utoipa::path(get, path = "/gc", operation_id = "listCollected", tag = "views", params(ViewParams),
+#[utoipa::path(get, path = "/gc", operation_id = "listRetryQueue", tag = "views", params(ViewParams),
     responses((status = 200, body = List<Step>)))]
 pub(super) async fn retry_queue(
     State(api): State<Api>,

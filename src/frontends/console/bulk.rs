@@ -77,7 +77,7 @@ impl Bulk {
 
     /// Returns the outcome in words, with the summary last, because the last message stays on the screen. `:events`
     /// has all of them.
-    pub(super) fn told(&self) -> Vec<(Tone, String)> {
+    pub(super) fn messages(&self) -> Vec<(Tone, String)> {
         let refused: usize = self.refused.values().sum();
         let numbers = [
             (self.done, "done"),

@@ -14,8 +14,8 @@ use crate::system::config::{Choice, ChoiceTable};
 /// Shows the columns of the pane on top to choose from, or takes their names, between blanks or commas.
 pub(super) fn entered(state: &mut State, names: &[&str]) {
     let Some((kept_as, offers)) = offered(state) else {
-        let told = "the columns of this pane are fixed: the width of the screen decides";
-        return state.say(Tone::Warn, told);
+        let message = "the columns of this pane are fixed: the width of the screen decides";
+        return state.say(Tone::Warn, message);
     };
     let names = names.iter().flat_map(|names| names.split(','));
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
@@ -71,11 +71,11 @@ fn choose(state: &mut State, kept_as: &str, names: &[String]) {
     }
     state.show_chosen_columns();
     let Some(file) = state.options.settings_file.clone() else {
-        let told = format!(
+        let message = format!(
             "{}; start with --config FILE to keep it",
             words(state, kept_as)
         );
-        return state.say(Tone::Dim, told);
+        return state.say(Tone::Dim, message);
     };
     let choice = Choice {
         table: ChoiceTable::Columns,
@@ -108,8 +108,8 @@ pub(super) fn saved(state: &mut State, kept_as: &str, result: Result<(), String>
         Ok(()) => state.say(Tone::Good, format!("saved: {}", words(state, kept_as))),
         Err(why) => {
             let owner = owner_words(kept_as);
-            let told = format!("the columns of {owner} could not be saved: {why}");
-            state.say(Tone::Bad, told);
+            let message = format!("the columns of {owner} could not be saved: {why}");
+            state.say(Tone::Bad, message);
         }
     }
 }

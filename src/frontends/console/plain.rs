@@ -89,7 +89,7 @@ struct Plain {
     /// The time since which the person waits for output.
     owed: Option<Instant>,
     /// The news that was printed last.
-    told: String,
+    printed_news: String,
     exit: Option<Exit>,
 }
 
@@ -102,7 +102,7 @@ impl Drop for Plain {
 impl Plain {
     fn new(state: State) -> Self {
         Self {
-            told: news(&state),
+            printed_news: news(&state),
             state,
             owed: Some(Instant::now()),
             exit: None,
@@ -155,10 +155,10 @@ impl Plain {
                 writeln!(out, "more is on its way; an empty line says all again")?;
             }
             self.owed = None;
-            self.told = news;
-        } else if self.owed.is_none() && news != self.told {
+            self.printed_news = news;
+        } else if self.owed.is_none() && news != self.printed_news {
             writeln!(out, "news: {news}")?;
-            self.told = news;
+            self.printed_news = news;
         }
         out.flush()?;
         Ok(guards)

@@ -54,8 +54,8 @@ pub(super) fn typed(state: &mut State, text: &str) {
         false => (last, "after the end"),
     };
     if !(first..=last).contains(&to) {
-        let told = format!("that is {words}; this is {}", end.format("%F %T"));
-        state.say(Tone::Warn, told);
+        let message = format!("that is {words}; this is {}", end.format("%F %T"));
+        state.say(Tone::Warn, message);
     }
     go(state, Moment::At(to.clamp(first, last)));
 }

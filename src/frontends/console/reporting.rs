@@ -56,13 +56,13 @@ pub(super) fn written(
     match result {
         Ok(()) => state.say(Tone::Good, format!("the report is in {shown}")),
         Err(NotWritten::Failed(why)) => {
-            let told = format!("the report could not be written to {shown}: {why}");
-            state.say(Tone::Bad, told);
+            let message = format!("the report could not be written to {shown}: {why}");
+            state.say(Tone::Bad, message);
         }
         // The person is typing something else meanwhile, which the question must not interrupt.
         Err(NotWritten::Exists) if state.prompt.is_some() => {
-            let told = format!("the report was not written: {shown} exists already");
-            state.say(Tone::Warn, told);
+            let message = format!("the report was not written: {shown} exists already");
+            state.say(Tone::Warn, message);
         }
         Err(NotWritten::Exists) => {
             state.message = None;

@@ -8,11 +8,11 @@ use crate::domain::filter::SearchQuery;
 
 pub(super) fn set_filter(state: &mut State, filter: String) {
     let projects = state.projects.clone();
-    let told = state.told_at();
+    let now = state.ages_as_of();
     state.with_top(|pane, context| {
         if pane.list().filter.text() != filter {
             let query = SearchQuery::naming(&filter, &projects, &pane.columns());
-            show_fitting(pane, query, told, context);
+            show_fitting(pane, query, now, context);
         }
     });
     state.ask_projects();
@@ -21,10 +21,10 @@ pub(super) fn set_filter(state: &mut State, filter: String) {
 pub(super) fn show_fitting(
     pane: &mut dyn Pane,
     mut filter: SearchQuery,
-    told: DateTime<Utc>,
+    now: DateTime<Utc>,
     context: &mut Context,
 ) {
-    filter.at(told);
+    filter.at(now);
     pane.list_mut().filter = filter;
     pane.filter_changed();
     pane.wake(false, context);

@@ -233,7 +233,7 @@ impl State {
     }
 
     /// The time from which ages are counted.
-    pub(super) fn told_at(&self) -> DateTime<Utc> {
+    pub(super) fn ages_as_of(&self) -> DateTime<Utc> {
         self.shown_at().unwrap_or(self.now)
     }
 
@@ -269,7 +269,7 @@ impl State {
                 false => self.options.theme,
             },
             width: self.size.0,
-            now: self.told_at(),
+            now: self.ages_as_of(),
             replays: self.replays(),
             many_sites: self.snapshot.sites.len() > 1,
         }
@@ -354,9 +354,9 @@ impl State {
         work: impl FnOnce(&mut dyn Pane, &mut Context) -> T,
     ) -> Option<T> {
         let mut requests = Vec::new();
-        let (told_at, replays) = (self.told_at(), self.replays());
+        let (ages_as_of, replays) = (self.ages_as_of(), self.replays());
         let pane = self.panes.get_mut(at)?;
-        pane.list_mut().filter.at(told_at);
+        pane.list_mut().filter.at(ages_as_of);
         let mut context = Context {
             keys: &self.options.keys,
             snapshot: &self.snapshot,

@@ -310,7 +310,7 @@ fn projects_named(state: &mut State, answer: Result<Page, ControlError>) {
     if state.projects_tickets.is_empty() && !state.projects.is_empty() {
         views::check_project(state);
     }
-    let (projects, told) = (state.projects.clone(), state.told_at());
+    let (projects, told) = (state.projects.clone(), state.ages_as_of());
     state.with_any(|pane, context| {
         if pane.list().filter.asks_for_projects() {
             let filter = SearchQuery::naming(pane.list().filter.text(), &projects, &pane.columns());
@@ -339,25 +339,7 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
     }
     match prompt {
         Prompt::Command(input) if is_enter => command_entered(state, input.value().trim()),
-        Prompt::Command(mut input) => {
-            let at_end = input.cursor() == input.value().chars().count();
-            let completes =
-                pressed.code == KeyCode::Tab || (pressed.code == KeyCode::Right && at_end);
-            if completes {
-                let find = |state: &State, typed: &str| command::completions(typed, &state.known());
-                input = complete(state, input, find);
-            } else if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
-                input = Input::new(state.recall(pressed.code == KeyCode::Up));
-            } else if pressed.code == KeyCode::Backspace && input.value().is_empty() {
-                return;
-            } else {
-                prompt::edit(&mut input, pressed);
-            }
-            if command::names_project(input.value()) {
-                state.list_projects();
-            }
-            state.prompt = Some(Prompt::Command(input));
-        }
+        Prompt::Command(input) => edit_command(state, input, pressed),
         Prompt::Filter { input, .. } if is_enter => {
             set_filter(state, input.value().to_owned());
             let filter = state.top().map(|pane| &pane.list().filter);
@@ -365,40 +347,8 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
                 state.say(Tone::Warn, complaint);
             }
         }
-        Prompt::Filter { mut input, before } => {
-            if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
-                pane_key(state, pressed);
-            } else if pressed.code == KeyCode::Tab {
-                input = complete(state, input, |state, typed| {
-                    let columns = state.top().map(|pane| pane.columns());
-                    command::filter_completions(typed, &columns.unwrap_or_default())
-                });
-                filter_typed(state, &input);
-            } else {
-                prompt::edit(&mut input, pressed);
-                filter_typed(state, &input);
-            }
-            state.prompt = Some(Prompt::Filter { input, before });
-        }
-        Prompt::Confirm(mut confirm) if is_enter => {
-            if !confirm.enter() {
-                state.prompt = Some(Prompt::Confirm(confirm));
-                return;
-            }
-            if confirm.is_of_marked {
-                state.with_top(|pane, _| pane.list_mut().marks.clear());
-                state.bulks.push(Bulk::of(*confirm));
-                return state.send_bulks();
-            }
-            let Some(command) = confirm.commands.first() else {
-                return;
-            };
-            let ticket = state.outbox.submit(command.clone(), confirm.reason());
-            let taken = state.with_top(|pane, _| pane.confirmed(ticket));
-            if taken != Some(true) {
-                state.submitted.insert(ticket, confirm.words);
-            }
-        }
+        Prompt::Filter { input, before } => edit_filter(state, input, before, pressed),
+        Prompt::Confirm(confirm) if is_enter => confirm_entered(state, confirm),
         Prompt::Confirm(mut confirm) => {
             if prompt::edit(&mut confirm.input, pressed) {
                 confirm.wrong = false;
@@ -434,6 +384,62 @@ fn prompt_key(state: &mut State, prompt: Prompt, pressed: KeyEvent) {
             }
             _ => state.prompt = Some(Prompt::Unsent),
         },
+    }
+}
+
+fn edit_command(state: &mut State, mut input: Input, pressed: KeyEvent) {
+    let at_end = input.cursor() == input.value().chars().count();
+    let completes = pressed.code == KeyCode::Tab || (pressed.code == KeyCode::Right && at_end);
+    if completes {
+        let find = |state: &State, typed: &str| command::completions(typed, &state.known());
+        input = complete(state, input, find);
+    } else if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
+        input = Input::new(state.recall(pressed.code == KeyCode::Up));
+    } else if pressed.code == KeyCode::Backspace && input.value().is_empty() {
+        return;
+    } else {
+        prompt::edit(&mut input, pressed);
+    }
+    if command::names_project(input.value()) {
+        state.list_projects();
+    }
+    state.prompt = Some(Prompt::Command(input));
+}
+
+fn edit_filter(state: &mut State, mut input: Input, before: String, pressed: KeyEvent) {
+    if matches!(pressed.code, KeyCode::Up | KeyCode::Down) {
+        pane_key(state, pressed);
+    } else if pressed.code == KeyCode::Tab {
+        input = complete(state, input, |state, typed| {
+            let columns = state.top().map(|pane| pane.columns());
+            command::filter_completions(typed, &columns.unwrap_or_default())
+        });
+        filter_typed(state, &input);
+    } else {
+        prompt::edit(&mut input, pressed);
+        filter_typed(state, &input);
+    }
+    state.prompt = Some(Prompt::Filter { input, before });
+}
+
+/// Submits what was confirmed, or keeps the question open if the typed word is not the expected one.
+fn confirm_entered(state: &mut State, mut confirm: Box<prompt::Confirm>) {
+    if !confirm.enter() {
+        state.prompt = Some(Prompt::Confirm(confirm));
+        return;
+    }
+    if confirm.is_of_marked {
+        state.with_top(|pane, _| pane.list_mut().marks.clear());
+        state.bulks.push(Bulk::of(*confirm));
+        return state.send_bulks();
+    }
+    let Some(command) = confirm.commands.first() else {
+        return;
+    };
+    let ticket = state.outbox.submit(command.clone(), confirm.reason());
+    let taken = state.with_top(|pane, _| pane.confirmed(ticket));
+    if taken != Some(true) {
+        state.submitted.insert(ticket, confirm.words);
     }
 }
 
@@ -547,7 +553,7 @@ fn bulk_received(state: &mut State, ticket: u64, receipt: &Result<Receipt, Contr
     }
     state.send_bulks();
     let ended = state.bulks.extract_if(.., |bulk| bulk.has_ended());
-    for (tone, message) in ended.flat_map(|bulk| bulk.told()).collect::<Vec<_>>() {
+    for (tone, message) in ended.flat_map(|bulk| bulk.messages()).collect::<Vec<_>>() {
         state.say(tone, message);
         state.with_top(|pane, context| pane.wake(true, context));
     }

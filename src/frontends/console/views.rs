@@ -107,13 +107,13 @@ pub(super) fn check_project(state: &mut State) {
 
 /// Shows all again.
 pub(super) fn clear(state: &mut State) {
-    let told = match state.scope.is_empty() {
+    let message = match state.scope.is_empty() {
         true => "all clouds, regions and projects are shown already",
         false => "all clouds, regions and projects",
     };
     state.scope = EstateScope::default();
     apply(state);
-    state.say(Tone::Dim, told);
+    state.say(Tone::Dim, message);
 }
 
 /// Applies the scope to the pane on top; the others get it when they are on top again.

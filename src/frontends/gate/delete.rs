@@ -15,7 +15,7 @@ use super::page::with_pairs;
 use super::pass::{Whole, empty, streamed};
 use super::refusal::{Refusal, Result, name_deletion, refused};
 use super::rights::Caller;
-use super::route::{Named, Place};
+use super::route::{Named, PathTarget};
 use super::rules::{Asker, Operation, Ruling};
 use super::{Call, Gate, Response};
 use crate::control::traffic::Met;
@@ -34,11 +34,11 @@ impl Gate {
         &self,
         call: Call,
         body: Arriving,
-        place: Place,
+        target: PathTarget,
     ) -> Result<Response> {
-        let Place::Resource { named, .. } = &place else {
+        let PathTarget::Resource { named, .. } = &target else {
             // A path below a resource, or an edge: an update of that resource.
-            return self.write(call, body, place).await;
+            return self.write(call, body, target).await;
         };
         match self.ruled(&call, named, Operation::Delete).await? {
             Ruling::Pass => {

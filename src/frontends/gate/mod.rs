@@ -71,7 +71,7 @@ pub use key_locks::KeyLocks;
 use pass::streamed;
 use refusal::{Refusal, Result};
 use rights::TokenCache;
-use route::{Place, Routes};
+use route::{PathTarget, Routes};
 use rules::{Asker, Operation, Ruling, ruling};
 pub use threads::Threads;
 
@@ -350,15 +350,15 @@ impl Gate {
         if !routes.takes(&head.method) {
             return Err(Refusal::method_not_allowed(&head.method, routes.allow()));
         }
-        let place = match routes.place(path) {
-            Ok(place) => place,
+        let target = match routes.target_of(path) {
+            Ok(target) => target,
             Err(route::Ambiguous) => {
                 let message = "this path may be read in more than one way: write an id in its own spelling \
                                (lower case, no suffix such as .json, no percent-encoding)";
                 return Err(Refusal::bad_request(message));
             }
         };
-        let needs_tombstones = place != Place::Elsewhere;
+        let needs_tombstones = target != PathTarget::Elsewhere;
         if needs_tombstones {
             self.knows_tombstones()?;
         }
@@ -366,16 +366,16 @@ impl Gate {
         let call = Call { head, asker };
         match call.head.method {
             Method::GET | Method::HEAD => {
-                let answer = self.read(call, streamed(body), place).await;
+                let answer = self.read(call, streamed(body), target).await;
                 // The cloud may have taken its time.
                 if needs_tombstones {
                     self.knows_tombstones()?;
                 }
                 answer
             }
-            Method::DELETE => self.delete(call, body, place).await,
+            Method::DELETE => self.delete(call, body, target).await,
             // Any other method that a service's kinds file lists may change something.
-            _ => self.write(call, body, place).await,
+            _ => self.write(call, body, target).await,
         }
     }
 

@@ -153,13 +153,13 @@ impl Gate {
     /// Reads the body of an answer, once there is memory for it. This runs on the connection's thread also for a
     /// large body: to wake another thread for each piece would cost more than the piece.
     pub(super) async fn read_whole(&self, response: Response, read: Read) -> Result<Whole> {
-        let told = response.body().size_hint().exact();
-        let told = told.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        if told.is_some_and(|bytes| bytes > ANSWER_BYTES_MAX) {
+        let announced = response.body().size_hint().exact();
+        let announced = announced.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        if announced.is_some_and(|bytes| bytes > ANSWER_BYTES_MAX) {
             return Err(self.not_read("it is longer than 64 MiB"));
         }
         // An unknown length is taken for a small one, until more has come.
-        let mut room = told.unwrap_or(SMALL_BYTES_MAX);
+        let mut room = announced.unwrap_or(SMALL_BYTES_MAX);
         let mut share = self.room_for(room, read).await?;
         let (head, mut body) = response.into_parts();
         // Allocated in its full length: growing would briefly take twice the memory.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::page::PageRequest;
 use super::pass::Whole;
 use super::refusal::{Refusal, Result, name_deletion, refused};
-use super::route::{Named, Place};
+use super::route::{Named, PathTarget};
 use super::rules::{Asker, Operation, Ruling};
 use super::{Call, Gate, Out, Response};
 use crate::cloud::openstack::{RestCalls, item_in};
@@ -22,32 +22,35 @@ impl Gate {
         self: &Arc<Self>,
         call: Call,
         body: Out,
-        place: Place,
+        target: PathTarget,
     ) -> Result<Response> {
         let asker = call.asker;
-        let above = match &place {
-            Place::Elsewhere => None,
-            Place::Collection { parent, .. } | Place::Resource { parent, .. } => parent.as_ref(),
-            Place::Below(named) => Some(named),
+        let above = match &target {
+            PathTarget::Elsewhere => None,
+            PathTarget::Collection { parent, .. } | PathTarget::Resource { parent, .. } => {
+                parent.as_ref()
+            }
+            PathTarget::Below(named) => Some(named),
         };
         if let Some(above) = above
             && self.hides(&call, above).await?
         {
             return self.hidden(call, body, above).await;
         }
-        match place {
-            Place::Collection { kind, .. }
+        match target {
+            PathTarget::Collection { kind, .. }
                 if self.tombstones.any(&self.site, &kind) || self.has_parts(&kind, asker) =>
             {
                 self.list(call, &kind).await
             }
-            Place::Resource { named, .. } => match self.ruling(&named, asker, Operation::Read) {
+            PathTarget::Resource { named, .. } => match self.ruling(&named, asker, Operation::Read)
+            {
                 Ruling::NotFound => self.hidden(call, body, &named).await,
                 Ruling::ShowDeleting => self.deleting(call.head, &named).await,
                 _ if self.may_be_part(&named, asker) => self.part(call, &named).await,
                 _ => self.pass(call.head, body).await,
             },
-            Place::Elsewhere | Place::Collection { .. } | Place::Below(_) => {
+            PathTarget::Elsewhere | PathTarget::Collection { .. } | PathTarget::Below(_) => {
                 self.pass(call.head, body).await
             }
         }

@@ -134,7 +134,7 @@ impl From<ResourceKey> for Named {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PathTarget {
     /// A path of no kind: versions, quotas, agents.
     Elsewhere,
     /// A collection, in which resources are listed and created; within a parent or not.
@@ -150,7 +150,7 @@ pub enum Place {
     Below(Named),
 }
 
-impl Place {
+impl PathTarget {
     /// Returns the resources that the path names.
     pub fn names(&self) -> Vec<Named> {
         match self {
@@ -331,7 +331,7 @@ impl Routes {
 
     /// # Errors
     /// The path can be read in two ways, or the id is not in its canonical spelling.
-    pub fn place(&self, path: &str) -> Result<Place, Ambiguous> {
+    pub fn target_of(&self, path: &str) -> Result<PathTarget, Ambiguous> {
         let segments = segments(path)?;
         let found = self
             .patterns
@@ -350,10 +350,10 @@ impl Routes {
         };
         if let Some((kind, _)) = self.lists.iter().find(is_list) {
             let (kind, parent) = (kind.clone(), None);
-            return Ok(Place::Collection { kind, parent });
+            return Ok(PathTarget::Collection { kind, parent });
         }
         let Some((pattern, ids)) = found else {
-            return Ok(Place::Elsewhere);
+            return Ok(PathTarget::Elsewhere);
         };
         let rest = segments.get(pattern.segments.len()..).unwrap_or_default();
         if !ids
@@ -371,7 +371,7 @@ impl Routes {
         });
         let Some((last, below)) = rest.split_first() else {
             let kind = pattern.kind.clone();
-            return Ok(Place::Collection { kind, parent });
+            return Ok(PathTarget::Collection { kind, parent });
         };
         let parts: Vec<&str> = ids.into_iter().chain([last.text.as_str()]).collect();
         let named = Named {
@@ -379,8 +379,8 @@ impl Routes {
             id: parts.join(","),
         };
         Ok(match below {
-            [] => Place::Resource { named, parent },
-            _ => Place::Below(named),
+            [] => PathTarget::Resource { named, parent },
+            _ => PathTarget::Below(named),
         })
     }
 }

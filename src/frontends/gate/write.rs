@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::budget::{Read, Share};
 use super::pass::streamed;
 use super::refusal::{Refusal, Result};
-use super::route::{Creates, Named, Place};
+use super::route::{Creates, Named, PathTarget};
 use super::rules::{Operation, Ruling, ruling};
 use super::{Call, Gate, Out, Response, body, text_of};
 use crate::control::{Command, Request, query};
@@ -28,9 +28,14 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Gate {
-    pub(super) async fn write(&self, call: Call, body: Arriving, place: Place) -> Result<Response> {
-        let touched = place.names();
-        if self.is_upload(&call.head, &place) {
+    pub(super) async fn write(
+        &self,
+        call: Call,
+        body: Arriving,
+        target: PathTarget,
+    ) -> Result<Response> {
+        let touched = target.names();
+        if self.is_upload(&call.head, &target) {
             // An upload refers to nothing and may take long, so no fence waits for it.
             self.guard(&call, &touched).await?;
             return self.pass(call.head, streamed(body)).await;
@@ -55,7 +60,7 @@ impl Gate {
         let made: Vec<Named> = creates.iter().flat_map(|it| it.named(&parsed)).collect();
         let _turn = self.key_locks.take(self.keys_of(&made)).await;
         let _write = self.tombstones.begin_write(&self.site);
-        if let Place::Collection { kind, .. } = &place {
+        if let PathTarget::Collection { kind, .. } = &target {
             let copies = copied(&parsed).into_iter().map(|id| Named {
                 kind: kind.clone(),
                 id,
@@ -373,9 +378,9 @@ impl Gate {
     }
 
     /// Whether the body is data of any size, and not JSON.
-    fn is_upload(&self, head: &request::Parts, place: &Place) -> bool {
-        let kind = match place {
-            Place::Below(named) => self.kinds.get(&named.kind),
+    fn is_upload(&self, head: &request::Parts, target: &PathTarget) -> bool {
+        let kind = match target {
+            PathTarget::Below(named) => self.kinds.get(&named.kind),
             _ => None,
         };
         let media = text_of(head, header::CONTENT_TYPE.as_str());

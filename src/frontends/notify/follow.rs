@@ -12,7 +12,7 @@ use super::Channel;
 use super::message::{Message, Part, TOPICS_MAX};
 use crate::control::{Command, Control, ControlError, Envelope, query};
 use crate::domain::model::{Actor, Deletion, Event, EventKind, Left, Origin};
-use crate::domain::news::{Gathered, Mark, NotificationCursor, Pace, Subject, wait_after};
+use crate::domain::notification::{Gathered, Mark, NotificationCursor, Pace, Subject, wait_after};
 use crate::system::clock::Clock;
 
 /// Number of events that [`Control::events`] returns at most; fewer means that there are no more.

@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use crate::domain::model::{Deletion, Left, ResourceKey, Site, Step, StepState, Target, short_id};
-use crate::domain::news::{Subject, Topic};
+use crate::domain::notification::{Subject, Topic};
 use crate::domain::text::escape;
 use crate::present::{answer_words, blocker_words, count, kind_words, time};
 

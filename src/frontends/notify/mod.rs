@@ -1,12 +1,12 @@
 //! Tells people, by webhook and mail, that something needs them (I7).
 //!
 //! ```text
-//! ledger's events ──▶ Gathered (domain::news) ──▶ Message ──▶ webhook
+//! ledger's events ──▶ Gathered (domain::notification) ──▶ Message ──▶ webhook
 //!        ▲                     one for each channel      └──▶ mail
 //!        └── cursor: the last event that the channel has reported, kept in the ledger
 //! ```
 //!
-//! **What is news** ([`crate::domain::news`] decides): a step that is stuck by itself, even while other steps
+//! **What is news** ([`crate::domain::notification`] decides): a step that is stuck by itself, even while other steps
 //! of its deletion continue; a refused deletion that nobody waits for; a paused site. Steps that wait for a
 //! stuck step are reported with it. Blocked steps are retried automatically and are no news.
 //!
@@ -57,7 +57,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::control::{Control, ControlError};
-use crate::domain::news::Pace;
+use crate::domain::notification::Pace;
 use crate::system::clock::Clock;
 use crate::system::config::{MailSettings, NotifySettings, WebhookSettings, secret_in};
 use crate::system::machine::host;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Standing;
+use super::Membership;
 use super::member::{GATE_LEASE, GateMember, Member};
 use crate::ledger::tombstones::WriteMarks;
 
@@ -117,21 +117,21 @@ impl Heartbeat {
         }
         self.note_ended_writes();
         let member = &self.member;
-        let (standing, now) = (member.standing(), Instant::now());
+        let (membership, now) = (member.membership(), Instant::now());
         let (applied, passed) = (member.applied(), member.passed());
         let every = self.renew_every();
         let renews = self.renewed.is_none_or(|renewed| now - renewed >= every)
-            || standing.fault.is_some()
+            || membership.fault.is_some()
             || self.must_publish((applied, passed));
         Some(Beat {
             renews,
-            epoch: standing.epoch,
+            epoch: membership.epoch,
             works: member.works(),
             applied,
             passed,
             read: member.reads_asked(),
             began: now,
-            until: standing.until,
+            until: membership.until,
         })
     }
 
@@ -159,7 +159,7 @@ impl Heartbeat {
             true => Some(beat.began + member.terms.lease),
             false => beat.until,
         };
-        member.stand(standing(&roster.rows, beat.epoch, until));
+        member.renew(membership(&roster.rows, beat.epoch, until));
         if is_shared && roster.event != self.event {
             member.others_moved();
         }
@@ -229,12 +229,12 @@ impl Heartbeat {
     }
 }
 
-/// The standing of an engine among those of its ledger: the first that claims steps leads.
-fn standing(rows: &[MemberRow], epoch: i64, until: Option<Instant>) -> Standing {
+/// The membership of an engine among those of its ledger: the first that claims steps leads.
+fn membership(rows: &[MemberRow], epoch: i64, until: Option<Instant>) -> Membership {
     let claims = |row: &&MemberRow| row.claims && (row.is_alive() || row.epoch == epoch);
     let working: Vec<i64> = rows.iter().filter(claims).map(|row| row.epoch).collect();
     let is_lost = |row: &MemberRow| row.epoch != epoch && !row.is_alive();
-    Standing {
+    Membership {
         epoch,
         working: working.len(),
         place: working.iter().position(|other| *other == epoch),

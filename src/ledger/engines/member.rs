@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::{EngineTerms, Standing};
+use super::{EngineTerms, Membership};
 use crate::ledger::tombstones::{Changed, Tombstones};
 use crate::ledger::{Change, Job};
 
@@ -52,7 +52,7 @@ pub struct Member {
     pub terms: EngineTerms,
     /// The tombstones from which our gates answer.
     pub index: Option<Arc<Tombstones>>,
-    standing: watch::Sender<Standing>,
+    membership: watch::Sender<Membership>,
     others: watch::Sender<u64>,
     gates: watch::Sender<Gates>,
     /// Number of reads of the rows of engines that were asked for.
@@ -78,7 +78,7 @@ impl Member {
         Self {
             terms,
             index,
-            standing: watch::Sender::new(Standing::alone(0)),
+            membership: watch::Sender::new(Membership::alone(0)),
             others: watch::Sender::new(0),
             gates: watch::Sender::new(Gates::default()),
             reads_asked: AtomicU64::new(0),
@@ -92,55 +92,55 @@ impl Member {
         }
     }
 
-    pub fn standing(&self) -> Standing {
-        self.standing.borrow().clone()
+    pub fn membership(&self) -> Membership {
+        self.membership.borrow().clone()
     }
 
     pub fn epoch(&self) -> i64 {
-        self.standing.borrow().epoch
+        self.membership.borrow().epoch
     }
 
-    /// Changes this engine's standing. Notifies the followers, unless only the end of the lease has changed.
-    fn change(&self, change: impl FnOnce(&mut Standing)) {
+    /// Changes this engine's membership. Notifies the followers, unless only the end of the lease has changed.
+    fn change(&self, change: impl FnOnce(&mut Membership)) {
         let mut is_change = false;
-        self.standing.send_modify(|standing| {
-            let before = standing.clone();
-            change(standing);
-            let timeless = |standing: &Standing| Standing {
+        self.membership.send_modify(|membership| {
+            let before = membership.clone();
+            change(membership);
+            let timeless = |membership: &Membership| Membership {
                 until: None,
-                ..standing.clone()
+                ..membership.clone()
             };
-            is_change = timeless(&before) != timeless(standing);
+            is_change = timeless(&before) != timeless(membership);
         });
         if is_change {
             self.others_moved();
         }
     }
 
-    /// Takes in how this engine stands, unless it has begun another epoch since.
-    pub(super) fn stand(&self, now: Standing) {
-        self.change(|standing| {
-            if standing.epoch == now.epoch {
-                *standing = now;
+    /// Takes in the membership as just read, unless it has begun another epoch since.
+    pub(super) fn renew(&self, now: Membership) {
+        self.change(|membership| {
+            if membership.epoch == now.epoch {
+                *membership = now;
             }
         });
     }
 
     /// Says why nothing may be sent for now.
     pub fn fail(&self, fault: &str) {
-        self.change(|standing| standing.fault = Some(fault.to_owned()));
+        self.change(|membership| membership.fault = Some(fault.to_owned()));
     }
 
     /// Begins a new epoch, whose memory goes up to this change, and whose lease ends then.
     pub fn joined(&self, epoch: i64, applied: i64, until: Instant) {
         self.apply(applied);
         self.passed.store(applied, Ordering::Release);
-        self.change(|standing| {
-            *standing = Standing {
+        self.change(|membership| {
+            *membership = Membership {
                 until: Some(until),
                 place: None,
                 leads: false,
-                ..Standing::alone(epoch)
+                ..Membership::alone(epoch)
             };
         });
         self.must_join.store(false, Ordering::Release);
@@ -234,7 +234,7 @@ impl Member {
     /// engines have them, or may not answer (T3).
     pub async fn end(&self, request: Request) {
         if request.takes_over {
-            self.change(|standing| standing.is_takeover_due = false);
+            self.change(|membership| membership.is_takeover_due = false);
         }
         if request.drains {
             self.wake();

@@ -44,9 +44,9 @@ impl Default for EngineTerms {
     }
 }
 
-/// The standing of an engine among those of its ledger. It is as old as the latest renewal of the lease.
+/// The membership of an engine among those of its ledger. It is as old as the latest renewal of the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct Membership {
     /// Greater than that of each engine that began before it.
     pub epoch: i64,
     /// Number of engines that claim steps, and the place of this one among them, from 0. None if it claims none.
@@ -63,8 +63,8 @@ pub struct Standing {
     pub fault: Option<String>,
 }
 
-impl Standing {
-    /// The standing of an engine that holds its ledger alone.
+impl Membership {
+    /// The membership of an engine that holds its ledger alone.
     pub fn alone(epoch: i64) -> Self {
         Self {
             epoch,
@@ -123,10 +123,10 @@ impl Standing {
 /// The engines of a ledger. What is provided is true of a ledger with one engine.
 #[async_trait]
 pub trait Engines: Send + Sync {
-    /// The standing of this engine.
-    fn standing(&self) -> Standing;
+    /// The membership of this engine.
+    fn membership(&self) -> Membership;
 
-    /// Returns a number that changes when another engine has committed something, or the standing has changed.
+    /// Returns a number that changes when another engine has committed something, or the membership has changed.
     fn follow_others(&self) -> watch::Receiver<u64> {
         watch::Sender::new(0).subscribe()
     }

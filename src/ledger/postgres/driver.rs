@@ -19,7 +19,7 @@ use crate::domain::engines::EngineRow;
 use crate::ledger::engines::Member;
 use crate::ledger::threads::{Readers, Writer};
 use crate::ledger::tombstones::Tombstones;
-use crate::ledger::{Drive, EngineTerms, Engines, Hold, Job, LedgerError, Outcome, Standing};
+use crate::ledger::{Drive, EngineTerms, Engines, Hold, Job, LedgerError, Membership, Outcome};
 
 /// A ledger on a server.
 pub struct PostgresLedger {
@@ -178,10 +178,10 @@ impl Drive for PostgresLedger {
 
 #[async_trait]
 impl Engines for PostgresLedger {
-    fn standing(&self) -> Standing {
+    fn membership(&self) -> Membership {
         match &self.engine {
-            Some(engine) => engine.member.standing(),
-            None => Standing::alone(0),
+            Some(engine) => engine.member.membership(),
+            None => Membership::alone(0),
         }
     }
 

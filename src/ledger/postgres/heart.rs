@@ -95,7 +95,7 @@ impl Beating {
     }
 
     fn fail(&mut self, error: &Failed) {
-        if self.member.standing().fault.is_none() {
+        if self.member.membership().fault.is_none() {
             tracing::warn!(ledger = %self.address, %error, "the lease cannot be renewed");
         }
         self.db = None;

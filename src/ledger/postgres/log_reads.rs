@@ -6,7 +6,7 @@ use super::failed::Sql;
 use super::rows::{self, get, limit};
 use super::transaction::PostgresRows;
 use crate::domain::model::{Event, SitePause};
-use crate::domain::news::Mark;
+use crate::domain::notification::Mark;
 use crate::ledger::AuditRow;
 use crate::ledger::store::{EventRange, EventsOf, LogReads};
 

@@ -10,7 +10,7 @@ use super::save::Save;
 use super::transaction::PostgresRows;
 use super::{deletion_rows, engines, outcome_rows, step_rows};
 use crate::domain::model::{Phase, Site, SitePause};
-use crate::domain::news::Mark;
+use crate::domain::notification::Mark;
 use crate::ledger::store::{
     NewTombstone, OutcomeRows, OutcomeSteps, RowStore, StepRow, StoredDeletion, StoredStep, Unsaved,
 };

@@ -73,7 +73,7 @@ pub(super) fn step(row: &Row) -> Sql<StoredStep> {
         sent: get(row, 13)?,
         waits: rows::number(row, 14)?,
         attempts: rows::number(row, 15)?,
-        looks: rows::number(row, 16)?,
+        observations: rows::number(row, 16)?,
         next_attempt_at: rows::time_opt(row, 17)?,
         own_attempt_at: rows::time_opt(row, 18)?,
         blocked_since: rows::time_opt(row, 19)?,
@@ -135,7 +135,7 @@ impl Saved {
             all.since.push(rows::micros(step.since));
             all.waits.push(i64::from(step.waits));
             all.attempts.push(i64::from(step.attempts));
-            all.looks.push(i64::from(step.looks));
+            all.looks.push(i64::from(step.observations));
             all.next.push(micros_opt(step.next_attempt_at));
             all.own.push(micros_opt(step.own_attempt_at));
             all.blocked.push(micros_opt(step.blocked_since));

@@ -1,6 +1,6 @@
 //! Events, and how far a channel was notified of them.
 
-use crate::domain::news::NotificationCursor;
+use crate::domain::notification::NotificationCursor;
 use crate::ledger::store::{EventsOf, LedgerReads, LogReads, Stored};
 use crate::ledger::{EventFilter, EventPage};
 

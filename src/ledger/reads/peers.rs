@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{deletions, deletions_of, requests_of};
 use crate::domain::model::{Action, Deletion, KindName, ResourceKey, Site, Target};
-use crate::domain::peers::{ClearanceRequest, DeletionNotice, Deployment, News, root_of};
+use crate::domain::peers::{
+    ClearanceRequest, DeletionNotice, DeletionNotices, Deployment, root_of,
+};
 use crate::ledger::store::{LedgerReads, PeerReads, StepRow, Stored};
 use crate::ledger::{Importer, LiveStep};
 
@@ -44,13 +46,13 @@ fn roots<R: LedgerReads>(
 
 /// The notices about these kinds after a sequence, at most `limit`. Starts from the beginning for another
 /// ledger, or a sequence that this one has not reached.
-pub fn news<R: LedgerReads>(
+pub fn notices<R: LedgerReads>(
     rows: &R,
     from: &Deployment,
     (ledger, after): (&str, i64),
     kinds: &BTreeSet<KindName>,
     limit: usize,
-) -> Stored<R, News> {
+) -> Stored<R, DeletionNotices> {
     let (own, newest) = (rows.ledger_id()?, rows.newest_notice()?);
     let after = match own == ledger && after <= newest {
         true => after,
@@ -76,7 +78,7 @@ pub fn news<R: LedgerReads>(
             root,
         }
     });
-    Ok(News {
+    Ok(DeletionNotices {
         from: from.clone(),
         ledger: own,
         changes: changes.collect(),

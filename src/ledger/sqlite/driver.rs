@@ -12,7 +12,7 @@ use super::lock::Lock;
 use super::sql::Sql;
 use super::store::Store;
 use crate::ledger::threads::{Readers, Writer, locked};
-use crate::ledger::{Drive, Engines, Hold, Job, LedgerError, Outcome, Standing};
+use crate::ledger::{Drive, Engines, Hold, Job, LedgerError, Membership, Outcome};
 
 /// The ledger in production: one thread writes, and groups the requests that have queued up meanwhile; a few
 /// connections read beside it.
@@ -99,8 +99,8 @@ impl Hold for SqliteLedger {
 }
 
 impl Engines for SqliteLedger {
-    fn standing(&self) -> Standing {
-        Standing::alone(self.epoch)
+    fn membership(&self) -> Membership {
+        Membership::alone(self.epoch)
     }
 }
 
@@ -169,8 +169,8 @@ impl InlineLedger {
 }
 
 impl Engines for InlineLedger {
-    fn standing(&self) -> Standing {
-        Standing::alone(self.epoch())
+    fn membership(&self) -> Membership {
+        Membership::alone(self.epoch())
     }
 }
 

@@ -5,7 +5,7 @@ use rusqlite::{Row, params};
 use super::rows;
 use super::sql::{Run, Sql};
 use crate::domain::model::{Event, SitePause};
-use crate::domain::news::Mark;
+use crate::domain::notification::Mark;
 use crate::ledger::AuditRow;
 use crate::ledger::store::{EventRange, EventsOf, LogReads};
 

@@ -10,7 +10,7 @@ use super::sql::{Run, Sql};
 use super::step_rows::{self, save_step};
 use super::transaction::SqliteRows;
 use crate::domain::model::{Phase, Site, SitePause};
-use crate::domain::news::Mark;
+use crate::domain::notification::Mark;
 use crate::ledger::audit::{self, Head};
 use crate::ledger::store::{
     EndedTombstone, NewTombstone, RowStore, StepRow, StoredDeletion, StoredStep, StoredTombstone,

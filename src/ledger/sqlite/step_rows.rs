@@ -25,7 +25,7 @@ pub(super) fn save_step(db: &Connection, saved: &StoredStep, now: &StoredStep) -
                 rows::micros(now.since),
                 now.waits,
                 now.attempts,
-                now.looks,
+                now.observations,
                 at(now.next_attempt_at),
                 at(now.own_attempt_at),
                 at(now.blocked_since),
@@ -64,7 +64,7 @@ pub(super) fn save_step(db: &Connection, saved: &StoredStep, now: &StoredStep) -
 fn has_moved(saved: &StoredStep, now: &StoredStep) -> bool {
     let of = |step: &StoredStep| {
         (
-            (step.state, step.since, step.attempts, step.looks),
+            (step.state, step.since, step.attempts, step.observations),
             (step.next_attempt_at, step.own_attempt_at),
             (step.blocked_since, step.held_by),
             (step.claim, step.epoch, step.sent),
@@ -130,7 +130,7 @@ fn step(row: &Row) -> Sql<StoredStep> {
         sent: row.get(13)?,
         waits: rows::number(row, 14)?,
         attempts: rows::number(row, 15)?,
-        looks: rows::number(row, 16)?,
+        observations: rows::number(row, 16)?,
         next_attempt_at: rows::time_opt(row, 17)?,
         own_attempt_at: rows::time_opt(row, 18)?,
         blocked_since: rows::time_opt(row, 19)?,

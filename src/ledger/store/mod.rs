@@ -69,7 +69,7 @@ use crate::domain::model::{
     Action, Blocker, Counts, DeletionState, Phase, ResourceKey, Site, SitePause, StepError,
     StepState,
 };
-use crate::domain::news::Mark;
+use crate::domain::notification::Mark;
 
 /// Why a change was not applied.
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +114,7 @@ pub struct StoredStep {
     /// Number of its dependencies that have not ended.
     pub waits: u32,
     pub attempts: u32,
-    pub looks: u32,
+    pub observations: u32,
     /// When it is due, if it is blocked or verifying.
     pub next_attempt_at: Option<DateTime<Utc>>,
     /// When the engine's own schedule would have made the next attempt, if a repeated DELETE woke the step

@@ -23,7 +23,7 @@ use crate::domain::model::{
     Action, Actor, Blocker, Counts, DeletionState, Event, Identity, KindName, Plan, ResourceKey,
     Site, SitePause, StepError, StepState,
 };
-use crate::domain::news::Mark;
+use crate::domain::notification::Mark;
 use crate::domain::outline::Branch;
 use crate::ledger::{
     AuditRow, DeletionFilter, KeptRequest, ObservationsDue, StepFilter, TombstoneFilter,

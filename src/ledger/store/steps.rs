@@ -50,7 +50,7 @@ impl StepPlan {
             blocked_since: step.blocked_since,
             blockers: step.blockers.clone(),
             last_error: step.error.clone(),
-            looks: step.looks,
+            observations: step.observations,
             own_attempt_at: step.own_attempt_at,
             since: step.since,
             cancelled,

@@ -73,8 +73,8 @@ impl<S: LedgerRows> WorkingSet<S> {
             C::Prune { before, never_again, audit, now } =>
                 self.prune(*before, never_again, audit.as_ref(), *now),
             C::Watched { importer, kinds, now } => self.watched(importer, kinds, *now),
-            C::AdvanceWatch { service, region, news, now } =>
-                self.advance_watch((service, region), news, *now),
+            C::AdvanceWatch { service, region, notices, now } =>
+                self.advance_watch((service, region), notices, *now),
             C::MarkHandled { keys, deletion } => self.mark_handled(keys, deletion.as_deref()),
             C::Answered { importer, answers, now } => self.answered(importer, answers, *now),
             C::ReleaseImporter { name, audit, now } => self.release_importer(name, audit, *now),

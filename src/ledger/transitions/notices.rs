@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::domain::model::{Phase, ResourceKey};
-use crate::domain::peers::{News, is_foreign_root};
+use crate::domain::peers::{DeletionNotices, is_foreign_root};
 use crate::ledger::events;
 use crate::ledger::store::LedgerRows;
 use crate::ledger::working_set::{Changing, WorkingSet};
@@ -14,31 +14,33 @@ impl<S: LedgerRows> WorkingSet<S> {
     pub fn advance_watch(
         &mut self,
         (service, region): (&str, &str),
-        news: &News,
+        notices: &DeletionNotices,
         now: DateTime<Utc>,
     ) -> Changing<S, Applied> {
-        let owner = news.from.name.as_str();
-        self.check_name(&news.from)?;
+        let owner = notices.from.name.as_str();
+        self.check_name(&notices.from)?;
         let watches = self.store().load_watches()?;
         let before = watches
             .into_iter()
             .find(|it| it.owner.service == service && it.owner.region == region);
         // Another name or ledger, or one that was set back: earlier notices no longer count.
         let replaced = before.filter(|before| {
-            before.owner.name != owner || before.ledger != news.ledger || before.seq > news.seq
+            before.owner.name != owner
+                || before.ledger != notices.ledger
+                || before.seq > notices.seq
         });
         if let Some(before) = replaced {
             self.store().remove_notices_of(&before.owner.name)?;
             self.event(None, None, events::owner_replaced(owner), now);
         }
-        let mut from = news.from.clone();
+        let mut from = notices.from.clone();
         (from.service, from.region) = (service.to_owned(), region.to_owned());
         self.store().save_watch(&WatchCursor {
             owner: from,
-            ledger: news.ledger.clone(),
-            seq: news.seq,
+            ledger: notices.ledger.clone(),
+            seq: notices.seq,
         })?;
-        for notice in &news.changes {
+        for notice in &notices.changes {
             match notice.phase {
                 Phase::Released | Phase::Purged => {
                     self.store().remove_notice(owner, &notice.key)?;

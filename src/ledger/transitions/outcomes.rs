@@ -69,8 +69,8 @@ impl<S: RowStore> WorkingSet<S> {
             }
             _ => None,
         };
-        step.looks = match decision.observed_again {
-            true => step.looks.saturating_add(1),
+        step.observations = match decision.observed_again {
+            true => step.observations.saturating_add(1),
             false => 0,
         };
         step.blocked_since = decision.blocked_since;

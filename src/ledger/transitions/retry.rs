@@ -222,7 +222,7 @@ impl<S: RowStore> WorkingSet<S> {
             step.action = step.action.planned();
         }
         (step.state, step.since) = (next.state, now);
-        (step.next_attempt_at, step.looks) = (None, 0);
+        (step.next_attempt_at, step.observations) = (None, 0);
         Ok(next)
     }
 }

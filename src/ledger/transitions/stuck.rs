@@ -48,7 +48,7 @@ impl<S: RowStore> WorkingSet<S> {
             let step = self.step_mut(*enable)?;
             let left_to = step.left_to.take();
             (step.state, step.since, step.ended_at) = (to, now, None);
-            (step.attempts, step.looks, step.error) = (0, 0, None);
+            (step.attempts, step.observations, step.error) = (0, 0, None);
             self.step_mut(id)?.waits += 1;
             let happened = events::repeated(left_to);
             self.event(Some(num), Some(*enable), happened, now);

@@ -55,7 +55,7 @@ impl<S: RowStore> WorkingSet<S> {
             let (num, from) = (step.deletion, step.state);
             let to = Self::next(from, Trigger::EngineEnded, Facts::default())?.state;
             (step.state, step.since, step.next_attempt_at) = (to, now, Some(now));
-            (step.looks, step.error) = (0, Some(error.clone()));
+            (step.observations, step.error) = (0, Some(error.clone()));
             set.moved(num, from, to, 1, now)
         })?;
         // An engine that begins leaves the observations to the engine that leads, if one is alive.

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Client;
 use super::body::{Answering, Arriving};
-use super::crowd::{Guest, Place};
+use super::crowd::{Guest, Slot};
 
 /// How often a silent HTTP/2 client is pinged, and how long it has to answer.
 const PING_EVERY: Duration = Duration::from_secs(20);
@@ -53,18 +53,18 @@ where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let place = guest.place();
+    let slot = guest.slot();
     let service = Arc::new(service);
     let watched = Watched {
         stream,
-        place: place.clone(),
+        slot: slot.clone(),
         is_stalled: false,
     };
     let service = service_fn(move |request: Request<Incoming>| {
-        let (service, place) = (service.clone(), place.clone());
+        let (service, slot) = (service.clone(), slot.clone());
         async move {
-            let held = place.clone().begin().await;
-            let turn = Box::new(move |awaits| place.awaits_body(awaits));
+            let held = slot.clone().begin().await;
+            let turn = Box::new(move |awaits| slot.awaits_body(awaits));
             let request = request.map(|body| Arriving::of_client(body, turn));
             let mut response = service.call(request).await?;
             // The extensions (a share of the memory) are held until the client has taken the body.
@@ -105,15 +105,15 @@ where
 /// A stream that reports when its client takes nothing of an answer.
 struct Watched<S, C: Client> {
     stream: S,
-    place: Arc<Place<C>>,
+    slot: Arc<Slot<C>>,
     is_stalled: bool,
 }
 
 impl<S, C: Client> Watched<S, C> {
-    fn told<T>(&mut self, polled: Poll<T>) -> Poll<T> {
+    fn record_stall<T>(&mut self, polled: Poll<T>) -> Poll<T> {
         if polled.is_pending() != self.is_stalled {
             self.is_stalled = polled.is_pending();
-            self.place.is_stalled(self.is_stalled);
+            self.slot.is_stalled(self.is_stalled);
         }
         polled
     }
@@ -136,7 +136,7 @@ impl<S: AsyncWrite + Unpin, C: Client> AsyncWrite for Watched<S, C> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.told(polled)
+        self.record_stall(polled)
     }
 
     fn poll_write_vectored(
@@ -145,7 +145,7 @@ impl<S: AsyncWrite + Unpin, C: Client> AsyncWrite for Watched<S, C> {
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(context, buffers);
-        self.told(polled)
+        self.record_stall(polled)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -146,13 +146,13 @@ impl<C: Client> Crowd<C> {
             end: end.clone(),
         };
         members.by_number.insert(number, member);
-        let place = Place {
+        let slot = Slot {
             crowd: self.clone(),
             number,
             own_requests,
         };
         Some(Some(Guest {
-            place: Arc::new(place),
+            slot: Arc::new(slot),
             end,
         }))
     }
@@ -215,28 +215,28 @@ impl<C: Client> Members<C> {
 /// dropped.
 #[derive(Debug)]
 pub struct Guest<C: Client> {
-    place: Arc<Place<C>>,
+    slot: Arc<Slot<C>>,
     end: CancellationToken,
 }
 
 #[derive(Debug)]
-pub(super) struct Place<C: Client> {
+pub(super) struct Slot<C: Client> {
     crowd: Arc<Crowd<C>>,
     number: u64,
     own_requests: Arc<Semaphore>,
 }
 
 impl<C: Client> Guest<C> {
-    pub(super) fn place(&self) -> Arc<Place<C>> {
-        self.place.clone()
+    pub(super) fn slot(&self) -> Arc<Slot<C>> {
+        self.slot.clone()
     }
 
     /// Completes when the connection must end, because its client's time is over or another connection needs
     /// its room.
     pub async fn gives_way(&self) {
-        let wait = self.place.crowd.bounds.wait;
+        let wait = self.slot.crowd.bounds.wait;
         loop {
-            let since = self.place.with(|member| member.waits_since).flatten();
+            let since = self.slot.with(|member| member.waits_since).flatten();
             let until = since.unwrap_or_else(Instant::now) + wait;
             if since.is_some() && until <= Instant::now() {
                 return;
@@ -249,7 +249,7 @@ impl<C: Client> Guest<C> {
     }
 }
 
-impl<C: Client> Place<C> {
+impl<C: Client> Slot<C> {
     fn with<T>(&self, look: impl FnOnce(&mut Member<C>) -> T) -> Option<T> {
         self.crowd.lock().by_number.get_mut(&self.number).map(look)
     }
@@ -277,7 +277,7 @@ impl<C: Client> Place<C> {
         let all = self.crowd.requests.clone().acquire_owned().await;
         self.change(|member| member.answering += 1);
         Request {
-            place: self,
+            slot: self,
             _permits: own.ok().zip(all.ok()),
         }
     }
@@ -295,7 +295,7 @@ impl<C: Client> Place<C> {
     }
 }
 
-impl<C: Client> Drop for Place<C> {
+impl<C: Client> Drop for Slot<C> {
     fn drop(&mut self) {
         self.crowd.lock().remove(self.number);
         self.crowd.room.notify_one();
@@ -305,13 +305,13 @@ impl<C: Client> Drop for Place<C> {
 /// A request that is being served.
 #[derive(Debug)]
 pub(super) struct Request<C: Client> {
-    place: Arc<Place<C>>,
+    slot: Arc<Slot<C>>,
     _permits: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
 }
 
 impl<C: Client> Drop for Request<C> {
     fn drop(&mut self) {
-        self.place
+        self.slot
             .change(|member| member.answering = member.answering.saturating_sub(1));
     }
 }

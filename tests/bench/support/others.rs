@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Json, Router, middleware};
-use gone::domain::peers::{Answered, Answers, Deployment, News, Question, Watch};
+use gone::domain::peers::{Answered, Answers, DeletionNotices, Deployment, Question, Watch};
 use gone::peers::{PROTOCOL, PROTOCOL_HEADER};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -73,13 +73,13 @@ async fn watch(
     State(waiting): State<Arc<AtomicUsize>>,
     Path((service, region)): Path<(String, String)>,
     Json(watch): Json<Watch>,
-) -> Json<News> {
+) -> Json<DeletionNotices> {
     if watch.ledger == LEDGER && watch.wait_ms > 0 {
         waiting.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(watch.wait_ms)).await;
         waiting.fetch_sub(1, Ordering::Relaxed);
     }
-    Json(News {
+    Json(DeletionNotices {
         from: deployment(&service, &region),
         ledger: LEDGER.to_owned(),
         seq: 1,

@@ -106,18 +106,18 @@ pub(super) fn parse(path: &Path, text: &str, key: &'static str) -> Result<Parsed
             }
             Err(mistake) => mistake,
         };
-        let told = explain(path, key, &mistake);
+        let error = explain(path, key, &mistake);
         let Some(cloud) = mistake.cloud else {
-            return Err(told);
+            return Err(error);
         };
         match untagged(&text, &mistake.error) {
             Some(without) => text = without,
-            None if !told.is_of_one_cloud() || parsed.broken.contains_key(&cloud) => {
-                return Err(told);
+            None if !error.is_of_one_cloud() || parsed.broken.contains_key(&cloud) => {
+                return Err(error);
             }
             None => {}
         }
-        parsed.broken.entry(cloud).or_insert(told);
+        parsed.broken.entry(cloud).or_insert(error);
     }
 }
 

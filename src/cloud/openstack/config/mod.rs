@@ -133,7 +133,7 @@ pub enum Warning {
         nearest: String,
     },
     /// One cloud of a file cannot be read. The other clouds can.
-    Broken { told: String },
+    Broken { error: String },
     /// OS_* variables that configure a cloud although OS_CLOUD names none.
     VariablesUnused { names: Vec<String> },
     /// A variable without effect, because one of the cloud's own fields takes precedence.
@@ -170,7 +170,7 @@ impl fmt::Display for Warning {
                 f,
                 "{origin}: cloud {cloud:?}: {field:?} is unknown; did you mean {nearest:?}?"
             ),
-            Self::Broken { told } => write!(f, "{told}; this cloud cannot be used"),
+            Self::Broken { error } => write!(f, "{error}; this cloud cannot be used"),
             Self::VariablesUnused { names } => write!(
                 f,
                 "{} ignored, because OS_CLOUD is not set: set it to the cloud that these variables \
@@ -254,7 +254,7 @@ impl CloudsConfig {
                 let cloud = clouds.entry(name.clone()).or_default();
                 cloud.found_in.push(Origin::File(path.clone()));
                 warnings.push(Warning::Broken {
-                    told: error.to_string(),
+                    error: error.to_string(),
                 });
                 broken.entry(name).or_insert(error);
             }

@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 use super::Record;
 use super::kit::acts::words_at;
 use super::kit::*;
-use super::names::{self, NameLookup, Names};
+use super::names::{self, NameLookup, NamesById};
 use crate::control::{KindInfo, SiteListing, Snapshot, query};
 use crate::domain::model::{
     KindName, Phase, Resource, ResourceKey, Site, Target, Tombstone, short_id,
@@ -99,9 +99,9 @@ struct Listed {
     kind: Arc<KindInfo>,
     listed_at: DateTime<Utc>,
     /// The names of the projects at its site.
-    projects: Arc<Names>,
+    projects: Arc<NamesById>,
     /// The names of the other resources to which it may refer.
-    others: Arc<Names>,
+    others: Arc<NamesById>,
 }
 
 pub(super) fn of(kind: KindInfo) -> Box<dyn Pane> {
@@ -411,7 +411,7 @@ impl ListPane for BrowsePane {
             }
         }
         let names = self.lookups.iter().flat_map(|lookup| &lookup.names);
-        let names: Arc<Names> =
+        let names: Arc<NamesById> =
             Arc::new(names.map(|(id, name)| (id.clone(), name.clone())).collect());
         let listed = rows.feed.rows.iter_mut();
         listed.for_each(|row| row.others = names.clone());

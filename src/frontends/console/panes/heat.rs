@@ -106,7 +106,7 @@ impl HeatMap {
     pub(super) fn words(&self, site: &Site) -> Option<String> {
         let hour = self.shown.as_ref()?;
         let sum = cells(hour, site, 1, hour.until).pop().unwrap_or_default();
-        let told = match sum.percent() {
+        let share = match sum.percent() {
             None => "no call".to_owned(),
             Some(_) => format!(
                 "{} of {} refused or failed",
@@ -115,7 +115,7 @@ impl HeatMap {
             ),
         };
         let at = (hour.until - TimeDelta::minutes(1)).format("%H:%M");
-        Some(format!("{told}, as of {at}"))
+        Some(format!("{share}, as of {at}"))
     }
 }
 
@@ -227,9 +227,9 @@ mod tests {
     fn a_step_that_an_observation_found_refused_a_minute_after_its_call_counts_as_a_call() {
         let map = map(&[(58, 4, 0), (59, 0, 4)]);
         assert!(drawn(&map, 60).ends_with("·▁█"));
-        let told = map.words(&west()).unwrap();
-        assert_eq!(told, "4 of 4 calls refused or failed, as of 11:59");
-        let told = map.words(&Site::region("prod", "east")).unwrap();
-        assert_eq!(told, "no call, as of 11:59");
+        let share = map.words(&west()).unwrap();
+        assert_eq!(share, "4 of 4 calls refused or failed, as of 11:59");
+        let share = map.words(&Site::region("prod", "east")).unwrap();
+        assert_eq!(share, "no call, as of 11:59");
     }
 }

@@ -9,10 +9,10 @@ use crate::domain::model::Site;
 use crate::frontends::console::look::or_none;
 
 /// Names by id.
-pub(super) type Names = BTreeMap<String, String>;
+pub(super) type NamesById = BTreeMap<String, String>;
 
 /// Replaces each id of a text by its name, where it is known.
-pub(super) fn named(ids: &str, names: &Names) -> String {
+pub(super) fn named(ids: &str, names: &NamesById) -> String {
     let known = |id: &str| names.get(id).filter(|name| !name.is_empty()).cloned();
     if names.is_empty() || ids.is_empty() {
         return ids.to_owned();
@@ -36,7 +36,7 @@ pub(super) struct NameLookup {
     kind: String,
     site: Option<Site>,
     pace: Pace,
-    pub(super) names: Names,
+    pub(super) names: NamesById,
 }
 
 impl NameLookup {
@@ -46,7 +46,7 @@ impl NameLookup {
             kind,
             site: None,
             pace: Pace::new(),
-            names: Names::new(),
+            names: NamesById::new(),
         }
     }
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn an_unknown_id_stays_an_id() {
-        let names = Names::from([("s1".to_owned(), "web-v4".to_owned())]);
+        let names = NamesById::from([("s1".to_owned(), "web-v4".to_owned())]);
         assert_eq!(named("s1, s2", &names), "web-v4, s2");
         assert_eq!(named("", &names), "");
     }

@@ -12,14 +12,14 @@ use crate::domain::model::{KindName, Paged, ResourceKey, Site};
 /// unknown.
 const PAGES_MAX: usize = 4;
 
-/// Names by resource.
-pub(super) type Names = BTreeMap<ResourceKey, String>;
+/// NamesByResource by resource.
+pub(super) type NamesByResource = BTreeMap<ResourceKey, String>;
 
 /// The steps of one kind at one site in one deletion.
 type Group = (String, Site, KindName);
 
 pub(super) struct StepNames {
-    pub(super) known: Arc<Names>,
+    pub(super) known: Arc<NamesByResource>,
     /// The groups that were looked up already, or are to be.
     seen: BTreeSet<Group>,
     waiting: Vec<Group>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::kit::*;
-use super::step_names::{Names, StepNames};
+use super::step_names::{NamesByResource, StepNames};
 use crate::control::{Command, Snapshot, query};
 use crate::domain::model::{Phase, ResourceKey, Target, Tombstone, short_id};
 use crate::present::{count, kind_words, resource_words, target_in_full};
@@ -18,7 +18,7 @@ struct TombstonesPane {
 /// A tombstone, with the names that are known of all.
 struct Kept {
     tombstone: Tombstone,
-    names: Arc<Names>,
+    names: Arc<NamesByResource>,
 }
 
 impl From<Tombstone> for Kept {

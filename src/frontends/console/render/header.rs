@@ -54,9 +54,9 @@ fn draw_replay(
         return line_from(canvas, x, area.y, facts);
     }
     let x = loud(canvas, &format!("REPLAY {}", at.format("%F %T%.3f UTC")));
-    let told = format!("nothing is changed{}of {}", look.dot(), replay.ledger);
+    let message = format!("nothing is changed{}of {}", look.dot(), replay.ledger);
     let room = area.width.saturating_sub(x + 1);
-    canvas.put(x, area.y, room, &told, look.style(Tone::Dim));
+    canvas.put(x, area.y, room, &message, look.style(Tone::Dim));
     if area.height == 2 {
         facts.insert(0, Cell::plain(bar(replay, at, &look, 20)));
         return line(canvas, area.y + 1, facts);
@@ -204,7 +204,7 @@ pub(super) fn counts(state: &State, look: &RenderContext) -> Vec<Cell> {
         let words = format!("{} being planned", count(planning, "deletion"));
         facts.push(Cell::new(words, look.step_glyph(StepState::Running).1));
     }
-    let is_recent = |at| state.told_at() - at < RATE_WINDOW;
+    let is_recent = |at| state.ages_as_of() - at < RATE_WINDOW;
     if snapshot.rate_per_second >= 0.05 && snapshot.at.is_none_or(is_recent) {
         let mut rate = format!("{:.1}/s", snapshot.rate_per_second);
         if state.rates.len() > 1 && !look.sparing {

@@ -84,7 +84,7 @@ impl List {
         };
         let next = if next < texts.len() { next + 1 } else { 1 };
         let first_line = text.lines().next().unwrap_or_default();
-        let told = match texts.get(next).or(texts.first()) {
+        let message = match texts.get(next).or(texts.first()) {
             Some(following) if texts.len() > 1 => {
                 let key = context.keys.spell("{copy}");
                 format!(
@@ -95,7 +95,7 @@ impl List {
             _ => format!("copied {first_line}"),
         };
         self.copied = Some((row, next));
-        context.say(Tone::Good, told);
+        context.say(Tone::Good, message);
         context.outbox.push(Effect::Copy(text));
     }
 }

@@ -213,14 +213,14 @@ impl<P: ListPane> Listed<P> {
             _ => return false,
         };
         let backwards = backwards != (action == Action::SortBackwards);
-        let told = match heading {
+        let message = match heading {
             Some(heading) if backwards => format!("sorted by {heading}, backwards"),
             Some(heading) => format!("sorted by {heading}"),
             None => "in the order of the list".to_owned(),
         };
         drop(table);
         self.rows.list.order = order.map(|column| Order { column, backwards });
-        context.say(Tone::Dim, told);
+        context.say(Tone::Dim, message);
         let held = self.held();
         self.refilter(held);
         true
@@ -249,17 +249,17 @@ impl<P: ListPane> Listed<P> {
     }
 
     /// Performs an action on the marked rows together, after a question; returns false if it is none, or nothing
-    /// is marked. Before anything else the person is told of marks that the filter hides.
+    /// is marked. Before anything else the person is message of marks that the filter hides.
     fn act_on_marked(&mut self, action: Action, context: &mut Context) -> bool {
         if !action.acts_on_marks() || self.rows.list.marks.is_empty() {
             return false;
         }
-        let told = match self.rows.chosen().is_empty() {
+        let message = match self.rows.chosen().is_empty() {
             true => Some("what is marked is not listed now; {refresh} asks again".to_owned()),
             false => self.rows.list.marks.warn_of_hidden(action),
         };
-        if let Some(told) = told {
-            context.say(Tone::Warn, context.keys.spell(&told));
+        if let Some(message) = message {
+            context.say(Tone::Warn, context.keys.spell(&message));
             return true;
         }
         let chosen = self.rows.chosen();
@@ -273,16 +273,16 @@ impl<P: ListPane> Listed<P> {
 
     /// Marks rows, or unmarks them; returns false if the action does not.
     fn mark(&mut self, action: Action, context: &mut Context) -> bool {
-        let told = self.rows.mark(action);
-        if let Some(Some(told)) = &told {
-            context.say(Tone::Dim, told);
+        let message = self.rows.mark(action);
+        if let Some(Some(message)) = &message {
+            context.say(Tone::Dim, message);
         }
         // What the pane has not read yet is read and marked too.
         if action == Action::MarkAll {
             let has_more = self.rows.feed.more_up_to(MARKED_MAX, context);
             self.rows.list.marks.mark_rest = has_more;
         }
-        told.is_some()
+        message.is_some()
     }
 
     /// Marks the rows that were not read yet when all were to be marked.

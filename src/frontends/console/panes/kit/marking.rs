@@ -9,7 +9,7 @@ impl<T: Row> Rows<T> {
     /// Performs an action on the marks; returns what to tell the person about it, or none if the action is another
     /// one.
     pub(super) fn mark(&mut self, action: Action) -> Option<Option<String>> {
-        let told = match action {
+        let message = match action {
             Action::Mark => self.toggle_mark(),
             Action::MarkRange => self.mark_range(),
             Action::MarkAll => self.mark_shown(|_| true),
@@ -22,7 +22,7 @@ impl<T: Row> Rows<T> {
         };
         let marks = &mut self.list.marks;
         (marks.warned_of, marks.mark_rest) = (None, false);
-        Some(told)
+        Some(message)
     }
 
     fn toggle_mark(&mut self) -> Option<String> {
@@ -49,10 +49,10 @@ impl<T: Row> Rows<T> {
         let here = self.current().map(|row| (row.key(), is_marked));
         let marks = &mut self.list.marks;
         let does = if is_marked { "marked" } else { "unmarked" };
-        let told = format!("{does} a range of {}", count(keys.len(), "row"));
+        let message = format!("{does} a range of {}", count(keys.len(), "row"));
         keys.into_iter().for_each(|key| marks.set(key, is_marked));
         marks.last = here;
-        Some(told)
+        Some(message)
     }
 
     /// Marks each row that the filter shows, or not, depending on whether it is marked now.

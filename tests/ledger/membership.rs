@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gone::domain::model::StepState;
-use gone::ledger::{Applied, Change, Standing};
+use gone::ledger::{Applied, Change, Membership};
 use tokio::time::Instant;
 
 use crate::stores::on_each_store;
@@ -14,27 +14,27 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn i11_an_engine_sends_nothing_whose_deadline_is_after_the_end_of_its_lease() {
     let now = Instant::now();
-    let standing = Standing {
+    let membership = Membership {
         until: Some(now + SECOND * 60),
-        ..Standing::alone(1)
+        ..Membership::alone(1)
     };
-    assert!(standing.may_send(SECOND * 60, now).is_ok());
-    let refused = standing.may_send(SECOND * 60, now + SECOND).unwrap_err();
+    assert!(membership.may_send(SECOND * 60, now).is_ok());
+    let refused = membership.may_send(SECOND * 60, now + SECOND).unwrap_err();
     assert!(refused.contains("lease may end"), "{refused}");
-    let away = Standing {
+    let away = Membership {
         fault: Some("the ledger does not answer".to_owned()),
-        ..standing
+        ..membership
     };
     assert!(away.may_send(SECOND, now).is_err());
-    assert!(Standing::alone(1).may_send(SECOND * 1_000, now).is_ok());
+    assert!(Membership::alone(1).may_send(SECOND * 1_000, now).is_ok());
 }
 
 #[test]
 fn i11_a_step_is_not_sent_that_was_claimed_before_the_lease_was_lost() {
     let now = Instant::now();
-    let renewed = Standing {
+    let renewed = Membership {
         until: Some(now + SECOND * 60),
-        ..Standing::alone(2)
+        ..Membership::alone(2)
     };
     let refused = renewed.may_send_step(1, SECOND, now).unwrap_err();
     assert!(refused.contains("since the step was claimed"), "{refused}");
@@ -47,12 +47,12 @@ fn n14_the_shares_of_all_engines_are_the_limit_and_differ_by_one_at_most() {
     for limit in 0..20 {
         for working in 1..8 {
             let share_of = |place| {
-                let standing = Standing {
+                let membership = Membership {
                     working,
                     place: Some(place),
-                    ..Standing::alone(1)
+                    ..Membership::alone(1)
                 };
-                standing.share_of(limit)
+                membership.share_of(limit)
             };
             let shares: Vec<usize> = (0..working).map(share_of).collect();
             assert_eq!(shares.iter().sum::<usize>(), limit);
@@ -60,9 +60,9 @@ fn n14_the_shares_of_all_engines_are_the_limit_and_differ_by_one_at_most() {
             assert!(most.unwrap() - least.unwrap() <= 1, "{shares:?}");
         }
     }
-    let idle = Standing {
+    let idle = Membership {
         place: None,
-        ..Standing::alone(1)
+        ..Membership::alone(1)
     };
     assert_eq!(idle.share_of(8), 0);
 }

@@ -147,18 +147,18 @@ impl Gathered {
         })
     }
 
-    /// Returns when a message is due; none if there is nothing to send. `told` holds the time of each
+    /// Returns when a message is due; none if there is nothing to send. `notified_at` holds the time of each
     /// subject's last notification. An event from before `since`, when no notifier ran, counts as if it came
     /// at `since`, because a site may have recovered meanwhile.
     pub fn due(
         &self,
         pace: Pace,
-        told: &BTreeMap<Subject, DateTime<Utc>>,
+        notified_at: &BTreeMap<Subject, DateTime<Utc>>,
         since: DateTime<Utc>,
     ) -> Option<DateTime<Utc>> {
         let due = |(subject, topic): (&Subject, &Topic)| {
             let gathered = topic.since.max(since) + pace.gather;
-            let again = told.get(subject).map(|told| *told + pace.again);
+            let again = notified_at.get(subject).map(|at| *at + pace.again);
             again.map_or(gathered, |again| again.max(gathered))
         };
         self.topics.iter().map(due).min()
