@@ -221,8 +221,12 @@ impl Identity {
     /// what a login may do.
     pub fn covers(&self, other: &Self) -> bool {
         let has = |role: &String| self.roles.contains(role);
+        self.is_same_login(other) && other.roles.iter().all(has)
+    }
+
+    /// Whether this is the same user in the same project.
+    pub fn is_same_login(&self, other: &Self) -> bool {
         (&self.user_id, &self.project_id) == (&other.user_id, &other.project_id)
-            && other.roles.iter().all(has)
     }
 }
 

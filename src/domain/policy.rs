@@ -86,6 +86,8 @@ pub enum Observed {
     NotTaken(Failure),
     /// The observation proves nothing: the listing failed, or is not reliable.
     Unclear(StepError),
+    /// No observation proves anything until a person changes something, for example the login.
+    Unprovable(StepError),
 }
 
 impl Observed {
@@ -411,6 +413,7 @@ fn settling_wait(taken: Duration) -> Duration {
 /// 6. Anew: the delete is sent again at once, as long as attempts are left.
 /// 7. Unclear: the resource is observed again later, without using an attempt, for as long as a service may be
 ///    away. Then the step is stuck (N12).
+/// 8. Unprovable: the step is stuck at once.
 pub fn after_observation(
     step: StepFacts<'_>,
     observed: Observed,
@@ -469,6 +472,10 @@ pub fn after_observation(
         },
         Observed::StillDeleting(error) => still_deleting(step, error, now, schedule),
         Observed::Unclear(error) => unclear(step, error, now),
+        Observed::Unprovable(error) => Decision {
+            error: Some(error),
+            ..plain(step, StepState::Stuck)
+        },
     }
 }
 

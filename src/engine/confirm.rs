@@ -143,17 +143,57 @@ impl Confirming {
         }
     }
 
-    /// Confirms an absence if it was observed with the rights that the plan froze.
+    /// Confirms an absence if it was observed with the rights that the plan froze: a cloud answers 404 to a login that
+    /// has lost the right to see. Lost rights pause the site until they are back. If another user signs in since, as
+    /// after a change of `clouds.yaml`, only the step needs a person, and the site goes on.
     async fn absent(&self, site: &Site, step: &ClaimedStep, now: Option<&Identity>) -> Observed {
-        match self.rights_lost(step, now).await {
-            None => Observed::Absent,
-            Some(error) => {
-                if let (ErrorClass::Auth, Ok(expected)) = (error.class, self.expected(step).await) {
-                    self.logins.pause_site(site, &error.message, expected).await;
-                }
-                Observed::Unclear(error)
+        let expected = match self.expected(step).await {
+            Ok(Some(expected)) => expected,
+            Ok(None) => return Observed::Absent,
+            // An identity that cannot be read must not pass for none.
+            Err(error) => {
+                return Observed::Unclear(self.unclear(format!(
+                    "{}: absent, but the plan's login cannot be read from the ledger: {error}",
+                    step.key
+                )));
             }
+        };
+        if now.is_some_and(|now| now.covers(&expected)) {
+            return Observed::Absent;
         }
+        let shown = |identity: &Identity| {
+            format!(
+                "user {} in project {} with roles {}",
+                identity.user_id,
+                identity.project_id,
+                identity.roles.join(", ")
+            )
+        };
+        let error = StepError {
+            class: ErrorClass::Auth,
+            kind: "RightsLost".into(),
+            ..self.unclear(format!(
+                "{}: absent, but observed as {}, while the plan was made as {}",
+                step.key,
+                now.map_or_else(|| "nobody".to_owned(), shown),
+                shown(&expected)
+            ))
+        };
+        if now.is_some_and(|now| !now.is_same_login(&expected)) {
+            return Observed::Unprovable(StepError {
+                kind: "OtherLogin".into(),
+                message: format!(
+                    "{}, which may see more; sign in as that user and retry, or, if it is certain that the resource \
+                     is gone, use the rung forget",
+                    error.message
+                ),
+                ..error
+            });
+        }
+        self.logins
+            .pause_site(site, &error.message, Some(expected))
+            .await;
+        Observed::Unclear(error)
     }
 
     /// Asks the cloud, after an observation that found something absent, who we are now: a login that loses rights
@@ -194,43 +234,6 @@ impl Confirming {
         }
         rights.insert(step.deletion_id.clone(), sites);
         Ok(expected)
-    }
-
-    /// Returns an error if an absence was observed with other rights than those of the plan: a cloud answers
-    /// 404 to a login that has lost the right to see.
-    async fn rights_lost(&self, step: &ClaimedStep, now: Option<&Identity>) -> Option<StepError> {
-        let expected = match self.expected(step).await {
-            Ok(expected) => expected?,
-            // An identity that cannot be read must not pass for none.
-            Err(error) => {
-                return Some(self.unclear(format!(
-                    "{}: absent, but the plan's login cannot be read from the ledger: {error}",
-                    step.key
-                )));
-            }
-        };
-        if now.is_some_and(|now| now.covers(&expected)) {
-            return None;
-        }
-        let shown = |identity: &Identity| {
-            format!(
-                "user {} in project {} with roles {}",
-                identity.user_id,
-                identity.project_id,
-                identity.roles.join(", ")
-            )
-        };
-        let error = self.unclear(format!(
-            "{}: absent, but observed as {}, while the plan was made as {}",
-            step.key,
-            now.map_or_else(|| "nobody".to_owned(), shown),
-            shown(&expected)
-        ));
-        Some(StepError {
-            class: ErrorClass::Auth,
-            kind: "RightsLost".into(),
-            ..error
-        })
     }
 
     fn unclear(&self, message: String) -> StepError {

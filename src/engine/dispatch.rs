@@ -110,7 +110,12 @@ impl Dispatching {
         let acted = match self.reads.kinds.get(&step.key.kind) {
             Some(kind) => self.call(kind, &step).await,
             None => {
-                let failure = unknown_kind(&step, self.clock.now());
+                let failure = Failure {
+                    retry: Retry::Never,
+                    error: unknown_kind(&step, self.clock.now()),
+                    blockers: Vec::new(),
+                    retry_after: None,
+                };
                 Ok(Acted {
                     line: failure.error.message.clone(),
                     answer: Answer::default(),
@@ -260,22 +265,16 @@ fn made_anew(step: &ClaimedStep) -> Acted {
 }
 
 /// Returns why a step cannot go on whose kind no kinds file describes any more.
-pub(super) fn unknown_kind(step: &ClaimedStep, at: DateTime<Utc>) -> Failure {
-    Failure {
-        retry: Retry::Never,
-        error: StepError {
-            class: ErrorClass::Fatal,
-            status: None,
-            kind: "UnknownKind".into(),
-            message: format!(
-                "the kind {} is no longer known: the plan was made with other kinds files; restore \
-                 them, then retry",
-                step.key.kind
-            ),
-            request_id: String::new(),
-            at,
-        },
-        blockers: Vec::new(),
-        retry_after: None,
+pub(super) fn unknown_kind(step: &ClaimedStep, at: DateTime<Utc>) -> StepError {
+    StepError {
+        class: ErrorClass::Fatal,
+        status: None,
+        kind: "UnknownKind".into(),
+        message: format!(
+            "the kind {} is no longer known: the plan was made with other kinds files; restore them, then retry",
+            step.key.kind
+        ),
+        request_id: String::new(),
+        at,
     }
 }

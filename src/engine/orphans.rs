@@ -68,7 +68,7 @@ impl Orphans {
                         | Observed::StillDeleting(_)
                         | Observed::Failed(_)
                         | Observed::NotTaken(_) => Presence::Present,
-                        Observed::Unclear(_) => Presence::Unclear,
+                        Observed::Unclear(_) | Observed::Unprovable(_) => Presence::Unclear,
                     };
                 }
             }

@@ -158,7 +158,7 @@ impl Verifying {
             }
             None => {
                 let now = self.clock.now();
-                let unknown = |step| Observed::Failed(unknown_kind(step, now));
+                let unknown = |step| Observed::Unprovable(unknown_kind(step, now));
                 steps.iter().map(unknown).collect()
             }
         };
@@ -186,7 +186,7 @@ impl Verifying {
                         "still exists, so the call took no effect: {}",
                         failure.error.message
                     ),
-                    Observed::Unclear(error) => {
+                    Observed::Unclear(error) | Observed::Unprovable(error) => {
                         self.activity.failed(&error.message);
                         format!("cannot be confirmed: {}", error.message)
                     }

@@ -466,10 +466,9 @@ fn a_mistake_in_one_cloud_leaves_the_others_as_they_are() {
             "{told}"
         );
         assert!(!told.contains("geheim"), "{told}");
-        let warned = config
-            .warnings()
-            .iter()
-            .any(|warning| matches!(warning, Warning::Broken { error } if error.contains(expected)));
+        let warned = config.warnings().iter().any(
+            |warning| matches!(warning, Warning::Broken { error } if error.contains(expected)),
+        );
         assert!(warned, "{mistake}");
     }
 }

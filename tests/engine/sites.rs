@@ -283,6 +283,50 @@ fn i13_a_login_that_gets_a_role_more_has_lost_no_rights() {
 }
 
 #[test]
+fn i13_another_user_proves_no_absence_and_holds_up_only_what_it_cannot_prove() {
+    paused(async {
+        let mut bench = Bench::new(1);
+        bench.one_at_a_time();
+        let network = their_network(&bench);
+        bench.limits(json!({ "latency_ms": 200 }));
+        let id = bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.until(&id, |deletion| deletion.counts.gone > 1).await;
+                id
+            })
+            .await
+            .unwrap();
+        bench.login = Login::Member;
+        bench
+            .run(async |client| {
+                let stuck = client.stuck(&id).await;
+                assert!(stuck.counts.stuck > 0);
+                let steps = client.steps(&id).await;
+                let errors = steps.iter().filter_map(|step| step.last_error.as_ref());
+                let other = errors.filter(|error| error.kind == "OtherLogin").count();
+                assert!(other > 0, "{steps:?}");
+                let own = bench.seed(json!({ "networks": 1, "project": "demo" }));
+                let own = own["networks"][0].as_str().unwrap();
+                let other = client.delete("network", own).await;
+                client.gone(&other).await;
+                assert_eq!(client.site_status().await.state, SiteState::Reachable);
+            })
+            .await
+            .unwrap();
+        bench.login = Login::Admin;
+        bench
+            .run(async |client| {
+                client.retry(&id).await;
+                client.gone(&id).await;
+            })
+            .await
+            .unwrap();
+        assert!(!bench.exists("networks", &network));
+    });
+}
+
+#[test]
 fn i15_only_the_sites_that_a_verb_names_are_signed_in_to() {
     paused(async {
         let mut bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
