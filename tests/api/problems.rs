@@ -131,6 +131,11 @@ async fn parameters_are_checked() {
             "/api/v1/tombstones?phase=deletin",
             "did you mean \"deleting\"?",
         ),
+        (
+            "/api/v1/tombstones?kind=ntwork",
+            "did you mean \"network\"?",
+        ),
+        ("/api/v1/stuck?kind=ntwork", "unknown kind \"ntwork\""),
         ("/api/v1/stuck?older_than=99999999999999999d", "older_than"),
         ("/api/v1/sites?site=prod", "unknown parameter"),
         ("/api/v1/events?after=x", "not a whole number"),

@@ -224,7 +224,7 @@ pub(super) async fn list(
     let deletions = query::Deletions {
         states: params.state,
         site: api.site(params.site)?,
-        kind: params.kind,
+        kind: api.kind(params.kind).await?,
         older_than: params.older_than.map(|age| api.before(age)),
         cursor: params.cursor,
         limit: params.limit.0,
@@ -267,7 +267,7 @@ pub(super) async fn steps(
         deletion_id: Some(deletion.id),
         states: params.state,
         site: api.site(params.site)?,
-        kind: params.kind,
+        kind: api.kind(params.kind).await?,
         cursor: params.cursor,
         limit: params.limit.0,
         ..query::Steps::default()

@@ -19,9 +19,9 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::Api;
 use super::problem::Problem;
-use crate::control::{SiteSpec, TargetSpec};
+use crate::control::{KindInfo, SiteSpec, TargetSpec, query};
 use crate::domain::duration;
-use crate::domain::model::Site;
+use crate::domain::model::{KindName, Site};
 use crate::domain::text::did_you_mean;
 
 /// Rows of a page, unless asked for otherwise.
@@ -323,6 +323,18 @@ impl Api {
                 .map_err(|error| Problem::invalid(format!("\"targets[{at}]\": {error}")))
         });
         parsed.collect()
+    }
+
+    /// Finds the kind that a client filters by: an unknown one would fit nothing and look like an empty list.
+    pub(super) async fn kind(&self, kind: Option<KindName>) -> Result<Option<KindName>, Problem> {
+        let Some(kind) = kind else {
+            return Ok(None);
+        };
+        let kinds = self.ask(query::Kinds {}).await?;
+        match KindInfo::find(&kinds, kind.as_str()) {
+            Ok(known) => Ok(Some(known.name.clone())),
+            Err(why) => Err(Problem::invalid(format!("\"kind\": {why}"))),
+        }
     }
 
     /// Checks a site. A bare word must be a deployment's name: a cloud without a region would fit nothing and

@@ -44,7 +44,7 @@ pub(super) async fn stuck(
     let deletions = query::Deletions {
         states: vec![DeletionState::Stuck],
         site: api.site(params.site)?,
-        kind: params.kind,
+        kind: api.kind(params.kind).await?,
         older_than: Some(api.before(params.older_than.unwrap_or(STUCK_SINCE))),
         cursor: params.cursor,
         limit: params.limit.0,
@@ -62,7 +62,7 @@ pub(super) async fn retry_queue(
     let steps = query::Steps {
         states: vec![StepState::Blocked],
         site: api.site(params.site)?,
-        kind: params.kind,
+        kind: api.kind(params.kind).await?,
         older_than: params.older_than.map(|age| api.before(age)),
         cursor: params.cursor,
         limit: params.limit.0,
@@ -231,7 +231,7 @@ pub(super) async fn tombstones(
 ) -> Answer<List<Tombstone>> {
     let tombstones = query::Tombstones {
         site: api.site(params.site)?,
-        kind: params.kind,
+        kind: api.kind(params.kind).await?,
         phases: params.phase,
         id: params.id,
         cursor: params.cursor,
