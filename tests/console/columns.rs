@@ -93,6 +93,18 @@ fn names_are_typed_in_the_order_in_which_the_columns_are_shown() {
     assert_eq!(headings(&desk), ["PROJECT", "NAME"]);
 }
 
+#[test]
+fn a_column_of_the_settings_that_there_is_not_is_named_once() {
+    let mut desk = desk((120, 30));
+    let says = "the settings name a column that :deletions does not have: \"nonsense\"";
+    // The console begins with this list.
+    assert!(desk.text().contains(says), "{}", desk.text());
+    assert_eq!(headings(&desk), ["WHAT", "STATE"]);
+    desk.press(":stuck enter :deletions enter");
+    assert!(!desk.text().contains(says), "{}", desk.text());
+    assert_eq!(headings(&desk), ["WHAT", "STATE"]);
+}
+
 /// A comma ends a name in `:columns`.
 #[test]
 fn no_heading_has_a_comma() {

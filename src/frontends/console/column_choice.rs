@@ -5,7 +5,7 @@
 use super::command::DEFAULT;
 use super::event::Effect;
 use super::look::Tone;
-use super::panes::kit::{Choosable, ColumnOffer, TREE};
+use super::panes::kit::{Choosable, ColumnOffer, columns_owner};
 use super::panes::{Route, open};
 use super::state::State;
 use crate::domain::text::did_you_mean;
@@ -21,7 +21,7 @@ pub(super) fn entered(state: &mut State, names: &[&str]) {
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
     let known = || offers.iter().map(|it| it.name.as_str());
     match names.as_slice() {
-        [] => state.push(open(Route::Columns(owner_words(&kept_as), offers))),
+        [] => state.push(open(Route::Columns(columns_owner(&kept_as), offers))),
         [DEFAULT] => choose(state, &kept_as, &[]),
         names => match names.iter().find(|name| !known().any(|it| it == **name)) {
             Some(name) => {
@@ -85,17 +85,9 @@ fn choose(state: &mut State, kept_as: &str, names: &[String]) {
     state.outbox.push(Effect::Save { file, choice });
 }
 
-/// Whose columns they are: `:port`, or `the tree`.
-fn owner_words(kept_as: &str) -> String {
-    match kept_as {
-        TREE => "the tree".to_owned(),
-        word => format!(":{word}"),
-    }
-}
-
 /// `:port shows name, status`
 fn words(state: &State, kept_as: &str) -> String {
-    let owner = owner_words(kept_as);
+    let owner = columns_owner(kept_as);
     match state.options.columns.get(kept_as) {
         Some(names) => format!("{owner} shows {}", names.replace(' ', ", ")),
         None => format!("{owner} shows the columns that fit the screen"),
@@ -107,7 +99,7 @@ pub(super) fn saved(state: &mut State, kept_as: &str, result: Result<(), String>
     match result {
         Ok(()) => state.say(Tone::Good, format!("saved: {}", words(state, kept_as))),
         Err(why) => {
-            let owner = owner_words(kept_as);
+            let owner = columns_owner(kept_as);
             let message = format!("the columns of {owner} could not be saved: {why}");
             state.say(Tone::Bad, message);
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::control::{KindInfo, SiteState, SiteStatus, Snapshot, query};
+use crate::domain::text::did_you_mean;
 use crate::system::config::Theme;
 
 use super::bulk::Bulk;
@@ -13,7 +14,7 @@ use super::command::{self, Known, Place};
 use super::event::{Effect, Outbox};
 use super::keys::Scope;
 use super::look::{Notice, RenderContext, Tone};
-use super::panes::kit::{Context, Pane, PaneRequest};
+use super::panes::kit::{Choosable, Context, Pane, PaneRequest, columns_owner};
 use super::panes::{Around, Route, open};
 use super::prompt::{CommandWords, Prompt};
 use super::replay_cursor::ReplayCursor;
@@ -433,14 +434,27 @@ impl State {
         self.follow();
     }
 
-    /// Shows in the pane on top the columns that a person chose for it, or else as many as the screen has room for.
+    /// Shows in the pane on top the columns that a person chose for it, or else as many as the screen has room for. The
+    /// settings may name a column that there is not, or not any more: that is said once, and the others are shown.
     pub(super) fn show_chosen_columns(&mut self) {
-        let choosable = self.top().and_then(Pane::choosable);
-        let chosen = choosable.and_then(|it| self.options.columns.get(&it.kept_as));
-        let names = chosen.map_or("", String::as_str).split_whitespace();
-        let names = names.map(str::to_owned).collect();
+        let Some(Choosable { kept_as, names }) = self.top().and_then(Pane::choosable) else {
+            return;
+        };
+        let chosen = self.options.columns.get(&kept_as);
+        let chosen = chosen.map_or("", String::as_str).split_whitespace();
+        let (known, unknown): (Vec<String>, Vec<String>) = chosen
+            .map(str::to_owned)
+            .partition(|name| names.contains(name));
+        if let Some(name) = unknown.first() {
+            let near = did_you_mean(name, names.iter().map(String::as_str));
+            let owner = columns_owner(&kept_as);
+            let message =
+                format!("the settings name a column that {owner} does not have: \"{name}\"{near}");
+            self.say(Tone::Warn, message);
+            self.options.columns.insert(kept_as, known.join(" "));
+        }
         if let Some(pane) = self.open_panes().last() {
-            pane.list_mut().columns = names;
+            pane.list_mut().columns = known;
         }
     }
 

@@ -156,6 +156,14 @@ pub(crate) struct Choosable {
 /// The name under which the columns of all trees are kept, which have no word after `:`.
 pub(crate) const TREE: &str = "tree";
 
+/// Whose columns are kept under this name: `:port`, or `the tree`.
+pub(crate) fn columns_owner(kept_as: &str) -> String {
+    match kept_as {
+        TREE => "the tree".to_owned(),
+        word => format!(":{word}"),
+    }
+}
+
 /// A column by its name, as filters write it, and whether the list shows it.
 pub(crate) struct ColumnOffer {
     pub(crate) name: String,
