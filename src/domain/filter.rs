@@ -107,6 +107,18 @@ impl SearchQuery {
         }
     }
 
+    /// The query for rows that contain this text, whatever its characters.
+    pub fn containing(text: &str) -> Self {
+        let word = Word {
+            test: Test::Contains(text.to_lowercase()),
+            inverse: false,
+        };
+        Self {
+            words: vec![word],
+            ..Self::parse("")
+        }
+    }
+
     /// Parses a query in which projects may also be given by name; `projects` maps ids to names. Rows carry
     /// ids, and each is compared with all ids of a name, so a name that matches more than `PROJECTS_MAX`
     /// projects is ignored. Words about one of these columns are for [`Self::fits_columns`].

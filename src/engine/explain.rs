@@ -13,15 +13,16 @@ use crate::cloud::NameLookup;
 use crate::control::{ControlError, Explanation, TargetSpec};
 use crate::domain::awaiting;
 use crate::domain::drift::waits_for_an_answer;
+use crate::domain::filter::SearchQuery;
 use crate::domain::kinds::Kinds;
 use crate::domain::ladder::DEPENDENCY_STUCK;
 use crate::domain::model::{
-    DeletionState, ErrorClass, Phase, PlanOptions, Refusal, RefusalRule, Resource, ResourceKey,
-    Step, StepError, StepResource, StepState, Target, Tombstone, short_id,
+    DeletionState, ErrorClass, KindName, Phase, PlanOptions, Refusal, RefusalRule, Resource,
+    ResourceKey, Step, StepError, StepResource, StepState, Target, Tombstone, short_id,
 };
 use crate::domain::relations::{self, Relation, RelationKind};
 use crate::domain::text::{counted, escape};
-use crate::ledger::{Cursor, Ledger, StepFilter, TombstoneFilter};
+use crate::ledger::{Cursor, Ledger, LedgerError, StepFilter, TombstoneFilter};
 
 /// How long names are waited for, which are for people alone: a service that hangs must not keep the answer.
 const NAMES_WITHIN: Duration = Duration::from_secs(3);
@@ -148,11 +149,15 @@ impl Explaining {
             .rows
             .into_iter()
             .find(|tombstone| spec.site.matches(&tombstone.key.site));
-        known
-            .map(|tombstone| Target {
+        if let Some(tombstone) = known {
+            return Ok(Target {
                 key: tombstone.key,
                 name: String::new(),
-            })
+            });
+        }
+        let named = self.last_deleted(&kind.name, spec).await;
+        named
+            .map_err(ledger_error)?
             .ok_or_else(|| ControlError::NotFound {
                 message: format!(
                     "no {} \"{}\": neither the clouds nor the ledger know it",
@@ -160,6 +165,39 @@ impl Explaining {
                     escape(&spec.id_or_name)
                 ),
             })
+    }
+
+    /// Finds the resource of this name that was deleted last, by the steps of the ledger.
+    async fn last_deleted(
+        &self,
+        kind: &KindName,
+        spec: &TargetSpec,
+    ) -> Result<Option<Target>, LedgerError> {
+        let mut last = None;
+        let mut after = None;
+        loop {
+            let filter = StepFilter {
+                kind: Some(kind.clone()),
+                text: SearchQuery::containing(&spec.id_or_name),
+                ..StepFilter::default()
+            };
+            let page = Cursor { after, limit: 500 };
+            let steps = self.ledger.steps(filter, page).await?;
+            let of_name = steps.rows.into_iter().filter(|step| {
+                step.resource.name == spec.id_or_name && spec.site.matches(&step.resource.key.site)
+            });
+            last = last
+                .into_iter()
+                .chain(of_name)
+                .max_by_key(|step: &Step| step.id);
+            after = steps.next;
+            if after.is_none() {
+                return Ok(last.map(|step| Target {
+                    key: step.resource.key,
+                    name: step.resource.name,
+                }));
+            }
+        }
     }
 
     async fn explain_deletion(

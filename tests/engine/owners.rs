@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use gone::domain::model::{Deletion, RefusalRule, StepState};
+use gone::domain::model::{Deletion, Phase, RefusalRule, StepState};
 use serde_json::json;
 
 use super::harness::{Bench, Client, paused};
@@ -242,5 +242,25 @@ fn what_a_resource_uses_and_whose_it_is_are_explained_by_name() {
         let network = networks.iter().find(|row| row["id"] == *shop.network);
         assert_eq!(named["network"], network.unwrap()["name"].as_str().unwrap());
         assert_eq!(named["project"], "demo");
+    });
+}
+
+#[test]
+fn what_is_gone_is_explained_by_the_name_that_its_step_had() {
+    paused(async {
+        let bench = Bench::new(1);
+        let (network, _) = bench.plain_network(1);
+        bench
+            .run(async |client| {
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+                let name = client.step(&id, "network").await.resource.name;
+                let explained = client.explain("network", &name).await;
+                assert_eq!(explained.target.key.id, network);
+                assert_eq!(explained.target.name, name);
+                assert_eq!(explained.tombstone.unwrap().phase, Phase::Gone);
+            })
+            .await
+            .unwrap();
     });
 }
