@@ -1,15 +1,16 @@
 //! Steps counted by site, by group, by branch and by time.
 
 use chrono::{DateTime, Utc};
-use tokio_postgres::Row;
 
 use super::client::Connection;
 use super::failed::Sql;
-use super::rows::{self, get, micros};
+use super::rows::micros;
 use crate::domain::gantt::GanttCell;
 use crate::domain::last_hour::SiteMinute;
 use crate::domain::model::{Counts, Site, StepState};
 use crate::domain::outline::Branch;
+use crate::ledger::store::decode;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{GroupProgress, StepGroup};
 
 pub(super) fn by_site(db: &Connection, num: i64) -> Sql<Vec<(Site, StepState, u64)>> {
@@ -17,23 +18,8 @@ pub(super) fn by_site(db: &Connection, num: i64) -> Sql<Vec<(Site, StepState, u6
         "SELECT b.site, s.state, count(*) FROM branches b JOIN steps s ON s.branch = b.id
          WHERE b.deletion = $1 GROUP BY b.site, s.state ORDER BY b.site, s.state",
         &[&num],
-        |row| {
-            Ok((
-                rows::site(row, 0)?,
-                rows::word(row, 1)?,
-                rows::number(row, 2)?,
-            ))
-        },
+        |row| Ok((row.read(0)?, row.word(1)?, row.read(2)?)),
     )
-}
-
-/// A group, from the first three columns.
-fn group(row: &Row) -> Sql<StepGroup> {
-    Ok(StepGroup {
-        site: rows::site(row, 0)?,
-        kind: rows::kind(row, 1)?,
-        action: rows::word(row, 2)?,
-    })
 }
 
 /// For each group, the columns of time in which anything happened.
@@ -55,15 +41,7 @@ pub(super) fn cells(
          WHERE e.deletion = $1 AND e.at BETWEEN $2 AND $2 + $3::bigint
          GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
         &[&num, &micros(from), &span, &width, &columns],
-        |row| {
-            let cell = GanttCell {
-                column: rows::number(row, 3)?,
-                sent: rows::number(row, 4)?,
-                refused: rows::number(row, 5)?,
-                ended: rows::number(row, 6)?,
-            };
-            Ok((group(row)?, cell))
-        },
+        |row| Ok(decode::cell(row)?),
     )
 }
 
@@ -85,14 +63,7 @@ pub(super) fn calls(
              GROUP BY 1, 2
          ) counted WHERE calls + refused > 0 ORDER BY 1, 2",
         &[&after, &micros(from), &i64::from(minutes)],
-        |row| {
-            Ok(SiteMinute {
-                site: rows::site(row, 0)?,
-                minute: rows::number(row, 1)?,
-                calls: rows::number(row, 2)?,
-                refused: rows::number(row, 3)?,
-            })
-        },
+        |row| Ok(decode::site_minute(row)?),
     )
 }
 
@@ -103,14 +74,7 @@ pub(super) fn groups(db: &Connection, num: i64) -> Sql<Vec<GroupProgress>> {
          FROM branches b JOIN steps s ON s.branch = b.id
          WHERE b.deletion = $1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
         &[&num],
-        |row| {
-            Ok(GroupProgress {
-                group: group(row)?,
-                steps: rows::number(row, 3)?,
-                ended: rows::number(row, 4)?,
-                last: get(row, 5)?,
-            })
-        },
+        |row| Ok(decode::group_progress(row)?),
     )
 }
 
@@ -126,17 +90,7 @@ pub(super) fn branches(db: &Connection, num: i64, below: Option<i64>) -> Sql<Vec
              WHERE deletion = $1 AND {condition} ORDER BY id"
         ),
         &[&num, &below],
-        |row| {
-            Ok(Branch {
-                id: get(row, 0)?,
-                below: get(row, 1)?,
-                site: rows::site(row, 2)?,
-                kind: rows::kind(row, 3)?,
-                action: rows::word(row, 4)?,
-                leaf: get(row, 5)?,
-                counts: Counts::default(),
-            })
-        },
+        |row| Ok(decode::branch(row)?),
     )?;
     let ids: Vec<i64> = branches.iter().map(|branch| branch.id).collect();
     for (id, state, number) in count(db, &ids)? {
@@ -160,7 +114,7 @@ fn count(db: &Connection, branches: &[i64]) -> Sql<Vec<(i64, StepState, u64)>> {
     db.all(
         "SELECT branch, state, count(*) FROM steps WHERE branch = ANY($1) GROUP BY branch, state",
         &[&branches],
-        |row| Ok((get(row, 0)?, rows::word(row, 1)?, rows::number(row, 2)?)),
+        |row| Ok((row.read(0)?, row.word(1)?, row.read(2)?)),
     )
 }
 

@@ -3,22 +3,23 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use tokio_postgres::Row;
 
 use super::conditions::Conditions;
-use super::deletion_rows::{self, DELETION};
 use super::failed::Sql;
-use super::rows::{self, get, limit, micros};
+use super::rows::{self, limit, micros};
 use super::transaction::PostgresRows;
 use crate::domain::last_day::LastDay;
 use crate::domain::model::{Actor, Identity, Plan};
+use crate::ledger::store::decode::{self, DELETION, REQUEST};
+
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{DeletionReads, StoredDeletion, StoredRequest, Totals};
 use crate::ledger::{DeletionFilter, KeptRequest};
 
 impl DeletionReads for PostgresRows {
     fn find_deletion(&self, id: &str) -> Sql<Option<i64>> {
         let sql = "SELECT num FROM deletions WHERE id = $1";
-        self.db.first(sql, &[&id], |row| get(row, 0))
+        self.db.first(sql, &[&id], |row| Ok(row.read(0)?))
     }
 
     fn find_deletions_ending(&self, suffix: &str, most: usize) -> Sql<Vec<i64>> {
@@ -30,7 +31,7 @@ impl DeletionReads for PostgresRows {
             "SELECT num FROM deletions WHERE right(id, 8) = $1 AND right(id, length($2)) = $2
              ORDER BY num LIMIT $3",
             &[&indexed, &suffix, &limit(most)],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -70,7 +71,8 @@ impl DeletionReads for PostgresRows {
             conditions.sql,
             limit(most).map_or("ALL".to_owned(), |most| most.to_string())
         );
-        self.db.all(&sql, &conditions.values(), |row| get(row, 0))
+        self.db
+            .all(&sql, &conditions.values(), |row| Ok(row.read(0)?))
     }
 
     fn count_ended(&self, since: DateTime<Utc>) -> Sql<LastDay> {
@@ -80,8 +82,8 @@ impl DeletionReads for PostgresRows {
             &[&rows::micros(since)],
             |row| {
                 Ok(LastDay {
-                    deletions: rows::number(row, 0)?,
-                    gone: rows::number(row, 1)?,
+                    deletions: row.read(0)?,
+                    gone: row.read(1)?,
                 })
             },
         )
@@ -92,35 +94,36 @@ impl DeletionReads for PostgresRows {
             "SELECT {DELETION} FROM unnest($1::bigint[]) WITH ORDINALITY AS k(num, n)
              JOIN deletions d ON d.num = k.num ORDER BY k.n"
         );
-        self.db.all(&sql, &[&nums], deletion_rows::deletion)
+        self.db
+            .all(&sql, &[&nums], |row| Ok(decode::deletion(row)?))
     }
 
     fn load_requests(&self, nums: &[i64]) -> Sql<Vec<(i64, StoredRequest)>> {
         self.db.all(
-            "SELECT r.num, r.targets, r.copies, r.options, r.plan_hash, r.reason, r.root, r.deadline,
-                 r.actor, r.cause, r.refused, d.requested_at
-             FROM unnest($1::bigint[]) WITH ORDINALITY AS k(num, n)
-             JOIN requests r ON r.num = k.num JOIN deletions d ON d.num = k.num ORDER BY k.n",
+            &format!(
+                "SELECT {REQUEST} FROM unnest($1::bigint[]) WITH ORDINALITY AS k(num, n)
+                 JOIN requests r ON r.num = k.num JOIN deletions d ON d.num = k.num ORDER BY k.n"
+            ),
             &[&nums],
-            request,
+            |row| Ok(decode::request(row)?),
         )
     }
 
     fn load_frozen(&self, num: i64) -> Sql<Option<Plan>> {
         let sql = "SELECT frozen FROM requests WHERE num = $1 AND frozen IS NOT NULL";
-        self.db.first(sql, &[&num], |row| rows::from_json(row, 0))
+        self.db.first(sql, &[&num], |row| Ok(row.json(0)?))
     }
 
     fn load_identities(&self, num: i64) -> Sql<Option<BTreeMap<String, Identity>>> {
         let sql = "SELECT (frozen::json -> 'identities')::text FROM requests WHERE num = $1";
         self.db
-            .first(sql, &[&num], |row| rows::from_json_opt(row, 0))
+            .first(sql, &[&num], |row| Ok(row.json_or_default(0)?))
     }
 
     fn load_plan(&self, hash: &str, since: DateTime<Utc>) -> Sql<Option<Plan>> {
         let sql = "SELECT body FROM plans WHERE hash = $1 AND saved_at > $2";
         self.db
-            .first(sql, &[&hash, &micros(since)], |row| rows::from_json(row, 0))
+            .first(sql, &[&hash, &micros(since)], |row| Ok(row.json(0)?))
     }
 
     fn find_request(
@@ -133,37 +136,14 @@ impl DeletionReads for PostgresRows {
             "SELECT body, deletion, answer FROM idempotency
              WHERE actor = $1 AND key = $2 AND at > $3",
             &[&rows::json(actor)?, &key, &micros(since)],
-            |row| {
-                Ok(KeptRequest {
-                    body: get(row, 0)?,
-                    deletion: get(row, 1)?,
-                    answer: rows::from_json_opt(row, 2)?,
-                })
-            },
+            |row| Ok(decode::kept_request(row)?),
         )
     }
 
     fn load_totals(&self) -> Sql<Totals> {
         let counters = self.db.all("SELECT name, n FROM counters", &[], |row| {
-            Ok((get(row, 0)?, rows::number(row, 1)?))
+            Ok((row.read(0)?, row.read(1)?))
         })?;
         Ok(Totals::from_counters(&counters.into_iter().collect()))
     }
-}
-
-fn request(row: &Row) -> Sql<(i64, StoredRequest)> {
-    let request = StoredRequest {
-        targets: rows::from_json(row, 1)?,
-        copies: rows::from_json(row, 2)?,
-        options: rows::from_json(row, 3)?,
-        plan_hash: get(row, 4)?,
-        reason: get(row, 5)?,
-        root: get(row, 6)?,
-        deadline: rows::time_opt(row, 7)?,
-        actor: rows::from_json(row, 8)?,
-        cause: get(row, 9)?,
-        refused: rows::from_json(row, 10)?,
-        requested_at: rows::time(row, 11)?,
-    };
-    Ok((get(row, 0)?, request))
 }

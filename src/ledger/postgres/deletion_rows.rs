@@ -2,41 +2,13 @@
 
 use std::sync::LazyLock;
 
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::client::Columns;
-use super::failed::Sql;
-use super::rows::{self, get, micros_opt};
+use super::rows::micros_opt;
 use crate::domain::model::StepState;
-use crate::ledger::store::{Pace, StoredDeletion, counter_changes};
-
-/// The hot columns of a deletion.
-pub(super) const DELETION: &str = "d.num, d.id, d.state, d.cancelled, d.paused, d.stops, d.waiting, \
-     d.ready, d.running, d.verifying, d.blocked, d.stuck, d.gone, d.skipped, d.purged, d.total, \
-     d.finished_at, d.woken_at, d.note, d.moved_at, d.pace_at, d.pace_done, d.pace_mid_at, \
-     d.pace_mid_done";
-
-/// A deletion, from [`DELETION`].
-pub(super) fn deletion(row: &Row) -> Sql<StoredDeletion> {
-    Ok(StoredDeletion {
-        num: get(row, 0)?,
-        id: get(row, 1)?,
-        state: rows::word(row, 2)?,
-        cancelled: get(row, 3)?,
-        paused: get(row, 4)?,
-        stops: get(row, 5)?,
-        counts: rows::counts(row, 6)?,
-        finished_at: rows::time_opt(row, 16)?,
-        woken_at: rows::time_opt(row, 17)?,
-        note: get(row, 18)?,
-        pace: Pace {
-            moved_at: rows::time_opt(row, 19)?,
-            from: (rows::time_opt(row, 20)?, rows::number(row, 21)?),
-            middle: (rows::time_opt(row, 22)?, rows::number(row, 23)?),
-        },
-    })
-}
+use crate::ledger::store::decode::DELETION;
+use crate::ledger::store::{StoredDeletion, counter_changes};
 
 const SAVE: &str = "
     UPDATE deletions d SET state = n.state, note = n.note, cancelled = n.cancelled,

@@ -11,12 +11,12 @@ use super::client::Connection;
 use super::engines;
 use super::failed::{Failed, Sql};
 use super::heart::Heart;
-use super::rows::get;
 use super::schema::{self, fault};
 use super::store::Store;
 use super::transaction::{PostgresRows, SNAPSHOT};
 use crate::domain::engines::EngineRow;
 use crate::ledger::engines::Member;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::threads::{Readers, Writer};
 use crate::ledger::tombstones::Tombstones;
 use crate::ledger::{Drive, EngineTerms, Engines, Hold, Job, LedgerError, Membership, Outcome};
@@ -207,7 +207,7 @@ impl Engines for PostgresLedger {
             return Ok(());
         };
         let sql = "SELECT last FROM numbers WHERE name = 'tombstone'";
-        let last = self.read(|rows| rows.db.one(sql, &[], |row| get(row, 0)));
+        let last = self.read(|rows| rows.db.one(sql, &[], |row| Ok(row.read(0)?)));
         engine.member.gates_caught_up(last.await?, true).await;
         Ok(())
     }

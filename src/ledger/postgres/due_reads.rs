@@ -4,11 +4,12 @@ use chrono::{DateTime, Utc};
 
 use super::client::Connection;
 use super::failed::Sql;
-use super::rows::{self, get, limit, micros};
-use super::step_rows;
+use super::rows::{limit, micros};
 use crate::domain::model::StepState;
 use crate::domain::policy::{Gathered, WORTH_A_LIST};
 use crate::ledger::ObservationsDue;
+use crate::ledger::store::decode;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{DueCount, StepRow};
 
 /// Jumps from one group to the next along an index, and counts within each.
@@ -43,23 +44,19 @@ pub(super) fn observations(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<Obser
         OBSERVATIONS,
         &[&micros(now), &(WORTH_A_LIST as i64)],
         |row| {
-            let rank = |column| {
-                get::<Option<i64>>(row, column)
-                    .map(|rank| rank.and_then(|rank| rank.try_into().ok()))
-            };
             Ok(ObservationsDue {
-                deletion: get(row, 0)?,
-                site: rows::site(row, 1)?,
-                kind: rows::kind(row, 2)?,
+                deletion: row.read(0)?,
+                site: row.read(1)?,
+                kind: row.read(2)?,
                 gathered: Gathered {
-                    oldest: rows::time(row, 4)?,
-                    fills_a_list: get(row, 5)?,
-                    rank: rows::number(row, 3)?,
-                    ready: rank(6)?,
-                    running: rank(7)?,
-                    verifying: rows::number(row, 8)?,
-                    unsent: rows::number(row, 9)?,
-                    since: rows::time(row, 10)?,
+                    oldest: row.read(4)?,
+                    fills_a_list: row.read(5)?,
+                    rank: row.read(3)?,
+                    ready: row.read(6)?,
+                    running: row.read(7)?,
+                    verifying: row.read(8)?,
+                    unsent: row.read(9)?,
+                    since: row.read(10)?,
                 },
             })
         },
@@ -76,7 +73,7 @@ pub(super) fn observed(
     let sites: Vec<String> = of.iter().map(|it| it.site.to_string()).collect();
     let kinds: Vec<&str> = of.iter().map(|it| it.kind.as_str()).collect();
     let ranks: Vec<i64> = of.iter().map(|it| i64::from(it.gathered.rank)).collect();
-    let sql = step_rows::select(
+    let sql = decode::select_steps(
         "FROM unnest($2::bigint[], $3::text[], $4::text[], $5::bigint[]) WITH ORDINALITY
              AS g(deletion, site, kind, rank, n),
          LATERAL (SELECT * FROM steps v WHERE v.state = 'verifying' AND v.next_attempt_at <= $1
@@ -92,7 +89,7 @@ pub(super) fn observed(
         &ranks,
         &limit(most),
     ];
-    db.all(&sql, values, step_rows::row)
+    db.all(&sql, values, |row| Ok(decode::step_row(row)?))
 }
 
 pub(super) fn first(
@@ -105,7 +102,7 @@ pub(super) fn first(
         state.as_str()
     );
     let after = after.map_or(i64::MIN, micros);
-    db.one(&sql, &[&after], |row| rows::time_opt(row, 0))
+    db.one(&sql, &[&after], |row| Ok(row.read(0)?))
 }
 
 pub(super) fn count(db: &Connection, ends: &[DateTime<Utc>]) -> Sql<Vec<DueCount>> {
@@ -117,10 +114,10 @@ pub(super) fn count(db: &Connection, ends: &[DateTime<Utc>]) -> Sql<Vec<DueCount
         &[&begins],
         |row| {
             let due = DueCount {
-                steps: rows::number(row, 1)?,
-                first: rows::time_opt(row, 2)?,
+                steps: row.read(1)?,
+                first: row.read(2)?,
             };
-            Ok((rows::number::<usize>(row, 0)?, due))
+            Ok((row.read::<usize>(0)?, due))
         },
     )?;
     let mut counted = vec![DueCount::default(); ends.len() + 1];

@@ -11,10 +11,10 @@ use super::living::{RENEWED_AGO, find_living, held, process};
 use super::lock;
 use super::notice::Notice;
 use super::process::Process;
-use super::rows::{self, get};
 use super::schema;
 use crate::domain::engines::{EngineRole, EngineRow};
 use crate::ledger::engines::{Beat, GATE_LEASE, Member, MemberRow, Roster};
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::tombstones::{Changed, Tombstones};
 use crate::ledger::{Holder, LedgerError};
 use crate::system::machine::host;
@@ -66,7 +66,7 @@ pub(super) fn join(db: &Connection, address: &Address, member: &Member) -> Resul
                 // What was paused stays so in its next epoch.
                 &member.epoch(),
             ],
-            |row| Ok((get::<i64>(row, 0)?, get::<i64>(row, 1)?)),
+            |row| Ok((row.read::<i64>(0)?, row.read::<i64>(1)?)),
         )?;
         if let Some(index) = &member.index {
             index.distrust();
@@ -91,7 +91,7 @@ fn millis(duration: Duration) -> i64 {
 /// Ends the leases of processes of this machine that have ended without saying so.
 fn end_leases_of_the_dead(db: &Connection) -> Sql<()> {
     let sql = "SELECT epoch, machine, pid, process FROM engines WHERE NOT ended";
-    let dead = db.all(sql, &[], |row| Ok((get::<i64>(row, 0)?, process(row, 1)?)))?;
+    let dead = db.all(sql, &[], |row| Ok((row.read::<i64>(0)?, process(row, 1)?)))?;
     let dead: Vec<i64> = dead
         .into_iter()
         .filter_map(|(epoch, process)| process.has_ended().then_some(epoch))
@@ -116,7 +116,7 @@ pub(super) fn end_lost(db: &Connection, own: i64) -> Sql<Vec<i64>> {
     );
     db.run(&sql, &[&own])?;
     let sql = "SELECT epoch FROM engines WHERE NOT ended ORDER BY epoch";
-    db.all(sql, &[], |row| get(row, 0))
+    db.all(sql, &[], |row| Ok(row.read(0)?))
 }
 
 /// Renews the lease, and reads the rows of all engines, in one round trip. None if others have ended the lease.
@@ -143,7 +143,7 @@ pub(super) fn renew(db: &Connection, beat: &Beat) -> Sql<Option<Roster>> {
     let Some(renewed) = renewed.first() else {
         return Ok(None);
     };
-    roster(&engines, &numbers, get(renewed, 0)?).map(Some)
+    roster(&engines, &numbers, renewed.read(0)?).map(Some)
 }
 
 /// Reads the rows of all engines, without a write.
@@ -173,17 +173,17 @@ fn roster(
 ) -> Sql<Roster> {
     let rows = engines.iter().map(|row| {
         Ok(MemberRow {
-            epoch: get(row, 0)?,
-            claims: get(row, 1)?,
-            has_gates: get(row, 2)?,
-            applied: get(row, 3)?,
-            passed: get(row, 4)?,
-            renewed_ago_ms: get(row, 5)?,
-            lease_ms: get(row, 6)?,
+            epoch: row.read(0)?,
+            claims: row.read(1)?,
+            has_gates: row.read(2)?,
+            applied: row.read(3)?,
+            passed: row.read(4)?,
+            renewed_ago_ms: row.read(5)?,
+            lease_ms: row.read(6)?,
         })
     });
     let (event, tombstone) = match numbers.first() {
-        Some(row) => (get(row, 0)?, get(row, 1)?),
+        Some(row) => (row.read(0)?, row.read(1)?),
         None => (0, 0),
     };
     Ok(Roster {
@@ -222,14 +222,14 @@ fn load_tombstones(db: &Connection, index: &Tombstones) -> Sql<()> {
              ORDER BY record_id LIMIT $2",
             &[&after, &LOADED_TOGETHER],
             |row| {
-                let key = rows::key(row, 1)?;
+                let key = row.key(1)?;
                 let changed = Changed {
                     site: key.site,
                     kind: key.kind,
                     id: key.id,
-                    phase: Some(rows::word(row, 4)?),
+                    phase: Some(row.word(4)?),
                 };
-                Ok((get::<i64>(row, 0)?, changed))
+                Ok((row.read::<i64>(0)?, changed))
             },
         )?;
         let Some((last, _)) = part.last() else {
@@ -251,25 +251,25 @@ pub(super) fn list(db: &Connection) -> Sql<Vec<EngineRow>> {
          FROM engines e, numbers n WHERE NOT e.ended AND n.name = 'tombstone' ORDER BY e.epoch"
     );
     let mut engines = db.all(&sql, &[], |row| {
-        let (works, is_drained): (bool, bool) = (get(row, 5)?, get(row, 6)?);
-        let role = match (get(row, 8)?, works, is_drained) {
+        let (works, is_drained): (bool, bool) = (row.read(5)?, row.read(6)?);
+        let role = match (row.read(8)?, works, is_drained) {
             (false, ..) => EngineRole::Lost,
             (true, false, _) => EngineRole::Idle,
             (true, true, true) => EngineRole::Drained,
             (true, true, false) => EngineRole::Works,
         };
         let number =
-            |at| -> Sql<u64> { Ok(u64::try_from(get::<i64>(row, at)?).unwrap_or_default()) };
+            |at| -> Sql<u64> { Ok(u64::try_from(row.read::<i64>(at)?).unwrap_or_default()) };
         Ok(EngineRow {
-            epoch: get(row, 0)?,
-            name: get(row, 1)?,
-            host: get(row, 2)?,
+            epoch: row.read(0)?,
+            name: row.read(1)?,
+            host: row.read(2)?,
             pid: u32::try_from(number(3)?).unwrap_or_default(),
-            version: get(row, 4)?,
+            version: row.read(4)?,
             role,
-            has_gates: get(row, 7)?,
-            started_at: rows::time(row, 9)?,
-            renewed_at: Some(rows::time(row, 10)?),
+            has_gates: row.read(7)?,
+            started_at: row.read(9)?,
+            renewed_at: Some(row.read(10)?),
             running: number(11)?,
             behind: number(12)?,
         })
@@ -324,7 +324,7 @@ fn find_holder(address: &Address) -> Option<Holder> {
     let sql = "SELECT machine, pid, process, socket FROM engines WHERE NOT ended
          ORDER BY socket IS NULL, epoch";
     let engines = db.all(sql, &[], |row| {
-        Ok((process(row, 0)?, get::<Option<String>>(row, 3)?))
+        Ok((process(row, 0)?, row.read::<Option<String>>(3)?))
     });
     let mut engines = engines.ok()?.into_iter();
     let (process, socket) =

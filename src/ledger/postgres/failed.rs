@@ -2,6 +2,8 @@
 
 use tokio_postgres::error::SqlState;
 
+use crate::ledger::store::sql::Damaged;
+
 pub(super) type Sql<T> = Result<T, Failed>;
 
 /// Why a statement failed.
@@ -9,8 +11,8 @@ pub(super) type Sql<T> = Result<T, Failed>;
 pub enum Failed {
     #[error("{}", words(.0))]
     Statement(#[from] tokio_postgres::Error),
-    #[error("column {column} holds what no ledger writes: {why}")]
-    Damaged { column: usize, why: String },
+    #[error("{0}")]
+    Damaged(#[from] Damaged),
     #[error("{0}")]
     Impossible(String),
     #[error("{0}")]

@@ -4,8 +4,8 @@ use super::address::Address;
 use super::client::Connection;
 use super::failed::Sql;
 use super::process::Process;
-use super::rows::get;
 use crate::ledger::LedgerError;
+use crate::ledger::store::sql::ReadColumns as _;
 
 /// How long ago a lease was last renewed, by the server's clock, in milliseconds.
 pub(super) const RENEWED_AGO: &str =
@@ -20,7 +20,7 @@ pub(super) fn find_living(db: &Connection, is_any: bool) -> Sql<Option<Living>> 
         "SELECT machine, pid, process, socket FROM engines
          WHERE NOT ended AND {RENEWED_AGO} < lease_ms AND (alone OR $1) ORDER BY epoch"
     );
-    let engines = db.all(&sql, &[&is_any], |row| Ok((process(row, 0)?, get(row, 3)?)))?;
+    let engines = db.all(&sql, &[&is_any], |row| Ok((process(row, 0)?, row.read(3)?)))?;
     let mut living = engines
         .into_iter()
         .filter(|(process, _)| !process.has_ended());
@@ -30,9 +30,9 @@ pub(super) fn find_living(db: &Connection, is_any: bool) -> Sql<Option<Living>> 
 /// The columns `machine, pid, process`.
 pub(super) fn process(row: &tokio_postgres::Row, first: usize) -> Sql<Process> {
     Ok(Process {
-        machine: get(row, first)?,
-        pid: u32::try_from(get::<i64>(row, first + 1)?).unwrap_or_default(),
-        started: get(row, first + 2)?,
+        machine: row.read(first)?,
+        pid: row.read(first + 1)?,
+        started: row.read(first + 2)?,
     })
 }
 

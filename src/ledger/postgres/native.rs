@@ -2,13 +2,14 @@
 
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
-use tokio_postgres::Row;
 
 use super::failed::Sql;
-use super::rows::{self, get, limit, micros};
+use super::rows::{self, limit, micros};
 use super::transaction::PostgresRows;
 use crate::domain::model::{KindName, ResourceKey};
 use crate::domain::native::{Native, NativeReference};
+use crate::ledger::store::decode;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{NativeReads, NativeRows};
 use crate::ledger::{NativeBy, NativeFilter, NewNative, PointedAt, Referrer};
 
@@ -26,7 +27,7 @@ impl NativeRows for PostgresRows {
                  WHERE lower(h.id) = lower($1 COLLATE \"C\") AND h.kind = $2 AND h.site = $3"
             ),
             &[&key.id, &key.kind.as_str(), &key.site.to_string()],
-            read,
+            |row| Ok(decode::native(row)?),
         )
     }
 
@@ -47,7 +48,7 @@ impl NativeRows for PostgresRows {
                 &rows::json(fields)?,
                 &micros(new.now),
             ],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -71,7 +72,7 @@ impl NativeRows for PostgresRows {
                 &key.site.to_string(),
                 &i64::from(incarnation),
             ],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -79,7 +80,7 @@ impl NativeRows for PostgresRows {
         let sql = "SELECT field, site, kind, id FROM native_references WHERE num = $1
              ORDER BY field, id, kind, site";
         self.db
-            .all(sql, &[&num], |row| Ok((get(row, 0)?, rows::key(row, 1)?)))
+            .all(sql, &[&num], |row| Ok((row.read(0)?, row.key(1)?)))
     }
 
     fn insert_references(&self, num: i64, references: &[NativeReference]) -> Sql<()> {
@@ -122,18 +123,6 @@ fn name_in(fields: &Map<String, Value>) -> &str {
         .get("name")
         .and_then(Value::as_str)
         .unwrap_or_default()
-}
-
-fn read(row: &Row) -> Sql<(i64, Native)> {
-    let native = Native {
-        key: rows::key(row, 1)?,
-        incarnation: rows::number(row, 4)?,
-        fields: rows::from_json(row, 5)?,
-        created_at: rows::time(row, 6)?,
-        updated_at: rows::time(row, 7)?,
-        deleting: get(row, 8)?,
-    };
-    Ok((get(row, 0)?, native))
 }
 
 impl NativeReads for PostgresRows {
@@ -180,12 +169,12 @@ impl NativeReads for PostgresRows {
                 let values: super::client::Values<'_> = &[
                     &site, &kind, &after, &most, &field, &to.ids, &to.kinds, &to.sites,
                 ];
-                self.db.all(&sql, values, read)
+                self.db.all(&sql, values, |row| Ok(decode::native(row)?))
             }
             _ => {
                 let values: super::client::Values<'_> =
                     &[&site, &kind, &after, &most, &field, &ids];
-                self.db.all(&sql, values, read)
+                self.db.all(&sql, values, |row| Ok(decode::native(row)?))
             }
         }
     }
@@ -218,9 +207,9 @@ impl NativeReads for PostgresRows {
              ) found ORDER BY n, place",
             &[&keys.ids, &keys.kinds, &keys.sites, &kinds, &names],
             |row| {
-                let at = rows::number::<usize>(row, 0)? - 1;
-                let referrer = (rows::key(row, 1)?, get::<String>(row, 4)?, get(row, 5)?);
-                let (place, count) = (rows::number::<usize>(row, 6)?, rows::number(row, 7)?);
+                let at = row.read::<usize>(0)? - 1;
+                let referrer = (row.key(1)?, row.read::<String>(4)?, row.read(5)?);
+                let (place, count) = (row.read::<usize>(6)?, row.read(7)?);
                 Ok((at, referrer, place, count))
             },
         )?;

@@ -4,8 +4,9 @@ use tokio_postgres::Row;
 
 use super::client::Columns;
 use super::failed::{Failed, Sql};
-use super::rows::get;
 use super::{deletion_rows, step_rows};
+use crate::ledger::store::decode;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{OutcomeRows, OutcomeSteps};
 
 /// The edges from steps to their dependents.
@@ -15,7 +16,7 @@ pub(super) const DEPENDENTS: &str =
 
 /// An edge, from [`DEPENDENTS`].
 pub(super) fn edge(row: &Row) -> Sql<(i64, i64)> {
-    Ok((get(row, 0)?, get(row, 1)?))
+    Ok((row.read(0)?, row.read(1)?))
 }
 
 pub(super) fn statements(steps: &OutcomeSteps) -> [(&'static str, Columns<'_>); 4] {
@@ -33,8 +34,11 @@ pub(super) fn loaded(answers: &[Vec<Row>]) -> Sql<OutcomeRows> {
         let why = format!("{} answers to four statements", answers.len());
         return Err(Failed::Impossible(why));
     };
-    let steps = found.iter().chain(dependents).map(step_rows::step);
-    let deletions = deletions.iter().map(deletion_rows::deletion);
+    let steps = found
+        .iter()
+        .chain(dependents)
+        .map(|row| Ok(decode::step(row)?));
+    let deletions = deletions.iter().map(|row| Ok(decode::deletion(row)?));
     Ok(OutcomeRows {
         steps: steps.collect::<Sql<_>>()?,
         dependents: edges.iter().map(edge).collect::<Sql<_>>()?,

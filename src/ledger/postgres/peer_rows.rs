@@ -4,11 +4,12 @@
 use chrono::{DateTime, Utc};
 
 use super::failed::Sql;
-use super::rows::{self, get, micros, micros_opt};
+use super::rows::{self, micros, micros_opt};
 use super::transaction::PostgresRows;
 use crate::domain::model::{KindName, Phase, ResourceKey};
 use crate::domain::peers::{Answered, DeletionNotice, Deployment};
 use crate::ledger::WatchCursor;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{PeerRows, StoredNotice};
 
 impl PeerRows for PostgresRows {
@@ -36,7 +37,7 @@ impl PeerRows for PostgresRows {
         self.db.run(sql, &[&name])?;
         let sql = "WITH dropped AS (DELETE FROM awaited WHERE importer = $1 RETURNING step)
              SELECT step FROM dropped ORDER BY step";
-        self.db.all(sql, &[&name], |row| get(row, 0)).map(Some)
+        self.db.all(sql, &[&name], |row| Ok(row.read(0)?)).map(Some)
     }
 
     fn add_importer_kind(&self, kind: &KindName, importer: &str) -> Sql<()> {
@@ -103,9 +104,9 @@ impl PeerRows for PostgresRows {
             &[&key.id, &key.kind.as_str(), &key.site.to_string()],
             |row| {
                 Ok(StoredNotice {
-                    deletion: get(row, 0)?,
-                    owner: get(row, 1)?,
-                    is_gone: rows::word::<Phase>(row, 2)? == Phase::Gone,
+                    deletion: row.read(0)?,
+                    owner: row.read(1)?,
+                    is_gone: row.word::<Phase>(2)? == Phase::Gone,
                 })
             },
         )

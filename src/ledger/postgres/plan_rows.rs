@@ -4,11 +4,12 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::failed::Sql;
-use super::rows::{self, get, micros, micros_opt};
+use super::rows::{self, micros, micros_opt};
 use super::step_rows;
 use super::transaction::PostgresRows;
 use crate::domain::model::{DeletionState, OnFailure, Plan, Refusal};
 use crate::domain::outline::Branch;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{KEPT, NewStep, OriginalCopies, PlanRows, StoredRequest};
 use crate::ledger::{KeyedRequest, NewDeletion};
 
@@ -85,7 +86,7 @@ impl PlanRows for PostgresRows {
                 &root,
                 &micros_opt(wanted.deadline),
             ],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -122,12 +123,12 @@ impl PlanRows for PostgresRows {
 
     fn first_free_step(&self) -> Sql<i64> {
         let sql = "SELECT coalesce(max(id), 0) + 1 FROM steps";
-        self.db.one(sql, &[], |row| get(row, 0))
+        self.db.one(sql, &[], |row| Ok(row.read(0)?))
     }
 
     fn insert_branches(&self, deletion: i64, first_step: i64, branches: &[Branch]) -> Sql<i64> {
         let sql = "SELECT coalesce(max(id), 0) + 1 FROM branches";
-        let first: i64 = self.db.one(sql, &[], |row| get(row, 0))?;
+        let first: i64 = self.db.one(sql, &[], |row| Ok(row.read(0)?))?;
         let ids: Vec<i64> = branches.iter().map(|it| first + it.id).collect();
         let below = branches.iter().map(|it| it.below.map(|at| first_step + at));
         let below: Vec<Option<i64>> = below.collect();
@@ -171,7 +172,7 @@ impl PlanRows for PostgresRows {
              WHERE t.id = n.id AND t.kind = n.kind AND t.site = n.site AND t.deletion = $5
              RETURNING n.n, t.record_id",
             &[&keys.ids, &keys.kinds, &keys.sites, &sites, &deletion],
-            |row| Ok((rows::number::<usize>(row, 0)?, get::<i64>(row, 1)?)),
+            |row| Ok((row.read::<usize>(0)?, row.read::<i64>(1)?)),
         )?;
         let of = |(place, record): &(usize, i64)| Some((copies.get(place - 1)?, *record));
         let found: Vec<(&OriginalCopies, i64)> = records.iter().filter_map(of).collect();

@@ -3,10 +3,11 @@
 use chrono::{DateTime, Utc};
 
 use super::failed::Sql;
-use super::rows::{self, get, limit, micros};
+use super::rows::{limit, micros};
 use super::transaction::PostgresRows;
 use crate::domain::model::{KindName, StepState};
 use crate::ledger::store::PruneRows;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::tombstones::Changed;
 
 impl PruneRows for PostgresRows {
@@ -64,7 +65,7 @@ impl PruneRows for PostgresRows {
                          (SELECT deletion FROM steps ORDER BY id DESC LIMIT 1), 0)
                  ORDER BY num LIMIT 1",
             &[&micros(before)],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -80,7 +81,7 @@ impl PruneRows for PostgresRows {
             "DELETE FROM steps WHERE id IN (SELECT id FROM steps
                  WHERE state = $1 AND deletion = $2 ORDER BY id LIMIT $3) RETURNING id, record",
             &[&state.as_str(), &deletion, &limit(most)],
-            |row| Ok((get::<i64>(row, 0)?, get::<Option<i64>>(row, 1)?)),
+            |row| Ok((row.read::<i64>(0)?, row.read::<Option<i64>>(1)?)),
         )?;
         let (steps, records): (Vec<i64>, Vec<Option<i64>>) = removed.into_iter().unzip();
         // Both ends of an edge are in the same deletion.
@@ -133,9 +134,9 @@ fn names(kinds: &[KindName]) -> Vec<&str> {
 impl PostgresRows {
     /// Removes tombstones by a statement that returns their records and keys, and the notices about them.
     fn remove_tombstones(&self, sql: &str, values: super::client::Values<'_>) -> Sql<()> {
-        let removed = self.db.all(sql, values, |row| {
-            Ok((get::<i64>(row, 0)?, rows::key(row, 1)?))
-        })?;
+        let removed = self
+            .db
+            .all(sql, values, |row| Ok((row.read::<i64>(0)?, row.key(1)?)))?;
         let records: Vec<i64> = removed.iter().map(|(record, _)| *record).collect();
         self.note(removed.into_iter().map(|(_, key)| Changed {
             site: key.site,

@@ -5,12 +5,14 @@ use tokio_postgres::Row;
 
 use super::client::Values;
 use super::failed::{Failed, Sql};
-use super::rows::{self, get, limit, micros};
+use super::rows::{self, limit, micros};
 use super::save::Save;
 use super::transaction::PostgresRows;
 use super::{deletion_rows, engines, outcome_rows, step_rows};
 use crate::domain::model::{Phase, Site, SitePause};
 use crate::domain::notification::Mark;
+use crate::ledger::store::decode;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{
     NewTombstone, OutcomeRows, OutcomeSteps, RowStore, StepRow, StoredDeletion, StoredStep, Unsaved,
 };
@@ -54,7 +56,8 @@ impl RowStore for PostgresRows {
     }
 
     fn load_steps(&self, ids: &[i64]) -> Sql<Vec<StoredStep>> {
-        self.db.all(&step_rows::LOAD, &[&ids], step_rows::step)
+        self.db
+            .all(&step_rows::LOAD, &[&ids], |row| Ok(decode::step(row)?))
     }
 
     fn load_dependents(&self, ids: &[i64]) -> Sql<Vec<(i64, i64)>> {
@@ -92,17 +95,17 @@ impl RowStore for PostgresRows {
              )
              SELECT num FROM found WHERE num IS NOT NULL LIMIT $4",
             &[&site.to_string(), &after, &until, &limit(most)],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
     fn load_ready(&self, site: &Site, deletion: i64, most: usize) -> Sql<Vec<StepRow>> {
-        let sql = step_rows::select(
+        let sql = decode::select_steps(
             "FROM steps s WHERE s.state = 'ready' AND s.site = $1 AND s.deletion = $2
              ORDER BY s.rank DESC, s.id LIMIT $3",
         );
         let values: Values<'_> = &[&site.to_string(), &deletion, &limit(most)];
-        self.db.all(&sql, values, step_rows::row)
+        self.db.all(&sql, values, |row| Ok(decode::step_row(row)?))
     }
 
     fn find_stuck_dependency(&self, step: i64) -> Sql<Option<(i64, i64)>> {
@@ -111,7 +114,7 @@ impl RowStore for PostgresRows {
              WHERE e.dependent = $1 AND s.state = 'stuck' AND s.held_by IS DISTINCT FROM $1
              ORDER BY s.id LIMIT 1",
             &[&step],
-            |row| Ok((get(row, 0)?, get(row, 1)?)),
+            |row| Ok((row.read(0)?, row.read(1)?)),
         )
     }
 
@@ -120,7 +123,7 @@ impl RowStore for PostgresRows {
             "SELECT d.id FROM edges e JOIN steps d ON d.id = e.dependency
              WHERE e.dependent = $1 AND d.state = 'purged' ORDER BY d.id LIMIT 1",
             &[&step],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -129,7 +132,7 @@ impl RowStore for PostgresRows {
             "SELECT id FROM steps WHERE state = 'stuck' AND deletion = $1 AND held_by IS NULL
                  AND id <> $2 ORDER BY id LIMIT 1",
             &[&deletion, &other_than],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -138,7 +141,7 @@ impl RowStore for PostgresRows {
             "SELECT id FROM steps WHERE state = 'blocked' AND next_attempt_at <= $1
              ORDER BY next_attempt_at, id LIMIT $2",
             &[&micros(now), &limit(most)],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -148,7 +151,7 @@ impl RowStore for PostgresRows {
                  OR state = 'verifying' AND next_attempt_at > $2)
              ORDER BY id",
             &[&micros(now), &micros(observed_by)],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -170,7 +173,7 @@ impl RowStore for PostgresRows {
             "SELECT id FROM steps WHERE deletion = $1 AND record = $2 AND state = 'gone'
              ORDER BY id LIMIT 1",
             &[&deletion, &record],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -185,12 +188,12 @@ impl RowStore for PostgresRows {
                      AND live.action = 'enable' AND live.ended_at IS NULL)
              ORDER BY s.id",
             &[&step],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
     fn find_left_to(&self, owners: &[i64]) -> Sql<Vec<i64>> {
-        self.db.all(LEFT_TO, &[&owners], |row| get(row, 0))
+        self.db.all(LEFT_TO, &[&owners], |row| Ok(row.read(0)?))
     }
 
     fn await_clearances(&self, awaited: &[(String, i64)]) -> Sql<()> {
@@ -229,7 +232,7 @@ impl RowStore for PostgresRows {
                 &deleted,
                 &deletions,
             ],
-            |row| get::<i64>(row, 0),
+            |row| Ok(row.read::<i64>(0)?),
         )?;
         self.note(new.iter().map(|new| Changed {
             site: new.key.site.clone(),
@@ -246,7 +249,7 @@ impl RowStore for PostgresRows {
             "SELECT record_id FROM tombstones WHERE deletion = $1 AND phase = 'checking'
              ORDER BY record_id",
             &[&deletion],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -286,7 +289,7 @@ impl RowStore for PostgresRows {
 
     fn load_site_state(&self, site: &str) -> Sql<Option<String>> {
         let sql = "SELECT state FROM sites WHERE site = $1";
-        self.db.first(sql, &[&site], |row| get(row, 0))
+        self.db.first(sql, &[&site], |row| Ok(row.read(0)?))
     }
 
     fn save_site_state(&self, site: &str, state: &str) -> Sql<()> {
@@ -307,7 +310,7 @@ impl RowStore for PostgresRows {
     fn save_and_find_left_to(&self, unsaved: &Unsaved<'_>, owners: &[i64]) -> Sql<Vec<i64>> {
         let owners: Values<'_> = &[&owners];
         let left = self.save_and(unsaved, Some((LEFT_TO, owners)))?;
-        left.iter().map(|row| get(row, 0)).collect()
+        left.iter().map(|row| Ok(row.read(0)?)).collect()
     }
 
     /// They are sent with the `COMMIT`.
@@ -336,12 +339,12 @@ impl PostgresRows {
         let mut answers = self.db.together(&statements)?;
         let more = answers.split_off(saved);
         for row in answers.iter().flatten() {
-            let key = rows::key(row, 0)?;
+            let key = row.key(0)?;
             self.note([Changed {
                 site: key.site,
                 kind: key.kind,
                 id: key.id,
-                phase: Some(rows::word::<Phase>(row, 3)?),
+                phase: Some(row.word::<Phase>(3)?),
             }]);
         }
         Ok(more.into_iter().flatten().collect())

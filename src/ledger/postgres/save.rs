@@ -6,10 +6,11 @@ use chrono::DateTime;
 
 use super::client::{Columns, Connection};
 use super::failed::Sql;
-use super::rows::{self, get, micros, micros_opt};
+use super::rows::{self, micros, micros_opt};
 use super::step_rows::{self, Saved};
 use crate::domain::model::Phase;
 use crate::ledger::audit::{self, GENESIS};
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{EndedTombstone, StoredTombstone, Unsaved};
 use crate::ledger::{AuditEntry, AuditRow};
 
@@ -193,7 +194,7 @@ impl Audit {
             return Ok(columns);
         }
         let last = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1";
-        let last = db.first(last, &[], |row| Ok((get(row, 0)?, get(row, 1)?)))?;
+        let last = db.first(last, &[], |row| Ok((row.read(0)?, row.read(1)?)))?;
         let (mut seq, mut hash) = last.unwrap_or((0, GENESIS.to_owned()));
         for (entry, now) in entries {
             seq += 1;

@@ -7,8 +7,8 @@ use super::client::{Connection, Settings};
 use super::failed::{Failed, Sql};
 use super::living::{Living, find_living, held};
 use super::lock;
-use super::rows::get;
 use crate::ledger::LedgerError;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::tables::UNFINISHED;
 
 /// The version that this program writes, as the row of `version`.
@@ -78,7 +78,7 @@ pub(super) fn connect_with(
          current_setting('server_encoding')";
     let (version, encoding) = db
         .one(about, &[], |row| {
-            Ok((get::<i64>(row, 0)?, get::<String>(row, 1)?))
+            Ok((row.read::<i64>(0)?, row.read::<String>(1)?))
         })
         .map_err(failed)?;
     if version < SERVER_MIN {
@@ -157,7 +157,7 @@ pub fn can_write(address: &Address) -> Result<(), LedgerError> {
                 )
             }
         };
-        match db.one(sql, &[], |row| get(row, 0)).map_err(failed)? {
+        match db.one(sql, &[], |row| Ok(row.read(0)?)).map_err(failed)? {
             true => Ok(()),
             false => Err(refused(address, &format!("this role {right}"))),
         }
@@ -187,12 +187,10 @@ pub(super) fn migrate(db: &Connection, address: &Address) -> Result<(), LedgerEr
         Ok(Some(living)) => Err(held(address, living)),
         Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
             let sql = "SELECT pid FROM engines ORDER BY epoch DESC LIMIT 1";
-            let pid = db.first(sql, &[], |row| get::<i64>(row, 0)).ok().flatten();
+            let pid = db.first(sql, &[], |row| Ok(row.read(0)?)).ok().flatten();
             Err(LedgerError::Held {
                 name: address.to_string(),
-                pid: pid
-                    .and_then(|pid| u32::try_from(pid).ok())
-                    .unwrap_or_default(),
+                pid: pid.unwrap_or_default(),
                 socket: None,
             })
         }
@@ -230,7 +228,7 @@ fn found(db: &Connection, address: &Address) -> Sql<Found> {
         "SELECT count(*) FROM pg_catalog.pg_class c
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1",
         &[&address.schema],
-        |row| get(row, 0),
+        |row| Ok(row.read(0)?),
     )?;
     if tables == 0 {
         return Ok(Found::Nothing);
@@ -239,11 +237,11 @@ fn found(db: &Connection, address: &Address) -> Sql<Found> {
         "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = $1
              AND tablename IN ('version', 'engines', 'steps', 'tombstones')",
         &[&address.schema],
-        |row| get(row, 0),
+        |row| Ok(row.read(0)?),
     )?;
     if ours < 4 {
         return Ok(Found::Foreign);
     }
-    let number = db.one("SELECT number FROM version", &[], |row| get(row, 0))?;
+    let number = db.one("SELECT number FROM version", &[], |row| Ok(row.read(0)?))?;
     Ok(Found::Version(number))
 }

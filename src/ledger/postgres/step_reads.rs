@@ -4,26 +4,28 @@ use chrono::{DateTime, Utc};
 
 use super::conditions::Conditions;
 use super::failed::Sql;
-use super::rows::{self, CAUSE, NEEDS_PERSON, get, limit, micros};
+use super::rows::{self, CAUSE, NEEDS_PERSON, limit, micros};
 use super::transaction::PostgresRows;
-use super::{count_reads, due_reads, step_rows};
-use crate::domain::attention::{Cause, CauseGroup};
+use super::{count_reads, due_reads};
+use crate::domain::attention::CauseGroup;
 use crate::domain::gantt::GanttCell;
 use crate::domain::last_hour::SiteMinute;
 use crate::domain::model::{Counts, ResourceKey, Site, StepState};
 use crate::domain::outline::Branch;
 use crate::ledger::ObservationsDue;
+use crate::ledger::store::decode::{self, SEARCHED};
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{
     BranchRange, DueCount, GroupProgress, SearchedStep, StepGroup, StepRange, StepReads, StepRow,
 };
 
 impl StepReads for PostgresRows {
     fn load_step_rows(&self, ids: &[i64]) -> Sql<Vec<StepRow>> {
-        let sql = step_rows::select(
+        let sql = decode::select_steps(
             "FROM unnest($1::bigint[]) WITH ORDINALITY AS k(id, n) JOIN steps s ON s.id = k.id
              ORDER BY k.n",
         );
-        self.db.all(&sql, &[&ids], step_rows::row)
+        self.db.all(&sql, &[&ids], |row| Ok(decode::step_row(row)?))
     }
 
     fn load_dependencies(&self, ids: &[i64], each_max: Option<usize>) -> Sql<Vec<(i64, i64)>> {
@@ -33,7 +35,7 @@ impl StepReads for PostgresRows {
                      ORDER BY dependency LIMIT $2) e
              ORDER BY k.n, e.dependency",
             &[&ids, &each_max.and_then(limit)],
-            |row| Ok((get(row, 0)?, get(row, 1)?)),
+            |row| Ok((row.read(0)?, row.read(1)?)),
         )
     }
 
@@ -42,7 +44,7 @@ impl StepReads for PostgresRows {
             "SELECT t.id FROM edges e JOIN steps t ON t.id = e.dependency WHERE e.dependent = $1
              ORDER BY t.ended_at DESC NULLS FIRST, t.id LIMIT 1",
             &[&step],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -54,7 +56,7 @@ impl StepReads for PostgresRows {
              JOIN steps s ON s.resource = k.id AND s.kind = k.kind AND s.site = k.site
              WHERE s.ended_at IS NULL AND s.left_to IS NULL ORDER BY k.n, s.id",
             &[&keys.ids, &keys.kinds, &keys.sites],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -67,7 +69,7 @@ impl StepReads for PostgresRows {
             limit(most).map_or("ALL".to_owned(), |most| most.to_string())
         );
         self.db.all(&sql, &conditions.values(), |row| {
-            Ok((get(row, 0)?, get(row, 1)?))
+            Ok((row.read(0)?, row.read(1)?))
         })
     }
 
@@ -79,26 +81,12 @@ impl StepReads for PostgresRows {
     ) -> Sql<()> {
         let conditions = conditions_of(range);
         let sql = format!(
-            "SELECT deletion, id, name, resource, action, kind, site, project, blocked_since,
-                 blockers, last_error
-             FROM steps WHERE state = '{}'{} ORDER BY deletion, id LIMIT {most}",
+            "SELECT {SEARCHED} FROM steps WHERE state = '{}'{} ORDER BY deletion, id LIMIT {most}",
             range.state.as_str(),
             conditions.sql
         );
         self.db.each(&sql, &conditions.values(), &mut |row| {
-            Ok(visit(&SearchedStep {
-                deletion: get(row, 0)?,
-                id: get(row, 1)?,
-                name: get(row, 2)?,
-                resource: get(row, 3)?,
-                action: get(row, 4)?,
-                kind: get(row, 5)?,
-                site: get(row, 6)?,
-                project: get(row, 7)?,
-                blocked_since: rows::time_opt(row, 8)?,
-                blockers: rows::from_json_opt(row, 9)?,
-                error: rows::from_json_opt(row, 10)?,
-            }))
+            Ok(visit(&decode::searched(row)?))
         })
     }
 
@@ -107,7 +95,7 @@ impl StepReads for PostgresRows {
             "SELECT id FROM steps WHERE state = 'stuck' AND held_by IS NULL
              ORDER BY since, id LIMIT $1",
             &[&limit(most)],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -116,7 +104,7 @@ impl StepReads for PostgresRows {
             "SELECT id FROM steps WHERE state = 'verifying' AND blocked_since IS NOT NULL
              ORDER BY blocked_since, id LIMIT $1",
             &[&limit(most)],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -128,7 +116,7 @@ impl StepReads for PostgresRows {
              WHERE s.state = 'purged' AND t.phase = 'purged' AND (s.deletion, s.id) > ($1, $2)
              ORDER BY s.deletion, s.id LIMIT $3",
             &[&num, &id, &limit(most)],
-            |row| Ok((get(row, 0)?, get(row, 1)?)),
+            |row| Ok((row.read(0)?, row.read(1)?)),
         )
     }
 
@@ -147,22 +135,7 @@ impl StepReads for PostgresRows {
                  JOIN steps s ON s.id = g.example ORDER BY g.steps DESC, g.example"
             ),
             &[&sites],
-            |row| {
-                let class: Option<&str> = get(row, 2)?;
-                let status: Option<i64> = get(row, 3)?;
-                Ok(CauseGroup {
-                    cause: Cause {
-                        state: rows::word(row, 0)?,
-                        kind: rows::kind(row, 1)?,
-                        class: class.map(|_| rows::word(row, 2)).transpose()?,
-                        status: status.and_then(|status| u16::try_from(status).ok()),
-                        error_type: get(row, 4)?,
-                    },
-                    steps: rows::number(row, 5)?,
-                    since: rows::time(row, 6)?,
-                    message: get::<Option<String>>(row, 7)?.unwrap_or_default(),
-                })
-            },
+            |row| Ok(decode::cause_group(row)?),
         )
     }
 
@@ -195,7 +168,7 @@ impl StepReads for PostgresRows {
         self.db.one(
             "SELECT min(next_attempt_at) FROM steps WHERE state = 'blocked' AND deletion = $1",
             &[&deletion],
-            |row| rows::time_opt(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -224,7 +197,7 @@ impl StepReads for PostgresRows {
                 &i64::try_from(range.limit).ok(),
                 &range.offset.cast_signed(),
             ],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -232,7 +205,7 @@ impl StepReads for PostgresRows {
         self.db.one(
             "SELECT count(*) FROM steps WHERE branch = $1 AND state = $2 AND id < $3",
             &[&branch, &state.as_str(), &id],
-            |row| rows::number(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 

@@ -2,26 +2,11 @@
 
 use std::sync::LazyLock;
 
-use tokio_postgres::Row;
-
 use super::client::{Columns, Connection};
 use super::failed::Sql;
-use super::rows::{self, get, micros_opt};
-use crate::ledger::store::{NewStep, StepPlan, StepRow, StoredStep};
-
-/// The columns of a step.
-const STEP: &str = "s.id, s.deletion, s.site, s.kind, s.resource, s.name, s.action, s.record, s.state, s.since, \
-     s.ended_at, s.claim, s.epoch, s.sent, s.waits, s.attempts, s.looks, s.next_attempt_at, \
-     s.own_attempt_at, s.blocked_since, s.blockers, s.last_error, s.held_by, s.left_to, s.told";
-
-/// The columns that are written with the plan, after those of [`STEP`].
-const PLAN: &str =
-    "s.position, s.rank, s.max_attempts, s.branch, s.project, s.vars, s.why, s.fingerprint";
-
-/// A statement that reads [`row`]s; `from`: its text from `FROM` on, which calls the steps `s`.
-pub(super) fn select(from: &str) -> String {
-    format!("SELECT {STEP}, {PLAN} {from}")
-}
+use super::rows::{self, micros_opt};
+use crate::ledger::store::decode::STEP;
+use crate::ledger::store::{NewStep, StoredStep};
 
 /// Loads steps by their ids; those that do not exist are left out.
 pub(super) static LOAD: LazyLock<String> = LazyLock::new(|| {
@@ -38,52 +23,6 @@ pub(super) static LOAD_DEPENDENTS: LazyLock<String> = LazyLock::new(|| {
          WHERE s.id IN (SELECT dependent FROM edges WHERE dependency = ANY($1))"
     )
 });
-
-/// A step with what its plan says, from [`select`].
-pub(super) fn row(row: &Row) -> Sql<StepRow> {
-    Ok(StepRow {
-        now: step(row)?,
-        plan: StepPlan {
-            position: rows::number(row, 25)?,
-            rank: rows::number(row, 26)?,
-            max_attempts: rows::number(row, 27)?,
-            branch: get(row, 28)?,
-            project_id: get(row, 29)?,
-            vars: rows::from_json_opt(row, 30)?,
-            why: get(row, 31)?,
-            fingerprint: get(row, 32)?,
-        },
-    })
-}
-
-/// A step, from [`STEP`].
-pub(super) fn step(row: &Row) -> Sql<StoredStep> {
-    Ok(StoredStep {
-        id: get(row, 0)?,
-        deletion: get(row, 1)?,
-        key: rows::key(row, 2)?,
-        name: get(row, 5)?,
-        action: rows::word(row, 6)?,
-        record: get(row, 7)?,
-        state: rows::word(row, 8)?,
-        since: rows::time(row, 9)?,
-        ended_at: rows::time_opt(row, 10)?,
-        claim: get(row, 11)?,
-        epoch: get(row, 12)?,
-        sent: get(row, 13)?,
-        waits: rows::number(row, 14)?,
-        attempts: rows::number(row, 15)?,
-        observations: rows::number(row, 16)?,
-        next_attempt_at: rows::time_opt(row, 17)?,
-        own_attempt_at: rows::time_opt(row, 18)?,
-        blocked_since: rows::time_opt(row, 19)?,
-        blockers: rows::from_json_opt(row, 20)?,
-        error: rows::from_json_opt(row, 21)?,
-        held_by: get(row, 22)?,
-        left_to: get(row, 23)?,
-        notified: get(row, 24)?,
-    })
-}
 
 /// The columns of steps to save, in the order of [`SAVE`].
 #[derive(Default)]

@@ -9,11 +9,12 @@ use super::engines::{self, NOTIFY};
 use super::failed::{Failed, Sql};
 use super::lock;
 use super::notice::Notice;
-use super::rows::{self, get};
 use super::schema::{self, fault};
 use super::transaction::PostgresRows;
 use super::{deletion_rows, outcome_rows};
 use crate::ledger::engines::Member;
+use crate::ledger::store::sql::ReadColumns as _;
+use crate::ledger::store::sql::SqlRow as _;
 use crate::ledger::store::{OutcomeRows, OutcomeSteps, Stop};
 use crate::ledger::tombstones::Changed;
 use crate::ledger::transitions::Rotation;
@@ -226,21 +227,21 @@ impl Store {
         };
         let changed = answers.get(2).into_iter().flatten();
         let changed = changed.map(|row| {
-            let key = rows::key(row, 0)?;
+            let key = row.key(0)?;
             Ok(Changed {
                 site: key.site,
                 kind: key.kind,
                 id: key.id,
-                phase: match get::<Option<&str>>(row, 3)? {
-                    Some(_) => Some(rows::word(row, 3)?),
+                phase: match row.text(3)? {
+                    Some(_) => Some(row.word(3)?),
                     None => None,
                 },
             })
         });
         Ok(Some(Begun {
             changed: changed.collect::<Sql<_>>()?,
-            is_shared: get(engines, 0)?,
-            others_have_gates: get(engines, 1)?,
+            is_shared: engines.read(0).map_err(Failed::from)?,
+            others_have_gates: engines.read(1).map_err(Failed::from)?,
             loaded: outcome_rows::loaded(&loaded).ok(),
         }))
     }
@@ -273,7 +274,7 @@ impl Store {
         }
         let answers = db.commit_with(&statements)?;
         match answers.first().and_then(|rows| rows.first()) {
-            Some(row) => get(row, 0),
+            Some(row) => Ok(row.read(0)?),
             None => Ok(0),
         }
     }
@@ -307,7 +308,7 @@ impl Store {
                      WHERE e.epoch = $1 AND n.name = 'tombstone'";
                 let groups = lock::within(&db, &self.address.schema, || {
                     db.one(sql, &[&epoch], |row| {
-                        Ok((get::<i64>(row, 0)?, get::<i64>(row, 1)?))
+                        Ok((row.read::<i64>(0)?, row.read::<i64>(1)?))
                     })
                 });
                 groups.map_err(|error| fault(&self.address, &error))

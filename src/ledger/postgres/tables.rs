@@ -9,10 +9,10 @@ use super::client::{Connection, Settings};
 use super::engines;
 use super::failed::{Failed, Sql};
 use super::lock;
-use super::rows::get;
 use super::schema::{self, KNOWN, fault};
 use super::transaction::{PostgresRows, SNAPSHOT};
 use crate::ledger::LedgerError;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::tables::{
     Cell, ColumnType, LastNumbers, Origin, Row, TABLES, Table, TableReads, TableWrites, UNFINISHED,
 };
@@ -113,7 +113,7 @@ impl ServerTables {
     }
 
     fn number(&self, sql: &str) -> Result<i64, LedgerError> {
-        let number = self.db.one(sql, &[], |row| get(row, 0));
+        let number = self.db.one(sql, &[], |row| Ok(row.read(0)?));
         number.map_err(|error| self.failed(&error))
     }
 
@@ -174,7 +174,7 @@ impl TableReads for ServerTables {
 
     fn last_numbers(&self) -> Result<LastNumbers, LedgerError> {
         let numbers = self.db.all("SELECT name, last FROM numbers", &[], |row| {
-            Ok((get(row, 0)?, get(row, 1)?))
+            Ok((row.read(0)?, row.read(1)?))
         });
         let numbers = numbers.map_err(|error| self.failed(&error))?;
         Ok(numbers.into_iter().collect())
@@ -253,21 +253,21 @@ impl TableWrites for ServerTables {
 
 fn origin(row: &tokio_postgres::Row) -> Sql<Origin> {
     Ok(Origin {
-        ledger: get(row, 0)?,
-        epoch: get(row, 1)?,
+        ledger: row.read(0)?,
+        epoch: row.read(1)?,
     })
 }
 
 fn read(row: &tokio_postgres::Row, table: &Table) -> Sql<Row> {
     let cells = table.columns.iter().enumerate().map(|(at, (_, is))| {
         Ok(match is {
-            ColumnType::Number => get::<Option<i64>>(row, at)?.map(Cell::Number),
+            ColumnType::Number => row.read::<Option<i64>>(at)?.map(Cell::Number),
             ColumnType::Flag => {
-                let flag = get::<Option<bool>>(row, at)?;
+                let flag = row.read::<Option<bool>>(at)?;
                 flag.map(|flag| Cell::Number(flag.into()))
             }
             ColumnType::Text | ColumnType::Document => {
-                get::<Option<String>>(row, at)?.map(Cell::Text)
+                row.read::<Option<String>>(at)?.map(Cell::Text)
             }
         }
         .unwrap_or(Cell::Null))

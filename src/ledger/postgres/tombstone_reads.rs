@@ -4,40 +4,17 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
-use tokio_postgres::Row;
 
 use super::conditions::Conditions;
 use super::failed::Sql;
-use super::rows::{self, get, limit, micros};
+use super::rows::{self, limit, micros};
 use super::transaction::PostgresRows;
 use crate::domain::model::{KindName, ResourceKey, Site};
 use crate::ledger::TombstoneFilter;
+use crate::ledger::store::decode::{self, TOMBSTONE};
+
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{OriginalCopies, StoredTombstone, TombstoneReads, TombstoneRow};
-
-/// The columns of a tombstone, then those of its resource.
-pub(super) const TOMBSTONE: &str = "t.record_id, t.deletion, t.phase, t.deleted_at, t.gone_at, \
-     t.incarnation, t.recreated, t.site, t.kind, t.id";
-
-/// A tombstone with its resource, from [`TOMBSTONE`].
-pub(super) fn tombstone(row: &Row) -> Sql<TombstoneRow> {
-    Ok(TombstoneRow {
-        now: stored(row)?,
-        key: rows::key(row, 7)?,
-    })
-}
-
-/// A tombstone, from the first columns of [`TOMBSTONE`].
-fn stored(row: &Row) -> Sql<StoredTombstone> {
-    Ok(StoredTombstone {
-        record: get(row, 0)?,
-        deletion: get(row, 1)?,
-        phase: rows::word(row, 2)?,
-        deleted_at: rows::time_opt(row, 3)?,
-        gone_at: rows::time_opt(row, 4)?,
-        incarnation: rows::number(row, 5)?,
-        recreated: rows::number(row, 6)?,
-    })
-}
 
 impl TombstoneReads for PostgresRows {
     fn load_tombstones(&self, keys: &[ResourceKey]) -> Sql<Vec<Option<StoredTombstone>>> {
@@ -49,7 +26,7 @@ impl TombstoneReads for PostgresRows {
         );
         let values: super::client::Values<'_> = &[&columns.ids, &columns.kinds, &columns.sites];
         let found = self.db.all(&sql, values, |row| {
-            Ok((rows::number::<usize>(row, 10)?, stored(row)?))
+            Ok((row.read::<usize>(10)?, decode::stored_tombstone(row)?))
         })?;
         let mut all = vec![None; keys.len()];
         for (place, tombstone) in found {
@@ -65,7 +42,8 @@ impl TombstoneReads for PostgresRows {
             "SELECT {TOMBSTONE} FROM unnest($1::bigint[]) WITH ORDINALITY AS k(record, n)
              JOIN tombstones t ON t.record_id = k.record ORDER BY k.n"
         );
-        self.db.all(&sql, &[&records], tombstone)
+        self.db
+            .all(&sql, &[&records], |row| Ok(decode::tombstone(row)?))
     }
 
     fn find_tombstones(
@@ -93,7 +71,9 @@ impl TombstoneReads for PostgresRows {
             "SELECT {TOMBSTONE} FROM tombstones t WHERE true{} ORDER BY t.record_id LIMIT {most}",
             conditions.sql
         );
-        self.db.all(&sql, &conditions.values(), tombstone)
+        self.db.all(&sql, &conditions.values(), |row| {
+            Ok(decode::tombstone(row)?)
+        })
     }
 
     fn find_held_down(
@@ -108,7 +88,7 @@ impl TombstoneReads for PostgresRows {
                  ORDER BY t.gone_at, t.record_id LIMIT $3"
             ),
             &[&micros(since), &record, &limit(most)],
-            tombstone,
+            |row| Ok(decode::tombstone(row)?),
         )
     }
 
@@ -127,7 +107,7 @@ impl TombstoneReads for PostgresRows {
                  ORDER BY t.record_id LIMIT $3"
             ),
             &[&after, &micros(since), &limit(most)],
-            tombstone,
+            |row| Ok(decode::tombstone(row)?),
         )
     }
 
@@ -135,7 +115,7 @@ impl TombstoneReads for PostgresRows {
         let parts = self.db.all(
             "SELECT record, site, kind, id FROM parts WHERE record = ANY($1)",
             &[&records],
-            |row| Ok((get::<i64>(row, 0)?, rows::key(row, 1)?)),
+            |row| Ok((row.read::<i64>(0)?, row.key(1)?)),
         )?;
         let mut found = self.db.all(
             "SELECT t.site, t.kind, t.id, t.copies_at, n.name, n.project, t.record_id
@@ -144,7 +124,7 @@ impl TombstoneReads for PostgresRows {
              LEFT JOIN namesakes n ON n.record = t.record_id
              WHERE t.copies_at IS NOT NULL ORDER BY k.n",
             &[&records],
-            |row| Ok((get::<i64>(row, 6)?, copies(row)?)),
+            |row| Ok((row.read::<i64>(6)?, decode::copies(row)?)),
         )?;
         for (record, copies) in &mut found {
             let its = parts.iter().filter(|(of, _)| of == record);
@@ -158,7 +138,7 @@ impl TombstoneReads for PostgresRows {
         self.db.first(
             "SELECT record FROM parts WHERE id = $1 AND kind = $2 AND site = $3",
             &[&part.id, &part.kind.as_str(), &part.site.to_string()],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -167,27 +147,12 @@ impl TombstoneReads for PostgresRows {
             "SELECT record FROM namesakes WHERE name = $1 AND kind = $2 AND site = $3
              ORDER BY record",
             &[&name, &kind.as_str(), &site.to_string()],
-            |row| get(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
     fn load_snapshot(&self, record: i64) -> Sql<Option<Value>> {
         let sql = "SELECT shown FROM snapshots WHERE record = $1";
-        self.db
-            .first(sql, &[&record], |row| rows::from_json(row, 0))
+        self.db.first(sql, &[&record], |row| Ok(row.json(0)?))
     }
-}
-
-/// Without its parts.
-fn copies(row: &Row) -> Sql<OriginalCopies> {
-    let name: Option<String> = get(row, 4)?;
-    Ok(OriginalCopies {
-        original: rows::key(row, 0)?,
-        sites: rows::from_json(row, 3)?,
-        parts: BTreeSet::new(),
-        name: match name {
-            Some(name) => Some((name, get(row, 5)?)),
-            None => None,
-        },
-    })
 }

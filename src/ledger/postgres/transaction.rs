@@ -3,10 +3,14 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, ToSql};
+
 use super::client::Connection;
 use super::deletion_rows;
 use super::failed::Failed;
-use crate::ledger::store::{Fallible, OutcomeRows, OutcomeSteps};
+use crate::ledger::store::sql::{Damaged, Decoded, Dialect, SqlRow, SqlValue, Statements};
+use crate::ledger::store::{Fallible, OutcomeRows, OutcomeSteps, Stored};
 use crate::ledger::tombstones::Changed;
 
 /// The kind of a transaction that reads the ledger as of one moment.
@@ -84,4 +88,52 @@ impl PostgresRows {
 
 impl Fallible for PostgresRows {
     type Error = Failed;
+}
+
+impl Statements for PostgresRows {
+    const DIALECT: Dialect = Dialect {
+        last_event: "(SELECT last FROM numbers WHERE name = 'event')",
+        last_notice: "(SELECT last FROM numbers WHERE name = 'notice')",
+        texts_of_2: "(SELECT json_array_elements_text($2::text::json))",
+    };
+
+    fn visit_rows(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+        visit: &mut dyn FnMut(&dyn SqlRow) -> Decoded<()>,
+    ) -> Stored<Self, ()> {
+        let values: Vec<&(dyn ToSql + Sync)> = values
+            .iter()
+            .map(|value| match value {
+                SqlValue::Integer(number) => number as &(dyn ToSql + Sync),
+                SqlValue::Text(text) => text,
+            })
+            .collect();
+        self.db.each(sql, &values, &mut |row| {
+            visit(row)?;
+            Ok(true)
+        })
+    }
+}
+
+fn read<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Decoded<T> {
+    row.try_get(column).map_err(|error| Damaged {
+        column,
+        why: error.to_string(),
+    })
+}
+
+impl SqlRow for Row {
+    fn integer(&self, column: usize) -> Decoded<Option<i64>> {
+        read(self, column)
+    }
+
+    fn text(&self, column: usize) -> Decoded<Option<&str>> {
+        read(self, column)
+    }
+
+    fn flag(&self, column: usize) -> Decoded<Option<bool>> {
+        read(self, column)
+    }
 }

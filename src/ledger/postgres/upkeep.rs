@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 
 use super::address::Address;
 use super::failed::Failed;
-use super::rows::get;
 use super::schema::fault;
 use super::tables::ServerTables;
 use crate::domain::text::inert_json;
 use crate::ledger::audit::{self, Head};
 use crate::ledger::invariants::{self, LATEST, RuleChecked};
 use crate::ledger::store::LogReads as _;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::tables::{TABLES, TableReads as _};
 use crate::ledger::{AuditRow, LedgerError};
 
@@ -28,7 +28,10 @@ pub fn check(address: &Address) -> Result<Vec<RuleChecked>, LedgerError> {
     let reads = ServerTables::open(address)?.reads();
     let mut checked = Vec::new();
     for (rule, sql) in invariants::rules(LATEST, NUMBERS) {
-        let broken: i64 = reads.db.one(&sql, &[], |row| get(row, 0)).map_err(failed)?;
+        let broken: i64 = reads
+            .db
+            .one(&sql, &[], |row| Ok(row.read(0)?))
+            .map_err(failed)?;
         checked.push(RuleChecked::new(rule, broken.unsigned_abs(), String::new()));
     }
     checked.push(match audit::chain(&reads).map_err(failed)? {
@@ -55,7 +58,7 @@ pub fn verify_audit(address: &Address) -> Result<Result<Head, String>, LedgerErr
 pub fn audit_length(address: &Address) -> Result<i64, LedgerError> {
     let reads = ServerTables::open(address)?.reads();
     let sql = "SELECT coalesce(max(seq), 0) FROM audit";
-    let length = reads.db.one(sql, &[], |row| get(row, 0));
+    let length = reads.db.one(sql, &[], |row| Ok(row.read(0)?));
     length.map_err(|error| fault(address, &error))
 }
 

@@ -1,19 +1,20 @@
 //! Branches of a deletion's tree, counted from an index of branch and state alone.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
-use super::rows;
 use super::sql::{Run, Sql};
-use crate::domain::model::{Counts, KindName, StepState};
+use crate::domain::model::{Counts, StepState};
 use crate::domain::outline::Branch;
 use crate::ledger::store::BranchRange;
+use crate::ledger::store::decode;
+use crate::ledger::store::sql::ReadColumns as _;
 
 pub(super) fn load(db: &Connection, num: i64, below: Option<i64>) -> Sql<Vec<Branch>> {
     let mut branches = db.all(
         "SELECT id, below, site, kind, action, leaf FROM branches
          WHERE deletion = ?1 AND below IS ?2 ORDER BY id",
         params![num, below],
-        branch,
+        |row| Ok(decode::branch(row)?),
     )?;
     for branch in &mut branches {
         branch.counts = count(db, branch.id)?;
@@ -21,25 +22,12 @@ pub(super) fn load(db: &Connection, num: i64, below: Option<i64>) -> Sql<Vec<Bra
     Ok(branches)
 }
 
-/// Without its counts.
-fn branch(row: &Row) -> Sql<Branch> {
-    Ok(Branch {
-        id: row.get(0)?,
-        below: row.get(1)?,
-        site: rows::site(row, 2)?,
-        kind: KindName::new(row.get_ref(3)?.as_str()?),
-        action: rows::word(row, 4)?,
-        leaf: row.get(5)?,
-        counts: Counts::default(),
-    })
-}
-
 pub(super) fn count(db: &Connection, branch: i64) -> Sql<Counts> {
     let counted: Vec<(StepState, u64)> = db.all(
         "SELECT state, count(*) FROM steps INDEXED BY steps_by_branch WHERE branch = ?1
          GROUP BY state",
         [branch],
-        |row| Ok((rows::word(row, 0)?, rows::number(row, 1)?)),
+        |row| Ok((row.word(0)?, row.read(1)?)),
     )?;
     let mut counts = Counts::default();
     for (state, number) in counted {

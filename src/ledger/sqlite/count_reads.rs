@@ -1,13 +1,15 @@
 //! Steps counted by site, by group and by time.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use super::rows;
 use super::sql::{Run, Sql};
 use crate::domain::gantt::GanttCell;
 use crate::domain::last_hour::SiteMinute;
 use crate::domain::model::{Site, StepState};
+use crate::ledger::store::decode;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{GroupProgress, StepGroup};
 
 pub(super) fn by_site(db: &Connection, num: i64) -> Sql<Vec<(Site, StepState, u64)>> {
@@ -16,23 +18,8 @@ pub(super) fn by_site(db: &Connection, num: i64) -> Sql<Vec<(Site, StepState, u6
          CROSS JOIN steps s INDEXED BY steps_by_branch ON s.branch = b.id
          WHERE b.deletion = ?1 GROUP BY b.site, s.state ORDER BY b.site",
         [num],
-        |row| {
-            Ok((
-                rows::word(row, 0)?,
-                rows::word(row, 1)?,
-                rows::number(row, 2)?,
-            ))
-        },
+        |row| Ok((row.word(0)?, row.word(1)?, row.read(2)?)),
     )
-}
-
-/// A group, from the first three columns.
-fn group(row: &Row) -> Sql<StepGroup> {
-    Ok(StepGroup {
-        site: rows::word(row, 0)?,
-        kind: rows::word(row, 1)?,
-        action: rows::word(row, 2)?,
-    })
 }
 
 /// For each group, the columns of time in which anything happened.
@@ -52,15 +39,7 @@ pub(super) fn cells(
          WHERE e.deletion = ?1 AND e.at BETWEEN ?2 AND ?2 + ?3
          GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
         params![num, rows::micros(from), span, columns],
-        |row| {
-            let cell = GanttCell {
-                column: rows::number(row, 3)?,
-                sent: rows::number(row, 4)?,
-                refused: rows::number(row, 5)?,
-                ended: rows::number(row, 6)?,
-            };
-            Ok((group(row)?, cell))
-        },
+        |row| Ok(decode::cell(row)?),
     )
 }
 
@@ -80,14 +59,7 @@ pub(super) fn calls(
              AND e.kind IN ('attempt', 'step_state') AND e.data ->> 'attempts' IS NOT NULL
          GROUP BY 1, 2 HAVING calls + refused > 0 ORDER BY 1, 2",
         params![after, rows::micros(from), minutes],
-        |row| {
-            Ok(SiteMinute {
-                site: rows::word(row, 0)?,
-                minute: rows::number(row, 1)?,
-                calls: rows::number(row, 2)?,
-                refused: rows::number(row, 3)?,
-            })
-        },
+        |row| Ok(decode::site_minute(row)?),
     )
 }
 
@@ -99,13 +71,6 @@ pub(super) fn groups(db: &Connection, num: i64) -> Sql<Vec<GroupProgress>> {
          FROM branches b CROSS JOIN steps s INDEXED BY steps_by_branch ON s.branch = b.id
          WHERE b.deletion = ?1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
         [num],
-        |row| {
-            Ok(GroupProgress {
-                group: group(row)?,
-                steps: rows::number(row, 3)?,
-                ended: rows::number(row, 4)?,
-                last: row.get(5)?,
-            })
-        },
+        |row| Ok(decode::group_progress(row)?),
     )
 }

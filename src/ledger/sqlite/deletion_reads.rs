@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, params};
 
-use super::deletion_rows::{self, DELETION};
 use super::pages;
 use super::rows;
 use super::sql::{Run, Sql};
 use crate::domain::last_day::LastDay;
 use crate::domain::model::{Actor, Identity, Plan};
+use crate::ledger::store::decode::{self, DELETION, REQUEST};
+
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{DeletionReads, StoredDeletion, StoredRequest, Totals};
 use crate::ledger::{DeletionFilter, KeptRequest};
 
@@ -49,51 +51,55 @@ impl<R: Run> DeletionReads for R {
             [rows::micros(since)],
             |row| {
                 Ok(LastDay {
-                    deletions: rows::number(row, 0)?,
-                    gone: rows::number(row, 1)?,
+                    deletions: row.read(0)?,
+                    gone: row.read(1)?,
                 })
             },
         )
     }
 
     fn load_deletions(&self, nums: &[i64]) -> Sql<Vec<StoredDeletion>> {
-        let sql = format!("SELECT {DELETION} FROM deletions WHERE num = ?1");
+        let sql = format!("SELECT {DELETION} FROM deletions d WHERE d.num = ?1");
         let mut one = self.db().prepare_cached(&sql)?;
         let mut found = Vec::with_capacity(nums.len());
         for num in nums {
-            found.extend(one.query_row([num], deletion_rows::deletion).optional()?);
+            found.extend(
+                one.query_row([num], |row| Ok(decode::deletion(row)?))
+                    .optional()?,
+            );
         }
         Ok(found)
     }
 
     fn load_requests(&self, nums: &[i64]) -> Sql<Vec<(i64, StoredRequest)>> {
-        let mut one = self.db().prepare_cached(
-            "SELECT num, targets, copies, options, plan_hash, reason, root, deadline, actor, cause,
-                 refused, (SELECT requested_at FROM deletions d WHERE d.num = requests.num)
-             FROM requests WHERE num = ?1",
-        )?;
+        let mut one = self.db().prepare_cached(&format!(
+            "SELECT {REQUEST} FROM requests r JOIN deletions d ON d.num = r.num WHERE r.num = ?1"
+        ))?;
         let mut found = Vec::with_capacity(nums.len());
         for num in nums {
-            found.extend(one.query_row([num], request).optional()?);
+            found.extend(
+                one.query_row([num], |row| Ok(decode::request(row)?))
+                    .optional()?,
+            );
         }
         Ok(found)
     }
 
     fn load_frozen(&self, num: i64) -> Sql<Option<Plan>> {
         let sql = "SELECT frozen FROM requests WHERE num = ?1 AND frozen IS NOT NULL";
-        self.first(sql, [num], |row| rows::from_json(row, 0))
+        self.first(sql, [num], |row| Ok(row.json(0)?))
     }
 
     fn load_identities(&self, num: i64) -> Sql<Option<BTreeMap<String, Identity>>> {
         let sql = "SELECT frozen -> '$.identities' FROM requests WHERE num = ?1";
-        self.first(sql, [num], |row| rows::from_json_opt(row, 0))
+        self.first(sql, [num], |row| Ok(row.json_or_default(0)?))
     }
 
     fn load_plan(&self, hash: &str, since: DateTime<Utc>) -> Sql<Option<Plan>> {
         self.first(
             "SELECT body FROM plans WHERE hash = ?1 AND saved_at > ?2",
             params![hash, rows::micros(since)],
-            |row| rows::from_json(row, 0),
+            |row| Ok(row.json(0)?),
         )
     }
 
@@ -107,37 +113,14 @@ impl<R: Run> DeletionReads for R {
             "SELECT body, deletion, answer FROM idempotency
              WHERE actor = ?1 AND key = ?2 AND at > ?3",
             params![rows::json(actor)?, key, rows::micros(since)],
-            |row| {
-                Ok(KeptRequest {
-                    body: row.get(0)?,
-                    deletion: row.get(1)?,
-                    answer: rows::from_json_opt(row, 2)?,
-                })
-            },
+            |row| Ok(decode::kept_request(row)?),
         )
     }
 
     fn load_totals(&self) -> Sql<Totals> {
         let counters = self.all("SELECT name, n FROM counters", (), |row| {
-            Ok((row.get(0)?, rows::number(row, 1)?))
+            Ok((row.get(0)?, row.read(1)?))
         })?;
         Ok(Totals::from_counters(&counters.into_iter().collect()))
     }
-}
-
-fn request(row: &Row) -> Sql<(i64, StoredRequest)> {
-    let request = StoredRequest {
-        targets: rows::from_json(row, 1)?,
-        copies: rows::from_json(row, 2)?,
-        options: rows::from_json(row, 3)?,
-        plan_hash: row.get(4)?,
-        reason: row.get(5)?,
-        root: row.get(6)?,
-        deadline: rows::time_opt(row, 7)?,
-        actor: rows::from_json(row, 8)?,
-        cause: row.get(9)?,
-        refused: rows::from_json(row, 10)?,
-        requested_at: rows::time(row, 11)?,
-    };
-    Ok((row.get(0)?, request))
 }

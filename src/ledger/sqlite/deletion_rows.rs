@@ -1,12 +1,12 @@
 //! The rows of deletions: the columns that change while their steps move.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use super::rows;
 use super::sql::{Run, Sql};
 use crate::domain::model::StepState;
-use crate::ledger::store::{Pace, StoredDeletion, counter_changes};
+use crate::ledger::store::{StoredDeletion, counter_changes};
 
 /// Saves deletions, and the counters of all of them.
 pub(super) fn save(
@@ -68,30 +68,4 @@ fn save_deletion(db: &Connection, deletion: &StoredDeletion) -> Sql<()> {
         params![deletion.num, deletion.state.as_str()],
     )
     .map(drop)
-}
-
-/// The hot columns of a deletion.
-pub(super) const DELETION: &str = "num, id, state, cancelled, paused, stops, waiting, ready, \
-     running, verifying, blocked, stuck, gone, skipped, purged, total, finished_at, woken_at, \
-     note, moved_at, pace_at, pace_done, pace_mid_at, pace_mid_done";
-
-/// A deletion, from [`DELETION`].
-pub(super) fn deletion(row: &Row) -> Sql<StoredDeletion> {
-    Ok(StoredDeletion {
-        num: row.get(0)?,
-        id: row.get(1)?,
-        state: rows::word(row, 2)?,
-        cancelled: row.get(3)?,
-        paused: row.get(4)?,
-        stops: row.get(5)?,
-        counts: rows::counts(row, 6)?,
-        finished_at: rows::time_opt(row, 16)?,
-        woken_at: rows::time_opt(row, 17)?,
-        note: row.get(18)?,
-        pace: Pace {
-            moved_at: rows::time_opt(row, 19)?,
-            from: (rows::time_opt(row, 20)?, rows::number(row, 21)?),
-            middle: (rows::time_opt(row, 22)?, rows::number(row, 23)?),
-        },
-    })
 }

@@ -5,10 +5,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rows;
 use super::sql::{Run, Sql};
-use super::step_rows;
 use crate::domain::model::{KindName, StepState};
 use crate::domain::policy::{Gathered, WORTH_A_LIST};
 use crate::ledger::ObservationsDue;
+use crate::ledger::store::decode;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{DueCount, StepRow};
 
 pub(super) fn observations(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<ObservationsDue>> {
@@ -50,14 +51,14 @@ pub(super) fn observations(db: &Connection, now: DateTime<Utc>) -> Sql<Vec<Obser
         let gathered = of_group
             .query_row(values, |row| {
                 Ok(Gathered {
-                    oldest: rows::time(row, 0)?,
+                    oldest: row.read(0)?,
                     fills_a_list: row.get(1)?,
                     rank: *rank,
                     ready: row.get(2)?,
                     running: row.get(3)?,
-                    verifying: rows::number(row, 4)?,
-                    unsent: rows::number(row, 5)?,
-                    since: rows::time(row, 6)?,
+                    verifying: row.read(4)?,
+                    unsent: row.read(5)?,
+                    since: row.read(6)?,
                 })
             })
             .optional()?;
@@ -77,8 +78,8 @@ pub(super) fn observed(
     now: DateTime<Utc>,
     limit: usize,
 ) -> Sql<Vec<StepRow>> {
-    let mut select = db.prepare_cached(&step_rows::select(
-        "FROM steps INDEXED BY steps_looks
+    let mut select = db.prepare_cached(&decode::select_steps(
+        "FROM steps s INDEXED BY steps_looks
          WHERE state = 'verifying' AND next_attempt_at <= ?1
              AND deletion = ?2 AND site = ?3 AND kind = ?4 AND rank = ?5
          ORDER BY next_attempt_at LIMIT ?6",
@@ -95,7 +96,7 @@ pub(super) fn observed(
                 group.gathered.rank,
                 left
             ],
-            step_rows::row,
+            |row| Ok(decode::step_row(row)?),
         )?;
         for step in steps {
             due.push(step?);
@@ -114,7 +115,7 @@ pub(super) fn first(
          WHERE (state = 'blocked' OR state = 'verifying') AND state = ?1
              AND next_attempt_at > ?2",
         params![state.as_str(), after.map_or(i64::MIN, rows::micros)],
-        |row| rows::time_opt(row, 0),
+        |row| Ok(row.read(0)?),
     )
 }
 
@@ -127,8 +128,8 @@ pub(super) fn count(db: &Connection, ends: &[DateTime<Utc>]) -> Sql<Vec<DueCount
     for until in ends.iter().map(|end| rows::micros(*end)).chain([i64::MAX]) {
         counted.push(between.query_row([after, until], |row| {
             Ok(DueCount {
-                steps: rows::number(row, 0)?,
-                first: rows::time_opt(row, 1)?,
+                steps: row.read(0)?,
+                first: row.read(1)?,
             })
         })?);
         after = until;

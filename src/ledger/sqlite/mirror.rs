@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::rows;
 use super::sql::Sql;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::tombstones::{Changed, Tombstones};
 
 /// Rows that are loaded at a time when a ledger is opened.
@@ -78,12 +78,12 @@ impl Mirror {
 }
 
 fn changed(row: &rusqlite::Row) -> Sql<Changed> {
-    let key = rows::key(row, 0)?;
+    let key = row.key(0)?;
     Ok(Changed {
         site: key.site,
         kind: key.kind,
         id: key.id,
-        phase: Some(rows::word(row, 3)?),
+        phase: Some(row.word(3)?),
     })
 }
 

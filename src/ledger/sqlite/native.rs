@@ -1,7 +1,7 @@
 //! The registry: resources of our own kinds, and their references (`assets/contract.md`, "Kinds").
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 use serde_json::{Map, Value};
 
 use super::rows;
@@ -9,6 +9,8 @@ use super::sql::{Run, Sql};
 use super::transaction::SqliteRows;
 use crate::domain::model::{KindName, ResourceKey};
 use crate::domain::native::{Native, NativeReference};
+use crate::ledger::store::decode;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{NativeReads, NativeRows};
 use crate::ledger::{NativeBy, NativeFilter, NewNative, PointedAt, Referrer};
 
@@ -26,7 +28,7 @@ impl NativeRows for SqliteRows<'_> {
                  WHERE h.id = ?1 AND h.kind = ?2 AND h.site = ?3"
             ),
             params![key.id, key.kind.as_str(), key.site.to_string()],
-            read,
+            |row| Ok(decode::native(row)?),
         )
     }
 
@@ -68,7 +70,7 @@ impl NativeRows for SqliteRows<'_> {
 
     fn load_references(&self, num: i64) -> Sql<Vec<(String, ResourceKey)>> {
         let sql = "SELECT field, site, kind, id FROM native_references WHERE num = ?1";
-        self.all(sql, [num], |row| Ok((row.get(0)?, rows::key(row, 1)?)))
+        self.all(sql, [num], |row| Ok((row.get(0)?, row.key(1)?)))
     }
 
     fn insert_references(&self, num: i64, references: &[NativeReference]) -> Sql<()> {
@@ -102,22 +104,6 @@ fn name_in(fields: &Map<String, Value>) -> &str {
         .get("name")
         .and_then(Value::as_str)
         .unwrap_or_default()
-}
-
-fn read(row: &Row) -> Sql<(i64, Native)> {
-    let native = Native {
-        key: ResourceKey {
-            site: rows::site(row, 1)?,
-            kind: KindName::new(row.get_ref(2)?.as_str()?),
-            id: row.get(3)?,
-        },
-        incarnation: rows::number(row, 4)?,
-        fields: rows::from_json(row, 5)?,
-        created_at: rows::time(row, 6)?,
-        updated_at: rows::time(row, 7)?,
-        deleting: row.get(8)?,
-    };
-    Ok((row.get(0)?, native))
 }
 
 impl<R: Run> NativeReads for R {
@@ -184,7 +170,7 @@ fn find(
             values,
             field
         ],
-        read,
+        |row| Ok(decode::native(row)?),
     )
 }
 
@@ -216,7 +202,7 @@ fn referrers(
             let named: Vec<Referrer> = named
                 .query_map(params![to.id, kind, site, fields, limit], |row| {
                     Ok(Referrer {
-                        key: rows::key(row, 0)?,
+                        key: row.key(0)?,
                         name: row.get(3)?,
                         field: row.get(4)?,
                         to: to.clone(),
@@ -227,9 +213,9 @@ fn referrers(
             distinct.dedup();
             let count = match named.len() < named_max {
                 true => distinct.len() as u64,
-                false => count.query_row(params![to.id, kind, site, fields], |row| {
-                    rows::number(row, 0)
-                })?,
+                false => {
+                    count.query_row(params![to.id, kind, site, fields], |row| Ok(row.read(0)?))?
+                }
             };
             Ok(PointedAt { named, count })
         })

@@ -6,6 +6,7 @@ use super::rows;
 use super::sql::{Run, Sql};
 use crate::domain::model::{PlanStep, StepState};
 use crate::domain::outline::{self, Branch};
+use crate::ledger::store::sql::ReadColumns as _;
 
 /// Inserts the branches of a deletion, whose `below` is a position in the plan, and returns the id of the first;
 /// the others follow. `id_of` returns the id of the step at a position.
@@ -70,16 +71,16 @@ fn planned_steps(db: &Connection, num: i64) -> Sql<(Vec<i64>, Vec<PlanStep>)> {
              FROM steps WHERE state IN (SELECT value FROM json_each(?2)) AND deletion = ?1",
         params![num, rows::json(&StepState::ALL)?],
         |row| {
-            let key = rows::key(row, 2)?;
+            let key = row.key(2)?;
             let id: i64 = row.get(0)?;
             Ok((
                 id,
                 PlanStep {
-                    id: rows::number(row, 1)?,
+                    id: row.read(1)?,
                     site: key.site,
                     kind: key.kind,
                     resource_id: key.id,
-                    action: rows::word(row, 5)?,
+                    action: row.word(5)?,
                     name: row.get(6)?,
                     project_id: row.get(7)?,
                     depends_on: Vec::new(),
@@ -87,7 +88,7 @@ fn planned_steps(db: &Connection, num: i64) -> Sql<(Vec<i64>, Vec<PlanStep>)> {
                     automatic: false,
                     why: row.get(8)?,
                     fingerprint: row.get(9)?,
-                    vars: rows::from_json_opt(row, 10)?,
+                    vars: row.json_or_default(10)?,
                     compared: Default::default(),
                 },
             ))

@@ -5,8 +5,9 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::rows::{self, CAUSE, NEEDS_PERSON};
 use super::sql::{Run, Sql};
-use super::tombstone_rows::{TOMBSTONE, tombstone};
 use crate::domain::model::DeletionState;
+use crate::ledger::store::decode::{self, SEARCHED, TOMBSTONE};
+
 use crate::ledger::store::{SearchedStep, StepRange, TombstoneRow};
 use crate::ledger::{DeletionFilter, TombstoneFilter};
 
@@ -117,29 +118,13 @@ pub(super) fn search_steps(
 ) -> Sql<()> {
     let conditions = conditions_of(range);
     let mut search = db.prepare_cached(&format!(
-        "SELECT deletion, id, name, resource, action, kind, site, project, blocked_since,
-             blockers, last_error
-         FROM steps INDEXED BY steps_by_state WHERE state = ?{} ORDER BY deletion, id LIMIT {limit}",
+        "SELECT {SEARCHED} FROM steps INDEXED BY steps_by_state WHERE state = ?{} ORDER BY deletion, id LIMIT {limit}",
         conditions.sql
     ))?;
     let values = std::iter::once(Value::from(range.state.as_str().to_owned()));
     let mut rows = search.query(params_from_iter(values.chain(conditions.values)))?;
     while let Some(row) = rows.next()? {
-        let text = |column: usize| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
-        let step = SearchedStep {
-            deletion: row.get(0)?,
-            id: row.get(1)?,
-            name: text(2)?,
-            resource: text(3)?,
-            action: text(4)?,
-            kind: text(5)?,
-            site: text(6)?,
-            project: text(7)?,
-            blocked_since: rows::time_opt(row, 8)?,
-            blockers: rows::from_json_opt(row, 9)?,
-            error: rows::from_json_opt(row, 10)?,
-        };
-        if !visit(&step) {
+        if !visit(&decode::searched(row)?) {
             break;
         }
     }
@@ -217,5 +202,7 @@ pub(super) fn tombstones(
         conditions.sql
     );
     let values = std::iter::once(Value::from(after)).chain(conditions.values);
-    db.all(&sql, params_from_iter(values), tombstone)
+    db.all(&sql, params_from_iter(values), |row| {
+        Ok(decode::tombstone(row)?)
+    })
 }

@@ -10,6 +10,7 @@ use super::transaction::SqliteRows;
 use crate::domain::model::{KindName, Phase, ResourceKey};
 use crate::domain::peers::{Answered, DeletionNotice, Deployment};
 use crate::ledger::WatchCursor;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{PeerRows, StoredNotice};
 
 impl PeerRows for SqliteRows<'_> {
@@ -90,7 +91,7 @@ impl PeerRows for SqliteRows<'_> {
                 Ok(StoredNotice {
                     deletion: row.get(0)?,
                     owner: row.get(1)?,
-                    is_gone: rows::word::<Phase>(row, 2)? == Phase::Gone,
+                    is_gone: row.word::<Phase>(2)? == Phase::Gone,
                 })
             },
         )

@@ -8,6 +8,7 @@ use super::sql::{Run, Sql};
 use super::transaction::SqliteRows;
 use crate::domain::model::{KindName, ResourceKey, StepState};
 use crate::ledger::store::PruneRows;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::tombstones::Changed;
 
 impl PruneRows for SqliteRows<'_> {
@@ -122,7 +123,7 @@ impl SqliteRows<'_> {
                  AND phase IN ('gone', 'released') AND coalesce(gone_at, 0) < ?3
                  AND kind IN (SELECT value FROM json_each(?4))",
             params![record, num, rows::micros(before), kinds],
-            |row| rows::key(row, 0),
+            |row| Ok(row.key(0)?),
         )?;
         let Some(ResourceKey { site, kind, id }) = found else {
             return Ok(());

@@ -12,6 +12,7 @@ use super::transaction::SqliteRows;
 use crate::domain::model::{Phase, Site, SitePause};
 use crate::domain::notification::Mark;
 use crate::ledger::audit::{self, Head};
+use crate::ledger::store::decode;
 use crate::ledger::store::{
     EndedTombstone, NewTombstone, RowStore, StepRow, StoredDeletion, StoredStep, StoredTombstone,
     Unsaved, UnsavedEvent,
@@ -191,12 +192,12 @@ impl RowStore for SqliteRows<'_> {
     }
 
     fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Sql<Vec<StepRow>> {
-        let sql = step_rows::select(
-            "FROM steps INDEXED BY steps_ready WHERE state = 'ready' AND site = ?1
+        let sql = decode::select_steps(
+            "FROM steps s INDEXED BY steps_ready WHERE state = 'ready' AND site = ?1
                  AND deletion = ?2 ORDER BY rank DESC, id LIMIT ?3",
         );
         let values = params![site.to_string(), deletion, limit as i64];
-        self.all(&sql, values, step_rows::row)
+        self.all(&sql, values, |row| Ok(decode::step_row(row)?))
     }
 
     fn find_stuck_dependency(&self, step: i64) -> Sql<Option<(i64, i64)>> {

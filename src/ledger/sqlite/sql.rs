@@ -1,8 +1,10 @@
 //! Statements that are compiled once, and run in one call each.
 
-use rusqlite::{Connection, OptionalExtension, Params, Row};
+use rusqlite::types::{FromSqlError, ToSqlOutput, Type, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Params, Row, ToSql};
 
-use crate::ledger::store::{self, Fallible};
+use crate::ledger::store::sql::{Damaged, Decoded, Dialect, SqlRow, SqlValue, Statements};
+use crate::ledger::store::{self, Fallible, Stored};
 use crate::ledger::transitions::Impossible;
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
@@ -63,5 +65,74 @@ impl<R: Run> Fallible for R {
 impl Run for Connection {
     fn db(&self) -> &Connection {
         self
+    }
+}
+
+impl From<Damaged> for rusqlite::Error {
+    fn from(damaged: Damaged) -> Self {
+        Self::FromSqlConversionFailure(damaged.column, Type::Text, Box::new(damaged))
+    }
+}
+
+/// Reads a column, whose type a damaged row may have wrong.
+fn column<'r, T>(
+    row: &'r Row<'_>,
+    column: usize,
+    read: impl FnOnce(ValueRef<'r>) -> Result<T, FromSqlError>,
+) -> Decoded<T> {
+    let value = row.get_ref(column).map_err(|error| error.to_string());
+    let read = value.and_then(|value| read(value).map_err(|error| error.to_string()));
+    read.map_err(|why| Damaged { column, why })
+}
+
+impl SqlRow for Row<'_> {
+    fn integer(&self, at: usize) -> Decoded<Option<i64>> {
+        column(self, at, |value| value.as_i64_or_null())
+    }
+
+    fn text(&self, at: usize) -> Decoded<Option<&str>> {
+        column(self, at, |value| value.as_str_or_null())
+    }
+
+    fn flag(&self, at: usize) -> Decoded<Option<bool>> {
+        Ok(self.integer(at)?.map(|value| value != 0))
+    }
+}
+
+impl ToSql for SqlValue<'_> {
+    fn to_sql(&self) -> Sql<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match *self {
+            Self::Integer(value) => ValueRef::Integer(value),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+        }))
+    }
+}
+
+impl<R: Run> Statements for R {
+    const DIALECT: Dialect = Dialect {
+        // In a replay `events` is a view, which has no sequence.
+        last_event: "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'),
+             (SELECT max(seq) FROM events), 0)",
+        last_notice: "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'peer_changes'), 0)",
+        texts_of_2: "(SELECT value FROM json_each($2))",
+    };
+
+    fn visit_rows(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+        visit: &mut dyn FnMut(&dyn SqlRow) -> Decoded<()>,
+    ) -> Stored<Self, ()> {
+        let names: Vec<String> = (1..=values.len()).map(|n| format!("${n}")).collect();
+        let named = names.iter().zip(values);
+        let named: Vec<(&str, &dyn ToSql)> = named
+            .map(|(name, value)| (name.as_str(), value as &dyn ToSql))
+            .collect();
+        let mut statement = self.db().prepare_cached(sql)?;
+        let mut rows = statement.query(named.as_slice())?;
+        while let Some(row) = rows.next()? {
+            visit(row)?;
+        }
+        Ok(())
     }
 }

@@ -5,24 +5,29 @@ use rusqlite::{OptionalExtension, params};
 
 use super::rows::{self, CAUSE, NEEDS_PERSON};
 use super::sql::{Run, Sql};
-use super::{branch_reads, count_reads, due_reads, pages, step_rows};
+use super::{branch_reads, count_reads, due_reads, pages};
 use crate::domain::attention::CauseGroup;
 use crate::domain::gantt::GanttCell;
 use crate::domain::last_hour::SiteMinute;
 use crate::domain::model::{Counts, ResourceKey, Site, StepState};
 use crate::domain::outline::Branch;
 use crate::ledger::ObservationsDue;
+use crate::ledger::store::decode;
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{
     BranchRange, DueCount, GroupProgress, SearchedStep, StepGroup, StepRange, StepReads, StepRow,
 };
 
 impl<R: Run> StepReads for R {
     fn load_step_rows(&self, ids: &[i64]) -> Sql<Vec<StepRow>> {
-        let sql = step_rows::select("FROM steps WHERE id = ?1");
+        let sql = decode::select_steps("FROM steps s WHERE s.id = ?1");
         let mut one = self.db().prepare_cached(&sql)?;
         let mut found = Vec::with_capacity(ids.len());
         for id in ids {
-            found.extend(one.query_row([id], step_rows::row).optional()?);
+            found.extend(
+                one.query_row([id], |row| Ok(decode::step_row(row)?))
+                    .optional()?,
+            );
         }
         Ok(found)
     }
@@ -112,16 +117,18 @@ impl<R: Run> StepReads for R {
         let sites = rows::json(&sites.iter().map(Site::to_string).collect::<Vec<_>>())?;
         self.all(
             &format!(
-                "SELECT g.*, s.last_error ->> 'message' FROM (
-                 SELECT state, kind, {CAUSE}, count(*) AS steps, min(since), min(id) AS example
-                 FROM steps INDEXED BY steps_by_state
-                 WHERE state IN ('stuck', 'blocked') AND {NEEDS_PERSON}
-                     AND (?1 = '[]' OR site IN (SELECT value FROM json_each(?1)))
-                 GROUP BY 1, 2, 3, 4, 5
-             ) g JOIN steps s ON s.id = g.example ORDER BY g.steps DESC, g.example"
+                "WITH g(state, kind, class, status, type, steps, since, example) AS (
+                     SELECT state, kind, {CAUSE}, count(*), min(since), min(id)
+                     FROM steps INDEXED BY steps_by_state
+                     WHERE state IN ('stuck', 'blocked') AND {NEEDS_PERSON}
+                         AND (?1 = '[]' OR site IN (SELECT value FROM json_each(?1)))
+                     GROUP BY 1, 2, 3, 4, 5)
+                 SELECT g.state, g.kind, g.class, g.status, g.type, g.steps, g.since,
+                     s.last_error ->> 'message'
+                 FROM g JOIN steps s ON s.id = g.example ORDER BY g.steps DESC, g.example"
             ),
             [sites],
-            rows::triage,
+            |row| Ok(decode::cause_group(row)?),
         )
     }
 
@@ -155,7 +162,7 @@ impl<R: Run> StepReads for R {
             "SELECT min(next_attempt_at) FROM steps INDEXED BY steps_by_state
              WHERE state = 'blocked' AND deletion = ?1",
             [deletion],
-            |row| rows::time_opt(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 
@@ -180,7 +187,7 @@ impl<R: Run> StepReads for R {
             "SELECT count(*) FROM steps INDEXED BY steps_by_branch
              WHERE branch = ?1 AND state = ?2 AND id < ?3",
             params![branch, state.as_str(), id],
-            |row| rows::number(row, 0),
+            |row| Ok(row.read(0)?),
         )
     }
 

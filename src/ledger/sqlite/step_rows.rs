@@ -1,11 +1,13 @@
 //! The rows of steps: all columns that a change reads or writes.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rows;
 use super::sql::{Run, Sql};
-use crate::ledger::store::{StepPlan, StepRow, StoredStep};
+
+use crate::ledger::store::StoredStep;
+use crate::ledger::store::decode::{self, STEP};
 
 /// Writes what changed of a step. Columns over which an index decides are written only if they changed.
 pub(super) fn save_step(db: &Connection, saved: &StoredStep, now: &StoredStep) -> Sql<()> {
@@ -73,71 +75,15 @@ fn has_moved(saved: &StoredStep, now: &StoredStep) -> bool {
     of(saved) != of(now) || saved.blockers != now.blockers || saved.error != now.error
 }
 
-/// The columns of a step.
-const STEP: &str = "id, deletion, site, kind, resource, name, action, record, state, since, \
-     ended_at, claim, epoch, sent, waits, attempts, looks, next_attempt_at, own_attempt_at, \
-     blocked_since, blockers, last_error, held_by, left_to, told";
-
-/// The columns that are written with the plan, after those of [`STEP`].
-const PLAN: &str = "position, rank, max_attempts, branch, project, vars, why, fingerprint";
-
-/// A statement that reads [`row`]s; `from`: its text from `FROM` on.
-pub(super) fn select(from: &str) -> String {
-    format!("SELECT {STEP}, {PLAN} {from}")
-}
-
-/// A step with what its plan says, from [`select`].
-pub(super) fn row(row: &Row) -> Sql<StepRow> {
-    Ok(StepRow {
-        now: step(row)?,
-        plan: StepPlan {
-            position: rows::number(row, 25)?,
-            rank: rows::number(row, 26)?,
-            max_attempts: rows::number(row, 27)?,
-            branch: row.get(28)?,
-            project_id: row.get(29)?,
-            vars: rows::from_json_opt(row, 30)?,
-            why: row.get(31)?,
-            fingerprint: row.get(32)?,
-        },
-    })
-}
-
 /// Loads steps by their ids; those that do not exist are left out.
 pub(super) fn load(db: &Connection, ids: &[i64]) -> Sql<Vec<StoredStep>> {
-    let mut one = db.prepare_cached(&format!("SELECT {STEP} FROM steps WHERE id = ?1"))?;
+    let mut one = db.prepare_cached(&format!("SELECT {STEP} FROM steps s WHERE s.id = ?1"))?;
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
-        found.extend(one.query_row([id], step).optional()?);
+        found.extend(
+            one.query_row([id], |row| Ok(decode::step(row)?))
+                .optional()?,
+        );
     }
     Ok(found)
-}
-
-/// A step, from [`STEP`].
-fn step(row: &Row) -> Sql<StoredStep> {
-    Ok(StoredStep {
-        id: row.get(0)?,
-        deletion: row.get(1)?,
-        key: rows::key(row, 2)?,
-        name: row.get(5)?,
-        action: rows::word(row, 6)?,
-        record: row.get(7)?,
-        state: rows::word(row, 8)?,
-        since: rows::time(row, 9)?,
-        ended_at: rows::time_opt(row, 10)?,
-        claim: row.get(11)?,
-        epoch: row.get(12)?,
-        sent: row.get(13)?,
-        waits: rows::number(row, 14)?,
-        attempts: rows::number(row, 15)?,
-        observations: rows::number(row, 16)?,
-        next_attempt_at: rows::time_opt(row, 17)?,
-        own_attempt_at: rows::time_opt(row, 18)?,
-        blocked_since: rows::time_opt(row, 19)?,
-        blockers: rows::from_json_opt(row, 20)?,
-        error: rows::from_json_opt(row, 21)?,
-        held_by: row.get(22)?,
-        left_to: row.get(23)?,
-        notified: row.get(24)?,
-    })
 }

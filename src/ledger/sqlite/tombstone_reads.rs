@@ -1,14 +1,16 @@
 //! Reads of tombstones, and of what is kept with them.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, params};
 use serde_json::Value;
 
 use super::sql::{Run, Sql};
-use super::tombstone_rows::{TOMBSTONE, stored, tombstone};
 use super::{pages, rows};
 use crate::domain::model::{KindName, ResourceKey, Site};
 use crate::ledger::TombstoneFilter;
+use crate::ledger::store::decode::{self, TOMBSTONE};
+
+use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{OriginalCopies, StoredTombstone, TombstoneReads, TombstoneRow};
 
 impl<R: Run> TombstoneReads for R {
@@ -19,7 +21,8 @@ impl<R: Run> TombstoneReads for R {
         )?;
         let found = keys.iter().map(|key| {
             let identity = params![key.id, key.kind.as_str(), key.site.to_string()];
-            find.query_row(identity, stored).optional()
+            find.query_row(identity, |row| Ok(decode::stored_tombstone(row)?))
+                .optional()
         });
         found.collect()
     }
@@ -29,7 +32,10 @@ impl<R: Run> TombstoneReads for R {
         let mut one = self.db().prepare_cached(&sql)?;
         let mut found = Vec::with_capacity(records.len());
         for record in records {
-            found.extend(one.query_row([record], tombstone).optional()?);
+            found.extend(
+                one.query_row([record], |row| Ok(decode::tombstone(row)?))
+                    .optional()?,
+            );
         }
         Ok(found)
     }
@@ -55,7 +61,7 @@ impl<R: Run> TombstoneReads for R {
                  ORDER BY t.gone_at, t.record_id LIMIT ?3"
             ),
             params![record, rows::micros(since), limit as i64],
-            tombstone,
+            |row| Ok(decode::tombstone(row)?),
         )
     }
 
@@ -74,7 +80,7 @@ impl<R: Run> TombstoneReads for R {
                  ORDER BY t.record_id LIMIT ?3"
             ),
             params![after, rows::micros(since), limit as i64],
-            tombstone,
+            |row| Ok(decode::tombstone(row)?),
         )
     }
 
@@ -86,13 +92,13 @@ impl<R: Run> TombstoneReads for R {
                  FROM tombstones t LEFT JOIN namesakes n ON n.record = t.record_id
                  WHERE t.record_id = ?1 AND t.copies_at IS NOT NULL",
                 [record],
-                copies,
+                |row| Ok(decode::copies(row)?),
             )?;
             let Some(mut copies) = copies else {
                 continue;
             };
             let parts = "SELECT site, kind, id FROM parts WHERE record = ?1";
-            let parts = self.all(parts, [record], |row| rows::key(row, 0))?;
+            let parts = self.all(parts, [record], |row| Ok(row.key(0)?))?;
             copies.parts.extend(parts);
             found.push((*record, copies));
         }
@@ -118,20 +124,6 @@ impl<R: Run> TombstoneReads for R {
 
     fn load_snapshot(&self, record: i64) -> Sql<Option<Value>> {
         let sql = "SELECT shown FROM snapshots WHERE record = ?1";
-        self.first(sql, [record], |row| rows::from_json(row, 0))
+        self.first(sql, [record], |row| Ok(row.json(0)?))
     }
-}
-
-/// Without its parts.
-fn copies(row: &Row) -> Sql<OriginalCopies> {
-    let name: Option<String> = row.get(4)?;
-    Ok(OriginalCopies {
-        original: rows::key(row, 0)?,
-        sites: rows::from_json(row, 3)?,
-        parts: Default::default(),
-        name: match name {
-            Some(name) => Some((name, row.get(5)?)),
-            None => None,
-        },
-    })
 }

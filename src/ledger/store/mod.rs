@@ -30,7 +30,7 @@
 //! | `tombstones`, `tombstones_of`, `held_down`, `originals`, `whole_of`, `namesakes`, `shown_before` | `reads`: phases that count | rows by filter; by the time they went; with copies; by part or name |
 //! | `events`, `audit`, `notification_cursor`, `site_pauses` | `reads` | rows after a number; the range of numbers |
 //! | `native`, `pointed_at` | `reads`: ends of pages | rows by field or reference; referrers, named and counted |
-//! | `importers`, `news`, `awaited`, `live_steps`, `waited_for`, `handled_by_deletion` | `reads`: roots, where news begin, which live step counts | rows after a sequence; steps that wait for an importer |
+//! | `importers`, `notices`, `awaited`, `live_steps`, `waited_for`, `handled_by_deletion` | `reads`: roots, where notices begin, which live step counts | rows after a sequence; steps that wait for an importer |
 //! | `unhandled_deletions`, `owners_going`, `watches`, `pending_clearances` | – | all of them: rows of one small table |
 //!
 //! # To add a store
@@ -39,11 +39,15 @@
 //! on each store that its `stores.rs` names; the one in its folder `memory` shows what each method means.
 
 mod counters;
+pub mod decode;
 mod natives;
 mod peers;
 mod plans;
 mod prune;
 mod reads;
+pub mod sql;
+mod sql_log;
+mod sql_peers;
 mod steps;
 pub mod tables;
 

@@ -37,6 +37,7 @@ use super::connection::{configure, fault};
 use super::sql::{Run, Sql};
 use super::{Options, SqliteLedger, Store, rows};
 use crate::ledger::LedgerError;
+use crate::ledger::store::sql::ReadColumns as _;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 /// Why a ledger cannot be replayed.
@@ -141,7 +142,7 @@ fn moment(db: &Connection, moments: i64) -> Sql<Option<DateTime<Utc>>> {
              ORDER BY at LIMIT 1 OFFSET ?1"
         }
     };
-    db.first(sql, [skipped], |row| rows::time(row, 0))
+    db.first(sql, [skipped], |row| Ok(row.read(0)?))
 }
 
 /// All in one transaction: a reader sees the time before, or this one.

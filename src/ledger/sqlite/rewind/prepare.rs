@@ -3,10 +3,11 @@
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::super::rows;
 use super::old_words::TRANSLATED;
 
 use super::super::sql::Sql;
+
+use crate::ledger::store::sql::ReadColumns as _;
 /// The tables that are set to other times.
 const KEPT: [&str; 4] = ["steps", "deletions", "requests", "tombstones"];
 
@@ -34,7 +35,7 @@ pub(super) fn prepare(db: &mut Connection) -> Sql<Option<(DateTime<Utc>, DateTim
     let span = tx.query_row(
         "SELECT (SELECT min(at) FROM all_events), at FROM shown",
         (),
-        |row| Ok((rows::time(row, 0)?, rows::time(row, 1)?)),
+        |row| Ok((row.read(0)?, row.read(1)?)),
     )?;
     tx.commit()?;
     db.execute_batch(super::project_steps::SCRATCH)?;

@@ -1,0 +1,255 @@
+//! What all SQL stores have in common: how columns become values, and statements that each of them understands.
+
+use chrono::{DateTime, Utc};
+use serde::de::value::{Error as WordError, StrDeserializer};
+use serde::de::{DeserializeOwned, IntoDeserializer};
+
+use super::{Fallible, Stored};
+use crate::domain::model::{Counts, KindName, ResourceKey, Site, StepState};
+
+/// A column holds what no ledger writes, or the statement did not return it.
+#[derive(Debug, thiserror::Error)]
+#[error("column {column} holds what no ledger writes: {why}")]
+pub struct Damaged {
+    pub column: usize,
+    pub why: String,
+}
+
+pub type Decoded<T> = Result<T, Damaged>;
+
+/// A row that a statement returned. Columns are counted from 0.
+pub trait SqlRow {
+    /// # Errors
+    /// The column is no whole number.
+    fn integer(&self, column: usize) -> Decoded<Option<i64>>;
+
+    /// # Errors
+    /// The column is no text.
+    fn text(&self, column: usize) -> Decoded<Option<&str>>;
+
+    /// # Errors
+    /// The column is neither true nor false.
+    fn flag(&self, column: usize) -> Decoded<Option<bool>>;
+}
+
+/// A type that one column holds.
+pub trait Column: Sized {
+    /// # Errors
+    /// The column holds no value of this type.
+    fn of<R: SqlRow + ?Sized>(row: &R, column: usize) -> Decoded<Self>;
+}
+
+/// The values of a row.
+pub trait ReadColumns: SqlRow {
+    /// # Errors
+    /// The column holds no value of this type.
+    fn read<T: Column>(&self, column: usize) -> Decoded<T> {
+        T::of(self, column)
+    }
+
+    /// # Errors
+    /// The column is empty, or no text.
+    fn some_text(&self, column: usize) -> Decoded<&str> {
+        present(self.text(column)?, column)
+    }
+
+    /// A variant by its serialised name (`deleting`).
+    ///
+    /// # Errors
+    /// No variant is called so.
+    fn word<T: DeserializeOwned>(&self, column: usize) -> Decoded<T> {
+        let words: StrDeserializer<'_, WordError> = self.some_text(column)?.into_deserializer();
+        T::deserialize(words).map_err(|error| damaged(column, &error))
+    }
+
+    /// # Errors
+    /// The text is no such JSON.
+    fn json<T: DeserializeOwned>(&self, column: usize) -> Decoded<T> {
+        serde_json::from_str(self.some_text(column)?).map_err(|error| damaged(column, &error))
+    }
+
+    /// An empty column reads as the type's default: most steps have no blockers, no error, no variables.
+    ///
+    /// # Errors
+    /// The text is no such JSON.
+    fn json_or_default<T: DeserializeOwned + Default>(&self, column: usize) -> Decoded<T> {
+        match self.text(column)? {
+            None => Ok(T::default()),
+            Some(_) => self.json(column),
+        }
+    }
+
+    /// A key, from three neighbouring columns: site, kind, id.
+    ///
+    /// # Errors
+    /// One of them is empty.
+    fn key(&self, first: usize) -> Decoded<ResourceKey> {
+        Ok(ResourceKey {
+            site: self.read(first)?,
+            kind: self.read(first + 1)?,
+            id: self.read(first + 2)?,
+        })
+    }
+
+    /// Counts, from ten neighbouring columns: the states in the order of [`StepState::ALL`], then the total.
+    ///
+    /// # Errors
+    /// One of them is no number.
+    fn counts(&self, first: usize) -> Decoded<Counts> {
+        let mut counts = Counts::default();
+        for (offset, state) in StepState::ALL.into_iter().enumerate() {
+            *counts.of_mut(state) = self.read(first + offset)?;
+        }
+        counts.total = self.read(first + StepState::ALL.len())?;
+        Ok(counts)
+    }
+}
+
+impl<R: SqlRow + ?Sized> ReadColumns for R {}
+
+fn damaged(column: usize, why: &dyn std::fmt::Display) -> Damaged {
+    Damaged {
+        column,
+        why: why.to_string(),
+    }
+}
+
+fn present<T>(value: Option<T>, column: usize) -> Decoded<T> {
+    value.ok_or_else(|| damaged(column, &"it is empty"))
+}
+
+/// Implements [`Column`]; None where the column is empty.
+macro_rules! columns {
+    ($($type:ty: |$row:ident, $column:ident| $value:expr;)*) => {$(
+        impl Column for Option<$type> {
+            fn of<R: SqlRow + ?Sized>($row: &R, $column: usize) -> Decoded<Self> {
+                $value
+            }
+        }
+
+        impl Column for $type {
+            fn of<R: SqlRow + ?Sized>(row: &R, column: usize) -> Decoded<Self> {
+                present(Option::<Self>::of(row, column)?, column)
+            }
+        }
+    )*};
+}
+
+columns! {
+    bool: |row, column| row.flag(column);
+    i64: |row, column| row.integer(column);
+    // Numbers that are never negative; one that does not fit (a damaged row) reads as 0.
+    u16: |row, column| Ok(row.integer(column)?.map(|it| it.try_into().unwrap_or_default()));
+    u32: |row, column| Ok(row.integer(column)?.map(|it| it.try_into().unwrap_or_default()));
+    u64: |row, column| Ok(row.integer(column)?.map(|it| it.try_into().unwrap_or_default()));
+    usize: |row, column| Ok(row.integer(column)?.map(|it| it.try_into().unwrap_or_default()));
+    String: |row, column| Ok(row.text(column)?.map(str::to_owned));
+    KindName: |row, column| Ok(row.text(column)?.map(KindName::new));
+    Site: |row, column| Ok(row.text(column)?.map(|text| match text.parse::<Site>() {
+        Ok(site) => site,
+        Err(never) => match never {},
+    }));
+    // Microseconds since 1970.
+    DateTime<Utc>: |row, column| {
+        let time = |at: i64| DateTime::from_timestamp_micros(at).ok_or_else(|| damaged(column, &format!("{at} is no time")));
+        row.integer(column)?.map(time).transpose()
+    };
+}
+
+/// A value of a statement.
+#[derive(Clone, Copy, Debug)]
+pub enum SqlValue<'v> {
+    Integer(i64),
+    Text(&'v str),
+}
+
+impl From<i64> for SqlValue<'_> {
+    fn from(value: i64) -> Self {
+        Self::Integer(value)
+    }
+}
+
+/// A number of rows.
+impl From<usize> for SqlValue<'_> {
+    fn from(value: usize) -> Self {
+        Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl<'v> From<&'v str> for SqlValue<'v> {
+    fn from(value: &'v str) -> Self {
+        Self::Text(value)
+    }
+}
+
+/// What stores write in different ways.
+#[derive(Clone, Copy, Debug)]
+pub struct Dialect {
+    /// The number of the last event that was ever written.
+    pub last_event: &'static str,
+    /// The number of the last notice to importers that was ever written.
+    pub last_notice: &'static str,
+    /// The set of the texts that the JSON in the value `$2` lists.
+    pub texts_of_2: &'static str,
+}
+
+/// A store that runs statements in SQL, whose values are called `$1`, `$2` and so on.
+pub trait Statements: Fallible<Error: From<Damaged>> {
+    const DIALECT: Dialect;
+
+    /// Passes on each row of a statement.
+    ///
+    /// # Errors
+    /// The statement failed, or a row is damaged.
+    fn visit_rows(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+        visit: &mut dyn FnMut(&dyn SqlRow) -> Decoded<()>,
+    ) -> Stored<Self, ()>;
+
+    /// Returns all rows.
+    ///
+    /// # Errors
+    /// As [`Self::visit_rows`].
+    fn read_all<T>(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+        read: impl Fn(&dyn SqlRow) -> Decoded<T>,
+    ) -> Stored<Self, Vec<T>> {
+        let mut all = Vec::new();
+        self.visit_rows(sql, values, &mut |row| {
+            all.push(read(row)?);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    /// Returns the first row of few, if there is any.
+    ///
+    /// # Errors
+    /// As [`Self::visit_rows`].
+    fn read_first<T>(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+        read: impl Fn(&dyn SqlRow) -> Decoded<T>,
+    ) -> Stored<Self, Option<T>> {
+        Ok(self.read_all(sql, values, read)?.into_iter().next())
+    }
+
+    /// Returns the only row.
+    ///
+    /// # Errors
+    /// As [`Self::visit_rows`], or there is no row.
+    fn read_one<T>(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+        read: impl Fn(&dyn SqlRow) -> Decoded<T>,
+    ) -> Stored<Self, T> {
+        let first = self.read_first(sql, values, read)?;
+        Ok(first.ok_or_else(|| damaged(0, &format!("there is no row of: {sql}")))?)
+    }
+}
