@@ -469,6 +469,42 @@ async fn a_list_that_a_site_did_not_answer_ends_by_the_table() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn watch_names_the_resource_of_each_event() {
+    let mut world = World::new();
+    world.deletions = [
+        deletion(DeletionState::Running),
+        deletion(DeletionState::Running),
+        deletion(DeletionState::Running),
+        deletion(DeletionState::Gone),
+    ]
+    .into();
+    world.steps = vec![step(7, "port", StepState::Running, &[])];
+    let event = |seq, step_id, message: &str| Event {
+        seq,
+        at: start(),
+        deletion_id: Some(DELETION.into()),
+        step_id: Some(step_id),
+        kind: EventKind::Attempt,
+        message: message.to_owned(),
+        data: Value::Null,
+    };
+    world.news = [
+        event(1, 7, "DELETE /v2.0/ports/port-7 204"),
+        // Its step was pruned.
+        event(2, 8, "confirmed gone: port port8"),
+    ]
+    .into();
+    let ran = run(world, "watch deadbeef").await;
+    assert_eq!(ran.exit, Exit::Done, "{}", ran.err);
+    for line in [
+        "2026-03-01T12:00:00Z  deadbeef  port port7: DELETE /v2.0/ports/port-7 204\n",
+        "2026-03-01T12:00:00Z  deadbeef  confirmed gone: port port8\n",
+    ] {
+        assert!(ran.out.contains(line), "{line}: {}", ran.out);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn show_tells_what_waits_and_what_happened() {
     let mut world = World::new();
     let mut held = step(7, "port", StepState::Blocked, &[]);

@@ -278,15 +278,17 @@ async fn a_cloud_in_no_proxy_is_asked_itself() {
 
 #[tokio::test]
 async fn a_page_that_a_proxy_refuses_a_login_with_is_no_wrong_password() {
-    let (proxy, _) = proxy_answering(refusal("403 Forbidden")).await;
-    let variable = ("HTTP_PROXY", format!("http://{proxy}"));
-    let error = login("http://cloud.invalid:5000", &[variable])
-        .await
-        .unwrap_err();
-    assert!(!error.rejected(), "{error}");
-    let told = error.to_string();
-    assert!(
-        told.contains("check the network, the proxies") && !told.contains("secret"),
-        "{told}"
-    );
+    for status in ["400 Bad Request", "403 Forbidden", "404 Not Found"] {
+        let (proxy, _) = proxy_answering(refusal(status)).await;
+        let variable = ("HTTP_PROXY", format!("http://{proxy}"));
+        let error = login("http://cloud.invalid:5000", &[variable])
+            .await
+            .unwrap_err();
+        assert!(!error.rejected(), "{error}");
+        let told = error.to_string();
+        assert!(
+            told.contains("check the network, the proxies") && !told.contains("secret"),
+            "{told}"
+        );
+    }
 }

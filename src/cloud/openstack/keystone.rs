@@ -280,9 +280,10 @@ fn rejected(
     }
 }
 
-/// Whether a proxy refused the request. A proxy answers 403 with a page of its own, not in Keystone's words.
+/// Whether a proxy refused the request, or has no Keystone behind it: it answers with a page of its own, not in
+/// Keystone's words.
 fn is_of_a_proxy(answer: &RemoteError) -> bool {
-    answer.status == 403 && !answer.own
+    matches!(answer.status, 400 | 403 | 404) && !answer.own
 }
 
 fn to_check(answer: &RemoteError) -> &'static str {

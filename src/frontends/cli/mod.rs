@@ -16,6 +16,7 @@ mod delete;
 pub mod doctor;
 mod drawing;
 mod drift;
+mod event_words;
 pub mod exit;
 mod explain;
 pub mod failure;

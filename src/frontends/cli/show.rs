@@ -1,6 +1,6 @@
 //! `gone show`: the state of a deletion (P2).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 
 use clap::Args;
@@ -8,12 +8,10 @@ use serde::Serialize;
 
 use super::output::Printer;
 use super::plan_view::{with_options, write_refusals};
-use super::{Exit, Failure, Session, Verb, columns};
+use super::{Exit, Failure, Session, Verb, columns, event_words};
 use crate::control::{SiteProgress, query};
-use crate::domain::model::{
-    Deletion, DeletionState, Event, Step, StepResource, StepState, short_id,
-};
-use crate::present::{or_empty, resource_words, state_words, targets_in_full, time, time_or_empty};
+use crate::domain::model::{Deletion, DeletionState, Event, Step, StepState, short_id};
+use crate::present::{or_empty, state_words, targets_in_full, time, time_or_empty};
 
 /// Number of events of the timeline that are shown: enough to see what is going on.
 const EVENTS_SHOWN: usize = 20;
@@ -62,7 +60,7 @@ impl Verb for Show {
         };
         let one = std::slice::from_ref(&deletion);
         let resources = match session.out.format.is_table() {
-            true => resources(session, &shown.timeline).await?,
+            true => event_words::resources(session, &shown.timeline).await??,
             false => BTreeMap::new(),
         };
         session.out.report(
@@ -76,32 +74,6 @@ impl Verb for Show {
             _ => Exit::Done,
         })
     }
-}
-
-/// Returns the resources of the steps of these events, by step.
-async fn resources(
-    session: &Session<'_>,
-    events: &[Event],
-) -> Result<BTreeMap<i64, String>, Failure> {
-    let steps: BTreeSet<i64> = events.iter().filter_map(|event| event.step_id).collect();
-    let mut resources = BTreeMap::new();
-    for id in steps {
-        let step = session.control.find(query::Step { id });
-        if let Some(step) = session.or_interrupted("", step).await?? {
-            let StepResource { key, name } = &step.resource;
-            resources.insert(id, resource_words(&key.kind, name, &key.id));
-        }
-    }
-    Ok(resources)
-}
-
-/// `2026-11-26T03:12:07Z  port web-12: confirmed gone`
-fn event_line(event: &Event, resources: &BTreeMap<i64, String>) -> String {
-    let resource = event.step_id.and_then(|id| resources.get(&id));
-    // Some events name their resource themselves.
-    let resource = resource.filter(|resource| !event.message.contains(resource.as_str()));
-    let resource = resource.map_or_else(String::new, |resource| format!("{resource}: "));
-    format!("{}  {resource}{}", time(event.at), event.message)
 }
 
 fn write_for_people(
@@ -144,7 +116,10 @@ fn write_for_people(
         out.list(columns::WAITING_STEPS, &shown.attention)?;
     }
     let events = shown.timeline.iter();
-    let events = events.map(|event| event_line(event, resources));
+    let events = events.map(|event| {
+        let words = event_words::event_words(event, resources);
+        format!("{}  {words}", time(event.at))
+    });
     let events: Vec<String> = events.collect();
     out.section("Last events", &events)
 }

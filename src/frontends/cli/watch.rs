@@ -1,5 +1,6 @@
 //! `gone watch`: prints events as they happen, one per line; for one deletion until it has ended.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 use super::args::Format;
 use super::output::Printer;
 use super::wait::{self, ENGINE_AWAY_MAX, Verdict};
-use super::{Exit, Failure, Session, Verb};
+use super::{Exit, Failure, Session, Verb, event_words};
 use crate::control::ControlError;
 use crate::domain::model::{Event, short_id};
 use crate::present::{state_words, time};
@@ -75,10 +76,18 @@ impl Verb for Watch {
                 Ok(events) => {
                     answered = Instant::now();
                     after = events.last().map_or(after, |event| event.seq);
+                    let is_watched =
+                        |event: &Event| watched.is_none() || event.deletion_id == watched;
+                    let events: Vec<Event> = events.into_iter().filter(is_watched).collect();
+                    let resources = match format.is_table() {
+                        // While the engine restarts, events are shown without them.
+                        true => event_words::resources(session, &events)
+                            .await?
+                            .unwrap_or_default(),
+                        false => BTreeMap::new(),
+                    };
                     for event in &events {
-                        if watched.is_none() || event.deletion_id == watched {
-                            write_event(&mut session.out, event)?;
-                        }
+                        write_event(&mut session.out, event, &resources)?;
                     }
                     session.out.stream.flush()?;
                 }
@@ -96,10 +105,15 @@ impl Verb for Watch {
     }
 }
 
-fn write_event(out: &mut Printer<'_>, event: &Event) -> io::Result<()> {
+fn write_event(
+    out: &mut Printer<'_>,
+    event: &Event,
+    resources: &BTreeMap<i64, String>,
+) -> io::Result<()> {
     if !out.format.is_table() {
         return out.json(event, false);
     }
     let id = event.deletion_id.as_deref().map_or("-", short_id);
-    out.say(format!("{}  {id:8}  {}", time(event.at), event.message))
+    let words = event_words::event_words(event, resources);
+    out.say(format!("{}  {id:8}  {words}", time(event.at)))
 }
