@@ -150,7 +150,7 @@ Examples:
   gone man delete | man -l -
   gone man --out /usr/local/share/man/man1")]
 pub struct Man {
-    /// The page of this verb; without one that of the program
+    /// The verb whose page to write; without it, the page of the program
     #[arg(value_name = "VERB")]
     pub verb: Option<String>,
     /// Write all pages into this folder

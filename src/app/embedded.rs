@@ -285,7 +285,10 @@ async fn wire(
     }
     let api = match serve(&control, places, uids, &clock).await {
         Err(failure) if !stay.must_listen => {
-            tracing::debug!(why = failure.message, "nobody else reaches this engine");
+            tracing::debug!(
+                why = failure.message,
+                "the API's socket is not served, so no other process can attach to this engine"
+            );
             None
         }
         served => Some(served?),
@@ -303,7 +306,10 @@ async fn wire(
     let peers = match deployment {
         Some(deployment) => match peers::listen(&deployment, &control).await {
             Err(failure) if !stay.must_reach_peers => {
-                tracing::warn!(why = failure.message, "peers do not reach this engine");
+                tracing::warn!(
+                    why = failure.message,
+                    "the listener for peers is not served, so no other deployment can reach this engine"
+                );
                 None
             }
             listening => listening?,
@@ -508,8 +514,9 @@ pub(super) fn default_cloud<'c>(global: &Global, clouds: &'c CloudsConfig) -> Op
     }
 }
 
-/// Returns the chosen clouds. A wrongly configured cloud does not stop the others, unless the command line
-/// named it. A deployment with resources of its own may have no cloud.
+/// Returns the chosen clouds. A wrongly configured cloud is left out and does not stop the others. It is an error if
+/// the command line, a target, a mapping or a gate names that cloud, or if no cloud is left. Only a deployment may
+/// work without a cloud.
 fn clouds(
     global: &Global,
     places: &Places,

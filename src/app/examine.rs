@@ -275,7 +275,7 @@ fn gate_warnings(settings: &Settings) -> Vec<String> {
     if let Some(limit) = files::raise_limit().filter(|limit| *limit < wanted) {
         warnings.push(format!(
             "{limit} open files are allowed (ulimit -Hn, LimitNOFILE), and {wanted} are needed for all connections of \
-             the gates: each gate holds fewer"
+             the gates: each gate holds fewer connections than its settings say; raise the limit"
         ));
     }
     warnings

@@ -119,9 +119,9 @@ impl Said {
 fn failure(error: NotCopied) -> Failure {
     let advice = match &error {
         NotCopied::Ledger(error) => return ledger_failure(error),
-        NotCopied::Same { .. } => "Name two places.",
+        NotCopied::Same { .. } => "Name two different ledgers.",
         NotCopied::InUse { .. } => {
-            "Name a place where there is none: another file, or another schema with ?schema=NAME."
+            "Name a location without a ledger: another file, or another schema with ?schema=NAME."
         }
         NotCopied::OfAnother { .. } => {
             "Run the copy of that ledger again, remove what is there, or name another place."
@@ -136,7 +136,7 @@ fn failure(error: NotCopied) -> Failure {
                 "ledger",
                 TRIED,
                 error.to_string(),
-                "Run it again: it begins anew.",
+                "Run the command again: it starts the copy from the beginning.",
             );
         }
     };

@@ -214,7 +214,7 @@ fn envelope(site: &Site, deletion: &PastDeletion) -> Envelope {
     }
 }
 
-/// The practice cloud without a network.
+/// The transport to a practice cloud in this process, without a connection.
 struct InProcess {
     world: Arc<Mutex<World>>,
     clock: Clock,

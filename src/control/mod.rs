@@ -50,15 +50,15 @@ pub trait Control: Send + Sync {
 }
 
 impl dyn Control + '_ {
-    /// Asks one question.
+    /// Sends a query, and returns its answer.
     ///
     /// # Errors
-    /// The engine's own error, or [`ControlError::Internal`] if it answered another question.
+    /// The engine's own error, or [`ControlError::Internal`] if the answer belongs to another query.
     pub async fn ask<R: Request>(&self, request: R) -> Result<R::Answer, ControlError> {
         R::answer(self.query(request.into()).await?)
     }
 
-    /// Asks one question; None if what it asks for does not exist.
+    /// Sends a query; returns None if the record or resource that it names does not exist.
     ///
     /// # Errors
     /// Every error but [`ControlError::NotFound`].
@@ -440,7 +440,7 @@ pub struct Purged {
     pub moved: u64,
     /// With `unpin`: the deletion of the edges that block the step.
     pub deletion_id: Option<String>,
-    /// With `runbook`: the manual steps.
+    /// With `runbook`: the instructions that a person follows.
     pub runbook: Option<String>,
 }
 
@@ -758,7 +758,7 @@ pub enum ControlError {
     Usage { message: String },
     #[error("{message}")]
     NotFound { message: String },
-    /// Several resources fit the word; they are listed.
+    /// Several resources match a target's id or name; `candidates` lists them.
     #[error("{message}")]
     Ambiguous {
         message: String,

@@ -208,7 +208,7 @@ pub struct Steps {
     pub limit: usize,
 }
 
-/// Counts the matching steps of a bounded stretch, and says where the next stretch begins.
+/// Counts the matching steps, of a bounded number per call. The answer has the cursor of the next call.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepCount {
@@ -245,7 +245,7 @@ pub struct BranchSteps {
     pub limit: usize,
 }
 
-/// When the steps of a deletion ran, in this number of columns of time (at most 1,000).
+/// The chart of a deletion: when its steps ran, in `columns` intervals of time (at most 1,000).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Chart {
     pub deletion_id: String,
@@ -264,8 +264,8 @@ pub struct LastHour {}
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LastDay {}
 
-/// Steps that need a person, grouped by cause, with the largest group first. Only at these sites. Empty: at
-/// all sites.
+/// Steps that need a person, grouped by cause, the largest group first. `sites` limits them to these sites; an
+/// empty list means all sites.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Causes {

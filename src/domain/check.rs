@@ -202,7 +202,7 @@ impl<'k> Links<'k> {
         follow.map(|link| (*link, &link.from.name))
     }
 
-    /// Returns the references of a kind that hold their target, or through which the cloud removes the kind
+    /// Returns the references of a kind that block their target, or through which the cloud removes the kind
     /// automatically.
     fn that_tie(&self, kind: &KindName) -> impl Iterator<Item = Link<'k>> {
         let from = self.from.get(kind).into_iter().flatten();
@@ -237,7 +237,7 @@ impl<'k> Link<'k> {
         self.reference.on_delete == OnDelete::Unset && self.from.spec.requires(self.reference)
     }
 
-    /// Whether the reference holds its target although the referrer is not deleted.
+    /// Whether the reference blocks its target because the deletion of the target does not delete the referrer.
     fn blocks(&self) -> bool {
         self.reference.on_delete == OnDelete::Block || self.unsets_what_is_required()
     }

@@ -35,7 +35,7 @@ pub const LEFT_TO: &str = "LeftToAnotherDeletion";
 /// The error type of a step that waited for an abandoned step.
 pub const DEPENDENCY_ABANDONED: &str = "DependencyForgotten";
 
-/// A measure of the purge ladder, from the lowest (P3).
+/// A rung of the purge ladder. The variants are in order, from the lowest rung (P3).
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
 )]
@@ -45,7 +45,7 @@ pub enum Rung {
     Unpin,
     /// A call of the cloud gives the resource a state from which it may be deleted.
     Reset,
-    /// A call of the cloud deletes what its delete does not.
+    /// A call of the cloud that deletes a resource which the ordinary delete cannot.
     Force,
     Runbook,
     Forget,

@@ -82,7 +82,7 @@ pub enum Observed {
     StillDeleting(StepError),
     /// The resource exists, and the cloud has failed at the delete that it accepted.
     Failed(Failure),
-    /// The resource exists, and the error that answered the call means that the call took no effect.
+    /// The resource exists, and the error that answered the call means that the call had no effect.
     NotTaken(Failure),
     /// The observation proves nothing: the listing failed, or is not reliable.
     Unclear(StepError),

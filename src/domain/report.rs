@@ -13,13 +13,14 @@ const ACCEPTED: u16 = 202;
 const CONFLICT: u16 = 409;
 const FAILED_DEPENDENCY: u16 = 424;
 
-/// The outcome for one resource, at any time.
+/// The outcome for one resource so far; the report can be read while the deletion runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Line {
     pub message: String,
     pub resource: Reported,
     pub action: Action,
-    /// 204: gone; 202: under way; the cloud's own (or 409): refused; 424: not attempted.
+    /// 204: gone, or done by the cloud itself; 202: under way; the cloud's own status (or 409): refused, blocked,
+    /// stuck or abandoned; 424: cancelled before it was sent, or left out of the deletion.
     pub status: u16,
     /// Empty where the project is not known.
     #[serde(skip)]

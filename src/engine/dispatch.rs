@@ -88,7 +88,7 @@ impl Dispatching {
         self.act(step, sent).await;
     }
 
-    /// Gives back a step whose call was not sent.
+    /// Releases the claim on a step whose call was not sent: the step is `ready` again.
     async fn give_back(&self, step: ClaimedStep, why: &str) {
         let decision = not_sent(facts(&step), step.blockers.clone());
         let message = format!("not sent: {why}");

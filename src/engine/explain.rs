@@ -445,8 +445,9 @@ fn next_action(step: &Step) -> String {
     }
     match (step.state, step.next_attempt_at) {
         (StepState::Blocked, Some(at)) => format!(
-            "it is retried at {}; gone retry does so now",
-            at.format("%F %T")
+            "the step is retried at {}; to retry it now: gone retry {}",
+            at.format("%F %T"),
+            step.id
         ),
         (StepState::Stuck, _) => format!(
             "{}; then: gone retry {}; if that is not possible: gone purge {} shows the alternatives",

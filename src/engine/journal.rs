@@ -130,7 +130,7 @@ impl Journal {
         }
     }
 
-    /// Wakes all followers after a write.
+    /// Announces a write: wakes the readers of events and the engine's loop, and marks the snapshot as out of date.
     pub(super) fn wake_followers(&self) {
         self.commits.send_modify(|version| *version += 1);
         self.mark_dirty();
@@ -151,7 +151,7 @@ impl Journal {
         self.wake.notified().await;
     }
 
-    /// Has the next snapshot built anew, in its own time: steps have moved on, here or at another engine.
+    /// Requests a rebuilt snapshot at its regular time, because steps have changed here or at another engine.
     fn mark_dirty(&self) {
         self.is_dirty.store(true, Ordering::Relaxed);
     }
@@ -185,7 +185,7 @@ impl Journal {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets or clears the reason why no new work is taken. Poison stays.
+    /// Sets or clears the reason why the engine takes no new work. After [`Self::poison`] the reason stays.
     pub(super) fn set_fault(&self, fault: Option<String>) {
         let mut status = self.lock_status();
         if !self.is_poisoned() && status.fault != fault {

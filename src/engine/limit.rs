@@ -33,7 +33,7 @@ const MARGIN_BELOW: f64 = 0.3;
 const PERIODS: u32 = 8;
 /// Good answers after which a lowered limit grows by one.
 const GROW_AFTER: u32 = 16;
-/// Good answers after which a limit that was found is compared again.
+/// Number of good answers after which a settled limit is compared again.
 const COMPARE_AGAIN: u32 = 10_000;
 
 #[derive(Clone, Debug)]

@@ -84,7 +84,7 @@ impl Listings {
                     failure.message
                 ));
             }
-            // What goes later than this may still be among the rows.
+            // A resource that is deleted after this time may still be among the rows.
             let at = self.clock.now();
             if let Err(unread) = self.mark_deleted(&mut rows, began).await {
                 error = Some(format!(
@@ -124,8 +124,9 @@ impl Listings {
         Ok(counted.collect())
     }
 
-    /// Returns the fields by which the resources of a kind are counted: ids, if each row that is listed is one of
-    /// them. Otherwise planning's fields say which are; and where the rows of other kinds are tallied, all are needed.
+    /// Returns the fields that counting the resources of a kind needs. Ids are enough if each listed row is one
+    /// resource of the kind. All fields are needed if rows of other kinds are tallied (`unknown`), and those of
+    /// planning otherwise.
     fn fields_to_count(&self, kind: &Kind, listed: &Kind) -> Fields {
         let kinds = self.reads.kinds.iter();
         let mut derived = kinds.filter_map(|it| it.spec.derived.as_ref());

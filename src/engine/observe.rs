@@ -50,14 +50,15 @@ impl Observing {
             .collect();
         let project = project_of(steps);
         let mut seen = Observation::default();
-        // Of the rows below one parent no witness may be left, and a list of the login's own project lacks all others.
+        // A list below one parent may have no witness left, and a list of the login's own project lacks the rows of
+        // all others.
         let list = kind.spec.list.as_ref();
         let list = list.filter(|list| list.within.is_none() && !list.own_project);
         let is_whole = kind.calls.lists_all_at_once();
         let few = left.len() <= READ_MAX;
         let filter = filter_by(project, list);
         let listed = match is_whole {
-            // Not a whole cloud's rows for the sake of a few.
+            // Listing a whole cloud is too expensive for a few resources.
             true => filter.is_some() || !few,
             false => kind.spec.settles.is_some() && !few,
         };

@@ -306,7 +306,7 @@ impl PlanQueue {
     /// the listings show their effects (T3, T14). A gate lets no such write take longer than a call may.
     async fn writes_ended(&self, targets: &[Target]) {
         while let Err(error) = self.ledger.guards_reached_gates().await {
-            tracing::warn!(%error, "whether each gate knows a write guard cannot be read; it is tried again");
+            tracing::warn!(%error, "cannot read whether every gate has received a write guard; retrying");
             tokio::time::sleep(LEDGER_RETRY).await;
         }
         let Some(tombstones) = &self.tombstones else {

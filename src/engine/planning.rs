@@ -241,8 +241,8 @@ impl Planning {
             let sites = sites.find(|site| site.cloud() == root.key.site.cloud() && !named(site));
             if let Some(missing) = sites {
                 return Err(unreadable(format!(
-                    "{} is the same in all regions, and {missing} is not looked at: name it as \
-                     {}/…@{}, without a region, so that it is empty everywhere before it goes",
+                    "{} is the same in all regions, but the request leaves out {missing}: name it as \
+                     {}/…@{}, without a region, so that gone deletes it only when it is empty everywhere",
                     root.key.called(&root.name),
                     root.key.kind,
                     missing.cloud().unwrap_or_default()

@@ -186,7 +186,8 @@ impl Reads {
         let identity = identities.next();
         if identities.any(|other| Some(&other) != identity.as_ref()) {
             return Err(unreadable(format!(
-                "{site}: the user's project or roles changed while each {} was read",
+                "{site}: the user's project or roles changed while the rows of {} were read, each with a call of \
+                 its own, so they cannot be combined",
                 kind.name
             )));
         }

@@ -312,7 +312,7 @@ impl Sites {
         }
     }
 
-    /// Takes this engine's part of what the sites may be sent at a time.
+    /// Limits each site's concurrency to this engine's share of `concurrency_max`.
     pub(super) fn share(&self, membership: &Membership) {
         let ceiling = membership.share_of(self.concurrency_max);
         for site in self

@@ -50,7 +50,7 @@ impl Publishing {
         let (publishing, run) = (self.clone(), self.activity.begin(""));
         tasks.spawn(async move {
             if let Err(error) = publishing.publish_now().await {
-                tracing::warn!(%error, "no snapshot");
+                tracing::warn!(%error, "a snapshot could not be built");
                 run.failed(&error);
             }
             drop(run);

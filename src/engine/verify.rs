@@ -163,7 +163,7 @@ impl Verifying {
             }
         };
         for (step, looked) in steps.iter().zip(&mut looked) {
-            // What its service made for it may be held by others, whom the service does not name.
+            // Resources that the service created for this one may have blockers that the service does not name.
             if let Observed::Failed(failure) = looked
                 && self.kinds.takes_made(&step.key.kind)
             {
@@ -183,7 +183,7 @@ impl Verifying {
                         format!("observed: {}", error.message)
                     }
                     Observed::NotTaken(failure) => format!(
-                        "still exists, so the call took no effect: {}",
+                        "still exists, so the call had no effect: {}",
                         failure.error.message
                     ),
                     Observed::Unclear(error) | Observed::Unprovable(error) => {

@@ -14,7 +14,7 @@ use crate::domain::peers::{ClearanceRequest, DeletionNotices, Deployment, Pendin
 /// Reads for the exchange with other deployments.
 #[async_trait]
 pub trait Federation: Send + Sync {
-    /// Lists the importers on record, whose clearance deletions wait for (G12).
+    /// Lists the importers on record. Deletions wait for their clearances (G12).
     async fn importers(&self) -> Result<Vec<Importer>, LedgerError>;
 
     /// Lists how far each watch has read the notices of its owner deployment.

@@ -1,4 +1,4 @@
-//! The steps on which an engine works: which to send, which to observe, and what is watched for its return.
+//! The steps that an engine sends or observes, and the deleted resources that it watches for their return.
 
 use std::collections::BTreeMap;
 

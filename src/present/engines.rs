@@ -18,7 +18,8 @@ pub fn role_words(role: EngineRole) -> &'static str {
     }
 }
 
-/// Returns how an engine holds its ledger: `renewed 3s ago`, or `alone`.
+/// Returns the state of an engine's lease in words: `renewed 3s ago`, `renewed 3s ago, 12 behind`, `ended`, or
+/// `alone` for an engine without a lease.
 pub fn lease_words(engine: &EngineRow, now: DateTime<Utc>) -> String {
     match engine.renewed_at {
         None => "alone".to_owned(),

@@ -236,7 +236,7 @@ pub fn purged_words(rung: Rung, moved: u64, unpinned_by: Option<&str>, orphans: 
     match (rung, unpinned_by) {
         (_, Some(by)) => {
             let by = short_id(by);
-            format!("deletion {by} removes what blocks it; then it is retried")
+            format!("deletion {by} removes the blockers of the step, which is then retried")
         }
         (Rung::Forget, None) => {
             format!("{steps} abandoned; {orphans} shows what is left behind")

@@ -25,7 +25,7 @@ const BUILT_IN: [(&str, &str); 8] = built_in! {
     "quiet" "morning" "outage" "giant" "practice" "resurrection" "hostile" "deployments"
 };
 
-/// No change takes so long that nobody set a course for.
+/// Time after which every change that a call began has ended, unless a course was set for it.
 const LONG_ENOUGH: TimeDelta = TimeDelta::minutes(1);
 
 /// The scenario that is used when none is named.

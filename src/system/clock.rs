@@ -24,7 +24,7 @@ pub struct Clock {
 /// The function that returns the host's time.
 type Host = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
-/// At this speed, the clock catches up within a minute with a host's clock that was set forward by an hour.
+/// At this speed, the clock needs about a minute to catch up with a host's clock that was set forward by an hour.
 const SPEED_MAX: i32 = 60;
 /// A difference from the host's clock up to this much is followed at once, because clocks drift by no more.
 const FOLLOWED: TimeDelta = TimeDelta::seconds(1);

@@ -84,8 +84,8 @@ fn open_log(path: &Path) -> io::Result<File> {
     private::append(path)
 }
 
-/// Creates a subscriber that writes lines with time, level, target and fields; no colour codes, since logs
-/// end in files.
+/// Creates a subscriber that writes lines with time, level, target and fields, without colour codes, because logs
+/// end up in files.
 pub fn subscriber<W>(
     format: LogFormat,
     verbosity: Verbosity,

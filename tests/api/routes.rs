@@ -305,7 +305,8 @@ async fn g12_deployments_are_listed_and_released() {
     assert_eq!(envelope.reason, "switched off");
 
     bench.fake.will_receipt(Err(ControlError::Conflict {
-        message: "no importer d0-2 is on record".into(),
+        message: "no importer d0-2 is on record; `gone list deployments` shows the importers"
+            .into(),
     }));
     let path = "/api/v1/deployments/d0-2/release";
     let (status, problem) = bench.post(path, json!({})).await;

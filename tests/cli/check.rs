@@ -62,7 +62,7 @@ error stuck_cascade: Deleting customer is accepted: invoice refers to it asynchr
 
     customer   its deletion is asked for
        ^ customer: cascade, asynchronous
-    invoice    is held for ever
+    invoice    is blocked for ever
        ^ invoice: block
     payment    stays
 
@@ -81,9 +81,9 @@ fn a_cycle_is_drawn_until_it_closes() {
     let (exit, text) = shown(tree, Format::Table, true);
     assert_eq!(exit, Exit::Usage);
     let drawn = "
-    folder-1   is held for ever
+    folder-1   is blocked for ever
        ^ parent: cascade
-    folder-2   is held for ever
+    folder-2   is blocked for ever
        ^ parent: cascade
     folder-1   the same
 ";

@@ -185,7 +185,7 @@ fn at_rest_it_counts_the_resources_of_each_kind_and_site() {
     assert_eq!(counts(&desk), ["network", "floating_ip", "load_balancer"]);
     for words in [
         "1,208 resources of all kinds",
-        "not all is known of prod/RegionTwo",
+        "no complete counts from prod/RegionTwo",
         "≥ 1,203",
         "load balancer",
         "prod/RegionOne 1,203 · prod/RegionTwo failed",

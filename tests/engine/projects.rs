@@ -505,7 +505,9 @@ fn n19_the_project_itself_goes_once_it_is_empty_in_each_region() {
                     .await;
                 let refused = client.refused(&one.unwrap()).await;
                 assert!(
-                    refused.note.contains("envvars/RegionTwo is not looked at"),
+                    refused
+                        .note
+                        .contains("but the request leaves out envvars/RegionTwo"),
                     "{refused:?}"
                 );
                 let id = client.delete_with("project", "shop", with_project()).await;

@@ -68,7 +68,7 @@ fn g07_a_verb_with_an_engine_of_its_own_is_reached_by_those_whose_word_it_waits_
     let taken = std::net::TcpListener::bind(d1.listens()).unwrap();
     d1.gone("list rx")
         .ends_with(0)
-        .says(&["r1", "peers do not reach this engine"]);
+        .says(&["r1", "the listener for peers is not served"]);
     drop(taken);
     delete_r1(&d1, "--wait").ends_with(0);
     assert_eq!(d0.kept("lease", "l1"), None);

@@ -240,7 +240,7 @@ pub struct RestCalls {
     pub delete_one: Option<CallTemplate>,
     /// The call that must come before the delete, as the kind's `enable` says.
     pub enable: Option<CallTemplate>,
-    /// The call to another service, if the kind's own one answers to the delete that it has no such resource.
+    /// The call to another service, made if the kind's own service answers the delete with "not found".
     pub if_absent: Option<CallElsewhere>,
     /// The calls of the rungs of the purge ladder that the kind has.
     pub reset: Option<CallTemplate>,
@@ -381,7 +381,7 @@ pub struct Picked {
     pub lacks: Option<String>,
     /// The path in an element; by default the whole element.
     pub take: Option<String>,
-    /// Of a URL: only so many of its last segments, joined by commas.
+    /// Number of the last segments of a URL to take, joined by commas.
     pub segments: Option<usize>,
 }
 

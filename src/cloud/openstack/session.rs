@@ -117,8 +117,7 @@ pub struct Service<'s> {
     pub headers: Option<&'s BTreeMap<String, String>>,
     /// Headers of an admin's calls, which reach the rows of all projects by them: name → value.
     pub admin_headers: Option<&'s BTreeMap<String, String>>,
-    /// Of a service whose endpoint ends with the account of a project: that project's id, or nothing for the
-    /// login's own.
+    /// Set if the service's endpoint ends with a project's account: that project's id; empty for the login's own.
     pub account: Option<&'s str>,
 }
 

@@ -632,7 +632,8 @@ impl Planner<'_> {
         })
     }
 
-    /// Returns what the kinds say of resources that are deleted, in one line for all that it is said of.
+    /// Returns the remarks of the kinds about the resources that the plan deletes: one line for each remark, which
+    /// names the first resource and counts the others.
     fn remarks(&self) -> impl Iterator<Item = String> {
         let kinds = self.kinds.iter();
         let remarks = kinds.flat_map(|kind| kind.spec.remarks.iter().map(move |it| (kind, it)));

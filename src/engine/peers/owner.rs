@@ -423,7 +423,10 @@ impl OwnerSide {
         let deployments = &self.deployments;
         if !deployments.importing().contains_key(name) {
             return Err(ControlError::NotFound {
-                message: format!("no importer {} is on record", escape(name)),
+                message: format!(
+                    "no importer {} is on record; `gone list deployments` shows the importers",
+                    escape(name)
+                ),
             });
         }
         let release = Change::ReleaseImporter {

@@ -81,7 +81,7 @@ fn write_for_people(out: &mut Printer<'_>, kinds: usize, findings: &[Finding]) -
 /// ```text
 ///     customer   its deletion is asked for
 ///        ▲ customer: cascade, asynchronous
-///     invoice    is held for ever
+///     invoice    is blocked for ever
 ///        ▲ invoice: block
 ///     payment    stays
 /// ```
@@ -120,7 +120,7 @@ fn fate(fate: Fate) -> &'static str {
     match fate {
         Fate::Asked => "its deletion is asked for",
         Fate::Goes => "goes too",
-        Fate::Held => "is held for ever",
+        Fate::Held => "is blocked for ever",
         Fate::Stays => "stays",
     }
 }

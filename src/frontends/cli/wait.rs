@@ -307,7 +307,7 @@ fn site_exit(site: &SiteStatus) -> Option<Exit> {
     }
 }
 
-/// Shows the progress in a line on a terminal, which overwrites itself; `shown` is what is there.
+/// Shows the progress on a terminal, in one line that each update overwrites. `shown` is the text of that line.
 fn show_progress(
     session: &mut Session<'_>,
     deletion: &Deletion,

@@ -198,7 +198,7 @@ const STANDARD: &[Row] = &[
 
     (Scope::Tree, OPEN, Action::Open, "timeline", "what happened to the step; opens a folded line"),
     (Scope::Tree, UNFOLD, Action::Unfold, "unfold", "open the line"),
-    (Scope::Tree, FOLD, Action::Fold, "", "fold the line, or go to its parent"),
+    (Scope::Tree, FOLD, Action::Fold, "", "fold the row; if it is not open, fold its parent and go there"),
     (Scope::Tree, BLOCKERS, Action::Blockers, "blockers", "what blocks it, and whose that is"),
     (Scope::Tree, EXPLAIN, Action::Explain, "", "explain why it does not go, down to the root blocker"),
     (Scope::Tree, RETRY, Action::Retry, "retry", "retry the step now; on any other row the whole deletion"),
@@ -224,8 +224,8 @@ const STANDARD: &[Row] = &[
     (Scope::Attention, COPY, Action::Copy, "copy id", "copy the id to the clipboard; again: the error with its request id, then the row"),
 
     (Scope::Causes, OPEN, Action::Open, "rows", "the steps of this cause"),
-    (Scope::Causes, RETRY, Action::Retry, "retry…", "count what can be retried of what is marked, or of the row; then ask"),
-    (Scope::Causes, COPY, Action::Copy, "", "copy the answer that one of them got to the clipboard; again: the row"),
+    (Scope::Causes, RETRY, Action::Retry, "retry…", "count the steps of the marked causes, or of this one, that can be retried; then ask"),
+    (Scope::Causes, COPY, Action::Copy, "", "copy the cloud's answer to one of the steps to the clipboard; again: the row"),
 
     (Scope::Inspect, BLOCKERS, Action::Blockers, "blockers", "what blocks it, and whose that is"),
     (Scope::Inspect, RETRY, Action::Retry, "retry", "retry now"),

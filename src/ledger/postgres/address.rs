@@ -74,7 +74,7 @@ impl Address {
                 "pooler" => pooler = Some(value.into_owned()),
                 "sslrootcert" => roots = Some(PathBuf::from(&*value)),
                 "passfile" => passfile = Some(PathBuf::from(&*value)),
-                // Several, as the server's own programs take them.
+                // As for libpq, the value may list several hosts; each becomes a parameter.
                 "host" => {
                     for host in value.split(',') {
                         others.append_pair("host", host);
@@ -169,7 +169,7 @@ impl Address {
         )
     }
 
-    /// How they give such a copy back.
+    /// The command with which PostgreSQL's own programs restore such a copy.
     pub fn restore_command(&self, from: &Path) -> String {
         let from = quoted(&from.display().to_string());
         format!(

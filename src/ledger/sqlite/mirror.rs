@@ -46,7 +46,7 @@ impl Mirror {
         Ok(Self { index, written })
     }
 
-    /// Forgets the writes of a transaction that was undone.
+    /// Discards the noted writes of a transaction that was rolled back.
     pub(super) fn undo(&self) {
         locked(&self.written).clear();
     }

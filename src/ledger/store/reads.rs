@@ -321,7 +321,7 @@ pub trait StepReads: Fallible {
     fn count_groups(&self, deletion: i64) -> Stored<Self, Vec<GroupProgress>>;
 }
 
-/// Reads of tombstones, and of what is kept with them.
+/// Reads of tombstones, of the snapshots of their resources, and of where their copies may come back.
 pub trait TombstoneReads: Fallible {
     /// Loads the tombstones of these resources, in the same order; none for a resource without one.
     fn load_tombstones(&self, keys: &[ResourceKey]) -> Stored<Self, Vec<Option<StoredTombstone>>>;

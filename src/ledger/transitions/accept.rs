@@ -31,7 +31,8 @@ impl<S: LedgerRows> WorkingSet<S> {
         }
         if let Some((copy, deletion_id)) = self.first_in_deletion(&wanted.copies)? {
             return refuse(format!(
-                "its copy {copy} is being deleted by deletion {}; delete it when that has ended",
+                "copy {copy} of a target is being deleted by deletion {}; request this deletion again once that \
+                 one has ended",
                 short_id(&deletion_id)
             ));
         }

@@ -98,7 +98,9 @@ impl<S: LedgerRows> WorkingSet<S> {
         now: DateTime<Utc>,
     ) -> Changing<S, Applied> {
         let Some(waited) = self.searched()?.remove_importer(name)? else {
-            return refuse(format!("no importer {name} is on record"));
+            return refuse(format!(
+                "no importer {name} is on record; `gone list deployments` shows the importers"
+            ));
         };
         self.audit(audit, now);
         let happened = events::importer_released(name, &audit.actor.name, waited.len());

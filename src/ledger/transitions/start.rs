@@ -184,9 +184,9 @@ impl<S: LedgerRows> WorkingSet<S> {
         Ok(waiting_error(&by, now))
     }
 
-    /// Settles the targets that have no step of their own. Resources that the cloud removes by itself, that
-    /// only lose a reference, or that stay have no tombstone. In a plan without any step, the other targets
-    /// do not exist: they are gone.
+    /// Ends the tombstones of the targets without a step of their own. In a plan without any step, targets that the
+    /// plan does not keep do not exist, so their tombstones become gone. All others are released: their resources
+    /// stay, lose a reference, or are removed by the cloud itself.
     fn settle_other_targets(&mut self, num: i64, plan: &Plan, now: DateTime<Utc>) -> Changing<S> {
         if plan.steps.is_empty() {
             let kept: BTreeSet<ResourceKey> = plan

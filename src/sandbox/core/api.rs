@@ -14,8 +14,8 @@ pub(crate) struct Api {
     pub(crate) tables: &'static LazyLock<Tables>,
     /// Returns the hooks of a kind that has some.
     pub(crate) hooks: fn(&str) -> Option<Hooks>,
-    /// Handles what is no method of a kind, or differs from the common one. The path is that below the root;
-    /// `None` if there is none.
+    /// Handles calls that no kind's table describes, or that differ from the common ones. The path is that below the
+    /// root; `None` if there is none.
     pub(crate) own: fn(&mut Session<'_>, &Call<'_>, Option<&[&str]>) -> Handled,
     /// Reads the parameters of a list.
     pub(crate) list_query: fn(&Session<'_>, &'static Kind, &Call<'_>) -> Result<ListQuery>,

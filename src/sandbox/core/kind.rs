@@ -281,9 +281,9 @@ impl Tables {
         Self::parse(text).unwrap_or_else(|problem| unreachable!("a table is wrong: {problem}"))
     }
 
-    /// The error says what is wrong, and where.
+    /// Parses the tables of a service from TOML. The error says what is wrong, and where.
     fn parse(text: &str) -> Result<Self, String> {
-        // What a file says is read once, and needed for as long as the program runs.
+        // The tables are read once and needed until the program ends, so they are leaked.
         let file: Value = toml::from_str(text).map_err(|error| error.to_string())?;
         let file: &'static Value = Box::leak(Box::new(file));
         let read = Service::deserialize(&file["service"]);

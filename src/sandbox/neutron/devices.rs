@@ -45,7 +45,7 @@ pub(super) fn is_router_interface(port: &Row) -> bool {
     ROUTER_OWNERS.contains(&owner) && is_inside
 }
 
-/// Creates a port that belongs to a device; its addresses are free.
+/// Creates a port that belongs to a device. The caller passes addresses that are free.
 pub(super) fn create_port_of(
     session: &mut Session<'_>,
     (device, owner): (Uuid, &str),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{GcKindSettings, Settings};
 use crate::domain::kinds::Kinds;
 
-/// Replaces each kind that the settings name by its full name, as resources and steps have it.
+/// Replaces each kind in the settings, which may be an alias, with its full name, as resources and steps have it.
 ///
 /// # Errors
 /// The key of the first setting that names an unknown kind, or one kind twice, and why.

@@ -125,7 +125,7 @@ impl Census {
         let failed: BTreeSet<String> = failed.map(|site| site.site.to_string()).collect();
         let failed: Vec<String> = failed.into_iter().collect();
         let has_failed = !failed.is_empty();
-        let failed = format!("not all is known of {}", failed.join(", "));
+        let failed = format!("no complete counts from {}", failed.join(", "));
         let failed = Some(failed).filter(|_| has_failed);
         let more = (kinds_left_out > 0).then(|| format!("{kinds_left_out} more kinds"));
         let gaps: Vec<String> = failed.into_iter().chain(more).collect();

@@ -1,8 +1,7 @@
-//! Reads events of older ledgers, in which some facts were in the words alone.
+//! Translates events of older ledgers, which kept some facts only in the text of the message.
 
-/// Adds the fields that events have today, to those that lack them: the error of a step that did not go, and
-/// the note of a refused deletion. Where not even the words say it, the class of an error is that of the
-/// state.
+/// Adds fields that older events lack: the error of a blocked or stuck step, and the note of a refused deletion. If
+/// neither the message nor the step's last error says the class of the error, the state of the step decides it.
 pub(super) const TRANSLATED: &str = "
 UPDATE all_events SET data = json_set(data, '$.note', substr(message, instr(message, ' refused: ') + 10))
     WHERE kind = 'deletion_refused' AND data -> 'note' IS NULL;

@@ -435,7 +435,8 @@ impl Forest {
         }
     }
 
-    /// Folds the row, or else the line that contains it; returns the row where the cursor belongs then.
+    /// Folds the row if it is open, or else the row above it that contains it. Returns the row that the cursor
+    /// moves to.
     fn fold(&mut self, row: usize) -> Option<RowKey> {
         let (span, offset) = self.span(row)?;
         let (what, depth) = (span.what, span.depth);
