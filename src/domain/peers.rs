@@ -52,7 +52,7 @@ pub fn wrong_deployment_name(name: &str) -> Option<String> {
 }
 
 /// Checks that none of the texts is empty or longer than `TEXT_BYTES_MAX`.
-fn fitting<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+fn check_text_lengths<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
     match texts
         .into_iter()
         .all(|it| !it.is_empty() && it.len() <= TEXT_BYTES_MAX)
@@ -171,7 +171,7 @@ impl DeletionNotices {
         {
             if self.from != *home {
                 scope.allows(&self.from, key)?;
-                fitting([key.id.as_str(), deletion, root])?;
+                check_text_lengths([key.id.as_str(), deletion, root])?;
             }
             if !kinds.contains(&key.kind) {
                 let kind = escape(key.kind.as_str());
@@ -358,7 +358,9 @@ impl Answers {
         }
         for holder in &answered.holders {
             own(&self.from, &holder.key)?;
-            fitting(std::iter::once(holder.key.id.as_str()).chain(holder.root.as_deref()))?;
+            check_text_lengths(
+                std::iter::once(holder.key.id.as_str()).chain(holder.root.as_deref()),
+            )?;
             let waits = &holder.waits.0;
             if waits.len() > CIRCLE_MAX || holder.held_by.len() > BLOCKERS_MAX {
                 return Err(

@@ -36,7 +36,7 @@ pub(super) struct Confirming {
 impl Confirming {
     /// Returns what is observed for each step, in order. `unsent` is how many more resources of their
     /// deletions a list by scope may show.
-    pub(super) async fn look(
+    pub(super) async fn observe(
         &self,
         site: &Site,
         kind: &Kind,

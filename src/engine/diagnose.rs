@@ -51,7 +51,7 @@ impl Diagnosis {
         named: &[(KindName, String)],
     ) -> Failure {
         let began = self.clock.now();
-        let found = match self.in_the_way(step, named).await {
+        let found = match self.find_blockers(step, named).await {
             Ok(found) => found,
             Err(why) => return not_known(failure, &why.message),
         };
@@ -84,17 +84,17 @@ impl Diagnosis {
             .any(|tombstone| tombstone.phase == Phase::Purged);
         let newcomers: Vec<&ResourceKey> = found
             .iter()
-            .filter(|(key, obstacle)| obstacle.cascades && !going.contains(key))
+            .filter(|(key, blocker)| blocker.cascades && !going.contains(key))
             .map(|(key, _)| key)
             .collect();
         let all_going = !found.is_empty() && found.keys().all(|key| going.contains(key));
         let mut blockers: Vec<Blocker> = found
             .iter()
-            .map(|(key, obstacle)| Blocker {
-                owner: obstacle.owner.clone(),
+            .map(|(key, blocker)| Blocker {
+                owner: blocker.owner.clone(),
                 since: step.blocked_since.or(Some(failure.error.at)),
                 in_plan: ours.contains(key),
-                ..Blocker::of(key, &obstacle.name)
+                ..Blocker::of(key, &blocker.name)
             })
             .take(BLOCKERS_MAX)
             .collect();
@@ -269,11 +269,11 @@ impl Diagnosis {
 
     /// Finds the dependents and the blockers that a new plan of this one resource would find, and those that
     /// the refusal itself names.
-    async fn in_the_way(
+    async fn find_blockers(
         &self,
         step: &ClaimedStep,
         named: &[(KindName, String)],
-    ) -> Result<BTreeMap<ResourceKey, Obstacle>, CloudFailure> {
+    ) -> Result<BTreeMap<ResourceKey, FoundBlocker>, CloudFailure> {
         let target = Target {
             key: step.key.clone(),
             name: step.name.clone(),
@@ -282,7 +282,7 @@ impl Diagnosis {
             cascade: true,
             ..PlanOptions::default()
         };
-        let mut found: BTreeMap<ResourceKey, Obstacle> = BTreeMap::new();
+        let mut found: BTreeMap<ResourceKey, FoundBlocker> = BTreeMap::new();
         // A router interface is also identified by its port.
         let mut handles: BTreeSet<String> = BTreeSet::new();
         let plan = match self.planning.plan_targets(&[target], options).await {
@@ -296,7 +296,7 @@ impl Diagnosis {
                 handles.extend(other.vars.values().cloned());
                 found.insert(
                     other.key(),
-                    Obstacle {
+                    FoundBlocker {
                         name: other.name.clone(),
                         owner: other.project_id.to_string(),
                         cascades: true,
@@ -315,7 +315,7 @@ impl Diagnosis {
                 };
                 found.insert(
                     key,
-                    Obstacle {
+                    FoundBlocker {
                         name: blocker.name,
                         owner: blocker.owner,
                         cascades: false,
@@ -343,15 +343,15 @@ impl Diagnosis {
         site: &Site,
         kind: &KindName,
         ids: &BTreeSet<&str>,
-    ) -> BTreeMap<ResourceKey, Obstacle> {
+    ) -> BTreeMap<ResourceKey, FoundBlocker> {
         let ids = || ids.iter().take(BLOCKERS_MAX).map(|id| (*id).to_owned());
         let key = |id| ResourceKey {
             site: site.clone(),
             kind: kind.clone(),
             id,
         };
-        let mut named: BTreeMap<ResourceKey, Obstacle> =
-            ids().map(|id| (key(id), Obstacle::default())).collect();
+        let mut named: BTreeMap<ResourceKey, FoundBlocker> =
+            ids().map(|id| (key(id), FoundBlocker::default())).collect();
         let Some(listed) = self.reads.kinds.get(kind).filter(|k| k.spec.list.is_some()) else {
             return named;
         };
@@ -367,9 +367,9 @@ impl Diagnosis {
             .map_or_else(|_| Vec::new(), |found| found.0);
         for row in &rows {
             for resource in self.reads.kinds.resources_in(site, listed, row) {
-                if let Some(obstacle) = named.get_mut(&resource.key) {
-                    obstacle.name = resource.name;
-                    obstacle.owner = resource.project_id;
+                if let Some(blocker) = named.get_mut(&resource.key) {
+                    blocker.name = resource.name;
+                    blocker.owner = resource.project_id;
                 }
             }
         }
@@ -485,7 +485,7 @@ pub(super) fn before<'p>(plan: &'p Plan, key: &ResourceKey) -> Vec<&'p PlanStep>
 }
 
 #[derive(Clone, Debug, Default)]
-struct Obstacle {
+struct FoundBlocker {
     name: String,
     owner: String,
     /// Whether the cascade would remove the resource.

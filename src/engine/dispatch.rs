@@ -83,13 +83,13 @@ impl Dispatching {
     ) {
         let Some(sent) = permit.await else {
             let why = "withdrawn before a permit was free";
-            return self.give_back(step, why).await;
+            return self.release_claim(step, why).await;
         };
         self.act(step, sent).await;
     }
 
     /// Releases the claim on a step whose call was not sent: the step is `ready` again.
-    async fn give_back(&self, step: ClaimedStep, why: &str) {
+    async fn release_claim(&self, step: ClaimedStep, why: &str) {
         let decision = not_sent(facts(&step), step.blockers.clone());
         let message = format!("not sent: {why}");
         self.reads
@@ -127,8 +127,8 @@ impl Dispatching {
         let acted = match acted {
             Ok(acted) => acted,
             Err(why) => {
-                self.reads.sites.give_back(&site, sent);
-                return self.give_back(step, &why).await;
+                self.reads.sites.return_permit(&site, sent);
+                return self.release_claim(step, &why).await;
             }
         };
         let (failed, reason) = match &acted.outcome {
@@ -143,7 +143,7 @@ impl Dispatching {
             run.failed(format!("{}: {reason}", step.key.called(&step.name)));
         }
         let (line, answer) = (acted.line.clone(), acted.answer.clone());
-        let outcome = self.judge(&step, acted).await;
+        let outcome = self.outcome_of_call(&step, acted).await;
         if let Outcome::Failed(Failure {
             retry: Retry::SitePaused,
             error,
@@ -224,11 +224,11 @@ impl Dispatching {
         Acted::not_sent(failed, line, self.clock.now())
     }
 
-    /// Judges an answer. An answer that a resource is absent is verified like an accepted delete, so that
+    /// Returns the outcome of a call. An answer that a resource is absent is verified like an accepted delete, so that
     /// absence counts only with the rights that the plan froze (I13). Three cases need no verification: the
     /// deletion of a native resource, which the ledger's own transaction deleted, an enabled trunk, and an
     /// unset reference. Blockers of a refused step are diagnosed.
-    async fn judge(&self, step: &ClaimedStep, acted: Acted) -> Outcome {
+    async fn outcome_of_call(&self, step: &ClaimedStep, acted: Acted) -> Outcome {
         match acted.outcome {
             Outcome::Accepted | Outcome::Absent
                 if matches!(step.action, Action::Enable | Action::Unset)

@@ -282,7 +282,7 @@ impl Explaining {
 
     /// Returns the stuck step for which alone this step is stuck.
     async fn root_of(&self, step: &Step) -> Result<Option<Step>, ControlError> {
-        let Some(root) = step.held_by.filter(|_| is_held(step)) else {
+        let Some(root) = step.held_by.filter(|_| is_stuck_by_another(step)) else {
             return Ok(None);
         };
         self.ledger.step(root).await.map_err(ledger_error)
@@ -390,7 +390,7 @@ fn error_line(error: &StepError) -> String {
 }
 
 /// Whether the step is stuck only because another one is.
-fn is_held(step: &Step) -> bool {
+fn is_stuck_by_another(step: &Step) -> bool {
     let error = step.last_error.as_ref();
     error.is_some_and(|error| error.kind == DEPENDENCY_STUCK)
 }

@@ -147,7 +147,7 @@ impl Journal {
     }
 
     /// Waits until the loop may have something to do.
-    pub(super) async fn woken(&self) {
+    pub(super) async fn wait_for_wake(&self) {
         self.wake.notified().await;
     }
 
@@ -163,12 +163,12 @@ impl Journal {
     }
 
     /// Ends a longer pause between snapshots: somebody began to look.
-    pub(super) fn looked_at(&self) {
+    pub(super) fn end_snapshot_pause(&self) {
         self.shows_soon.notify_one();
     }
 
     /// Waits until the snapshot is to be built soon.
-    pub(super) async fn to_be_shown(&self) {
+    pub(super) async fn wait_for_snapshot_request(&self) {
         self.shows_soon.notified().await;
     }
 

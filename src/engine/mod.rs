@@ -212,7 +212,7 @@ impl Reconcilers {
             // A fixed order, so that a simulation with the same seed makes the same calls.
             tokio::select! {
                 biased;
-                () = self.journal.woken() => {}
+                () = self.journal.wait_for_wake() => {}
                 Ok(()) = others.changed() => self.heed_others().await,
                 () = tokio::time::sleep(sleep) => {}
                 Some(ended) = tasks.join_next() => self.ended(ended),
@@ -251,7 +251,7 @@ impl Reconcilers {
             let sleep = self.logins.start(tasks).min(PERIOD_MAX);
             tokio::select! {
                 biased;
-                () = self.journal.woken() => {}
+                () = self.journal.wait_for_wake() => {}
                 () = tokio::time::sleep(sleep) => {}
                 Some(ended) = tasks.join_next() => self.ended(ended),
             }
@@ -262,7 +262,7 @@ impl Reconcilers {
     async fn pass(&self, tasks: &mut JoinSet<()>) -> Result<Duration, LedgerError> {
         let membership = self.ledger.membership();
         self.journal.set_membership(&membership);
-        self.sites.share(&membership);
+        self.sites.set_shares(&membership);
         self.publishing.start(tasks);
         if self.journal.is_poisoned() {
             return Ok(PERIOD_MAX);

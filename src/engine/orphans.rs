@@ -58,7 +58,7 @@ impl Orphans {
                 .iter()
                 .filter_map(|at| Some(page.rows.get(*at)?.step.clone()))
                 .collect();
-            let looked = self.confirming.look(&site, kind, &steps, 0).await;
+            let looked = self.confirming.observe(&site, kind, &steps, 0).await;
             for (at, looked) in rows.iter().zip(looked) {
                 if let Some(there) = there.get_mut(*at) {
                     *there = match looked {

@@ -58,7 +58,7 @@ pub(super) struct Queued {
 impl Queued {
     /// Whether one more deletion may be planned. Those that are planned again leave a place for others, which one
     /// cloud that does not answer must not delay (I16).
-    fn has_place(&self, is_again: bool) -> bool {
+    fn has_capacity(&self, is_again: bool) -> bool {
         let again = self.under_way.values().filter(|again| **again).count();
         self.under_way.len() < PLANNING_MAX && !(is_again && again >= PLANNING_MAX - 1)
     }
@@ -76,7 +76,7 @@ impl PlanQueue {
         let mut after = None;
         let mut due: Vec<(Instant, Deletion)> = Vec::new();
         let mut waiting = HashSet::new();
-        while self.lock().has_place(false) {
+        while self.lock().has_capacity(false) {
             let filter = DeletionFilter {
                 states: vec![DeletionState::Planning],
                 oldest_first: true,
@@ -121,7 +121,7 @@ impl PlanQueue {
     /// Starts planning this deletion, if it is not being planned and there is a place for it.
     fn plan(self: &Arc<Self>, deletion: Deletion, is_again: bool, tasks: &mut JoinSet<()>) {
         let mut queued = self.lock();
-        if queued.under_way.contains_key(&deletion.id) || !queued.has_place(is_again) {
+        if queued.under_way.contains_key(&deletion.id) || !queued.has_capacity(is_again) {
             return;
         }
         queued.under_way.insert(deletion.id.clone(), is_again);

@@ -61,7 +61,7 @@ impl Planning {
         options: PlanOptions,
     ) -> Result<Plan, CloudFailure> {
         let (roots, mut identities) = self.read_targets(targets, options).await?;
-        self.complete_in_each_region(&roots, options)?;
+        self.require_all_regions(&roots, options)?;
         let copies = match options.chained {
             true => Copies::default(),
             false => self.copies.copies_of(&roots).await?,
@@ -123,7 +123,7 @@ impl Planning {
             endpoints,
         };
         let mut plan = at_length(planner.size(), || planner.finish(frozen));
-        self.tell_not_looked_at(&mut plan).await?;
+        self.warn_of_unlisted_services(&mut plan).await?;
         Ok(plan)
     }
 
@@ -172,7 +172,7 @@ impl Planning {
     /// If everything that belongs to a target was asked for, warns, in one line for each site, of services
     /// that may hold more of its resources and were not looked at. A target that is to be deleted once it is
     /// empty is refused if gone cannot tell whether it will be (N19).
-    async fn tell_not_looked_at(&self, plan: &mut Plan) -> Result<(), CloudFailure> {
+    async fn warn_of_unlisted_services(&self, plan: &mut Plan) -> Result<(), CloudFailure> {
         let spec = |target: &Target| {
             self.reads
                 .kinds
@@ -219,7 +219,7 @@ impl Planning {
 
     /// Refuses a target that is deleted once it is empty and is the same in all regions, unless the request
     /// names all regions.
-    fn complete_in_each_region(
+    fn require_all_regions(
         &self,
         roots: &[Resource],
         options: PlanOptions,

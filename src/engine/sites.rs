@@ -313,7 +313,7 @@ impl Sites {
     }
 
     /// Limits each site's concurrency to this engine's share of `concurrency_max`.
-    pub(super) fn share(&self, membership: &Membership) {
+    pub(super) fn set_shares(&self, membership: &Membership) {
         let ceiling = membership.share_of(self.concurrency_max);
         for site in self
             .lock()
@@ -546,7 +546,7 @@ impl Sites {
     }
 
     /// Takes back the permit of a call that was not sent.
-    pub(super) fn give_back(&self, site: &Site, given: Instant) {
+    pub(super) fn return_permit(&self, site: &Site, given: Instant) {
         self.free(site, given, Traffic::Call);
     }
 
@@ -762,7 +762,7 @@ mod tests {
                 sites.ended_read(&site, sent);
             } else if let Some(sent) = calls.iter_mut().find_map(came) {
                 order.push('c');
-                sites.give_back(&site, sent);
+                sites.return_permit(&site, sent);
             }
         }
         assert_eq!(order, "rcrcrc");

@@ -56,7 +56,11 @@ impl Publishing {
             drop(run);
             sleep(PUBLISH_EVERY).await;
             if publishing.snapshot.receiver_count() == 0 {
-                let _ = timeout(UNFOLLOWED_PAUSE, publishing.journal.to_be_shown()).await;
+                let _ = timeout(
+                    UNFOLLOWED_PAUSE,
+                    publishing.journal.wait_for_snapshot_request(),
+                )
+                .await;
             }
             publishing.is_busy.store(false, Ordering::Relaxed);
         });
@@ -64,7 +68,7 @@ impl Publishing {
 
     pub(super) fn follow(&self) -> watch::Receiver<Arc<Snapshot>> {
         let reader = self.snapshot.subscribe();
-        self.journal.looked_at();
+        self.journal.end_snapshot_pause();
         reader
     }
 

@@ -35,7 +35,7 @@ const OBSERVATION_PAUSE: Duration = Duration::from_millis(250);
 /// large deletion takes its time.
 const OBSERVATIONS_AT_ONCE: usize = 4;
 /// Maximum number of steps of one observation: some 10 MB of rows.
-const LOOKED_AT_MAX: usize = 10_000;
+const OBSERVED_TOGETHER_MAX: usize = 10_000;
 
 /// Verifies steps whose calls were accepted, or whose answers were lost.
 pub(super) struct Verifying {
@@ -148,12 +148,12 @@ impl Verifying {
             .collect();
         let steps = self
             .ledger
-            .verifying(due, self.clock.now(), LOOKED_AT_MAX)
+            .verifying(due, self.clock.now(), OBSERVED_TOGETHER_MAX)
             .await?;
         let mut looked = match self.kinds.get(listed) {
             Some(kind) => {
                 self.confirming
-                    .look(site, kind, &steps, unsent.into_values().sum())
+                    .observe(site, kind, &steps, unsent.into_values().sum())
                     .await
             }
             None => {

@@ -61,7 +61,7 @@ pub use engines::{EngineTerms, Engines, Membership};
 pub use error::LedgerError;
 pub use federation::{Federation, Importer, LiveStep, UnhandledDeletion, WatchCursor};
 pub use location::{Hold, Holder, Location, NoLocation};
-pub use native_resources::{NativeBy, NativeFilter, NativeResources, PointedAt, Referrer};
+pub use native_resources::{NativeBy, NativeFilter, NativeResources, Referrer, Referrers};
 pub use open::{Opened, can_write_at_server, holder, open, open_reader, remove_unless_held};
 pub use views::{
     AbandonedStep, AuditRow, Cursor, DeletionFilter, EventFilter, EventPage, KeptRequest,

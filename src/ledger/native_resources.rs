@@ -26,7 +26,7 @@ pub trait NativeResources: Send + Sync {
         to: Vec<ResourceKey>,
         fields: Arc<[(KindName, String)]>,
         named_max: usize,
-    ) -> Result<Vec<PointedAt>, LedgerError>;
+    ) -> Result<Vec<Referrers>, LedgerError>;
 }
 
 /// Selects registry resources of one kind at one site, which is the deployment itself.
@@ -89,7 +89,7 @@ impl Referrer {
 
 /// The registry resources that refer to one resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PointedAt {
+pub struct Referrers {
     pub named: Vec<Referrer>,
     pub count: u64,
 }

@@ -18,7 +18,7 @@ use super::{
     AbandonedStep, Applied, AuditRow, Capacity, Change, ClaimedStep, Commit, Cursor,
     DeletionFilter, Drive, Due, EventFilter, EventPage, Federation, Importer, Job, KeptRequest,
     LedgerError, LiveStep, NativeFilter, NativeResources, ObservationsDue, Original, OriginalName,
-    Outcome, PointedAt, StepFilter, Summary, TombstoneFilter, UnhandledDeletion, Views,
+    Outcome, Referrers, StepFilter, Summary, TombstoneFilter, UnhandledDeletion, Views,
     WatchCursor, WorkQueue,
 };
 use crate::domain::attention::CauseGroup;
@@ -168,7 +168,7 @@ port! {
     impl NativeResources
     reads {
         pointed_at(to: Vec<ResourceKey>, fields: Arc<[(KindName, String)]>, named_max: usize)
-            -> Vec<PointedAt> =
+            -> Vec<Referrers> =
             |db| db.find_referrers(&to, &fields, named_max);
     }
     pages {

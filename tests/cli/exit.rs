@@ -1,7 +1,7 @@
 use chrono::TimeDelta;
 use gone::control::ControlError;
 use gone::domain::model::{Counts, DeletionState, ErrorClass, Refusal, RefusalRule};
-use gone::frontends::cli::wait::{Verdict, judge};
+use gone::frontends::cli::wait::{Verdict, verdict_of};
 use gone::frontends::cli::{Exit, Failure};
 
 use crate::fake::{deletion, refusal, start};
@@ -190,7 +190,7 @@ fn a_wait_ends_when_settled_hopeless_or_out_of_time() {
             ..Counts::default()
         };
         let at = |minutes: Option<i64>| minutes.map(|m| start() + TimeDelta::minutes(m));
-        let found = judge(&deletion, at(next), start(), at(deadline));
+        let found = verdict_of(&deletion, at(next), start(), at(deadline));
         assert_eq!(
             found, verdict,
             "{state:?} {next:?} {deadline:?} {:?}",

@@ -31,7 +31,7 @@ use gone::ledger::{
     AbandonedStep, Applied, AuditRow, Capacity, Change, ClaimedStep, Commit, Cursor,
     DeletionFilter, Due, Engines, EventFilter, EventPage, Federation, Fence, Importer, KeptRequest,
     Ledger, LedgerError, LiveStep, Membership, NativeFilter, NativeResources, ObservationsDue,
-    Original, OriginalName, PointedAt, StepFilter, Summary, TombstoneFilter, UnhandledDeletion,
+    Original, OriginalName, Referrers, StepFilter, Summary, TombstoneFilter, UnhandledDeletion,
     Views, WatchCursor, WorkQueue,
 };
 use gone::sandbox::{Fate, World};
@@ -804,7 +804,7 @@ impl NativeResources for Faulty {
         to: Vec<ResourceKey>,
         fields: Arc<[(KindName, String)]>,
         named_max: usize,
-    ) -> Result<Vec<PointedAt>, LedgerError> {
+    ) -> Result<Vec<Referrers>, LedgerError> {
         self.inner.pointed_at(to, fields, named_max).await
     }
 }

@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use gone::domain::model::{KindName, Phase, ResourceKey};
 use gone::domain::native::{Native, NativeReference};
 use gone::ledger::store::{NativeReads, NativeRows};
-use gone::ledger::{NativeBy, NativeFilter, NewNative, PointedAt, Referrer};
+use gone::ledger::{NativeBy, NativeFilter, NewNative, Referrer, Referrers};
 use serde_json::{Map, Value};
 
 use super::tables::{micros, same};
@@ -67,7 +67,7 @@ impl NativeReads for MemoryRows {
         to: &[ResourceKey],
         fields: &[(KindName, String)],
         named_max: usize,
-    ) -> Answer<Vec<PointedAt>> {
+    ) -> Answer<Vec<Referrers>> {
         let tables = self.tables();
         let of = |to: &ResourceKey| {
             let found = tables.references.iter().filter_map(|(num, field, its)| {
@@ -82,7 +82,7 @@ impl NativeReads for MemoryRows {
             });
             let found: Vec<Referrer> = found.collect();
             let distinct: BTreeSet<&ResourceKey> = found.iter().map(|it| &it.key).collect();
-            PointedAt {
+            Referrers {
                 count: distinct.len() as u64,
                 named: found.iter().take(named_max).cloned().collect(),
             }

@@ -28,7 +28,7 @@ impl Planner<'_> {
         let mut refused = self.refusals();
         refused.extend(self.copies_by_name());
         refused.extend(self.not_empty());
-        refused.extend(self.in_the_way_unseen());
+        refused.extend(self.refuse_unlistable_dependents());
         refused.extend(self.perhaps_not_empty());
         refused.extend(circular.iter().map(|key| {
             self.refusal(

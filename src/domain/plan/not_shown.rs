@@ -78,7 +78,7 @@ impl<'k> Planner<'k> {
             })
     }
 
-    pub(super) fn in_the_way_unseen(&self) -> impl Iterator<Item = Refusal> {
+    pub(super) fn refuse_unlistable_dependents(&self) -> impl Iterator<Item = Refusal> {
         self.not_shown
             .iter()
             .flat_map(move |((site, unseen), why)| {

@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
-use super::points_at::{BackReferences, in_the_way};
+use super::points_at::{BackReferences, blocker_message};
 use super::{Deployments, Importing, not_allowed, peer_failure};
 use crate::control::{ControlError, Envelope, Receipt};
 use crate::domain::kinds::Kinds;
@@ -310,7 +310,7 @@ impl OwnerSide {
         // Blockers that are not deleted are named in the same pass, and not only when the step is due (G11).
         let stays = self.references.held_by_what_stays(&step.key).await;
         for held in stays.iter().flatten() {
-            message = format!("{}; {message}", in_the_way(&held.blocker()));
+            message = format!("{}; {message}", blocker_message(&held.blocker()));
             blockers.insert(0, held.blocker());
         }
         let failure = Failure {

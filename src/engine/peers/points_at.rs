@@ -18,15 +18,15 @@ use crate::domain::peers::{
 };
 use crate::domain::text::escape;
 use crate::engine::errors::ledger_error;
-use crate::ledger::{Ledger, LiveStep, PointedAt, Referrer};
+use crate::ledger::{Ledger, LiveStep, Referrer, Referrers};
 use crate::peers::Peer;
 
 /// Maximum number of referrers that are named as blockers.
 const NAMED_MAX: usize = 3;
 /// Maximum number of blockers reported for one referrer.
-const HELD_BY_MAX: usize = 12;
+const BLOCKED_BY_MAX: usize = 12;
 /// Maximum number of blockers in one answer: some megabytes.
-const HELD_BY_TOLD_MAX: usize = 10_000;
+const BLOCKED_BY_TOLD_MAX: usize = 10_000;
 /// How long a question waits for the notices that it is about.
 const ARRIVAL_WITHIN: Duration = Duration::from_secs(2);
 
@@ -58,7 +58,7 @@ impl BackReferences {
         let pointed = pointed.await.map_err(ledger_error)?;
         let home = deployments.home.site();
         let mut about = Vec::with_capacity(question.about.len());
-        let mut left = HELD_BY_TOLD_MAX;
+        let mut left = BLOCKED_BY_TOLD_MAX;
         for (asked, pointed) in question.about.into_iter().zip(pointed) {
             let mut answered = self.answered(&home, asked, pointed).await?;
             for holder in &mut answered.holders {
@@ -79,9 +79,9 @@ impl BackReferences {
         &self,
         home: &Site,
         asked: ClearanceRequest,
-        pointed: PointedAt,
+        pointed: Referrers,
     ) -> Result<Answered, ControlError> {
-        let PointedAt { named, count } = pointed;
+        let Referrers { named, count } = pointed;
         let mut by_key: BTreeMap<&ResourceKey, Vec<&Referrer>> = BTreeMap::new();
         for referrer in &named {
             by_key.entry(&referrer.key).or_default().push(referrer);
@@ -108,11 +108,11 @@ impl BackReferences {
     ) -> Result<Holder, ControlError> {
         let goes = live.filter(|it| it.action != Action::Enable);
         let held_by = match &goes {
-            Some(live) => self.held_by(key, live).await?,
+            Some(live) => self.blocked_by(key, live).await?,
             None => Vec::new(),
         };
         let why = match &goes {
-            Some(live) if is_held(live) => blocked_reason(live, held_by.first()),
+            Some(live) if is_blocked_or_stuck(live) => blocked_reason(live, held_by.first()),
             Some(_) => String::new(),
             None => self.unhandled_reason(&asked.key).await?,
         };
@@ -137,7 +137,7 @@ impl BackReferences {
 
     /// Lists what blocks a live step, each blocker with the resource that it blocks: dependents that go
     /// first, referrers that stay, and the blockers of those in turn, here and in other deployments.
-    async fn held_by(
+    async fn blocked_by(
         &self,
         key: &ResourceKey,
         live: &LiveStep,
@@ -145,13 +145,13 @@ impl BackReferences {
         let mut held_by: Vec<Blocker> = Vec::new();
         let mut open = VecDeque::from([(key.clone(), live.clone())]);
         while let Some((key, live)) = open.pop_front() {
-            let mut direct = match (awaits_its_turn(&live), is_held(&live)) {
+            let mut direct = match (awaits_its_turn(&live), is_blocked_or_stuck(&live)) {
                 (true, _) => self.goes_before(&live).await?,
-                (false, true) => self.obstacles(&key, &live).await?,
+                (false, true) => self.blockers_found(&key, &live).await?,
                 (false, false) => Vec::new(),
             };
             direct.retain(|by| held_by.iter().all(|known| known.key() != by.key()));
-            direct.truncate(HELD_BY_MAX - held_by.len());
+            direct.truncate(BLOCKED_BY_MAX - held_by.len());
             for by in direct {
                 if awaits_its_turn(&live) {
                     let next = self.live_step_of(&by.key()).await?;
@@ -178,7 +178,7 @@ impl BackReferences {
 
     /// Returns the referrers that stay and block a step. If there are none, returns the blockers that its
     /// last attempt met.
-    async fn obstacles(
+    async fn blockers_found(
         &self,
         key: &ResourceKey,
         live: &LiveStep,
@@ -270,10 +270,10 @@ impl BackReferences {
     ) -> Result<Option<Vec<ResourceKey>>, ControlError> {
         let before = match met(live) {
             _ if awaits_its_turn(live) => self.goes_before(live).await?,
-            Some(AWAITED | IN_USE) if is_held(live) => Vec::new(),
+            Some(AWAITED | IN_USE) if is_blocked_or_stuck(live) => Vec::new(),
             _ => return Ok(None),
         };
-        let held = self.held_here(key).await?;
+        let held = self.referrers_here(key).await?;
         let all_named = held.count <= held.named.len() as u64;
         let holders = held.named.into_iter().map(|it| it.key);
         let before = before.iter().map(Blocker::key);
@@ -281,7 +281,7 @@ impl BackReferences {
     }
 
     /// Returns the registry's resources that refer to this one, and whose references must be removed first.
-    async fn held_here(&self, key: &ResourceKey) -> Result<PointedAt, ControlError> {
+    async fn referrers_here(&self, key: &ResourceKey) -> Result<Referrers, ControlError> {
         let fields = self.kinds.holding(&key.kind);
         let held = self
             .ledger
@@ -295,7 +295,7 @@ impl BackReferences {
         &self,
         key: &ResourceKey,
     ) -> Result<Vec<Referrer>, ControlError> {
-        let mut held = self.held_here(key).await?.named;
+        let mut held = self.referrers_here(key).await?.named;
         if held.is_empty() {
             return Ok(held);
         }
@@ -379,7 +379,7 @@ impl Deployments {
 }
 
 /// Returns the words for a blocker: `blocked by contract c1 at d0-1, which this deletion will not remove`.
-pub(super) fn in_the_way(by: &Blocker) -> String {
+pub(super) fn blocker_message(by: &Blocker) -> String {
     if let Some(name) = silent_deployment(by) {
         return format!(
             "waiting: clearance of deployment {} is pending",
@@ -401,13 +401,13 @@ pub(super) fn in_the_way(by: &Blocker) -> String {
 fn blocked_reason(live: &LiveStep, by: Option<&Blocker>) -> String {
     let state = live.state.as_str();
     match (by, &live.error) {
-        (Some(by), _) => in_the_way(by),
+        (Some(by), _) => blocker_message(by),
         (None, Some(error)) => format!("{state}: {}", error.message),
         (None, None) => state.to_owned(),
     }
 }
 
-fn is_held(live: &LiveStep) -> bool {
+fn is_blocked_or_stuck(live: &LiveStep) -> bool {
     matches!(live.state, StepState::Blocked | StepState::Stuck)
 }
 

@@ -62,7 +62,7 @@ pub enum Verdict {
 /// Decides whether to wait longer. `next_attempt_at` is the earliest of the blocked steps; it counts only
 /// if [`nothing_moves`]. `deadline` is `None` for `--wait` without a duration: then the wait ends when
 /// the first next attempt is more than 60 minutes away.
-pub fn judge(
+pub fn verdict_of(
     deletion: &Deletion,
     next_attempt_at: Option<DateTime<Utc>>,
     now: DateTime<Utc>,
@@ -121,12 +121,12 @@ async fn follow_with(
 ) -> Result<(Deletion, Exit), Failure> {
     let mut after = session.control.snapshot().borrow().last_event;
     loop {
-        let deletion = look(session, deletion_id).await?;
+        let deletion = read_deletion(session, deletion_id).await?;
         let now = session.clock.now();
         show_progress(session, &deletion, shown)?;
         let horizon = deadline.unwrap_or(now + HORIZON);
         let next = first_attempt(session, &deletion, now, horizon).await?;
-        let verdict = judge(&deletion, next, now, deadline);
+        let verdict = verdict_of(&deletion, next, now, deadline);
         let stopped = stopped_site(session, &deletion);
         if verdict != Verdict::GoOn || stopped.is_some() {
             let exit = exit_of(session, &deletion, verdict, stopped).await?;
@@ -167,7 +167,10 @@ pub(super) async fn carry_on(
 }
 
 /// Queries the deletion. An engine that has gone away is given some time to come back.
-pub(super) async fn look(session: &Session<'_>, deletion_id: &str) -> Result<Deletion, Failure> {
+pub(super) async fn read_deletion(
+    session: &Session<'_>,
+    deletion_id: &str,
+) -> Result<Deletion, Failure> {
     let since = Instant::now();
     loop {
         match session.deletion(deletion_id).await {

@@ -63,7 +63,7 @@ impl Verb for Watch {
         let mut answered = Instant::now();
         loop {
             if let Some(id) = &watched {
-                let now = wait::look(session, id).await?;
+                let now = wait::read_deletion(session, id).await?;
                 if now.state.is_terminal() {
                     return wait::exit_of(session, &now, Verdict::Settled, None).await;
                 }

@@ -207,7 +207,7 @@ impl Gate {
             // A step whose next attempt comes in time is waited for: a 503 of a second is not a refusal.
             let moves = |step: &Step| step.next_attempt_at.is_some_and(|at| at - now < left);
             let waits = holding.iter().all(moves) && deletion.counts.stuck == 0;
-            !goes || is_held(deletion) && (options.park || !waits)
+            !goes || is_blocked_or_stuck(deletion) && (options.park || !waits)
         };
         let wait = self.settings.plain_wait;
         let (deletion, holding) = self.followed(&id, wait, is_settled).await?;
@@ -216,8 +216,8 @@ impl Gate {
                 Err(self.refused_by_plan(&caller, head, named, deletion).await)
             }
             DeletionState::Planning => Ok(self.accepted(&id)),
-            _ if options.park && is_held(&deletion) => Ok(self.accepted(&id)),
-            DeletionState::Running | DeletionState::Gone if !is_held(&deletion) => {
+            _ if options.park && is_blocked_or_stuck(&deletion) => Ok(self.accepted(&id)),
+            DeletionState::Running | DeletionState::Gone if !is_blocked_or_stuck(&deletion) => {
                 Ok(self.no_content(&id))
             }
             DeletionState::Running | DeletionState::Stuck => {
@@ -258,7 +258,7 @@ impl Gate {
         loop {
             changes.mark_unchanged();
             let deletion = self.read_deletion(id).await?;
-            let holding = match is_held(&deletion) {
+            let holding = match is_blocked_or_stuck(&deletion) {
                 true => self.holding(id).await?,
                 false => Vec::new(),
             };
@@ -344,7 +344,7 @@ impl Gate {
     }
 }
 
-fn is_held(deletion: &Deletion) -> bool {
+fn is_blocked_or_stuck(deletion: &Deletion) -> bool {
     deletion.counts.blocked + deletion.counts.stuck > 0
 }
 

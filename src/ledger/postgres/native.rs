@@ -11,7 +11,7 @@ use crate::domain::native::{Native, NativeReference};
 use crate::ledger::store::decode;
 use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{NativeReads, NativeRows};
-use crate::ledger::{NativeBy, NativeFilter, NewNative, PointedAt, Referrer};
+use crate::ledger::{NativeBy, NativeFilter, NewNative, Referrer, Referrers};
 
 /// The columns of a registry row; the last one says whether the resource is being deleted.
 const COLUMNS: &str = "h.num, h.site, h.kind, h.id, h.incarnation, h.fields, h.created_at, \
@@ -184,7 +184,7 @@ impl NativeReads for PostgresRows {
         to: &[ResourceKey],
         fields: &[(KindName, String)],
         named_max: usize,
-    ) -> Sql<Vec<PointedAt>> {
+    ) -> Sql<Vec<Referrers>> {
         let keys = rows::Keys::of(to);
         let (kinds, names): (Vec<&str>, Vec<&str>) = fields
             .iter()
@@ -213,7 +213,7 @@ impl NativeReads for PostgresRows {
                 Ok((at, referrer, place, count))
             },
         )?;
-        let mut pointed_at = vec![PointedAt::default(); to.len()];
+        let mut pointed_at = vec![Referrers::default(); to.len()];
         for (at, (key, name, field), place, count) in found {
             let (Some(of), Some(to)) = (pointed_at.get_mut(at), to.get(at)) else {
                 continue;

@@ -12,7 +12,7 @@ use crate::domain::native::{Native, NativeReference};
 use crate::ledger::store::decode;
 use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{NativeReads, NativeRows};
-use crate::ledger::{NativeBy, NativeFilter, NewNative, PointedAt, Referrer};
+use crate::ledger::{NativeBy, NativeFilter, NewNative, Referrer, Referrers};
 
 /// The columns of a registry row; the last one says whether the resource is being deleted.
 const COLUMNS: &str = "h.num, h.site, h.kind, h.id, h.incarnation, h.fields, h.created_at, \
@@ -121,7 +121,7 @@ impl<R: Run> NativeReads for R {
         to: &[ResourceKey],
         fields: &[(KindName, String)],
         named_max: usize,
-    ) -> Sql<Vec<PointedAt>> {
+    ) -> Sql<Vec<Referrers>> {
         referrers(self.db(), to, fields, named_max)
     }
 }
@@ -179,7 +179,7 @@ fn referrers(
     to: &[ResourceKey],
     fields: &[(KindName, String)],
     named_max: usize,
-) -> Sql<Vec<PointedAt>> {
+) -> Sql<Vec<Referrers>> {
     let fields = rows::json(fields)?;
     let mut named = db.prepare_cached(
         "SELECT h.site, h.kind, h.id, h.name, r.field FROM native_references r
@@ -217,7 +217,7 @@ fn referrers(
                     count.query_row(params![to.id, kind, site, fields], |row| Ok(row.read(0)?))?
                 }
             };
-            Ok(PointedAt { named, count })
+            Ok(Referrers { named, count })
         })
         .collect()
 }

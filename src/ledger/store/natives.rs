@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Fallible, Stored};
 use crate::domain::model::{KindName, ResourceKey};
 use crate::domain::native::{Native, NativeReference};
-use crate::ledger::{NativeFilter, NewNative, PointedAt};
+use crate::ledger::{NativeFilter, NewNative, Referrers};
 
 /// Reads of the registry.
 pub trait NativeReads: Fallible {
@@ -25,7 +25,7 @@ pub trait NativeReads: Fallible {
         to: &[ResourceKey],
         fields: &[(KindName, String)],
         named_max: usize,
-    ) -> Stored<Self, Vec<PointedAt>>;
+    ) -> Stored<Self, Vec<Referrers>>;
 }
 
 /// The rows of the registry. `num`: the number of a resource, which its references name.

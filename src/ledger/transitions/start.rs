@@ -57,7 +57,7 @@ impl<S: LedgerRows> WorkingSet<S> {
         }
         self.store().remember_copies(num, &copies(plan))?;
         self.insert_steps(&starting, &shares)?;
-        self.settle_other_targets(num, plan, now)?;
+        self.end_targets_without_step(num, plan, now)?;
         self.store().save_frozen(num, &header(plan))?;
         let total = self.deletion(num)?.counts.total;
         self.event(Some(num), None, events::planned(deletion_id, total), now);
@@ -187,7 +187,12 @@ impl<S: LedgerRows> WorkingSet<S> {
     /// Ends the tombstones of the targets without a step of their own. In a plan without any step, targets that the
     /// plan does not keep do not exist, so their tombstones become gone. All others are released: their resources
     /// stay, lose a reference, or are removed by the cloud itself.
-    fn settle_other_targets(&mut self, num: i64, plan: &Plan, now: DateTime<Utc>) -> Changing<S> {
+    fn end_targets_without_step(
+        &mut self,
+        num: i64,
+        plan: &Plan,
+        now: DateTime<Utc>,
+    ) -> Changing<S> {
         if plan.steps.is_empty() {
             let kept: BTreeSet<ResourceKey> = plan
                 .automatic
