@@ -29,63 +29,61 @@ fn the_reconcilers_say_what_they_do_and_what_failed() {
         bench.faults(
             json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 1, "action": refusal }]),
         );
-        bench
-            .run(async |client| {
-                let began = bench.clock.now();
-                let names: Vec<Reconciler> = reconcilers(&client)
-                    .await
-                    .iter()
-                    .map(|it| it.name)
-                    .collect();
-                let expected = [
-                    Reconciler::Planning,
-                    Reconciler::Retry,
-                    Reconciler::Dispatch,
-                    Reconciler::Verify,
-                    Reconciler::Sweep,
-                    Reconciler::Prune,
-                    Reconciler::SignIn,
-                    Reconciler::Publish,
-                ];
-                assert_eq!(names, expected);
-                let idle = reconciler(&client, Reconciler::Dispatch).await;
-                assert_eq!((idle.running, idle.last_run_at), (0, None), "{idle:?}");
+        with_engine(&bench, async |client| {
+            let began = bench.clock.now();
+            let names: Vec<Reconciler> = reconcilers(&client)
+                .await
+                .iter()
+                .map(|it| it.name)
+                .collect();
+            let expected = [
+                Reconciler::Planning,
+                Reconciler::Retry,
+                Reconciler::Dispatch,
+                Reconciler::Verify,
+                Reconciler::Sweep,
+                Reconciler::Prune,
+                Reconciler::SignIn,
+                Reconciler::Publish,
+            ];
+            assert_eq!(names, expected);
+            let idle = reconciler(&client, Reconciler::Dispatch).await;
+            assert_eq!((idle.running, idle.last_run_at), (0, None), "{idle:?}");
 
-                let id = client.delete("network", &network).await;
-                let busy = loop {
-                    let dispatch = reconciler(&client, Reconciler::Dispatch).await;
-                    if dispatch.running > 0 {
-                        break dispatch;
-                    }
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                };
-                assert!(busy.since > began, "{busy:?}");
-                assert!(busy.subjects[0].starts_with("port "), "{busy:?}");
-
-                client.gone(&id).await;
-                let planning = reconciler(&client, Reconciler::Planning).await;
-                assert_eq!((planning.running, planning.last_error), (0, None));
+            let id = client.delete("network", &network).await;
+            let busy = loop {
                 let dispatch = reconciler(&client, Reconciler::Dispatch).await;
-                assert_eq!((dispatch.running, dispatch.subjects.len()), (0, 0));
-                assert!(dispatch.last_run_at > Some(busy.since), "{dispatch:?}");
-                assert!(dispatch.last_run_ms >= Some(200), "{dispatch:?}");
-                let failure = dispatch.last_error.unwrap();
-                assert!(
-                    failure.message.contains("the port agent restarts") && failure.at > began,
-                    "{failure:?}"
-                );
-                let now = bench.clock.now();
-                for name in [Reconciler::Verify, Reconciler::SignIn, Reconciler::Publish] {
-                    let status = reconciler(&client, name).await;
-                    assert!(status.last_run_at >= Some(began), "{status:?}");
+                if dispatch.running > 0 {
+                    break dispatch;
                 }
-                let sweep = reconciler(&client, Reconciler::Sweep).await;
-                let every = TimeDelta::from_std(bench.settings.engine.sweep).unwrap();
-                assert!(sweep.next_run_at > Some(now), "{sweep:?}");
-                assert!(sweep.next_run_at <= Some(now + every), "{sweep:?}");
-            })
-            .await
-            .unwrap();
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            };
+            assert!(busy.since > began, "{busy:?}");
+            assert!(busy.subjects[0].starts_with("port "), "{busy:?}");
+
+            client.gone(&id).await;
+            let planning = reconciler(&client, Reconciler::Planning).await;
+            assert_eq!((planning.running, planning.last_error), (0, None));
+            let dispatch = reconciler(&client, Reconciler::Dispatch).await;
+            assert_eq!((dispatch.running, dispatch.subjects.len()), (0, 0));
+            assert!(dispatch.last_run_at > Some(busy.since), "{dispatch:?}");
+            assert!(dispatch.last_run_ms >= Some(200), "{dispatch:?}");
+            let failure = dispatch.last_error.unwrap();
+            assert!(
+                failure.message.contains("the port agent restarts") && failure.at > began,
+                "{failure:?}"
+            );
+            let now = bench.clock.now();
+            for name in [Reconciler::Verify, Reconciler::SignIn, Reconciler::Publish] {
+                let status = reconciler(&client, name).await;
+                assert!(status.last_run_at >= Some(began), "{status:?}");
+            }
+            let sweep = reconciler(&client, Reconciler::Sweep).await;
+            let every = TimeDelta::from_std(bench.settings.engine.sweep).unwrap();
+            assert!(sweep.next_run_at > Some(now), "{sweep:?}");
+            assert!(sweep.next_run_at <= Some(now + every), "{sweep:?}");
+        })
+        .await;
     });
 }
 
@@ -96,24 +94,22 @@ fn the_retry_worker_says_when_the_next_attempt_is_due() {
         let (_, ports) = bench.plain_network(1);
         let refusal = json!({ "status": 409, "message": "in use" });
         bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": refusal }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("port", &ports[0]).await;
-                client
-                    .until_any(&id, |step| step.next_attempt_at.is_some())
-                    .await;
-                // The loop looks at what is due in its next pass.
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                let step = client.step(&id, "port").await;
-                let retry = reconciler(&client, Reconciler::Retry).await;
-                assert_eq!(retry.next_run_at, step.next_attempt_at, "{step:?}");
-                assert_eq!(retry.last_run_at, None);
-                client.gone(&id).await;
-                let retry = reconciler(&client, Reconciler::Retry).await;
-                assert!(retry.last_run_at >= step.next_attempt_at, "{retry:?}");
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("port", &ports[0]).await;
+            client
+                .until_any(&id, |step| step.next_attempt_at.is_some())
+                .await;
+            // The loop looks at what is due in its next pass.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let step = client.step(&id, "port").await;
+            let retry = reconciler(&client, Reconciler::Retry).await;
+            assert_eq!(retry.next_run_at, step.next_attempt_at, "{step:?}");
+            assert_eq!(retry.last_run_at, None);
+            client.gone(&id).await;
+            let retry = reconciler(&client, Reconciler::Retry).await;
+            assert!(retry.last_run_at >= step.next_attempt_at, "{retry:?}");
+        })
+        .await;
     });
 }
 
@@ -125,23 +121,21 @@ fn a_deployment_has_reconcilers_for_its_owners_and_importers() {
             "billing",
             "service = \"billing\"\n[kind.invoice.native.fields]\ncustomer = {}\n",
         );
-        bench
-            .run(async |client| {
-                let names: Vec<Reconciler> = reconcilers(&client)
-                    .await
-                    .iter()
-                    .map(|it| it.name)
-                    .collect();
-                let own = [
-                    Reconciler::WatchOwners,
-                    Reconciler::HandleNotices,
-                    Reconciler::AskImporters,
-                    Reconciler::HintOwners,
-                ];
-                assert_eq!(names[names.len() - 4..], own);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let names: Vec<Reconciler> = reconcilers(&client)
+                .await
+                .iter()
+                .map(|it| it.name)
+                .collect();
+            let own = [
+                Reconciler::WatchOwners,
+                Reconciler::HandleNotices,
+                Reconciler::AskImporters,
+                Reconciler::HintOwners,
+            ];
+            assert_eq!(names[names.len() - 4..], own);
+        })
+        .await;
     });
 }
 
@@ -189,21 +183,19 @@ fn a_snapshot_is_made_for_those_that_follow_it() {
 fn what_a_person_did_is_shown_soon_also_where_nobody_follows() {
     paused(async {
         let bench = Bench::new(1);
-        bench
-            .run(async |client| {
-                let soon = || tokio::time::sleep(Duration::from_millis(250));
-                let site = site();
-                client.submit(Command::PauseSite { site }).await.unwrap();
-                soon().await;
-                let site = self::site();
-                client.submit(Command::ResumeSite { site }).await.unwrap();
-                soon().await;
-                // The only look: it would end a pause.
-                let shown = client.control.snapshot().borrow().sites[0].state;
-                assert_ne!(shown, SiteState::Paused);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let soon = || tokio::time::sleep(Duration::from_millis(250));
+            let site = site();
+            client.submit(Command::PauseSite { site }).await.unwrap();
+            soon().await;
+            let site = self::site();
+            client.submit(Command::ResumeSite { site }).await.unwrap();
+            soon().await;
+            // The only look: it would end a pause.
+            let shown = client.control.snapshot().borrow().sites[0].state;
+            assert_ne!(shown, SiteState::Paused);
+        })
+        .await;
     });
 }
 
@@ -213,21 +205,19 @@ fn an_accepted_deletion_is_shown_soon_also_where_nobody_follows() {
     paused(async {
         let (bench, network) = slow_network();
         let others: Vec<String> = (0..3).map(|_| bench.plain_network(1).0).collect();
-        bench
-            .run(async |client| {
-                under_way(&client, &network).await;
-                // At other times of the pause, so that none of them is shown by chance.
-                for (before, other) in others.iter().enumerate() {
-                    tokio::time::sleep(Duration::from_millis(370)).await;
-                    client.delete("network", other).await;
-                    tokio::time::sleep(Duration::from_millis(250)).await;
-                    let shown = client.control.snapshot().borrow().clone();
-                    let accepted: u64 = shown.deletions_by_state.values().sum();
-                    assert_eq!(accepted, 2 + before as u64);
-                }
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            under_way(&client, &network).await;
+            // At other times of the pause, so that none of them is shown by chance.
+            for (before, other) in others.iter().enumerate() {
+                tokio::time::sleep(Duration::from_millis(370)).await;
+                client.delete("network", other).await;
+                tokio::time::sleep(Duration::from_millis(250)).await;
+                let shown = client.control.snapshot().borrow().clone();
+                let accepted: u64 = shown.deletions_by_state.values().sum();
+                assert_eq!(accepted, 2 + before as u64);
+            }
+        })
+        .await;
     });
 }
 
@@ -235,17 +225,15 @@ fn an_accepted_deletion_is_shown_soon_also_where_nobody_follows() {
 fn who_begins_to_follow_waits_for_no_pause() {
     paused(async {
         let (bench, network) = slow_network();
-        bench
-            .run(async |client| {
-                under_way(&client, &network).await;
-                for _ in 0..3 {
-                    tokio::time::sleep(Duration::from_millis(350)).await;
-                    let mut reader = client.control.snapshot();
-                    let shown = tokio::time::timeout(Duration::from_millis(300), reader.changed());
-                    shown.await.unwrap().unwrap();
-                }
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            under_way(&client, &network).await;
+            for _ in 0..3 {
+                tokio::time::sleep(Duration::from_millis(350)).await;
+                let mut reader = client.control.snapshot();
+                let shown = tokio::time::timeout(Duration::from_millis(300), reader.changed());
+                shown.await.unwrap().unwrap();
+            }
+        })
+        .await;
     });
 }

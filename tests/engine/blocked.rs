@@ -76,30 +76,28 @@ fn i01_the_first_delete_is_sent_at_once_and_only_blocked_ones_go_to_the_collecto
             let (_, ports) = bench.plain_network(1);
             bench
                 .faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": action }]));
-            bench
-                .run(async |client| {
-                    let id = client.delete("port", &ports[0]).await;
-                    let wanted = if stuck {
-                        StepState::Stuck
-                    } else {
-                        StepState::Blocked
-                    };
-                    let step = client.until_step(&id, "port", wanted).await;
-                    let error = step.last_error.clone().unwrap();
-                    assert_eq!(error.class, class, "{action}");
-                    assert_eq!(
-                        step.attempts,
-                        u32::from(uses_attempt),
-                        "{action}: {step:#?}"
-                    );
-                    if stuck {
-                        client.stuck(&id).await;
-                        client.retry(&id).await;
-                    }
-                    client.gone(&id).await;
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                let id = client.delete("port", &ports[0]).await;
+                let wanted = if stuck {
+                    StepState::Stuck
+                } else {
+                    StepState::Blocked
+                };
+                let step = client.until_step(&id, "port", wanted).await;
+                let error = step.last_error.clone().unwrap();
+                assert_eq!(error.class, class, "{action}");
+                assert_eq!(
+                    step.attempts,
+                    u32::from(uses_attempt),
+                    "{action}: {step:#?}"
+                );
+                if stuck {
+                    client.stuck(&id).await;
+                    client.retry(&id).await;
+                }
+                client.gone(&id).await;
+            })
+            .await;
             assert_eq!(bench.writes().len(), 2, "{action}");
         });
     }
@@ -111,13 +109,11 @@ fn n13_retry_after_is_kept() {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(1);
         bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "status": 429, "retry_after": 40 } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("port", &ports[0]).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("port", &ports[0]).await;
+            client.gone(&id).await;
+        })
+        .await;
         let writes = bench.writes();
         assert!(
             writes[1].at - writes[0].at >= TimeDelta::seconds(40),
@@ -134,16 +130,14 @@ fn a_site_tells_which_share_of_its_calls_failed() {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(3);
         bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "status": 503, "retry_after": 5 } }]));
-        bench
-            .run(async |client| {
-                assert_eq!(client.site_status().await.error_percent, None);
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-                // Three ports and their network went, and one call more had failed.
-                assert_eq!(client.site_status().await.error_percent, Some(20));
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            assert_eq!(client.site_status().await.error_percent, None);
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+            // Three ports and their network went, and one call more had failed.
+            assert_eq!(client.site_status().await.error_percent, Some(20));
+        })
+        .await;
     });
 }
 
@@ -155,28 +149,26 @@ fn i02_i03_i07_attempts_follow_the_schedule_and_end_stuck_with_one_call_for_a_pe
         bench.settings.engine.sweep = Duration::from_secs(6 * 3600);
         let (network, ports) = bench.plain_network(2);
         bench.faults(in_use(&ports[0]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                let blocked = client.until_step(&id, "port", StepState::Blocked).await;
-                assert_eq!(blocked.resource.key.id, ports[0]);
-                assert_eq!(blocked.attempts, 1);
-                assert!(blocked.next_attempt_at.unwrap() > bench.clock.now());
-                assert_eq!(blocked.last_error.unwrap().message, "a server holds it");
-                client.stuck(&id).await;
-                let step = client.step_of(&id, &ports[0]).await;
-                assert_eq!((step.attempts, step.next_attempt_at), (5, None));
-                // It stays: nothing drops it, nothing more is sent, nobody is told twice.
-                tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
-                assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
-                let lines = client.timeline(Some(&id), None).await;
-                let told = lines
-                    .iter()
-                    .filter(|line| line.kind == EventKind::NeedsPerson);
-                assert_eq!(told.count(), 1);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            let blocked = client.until_step(&id, "port", StepState::Blocked).await;
+            assert_eq!(blocked.resource.key.id, ports[0]);
+            assert_eq!(blocked.attempts, 1);
+            assert!(blocked.next_attempt_at.unwrap() > bench.clock.now());
+            assert_eq!(blocked.last_error.unwrap().message, "a server holds it");
+            client.stuck(&id).await;
+            let step = client.step_of(&id, &ports[0]).await;
+            assert_eq!((step.attempts, step.next_attempt_at), (5, None));
+            // It stays: nothing drops it, nothing more is sent, nobody is told twice.
+            tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
+            assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
+            let lines = client.timeline(Some(&id), None).await;
+            let told = lines
+                .iter()
+                .filter(|line| line.kind == EventKind::NeedsPerson);
+            assert_eq!(told.count(), 1);
+        })
+        .await;
         let times: Vec<_> = bench
             .writes_to(&ports[0])
             .iter()
@@ -205,17 +197,15 @@ fn i04_the_request_triggers_the_delete_once_and_is_not_held_up() {
         let bench = Bench::new(1);
         let (_, ports) = bench.plain_network(1);
         bench.faults(in_use(&ports[0]));
-        bench
-            .run(async |client| {
-                let before = bench.clock.now();
-                let id = client.delete("port", &ports[0]).await;
-                assert!(bench.clock.now() - before < TimeDelta::seconds(1));
-                client.until_step(&id, "port", StepState::Blocked).await;
-                assert!(bench.clock.now() - before < TimeDelta::seconds(1));
-                assert_eq!(bench.writes().len(), 1);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let before = bench.clock.now();
+            let id = client.delete("port", &ports[0]).await;
+            assert!(bench.clock.now() - before < TimeDelta::seconds(1));
+            client.until_step(&id, "port", StepState::Blocked).await;
+            assert!(bench.clock.now() - before < TimeDelta::seconds(1));
+            assert_eq!(bench.writes().len(), 1);
+        })
+        .await;
     });
 }
 
@@ -228,27 +218,25 @@ fn i05_the_collector_takes_what_is_due_and_only_that() {
             { "match": { "method": "DELETE", "id": ports[0] }, "times": 1, "action": { "status": 409, "type": "PortInUse" } },
             { "match": { "method": "DELETE", "id": ports[1] }, "times": 2, "action": { "status": 409, "type": "PortInUse" } },
         ]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                // After the first minute both, after the second wait the one that is left.
-                client
-                    .until(&id, |deletion| deletion.counts.gone == 1)
-                    .await;
-                assert_eq!(bench.writes_to(&ports[0]).len(), 2);
-                assert_eq!(bench.writes_to(&ports[1]).len(), 2);
-                let step = client.step_of(&id, &ports[1]).await;
-                let due = step.next_attempt_at.unwrap();
-                tokio::time::sleep(
-                    (due - bench.clock.now()).to_std().unwrap() - Duration::from_secs(1),
-                )
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            // After the first minute both, after the second wait the one that is left.
+            client
+                .until(&id, |deletion| deletion.counts.gone == 1)
                 .await;
-                assert_eq!(bench.writes_to(&ports[1]).len(), 2);
-                client.gone(&id).await;
-                assert_eq!(bench.writes_to(&ports[1]).len(), 3);
-            })
-            .await
-            .unwrap();
+            assert_eq!(bench.writes_to(&ports[0]).len(), 2);
+            assert_eq!(bench.writes_to(&ports[1]).len(), 2);
+            let step = client.step_of(&id, &ports[1]).await;
+            let due = step.next_attempt_at.unwrap();
+            tokio::time::sleep(
+                (due - bench.clock.now()).to_std().unwrap() - Duration::from_secs(1),
+            )
+            .await;
+            assert_eq!(bench.writes_to(&ports[1]).len(), 2);
+            client.gone(&id).await;
+            assert_eq!(bench.writes_to(&ports[1]).len(), 3);
+        })
+        .await;
     });
 }
 
@@ -259,36 +247,34 @@ fn i06_not_yet_uses_no_attempt_and_is_bounded_by_age() {
         let (network, ports) = bench.plain_network(2);
         let held = |port: &str| json!({ "match": { "method": "DELETE", "id": port }, "action": { "status": 503 } });
         bench.faults(json!([held(&ports[0])]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.until_step(&id, "port", StepState::Blocked).await;
-                // A port that came after the plan: its own deletion is on its way, and the network is
-                // refused because of it.
-                let late = bench.create("ports", json!({ "network_id": network }));
-                bench.faults(json!([held(&late)]));
-                let port = client.delete("port", &late).await;
-                let blocked = client.until_step(&id, "network", StepState::Blocked).await;
-                assert_eq!(blocked.attempts, 0, "{blocked:#?}");
-                let blocker = &blocked.blockers[0];
-                assert_eq!(
-                    (blocker.kind.as_str(), blocker.id.as_str()),
-                    ("port", late.as_str())
-                );
-                let stuck = client.until_step(&id, "network", StepState::Stuck).await;
-                assert_eq!(stuck.attempts, 0);
-                let age = bench.clock.now() - stuck.blocked_since.unwrap();
-                assert!(
-                    (10 * MINUTE..12 * MINUTE).contains(&age.num_seconds()),
-                    "{age}"
-                );
-                bench.faults(json!([]));
-                client.gone(&port).await;
-                client.retry(&id).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.until_step(&id, "port", StepState::Blocked).await;
+            // A port that came after the plan: its own deletion is on its way, and the network is
+            // refused because of it.
+            let late = bench.create("ports", json!({ "network_id": network }));
+            bench.faults(json!([held(&late)]));
+            let port = client.delete("port", &late).await;
+            let blocked = client.until_step(&id, "network", StepState::Blocked).await;
+            assert_eq!(blocked.attempts, 0, "{blocked:#?}");
+            let blocker = &blocked.blockers[0];
+            assert_eq!(
+                (blocker.kind.as_str(), blocker.id.as_str()),
+                ("port", late.as_str())
+            );
+            let stuck = client.until_step(&id, "network", StepState::Stuck).await;
+            assert_eq!(stuck.attempts, 0);
+            let age = bench.clock.now() - stuck.blocked_since.unwrap();
+            assert!(
+                (10 * MINUTE..12 * MINUTE).contains(&age.num_seconds()),
+                "{age}"
+            );
+            bench.faults(json!([]));
+            client.gone(&port).await;
+            client.retry(&id).await;
+            client.gone(&id).await;
+        })
+        .await;
     });
 }
 
@@ -298,17 +284,15 @@ fn i06_a_snooze_ends_when_the_dependent_is_gone() {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
         bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 4, "action": { "status": 503 } }]));
-        bench
-            .run(async |client| {
-                let port = client.delete("port", &ports[0]).await;
-                client.until_step(&port, "port", StepState::Blocked).await;
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-                assert_eq!(client.step(&id, "network").await.attempts, 0);
-                client.gone(&port).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let port = client.delete("port", &ports[0]).await;
+            client.until_step(&port, "port", StepState::Blocked).await;
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+            assert_eq!(client.step(&id, "network").await.attempts, 0);
+            client.gone(&port).await;
+        })
+        .await;
     });
 }
 
@@ -318,21 +302,19 @@ fn p02_what_the_role_may_not_delete_is_not_said_to_be_blocked() {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
         bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "action": { "status": 403, "type": "PolicyNotAuthorized" } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.stuck(&id).await;
-                for (kind, id) in [("port", &ports[0]), ("network", &network)] {
-                    let next = client.explain(kind, id).await.next_action;
-                    assert!(
-                        next.contains("your role may not do this") && !next.contains("blocks"),
-                        "{next}"
-                    );
-                    assert!(next.contains("then: gone retry "), "{next}");
-                }
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.stuck(&id).await;
+            for (kind, id) in [("port", &ports[0]), ("network", &network)] {
+                let next = client.explain(kind, id).await.next_action;
+                assert!(
+                    next.contains("your role may not do this") && !next.contains("blocks"),
+                    "{next}"
+                );
+                assert!(next.contains("then: gone retry "), "{next}");
+            }
+        })
+        .await;
     });
 }
 
@@ -343,43 +325,41 @@ fn n12_what_waits_for_a_stuck_step_is_stuck_and_says_for_what() {
         bench.settings.gc.max_attempts = 1;
         let (network, ports) = bench.plain_network(3);
         bench.faults(in_use(&ports[1]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                let deletion = client.stuck(&id).await;
-                assert_eq!(deletion.counts.live(), 0, "nothing waits forever");
-                assert!(
-                    deletion.note.contains("a server holds it"),
-                    "{}",
-                    deletion.note
-                );
-                let held = client.step_of(&id, &network).await;
-                let error = held.last_error.unwrap();
-                assert_eq!(error.kind, "DependencyStuck");
-                assert!(error.message.contains(&ports[1]), "{}", error.message);
-                let why = client.explain("port", &ports[1]).await;
-                assert!(!why.next_action.is_empty());
-                assert!(
-                    why.lines
-                        .iter()
-                        .any(|line| line.contains("a server holds it")),
-                    "{why:#?}"
-                );
-                // Of a step that is held, the root and its error say what to do.
-                let root = client.step_of(&id, &ports[1]).await;
-                let why = client.explain("network", &network).await;
-                let said = format!("step {} delete port", root.id);
-                assert!(
-                    why.lines
-                        .iter()
-                        .any(|line| line.contains(&said) && line.contains("a server holds it")),
-                    "{why:#?}"
-                );
-                let purge = format!("gone purge {}", root.id);
-                assert!(why.next_action.contains(&purge), "{}", why.next_action);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            let deletion = client.stuck(&id).await;
+            assert_eq!(deletion.counts.live(), 0, "nothing waits forever");
+            assert!(
+                deletion.note.contains("a server holds it"),
+                "{}",
+                deletion.note
+            );
+            let held = client.step_of(&id, &network).await;
+            let error = held.last_error.unwrap();
+            assert_eq!(error.kind, "DependencyStuck");
+            assert!(error.message.contains(&ports[1]), "{}", error.message);
+            let why = client.explain("port", &ports[1]).await;
+            assert!(!why.next_action.is_empty());
+            assert!(
+                why.lines
+                    .iter()
+                    .any(|line| line.contains("a server holds it")),
+                "{why:#?}"
+            );
+            // Of a step that is held, the root and its error say what to do.
+            let root = client.step_of(&id, &ports[1]).await;
+            let why = client.explain("network", &network).await;
+            let said = format!("step {} delete port", root.id);
+            assert!(
+                why.lines
+                    .iter()
+                    .any(|line| line.contains(&said) && line.contains("a server holds it")),
+                "{why:#?}"
+            );
+            let purge = format!("gone purge {}", root.id);
+            assert!(why.next_action.contains(&purge), "{}", why.next_action);
+        })
+        .await;
     });
 }
 
@@ -389,28 +369,25 @@ fn p01_newcomers_on_the_way_are_asked_about() {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
         bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 3, "action": { "status": 503 } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.until_step(&id, "port", StepState::Blocked).await;
-                let newcomer =
-                    bench.create("ports", json!({ "network_id": network, "name": "late" }));
-                client.stuck(&id).await;
-                let step = client.step(&id, "network").await;
-                assert_eq!(step.last_error.unwrap().class, ErrorClass::Drift);
-                let listed: Vec<_> = step
-                    .blockers
-                    .iter()
-                    .map(|blocker| (blocker.id.as_str(), blocker.name.as_str(), blocker.in_plan))
-                    .collect();
-                assert_eq!(listed, [(newcomer.as_str(), "late", false)]);
-                assert_eq!(bench.writes_to(&newcomer), []);
-                bench.api("DELETE", &format!("/v2.0/ports/{newcomer}"), Value::Null);
-                client.retry(&id).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.until_step(&id, "port", StepState::Blocked).await;
+            let newcomer = bench.create("ports", json!({ "network_id": network, "name": "late" }));
+            client.stuck(&id).await;
+            let step = client.step(&id, "network").await;
+            assert_eq!(step.last_error.unwrap().class, ErrorClass::Drift);
+            let listed: Vec<_> = step
+                .blockers
+                .iter()
+                .map(|blocker| (blocker.id.as_str(), blocker.name.as_str(), blocker.in_plan))
+                .collect();
+            assert_eq!(listed, [(newcomer.as_str(), "late", false)]);
+            assert_eq!(bench.writes_to(&newcomer), []);
+            bench.api("DELETE", &format!("/v2.0/ports/{newcomer}"), Value::Null);
+            client.retry(&id).await;
+            client.gone(&id).await;
+        })
+        .await;
     });
 }
 
@@ -420,25 +397,23 @@ fn p01_a_deletion_that_absorbs_takes_newcomers_along_as_a_deletion_of_their_own(
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
         bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 3, "action": { "status": 503 } }]));
-        bench
-            .run(async |client| {
-                let options = PlanOptions {
-                    drift: DriftPolicy::Absorb,
-                    ..cascade()
-                };
-                let id = client.delete_with("network", &network, options).await;
-                client.until_step(&id, "port", StepState::Blocked).await;
-                let newcomer = bench.create("ports", json!({ "network_id": network }));
-                let blocked = client.until_step(&id, "network", StepState::Blocked).await;
-                assert_eq!(blocked.blockers[0].id, newcomer);
-                assert_eq!(blocked.attempts, 0, "it waits for what is going");
-                client.gone(&id).await;
-                assert!(!bench.ids("ports").contains(&newcomer));
-                let caused = client.caused_by(&id).await;
-                assert_eq!(caused[0].targets[0].key.id, newcomer);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let options = PlanOptions {
+                drift: DriftPolicy::Absorb,
+                ..cascade()
+            };
+            let id = client.delete_with("network", &network, options).await;
+            client.until_step(&id, "port", StepState::Blocked).await;
+            let newcomer = bench.create("ports", json!({ "network_id": network }));
+            let blocked = client.until_step(&id, "network", StepState::Blocked).await;
+            assert_eq!(blocked.blockers[0].id, newcomer);
+            assert_eq!(blocked.attempts, 0, "it waits for what is going");
+            client.gone(&id).await;
+            assert!(!bench.ids("ports").contains(&newcomer));
+            let caused = client.caused_by(&id).await;
+            assert_eq!(caused[0].targets[0].key.id, newcomer);
+        })
+        .await;
     });
 }
 
@@ -450,37 +425,35 @@ fn p02_a_blocker_is_named_with_kind_id_name_owner_and_since_when() {
         let demo = bench.demo_project();
         // The interface is held up until another project's floating IP hangs on a new port.
         bench.faults(json!([{ "match": { "kind": "router_interface" }, "times": 1, "action": { "status": 503, "retry_after": 30 } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &shop.network).await;
-                client.until_step(&id, "router_interface", StepState::Blocked).await;
-                let port = bench.create("ports", json!({ "network_id": shop.network }));
-                let networks = bench.rows("networks");
-                let external = networks.iter().find(|network| network["router:external"] == true).unwrap();
-                let fip = bench.create("floatingips", json!({ "floating_network_id": external["id"], "port_id": port, "project_id": demo }));
-                let (_, row) = bench.api("GET", &format!("/v2.0/floatingips/{fip}"), Value::Null);
-                let address = row["floatingip"]["floating_ip_address"].as_str().unwrap().to_owned();
-                let step = client
-                    .until_any(&id, |step| step.resource.key.kind.as_str() == "router_interface" && !step.blockers.is_empty())
-                    .await;
-                let blocker = &step.blockers[0];
-                assert_eq!((blocker.kind.as_str(), &blocker.id, &blocker.name, &blocker.owner, blocker.in_plan), ("floating_ip", &fip, &address, &demo, false));
-                assert_eq!(blocker.owner_name, "demo");
-                assert!(blocker.since.is_some());
-                let error = step.last_error.unwrap();
-                assert_eq!((error.status, error.kind.as_str()), (Some(409), "RouterInterfaceInUseByFloatingIP"));
-                assert!(error.request_id.starts_with("req-"));
-                // The owner frees it.
-                bench.api("PUT", &format!("/v2.0/floatingips/{fip}"), json!({ "floatingip": { "port_id": null } }));
-                bench.api("DELETE", &format!("/v2.0/ports/{port}"), Value::Null);
-                client.retry(&id).await;
-                client.gone(&id).await;
-                let lines = client.timeline(Some(&id), Some(step.id)).await;
-                let attempts: Vec<_> = lines.iter().filter(|line| line.kind == EventKind::Attempt).map(|line| line.data["status"].clone()).collect();
-                assert_eq!(attempts[..2], [json!(503), json!(409)], "{lines:#?}");
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &shop.network).await;
+            client.until_step(&id, "router_interface", StepState::Blocked).await;
+            let port = bench.create("ports", json!({ "network_id": shop.network }));
+            let networks = bench.rows("networks");
+            let external = networks.iter().find(|network| network["router:external"] == true).unwrap();
+            let fip = bench.create("floatingips", json!({ "floating_network_id": external["id"], "port_id": port, "project_id": demo }));
+            let (_, row) = bench.api("GET", &format!("/v2.0/floatingips/{fip}"), Value::Null);
+            let address = row["floatingip"]["floating_ip_address"].as_str().unwrap().to_owned();
+            let step = client
+                .until_any(&id, |step| step.resource.key.kind.as_str() == "router_interface" && !step.blockers.is_empty())
+                .await;
+            let blocker = &step.blockers[0];
+            assert_eq!((blocker.kind.as_str(), &blocker.id, &blocker.name, &blocker.owner, blocker.in_plan), ("floating_ip", &fip, &address, &demo, false));
+            assert_eq!(blocker.owner_name, "demo");
+            assert!(blocker.since.is_some());
+            let error = step.last_error.unwrap();
+            assert_eq!((error.status, error.kind.as_str()), (Some(409), "RouterInterfaceInUseByFloatingIP"));
+            assert!(error.request_id.starts_with("req-"));
+            // The owner frees it.
+            bench.api("PUT", &format!("/v2.0/floatingips/{fip}"), json!({ "floatingip": { "port_id": null } }));
+            bench.api("DELETE", &format!("/v2.0/ports/{port}"), Value::Null);
+            client.retry(&id).await;
+            client.gone(&id).await;
+            let lines = client.timeline(Some(&id), Some(step.id)).await;
+            let attempts: Vec<_> = lines.iter().filter(|line| line.kind == EventKind::Attempt).map(|line| line.data["status"].clone()).collect();
+            assert_eq!(attempts[..2], [json!(503), json!(409)], "{lines:#?}");
+        })
+        .await;
     });
 }
 
@@ -500,23 +473,21 @@ fn n15_p02_a_blocker_that_stands_before_the_start_refuses_and_is_named() {
             "floatingips",
             json!({ "floating_network_id": external["id"], "port_id": port, "project_id": demo }),
         );
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &shop.network).await;
-                let deletion = client.refused(&id).await;
-                let refusal = deletion
-                    .refused
-                    .iter()
-                    .find(|refusal| refusal.rule == RefusalRule::OtherProject)
-                    .unwrap();
-                let blocker = refusal.blocker.as_ref().unwrap();
-                assert_eq!(
-                    (blocker.kind.as_str(), &blocker.id, &blocker.owner),
-                    ("floating_ip", &fip, &demo)
-                );
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &shop.network).await;
+            let deletion = client.refused(&id).await;
+            let refusal = deletion
+                .refused
+                .iter()
+                .find(|refusal| refusal.rule == RefusalRule::OtherProject)
+                .unwrap();
+            let blocker = refusal.blocker.as_ref().unwrap();
+            assert_eq!(
+                (blocker.kind.as_str(), &blocker.id, &blocker.owner),
+                ("floating_ip", &fip, &demo)
+            );
+        })
+        .await;
         assert_eq!(bench.writes(), []);
     });
 }
@@ -527,19 +498,17 @@ fn i12_one_that_hangs_does_not_hold_up_the_others() {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(40);
         bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[7] }, "times": 3, "action": { "hang": true } }]));
-        bench
-            .run(async |client| {
-                let began = bench.clock.now();
-                let id = client.delete("network", &network).await;
-                client
-                    .until(&id, |deletion| deletion.counts.gone == 39)
-                    .await;
-                let took = bench.clock.now() - began;
-                assert!(took < TimeDelta::seconds(30), "{took}");
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let began = bench.clock.now();
+            let id = client.delete("network", &network).await;
+            client
+                .until(&id, |deletion| deletion.counts.gone == 39)
+                .await;
+            let took = bench.clock.now() - began;
+            assert!(took < TimeDelta::seconds(30), "{took}");
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(bench.writes_to(&ports[7]).len(), 4);
     });
 }
@@ -553,23 +522,21 @@ fn i12_as_many_as_a_site_takes_that_hang_hold_up_another_deletion_but_shortly() 
         let (network, _) = bench.plain_network(10);
         let hang = |port: &String| json!({ "match": { "method": "DELETE", "id": port }, "times": 1, "action": { "hang": true } });
         bench.faults(ports.iter().map(hang).collect());
-        bench
-            .run(async |client| {
-                let first = client.delete("network", &hanging).await;
-                client
-                    .until(&first, |deletion| {
-                        deletion.counts.running == u64::from(limit)
-                    })
-                    .await;
-                let began = bench.clock.now();
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-                let took = bench.clock.now() - began;
-                assert!(took < TimeDelta::seconds(10), "{took}");
-                client.gone(&first).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let first = client.delete("network", &hanging).await;
+            client
+                .until(&first, |deletion| {
+                    deletion.counts.running == u64::from(limit)
+                })
+                .await;
+            let began = bench.clock.now();
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+            let took = bench.clock.now() - began;
+            assert!(took < TimeDelta::seconds(10), "{took}");
+            client.gone(&first).await;
+        })
+        .await;
     });
 }
 
@@ -582,22 +549,20 @@ fn n12_a_trunk_that_was_disabled_on_the_way_says_so_and_does_not_wait_for_its_su
         let trunk = format!("/v2.0/trunks/{}", shop.trunk);
         let set = |up: bool| bench.api("PUT", &trunk, json!({ "trunk": { "admin_state_up": up } }));
         bench.faults(json!([{ "match": { "method": "DELETE", "kind": "trunk" }, "times": 1, "action": { "status": 503 } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &shop.network).await;
-                client.until_step(&id, "trunk", StepState::Blocked).await;
-                set(false);
-                client.stuck(&id).await;
-                let step = client.step_of(&id, &shop.trunk).await;
-                assert_eq!(step.attempts, 2, "{step:#?}");
-                assert_eq!(step.last_error.unwrap().kind, "TrunkDisabled");
-                assert_eq!(step.blockers, []);
-                set(true);
-                client.retry(&id).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &shop.network).await;
+            client.until_step(&id, "trunk", StepState::Blocked).await;
+            set(false);
+            client.stuck(&id).await;
+            let step = client.step_of(&id, &shop.trunk).await;
+            assert_eq!(step.attempts, 2, "{step:#?}");
+            assert_eq!(step.last_error.unwrap().kind, "TrunkDisabled");
+            assert_eq!(step.blockers, []);
+            set(true);
+            client.retry(&id).await;
+            client.gone(&id).await;
+        })
+        .await;
     });
 }
 
@@ -615,28 +580,26 @@ fn n12_a_retry_enables_again_what_the_cloud_said_it_had_enabled() {
                 json!({ "trunk": { "admin_state_up": false } }),
             );
             bench.faults(json!([{ "match": { "method": "PUT", "kind": "trunk" }, "times": 1, "action": { "keep": true } }]));
-            bench
-                .run(async |client| {
-                    let id = client.delete("network", &shop.network).await;
-                    client.stuck(&id).await;
-                    let stuck = client
-                        .until_any(&id, |step| {
-                            step.state == StepState::Stuck
-                                && step.action == Action::Delete
-                                && step.resource.key.id == shop.trunk
-                        })
-                        .await;
-                    assert_eq!(stuck.last_error.clone().unwrap().kind, "TrunkDisabled");
-                    if whole {
-                        client.retry(&id).await;
-                    } else {
-                        let command = Command::RetryStep { step_id: stuck.id };
-                        client.submit(command).await.unwrap();
-                    }
-                    client.gone(&id).await;
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                let id = client.delete("network", &shop.network).await;
+                client.stuck(&id).await;
+                let stuck = client
+                    .until_any(&id, |step| {
+                        step.state == StepState::Stuck
+                            && step.action == Action::Delete
+                            && step.resource.key.id == shop.trunk
+                    })
+                    .await;
+                assert_eq!(stuck.last_error.clone().unwrap().kind, "TrunkDisabled");
+                if whole {
+                    client.retry(&id).await;
+                } else {
+                    let command = Command::RetryStep { step_id: stuck.id };
+                    client.submit(command).await.unwrap();
+                }
+                client.gone(&id).await;
+            })
+            .await;
             let calls = bench.writes_to(&shop.trunk);
             let calls: Vec<_> = calls
                 .iter()
@@ -667,58 +630,54 @@ fn p04_many_are_tried_again_but_for_what_is_protected_or_waits() {
         ]));
         let path = format!("/v2.0/ports/{}", ports[1]);
         bench.api("PUT", &path, json!({ "port": { "name": "keep-this" } }));
-        let id = bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.stuck(&id).await;
-                id
-            })
-            .await
-            .unwrap();
+        let id = with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.stuck(&id).await;
+            id
+        })
+        .await;
         bench.faults(json!([]));
         bench.settings.guard.protect = vec![ProtectRule {
             name: Some("keep-*".into()),
             ..ProtectRule::default()
         }];
-        bench
-            .run(async |client| {
-                let retried = async |filter: RetryFilter, dry_run| {
-                    let filter = Box::new(filter);
-                    let command = Command::RetryMatching { filter, dry_run };
-                    match client.submit(command).await.unwrap() {
-                        Receipt::Bulk(retried) => retried,
-                        other => panic!("{other:?}"),
-                    }
-                };
-                let in_use = || RetryFilter {
-                    error_type: Some("SomethingInUse".into()),
-                    ..RetryFilter::default()
-                };
-                let counted = retried(in_use(), true).await;
-                assert_eq!((counted.eligible, counted.moved), (1, 0));
-                let why = |reason: &str| NotEligible {
-                    reason: reason.into(),
-                    steps: 1,
-                };
-                assert_eq!(counted.not_eligible, [why("it is protected: name keep-*")]);
-                let all = retried(RetryFilter::default(), true).await;
-                assert_eq!(all.eligible, 2);
-                let waits = why("waits for another step that is stuck");
-                assert_eq!(
-                    all.not_eligible,
-                    [why("it is protected: name keep-*"), waits]
-                );
-                assert_eq!(retried(in_use(), false).await.moved, 1);
-                client
-                    .until_any(&id, |step| {
-                        step.resource.key.id == ports[0] && step.state == StepState::Gone
-                    })
-                    .await;
-                for port in &ports[1..3] {
-                    assert_eq!(client.step_of(&id, port).await.state, StepState::Stuck);
+        with_engine(&bench, async |client| {
+            let retried = async |filter: RetryFilter, dry_run| {
+                let filter = Box::new(filter);
+                let command = Command::RetryMatching { filter, dry_run };
+                match client.submit(command).await.unwrap() {
+                    Receipt::Bulk(retried) => retried,
+                    other => panic!("{other:?}"),
                 }
-            })
-            .await
-            .unwrap();
+            };
+            let in_use = || RetryFilter {
+                error_type: Some("SomethingInUse".into()),
+                ..RetryFilter::default()
+            };
+            let counted = retried(in_use(), true).await;
+            assert_eq!((counted.eligible, counted.moved), (1, 0));
+            let why = |reason: &str| NotEligible {
+                reason: reason.into(),
+                steps: 1,
+            };
+            assert_eq!(counted.not_eligible, [why("it is protected: name keep-*")]);
+            let all = retried(RetryFilter::default(), true).await;
+            assert_eq!(all.eligible, 2);
+            let waits = why("waits for another step that is stuck");
+            assert_eq!(
+                all.not_eligible,
+                [why("it is protected: name keep-*"), waits]
+            );
+            assert_eq!(retried(in_use(), false).await.moved, 1);
+            client
+                .until_any(&id, |step| {
+                    step.resource.key.id == ports[0] && step.state == StepState::Gone
+                })
+                .await;
+            for port in &ports[1..3] {
+                assert_eq!(client.step_of(&id, port).await.state, StepState::Stuck);
+            }
+        })
+        .await;
     });
 }

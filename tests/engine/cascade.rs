@@ -13,13 +13,11 @@ fn n02_interfaces_and_routes_go_and_floating_ips_stay_disassociated() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(2);
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &shop.network).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &shop.network).await;
+            client.gone(&id).await;
+        })
+        .await;
         assert!(!bench.exists("networks", &shop.network));
         let (_, router) = bench.api(
             "GET",
@@ -56,20 +54,18 @@ fn n02_floating_ips_are_released_if_the_caller_asks() {
             .map(|port| port["id"].as_str().unwrap().to_owned())
             .collect();
         assert_eq!(own.len(), 1);
-        bench
-            .run(async |client| {
-                let options = PlanOptions {
-                    delete_detached: true,
-                    ..cascade()
-                };
-                let plan = client.plan_with("network", &shop.network, options).await;
-                let automatic = plan.automatic.iter().find(|one| one.resource_id == own[0]);
-                assert!(automatic.unwrap().why.contains(&shop.floating_ip));
-                let id = client.delete_with("network", &shop.network, options).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let options = PlanOptions {
+                delete_detached: true,
+                ..cascade()
+            };
+            let plan = client.plan_with("network", &shop.network, options).await;
+            let automatic = plan.automatic.iter().find(|one| one.resource_id == own[0]);
+            assert!(automatic.unwrap().why.contains(&shop.floating_ip));
+            let id = client.delete_with("network", &shop.network, options).await;
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(bench.ids("floatingips"), Vec::<String>::new());
         assert!(!bench.exists("ports", &own[0]));
         assert_eq!(bench.writes_to(&own[0]), []);
@@ -81,13 +77,11 @@ fn n03_trunks_and_their_subports_go_and_the_other_networks_stay() {
     paused(async {
         let bench = Bench::new(1);
         let shop = bench.shop(1);
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &shop.network).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &shop.network).await;
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(bench.ids("trunks"), Vec::<String>::new());
         let left = bench.rows("ports");
         assert!(
@@ -112,16 +106,14 @@ fn n03_a_disabled_trunk_is_enabled_first() {
             json!({ "trunk": { "admin_state_up": false } }),
         );
         assert_eq!(status, 200, "{answer}");
-        bench
-            .run(async |client| {
-                let plan = client.plan("network", &shop.network).await;
-                let enable = plan.steps.iter().find(|step| step.action == Action::Enable);
-                assert!(enable.unwrap().why.contains("disabled"));
-                let id = client.delete("network", &shop.network).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let plan = client.plan("network", &shop.network).await;
+            let enable = plan.steps.iter().find(|step| step.action == Action::Enable);
+            assert!(enable.unwrap().why.contains("disabled"));
+            let id = client.delete("network", &shop.network).await;
+            client.gone(&id).await;
+        })
+        .await;
         let calls: Vec<_> = bench
             .writes_to(&shop.trunk)
             .iter()
@@ -144,20 +136,18 @@ fn n03_a_port_that_is_a_subport_elsewhere_is_detached_first() {
         let shop = bench.shop(1);
         // Its trunk hangs on `web`; only the subport's network goes.
         let target = &shop.others[0];
-        bench
-            .run(async |client| {
-                let id = client.delete("network", target).await;
-                client.gone(&id).await;
-                let steps = client.steps(&id).await;
-                assert!(
-                    steps
-                        .iter()
-                        .any(|step| step.resource.key.kind.as_str() == "subport"
-                            && step.state == StepState::Gone)
-                );
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", target).await;
+            client.gone(&id).await;
+            let steps = client.steps(&id).await;
+            assert!(
+                steps
+                    .iter()
+                    .any(|step| step.resource.key.kind.as_str() == "subport"
+                        && step.state == StepState::Gone)
+            );
+        })
+        .await;
         let (status, trunk) =
             bench.api("GET", &format!("/v2.0/trunks/{}", shop.trunk), Value::Null);
         assert_eq!(status, 200);
@@ -191,19 +181,17 @@ fn n04_n05_ports_of_servers_go_and_automatic_ones_cost_no_call() {
         };
         let (dhcp, servers) = (of("network:dhcp"), of("compute:nova"));
         assert!(!dhcp.is_empty() && servers.len() > 2);
-        bench
-            .run(async |client| {
-                let plan = client.plan("network", &shop.network).await;
-                assert!(
-                    plan.automatic
-                        .iter()
-                        .any(|step| step.resource_id == dhcp[0] && step.automatic)
-                );
-                let id = client.delete("network", &shop.network).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let plan = client.plan("network", &shop.network).await;
+            assert!(
+                plan.automatic
+                    .iter()
+                    .any(|step| step.resource_id == dhcp[0] && step.automatic)
+            );
+            let id = client.delete("network", &shop.network).await;
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(bench.writes_to(&dhcp[0]), []);
         for port in &servers {
             assert_eq!(bench.writes_to(port).len(), 1);
@@ -218,15 +206,13 @@ fn n06_the_network_goes_last_and_its_subnets_with_it() {
         let bench = Bench::new(1);
         let shop = bench.shop(4);
         let before = bench.everything();
-        let frozen = bench
-            .run(async |client| {
-                let plan = client.plan("network", &shop.network).await;
-                let id = client.delete("network", &shop.network).await;
-                client.gone(&id).await;
-                plan
-            })
-            .await
-            .unwrap();
+        let frozen = with_engine(&bench, async |client| {
+            let plan = client.plan("network", &shop.network).await;
+            let id = client.delete("network", &shop.network).await;
+            client.gone(&id).await;
+            plan
+        })
+        .await;
         let last = bench.writes().pop().unwrap();
         assert_eq!(last.path, format!("/v2.0/networks/{}", shop.network));
         // Nothing is sent before its turn: the cloud has nothing to refuse.
@@ -276,15 +262,13 @@ fn n01_a_pool_goes_after_its_subnets_and_a_400_that_says_in_use_is_blocked() {
         bench.faults(json!([{ "match": { "method": "DELETE", "id": pool }, "times": 1,
             "action": { "status": 400, "type": "SubnetPoolDeleteError",
                 "message": "Unable to delete subnet pool: Subnet pool has existing allocations." } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("address_scope", &scope).await;
-                client.gone(&id).await;
-                let step = client.step_of(&id, &pool).await;
-                assert_eq!(step.attempts, 1);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("address_scope", &scope).await;
+            client.gone(&id).await;
+            let step = client.step_of(&id, &pool).await;
+            assert_eq!(step.attempts, 1);
+        })
+        .await;
         let writes = bench.writes();
         let last = |sent: &Sent| sent.path.rsplit('/').next().unwrap().to_owned();
         let deleted: Vec<String> = writes.iter().map(last).collect();
@@ -311,20 +295,18 @@ fn n15_n01_a_segment_goes_only_with_its_subnets_named_and_after_them() {
         );
         let port = json!({ "network_id": network, "fixed_ips": [{ "subnet_id": on_it }] });
         let port = bench.create("ports", port);
-        bench
-            .run(async |client| {
-                let id = client.delete("segment", &segment).await;
-                let refused = client.settled(&id).await;
-                assert_eq!(refused.state, DeletionState::Refused);
-                assert_eq!(refused.refused[0].rule, RefusalRule::InUse);
-                assert!(refused.note.contains(&on_it), "{}", refused.note);
-                assert_eq!(bench.writes().len(), 0);
-                let targets = [target("segment", &segment), target("subnet", &on_it)];
-                let id = client.delete_each(targets.into()).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("segment", &segment).await;
+            let refused = client.settled(&id).await;
+            assert_eq!(refused.state, DeletionState::Refused);
+            assert_eq!(refused.refused[0].rule, RefusalRule::InUse);
+            assert!(refused.note.contains(&on_it), "{}", refused.note);
+            assert_eq!(bench.writes().len(), 0);
+            let targets = [target("segment", &segment), target("subnet", &on_it)];
+            let id = client.delete_each(targets.into()).await;
+            client.gone(&id).await;
+        })
+        .await;
         let writes = bench.writes();
         let last = |sent: &Sent| sent.path.rsplit('/').next().unwrap().to_owned();
         let deleted: Vec<String> = writes.iter().map(last).collect();
@@ -343,13 +325,11 @@ fn n01_address_groups_go_with_the_rules_that_name_them_and_their_security_groups
         let rule = json!({ "security_group_id": group, "direction": "ingress",
             "remote_address_group_id": addresses });
         let rule = bench.create("security-group-rules", rule);
-        bench
-            .run(async |client| {
-                let id = client.delete("address_group", &addresses).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("address_group", &addresses).await;
+            client.gone(&id).await;
+        })
+        .await;
         assert!(!bench.exists("address-groups", &addresses));
         assert!(!bench.exists("security-group-rules", &rule));
         assert!(bench.exists("security-groups", &group));
@@ -367,50 +347,48 @@ fn n10_each_resource_reports_its_action_status_and_message() {
             { "match": { "method": "DELETE", "id": ports[2] }, "action": { "status": 404, "type": "PortNotFound" } },
             { "match": { "method": "DELETE", "id": ports[3] }, "action": { "drop_after_effect": true } },
         ]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.stuck(&id).await;
-                let held = client.step_of(&id, &ports[1]).await;
-                let error = held.last_error.clone().unwrap();
-                assert_eq!(
-                    (held.action, held.state),
-                    (Action::Delete, StepState::Stuck)
-                );
-                assert_eq!(
-                    (error.status, error.kind.as_str(), error.message.as_str()),
-                    (Some(409), "PortInUse", "it is held")
-                );
-                assert!(error.request_id.starts_with("req-"));
-                let done = client.step_of(&id, &ports[0]).await;
-                assert_eq!(done.state, StepState::Gone);
-                let lines = client.timeline(Some(&id), Some(done.id)).await;
-                assert!(
-                    lines.iter().any(|line| line.kind == EventKind::Attempt
-                        && line.message.contains("204")
-                        && line.message.contains("DELETE")),
-                    "{lines:#?}"
-                );
-                let lines = client.timeline(Some(&id), Some(held.id)).await;
-                let attempt = lines
-                    .iter()
-                    .find(|line| line.kind == EventKind::Attempt)
-                    .unwrap();
-                assert_eq!(attempt.data["status"], 409);
-                // Each attempt's answer is data: accepted, refused, absent; and none where none came.
-                for (port, status) in ports.iter().zip([Some(204), Some(409), Some(404), None]) {
-                    let step = client.step_of(&id, port).await;
-                    let lines = client.timeline(Some(&id), Some(step.id)).await;
-                    let attempt = lines.iter().find(|line| line.kind == EventKind::Attempt);
-                    let data = attempt.unwrap().data.as_object().unwrap();
-                    assert_eq!(data.get("status"), status.map(Value::from).as_ref());
-                    let request = data.get("request_id").map(|id| id.as_str().unwrap());
-                    let is_known = request.is_some_and(|id| id.starts_with("req-"));
-                    assert_eq!(is_known, status.is_some(), "{data:?}");
-                }
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.stuck(&id).await;
+            let held = client.step_of(&id, &ports[1]).await;
+            let error = held.last_error.clone().unwrap();
+            assert_eq!(
+                (held.action, held.state),
+                (Action::Delete, StepState::Stuck)
+            );
+            assert_eq!(
+                (error.status, error.kind.as_str(), error.message.as_str()),
+                (Some(409), "PortInUse", "it is held")
+            );
+            assert!(error.request_id.starts_with("req-"));
+            let done = client.step_of(&id, &ports[0]).await;
+            assert_eq!(done.state, StepState::Gone);
+            let lines = client.timeline(Some(&id), Some(done.id)).await;
+            assert!(
+                lines.iter().any(|line| line.kind == EventKind::Attempt
+                    && line.message.contains("204")
+                    && line.message.contains("DELETE")),
+                "{lines:#?}"
+            );
+            let lines = client.timeline(Some(&id), Some(held.id)).await;
+            let attempt = lines
+                .iter()
+                .find(|line| line.kind == EventKind::Attempt)
+                .unwrap();
+            assert_eq!(attempt.data["status"], 409);
+            // Each attempt's answer is data: accepted, refused, absent; and none where none came.
+            for (port, status) in ports.iter().zip([Some(204), Some(409), Some(404), None]) {
+                let step = client.step_of(&id, port).await;
+                let lines = client.timeline(Some(&id), Some(step.id)).await;
+                let attempt = lines.iter().find(|line| line.kind == EventKind::Attempt);
+                let data = attempt.unwrap().data.as_object().unwrap();
+                assert_eq!(data.get("status"), status.map(Value::from).as_ref());
+                let request = data.get("request_id").map(|id| id.as_str().unwrap());
+                let is_known = request.is_some_and(|id| id.starts_with("req-"));
+                assert_eq!(is_known, status.is_some(), "{data:?}");
+            }
+        })
+        .await;
     });
 }
 
@@ -432,22 +410,20 @@ fn n11_after_a_failure_the_rest_goes_on_or_stops_as_asked() {
             };
             assert!(ports.contains(&third));
             bench.faults(json!([{ "match": { "method": "DELETE", "id": third }, "action": { "status": 403, "type": "PolicyNotAuthorized" } }]));
-            bench
-                .run(async |client| {
-                    let options = PlanOptions {
-                        on_failure,
-                        ..cascade()
-                    };
-                    let id = client.delete_with("network", &network, options).await;
-                    let deletion = client.stuck(&id).await;
-                    assert_eq!(deletion.counts.gone, others);
-                    assert_eq!(deletion.counts.stuck, 7 - others);
-                    bench.faults(json!([]));
-                    client.retry(&id).await;
-                    client.gone(&id).await;
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                let options = PlanOptions {
+                    on_failure,
+                    ..cascade()
+                };
+                let id = client.delete_with("network", &network, options).await;
+                let deletion = client.stuck(&id).await;
+                assert_eq!(deletion.counts.gone, others);
+                assert_eq!(deletion.counts.stuck, 7 - others);
+                bench.faults(json!([]));
+                client.retry(&id).await;
+                client.gone(&id).await;
+            })
+            .await;
         });
     }
 }

@@ -149,31 +149,29 @@ fn t09_t12_while_one_local_is_slow_the_original_stays_fenced_and_the_other_gets_
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;
         bench.faults(hang_at(LOCALS[1]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &copied.original).await;
-                tokio::time::sleep(Duration::from_secs(120)).await;
-                let phases = copied.tombstones(&client).await;
-                let phases: Vec<Phase> = phases.iter().map(|it| it.phase).collect();
-                assert_eq!(phases, [Phase::Deleting, Phase::Gone, Phase::Deleting]);
-                // The local that is done reads the central site, which still has the original.
-                assert!(bench.exists("networks", &copied.original));
-                let again = copied.copy_at(LOCALS[0]);
-                tokio::time::sleep(Duration::from_secs(120)).await;
-                assert_eq!(copied.networks()[1], NONE);
-                let tombstone = client.tombstone(&copied.original).await.unwrap();
-                assert_eq!((tombstone.phase, tombstone.recreated), (Phase::Deleting, 1));
-                let caused = client.caused_by(&id).await;
-                assert_eq!(caused.len(), 1);
-                assert_eq!(caused[0].targets[0].key.id, again);
-                assert_eq!(caused[0].reason, "re-created 1 time");
+        with_engine(bench, async |client| {
+            let id = client.delete("network", &copied.original).await;
+            tokio::time::sleep(Duration::from_secs(120)).await;
+            let phases = copied.tombstones(&client).await;
+            let phases: Vec<Phase> = phases.iter().map(|it| it.phase).collect();
+            assert_eq!(phases, [Phase::Deleting, Phase::Gone, Phase::Deleting]);
+            // The local that is done reads the central site, which still has the original.
+            assert!(bench.exists("networks", &copied.original));
+            let again = copied.copy_at(LOCALS[0]);
+            tokio::time::sleep(Duration::from_secs(120)).await;
+            assert_eq!(copied.networks()[1], NONE);
+            let tombstone = client.tombstone(&copied.original).await.unwrap();
+            assert_eq!((tombstone.phase, tombstone.recreated), (Phase::Deleting, 1));
+            let caused = client.caused_by(&id).await;
+            assert_eq!(caused.len(), 1);
+            assert_eq!(caused[0].targets[0].key.id, again);
+            assert_eq!(caused[0].reason, "re-created 1 time");
 
-                bench.faults(json!([]));
-                client.gone(&id).await;
-                assert_eq!(copied.networks(), [NONE; 3]);
-            })
-            .await
-            .unwrap();
+            bench.faults(json!([]));
+            client.gone(&id).await;
+            assert_eq!(copied.networks(), [NONE; 3]);
+        })
+        .await;
     });
 }
 
@@ -184,26 +182,24 @@ fn t19_a_local_that_fails_undoes_and_holds_up_no_other() {
         copied.bench.settings.gc.max_attempts = 2;
         let bench = &copied.bench;
         bench.faults(json!([{ "match": { "region": LOCALS[1], "method": "DELETE", "kind": "network" }, "action": { "status": 409, "type": "NetworkInUse", "message": "in use" } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &copied.original).await;
-                let stuck = client.stuck(&id).await;
-                assert_eq!(copied.networks()[1], NONE);
-                let steps = client.steps(&id).await;
-                let failed = of_network(&steps, &copied.copies[1]);
-                assert_eq!(failed.state, StepState::Stuck);
-                assert_eq!(of_network(&steps, &copied.copies[0]).state, StepState::Gone);
-                // The original waits for its copy, and says so.
-                let original = of_network(&steps, &copied.original);
-                assert_eq!(original.state, StepState::Stuck);
-                assert!(bench.exists("networks", &copied.original));
-                assert_eq!(stuck.counts.stuck, 2);
-                bench.faults(json!([]));
-                client.retry(&id).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(bench, async |client| {
+            let id = client.delete("network", &copied.original).await;
+            let stuck = client.stuck(&id).await;
+            assert_eq!(copied.networks()[1], NONE);
+            let steps = client.steps(&id).await;
+            let failed = of_network(&steps, &copied.copies[1]);
+            assert_eq!(failed.state, StepState::Stuck);
+            assert_eq!(of_network(&steps, &copied.copies[0]).state, StepState::Gone);
+            // The original waits for its copy, and says so.
+            let original = of_network(&steps, &copied.original);
+            assert_eq!(original.state, StepState::Stuck);
+            assert!(bench.exists("networks", &copied.original));
+            assert_eq!(stuck.counts.stuck, 2);
+            bench.faults(json!([]));
+            client.retry(&id).await;
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(copied.networks(), [NONE; 3]);
     });
 }
@@ -214,22 +210,20 @@ fn t19_a_local_that_cannot_be_listed_refuses_the_deletion() {
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;
         bench.faults(json!([{ "match": { "region": LOCALS[1], "method": "GET", "kind": "network" }, "action": { "status": 503 } }]));
-        bench
-            .run(async |client| {
-                let refused = client
-                    .try_delete("network", &copied.named(), cascade())
-                    .await
-                    .unwrap_err();
-                let ControlError::Unreachable { message } = refused else {
-                    panic!("{refused:?}");
-                };
-                assert!(
-                    message.contains("copies at envvars/RegionThree"),
-                    "{message}"
-                );
-            })
-            .await
-            .unwrap();
+        with_engine(bench, async |client| {
+            let refused = client
+                .try_delete("network", &copied.named(), cascade())
+                .await
+                .unwrap_err();
+            let ControlError::Unreachable { message } = refused else {
+                panic!("{refused:?}");
+            };
+            assert!(
+                message.contains("copies at envvars/RegionThree"),
+                "{message}"
+            );
+        })
+        .await;
         assert_eq!(bench.writes().len(), 0);
         assert_eq!(bench.ledger_state().await.deletions, []);
     });
@@ -246,21 +240,19 @@ fn t19_a_local_that_falls_silent_behind_the_fence_refuses_the_deletion_and_relea
             { "match": { "region": LOCALS[1], "method": "GET", "path": path }, "times": 1, "action": { "delay_ms": 0 } },
             { "match": { "region": LOCALS[1], "method": "GET", "path": path }, "action": { "status": 503 } },
         ]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &copied.named()).await;
-                let refused = client.refused(&id).await;
-                let rules: Vec<RefusalRule> = refused.refused.iter().map(|it| it.rule).collect();
-                assert_eq!(rules, [RefusalRule::Unreadable]);
-                for tombstone in copied.tombstones(&client).await {
-                    assert_eq!(tombstone.phase, Phase::Released);
-                }
-                bench.faults(json!([]));
-                client.retry(&id).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(bench, async |client| {
+            let id = client.delete("network", &copied.named()).await;
+            let refused = client.refused(&id).await;
+            let rules: Vec<RefusalRule> = refused.refused.iter().map(|it| it.rule).collect();
+            assert_eq!(rules, [RefusalRule::Unreadable]);
+            for tombstone in copied.tombstones(&client).await {
+                assert_eq!(tombstone.phase, Phase::Released);
+            }
+            bench.faults(json!([]));
+            client.retry(&id).await;
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(copied.networks(), [NONE; 3]);
     });
 }
@@ -274,23 +266,21 @@ fn t14_a_copy_that_comes_back_after_the_end_is_removed_and_only_one_that_names_t
         let (alive, _) = network_with_ports(bench, CENTRAL, json!({ "name": "alive" }));
         let (copy_of_alive, _) = network_with_ports(bench, LOCALS[0], json!({ "name": "web" }));
         bench.tag_as_copy(LOCALS[0], &copy_of_alive, &alive);
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &copied.original).await;
-                client.gone(&id).await;
-                copied.copy_at(LOCALS[0]);
-                copied.copy_at(LOCALS[1]);
-                tokio::time::sleep(Duration::from_secs(300)).await;
-                let [central, first, second] = copied.networks();
-                assert_eq!(central, [alive]);
-                let kept = BTreeSet::from([other, copy_of_alive]);
-                assert_eq!(first.into_iter().collect::<BTreeSet<_>>(), kept);
-                assert_eq!(second, NONE);
-                let tombstone = client.tombstone(&copied.original).await.unwrap();
-                assert_eq!((tombstone.phase, tombstone.recreated), (Phase::Gone, 2));
-            })
-            .await
-            .unwrap();
+        with_engine(bench, async |client| {
+            let id = client.delete("network", &copied.original).await;
+            client.gone(&id).await;
+            copied.copy_at(LOCALS[0]);
+            copied.copy_at(LOCALS[1]);
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            let [central, first, second] = copied.networks();
+            assert_eq!(central, [alive]);
+            let kept = BTreeSet::from([other, copy_of_alive]);
+            assert_eq!(first.into_iter().collect::<BTreeSet<_>>(), kept);
+            assert_eq!(second, NONE);
+            let tombstone = client.tombstone(&copied.original).await.unwrap();
+            assert_eq!((tombstone.phase, tombstone.recreated), (Phase::Gone, 2));
+        })
+        .await;
     });
 }
 
@@ -300,30 +290,28 @@ fn t14_a_copy_that_comes_back_more_often_than_allowed_is_stuck_with_that_reason(
         let mut copied = Copied::by(CopiedBy::Tag);
         copied.bench.settings.gc.recreate_max = 1;
         let bench = &copied.bench;
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &copied.original).await;
-                client.gone(&id).await;
-                for _ in 0..2 {
-                    copied.copy_at(LOCALS[0]);
-                    tokio::time::sleep(Duration::from_secs(300)).await;
-                }
-                let stuck = client
-                    .until(&id, |it| it.state == DeletionState::Stuck)
-                    .await;
-                let step = client.step_of(&stuck.id, &copied.original).await;
-                let error = step.last_error.unwrap();
-                assert_eq!(error.kind, "Recreated");
-                assert!(error.message.contains("a copy of"), "{}", error.message);
-                let sent = bench.writes().len();
-                tokio::time::sleep(Duration::from_secs(3600)).await;
-                assert_eq!(bench.writes().len(), sent, "a person must look");
-                let told = client.timeline(Some(&id), None).await;
-                let told = told.iter().filter(|it| it.kind == EventKind::Recreated);
-                assert_eq!(told.count(), 2);
-            })
-            .await
-            .unwrap();
+        with_engine(bench, async |client| {
+            let id = client.delete("network", &copied.original).await;
+            client.gone(&id).await;
+            for _ in 0..2 {
+                copied.copy_at(LOCALS[0]);
+                tokio::time::sleep(Duration::from_secs(300)).await;
+            }
+            let stuck = client
+                .until(&id, |it| it.state == DeletionState::Stuck)
+                .await;
+            let step = client.step_of(&stuck.id, &copied.original).await;
+            let error = step.last_error.unwrap();
+            assert_eq!(error.kind, "Recreated");
+            assert!(error.message.contains("a copy of"), "{}", error.message);
+            let sent = bench.writes().len();
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            assert_eq!(bench.writes().len(), sent, "a person must look");
+            let told = client.timeline(Some(&id), None).await;
+            let told = told.iter().filter(|it| it.kind == EventKind::Recreated);
+            assert_eq!(told.count(), 2);
+        })
+        .await;
         assert_eq!(copied.networks()[1].len(), 1);
     });
 }
@@ -349,27 +337,25 @@ fn t20_a_tagged_copy_of_a_part_is_swept_once_its_original_is_gone() {
             id
         };
         let before = copy_of_part("10.7.0.0/24");
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &copied.original).await;
-                client.gone(&id).await;
-                let after = copy_of_part("10.8.0.0/24");
-                tokio::time::sleep(Duration::from_secs(300)).await;
-                let left: Vec<String> = bench
-                    .rows_at(LOCALS[0], "subnets")
-                    .iter()
-                    .map(id_of)
-                    .collect();
-                assert!(
-                    !left.contains(&before) && !left.contains(&after),
-                    "{left:?}"
-                );
-                assert_eq!(copied.networks()[1], std::slice::from_ref(&other));
-                let caused = client.caused_by(&id).await;
-                assert_eq!(caused.len(), 2);
-            })
-            .await
-            .unwrap();
+        with_engine(bench, async |client| {
+            let id = client.delete("network", &copied.original).await;
+            client.gone(&id).await;
+            let after = copy_of_part("10.8.0.0/24");
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            let left: Vec<String> = bench
+                .rows_at(LOCALS[0], "subnets")
+                .iter()
+                .map(id_of)
+                .collect();
+            assert!(
+                !left.contains(&before) && !left.contains(&after),
+                "{left:?}"
+            );
+            assert_eq!(copied.networks()[1], std::slice::from_ref(&other));
+            let caused = client.caused_by(&id).await;
+            assert_eq!(caused.len(), 2);
+        })
+        .await;
     });
 }
 
@@ -378,53 +364,51 @@ fn t14_copies_known_by_name_alone_go_with_their_original_and_are_never_swept() {
     paused(async {
         let copied = Copied::by(CopiedBy::Name);
         let bench = &copied.bench;
-        bench
-            .run(async |client| {
-                let plan = client.plan("network", &copied.original).await;
-                let warned = "are known only by name";
-                assert!(
-                    plan.warnings.iter().any(|it| it.contains(warned)),
-                    "{plan:#?}"
-                );
-                let id = client.delete("network", &copied.original).await;
-                client.gone(&id).await;
-                assert_eq!(copied.networks(), [NONE; 3]);
-                // One of another project is nobody's copy.
-                let demo = bench.demo_project();
-                let others = json!({ "name": "web", "project_id": demo });
-                let (others, _) = network_with_ports(bench, LOCALS[1], others);
-                tokio::time::sleep(Duration::from_secs(3600)).await;
-                assert_eq!(client.deletion(&id).await.state, DeletionState::Gone);
+        with_engine(bench, async |client| {
+            let plan = client.plan("network", &copied.original).await;
+            let warned = "are known only by name";
+            assert!(
+                plan.warnings.iter().any(|it| it.contains(warned)),
+                "{plan:#?}"
+            );
+            let id = client.delete("network", &copied.original).await;
+            client.gone(&id).await;
+            assert_eq!(copied.networks(), [NONE; 3]);
+            // One of another project is nobody's copy.
+            let demo = bench.demo_project();
+            let others = json!({ "name": "web", "project_id": demo });
+            let (others, _) = network_with_ports(bench, LOCALS[1], others);
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            assert_eq!(client.deletion(&id).await.state, DeletionState::Gone);
 
-                let sent = bench.writes().len();
-                let again = copied.copy_at(LOCALS[0]);
-                tokio::time::sleep(Duration::from_secs(3600)).await;
-                // It is not removed, and nobody is told that all is gone: a person decides.
-                assert_eq!(copied.networks()[1], std::slice::from_ref(&again));
-                assert_eq!(copied.networks()[2], [others]);
-                assert_eq!(bench.writes().len(), sent);
-                let deletion = client.stuck(&id).await;
-                assert!(deletion.note.contains(&again), "{}", deletion.note);
-                let step = client.step_of(&id, &copied.original).await;
-                let error = step.last_error.unwrap();
-                assert_eq!(error.kind, "Recreated");
-                assert!(error.message.contains("gone delete network/"), "{error:?}");
-                let told = client.timeline(Some(&id), None).await;
-                let told = told.iter().filter(|it| it.kind == EventKind::Recreated);
-                assert_eq!(told.count(), 1);
+            let sent = bench.writes().len();
+            let again = copied.copy_at(LOCALS[0]);
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            // It is not removed, and nobody is told that all is gone: a person decides.
+            assert_eq!(copied.networks()[1], std::slice::from_ref(&again));
+            assert_eq!(copied.networks()[2], [others]);
+            assert_eq!(bench.writes().len(), sent);
+            let deletion = client.stuck(&id).await;
+            assert!(deletion.note.contains(&again), "{}", deletion.note);
+            let step = client.step_of(&id, &copied.original).await;
+            let error = step.last_error.unwrap();
+            assert_eq!(error.kind, "Recreated");
+            assert!(error.message.contains("gone delete network/"), "{error:?}");
+            let told = client.timeline(Some(&id), None).await;
+            let told = told.iter().filter(|it| it.kind == EventKind::Recreated);
+            assert_eq!(told.count(), 1);
 
-                // Once it is deleted, the person's retry ends the deletion.
-                let removed = client
-                    .delete("network", &format!("{again}@envvars/{}", LOCALS[0]))
-                    .await;
-                client.gone(&removed).await;
-                client.retry(&id).await;
-                client.gone(&id).await;
-                tokio::time::sleep(Duration::from_secs(3600)).await;
-                assert_eq!(client.deletion(&id).await.state, DeletionState::Gone);
-            })
-            .await
-            .unwrap();
+            // Once it is deleted, the person's retry ends the deletion.
+            let removed = client
+                .delete("network", &format!("{again}@envvars/{}", LOCALS[0]))
+                .await;
+            client.gone(&removed).await;
+            client.retry(&id).await;
+            client.gone(&id).await;
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            assert_eq!(client.deletion(&id).await.state, DeletionState::Gone);
+        })
+        .await;
     });
 }
 
@@ -453,22 +437,20 @@ fn t09_t14_copies_with_the_same_id_go_with_their_original_and_never_come_back() 
                 .map(id_of)
                 .collect()
         };
-        bench
-            .run(async |client| {
-                let named = format!("{original}@envvars/{CENTRAL}");
-                let id = client.delete("network", &named).await;
-                client.gone(&id).await;
-                assert_eq!(held(LOCALS[0]), std::slice::from_ref(&bystander));
-                for region in LOCALS {
-                    network_with_ports(&bench, region, copy.clone());
-                }
-                tokio::time::sleep(Duration::from_secs(300)).await;
-                assert_eq!(held(CENTRAL), NONE);
-                assert_eq!(held(LOCALS[0]), std::slice::from_ref(&bystander));
-                assert_eq!(held(LOCALS[1]), NONE);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let named = format!("{original}@envvars/{CENTRAL}");
+            let id = client.delete("network", &named).await;
+            client.gone(&id).await;
+            assert_eq!(held(LOCALS[0]), std::slice::from_ref(&bystander));
+            for region in LOCALS {
+                network_with_ports(&bench, region, copy.clone());
+            }
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            assert_eq!(held(CENTRAL), NONE);
+            assert_eq!(held(LOCALS[0]), std::slice::from_ref(&bystander));
+            assert_eq!(held(LOCALS[1]), NONE);
+        })
+        .await;
     });
 }
 
@@ -488,21 +470,19 @@ fn t14_by_name_anything_but_one_is_refused() {
             LOCALS[1],
             json!({ "name": "web", "project_id": demo }),
         );
-        bench
-            .run(async |client| {
-                let plan = client.plan("network", &copied.original).await;
-                let mut reasons = plan.refused.iter();
-                let mut refused = |words: &str| {
-                    let refusal = reasons.next().unwrap();
-                    assert_eq!(refusal.rule, RefusalRule::Copies);
-                    assert!(refusal.reason.contains(words), "{}", refusal.reason);
-                };
-                refused("no copies of the same name and project at envvars/RegionThree");
-                refused("2 copies of the same name and project at envvars/RegionTwo");
-                assert!(reasons.next().is_none());
-            })
-            .await
-            .unwrap();
+        with_engine(bench, async |client| {
+            let plan = client.plan("network", &copied.original).await;
+            let mut reasons = plan.refused.iter();
+            let mut refused = |words: &str| {
+                let refusal = reasons.next().unwrap();
+                assert_eq!(refusal.rule, RefusalRule::Copies);
+                assert!(refusal.reason.contains(words), "{}", refusal.reason);
+            };
+            refused("no copies of the same name and project at envvars/RegionThree");
+            refused("2 copies of the same name and project at envvars/RegionTwo");
+            assert!(reasons.next().is_none());
+        })
+        .await;
     });
 }
 
@@ -515,15 +495,13 @@ fn p04_a_copy_of_another_project_is_a_blocker() {
         let fields = json!({ "name": "theirs", "project_id": demo });
         let (theirs, _) = network_with_ports(bench, LOCALS[0], fields);
         bench.tag_as_copy(LOCALS[0], &theirs, &copied.original);
-        bench
-            .run(async |client| {
-                let plan = client.plan("network", &copied.original).await;
-                let refusal = &plan.refused[0];
-                assert_eq!(refusal.rule, RefusalRule::OtherProject);
-                assert_eq!(refusal.resource.key.id, theirs);
-            })
-            .await
-            .unwrap();
+        with_engine(bench, async |client| {
+            let plan = client.plan("network", &copied.original).await;
+            let refusal = &plan.refused[0];
+            assert_eq!(refusal.rule, RefusalRule::OtherProject);
+            assert_eq!(refusal.resource.key.id, theirs);
+        })
+        .await;
     });
 }
 
@@ -534,20 +512,18 @@ fn t03_the_fence_stands_over_copies_before_their_cascades_are_listed() {
         let bench = &copied.bench;
         // Planning waits for the answer; the fence is up before it is asked.
         bench.faults(json!([{ "match": { "region": LOCALS[1], "method": "GET", "kind": "port" }, "action": { "delay_ms": 20_000 } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &copied.original).await;
-                tokio::time::sleep(Duration::from_secs(5)).await;
-                for tombstone in copied.tombstones(&client).await {
-                    assert_eq!(tombstone.phase, Phase::Checking);
-                }
-                // T6: a copy is in the hands of the same deletion.
-                let local = format!("{}@envvars/{}", copied.copies[0], LOCALS[0]);
-                assert_eq!(client.delete("network", &local).await, id);
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(bench, async |client| {
+            let id = client.delete("network", &copied.original).await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            for tombstone in copied.tombstones(&client).await {
+                assert_eq!(tombstone.phase, Phase::Checking);
+            }
+            // T6: a copy is in the hands of the same deletion.
+            let local = format!("{}@envvars/{}", copied.copies[0], LOCALS[0]);
+            assert_eq!(client.delete("network", &local).await, id);
+            client.gone(&id).await;
+        })
+        .await;
     });
 }
 
@@ -557,31 +533,29 @@ fn t09_an_original_is_not_deleted_while_another_deletion_has_its_copy() {
         let copied = Copied::by(CopiedBy::Tag);
         let bench = &copied.bench;
         bench.faults(hang_at(LOCALS[0]));
-        bench
-            .run(async |client| {
-                let local = format!("{}@envvars/{}", copied.copies[0], LOCALS[0]);
-                let first = client.delete("network", &local).await;
-                client
-                    .until(&first, |it| it.state == DeletionState::Running)
-                    .await;
-                let refused = client
-                    .try_delete("network", &copied.original, cascade())
-                    .await
-                    .unwrap_err();
-                let ControlError::Conflict { message } = refused else {
-                    panic!("{refused:?}");
-                };
-                assert!(
-                    message.contains("is being deleted by deletion"),
-                    "{message}"
-                );
-                bench.faults(json!([]));
-                client.gone(&first).await;
-                let id = client.delete("network", &copied.original).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(bench, async |client| {
+            let local = format!("{}@envvars/{}", copied.copies[0], LOCALS[0]);
+            let first = client.delete("network", &local).await;
+            client
+                .until(&first, |it| it.state == DeletionState::Running)
+                .await;
+            let refused = client
+                .try_delete("network", &copied.original, cascade())
+                .await
+                .unwrap_err();
+            let ControlError::Conflict { message } = refused else {
+                panic!("{refused:?}");
+            };
+            assert!(
+                message.contains("is being deleted by deletion"),
+                "{message}"
+            );
+            bench.faults(json!([]));
+            client.gone(&first).await;
+            let id = client.delete("network", &copied.original).await;
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(copied.networks(), [NONE; 3]);
     });
 }
@@ -643,17 +617,15 @@ fn n14_copies_of_many_originals_are_found_by_one_list_a_site() {
             }
             originals.push(original);
         }
-        bench
-            .run(async |client| {
-                let id = client.delete_all("network", &originals).await;
-                client.gone(&id).await;
-                let sent = bench.sent();
-                let by_tag = sent.iter().filter(|it| it.path.contains("tags-any"));
-                // Before the fence, and behind it.
-                assert_eq!(by_tag.count(), 2 * LOCALS.len());
-            })
-            .await
-            .unwrap();
+        with_engine(bench, async |client| {
+            let id = client.delete_all("network", &originals).await;
+            client.gone(&id).await;
+            let sent = bench.sent();
+            let by_tag = sent.iter().filter(|it| it.path.contains("tags-any"));
+            // Before the fence, and behind it.
+            assert_eq!(by_tag.count(), 2 * LOCALS.len());
+        })
+        .await;
         assert_eq!(copied.networks(), [NONE; 3]);
     });
 }

@@ -4,7 +4,7 @@ use gone::control::{Page, Query, query};
 use serde_json::json;
 
 use super::client::Client;
-use super::harness::{Bench, paused};
+use super::harness::{Bench, paused, with_engine};
 
 async fn counted(client: &Client, kind: &str) -> u64 {
     let query = Query::ResourceCounts(query::ResourceCounts { kind: kind.into() });
@@ -39,34 +39,32 @@ fn resources_are_counted_by_their_ids_and_by_more_only_where_rows_are_of_several
             ),
             ("port", "/ports", ports, false),
         ];
-        bench
-            .run(async |client| {
-                for (kind, path, resources, is_by_id) in wanted {
-                    let before = bench.sent().len();
-                    assert_eq!(counted(&client, kind).await, resources as u64, "{kind}");
-                    let sent = bench.sent().split_off(before);
-                    let lists = sent.iter().filter(|it| it.path.contains(path));
-                    let fields: Vec<Vec<&str>> = lists
-                        .map(|it| {
-                            let parts = it.path.split(['?', '&']);
-                            parts
-                                .filter_map(|part| part.strip_prefix("fields="))
-                                .collect()
-                        })
-                        .collect();
-                    assert!(!fields.is_empty(), "{kind}");
-                    for fields in fields {
-                        match is_by_id {
-                            true => assert_eq!(fields, ["id"], "{kind}"),
-                            false => {
-                                assert!(fields.contains(&"device_owner"), "{kind}: {fields:?}")
-                            }
+        with_engine(&bench, async |client| {
+            for (kind, path, resources, is_by_id) in wanted {
+                let before = bench.sent().len();
+                assert_eq!(counted(&client, kind).await, resources as u64, "{kind}");
+                let sent = bench.sent().split_off(before);
+                let lists = sent.iter().filter(|it| it.path.contains(path));
+                let fields: Vec<Vec<&str>> = lists
+                    .map(|it| {
+                        let parts = it.path.split(['?', '&']);
+                        parts
+                            .filter_map(|part| part.strip_prefix("fields="))
+                            .collect()
+                    })
+                    .collect();
+                assert!(!fields.is_empty(), "{kind}");
+                for fields in fields {
+                    match is_by_id {
+                        true => assert_eq!(fields, ["id"], "{kind}"),
+                        false => {
+                            assert!(fields.contains(&"device_owner"), "{kind}: {fields:?}")
                         }
                     }
                 }
-            })
-            .await
-            .unwrap();
+            }
+        })
+        .await;
         // Glance takes no fields: its rows come whole, and are counted all the same.
         let (status, _) = bench.api(
             "POST",

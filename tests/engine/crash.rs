@@ -88,19 +88,17 @@ fn crashed(at: At, concurrency: usize, target: Target) -> bool {
         bench.crash.never();
         let in_flight = in_flight(&bench).await;
         let sent_before = bench.writes().len();
-        let frozen = bench
-            .run(async |client| {
-                let known = client.deletions(Vec::new(), None).await;
-                let id = match known.first() {
-                    Some(deletion) => deletion.id.clone(),
-                    // It was not accepted, and the person asks again.
-                    None => client.delete(kind, &word).await,
-                };
-                client.gone(&id).await;
-                client.frozen(&id).await
-            })
-            .await
-            .unwrap();
+        let frozen = with_engine(&bench, async |client| {
+            let known = client.deletions(Vec::new(), None).await;
+            let id = match known.first() {
+                Some(deletion) => deletion.id.clone(),
+                // It was not accepted, and the person asks again.
+                None => client.delete(kind, &word).await,
+            };
+            client.gone(&id).await;
+            client.frozen(&id).await
+        })
+        .await;
         check(&bench, (&before, &owned), &frozen).await;
         let (old, new) = bench
             .writes()

@@ -42,29 +42,27 @@ fn p11_what_is_stuck_with_drift_names_the_newcomers_and_says_what_to_do() {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
         hold_the_port_back(&bench, &ports[0]);
-        bench
-            .run(async |client| {
-                let late = json!({ "network_id": network, "name": "late" });
-                let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
-                let step = client.step(&id, "network").await;
-                let error = step.last_error.unwrap();
-                assert_eq!(error.class, ErrorClass::Drift);
-                let accept = format!("gone drift {} --accept", &id[id.len() - 8..]);
-                let why = client.explain("network", &network).await;
-                assert!(why.next_action.contains(&accept), "{}", why.next_action);
-                for words in [
-                    "port late",
-                    &newcomer,
-                    "project ",
-                    "created ",
-                    &accept,
-                    "--refuse",
-                ] {
-                    assert!(error.message.contains(words), "{words}: {}", error.message);
-                }
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let late = json!({ "network_id": network, "name": "late" });
+            let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+            let step = client.step(&id, "network").await;
+            let error = step.last_error.unwrap();
+            assert_eq!(error.class, ErrorClass::Drift);
+            let accept = format!("gone drift {} --accept", &id[id.len() - 8..]);
+            let why = client.explain("network", &network).await;
+            assert!(why.next_action.contains(&accept), "{}", why.next_action);
+            for words in [
+                "port late",
+                &newcomer,
+                "project ",
+                "created ",
+                &accept,
+                "--refuse",
+            ] {
+                assert!(error.message.contains(words), "{words}: {}", error.message);
+            }
+        })
+        .await;
     });
 }
 
@@ -74,21 +72,19 @@ fn p11_accepted_newcomers_go_in_the_name_of_whoever_accepts_and_the_deletion_end
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
         hold_the_port_back(&bench, &ports[0]);
-        bench
-            .run(async |client| {
-                let late = json!({ "network_id": network, "name": "late" });
-                let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
-                answer(&client, &id, true).await.unwrap();
-                client.gone(&id).await;
-                assert!(!bench.ids("ports").contains(&newcomer));
-                let caused = client.caused_by(&id).await;
-                assert_eq!(caused[0].targets[0].key.id, newcomer);
-                assert_eq!(caused[0].requested_by.name, "tester");
-                let lines = client.timeline(Some(&id), None).await;
-                assert!(lines.iter().any(|line| line.kind == EventKind::Drift));
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let late = json!({ "network_id": network, "name": "late" });
+            let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+            answer(&client, &id, true).await.unwrap();
+            client.gone(&id).await;
+            assert!(!bench.ids("ports").contains(&newcomer));
+            let caused = client.caused_by(&id).await;
+            assert_eq!(caused[0].targets[0].key.id, newcomer);
+            assert_eq!(caused[0].requested_by.name, "tester");
+            let lines = client.timeline(Some(&id), None).await;
+            assert!(lines.iter().any(|line| line.kind == EventKind::Drift));
+        })
+        .await;
     });
 }
 
@@ -98,19 +94,16 @@ fn p11_only_the_newcomers_that_were_named_are_accepted() {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
         hold_the_port_back(&bench, &ports[0]);
-        bench
-            .run(async |client| {
-                let late = json!({ "network_id": network, "name": "late" });
-                let (id, _) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
-                let later =
-                    bench.create("ports", json!({ "network_id": network, "name": "later" }));
-                answer(&client, &id, true).await.unwrap();
-                let deletion = client.stuck(&id).await;
-                assert!(deletion.note.contains("port later"), "{}", deletion.note);
-                assert_eq!(bench.writes_to(&later), []);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let late = json!({ "network_id": network, "name": "late" });
+            let (id, _) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+            let later = bench.create("ports", json!({ "network_id": network, "name": "later" }));
+            answer(&client, &id, true).await.unwrap();
+            let deletion = client.stuck(&id).await;
+            assert!(deletion.note.contains("port later"), "{}", deletion.note);
+            assert_eq!(bench.writes_to(&later), []);
+        })
+        .await;
     });
 }
 
@@ -122,22 +115,20 @@ fn p01_p11_what_was_attached_to_a_newcomer_since_it_was_named_is_not_deleted_wit
         let (other, _) = bench.plain_network(0);
         let elsewhere = bench.create("ports", json!({ "network_id": other }));
         hold_the_port_back(&bench, &ports[0]);
-        bench
-            .run(async |client| {
-                let late = json!({ "network_id": network, "name": "late" });
-                let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
-                let subports = json!([{ "port_id": elsewhere, "segmentation_type": "vlan", "segmentation_id": 7 }]);
-                let trunk = json!({ "name": "since", "port_id": newcomer, "sub_ports": subports });
-                let trunk = bench.create("trunks", trunk);
-                let refused = answer(&client, &id, true).await.unwrap_err();
-                assert!(matches!(refused, ControlError::Conflict { .. }), "{refused:?}");
-                assert!(refused.to_string().contains("since"), "{refused}");
-                for left in [&newcomer, &trunk, &elsewhere] {
-                    assert_eq!(bench.writes_to(left), []);
-                }
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let late = json!({ "network_id": network, "name": "late" });
+            let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+            let subports = json!([{ "port_id": elsewhere, "segmentation_type": "vlan", "segmentation_id": 7 }]);
+            let trunk = json!({ "name": "since", "port_id": newcomer, "sub_ports": subports });
+            let trunk = bench.create("trunks", trunk);
+            let refused = answer(&client, &id, true).await.unwrap_err();
+            assert!(matches!(refused, ControlError::Conflict { .. }), "{refused:?}");
+            assert!(refused.to_string().contains("since"), "{refused}");
+            for left in [&newcomer, &trunk, &elsewhere] {
+                assert_eq!(bench.writes_to(left), []);
+            }
+        })
+        .await;
     });
 }
 
@@ -147,26 +138,24 @@ fn p11_refused_newcomers_stay_and_the_deletion_says_what_stays() {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
         hold_the_port_back(&bench, &ports[0]);
-        bench
-            .run(async |client| {
-                let late = json!({ "network_id": network, "name": "late" });
-                let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
-                answer(&client, &id, false).await.unwrap();
-                let deletion = client.settled(&id).await;
-                assert_eq!(deletion.state, DeletionState::Cancelled);
-                for words in ["network ", "stays", "port late"] {
-                    assert!(deletion.note.contains(words), "{}", deletion.note);
-                }
-                assert_eq!(bench.writes_to(&newcomer), []);
-                assert!(bench.ids("networks").contains(&network));
-                let again = answer(&client, &id, true).await;
-                assert!(
-                    matches!(again, Err(ControlError::Conflict { .. })),
-                    "{again:?}"
-                );
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let late = json!({ "network_id": network, "name": "late" });
+            let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+            answer(&client, &id, false).await.unwrap();
+            let deletion = client.settled(&id).await;
+            assert_eq!(deletion.state, DeletionState::Cancelled);
+            for words in ["network ", "stays", "port late"] {
+                assert!(deletion.note.contains(words), "{}", deletion.note);
+            }
+            assert_eq!(bench.writes_to(&newcomer), []);
+            assert!(bench.ids("networks").contains(&network));
+            let again = answer(&client, &id, true).await;
+            assert!(
+                matches!(again, Err(ControlError::Conflict { .. })),
+                "{again:?}"
+            );
+        })
+        .await;
     });
 }
 
@@ -176,36 +165,34 @@ fn p11_a_repeated_request_that_absorbs_changes_the_running_deletion() {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(1);
         hold_the_port_back(&bench, &ports[0]);
-        bench
-            .run(async |client| {
-                let late = json!({ "network_id": network, "name": "late" });
-                let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
-                let absorb = |deletion_id: &str| Command::SetOptions {
-                    deletion_id: deletion_id.to_owned(),
-                    drift: Some(DriftPolicy::Absorb),
-                    on_failure: None,
-                };
-                client.submit(absorb(&id)).await.unwrap();
-                client.gone(&id).await;
-                assert!(!bench.ids("ports").contains(&newcomer));
-                assert_eq!(
-                    client.deletion(&id).await.options.drift,
-                    DriftPolicy::Absorb
-                );
-                // The deletion has ended: no option of it can change, and that is said.
-                let ask = Command::SetOptions {
-                    deletion_id: id.clone(),
-                    drift: Some(DriftPolicy::Ask),
-                    on_failure: None,
-                };
-                let late = client.submit(ask).await;
-                assert!(
-                    matches!(late, Err(ControlError::Conflict { .. })),
-                    "{late:?}"
-                );
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let late = json!({ "network_id": network, "name": "late" });
+            let (id, newcomer) = stuck_with_a_newcomer(&bench, &client, &network, late).await;
+            let absorb = |deletion_id: &str| Command::SetOptions {
+                deletion_id: deletion_id.to_owned(),
+                drift: Some(DriftPolicy::Absorb),
+                on_failure: None,
+            };
+            client.submit(absorb(&id)).await.unwrap();
+            client.gone(&id).await;
+            assert!(!bench.ids("ports").contains(&newcomer));
+            assert_eq!(
+                client.deletion(&id).await.options.drift,
+                DriftPolicy::Absorb
+            );
+            // The deletion has ended: no option of it can change, and that is said.
+            let ask = Command::SetOptions {
+                deletion_id: id.clone(),
+                drift: Some(DriftPolicy::Ask),
+                on_failure: None,
+            };
+            let late = client.submit(ask).await;
+            assert!(
+                matches!(late, Err(ControlError::Conflict { .. })),
+                "{late:?}"
+            );
+        })
+        .await;
     });
 }
 
@@ -221,29 +208,27 @@ fn p11_a_repeated_request_for_a_project_that_absorbs_frees_the_deletion_that_is_
         let network = bench.create("networks", owned(json!({ "name": "busy" })));
         let port = bench.create("ports", owned(json!({ "network_id": network })));
         hold_the_port_back(&bench, &port);
-        bench
-            .run(async |client| {
-                let first = client.delete("project", "demo").await;
-                client.until_step(&first, "port", StepState::Blocked).await;
-                let late = owned(json!({ "network_id": network, "name": "late" }));
-                bench.create("ports", late);
-                client.stuck(&first).await;
-                let absorbs = PlanOptions {
-                    drift: DriftPolicy::Absorb,
-                    ..cascade()
-                };
-                let again = client.delete_with("project", "demo", absorbs).await;
-                for id in [&first, &again] {
-                    client.gone(id).await;
-                }
-                assert_eq!(
-                    client.deletion(&first).await.options.drift,
-                    DriftPolicy::Absorb
-                );
-                assert!(!bench.ids("networks").contains(&network));
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let first = client.delete("project", "demo").await;
+            client.until_step(&first, "port", StepState::Blocked).await;
+            let late = owned(json!({ "network_id": network, "name": "late" }));
+            bench.create("ports", late);
+            client.stuck(&first).await;
+            let absorbs = PlanOptions {
+                drift: DriftPolicy::Absorb,
+                ..cascade()
+            };
+            let again = client.delete_with("project", "demo", absorbs).await;
+            for id in [&first, &again] {
+                client.gone(id).await;
+            }
+            assert_eq!(
+                client.deletion(&first).await.options.drift,
+                DriftPolicy::Absorb
+            );
+            assert!(!bench.ids("networks").contains(&network));
+        })
+        .await;
     });
 }
 
@@ -256,34 +241,32 @@ fn p11_drift_since_the_plan_blames_only_the_site_that_it_is_at() {
             let (_, answer) = bench.api_at(region, "POST", "/v2.0/networks", body);
             (region, answer["network"]["id"].as_str().unwrap().to_owned())
         });
-        bench
-            .run(async |client| {
-                let targets = made.iter().map(|(region, id)| {
-                    let word = format!("{id}@envvars/{region}");
-                    target("network", &word)
-                });
-                let command = Command::Plan {
-                    targets: targets.collect(),
-                    options: cascade(),
-                };
-                let Ok(Receipt::Planned { plan }) = client.submit(command).await else {
-                    panic!("no plan");
-                };
-                let (region, id) = &made[1];
-                let renamed = json!({ "network": { "name": "other" } });
-                bench.api_at(region, "PUT", &format!("/v2.0/networks/{id}"), renamed);
-                let deletion_id = client.delete_plan(&plan.hash).await;
-                let refused = client.refused(&deletion_id).await.refused;
-                assert_eq!(refused.len(), 1, "{refused:#?}");
-                assert_eq!(refused[0].resource.key.id, *id);
-                let changed = format!(
-                    "changed: network web ({id}) at envvars/RegionTwo: name was \"web\", is now \"other\""
-                );
-                assert_eq!(refused[0].reason, changed);
-                assert_eq!(bench.writes(), []);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let targets = made.iter().map(|(region, id)| {
+                let word = format!("{id}@envvars/{region}");
+                target("network", &word)
+            });
+            let command = Command::Plan {
+                targets: targets.collect(),
+                options: cascade(),
+            };
+            let Ok(Receipt::Planned { plan }) = client.submit(command).await else {
+                panic!("no plan");
+            };
+            let (region, id) = &made[1];
+            let renamed = json!({ "network": { "name": "other" } });
+            bench.api_at(region, "PUT", &format!("/v2.0/networks/{id}"), renamed);
+            let deletion_id = client.delete_plan(&plan.hash).await;
+            let refused = client.refused(&deletion_id).await.refused;
+            assert_eq!(refused.len(), 1, "{refused:#?}");
+            assert_eq!(refused[0].resource.key.id, *id);
+            let changed = format!(
+                "changed: network web ({id}) at envvars/RegionTwo: name was \"web\", is now \"other\""
+            );
+            assert_eq!(refused[0].reason, changed);
+            assert_eq!(bench.writes(), []);
+        })
+        .await;
     });
 }
 
@@ -292,41 +275,38 @@ fn p11_drift_since_the_plan_names_each_field_that_changed_with_its_old_and_new_v
     paused(async {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(2);
-        bench
-            .run(async |client| {
-                let plan = client.plan("network", &network).await;
-                let (owned, gone) = (&ports[0], &ports[1]);
-                let owner =
-                    json!({ "port": { "device_owner": "custom:backup", "device_id": "b-1" } });
-                bench.api("PUT", &format!("/v2.0/ports/{owned}"), owner);
-                bench.api("DELETE", &format!("/v2.0/ports/{gone}"), Value::Null);
-                let late = bench.create("ports", json!({ "network_id": network, "name": "late" }));
+        with_engine(&bench, async |client| {
+            let plan = client.plan("network", &network).await;
+            let (owned, gone) = (&ports[0], &ports[1]);
+            let owner = json!({ "port": { "device_owner": "custom:backup", "device_id": "b-1" } });
+            bench.api("PUT", &format!("/v2.0/ports/{owned}"), owner);
+            bench.api("DELETE", &format!("/v2.0/ports/{gone}"), Value::Null);
+            let late = bench.create("ports", json!({ "network_id": network, "name": "late" }));
 
-                let id = client.delete_plan(&plan.hash).await;
-                let deletion = client.refused(&id).await;
-                let changes = &deletion.refused[0].changes;
-                let of = |id: &str| {
-                    let mut found = changes.iter().filter(|it| it.resource.key.id == id);
-                    found.next().unwrap_or_else(|| panic!("{id}: {changes:#?}"))
-                };
-                assert_eq!(of(&late).change, ChangeKind::New);
-                assert_eq!(of(gone).change, ChangeKind::Missing);
-                assert_eq!(of(owned).change, ChangeKind::Changed);
-                let fields = of(owned).fields.iter();
-                let fields: Vec<_> = fields
-                    .map(|it| (it.field.as_str(), it.before.as_str(), it.after.as_str()))
-                    .collect();
-                let server = fields[0].1;
-                let changed = [
-                    ("device_id", server, "b-1"),
-                    ("device_owner", "compute:nova", "custom:backup"),
-                ];
-                assert_eq!(fields, changed);
-                let told = "device_owner was \"compute:nova\", is now \"custom:backup\"";
-                assert!(deletion.note.contains(told), "{}", deletion.note);
-                assert_eq!(bench.writes(), []);
-            })
-            .await
-            .unwrap();
+            let id = client.delete_plan(&plan.hash).await;
+            let deletion = client.refused(&id).await;
+            let changes = &deletion.refused[0].changes;
+            let of = |id: &str| {
+                let mut found = changes.iter().filter(|it| it.resource.key.id == id);
+                found.next().unwrap_or_else(|| panic!("{id}: {changes:#?}"))
+            };
+            assert_eq!(of(&late).change, ChangeKind::New);
+            assert_eq!(of(gone).change, ChangeKind::Missing);
+            assert_eq!(of(owned).change, ChangeKind::Changed);
+            let fields = of(owned).fields.iter();
+            let fields: Vec<_> = fields
+                .map(|it| (it.field.as_str(), it.before.as_str(), it.after.as_str()))
+                .collect();
+            let server = fields[0].1;
+            let changed = [
+                ("device_id", server, "b-1"),
+                ("device_owner", "compute:nova", "custom:backup"),
+            ];
+            assert_eq!(fields, changed);
+            let told = "device_owner was \"compute:nova\", is now \"custom:backup\"";
+            assert!(deletion.note.contains(told), "{}", deletion.note);
+            assert_eq!(bench.writes(), []);
+        })
+        .await;
     });
 }

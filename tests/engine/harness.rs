@@ -682,6 +682,12 @@ pub fn site_of(region: &str) -> Site {
     Site::region("envvars", region)
 }
 
+/// Starts an engine on the bench's ledger, runs `work` beside it, and ends the engine as a crash would. For a bench
+/// that plans no crash before that.
+pub async fn with_engine<T>(bench: &Bench, work: impl AsyncFnOnce(Client) -> T) -> T {
+    bench.run(work).await.expect("no crash was planned")
+}
+
 /// Runs a test on a paused clock, in one thread.
 pub fn paused<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()

@@ -22,14 +22,12 @@ fn n19_a_project_with_metering_local_ips_helpers_and_proxies_goes_whole() {
         for collection in RARE {
             assert!(!bench.ids(collection).is_empty(), "{collection}");
         }
-        let steps = bench
-            .run(async |client| {
-                let id = client.delete("project", "demo").await;
-                client.gone(&id).await;
-                client.steps(&id).await
-            })
-            .await
-            .unwrap();
+        let steps = with_engine(&bench, async |client| {
+            let id = client.delete("project", "demo").await;
+            client.gone(&id).await;
+            client.steps(&id).await
+        })
+        .await;
         for collection in RARE {
             assert_eq!(bench.ids(collection), Vec::<String>::new(), "{collection}");
         }
@@ -92,13 +90,11 @@ fn n19_a_network_takes_the_local_ips_that_have_their_address_on_it() {
             let body = json!({ "port_association": { "fixed_port_id": ports[1] } });
             assert_eq!(bench.api("POST", &associations, body).0, 201);
         }
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(bench.ids("local_ips"), [elsewhere]);
     });
 }
@@ -109,15 +105,13 @@ fn n19_a_shared_metering_label_stays_unless_what_is_public_is_asked_for() {
         let bench = Bench::new(1);
         let fields = json!({ "name": "all", "shared": true, "project_id": bench.demo_project() });
         let label = bench.create("metering/metering-labels", fields);
-        let plan = bench
-            .run(async |client| {
-                let plan = client.plan("project", "demo").await;
-                let id = client.delete("project", "demo").await;
-                client.gone(&id).await;
-                plan
-            })
-            .await
-            .unwrap();
+        let plan = with_engine(&bench, async |client| {
+            let plan = client.plan("project", "demo").await;
+            let id = client.delete("project", "demo").await;
+            client.gone(&id).await;
+            plan
+        })
+        .await;
         let why = "it meters the traffic of other projects too";
         assert!(
             plan.warnings.iter().any(|it| it.contains(why)),
@@ -129,13 +123,11 @@ fn n19_a_shared_metering_label_stays_unless_what_is_public_is_asked_for() {
             include_public: true,
             ..cascade()
         };
-        bench
-            .run(async |client| {
-                let id = client.delete_with("project", "demo", options).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete_with("project", "demo", options).await;
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(bench.ids("metering/metering-labels"), Vec::<String>::new());
     });
 }
@@ -145,13 +137,11 @@ fn n19_a_projects_plan_says_what_it_did_not_look_at_and_a_networks_plan_does_not
     paused(async {
         let bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
         let (network, _) = bench.plain_network(1);
-        let plans = bench
-            .run(async |client| {
-                let whole = client.plan("project", "demo").await;
-                (whole, client.plan("network", &network).await)
-            })
-            .await
-            .unwrap();
+        let plans = with_engine(&bench, async |client| {
+            let whole = client.plan("project", "demo").await;
+            (whole, client.plan("network", &network).await)
+        })
+        .await;
         let said = |warnings: &[String]| {
             let said = warnings
                 .iter()
@@ -201,15 +191,13 @@ fn n19_an_extension_that_the_cloud_lacks_costs_no_call_and_no_word() {
             .to_owned(),
         };
         bench.kinds = std::sync::Arc::new(gone::cloud::load_kinds(&[mine]).unwrap());
-        bench
-            .run(async |client| {
-                let plan = client.plan("project", "demo").await;
-                assert_eq!(plan.refused, []);
-                let id = client.delete("project", "demo").await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let plan = client.plan("project", "demo").await;
+            assert_eq!(plan.refused, []);
+            let id = client.delete("project", "demo").await;
+            client.gone(&id).await;
+        })
+        .await;
         let lacking = ["/log/", "/bgp", "/vpn/"];
         let sent = bench.sent();
         let asked = sent

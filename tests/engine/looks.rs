@@ -19,22 +19,20 @@ fn i13_an_accepted_delete_is_looked_for_before_it_counts() {
         bench.faults(
             json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "keep": true } }]),
         );
-        bench
-            .run(async |client| {
-                // Else it would seem to have been created after its delete.
-                tokio::time::sleep(Duration::from_secs(2)).await;
-                let id = client.delete("port", &ports[0]).await;
-                let step = client.until_step(&id, "port", StepState::Blocked).await;
-                let error = step.last_error.unwrap();
-                assert_eq!(
-                    (error.kind.as_str(), error.class),
-                    ("StillPresent", ErrorClass::Blocked)
-                );
-                assert!(bench.exists("ports", &ports[0]));
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            // Else it would seem to have been created after its delete.
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let id = client.delete("port", &ports[0]).await;
+            let step = client.until_step(&id, "port", StepState::Blocked).await;
+            let error = step.last_error.unwrap();
+            assert_eq!(
+                (error.kind.as_str(), error.class),
+                ("StillPresent", ErrorClass::Blocked)
+            );
+            assert!(bench.exists("ports", &ports[0]));
+            client.gone(&id).await;
+        })
+        .await;
         assert!(!bench.exists("ports", &ports[0]));
         let writes = bench.writes();
         assert_eq!(writes.len(), 2);
@@ -51,13 +49,11 @@ fn n13_a_lost_answer_is_looked_for_first_and_not_repeated_if_it_took_effect() {
             let shop = bench.shop(2);
             bench.faults(json!([{ "match": { "path": "/v2.0/", "method": "DELETE" }, "action": { action: true } },
                 { "match": { "path": "/v2.0/", "method": "PUT" }, "action": { action: true } }]));
-            bench
-                .run(async |client| {
-                    let id = client.delete("network", &shop.network).await;
-                    client.gone(&id).await;
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                let id = client.delete("network", &shop.network).await;
+                client.gone(&id).await;
+            })
+            .await;
             let mut subjects: Vec<String> = bench.writes().iter().map(Sent::subject).collect();
             let sent = subjects.len();
             subjects.sort();
@@ -75,14 +71,12 @@ fn n13_a_call_that_hung_without_effect_is_sent_again_after_a_look() {
         bench.faults(
             json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "hang": true } }]),
         );
-        bench
-            .run(async |client| {
-                let id = client.delete("port", &ports[0]).await;
-                client.gone(&id).await;
-                assert_eq!(client.step(&id, "port").await.attempts, 0);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("port", &ports[0]).await;
+            client.gone(&id).await;
+            assert_eq!(client.step(&id, "port").await.attempts, 0);
+        })
+        .await;
         let sent = bench.sent();
         let first = sent.iter().position(Sent::is_write).unwrap();
         let second = sent.iter().rposition(Sent::is_write).unwrap();
@@ -120,24 +114,22 @@ fn holds_when_lists_are_empty(lists: u32, lies: Lies) -> bool {
             { "match": { "method": "GET", "path": "/v2.0/ports$" }, "times": lists, "action": {} },
             { "match": { "method": "GET", "path": "/v2.0/ports$" }, "times": 40, "action": { "empty_list": true } },
         ]));
-        let held = bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client
-                    .until(&id, |deletion| {
-                        deletion.counts.blocked > 0 || deletion.counts.gone > 0
-                    })
-                    .await;
-                let steps = client.steps(&id).await;
-                let mut gone = steps.iter().filter(|step| step.state == StepState::Gone);
-                if gone.any(|step| bench.exists("ports", &step.resource.key.id)) {
-                    return false;
-                }
-                client.gone(&id).await;
-                true
-            })
-            .await
-            .unwrap();
+        let held = with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client
+                .until(&id, |deletion| {
+                    deletion.counts.blocked > 0 || deletion.counts.gone > 0
+                })
+                .await;
+            let steps = client.steps(&id).await;
+            let mut gone = steps.iter().filter(|step| step.state == StepState::Gone);
+            if gone.any(|step| bench.exists("ports", &step.resource.key.id)) {
+                return false;
+            }
+            client.gone(&id).await;
+            true
+        })
+        .await;
         assert!(!held || ports.iter().all(|port| !bench.exists("ports", port)));
         assert!(others.iter().all(|port| bench.exists("ports", port)));
         held
@@ -150,26 +142,24 @@ fn i13_what_is_no_longer_offered_is_not_gone() {
         let mut bench = Bench::new(1);
         bench.lies = Lies::NoLongerOffers;
         let (_, ports) = bench.plain_network(1);
-        bench
-            .run(async |client| {
-                let id = client.delete("port", &ports[0]).await;
-                client.until_step(&id, "port", StepState::Verifying).await;
-                let step = loop {
-                    let step = client.step(&id, "port").await;
-                    if step.last_error.is_some() || step.state == StepState::Gone {
-                        break step;
-                    }
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                };
-                assert_eq!(step.state, StepState::Verifying);
-                let error = step.last_error.unwrap();
-                assert!(
-                    error.message.contains("no longer offers ports"),
-                    "{error:?}"
-                );
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("port", &ports[0]).await;
+            client.until_step(&id, "port", StepState::Verifying).await;
+            let step = loop {
+                let step = client.step(&id, "port").await;
+                if step.last_error.is_some() || step.state == StepState::Gone {
+                    break step;
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            };
+            assert_eq!(step.state, StepState::Verifying);
+            let error = step.last_error.unwrap();
+            assert!(
+                error.message.contains("no longer offers ports"),
+                "{error:?}"
+            );
+        })
+        .await;
     });
 }
 
@@ -183,16 +173,14 @@ fn i13_a_list_of_no_extensions_is_not_absence() {
         bench.faults(json!([
             { "match": { "method": "DELETE", "kind": "trunk" }, "action": { "hang": true } },
         ]));
-        let id = bench
-            .run(async |client| {
-                let id = client.delete("network", network).await;
-                client
-                    .until(&id, |deletion| deletion.counts.running > 0)
-                    .await;
-                id
-            })
-            .await
-            .unwrap();
+        let id = with_engine(&bench, async |client| {
+            let id = client.delete("network", network).await;
+            client
+                .until(&id, |deletion| deletion.counts.running > 0)
+                .await;
+            id
+        })
+        .await;
         // The engine that comes next asks the cloud anew what it offers.
         bench.faults(json!([
             { "match": { "method": "GET", "path": "/extensions" }, "times": 5, "action": { "empty_list": true } },
@@ -218,26 +206,24 @@ fn i13_an_empty_list_by_scope_is_not_absence() {
         // More than are asked for by id: they are listed by their network.
         let (network, ports) = bench.plain_network(300);
         let (_, others) = bench.plain_network(3);
-        bench
-            .run(async |client| {
-                // Else it would seem to have been created after its delete.
-                tokio::time::sleep(Duration::from_secs(2)).await;
-                let id = client.delete("network", &network).await;
-                client.until(&id, |deletion| deletion.counts.total > 0).await;
-                bench.faults(json!([
-                    { "match": { "method": "DELETE", "kind": "port" }, "times": 300, "action": { "keep": true } },
-                    { "match": { "method": "GET", "path": "/v2.0/ports$" }, "times": 20, "action": { "empty_list": true } },
-                ]));
-                let deletion = client
-                    .until(&id, |deletion| {
-                        deletion.counts.blocked > 0 || deletion.counts.gone > 20
-                    })
-                    .await;
-                assert!(deletion.counts.blocked > 0, "{:?}", deletion.counts);
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            // Else it would seem to have been created after its delete.
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let id = client.delete("network", &network).await;
+            client.until(&id, |deletion| deletion.counts.total > 0).await;
+            bench.faults(json!([
+                { "match": { "method": "DELETE", "kind": "port" }, "times": 300, "action": { "keep": true } },
+                { "match": { "method": "GET", "path": "/v2.0/ports$" }, "times": 20, "action": { "empty_list": true } },
+            ]));
+            let deletion = client
+                .until(&id, |deletion| {
+                    deletion.counts.blocked > 0 || deletion.counts.gone > 20
+                })
+                .await;
+            assert!(deletion.counts.blocked > 0, "{:?}", deletion.counts);
+            client.gone(&id).await;
+        })
+        .await;
         let by_network = |sent: &Sent| sent.path.contains("/ports?network_id=");
         let sent = bench.sent();
         let first_write = sent.iter().position(Sent::is_write).unwrap();
@@ -256,15 +242,13 @@ fn n14_an_interface_is_looked_for_with_the_ports_of_its_network() {
         let subnet = json!({ "subnet_id": bench.ids("subnets")[0] });
         let path = format!("/v2.0/routers/{router}/add_router_interface");
         assert_eq!(bench.api("PUT", &path, subnet).0, 200);
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-                let interface = client.step(&id, "router_interface").await;
-                assert_eq!(interface.state, StepState::Gone);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+            let interface = client.step(&id, "router_interface").await;
+            assert_eq!(interface.state, StepState::Gone);
+        })
+        .await;
         let sent = bench.sent();
         let first_write = sent.iter().position(Sent::is_write).unwrap();
         let looks = sent[first_write..].iter().filter(|it| it.is_read());
@@ -285,25 +269,23 @@ fn i13_a_witness_that_went_is_replaced_in_the_same_look() {
         let bench = Bench::new(1);
         let (first, _) = bench.plain_network(10);
         bench.plain_network(1);
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &first).await;
-                client.gone(&id).await;
-                // What vouched for its ports is one of these.
-                for port in bench.ids("ports") {
-                    let path = format!("/v2.0/ports/{port}");
-                    assert_eq!(bench.api("DELETE", &path, Value::Null).0, 204);
-                }
-                let (second, _) = bench.plain_network(10);
-                bench.plain_network(1);
-                let id = client.delete("network", &second).await;
-                client.gone(&id).await;
-                let timeline = client.timeline(Some(&id), None).await;
-                let unclear = timeline.iter().find(|it| it.message.contains("unclear"));
-                assert_eq!(unclear, None);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &first).await;
+            client.gone(&id).await;
+            // What vouched for its ports is one of these.
+            for port in bench.ids("ports") {
+                let path = format!("/v2.0/ports/{port}");
+                assert_eq!(bench.api("DELETE", &path, Value::Null).0, 204);
+            }
+            let (second, _) = bench.plain_network(10);
+            bench.plain_network(1);
+            let id = client.delete("network", &second).await;
+            client.gone(&id).await;
+            let timeline = client.timeline(Some(&id), None).await;
+            let unclear = timeline.iter().find(|it| it.message.contains("unclear"));
+            assert_eq!(unclear, None);
+        })
+        .await;
     });
 }
 
@@ -318,18 +300,16 @@ fn i13_a_proxys_page_is_not_absence() {
             { "match": { "method": "DELETE", "kind": "port" }, "times": 1, "action": { "keep": true } },
             { "match": { "method": "GET", "id": ports[0] }, "times": 3, "action": page },
         ]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                let step = client.until_step(&id, "port", StepState::Blocked).await;
-                assert_eq!(step.last_error.unwrap().status, Some(404));
-                client.until_step(&id, "port", StepState::Verifying).await;
-                client.gone(&id).await;
-                // Not even for a while: the sweep would have found it, and removed it again.
-                assert_eq!(client.deletions(Vec::new(), None).await.len(), 1);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            let step = client.until_step(&id, "port", StepState::Blocked).await;
+            assert_eq!(step.last_error.unwrap().status, Some(404));
+            client.until_step(&id, "port", StepState::Verifying).await;
+            client.gone(&id).await;
+            // Not even for a while: the sweep would have found it, and removed it again.
+            assert_eq!(client.deletions(Vec::new(), None).await.len(), 1);
+        })
+        .await;
         let answered: Vec<_> = bench
             .writes_to(&ports[0])
             .iter()
@@ -345,16 +325,14 @@ fn i13_the_kinds_own_not_found_is_absence() {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(2);
         bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 1, "action": { "status": 503 } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.until_step(&id, "port", StepState::Blocked).await;
-                // Someone else is quicker.
-                bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.until_step(&id, "port", StepState::Blocked).await;
+            // Someone else is quicker.
+            bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
+            client.gone(&id).await;
+        })
+        .await;
         let last = bench.writes_to(&ports[0]).pop().unwrap();
         assert_eq!(
             (last.status, last.error.as_str()),
@@ -381,18 +359,16 @@ fn i13_what_answers_badly_to_looks_is_looked_for_again() {
                 let bench = Bench::new(1);
                 let (network, _) = bench.plain_network(ports);
                 let (bystander, _) = bench.plain_network(2);
-                bench
-                    .run(async |client| {
-                        // Planned on a good day.
-                        let plan = client.plan("network", &network).await;
-                        assert!(plan.refused.is_empty());
-                        let id = client.delete("network", &network).await;
-                        client.until(&id, |deletion| deletion.counts.total > 0).await;
-                        bench.faults(json!([{ "match": { "method": "GET", "path": "/v2.0/" }, "times": 3, "action": action }]));
-                        client.gone(&id).await;
-                    })
-                    .await
-                    .unwrap();
+                with_engine(&bench, async |client| {
+                    // Planned on a good day.
+                    let plan = client.plan("network", &network).await;
+                    assert!(plan.refused.is_empty());
+                    let id = client.delete("network", &network).await;
+                    client.until(&id, |deletion| deletion.counts.total > 0).await;
+                    bench.faults(json!([{ "match": { "method": "GET", "path": "/v2.0/" }, "times": 3, "action": action }]));
+                    client.gone(&id).await;
+                })
+                .await;
                 bench.faults(json!([]));
                 assert!(!bench.exists("networks", &network));
                 assert!(bench.exists("networks", &bystander));
@@ -417,35 +393,32 @@ fn i10_an_interface_that_was_made_anew_on_the_same_subnet_is_not_touched() {
                 })
                 .map(|port| port["id"].as_str().unwrap().to_owned())
         };
-        bench
-            .run(async |client| {
-                let old = interface(&bench).unwrap();
-                let id = client.delete("network", &shop.network).await;
-                client
-                    .until_step(&id, "router_interface", StepState::Blocked)
-                    .await;
-                let routers = format!("/v2.0/routers/{}", shop.router);
-                let body = json!({ "subnet_id": shop.subnet });
-                let (status, answer) = bench.api(
-                    "PUT",
-                    &format!("{routers}/remove_router_interface"),
-                    body.clone(),
-                );
-                assert_eq!(status, 200, "{answer}");
-                let (status, _) =
-                    bench.api("PUT", &format!("{routers}/add_router_interface"), body);
-                assert_eq!(status, 200);
-                let new = interface(&bench).unwrap();
-                assert_ne!(old, new);
-                // The network is in use by it: a newcomer, about which a person is asked.
-                client.stuck(&id).await;
-                assert_eq!(bench.writes_to(&new), []);
-                assert_eq!(interface(&bench), Some(new));
-                let step = client.step(&id, "network").await;
-                assert_eq!(step.last_error.unwrap().class, ErrorClass::Drift);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let old = interface(&bench).unwrap();
+            let id = client.delete("network", &shop.network).await;
+            client
+                .until_step(&id, "router_interface", StepState::Blocked)
+                .await;
+            let routers = format!("/v2.0/routers/{}", shop.router);
+            let body = json!({ "subnet_id": shop.subnet });
+            let (status, answer) = bench.api(
+                "PUT",
+                &format!("{routers}/remove_router_interface"),
+                body.clone(),
+            );
+            assert_eq!(status, 200, "{answer}");
+            let (status, _) = bench.api("PUT", &format!("{routers}/add_router_interface"), body);
+            assert_eq!(status, 200);
+            let new = interface(&bench).unwrap();
+            assert_ne!(old, new);
+            // The network is in use by it: a newcomer, about which a person is asked.
+            client.stuck(&id).await;
+            assert_eq!(bench.writes_to(&new), []);
+            assert_eq!(interface(&bench), Some(new));
+            let step = client.step(&id, "network").await;
+            assert_eq!(step.last_error.unwrap().class, ErrorClass::Drift);
+        })
+        .await;
     });
 }
 
@@ -462,21 +435,19 @@ fn a_clock_that_is_set_neither_stalls_nor_storms_what_waits_for_a_look() {
             bench.clock = Clock::following(Arc::new(move || {
                 host.now() + TimeDelta::seconds(set.load(Ordering::Relaxed))
             }));
-            bench
-                .run(async |client| {
-                    let id = client.delete("network", &network).await;
-                    client.until(&id, |deletion| deletion.counts.gone > 1).await;
-                    let before = bench.clock.now();
-                    offset.store(set_by, Ordering::Relaxed);
-                    let began = tokio::time::Instant::now();
-                    client.gone(&id).await;
-                    let took = began.elapsed();
-                    assert!(took < Duration::from_secs(120), "{set_by}: {took:?}");
-                    let passed = (bench.clock.now() - before).to_std().unwrap();
-                    assert!(passed <= took * 60, "{set_by}: {passed:?} in {took:?}");
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                let id = client.delete("network", &network).await;
+                client.until(&id, |deletion| deletion.counts.gone > 1).await;
+                let before = bench.clock.now();
+                offset.store(set_by, Ordering::Relaxed);
+                let began = tokio::time::Instant::now();
+                client.gone(&id).await;
+                let took = began.elapsed();
+                assert!(took < Duration::from_secs(120), "{set_by}: {took:?}");
+                let passed = (bench.clock.now() - before).to_std().unwrap();
+                assert!(passed <= took * 60, "{set_by}: {passed:?} in {took:?}");
+            })
+            .await;
         });
     }
 }
@@ -487,19 +458,17 @@ fn i13_an_absence_does_not_count_while_it_cannot_be_read_on_whose_rights_it_has_
         let mut bench = Bench::new(1);
         bench.lies = Lies::CannotReadRights;
         let (_, ports) = bench.plain_network(1);
-        let id = bench
-            .run(async |client| {
-                let id = client.delete("port", &ports[0]).await;
-                tokio::time::sleep(Duration::from_secs(300)).await;
-                assert!(!bench.exists("ports", &ports[0]));
-                let step = client.steps(&id).await.remove(0);
-                assert_eq!(step.state, StepState::Verifying, "{step:?}");
-                let error = step.last_error.unwrap();
-                assert!(error.message.contains("cannot be read"), "{error:?}");
-                id
-            })
-            .await
-            .unwrap();
+        let id = with_engine(&bench, async |client| {
+            let id = client.delete("port", &ports[0]).await;
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            assert!(!bench.exists("ports", &ports[0]));
+            let step = client.steps(&id).await.remove(0);
+            assert_eq!(step.state, StepState::Verifying, "{step:?}");
+            let error = step.last_error.unwrap();
+            assert!(error.message.contains("cannot be read"), "{error:?}");
+            id
+        })
+        .await;
         bench.lies = Lies::None;
         bench
             .run(async |client| client.gone(&id).await)
@@ -521,21 +490,19 @@ fn n13_an_error_that_leaves_open_what_a_delete_did_is_looked_into_before_it_is_s
             let (_, ports) = bench.plain_network(1);
             let delete = json!({ "method": "DELETE", "id": ports[0] });
             bench.faults(json!([{ "match": delete, "times": 1, "action": action }]));
-            bench
-                .run(async |client| {
-                    let id = client.delete("port", &ports[0]).await;
-                    let step = client.until_step(&id, "port", StepState::Verifying).await;
-                    let error = step.last_error.unwrap();
-                    assert_eq!(error.class, ErrorClass::OutcomeUnknown, "{action}");
-                    assert_eq!(error.status.map(u64::from), action["status"].as_u64());
-                    let step = client.until_step(&id, "port", StepState::Blocked).await;
-                    let error = step.last_error.unwrap();
-                    assert_eq!(error.class, ErrorClass::Unavailable, "{action}");
-                    assert_eq!(step.attempts, attempts, "{action}");
-                    client.gone(&id).await;
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                let id = client.delete("port", &ports[0]).await;
+                let step = client.until_step(&id, "port", StepState::Verifying).await;
+                let error = step.last_error.unwrap();
+                assert_eq!(error.class, ErrorClass::OutcomeUnknown, "{action}");
+                assert_eq!(error.status.map(u64::from), action["status"].as_u64());
+                let step = client.until_step(&id, "port", StepState::Blocked).await;
+                let error = step.last_error.unwrap();
+                assert_eq!(error.class, ErrorClass::Unavailable, "{action}");
+                assert_eq!(step.attempts, attempts, "{action}");
+                client.gone(&id).await;
+            })
+            .await;
             let sent = bench.sent();
             let is_delete = |sent: &Sent| sent.method == "DELETE";
             let first = sent.iter().position(is_delete).unwrap();
@@ -560,16 +527,14 @@ fn n13_a_delete_that_took_effect_in_spite_of_an_error_is_not_sent_again() {
         // The proxy waits a second, and then no longer; Neutron goes on.
         let proxy = json!({ "match": { "method": "DELETE" }, "times": 1, "action": { "status": 504, "delay_ms": 1000 } });
         bench.faults(json!([proxy]));
-        bench
-            .run(async |client| {
-                let id = client.delete("port", &ports[0]).await;
-                client.until_step(&id, "port", StepState::Running).await;
-                tokio::time::sleep(Duration::from_millis(500)).await;
-                bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("port", &ports[0]).await;
+            client.until_step(&id, "port", StepState::Running).await;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(bench.writes_to(&ports[0]).len(), 1);
     });
 }

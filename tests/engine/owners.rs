@@ -7,7 +7,7 @@ use chrono::TimeDelta;
 use gone::domain::model::{Deletion, Phase, RefusalRule, StepState};
 use serde_json::json;
 
-use super::harness::{Bench, Client, paused};
+use super::harness::{Bench, Client, paused, with_engine};
 
 impl Bench {
     /// Paths and answers of the calls about projects.
@@ -56,30 +56,28 @@ fn p02_n14_the_names_of_projects_are_one_listing_for_many_blockers_and_deletions
         let shop = bench.shop(1);
         let demo = bench.demo_project();
         bench.hang_floating_ips(&shop.network, 5);
-        bench
-            .run(async |client| {
-                for _ in 0..3 {
-                    let deletion = refused(&client, &shop.network).await;
-                    let (owners, reason) = owners(&deletion);
-                    assert_eq!(owners, vec![(demo.clone(), "demo".to_owned()); 5]);
-                    assert!(reason.contains("belongs to project demo, not"), "{reason}");
-                    assert!(deletion.note.contains("project demo"), "{}", deletion.note);
-                }
-                let plan = client.plan("network", &shop.network).await;
-                let named = plan.refused.iter().filter_map(|one| one.blocker.as_ref());
-                assert!(named.clone().count() > 0);
-                for blocker in named {
-                    assert_eq!(blocker.owner_name, "demo");
-                }
-                let explanation = client.explain("network", &shop.network).await;
-                let lines = explanation.lines.join("\n");
-                assert!(lines.contains("belongs to project demo, not"), "{lines}");
-                // After an hour they are asked for anew: projects are renamed.
-                tokio::time::sleep(Duration::from_secs(60 * 60)).await;
-                refused(&client, &shop.network).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            for _ in 0..3 {
+                let deletion = refused(&client, &shop.network).await;
+                let (owners, reason) = owners(&deletion);
+                assert_eq!(owners, vec![(demo.clone(), "demo".to_owned()); 5]);
+                assert!(reason.contains("belongs to project demo, not"), "{reason}");
+                assert!(deletion.note.contains("project demo"), "{}", deletion.note);
+            }
+            let plan = client.plan("network", &shop.network).await;
+            let named = plan.refused.iter().filter_map(|one| one.blocker.as_ref());
+            assert!(named.clone().count() > 0);
+            for blocker in named {
+                assert_eq!(blocker.owner_name, "demo");
+            }
+            let explanation = client.explain("network", &shop.network).await;
+            let lines = explanation.lines.join("\n");
+            assert!(lines.contains("belongs to project demo, not"), "{lines}");
+            // After an hour they are asked for anew: projects are renamed.
+            tokio::time::sleep(Duration::from_secs(60 * 60)).await;
+            refused(&client, &shop.network).await;
+        })
+        .await;
         let listing = ("/v3/projects?limit=1000".to_owned(), Some(200));
         assert_eq!(bench.asked_of_projects(), [listing.clone(), listing]);
         assert_eq!(bench.writes(), []);
@@ -94,32 +92,30 @@ fn n14_where_nothing_of_another_project_blocks_no_name_is_asked_for() {
         let demo = bench.demo_project();
         let theirs = bench.create("networks", json!({ "project_id": demo }));
         bench.create("ports", json!({ "network_id": theirs, "project_id": demo }));
-        bench
-            .run(async |client| {
-                // Refused for its own ports, without the cascade: the login knows that project.
-                let options = gone::domain::model::PlanOptions::default();
-                let id = client.delete_with("network", &shop.network, options).await;
-                let deletion = client.refused(&id).await;
-                let blockers = deletion
-                    .refused
-                    .iter()
-                    .filter_map(|one| one.blocker.as_ref());
-                assert!(
-                    blockers
-                        .clone()
-                        .any(|blocker| blocker.owner_name == "admin")
-                );
-                // For its own ports too, and whose they are no login tells: it needs no name.
-                let id = client.delete_with("network", &theirs, options).await;
-                let blockers = client.refused(&id).await.refused.into_iter();
-                let blockers = blockers.filter_map(|one| one.blocker);
-                let owners: Vec<String> = blockers.map(|blocker| blocker.owner).collect();
-                assert_eq!(owners, [demo]);
-                let id = client.delete("network", &shop.network).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            // Refused for its own ports, without the cascade: the login knows that project.
+            let options = gone::domain::model::PlanOptions::default();
+            let id = client.delete_with("network", &shop.network, options).await;
+            let deletion = client.refused(&id).await;
+            let blockers = deletion
+                .refused
+                .iter()
+                .filter_map(|one| one.blocker.as_ref());
+            assert!(
+                blockers
+                    .clone()
+                    .any(|blocker| blocker.owner_name == "admin")
+            );
+            // For its own ports too, and whose they are no login tells: it needs no name.
+            let id = client.delete_with("network", &theirs, options).await;
+            let blockers = client.refused(&id).await.refused.into_iter();
+            let blockers = blockers.filter_map(|one| one.blocker);
+            let owners: Vec<String> = blockers.map(|blocker| blocker.owner).collect();
+            assert_eq!(owners, [demo]);
+            let id = client.delete("network", &shop.network).await;
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(bench.asked_of_projects(), []);
     });
 }
@@ -132,17 +128,15 @@ fn p02_who_may_not_list_projects_sees_their_ids() {
         let demo = bench.demo_project();
         bench.hang_floating_ips(&shop.network, 5);
         bench.faults(json!([{ "match": { "path": "/v3/projects" }, "action": { "status": 403 } }]));
-        bench
-            .run(async |client| {
-                for _ in 0..3 {
-                    let (owners, reason) = owners(&refused(&client, &shop.network).await);
-                    assert_eq!(owners, vec![(demo.clone(), String::new()); 5]);
-                    let words = format!("belongs to project {demo}, not");
-                    assert!(reason.contains(&words), "{reason}");
-                }
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            for _ in 0..3 {
+                let (owners, reason) = owners(&refused(&client, &shop.network).await);
+                assert_eq!(owners, vec![(demo.clone(), String::new()); 5]);
+                let words = format!("belongs to project {demo}, not");
+                assert!(reason.contains(&words), "{reason}");
+            }
+        })
+        .await;
         let listing = ("/v3/projects?limit=1000".to_owned(), Some(403));
         let by_id = (format!("/v3/projects/{demo}"), Some(403));
         assert_eq!(bench.asked_of_projects(), [listing, by_id]);
@@ -164,26 +158,24 @@ fn i12_a_keystone_that_hangs_holds_up_a_refusal_once_and_briefly_and_no_deletion
         let free = free
             .iter()
             .find(|port| port["network_id"] == shop.others[0] && port["device_owner"] == "");
-        bench
-            .run(async |client| {
-                for limit_ms in [3_500, 500] {
-                    let began = bench.clock.now();
-                    let (owners, _) = owners(&refused(&client, &shop.network).await);
-                    assert_eq!(owners, [(demo.clone(), String::new())]);
-                    let took = bench.clock.now() - began;
-                    assert!(took < TimeDelta::milliseconds(limit_ms), "{took}");
-                }
-                // A refused step on the way waits for no name either.
-                let port = free.unwrap()["id"].as_str().unwrap();
+        with_engine(&bench, async |client| {
+            for limit_ms in [3_500, 500] {
                 let began = bench.clock.now();
-                let id = client.delete("port", port).await;
-                client.until_step(&id, "port", StepState::Blocked).await;
+                let (owners, _) = owners(&refused(&client, &shop.network).await);
+                assert_eq!(owners, [(demo.clone(), String::new())]);
                 let took = bench.clock.now() - began;
-                assert!(took < TimeDelta::milliseconds(500), "{took}");
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+                assert!(took < TimeDelta::milliseconds(limit_ms), "{took}");
+            }
+            // A refused step on the way waits for no name either.
+            let port = free.unwrap()["id"].as_str().unwrap();
+            let began = bench.clock.now();
+            let id = client.delete("port", port).await;
+            client.until_step(&id, "port", StepState::Blocked).await;
+            let took = bench.clock.now() - began;
+            assert!(took < TimeDelta::milliseconds(500), "{took}");
+            client.gone(&id).await;
+        })
+        .await;
         let hung = ("/v3/projects?limit=1000".to_owned(), None);
         assert_eq!(bench.asked_of_projects(), [hung]);
     });
@@ -197,19 +189,17 @@ fn p02_an_explanation_waits_for_names_for_seconds_only() {
         let port = bench.create("ports", json!({ "network_id": shop.network }));
         let reads = json!({ "method": "GET", "kind": "security_group" });
         bench.faults(json!([{ "match": reads, "action": { "hang": true } }]));
-        let relations = bench
-            .run(async |client| {
-                let began = tokio::time::Instant::now();
-                let explanation = client.explain("port", &port).await;
-                assert!(
-                    began.elapsed() < Duration::from_secs(10),
-                    "{:?}",
-                    began.elapsed()
-                );
-                explanation.relations
-            })
-            .await
-            .unwrap();
+        let relations = with_engine(&bench, async |client| {
+            let began = tokio::time::Instant::now();
+            let explanation = client.explain("port", &port).await;
+            assert!(
+                began.elapsed() < Duration::from_secs(10),
+                "{:?}",
+                began.elapsed()
+            );
+            explanation.relations
+        })
+        .await;
         let others = relations.into_iter().filter_map(|it| it.resource);
         let groups: Vec<String> = others
             .filter(|it| it.key.kind.as_str() == "security_group")
@@ -227,17 +217,15 @@ fn what_a_resource_uses_and_whose_it_is_are_explained_by_name() {
         let demo = bench.demo_project();
         let fields = json!({ "network_id": shop.network, "project_id": demo });
         let port = bench.create("ports", fields);
-        let named = bench
-            .run(async |client| {
-                let explanation = client.explain("port", &port).await;
-                let others = explanation.relations.into_iter();
-                let others = others.filter_map(|relation| relation.resource);
-                others
-                    .map(|other| (other.key.kind.to_string(), other.name))
-                    .collect::<BTreeMap<_, _>>()
-            })
-            .await
-            .unwrap();
+        let named = with_engine(&bench, async |client| {
+            let explanation = client.explain("port", &port).await;
+            let others = explanation.relations.into_iter();
+            let others = others.filter_map(|relation| relation.resource);
+            others
+                .map(|other| (other.key.kind.to_string(), other.name))
+                .collect::<BTreeMap<_, _>>()
+        })
+        .await;
         let networks = bench.rows("networks");
         let network = networks.iter().find(|row| row["id"] == *shop.network);
         assert_eq!(named["network"], network.unwrap()["name"].as_str().unwrap());
@@ -250,17 +238,15 @@ fn what_is_gone_is_explained_by_the_name_that_its_step_had() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(1);
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-                let name = client.step(&id, "network").await.resource.name;
-                let explained = client.explain("network", &name).await;
-                assert_eq!(explained.target.key.id, network);
-                assert_eq!(explained.target.name, name);
-                assert_eq!(explained.tombstone.unwrap().phase, Phase::Gone);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+            let name = client.step(&id, "network").await.resource.name;
+            let explained = client.explain("network", &name).await;
+            assert_eq!(explained.target.key.id, network);
+            assert_eq!(explained.target.name, name);
+            assert_eq!(explained.tombstone.unwrap().phase, Phase::Gone);
+        })
+        .await;
     });
 }

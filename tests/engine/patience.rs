@@ -33,13 +33,11 @@ fn n16_a_list_or_a_login_that_is_throttled_or_away_for_a_while_refuses_nothing()
                 let bench = Bench::new(1);
                 let (network, _) = bench.plain_network(2);
                 bench.faults(json!([{ "match": matched, "times": 2, "action": answer }]));
-                bench
-                    .run(async |client| {
-                        let id = client.delete("network", &network).await;
-                        client.gone(&id).await;
-                    })
-                    .await
-                    .unwrap();
+                with_engine(&bench, async |client| {
+                    let id = client.delete("network", &network).await;
+                    client.gone(&id).await;
+                })
+                .await;
             });
         }
     }
@@ -52,15 +50,13 @@ fn n16_a_delete_over_the_limit_uses_no_attempt_whichever_status_says_so() {
             let bench = Bench::new(1);
             let (network, ports) = bench.plain_network(1);
             bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 3, "action": answer }]));
-            bench
-                .run(async |client| {
-                    let id = client.delete("network", &network).await;
-                    client.until_step(&id, "port", StepState::Blocked).await;
-                    client.gone(&id).await;
-                    assert_eq!(client.step(&id, "port").await.attempts, 0);
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                let id = client.delete("network", &network).await;
+                client.until_step(&id, "port", StepState::Blocked).await;
+                client.gone(&id).await;
+                assert_eq!(client.step(&id, "port").await.attempts, 0);
+            })
+            .await;
         });
     }
 }
@@ -71,13 +67,11 @@ fn n16_a_site_that_asks_for_time_is_left_alone_for_as_long() {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(40);
         bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "times": 1, "action": { "status": 429, "retry_after": 20 } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+        })
+        .await;
         let sent = bench.sent();
         let told = sent.iter().find(|call| call.status == Some(429)).unwrap();
         let after = sent.iter().filter(|call| {
@@ -99,29 +93,27 @@ fn n16_a_ledger_that_cannot_be_read_for_a_moment_makes_no_drift_of_a_refusal() {
         let (network, ports) = bench.plain_network(1);
         let away = |port: &str| json!({ "match": { "method": "DELETE", "id": port }, "action": { "status": 503 } });
         bench.faults(json!([away(&ports[0])]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.until_step(&id, "port", StepState::Blocked).await;
-                // It came after the plan, and goes by a deletion of its own.
-                let late = bench.create("ports", json!({ "network_id": network }));
-                bench.faults(json!([away(&late)]));
-                let own = client.delete("port", &late).await;
-                client.until_step(&own, "port", StepState::Blocked).await;
-                bench.crash.cannot_read.store(true, Ordering::SeqCst);
-                let blocked = client.until_step(&id, "network", StepState::Blocked).await;
-                let why = blocked.last_error.unwrap().message;
-                assert!(
-                    why.contains("could not be determined: cannot write"),
-                    "{why}"
-                );
-                bench.crash.cannot_read.store(false, Ordering::SeqCst);
-                bench.faults(json!([]));
-                client.gone(&own).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.until_step(&id, "port", StepState::Blocked).await;
+            // It came after the plan, and goes by a deletion of its own.
+            let late = bench.create("ports", json!({ "network_id": network }));
+            bench.faults(json!([away(&late)]));
+            let own = client.delete("port", &late).await;
+            client.until_step(&own, "port", StepState::Blocked).await;
+            bench.crash.cannot_read.store(true, Ordering::SeqCst);
+            let blocked = client.until_step(&id, "network", StepState::Blocked).await;
+            let why = blocked.last_error.unwrap().message;
+            assert!(
+                why.contains("could not be determined: cannot write"),
+                "{why}"
+            );
+            bench.crash.cannot_read.store(false, Ordering::SeqCst);
+            bench.faults(json!([]));
+            client.gone(&own).await;
+            client.gone(&id).await;
+        })
+        .await;
     });
 }
 
@@ -150,22 +142,20 @@ fn n16_a_plan_waits_for_a_cloud_that_is_away_until_its_deadline_and_not_for_a_mi
         let (network, _) = bench.plain_network(2);
         let lists = json!({ "method": "GET", "path": "/v2.0/ports$" });
         let away = json!({ "match": lists, "times": 40, "action": { "status": 503 } });
-        bench
-            .run(async |client| {
-                bench.faults(json!([away]));
-                let target = target("network", &network);
-                let patient = TimeDelta::minutes(30);
-                let id = delete_within(&client, &bench.clock, target, patient).await;
-                let told = client.until(&id, |it| !it.note.is_empty()).await;
-                assert_eq!(told.state, DeletionState::Planning);
-                assert!(told.note.contains("still planning"), "{}", told.note);
-                assert!(told.note.contains("Service Unavailable"), "{}", told.note);
-                let done = client.gone(&id).await;
-                let took = done.finished_at.unwrap() - done.requested_at;
-                assert!(took > TimeDelta::minutes(2), "{took}");
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            bench.faults(json!([away]));
+            let target = target("network", &network);
+            let patient = TimeDelta::minutes(30);
+            let id = delete_within(&client, &bench.clock, target, patient).await;
+            let told = client.until(&id, |it| !it.note.is_empty()).await;
+            assert_eq!(told.state, DeletionState::Planning);
+            assert!(told.note.contains("still planning"), "{}", told.note);
+            assert!(told.note.contains("Service Unavailable"), "{}", told.note);
+            let done = client.gone(&id).await;
+            let took = done.finished_at.unwrap() - done.requested_at;
+            assert!(took > TimeDelta::minutes(2), "{took}");
+        })
+        .await;
     });
 }
 
@@ -174,22 +164,20 @@ fn n16_a_plan_that_a_cloud_never_answers_is_refused_at_its_deadline() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(2);
-        bench
-            .run(async |client| {
-                bench.faults(json!([{ "match": { "method": "GET", "path": "/v2.0/ports$" }, "action": { "status": 503 } }]));
-                for (wait, within) in [(0, 2), (5, 7)] {
-                    let (wait, within) = (TimeDelta::minutes(wait), TimeDelta::minutes(within));
-                    let target = target("network", &network);
-                    let id = delete_within(&client, &bench.clock, target, wait).await;
-                    let ended = client.settled(&id).await;
-                    assert_eq!(ended.state, DeletionState::Refused);
-                    let took = ended.finished_at.unwrap() - ended.requested_at;
-                    assert!(took >= wait && took < within, "{took} of {wait}");
-                }
-                assert!(bench.writes().is_empty());
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            bench.faults(json!([{ "match": { "method": "GET", "path": "/v2.0/ports$" }, "action": { "status": 503 } }]));
+            for (wait, within) in [(0, 2), (5, 7)] {
+                let (wait, within) = (TimeDelta::minutes(wait), TimeDelta::minutes(within));
+                let target = target("network", &network);
+                let id = delete_within(&client, &bench.clock, target, wait).await;
+                let ended = client.settled(&id).await;
+                assert_eq!(ended.state, DeletionState::Refused);
+                let took = ended.finished_at.unwrap() - ended.requested_at;
+                assert!(took >= wait && took < within, "{took} of {wait}");
+            }
+            assert!(bench.writes().is_empty());
+        })
+        .await;
     });
 }
 
@@ -202,26 +190,24 @@ fn n16_plans_that_wait_for_one_cloud_hold_up_no_plan_at_another() {
         let seeded =
             bench.seed(json!({ "region": "RegionTwo", "networks": 1, "ports_per_network": 1 }));
         let elsewhere = seeded["networks"][0].as_str().unwrap().to_owned();
-        bench
-            .run(async |client| {
-                bench.faults(json!([{ "match": { "region": "RegionOne", "method": "GET", "path": "/v2.0/ports$" }, "action": { "status": 503 } }]));
-                let mut waiting = Vec::new();
-                for network in &networks {
-                    let target = target("network", &format!("{network}@envvars/RegionOne"));
-                    let wait = TimeDelta::hours(12);
-                    waiting.push(delete_within(&client, &bench.clock, target, wait).await);
-                }
-                let id = client.delete("network", &format!("{elsewhere}@envvars/RegionTwo")).await;
-                let done = client.gone(&id).await;
-                let took = done.finished_at.unwrap() - done.requested_at;
-                assert!(took < TimeDelta::minutes(5), "{took}");
-                bench.faults(json!([]));
-                for id in waiting {
-                    client.gone(&id).await;
-                }
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            bench.faults(json!([{ "match": { "region": "RegionOne", "method": "GET", "path": "/v2.0/ports$" }, "action": { "status": 503 } }]));
+            let mut waiting = Vec::new();
+            for network in &networks {
+                let target = target("network", &format!("{network}@envvars/RegionOne"));
+                let wait = TimeDelta::hours(12);
+                waiting.push(delete_within(&client, &bench.clock, target, wait).await);
+            }
+            let id = client.delete("network", &format!("{elsewhere}@envvars/RegionTwo")).await;
+            let done = client.gone(&id).await;
+            let took = done.finished_at.unwrap() - done.requested_at;
+            assert!(took < TimeDelta::minutes(5), "{took}");
+            bench.faults(json!([]));
+            for id in waiting {
+                client.gone(&id).await;
+            }
+        })
+        .await;
     });
 }
 
@@ -231,25 +217,23 @@ fn n12_a_plan_that_the_ledger_refuses_ends_its_deletion() {
         let mut bench = Bench::new(1);
         bench.lies = Lies::RefusesPlans;
         let (_, ports) = bench.plain_network(1);
-        bench
-            .run(async |client| {
-                let id = client.delete("port", &ports[0]).await;
-                let refused = client
-                    .until(&id, |deletion| deletion.finished_at.is_some())
-                    .await;
-                assert_eq!(refused.state, DeletionState::Refused);
-                assert!(
-                    refused.note.contains("the ledger cannot take this"),
-                    "{}",
-                    refused.note
-                );
-                let before = bench.sent().len();
-                tokio::time::sleep(Duration::from_secs(600)).await;
-                let lists = bench.sent().split_off(before);
-                assert!(lists.len() < 20, "it is not planned again: {lists:?}");
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("port", &ports[0]).await;
+            let refused = client
+                .until(&id, |deletion| deletion.finished_at.is_some())
+                .await;
+            assert_eq!(refused.state, DeletionState::Refused);
+            assert!(
+                refused.note.contains("the ledger cannot take this"),
+                "{}",
+                refused.note
+            );
+            let before = bench.sent().len();
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            let lists = bench.sent().split_off(before);
+            assert!(lists.len() < 20, "it is not planned again: {lists:?}");
+        })
+        .await;
         assert!(bench.exists("ports", &ports[0]));
     });
 }
@@ -259,20 +243,25 @@ fn n16_a_site_that_asks_for_no_wait_is_not_read_without_a_pause() {
     paused(async {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(1);
-        bench
-            .run(async |client| {
-                let action = json!({ "status": 503, "retry_after": 0 });
-                bench.faults(json!([{ "match": { "method": "GET", "path": "/v2.0/ports$" }, "action": action }]));
-                let before = bench.sent().len();
-                let target = target("network", &network);
-                let id = delete_within(&client, &bench.clock, target, TimeDelta::minutes(10)).await;
-                client.until(&id, |deletion| deletion.finished_at.is_some()).await;
-                let reads = bench.sent().split_off(before);
-                let reads = reads.iter().filter(|sent| sent.path.contains("/ports")).count();
-                assert!(reads < 200, "{reads} in 10 minutes");
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let action = json!({ "status": 503, "retry_after": 0 });
+            bench.faults(
+                json!([{ "match": { "method": "GET", "path": "/v2.0/ports$" }, "action": action }]),
+            );
+            let before = bench.sent().len();
+            let target = target("network", &network);
+            let id = delete_within(&client, &bench.clock, target, TimeDelta::minutes(10)).await;
+            client
+                .until(&id, |deletion| deletion.finished_at.is_some())
+                .await;
+            let reads = bench.sent().split_off(before);
+            let reads = reads
+                .iter()
+                .filter(|sent| sent.path.contains("/ports"))
+                .count();
+            assert!(reads < 200, "{reads} in 10 minutes");
+        })
+        .await;
     });
 }
 
@@ -297,19 +286,17 @@ fn delete_a_project(rate: Option<Rate>) -> (usize, usize, usize, f64) {
             .await;
         let before = bench.sent().len();
         *bench.rate.lock().unwrap() = rate;
-        let (steps, took) = bench
-            .run(async |client| {
-                let id = client.delete("project", "demo").await;
-                let done = client.gone(&id).await;
-                let took = done.finished_at.unwrap() - done.requested_at;
-                assert_eq!(done.counts.gone, done.counts.total);
-                for step in client.steps(&id).await {
-                    assert_eq!(step.attempts, 0, "{step:#?}");
-                }
-                (done.counts.total as usize, took.as_seconds_f64())
-            })
-            .await
-            .unwrap();
+        let (steps, took) = with_engine(&bench, async |client| {
+            let id = client.delete("project", "demo").await;
+            let done = client.gone(&id).await;
+            let took = done.finished_at.unwrap() - done.requested_at;
+            assert_eq!(done.counts.gone, done.counts.total);
+            for step in client.steps(&id).await {
+                assert_eq!(step.attempts, 0, "{step:#?}");
+            }
+            (done.counts.total as usize, took.as_seconds_f64())
+        })
+        .await;
         let sent = bench.sent().split_off(before);
         let refused = sent.iter().filter(|call| call.status == Some(429)).count();
         (steps, sent.len() - refused, refused, took)

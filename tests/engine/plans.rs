@@ -42,14 +42,12 @@ fn n14_calls_are_bounded(seed: impl FnOnce(&Bench) -> Vec<String>) {
             .into_iter()
             .map(|collection| (collection, bench.rows(collection).len()))
             .collect();
-        let steps = bench
-            .run(async |client| {
-                let id = client.delete_all("network", &networks).await;
-                let deletion = client.gone(&id).await;
-                usize::try_from(deletion.counts.total).unwrap()
-            })
-            .await
-            .unwrap();
+        let steps = with_engine(&bench, async |client| {
+            let id = client.delete_all("network", &networks).await;
+            let deletion = client.gone(&id).await;
+            usize::try_from(deletion.counts.total).unwrap()
+        })
+        .await;
         let sent = bench.sent();
         let first_write = sent.iter().position(Sent::is_write).unwrap();
         let writes = bench.writes().len();
@@ -116,38 +114,36 @@ fn n15_p04_other_projects_and_protected_ones_refuse_before_the_first_write() {
             "ports",
             json!({ "network_id": network, "project_id": bench.demo_project() }),
         );
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                let deletion = client.refused(&id).await;
-                let refusal = &deletion.refused[0];
-                assert_eq!(
-                    (refusal.rule, refusal.resource.key.id.as_str()),
-                    (RefusalRule::OtherProject, theirs.as_str())
-                );
-                bench.api("DELETE", &format!("/v2.0/ports/{theirs}"), Value::Null);
-                bench.api(
-                    "PUT",
-                    &format!("/v2.0/ports/{}/tags", ports[0]),
-                    json!({ "tags": ["keep"] }),
-                );
-                client.retry(&id).await;
-                client
-                    .until(&id, |deletion| deletion.state == DeletionState::Planning)
-                    .await;
-                let deletion = client.refused(&id).await;
-                let refusal = &deletion.refused[0];
-                assert_eq!(
-                    (refusal.rule, refusal.resource.key.id.as_str()),
-                    (RefusalRule::Protected, ports[0].as_str())
-                );
-                assert_eq!(
-                    client.tombstone(&network).await.unwrap().phase,
-                    Phase::Released
-                );
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            let deletion = client.refused(&id).await;
+            let refusal = &deletion.refused[0];
+            assert_eq!(
+                (refusal.rule, refusal.resource.key.id.as_str()),
+                (RefusalRule::OtherProject, theirs.as_str())
+            );
+            bench.api("DELETE", &format!("/v2.0/ports/{theirs}"), Value::Null);
+            bench.api(
+                "PUT",
+                &format!("/v2.0/ports/{}/tags", ports[0]),
+                json!({ "tags": ["keep"] }),
+            );
+            client.retry(&id).await;
+            client
+                .until(&id, |deletion| deletion.state == DeletionState::Planning)
+                .await;
+            let deletion = client.refused(&id).await;
+            let refusal = &deletion.refused[0];
+            assert_eq!(
+                (refusal.rule, refusal.resource.key.id.as_str()),
+                (RefusalRule::Protected, ports[0].as_str())
+            );
+            assert_eq!(
+                client.tombstone(&network).await.unwrap().phase,
+                Phase::Released
+            );
+        })
+        .await;
         assert_eq!(bench.writes(), []);
     });
 }
@@ -167,32 +163,30 @@ fn p01_a_cloud_that_changed_since_the_plan_is_not_touched() {
                 bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
             }
         };
-        bench
-            .run(async |client| {
-                for word in ["new", "no longer there", "changed"] {
-                    let plan_hash = client.plan("network", &network).await.hash.clone();
-                    assert_eq!(
-                        client.plan("network", &network).await.hash,
-                        plan_hash,
-                        "an unchanged cloud hashes alike"
-                    );
-                    change(word);
-                    let deletion_id = client.delete_plan(&plan_hash).await;
-                    let deletion = client.refused(&deletion_id).await;
-                    assert_eq!(deletion.refused[0].rule, RefusalRule::Drift);
-                    assert!(
-                        deletion.refused[0].reason.contains(word),
-                        "{}",
-                        deletion.refused[0].reason
-                    );
-                }
+        with_engine(&bench, async |client| {
+            for word in ["new", "no longer there", "changed"] {
                 let plan_hash = client.plan("network", &network).await.hash.clone();
+                assert_eq!(
+                    client.plan("network", &network).await.hash,
+                    plan_hash,
+                    "an unchanged cloud hashes alike"
+                );
+                change(word);
                 let deletion_id = client.delete_plan(&plan_hash).await;
-                assert_eq!(bench.writes(), []);
-                client.gone(&deletion_id).await;
-            })
-            .await
-            .unwrap();
+                let deletion = client.refused(&deletion_id).await;
+                assert_eq!(deletion.refused[0].rule, RefusalRule::Drift);
+                assert!(
+                    deletion.refused[0].reason.contains(word),
+                    "{}",
+                    deletion.refused[0].reason
+                );
+            }
+            let plan_hash = client.plan("network", &network).await.hash.clone();
+            let deletion_id = client.delete_plan(&plan_hash).await;
+            assert_eq!(bench.writes(), []);
+            client.gone(&deletion_id).await;
+        })
+        .await;
     });
 }
 
@@ -207,58 +201,52 @@ fn p05_read_only_sends_no_write_whoever_asks() {
             { "match": { "method": "DELETE", "kind": "network" }, "action": { "status": 409, "type": "NetworkInUse" } },
             { "match": { "method": "DELETE", "id": ports[0] }, "action": { "status": 503 } },
         ]));
-        let (id, on_its_way) = bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.stuck(&id).await;
-                let on_its_way = client.delete("port", &ports[0]).await;
-                client
-                    .until_step(&on_its_way, "port", StepState::Blocked)
-                    .await;
-                (id, on_its_way)
-            })
-            .await
-            .unwrap();
+        let (id, on_its_way) = with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.stuck(&id).await;
+            let on_its_way = client.delete("port", &ports[0]).await;
+            client
+                .until_step(&on_its_way, "port", StepState::Blocked)
+                .await;
+            (id, on_its_way)
+        })
+        .await;
         let sent = bench.writes().len();
         bench.faults(json!([]));
         bench.settings.guard.read_only = true;
-        bench
-            .run(async |client| {
-                let refused = client
-                    .submit(Command::Delete {
-                        targets: vec![target("network", &network)],
-                        options: cascade(),
-                    })
-                    .await
-                    .unwrap_err();
-                assert!(
-                    matches!(refused, ControlError::Refused { .. }),
-                    "{refused:?}"
-                );
-                let refused = client
-                    .submit(Command::Retry {
-                        deletion_id: id.clone(),
-                    })
-                    .await
-                    .unwrap_err();
-                assert!(refused.to_string().contains("read-only"), "{refused}");
-                // Planning is reading.
-                client.plan("network", &network).await;
-                tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let refused = client
+                .submit(Command::Delete {
+                    targets: vec![target("network", &network)],
+                    options: cascade(),
+                })
+                .await
+                .unwrap_err();
+            assert!(
+                matches!(refused, ControlError::Refused { .. }),
+                "{refused:?}"
+            );
+            let refused = client
+                .submit(Command::Retry {
+                    deletion_id: id.clone(),
+                })
+                .await
+                .unwrap_err();
+            assert!(refused.to_string().contains("read-only"), "{refused}");
+            // Planning is reading.
+            client.plan("network", &network).await;
+            tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+        })
+        .await;
         assert_eq!(bench.writes().len(), sent);
         // What was on its way waits, too, and goes on when the guard is down.
         bench.settings.guard.read_only = false;
-        bench
-            .run(async |client| {
-                client.gone(&on_its_way).await;
-                client.retry(&id).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            client.gone(&on_its_way).await;
+            client.retry(&id).await;
+            client.gone(&id).await;
+        })
+        .await;
     });
 }
 
@@ -270,50 +258,47 @@ fn p08_a_cancelled_deletion_leaves_what_had_no_delete_sent() {
             bench.one_at_a_time();
             let (network, ports) = bench.plain_network(6);
             bench.limits(json!({ "latency_ms": latency_ms }));
-            bench
-                .run(async |client| {
-                    let id = client.delete("network", &network).await;
-                    client
-                        .until(&id, |deletion| {
-                            deletion.counts.gone + deletion.counts.verifying >= 2
-                        })
-                        .await;
-                    // A call is in flight: it comes to its end. What is claimed ahead, where calls are
-                    // short, is not sent.
-                    tokio::time::sleep(std::time::Duration::from_millis(latency_ms / 2)).await;
-                    client
-                        .submit(Command::Cancel {
-                            deletion_id: id.clone(),
-                        })
-                        .await
-                        .unwrap();
-                    let sent = bench.writes().len();
-                    let deletion = client
-                        .until(&id, |deletion| {
-                            deletion.state == DeletionState::Cancelled
-                                && deletion.counts.live() == 0
-                        })
-                        .await;
-                    assert_eq!(bench.writes().len(), sent, "nothing more is sent");
+            with_engine(&bench, async |client| {
+                let id = client.delete("network", &network).await;
+                client
+                    .until(&id, |deletion| {
+                        deletion.counts.gone + deletion.counts.verifying >= 2
+                    })
+                    .await;
+                // A call is in flight: it comes to its end. What is claimed ahead, where calls are
+                // short, is not sent.
+                tokio::time::sleep(std::time::Duration::from_millis(latency_ms / 2)).await;
+                client
+                    .submit(Command::Cancel {
+                        deletion_id: id.clone(),
+                    })
+                    .await
+                    .unwrap();
+                let sent = bench.writes().len();
+                let deletion = client
+                    .until(&id, |deletion| {
+                        deletion.state == DeletionState::Cancelled && deletion.counts.live() == 0
+                    })
+                    .await;
+                assert_eq!(bench.writes().len(), sent, "nothing more is sent");
+                assert_eq!(
+                    deletion.counts.gone + deletion.counts.skipped,
+                    deletion.counts.total
+                );
+                for step in client.steps(&id).await {
+                    let gone = step.state == StepState::Gone;
+                    let key = &step.resource.key;
                     assert_eq!(
-                        deletion.counts.gone + deletion.counts.skipped,
-                        deletion.counts.total
+                        bench.exists(&format!("{}s", key.kind), &key.id),
+                        !gone,
+                        "{step:?}"
                     );
-                    for step in client.steps(&id).await {
-                        let gone = step.state == StepState::Gone;
-                        let key = &step.resource.key;
-                        assert_eq!(
-                            bench.exists(&format!("{}s", key.kind), &key.id),
-                            !gone,
-                            "{step:?}"
-                        );
-                        let phase = client.tombstone(&key.id).await.unwrap().phase;
-                        assert_eq!(phase, if gone { Phase::Gone } else { Phase::Released });
-                    }
-                    assert!(ports.iter().any(|port| bench.exists("ports", port)));
-                })
-                .await
-                .unwrap();
+                    let phase = client.tombstone(&key.id).await.unwrap().phase;
+                    assert_eq!(phase, if gone { Phase::Gone } else { Phase::Released });
+                }
+                assert!(ports.iter().any(|port| bench.exists("ports", port)));
+            })
+            .await;
             assert!(bench.exists("networks", &network));
         });
     }

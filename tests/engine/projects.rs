@@ -10,7 +10,7 @@ use gone::frontends::offline::doctor::log_in;
 use serde_json::{Value, json};
 
 use crate::client::{Client, cascade};
-use crate::harness::{Bench, Login, paused};
+use crate::harness::{Bench, Login, paused, with_engine};
 
 fn with_public() -> PlanOptions {
     PlanOptions {
@@ -111,35 +111,33 @@ fn n19_images_of_each_visibility_are_seen_and_what_others_may_use_stays() {
         }
         open.sort();
         own.sort();
-        let left = bench
-            .run(async |client| {
-                let plan = client.plan("project", "demo").await;
-                let mut planned = steps_of(&plan, "image");
-                planned.sort();
-                assert_eq!(planned, own);
-                let mut left: Vec<String> = plan
-                    .left
-                    .iter()
-                    .map(|left| left.resource.key.id.clone())
-                    .collect();
-                left.retain(|id| open.contains(id));
-                left.sort();
-                assert_eq!(left, open);
-                for id in &open {
-                    let says = plan.warnings.iter().find(|warning| warning.contains(id));
-                    assert!(
-                        says.unwrap().contains("all projects may use it"),
-                        "{says:?}"
-                    );
-                }
-                let id = client.delete("project", "demo").await;
-                client.gone(&id).await;
-                let plan = client.frozen(&id).await;
-                let deletion = client.deletion(&id).await;
-                gone::domain::report::Line::without_a_step(&deletion, Some(&plan))
-            })
-            .await
-            .unwrap();
+        let left = with_engine(&bench, async |client| {
+            let plan = client.plan("project", "demo").await;
+            let mut planned = steps_of(&plan, "image");
+            planned.sort();
+            assert_eq!(planned, own);
+            let mut left: Vec<String> = plan
+                .left
+                .iter()
+                .map(|left| left.resource.key.id.clone())
+                .collect();
+            left.retain(|id| open.contains(id));
+            left.sort();
+            assert_eq!(left, open);
+            for id in &open {
+                let says = plan.warnings.iter().find(|warning| warning.contains(id));
+                assert!(
+                    says.unwrap().contains("all projects may use it"),
+                    "{says:?}"
+                );
+            }
+            let id = client.delete("project", "demo").await;
+            client.gone(&id).await;
+            let plan = client.frozen(&id).await;
+            let deletion = client.deletion(&id).await;
+            gone::domain::report::Line::without_a_step(&deletion, Some(&plan))
+        })
+        .await;
         for id in &open {
             let line = left.iter().find(|line| line.resource.id == *id).unwrap();
             assert!(line.message.starts_with("stays: it is"), "{line:?}");
@@ -155,13 +153,11 @@ fn n19_images_of_each_visibility_are_seen_and_what_others_may_use_stays() {
                 404
             );
         }
-        bench
-            .run(async |client| {
-                let id = client.delete_with("project", "demo", with_public()).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete_with("project", "demo", with_public()).await;
+            client.gone(&id).await;
+        })
+        .await;
         for id in &open {
             assert_eq!(
                 bench.api("GET", &format!("/v2/images/{id}"), Value::Null).0,
@@ -177,13 +173,11 @@ fn n19_an_image_that_is_named_itself_goes_whoever_may_use_it() {
         let bench = Bench::new(1);
         let demo = bench.demo_project();
         let community = image(&bench, &demo, "community", false);
-        bench
-            .run(async |client| {
-                let id = client.delete("image", "community-false").await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("image", "community-false").await;
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(
             bench
                 .api("GET", &format!("/v2/images/{community}"), Value::Null)
@@ -216,24 +210,22 @@ fn n19_an_external_network_stays_with_its_parts_and_what_it_uses() {
             json!({ "network_id": external, "ip_version": 4, "subnetpool_id": pool, "project_id": shop }),
         );
         let inner = furnish(&bench, &shop);
-        bench
-            .run(async |client| {
-                let plan = client.plan("project", "shop").await;
-                assert_eq!(plan.refused, []);
-                let left: Vec<&str> = plan
-                    .left
-                    .iter()
-                    .map(|left| left.resource.key.id.as_str())
-                    .collect();
-                for id in [&external, &subnet, &pool, &scope] {
-                    assert!(left.contains(&id.as_str()), "{left:?}");
-                    assert!(plan.steps.iter().all(|step| step.resource_id != *id));
-                }
-                let id = client.delete("project", "shop").await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let plan = client.plan("project", "shop").await;
+            assert_eq!(plan.refused, []);
+            let left: Vec<&str> = plan
+                .left
+                .iter()
+                .map(|left| left.resource.key.id.as_str())
+                .collect();
+            for id in [&external, &subnet, &pool, &scope] {
+                assert!(left.contains(&id.as_str()), "{left:?}");
+                assert!(plan.steps.iter().all(|step| step.resource_id != *id));
+            }
+            let id = client.delete("project", "shop").await;
+            client.gone(&id).await;
+        })
+        .await;
         assert!(!bench.exists("networks", &inner));
         assert!(bench.exists("networks", &external) && bench.exists("subnets", &subnet));
         assert!(bench.exists("subnetpools", &pool) && bench.exists("address-scopes", &scope));
@@ -250,21 +242,17 @@ fn n19_a_shared_network_stays_unless_what_is_public_is_asked_for() {
             json!({ "name": "all", "shared": true, "project_id": shop }),
         );
         let port = bench.create("ports", json!({ "network_id": shared, "project_id": shop }));
-        bench
-            .run(async |client| {
-                let id = client.delete("project", "shop").await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("project", "shop").await;
+            client.gone(&id).await;
+        })
+        .await;
         assert!(bench.exists("networks", &shared) && !bench.exists("ports", &port));
-        bench
-            .run(async |client| {
-                let id = client.delete_with("project", "shop", with_public()).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete_with("project", "shop", with_public()).await;
+            client.gone(&id).await;
+        })
+        .await;
         assert!(!bench.exists("networks", &shared));
     });
 }
@@ -277,27 +265,25 @@ fn p09_a_login_without_a_project_is_an_error_and_not_an_empty_project() {
             let demo = bench.demo_project();
             furnish(&bench, &demo);
             bench.login = login;
-            bench
-                .run(async |client| {
-                    for (kind, word) in [("project", demo.as_str()), ("network", "rest")] {
-                        let message = match client.try_delete(kind, word, cascade()).await {
-                            // The project itself is found; what it has is not shown.
-                            Ok(id) => {
-                                let refused = client.refused(&id).await;
-                                assert_eq!(refused.refused[0].rule, RefusalRule::NotShown);
-                                refused.note
-                            }
-                            Err(ControlError::Auth { message }) => message,
-                            Err(other) => panic!("{login:?} {kind}: {other:?}"),
-                        };
-                        let is_told = message.contains("has no project")
-                            || message.contains("the login has no project")
-                            || message.contains("not authorized");
-                        assert!(is_told, "{message}");
-                    }
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                for (kind, word) in [("project", demo.as_str()), ("network", "rest")] {
+                    let message = match client.try_delete(kind, word, cascade()).await {
+                        // The project itself is found; what it has is not shown.
+                        Ok(id) => {
+                            let refused = client.refused(&id).await;
+                            assert_eq!(refused.refused[0].rule, RefusalRule::NotShown);
+                            refused.note
+                        }
+                        Err(ControlError::Auth { message }) => message,
+                        Err(other) => panic!("{login:?} {kind}: {other:?}"),
+                    };
+                    let is_told = message.contains("has no project")
+                        || message.contains("the login has no project")
+                        || message.contains("not authorized");
+                    assert!(is_told, "{message}");
+                }
+            })
+            .await;
             assert_eq!(bench.writes().len(), 0);
         });
     }
@@ -369,18 +355,16 @@ fn n19_a_member_deletes_his_own_project_by_its_name() {
             json!({ "network": { "name": "mine" } }),
         );
         bench.login = Login::Member;
-        bench
-            .run(async |client| {
-                let names: Vec<Value> = projects(&client).await;
-                assert_eq!(names.len(), 1, "{names:?}");
-                assert_eq!(names[0]["name"], "demo");
-                let id = client.delete("project", "demo").await;
-                client.gone(&id).await;
-                let other = client.try_delete("project", "admin", cascade()).await;
-                assert!(matches!(other, Err(ControlError::Auth { .. })), "{other:?}");
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let names: Vec<Value> = projects(&client).await;
+            assert_eq!(names.len(), 1, "{names:?}");
+            assert_eq!(names[0]["name"], "demo");
+            let id = client.delete("project", "demo").await;
+            client.gone(&id).await;
+            let other = client.try_delete("project", "admin", cascade()).await;
+            assert!(matches!(other, Err(ControlError::Auth { .. })), "{other:?}");
+        })
+        .await;
         assert!(!bench.exists("networks", made["network"]["id"].as_str().unwrap()));
         assert_eq!(rows_of(&bench, "networks", &demo), 0);
     });
@@ -390,27 +374,25 @@ fn n19_a_member_deletes_his_own_project_by_its_name() {
 fn projects_are_listed_by_keystone_alone_where_nothing_is_to_be_counted() {
     paused(async {
         let bench = Bench::new(1);
-        bench
-            .run(async |client| {
-                let before = bench.sent().len();
-                let bare = query::Resources {
-                    bare: true,
-                    ..query::Resources::default()
-                };
-                let rows = listed(&client, bare).await;
-                let sent = bench.sent().split_off(before);
-                assert!(rows.iter().any(|row| row["name"] == "demo"), "{rows:?}");
-                assert!(rows.iter().all(|row| row["resources"].is_null()));
-                assert!(sent.iter().all(|it| it.path.contains("/v3/")), "{sent:?}");
-                assert!(
-                    projects(&client)
-                        .await
-                        .iter()
-                        .all(|row| row["resources"].is_u64())
-                );
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let before = bench.sent().len();
+            let bare = query::Resources {
+                bare: true,
+                ..query::Resources::default()
+            };
+            let rows = listed(&client, bare).await;
+            let sent = bench.sent().split_off(before);
+            assert!(rows.iter().any(|row| row["name"] == "demo"), "{rows:?}");
+            assert!(rows.iter().all(|row| row["resources"].is_null()));
+            assert!(sent.iter().all(|it| it.path.contains("/v3/")), "{sent:?}");
+            assert!(
+                projects(&client)
+                    .await
+                    .iter()
+                    .all(|row| row["resources"].is_u64())
+            );
+        })
+        .await;
     });
 }
 
@@ -423,32 +405,30 @@ fn n19_a_project_that_keystone_knows_no_more_is_found_listed_and_emptied() {
         assert_eq!(rows_of(&bench, "security-groups", &dead), 1);
         let (status, _) = bench.api("DELETE", &format!("/v3/projects/{dead}"), Value::Null);
         assert_eq!(status, 204);
-        bench
-            .run(async |client| {
-                let listed = projects(&client).await;
-                let found = listed
-                    .iter()
-                    .find(|row| row["id"] == dead.as_str())
-                    .unwrap();
-                assert_eq!(found["note"], "Keystone does not know it any more");
-                assert_eq!(found["counts"]["network"], 1);
-                assert_eq!(found["counts"]["security_group"], 1);
-                assert_eq!(found["resources"], 5);
-                let unknown = listed.iter().filter(|row| row["unknown"] == true);
-                assert_eq!(unknown.count(), 1, "{listed:?}");
+        with_engine(&bench, async |client| {
+            let listed = projects(&client).await;
+            let found = listed
+                .iter()
+                .find(|row| row["id"] == dead.as_str())
+                .unwrap();
+            assert_eq!(found["note"], "Keystone does not know it any more");
+            assert_eq!(found["counts"]["network"], 1);
+            assert_eq!(found["counts"]["security_group"], 1);
+            assert_eq!(found["resources"], 5);
+            let unknown = listed.iter().filter(|row| row["unknown"] == true);
+            assert_eq!(unknown.count(), 1, "{listed:?}");
 
-                let id = client.delete("project", &dead).await;
-                client.gone(&id).await;
-                let listed = projects(&client).await;
-                assert!(listed.iter().all(|row| row["id"] != dead.as_str()));
-                let again = client.try_delete("project", &dead, cascade()).await;
-                assert!(
-                    matches!(again, Err(ControlError::NotFound { .. })),
-                    "{again:?}"
-                );
-            })
-            .await
-            .unwrap();
+            let id = client.delete("project", &dead).await;
+            client.gone(&id).await;
+            let listed = projects(&client).await;
+            assert!(listed.iter().all(|row| row["id"] != dead.as_str()));
+            let again = client.try_delete("project", &dead, cascade()).await;
+            assert!(
+                matches!(again, Err(ControlError::NotFound { .. })),
+                "{again:?}"
+            );
+        })
+        .await;
         // Also its default group, which no look may have brought back.
         for collection in ["networks", "subnets", "ports", "security-groups"] {
             assert_eq!(rows_of(&bench, collection, &dead), 0, "{collection}");
@@ -462,24 +442,22 @@ fn p01_an_approved_plan_whose_project_or_network_vanished_has_drifted() {
         let bench = Bench::new(1);
         let shop = project(&bench, "shop");
         let network = furnish(&bench, &shop);
-        bench
-            .run(async |client| {
-                let of_network = client.plan("network", &network).await.hash.clone();
-                let of_project = client.plan("project", "shop").await.hash.clone();
-                bench.api("DELETE", &format!("/v3/projects/{shop}"), Value::Null);
-                for port in bench.rows("ports") {
-                    let id = port["id"].as_str().unwrap();
-                    bench.api("DELETE", &format!("/v2.0/ports/{id}"), Value::Null);
-                }
-                bench.api("DELETE", &format!("/v2.0/networks/{network}"), Value::Null);
-                for hash in [of_network, of_project] {
-                    let id = client.delete_plan(&hash).await;
-                    let refused = client.refused(&id).await.refused;
-                    assert_eq!(refused[0].rule, RefusalRule::Drift, "{refused:?}");
-                }
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let of_network = client.plan("network", &network).await.hash.clone();
+            let of_project = client.plan("project", "shop").await.hash.clone();
+            bench.api("DELETE", &format!("/v3/projects/{shop}"), Value::Null);
+            for port in bench.rows("ports") {
+                let id = port["id"].as_str().unwrap();
+                bench.api("DELETE", &format!("/v2.0/ports/{id}"), Value::Null);
+            }
+            bench.api("DELETE", &format!("/v2.0/networks/{network}"), Value::Null);
+            for hash in [of_network, of_project] {
+                let id = client.delete_plan(&hash).await;
+                let refused = client.refused(&id).await.refused;
+                assert_eq!(refused[0].rule, RefusalRule::Drift, "{refused:?}");
+            }
+        })
+        .await;
     });
 }
 
@@ -497,36 +475,34 @@ fn n19_the_project_itself_goes_once_it_is_empty_in_each_region() {
         );
         assert_eq!(status, 201, "{answer}");
         let golden = image(&bench, &shop, "public", false);
-        bench
-            .run(async |client| {
-                // One region is not all of it.
-                let one = client
-                    .try_delete("project", "shop@envvars/RegionOne", with_project())
-                    .await;
-                let refused = client.refused(&one.unwrap()).await;
-                assert!(
-                    refused
-                        .note
-                        .contains("but the request leaves out envvars/RegionTwo"),
-                    "{refused:?}"
-                );
-                let id = client.delete_with("project", "shop", with_project()).await;
-                let refused = client.refused(&id).await.refused;
-                assert!(
-                    refused[0].reason.contains("would not be empty"),
-                    "{refused:?}"
-                );
-                assert_eq!(refused[0].blocker.as_ref().unwrap().key().id, golden);
+        with_engine(&bench, async |client| {
+            // One region is not all of it.
+            let one = client
+                .try_delete("project", "shop@envvars/RegionOne", with_project())
+                .await;
+            let refused = client.refused(&one.unwrap()).await;
+            assert!(
+                refused
+                    .note
+                    .contains("but the request leaves out envvars/RegionTwo"),
+                "{refused:?}"
+            );
+            let id = client.delete_with("project", "shop", with_project()).await;
+            let refused = client.refused(&id).await.refused;
+            assert!(
+                refused[0].reason.contains("would not be empty"),
+                "{refused:?}"
+            );
+            assert_eq!(refused[0].blocker.as_ref().unwrap().key().id, golden);
 
-                let all = PlanOptions {
-                    include_public: true,
-                    ..with_project()
-                };
-                let id = client.delete_with("project", "shop", all).await;
-                assert_eq!(client.gone(&id).await.state, DeletionState::Gone);
-            })
-            .await
-            .unwrap();
+            let all = PlanOptions {
+                include_public: true,
+                ..with_project()
+            };
+            let id = client.delete_with("project", "shop", all).await;
+            assert_eq!(client.gone(&id).await.state, DeletionState::Gone);
+        })
+        .await;
         let (status, _) = bench.api("GET", &format!("/v3/projects/{shop}"), Value::Null);
         assert_eq!(status, 404);
         let writes = bench.writes();
@@ -543,19 +519,17 @@ fn n19_the_project_itself_goes_once_it_is_empty_in_each_region() {
 fn n19_i13_the_project_of_the_login_itself_is_confirmed_gone_by_keystones_own_words() {
     paused(async {
         let bench = Bench::new(1);
-        bench
-            .run(async |client| {
-                for (project, is_the_logins) in [("admin", true), ("demo", false)] {
-                    let plan = client.plan_with("project", project, with_project()).await;
-                    let mut warnings = plan.warnings.iter();
-                    let warns = warnings.any(|it| it.contains("can no longer sign in to"));
-                    assert_eq!(warns, is_the_logins, "{project}: {:?}", plan.warnings);
-                }
-                let id = client.delete_with("project", "admin", with_project()).await;
-                assert_eq!(client.gone(&id).await.state, DeletionState::Gone);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            for (project, is_the_logins) in [("admin", true), ("demo", false)] {
+                let plan = client.plan_with("project", project, with_project()).await;
+                let mut warnings = plan.warnings.iter();
+                let warns = warnings.any(|it| it.contains("can no longer sign in to"));
+                assert_eq!(warns, is_the_logins, "{project}: {:?}", plan.warnings);
+            }
+            let id = client.delete_with("project", "admin", with_project()).await;
+            assert_eq!(client.gone(&id).await.state, DeletionState::Gone);
+        })
+        .await;
         let writes = bench.writes();
         let last = writes.last().unwrap();
         assert!(last.path.contains("/projects/"), "{last:?}");
@@ -570,27 +544,25 @@ fn n19_a_project_with_others_below_it_and_a_domain_are_refused_before_anything_i
         furnish(&bench, &shop);
         let till = project_with(&bench, json!({ "name": "till", "parent_id": shop }));
         let domain = project_with(&bench, json!({ "name": "retail", "is_domain": true }));
-        bench
-            .run(async |client| {
-                let id = client.delete_with("project", "shop", with_project()).await;
-                let refused = client.refused(&id).await.refused;
-                assert_eq!(refused.len(), 1, "{refused:?}");
-                let why = format!("project till ({till}) is below it");
-                assert!(refused[0].reason.contains(&why), "{refused:?}");
-                assert_eq!(refused[0].blocker.as_ref().unwrap().key().id, till);
+        with_engine(&bench, async |client| {
+            let id = client.delete_with("project", "shop", with_project()).await;
+            let refused = client.refused(&id).await.refused;
+            assert_eq!(refused.len(), 1, "{refused:?}");
+            let why = format!("project till ({till}) is below it");
+            assert!(refused[0].reason.contains(&why), "{refused:?}");
+            assert_eq!(refused[0].blocker.as_ref().unwrap().key().id, till);
 
-                let id = client.delete_with("project", &domain, with_project()).await;
-                let refused = client.refused(&id).await.refused;
-                assert_eq!(refused.len(), 1, "{refused:?}");
-                let reason = &refused[0].reason;
-                assert!(reason.contains("project retail"), "{reason}");
-                assert!(reason.contains("it is a domain"), "{reason}");
+            let id = client.delete_with("project", &domain, with_project()).await;
+            let refused = client.refused(&id).await.refused;
+            assert_eq!(refused.len(), 1, "{refused:?}");
+            let reason = &refused[0].reason;
+            assert!(reason.contains("project retail"), "{reason}");
+            assert!(reason.contains("it is a domain"), "{reason}");
 
-                // What belongs to a project may go while others are below it.
-                assert_eq!(client.plan("project", "shop").await.refused, []);
-            })
-            .await
-            .unwrap();
+            // What belongs to a project may go while others are below it.
+            assert_eq!(client.plan("project", "shop").await.refused, []);
+        })
+        .await;
         assert_eq!(bench.writes().len(), 0, "{:?}", bench.writes());
     });
 }
@@ -607,17 +579,15 @@ fn n19_the_project_itself_stays_where_gone_has_no_kinds_for_what_it_may_hold() {
             }])
             .unwrap(),
         );
-        bench
-            .run(async |client| {
-                let id = client.delete_with("project", "shop", with_project()).await;
-                let refused = client.refused(&id).await.refused;
-                assert!(refused[0].reason.contains("kites"), "{refused:?}");
-                // Without the project itself it is a warning.
-                let plan = client.plan("project", "shop").await;
-                assert_eq!(plan.refused, []);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete_with("project", "shop", with_project()).await;
+            let refused = client.refused(&id).await.refused;
+            assert!(refused[0].reason.contains("kites"), "{refused:?}");
+            // Without the project itself it is a warning.
+            let plan = client.plan("project", "shop").await;
+            assert_eq!(plan.refused, []);
+        })
+        .await;
         let (status, _) = bench.api("GET", &format!("/v3/projects/{shop}"), Value::Null);
         assert_eq!(status, 200);
     });
@@ -646,44 +616,42 @@ fn n19_a_service_that_refuses_to_show_blocks_only_what_needs_it() {
             .iter()
             .find(|it| **it != vip["network_id"])
             .unwrap();
-        bench
-            .run(async |client| {
-                let plan = client.plan("network", free.as_str().unwrap()).await;
-                assert_eq!(plan.refused, []);
-                let says = |warning: &&String| {
-                    warning.contains("not looked at: load_balancer")
-                        && warning.contains("load-balancer_member")
-                };
-                assert!(
-                    plan.warnings.iter().any(|it| says(&it)),
-                    "{:?}",
-                    plan.warnings
-                );
+        with_engine(&bench, async |client| {
+            let plan = client.plan("network", free.as_str().unwrap()).await;
+            assert_eq!(plan.refused, []);
+            let says = |warning: &&String| {
+                warning.contains("not looked at: load_balancer")
+                    && warning.contains("load-balancer_member")
+            };
+            assert!(
+                plan.warnings.iter().any(|it| says(&it)),
+                "{:?}",
+                plan.warnings
+            );
 
-                let plan = client
-                    .plan("network", vip["network_id"].as_str().unwrap())
-                    .await;
-                let refusal = &plan.refused[0];
-                assert_eq!(refusal.resource.key.id, vip["id"].as_str().unwrap());
-                assert!(
-                    refusal
-                        .reason
-                        .contains("the load-balancer service does not show"),
-                    "{refusal:?}"
-                );
+            let plan = client
+                .plan("network", vip["network_id"].as_str().unwrap())
+                .await;
+            let refusal = &plan.refused[0];
+            assert_eq!(refusal.resource.key.id, vip["id"].as_str().unwrap());
+            assert!(
+                refusal
+                    .reason
+                    .contains("the load-balancer service does not show"),
+                "{refusal:?}"
+            );
 
-                // Of a project each service must tell.
-                let refused = client.try_delete("project", &demo, cascade()).await;
-                match refused {
-                    Ok(id) => {
-                        let refused = client.refused(&id).await;
-                        assert!(refused.note.contains("load-balancer_member"), "{refused:?}");
-                    }
-                    Err(error) => panic!("{error:?}"),
+            // Of a project each service must tell.
+            let refused = client.try_delete("project", &demo, cascade()).await;
+            match refused {
+                Ok(id) => {
+                    let refused = client.refused(&id).await;
+                    assert!(refused.note.contains("load-balancer_member"), "{refused:?}");
                 }
-            })
-            .await
-            .unwrap();
+                Err(error) => panic!("{error:?}"),
+            }
+        })
+        .await;
         bench.faults(json!([]));
         let path = format!("/v2.0/lbaas/loadbalancers/{balancer}");
         assert_eq!(bench.api("GET", &path, Value::Null).0, 200);

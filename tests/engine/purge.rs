@@ -82,107 +82,105 @@ fn p03_t10_a_dead_balancer_is_waited_for_then_forgotten_and_listed_as_an_orphan(
     paused(async {
         let bench = Bench::new(1);
         let (network, balancers) = with_a_dead_balancer(&bench);
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                // The sibling is not delayed.
-                let sibling =
-                    |it: &Step| it.resource.key.id == balancers[1] && it.state == StepState::Gone;
-                client.until_any(&id, sibling).await;
-                tokio::time::sleep(Duration::from_secs(20 * 60)).await;
-                let step = client.step_of(&id, &balancers[0]).await;
-                assert_eq!(step.state, StepState::Verifying);
-                // It is shown where a person looks, and no other that is looked for.
-                let shown = client.control.snapshot().borrow().attention.clone();
-                let ids: Vec<i64> = shown.iter().map(|it| it.id).collect();
-                assert_eq!(ids, [step.id]);
-                let of_all = ladder(&client, whole(&id)).await;
-                assert!(
-                    why_not(&of_all, Rung::Forget)
-                        .unwrap()
-                        .contains("2 h 45 min")
-                );
-                let early = ladder(&client, PurgeScope::Step(step.id)).await;
-                assert_eq!(offered(&early), []);
-                let why = why_not(&early, Rung::Forget).unwrap();
-                assert!(why.contains("2 h 45 min"), "{why}");
-                let refused = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
-                assert!(
-                    matches!(refused, Err(ControlError::Conflict { .. })),
-                    "{refused:?}"
-                );
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            // The sibling is not delayed.
+            let sibling =
+                |it: &Step| it.resource.key.id == balancers[1] && it.state == StepState::Gone;
+            client.until_any(&id, sibling).await;
+            tokio::time::sleep(Duration::from_secs(20 * 60)).await;
+            let step = client.step_of(&id, &balancers[0]).await;
+            assert_eq!(step.state, StepState::Verifying);
+            // It is shown where a person looks, and no other that is looked for.
+            let shown = client.control.snapshot().borrow().attention.clone();
+            let ids: Vec<i64> = shown.iter().map(|it| it.id).collect();
+            assert_eq!(ids, [step.id]);
+            let of_all = ladder(&client, whole(&id)).await;
+            assert!(
+                why_not(&of_all, Rung::Forget)
+                    .unwrap()
+                    .contains("2 h 45 min")
+            );
+            let early = ladder(&client, PurgeScope::Step(step.id)).await;
+            assert_eq!(offered(&early), []);
+            let why = why_not(&early, Rung::Forget).unwrap();
+            assert!(why.contains("2 h 45 min"), "{why}");
+            let refused = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
+            assert!(
+                matches!(refused, Err(ControlError::Conflict { .. })),
+                "{refused:?}"
+            );
 
-                client.stuck(&id).await;
-                let late = ladder(&client, PurgeScope::Step(step.id)).await;
-                assert_eq!(offered(&late), [Rung::Retry, Rung::Runbook, Rung::Forget]);
-                let retry = &late.offer(Rung::Retry).unwrap().does[0];
-                assert_eq!(
-                    *retry,
-                    format!(
-                        "DELETE /v2.0/lbaas/loadbalancers/{}?cascade=true",
-                        balancers[0]
-                    )
-                );
-                let sent = bench.writes().len();
-                let runbook = take(&client, &id, PurgeScope::Step(step.id), Rung::Runbook).await;
-                let Ok(Receipt::Purged(Purged {
-                    runbook: Some(runbook),
-                    ..
-                })) = runbook
-                else {
-                    panic!("{runbook:?}");
-                };
-                assert!(
-                    runbook.contains(&format!("WHERE id = '{}'", balancers[0])),
-                    "{runbook}"
-                );
-                assert!(
-                    runbook.contains(&format!("gone retry {}", step.id)),
-                    "{runbook}"
-                );
-                assert!(!runbook.contains('{'), "{runbook}");
+            client.stuck(&id).await;
+            let late = ladder(&client, PurgeScope::Step(step.id)).await;
+            assert_eq!(offered(&late), [Rung::Retry, Rung::Runbook, Rung::Forget]);
+            let retry = &late.offer(Rung::Retry).unwrap().does[0];
+            assert_eq!(
+                *retry,
+                format!(
+                    "DELETE /v2.0/lbaas/loadbalancers/{}?cascade=true",
+                    balancers[0]
+                )
+            );
+            let sent = bench.writes().len();
+            let runbook = take(&client, &id, PurgeScope::Step(step.id), Rung::Runbook).await;
+            let Ok(Receipt::Purged(Purged {
+                runbook: Some(runbook),
+                ..
+            })) = runbook
+            else {
+                panic!("{runbook:?}");
+            };
+            assert!(
+                runbook.contains(&format!("WHERE id = '{}'", balancers[0])),
+                "{runbook}"
+            );
+            assert!(
+                runbook.contains(&format!("gone retry {}", step.id)),
+                "{runbook}"
+            );
+            assert!(!runbook.contains('{'), "{runbook}");
 
-                let forgotten = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
-                assert!(matches!(
-                    forgotten,
-                    Ok(Receipt::Purged(Purged { moved: 1, .. }))
-                ));
-                // Nothing was sent by all that, and nothing because of it.
-                tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
-                assert_eq!(bench.writes().len(), sent);
-                assert_eq!(
-                    client.tombstone(&balancers[0]).await.unwrap().phase,
-                    Phase::Purged
-                );
-                let waited = client.step_of(&id, &network).await;
-                assert_eq!(waited.state, StepState::Stuck);
-                assert_eq!(waited.last_error.unwrap().kind, DEPENDENCY_ABANDONED);
+            let forgotten = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
+            assert!(matches!(
+                forgotten,
+                Ok(Receipt::Purged(Purged { moved: 1, .. }))
+            ));
+            // Nothing was sent by all that, and nothing because of it.
+            tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
+            assert_eq!(bench.writes().len(), sent);
+            assert_eq!(
+                client.tombstone(&balancers[0]).await.unwrap().phase,
+                Phase::Purged
+            );
+            let waited = client.step_of(&id, &network).await;
+            assert_eq!(waited.state, StepState::Stuck);
+            assert_eq!(waited.last_error.unwrap().kind, DEPENDENCY_ABANDONED);
 
-                let rows = orphans(&client).await;
-                let [orphan] = rows.as_slice() else {
-                    panic!("{rows:#?}");
-                };
-                assert_eq!(orphan.resource.key.id, balancers[0]);
-                assert_eq!(orphan.there, Presence::Present);
-                assert!(orphan.why.contains("PENDING_DELETE"), "{orphan:?}");
-                assert_eq!(orphan.deletion_id, id);
+            let rows = orphans(&client).await;
+            let [orphan] = rows.as_slice() else {
+                panic!("{rows:#?}");
+            };
+            assert_eq!(orphan.resource.key.id, balancers[0]);
+            assert_eq!(orphan.there, Presence::Present);
+            assert!(orphan.why.contains("PENDING_DELETE"), "{orphan:?}");
+            assert_eq!(orphan.deletion_id, id);
 
-                // What it holds is refused by the cloud, and asks for a person at once.
-                client.retry(&id).await;
-                client.stuck(&id).await;
-                let refused = client.step_of(&id, &network).await;
-                assert_eq!((refused.attempts, refused.state), (0, StepState::Stuck));
-                let blockers = refused.blockers.iter();
-                let known: Vec<_> = blockers.map(|it| (it.id.as_str(), it.in_plan)).collect();
-                assert!(known.contains(&(balancers[0].as_str(), false)), "{known:?}");
+            // What it holds is refused by the cloud, and asks for a person at once.
+            client.retry(&id).await;
+            client.stuck(&id).await;
+            let refused = client.step_of(&id, &network).await;
+            assert_eq!((refused.attempts, refused.state), (0, StepState::Stuck));
+            let blockers = refused.blockers.iter();
+            let known: Vec<_> = blockers.map(|it| (it.id.as_str(), it.in_plan)).collect();
+            assert!(known.contains(&(balancers[0].as_str(), false)), "{known:?}");
 
-                take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
-                let deletion = client.settled(&id).await;
-                assert_eq!(deletion.state, DeletionState::Purged);
-                assert_eq!(orphans(&client).await.len(), 2);
-            })
-            .await
-            .unwrap();
+            take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
+            let deletion = client.settled(&id).await;
+            assert_eq!(deletion.state, DeletionState::Purged);
+            assert_eq!(orphans(&client).await.len(), 2);
+        })
+        .await;
         assert!(bench.exists("loadbalancers", &balancers[0]));
         assert!(bench.exists("networks", &network));
     });
@@ -198,30 +196,28 @@ fn p03_an_orphan_that_went_by_itself_is_shown_as_absent_and_one_that_is_deleted_
             "action": { "status": 403, "type": "PolicyNotAuthorized" } })
         };
         bench.faults(json!([held(&ports[0]), held(&ports[1])]));
-        bench
-            .run(async |client| {
-                for port in &ports {
-                    let id = client.delete("port", port).await;
-                    client.stuck(&id).await;
-                    take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
-                    assert_eq!(client.settled(&id).await.state, DeletionState::Purged);
-                }
-                bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
-                let rows = orphans(&client).await;
-                let there = |id: &str| {
-                    rows.iter()
-                        .find(|it| it.resource.key.id == id)
-                        .unwrap()
-                        .there
-                };
-                assert_eq!(there(&ports[0]), Presence::Absent);
-                assert_eq!(there(&ports[1]), Presence::Present);
-                let again = client.delete("port", &ports[1]).await;
-                client.gone(&again).await;
-                assert_eq!(orphans(&client).await.len(), 1);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            for port in &ports {
+                let id = client.delete("port", port).await;
+                client.stuck(&id).await;
+                take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
+                assert_eq!(client.settled(&id).await.state, DeletionState::Purged);
+            }
+            bench.api("DELETE", &format!("/v2.0/ports/{}", ports[0]), Value::Null);
+            let rows = orphans(&client).await;
+            let there = |id: &str| {
+                rows.iter()
+                    .find(|it| it.resource.key.id == id)
+                    .unwrap()
+                    .there
+            };
+            assert_eq!(there(&ports[0]), Presence::Absent);
+            assert_eq!(there(&ports[1]), Presence::Present);
+            let again = client.delete("port", &ports[1]).await;
+            client.gone(&again).await;
+            assert_eq!(orphans(&client).await.len(), 1);
+        })
+        .await;
     });
 }
 
@@ -251,40 +247,37 @@ async fn pinned(bench: &Bench, client: &Client, router: Value) -> (String, Strin
 fn p03_unpin_removes_the_edge_that_holds_it_by_a_deletion_of_its_own_and_goes_on() {
     paused(async {
         let bench = Bench::new(1);
-        bench
-            .run(async |client| {
-                let (id, network, router) =
-                    pinned(&bench, &client, json!({ "name": "late" })).await;
-                let step = client.step_of(&id, &network).await;
-                assert_eq!(step.last_error.as_ref().unwrap().class, ErrorClass::Drift);
-                let shown = ladder(&client, PurgeScope::Step(step.id)).await;
-                assert_eq!(offered(&shown), [Rung::Retry, Rung::Unpin, Rung::Forget]);
-                let does = &shown.offer(Rung::Unpin).unwrap().does;
-                let call = format!("PUT /v2.0/routers/{router}/remove_router_interface");
-                assert!(does[0].starts_with(&call), "{does:?}");
-                assert_eq!(does[1], format!("then DELETE /v2.0/networks/{network}"));
-                let before = bench.writes_to("remove_router_interface").len();
-                let taken = take(&client, &id, PurgeScope::Step(step.id), Rung::Unpin).await;
-                let Ok(Receipt::Purged(Purged {
-                    deletion_id: Some(unpins),
-                    ..
-                })) = taken
-                else {
-                    panic!("{taken:?}");
-                };
-                client.gone(&id).await;
-                client.gone(&unpins).await;
-                assert_eq!(client.caused_by(&id).await[0].id, unpins);
-                assert_eq!(bench.writes_to("remove_router_interface").len(), before + 1);
-                assert!(bench.exists("routers", &router) && !bench.exists("networks", &network));
-                let lines = client.timeline(Some(&id), Some(step.id)).await;
-                assert!(
-                    lines.iter().any(|line| line.kind == EventKind::Purge),
-                    "{lines:#?}"
-                );
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let (id, network, router) = pinned(&bench, &client, json!({ "name": "late" })).await;
+            let step = client.step_of(&id, &network).await;
+            assert_eq!(step.last_error.as_ref().unwrap().class, ErrorClass::Drift);
+            let shown = ladder(&client, PurgeScope::Step(step.id)).await;
+            assert_eq!(offered(&shown), [Rung::Retry, Rung::Unpin, Rung::Forget]);
+            let does = &shown.offer(Rung::Unpin).unwrap().does;
+            let call = format!("PUT /v2.0/routers/{router}/remove_router_interface");
+            assert!(does[0].starts_with(&call), "{does:?}");
+            assert_eq!(does[1], format!("then DELETE /v2.0/networks/{network}"));
+            let before = bench.writes_to("remove_router_interface").len();
+            let taken = take(&client, &id, PurgeScope::Step(step.id), Rung::Unpin).await;
+            let Ok(Receipt::Purged(Purged {
+                deletion_id: Some(unpins),
+                ..
+            })) = taken
+            else {
+                panic!("{taken:?}");
+            };
+            client.gone(&id).await;
+            client.gone(&unpins).await;
+            assert_eq!(client.caused_by(&id).await[0].id, unpins);
+            assert_eq!(bench.writes_to("remove_router_interface").len(), before + 1);
+            assert!(bench.exists("routers", &router) && !bench.exists("networks", &network));
+            let lines = client.timeline(Some(&id), Some(step.id)).await;
+            assert!(
+                lines.iter().any(|line| line.kind == EventKind::Purge),
+                "{lines:#?}"
+            );
+        })
+        .await;
         let rows = bench.ledger().audit(0, 500).await.unwrap();
         let purge = rows.iter().find(|row| row.action == "purge unpin").unwrap();
         assert!(
@@ -317,39 +310,35 @@ fn p03_p04_no_rung_touches_what_is_protected_or_another_projects() {
                 Some(_) => json!({ "name": "late" }),
                 None => json!({ "name": "late", "project_id": bench.demo_project() }),
             };
-            let (id, network) = bench
-                .run(async |client| {
-                    let (id, network, _) = pinned(&bench, &client, router).await;
-                    (id, network)
-                })
-                .await
-                .unwrap();
+            let (id, network) = with_engine(&bench, async |client| {
+                let (id, network, _) = pinned(&bench, &client, router).await;
+                (id, network)
+            })
+            .await;
             bench.settings.guard.protect.extend(rule.clone());
             let sent = bench.writes().len();
-            bench
-                .run(async |client| {
-                    let shown = ladder(&client, whole(&id)).await;
-                    for rung in &refused {
-                        let why = why_not(&shown, *rung);
-                        assert!(why.is_some(), "{rule:?} {rung:?}: {shown:#?}");
-                        let taken = take(&client, &id, whole(&id), *rung).await;
-                        assert!(
-                            matches!(taken, Err(ControlError::Conflict { .. })),
-                            "{taken:?}"
-                        );
-                    }
-                    let why = why_not(&shown, Rung::Unpin).unwrap();
-                    let words = if rule.is_some() {
-                        "protected"
-                    } else {
-                        "project"
-                    };
-                    assert!(why.contains(words), "{why}");
-                    // Forgetting sends nothing, and so touches nothing.
-                    assert_eq!(why_not(&shown, Rung::Forget), None);
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                let shown = ladder(&client, whole(&id)).await;
+                for rung in &refused {
+                    let why = why_not(&shown, *rung);
+                    assert!(why.is_some(), "{rule:?} {rung:?}: {shown:#?}");
+                    let taken = take(&client, &id, whole(&id), *rung).await;
+                    assert!(
+                        matches!(taken, Err(ControlError::Conflict { .. })),
+                        "{taken:?}"
+                    );
+                }
+                let why = why_not(&shown, Rung::Unpin).unwrap();
+                let words = if rule.is_some() {
+                    "protected"
+                } else {
+                    "project"
+                };
+                assert!(why.contains(words), "{why}");
+                // Forgetting sends nothing, and so touches nothing.
+                assert_eq!(why_not(&shown, Rung::Forget), None);
+            })
+            .await;
             assert_eq!(bench.writes().len(), sent);
             assert!(bench.exists("networks", &network));
         });
@@ -365,24 +354,21 @@ fn p03_p04_while_the_cloud_is_away_what_may_be_protected_can_only_be_forgotten()
             ..ProtectRule::default()
         };
         bench.settings.guard.protect.push(tagged);
-        bench
-            .run(async |client| {
-                let (id, _, _) = pinned(&bench, &client, json!({ "name": "late" })).await;
-                bench
-                    .faults(json!([{ "match": { "method": "GET" }, "action": { "status": 503 } }]));
-                let shown = ladder(&client, whole(&id)).await;
-                assert_eq!(offered(&shown), [Rung::Forget]);
-                let why = why_not(&shown, Rung::Retry).unwrap();
-                assert!(
-                    why.starts_with("gone cannot tell whether it is protected"),
-                    "{why}"
-                );
-                take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
-                let there: Vec<_> = orphans(&client).await.iter().map(|it| it.there).collect();
-                assert_eq!(there, [Presence::Unclear]);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let (id, _, _) = pinned(&bench, &client, json!({ "name": "late" })).await;
+            bench.faults(json!([{ "match": { "method": "GET" }, "action": { "status": 503 } }]));
+            let shown = ladder(&client, whole(&id)).await;
+            assert_eq!(offered(&shown), [Rung::Forget]);
+            let why = why_not(&shown, Rung::Retry).unwrap();
+            assert!(
+                why.starts_with("gone cannot tell whether it is protected"),
+                "{why}"
+            );
+            take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
+            let there: Vec<_> = orphans(&client).await.iter().map(|it| it.there).collect();
+            assert_eq!(there, [Presence::Unclear]);
+        })
+        .await;
     });
 }
 
@@ -396,21 +382,19 @@ fn p03_p05_a_read_only_site_refuses_every_rung() {
             .unwrap();
         bench.settings.guard.read_only = true;
         let sent = bench.writes().len();
-        bench
-            .run(async |client| {
-                let shown = ladder(&client, whole(&id)).await;
-                assert_eq!(offered(&shown), []);
-                for rung in Rung::ALL {
-                    let taken = take(&client, &id, whole(&id), rung).await;
-                    assert!(
-                        matches!(taken, Err(ControlError::Refused { .. })),
-                        "{rung:?}: {taken:?}"
-                    );
-                }
-                assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let shown = ladder(&client, whole(&id)).await;
+            assert_eq!(offered(&shown), []);
+            for rung in Rung::ALL {
+                let taken = take(&client, &id, whole(&id), rung).await;
+                assert!(
+                    matches!(taken, Err(ControlError::Refused { .. })),
+                    "{rung:?}: {taken:?}"
+                );
+            }
+            assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
+        })
+        .await;
         assert_eq!(bench.writes().len(), sent);
     });
 }
@@ -419,27 +403,25 @@ fn p03_p05_a_read_only_site_refuses_every_rung() {
 fn p03_a_rung_is_taken_only_of_the_deletion_whose_short_id_was_typed() {
     paused(async {
         let bench = Bench::new(1);
-        bench
-            .run(async |client| {
-                let (id, _, _) = pinned(&bench, &client, json!({ "name": "late" })).await;
-                let short = short_id(&id);
-                for confirm in ["", "yes", "00000000", &short[1..]] {
-                    let command = Command::Purge {
-                        what: whole(&id),
-                        rung: Rung::Forget,
-                        confirm: confirm.to_owned(),
-                    };
-                    let refused = client.submit(command).await;
-                    assert!(
-                        matches!(refused, Err(ControlError::Usage { .. })),
-                        "{refused:?}"
-                    );
-                }
-                assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
-                take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let (id, _, _) = pinned(&bench, &client, json!({ "name": "late" })).await;
+            let short = short_id(&id);
+            for confirm in ["", "yes", "00000000", &short[1..]] {
+                let command = Command::Purge {
+                    what: whole(&id),
+                    rung: Rung::Forget,
+                    confirm: confirm.to_owned(),
+                };
+                let refused = client.submit(command).await;
+                assert!(
+                    matches!(refused, Err(ControlError::Usage { .. })),
+                    "{refused:?}"
+                );
+            }
+            assert_eq!(client.deletion(&id).await.state, DeletionState::Stuck);
+            take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
+        })
+        .await;
     });
 }
 
@@ -449,48 +431,45 @@ fn p11_what_is_only_blocked_can_be_forgotten_and_what_waits_is_left_alone() {
         let bench = Bench::new(1);
         let (network, ports) = bench.plain_network(2);
         bench.faults(json!([{ "match": { "method": "DELETE", "id": ports[0] }, "action": { "status": 409, "type": "PortInUse" } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                let step = client.until_step(&id, "port", StepState::Blocked).await;
-                let waiting = client.step_of(&id, &network).await;
-                let shown = ladder(&client, PurgeScope::Step(waiting.id)).await;
-                assert_eq!(offered(&shown), []);
-                assert_eq!(why_not(&shown, Rung::Retry).unwrap(), "it is waiting");
-                let other =
-                    |it: &Step| it.resource.key.id == ports[1] && it.state == StepState::Gone;
-                client.until_any(&id, other).await;
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            let step = client.until_step(&id, "port", StepState::Blocked).await;
+            let waiting = client.step_of(&id, &network).await;
+            let shown = ladder(&client, PurgeScope::Step(waiting.id)).await;
+            assert_eq!(offered(&shown), []);
+            assert_eq!(why_not(&shown, Rung::Retry).unwrap(), "it is waiting");
+            let other = |it: &Step| it.resource.key.id == ports[1] && it.state == StepState::Gone;
+            client.until_any(&id, other).await;
 
-                let shown = ladder(&client, PurgeScope::Step(step.id)).await;
-                assert_eq!(offered(&shown), [Rung::Retry, Rung::Forget]);
-                let why = why_not(&shown, Rung::Runbook).unwrap();
-                assert!(why.contains("retried at"), "{why}");
-                let sent = bench.writes().len();
-                let of_all = ladder(&client, whole(&id)).await;
-                assert_eq!(offered(&of_all), [Rung::Retry, Rung::Forget]);
-                let forgotten = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
-                assert!(matches!(
-                    forgotten,
-                    Ok(Receipt::Purged(Purged { moved: 1, .. }))
-                ));
+            let shown = ladder(&client, PurgeScope::Step(step.id)).await;
+            assert_eq!(offered(&shown), [Rung::Retry, Rung::Forget]);
+            let why = why_not(&shown, Rung::Runbook).unwrap();
+            assert!(why.contains("retried at"), "{why}");
+            let sent = bench.writes().len();
+            let of_all = ladder(&client, whole(&id)).await;
+            assert_eq!(offered(&of_all), [Rung::Retry, Rung::Forget]);
+            let forgotten = take(&client, &id, PurgeScope::Step(step.id), Rung::Forget).await;
+            assert!(matches!(
+                forgotten,
+                Ok(Receipt::Purged(Purged { moved: 1, .. }))
+            ));
 
-                // It is an orphan; what waited for it asks for a person, and nothing is sent for either.
-                let waited = client.step_of(&id, &network).await;
-                assert_eq!(waited.state, StepState::Stuck);
-                assert_eq!(waited.last_error.unwrap().kind, DEPENDENCY_ABANDONED);
-                tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
-                assert_eq!(bench.writes().len(), sent);
-                let orphans = orphans(&client).await;
-                let ids: Vec<&str> = orphans
-                    .iter()
-                    .map(|it| it.resource.key.id.as_str())
-                    .collect();
-                assert_eq!(ids, [ports[0].as_str()]);
-                take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
-                assert_eq!(client.settled(&id).await.state, DeletionState::Purged);
-            })
-            .await
-            .unwrap();
+            // It is an orphan; what waited for it asks for a person, and nothing is sent for either.
+            let waited = client.step_of(&id, &network).await;
+            assert_eq!(waited.state, StepState::Stuck);
+            assert_eq!(waited.last_error.unwrap().kind, DEPENDENCY_ABANDONED);
+            tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
+            assert_eq!(bench.writes().len(), sent);
+            let orphans = orphans(&client).await;
+            let ids: Vec<&str> = orphans
+                .iter()
+                .map(|it| it.resource.key.id.as_str())
+                .collect();
+            assert_eq!(ids, [ports[0].as_str()]);
+            take(&client, &id, whole(&id), Rung::Forget).await.unwrap();
+            assert_eq!(client.settled(&id).await.state, DeletionState::Purged);
+        })
+        .await;
     });
 }
 
@@ -514,37 +493,35 @@ fn p03_unpin_lets_go_of_an_interface_by_a_floating_ip_that_stays() {
             };
             associate(&Value::Null);
             bench.faults(json!([{ "match": { "method": "PUT", "path": "*/remove_router_interface" }, "times": 2, "action": { "status": 503 } }]));
-            bench
-                .run(async |client| {
-                    let word = format!("{},{}", shop.router, shop.subnet);
-                    let id = client.delete("router_interface", &word).await;
-                    let is = |it: &Step, known: bool| {
-                        it.resource.key.id == word
-                            && it.state == StepState::Blocked
-                            && it.blockers.is_empty() != known
-                    };
-                    client.until_any(&id, |it| is(it, false)).await;
-                    assert_eq!(associate(&port).0, 200);
-                    let step = client.until_any(&id, |it| is(it, true)).await;
-                    let shown = ladder(&client, PurgeScope::Step(step.id)).await;
-                    if protects {
-                        let why = why_not(&shown, Rung::Unpin).unwrap();
-                        assert!(why.contains("is protected"), "{why}");
-                        return;
-                    }
-                    assert_eq!(offered(&shown), [Rung::Retry, Rung::Unpin, Rung::Forget]);
-                    let does = &shown.offer(Rung::Unpin).unwrap().does[0];
-                    assert!(does.starts_with(&format!("PUT {path}")), "{does}");
-                    take(&client, &id, PurgeScope::Step(step.id), Rung::Unpin)
-                        .await
-                        .unwrap();
-                    client.gone(&id).await;
-                    let row = bench.api("GET", &path, Value::Null).1;
-                    assert_eq!(row["floatingip"]["port_id"], Value::Null);
-                    assert_eq!(bench.writes_to("\"port_id\":null").len(), 1);
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                let word = format!("{},{}", shop.router, shop.subnet);
+                let id = client.delete("router_interface", &word).await;
+                let is = |it: &Step, known: bool| {
+                    it.resource.key.id == word
+                        && it.state == StepState::Blocked
+                        && it.blockers.is_empty() != known
+                };
+                client.until_any(&id, |it| is(it, false)).await;
+                assert_eq!(associate(&port).0, 200);
+                let step = client.until_any(&id, |it| is(it, true)).await;
+                let shown = ladder(&client, PurgeScope::Step(step.id)).await;
+                if protects {
+                    let why = why_not(&shown, Rung::Unpin).unwrap();
+                    assert!(why.contains("is protected"), "{why}");
+                    return;
+                }
+                assert_eq!(offered(&shown), [Rung::Retry, Rung::Unpin, Rung::Forget]);
+                let does = &shown.offer(Rung::Unpin).unwrap().does[0];
+                assert!(does.starts_with(&format!("PUT {path}")), "{does}");
+                take(&client, &id, PurgeScope::Step(step.id), Rung::Unpin)
+                    .await
+                    .unwrap();
+                client.gone(&id).await;
+                let row = bench.api("GET", &path, Value::Null).1;
+                assert_eq!(row["floatingip"]["port_id"], Value::Null);
+                assert_eq!(bench.writes_to("\"port_id\":null").len(), 1);
+            })
+            .await;
             assert!(bench.exists("floatingips", &shop.floating_ip));
         });
     }
@@ -579,24 +556,22 @@ fn crashed(at: At, rung: Rung) -> bool {
             })
             .await;
         bench.crash.never();
-        bench
-            .run(async |client| {
-                // Whoever was not answered looks, and asks again if nothing came of it.
-                if client.settled(&id).await.state == DeletionState::Stuck {
-                    let step: Step = client.step_of(&id, &network).await;
-                    take(&client, &id, PurgeScope::Step(step.id), rung)
-                        .await
-                        .unwrap();
-                }
-                let deletion = client.settled(&id).await;
-                let expected = match rung {
-                    Rung::Forget => DeletionState::Purged,
-                    _ => DeletionState::Gone,
-                };
-                assert_eq!(deletion.state, expected, "{at:?} {deletion:#?}");
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            // Whoever was not answered looks, and asks again if nothing came of it.
+            if client.settled(&id).await.state == DeletionState::Stuck {
+                let step: Step = client.step_of(&id, &network).await;
+                take(&client, &id, PurgeScope::Step(step.id), rung)
+                    .await
+                    .unwrap();
+            }
+            let deletion = client.settled(&id).await;
+            let expected = match rung {
+                Rung::Forget => DeletionState::Purged,
+                _ => DeletionState::Gone,
+            };
+            assert_eq!(deletion.state, expected, "{at:?} {deletion:#?}");
+        })
+        .await;
         let purges = || bench.writes()[sent..].to_vec();
         match rung {
             Rung::Forget => assert_eq!(purges(), [], "{at:?}"),
@@ -658,35 +633,33 @@ fn t08_a_tombstone_is_released_only_of_what_is_there_and_nobody_works_on() {
             { "match": { "method": "DELETE", "id": ports[1] }, "action": { "status": 409, "type": "PortInUse" } },
             { "match": { "method": "DELETE", "id": ports[2] }, "times": 1, "action": { "recreate_after_ms": 5000 } },
         ]));
-        bench
-            .run(async |client| {
-                let gone = client.delete("port", &ports[0]).await;
-                client.gone(&gone).await;
-                let absent = release(&client, &ports[0]).await;
-                assert!(
-                    matches!(absent, Err(ControlError::Conflict { .. })),
-                    "{absent:?}"
-                );
-                let blocked = client.delete("port", &ports[1]).await;
-                client
-                    .until_step(&blocked, "port", StepState::Blocked)
-                    .await;
-                let worked_on = release(&client, &ports[1]).await;
-                assert!(
-                    matches!(worked_on, Err(ControlError::Conflict { .. })),
-                    "{worked_on:?}"
-                );
-                let back = client.delete("port", &ports[2]).await;
-                client.gone(&back).await;
-                tokio::time::sleep(Duration::from_secs(10)).await;
-                release(&client, &ports[2]).await.unwrap();
-                assert_eq!(
-                    client.tombstone(&ports[2]).await.unwrap().phase,
-                    Phase::Released
-                );
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let gone = client.delete("port", &ports[0]).await;
+            client.gone(&gone).await;
+            let absent = release(&client, &ports[0]).await;
+            assert!(
+                matches!(absent, Err(ControlError::Conflict { .. })),
+                "{absent:?}"
+            );
+            let blocked = client.delete("port", &ports[1]).await;
+            client
+                .until_step(&blocked, "port", StepState::Blocked)
+                .await;
+            let worked_on = release(&client, &ports[1]).await;
+            assert!(
+                matches!(worked_on, Err(ControlError::Conflict { .. })),
+                "{worked_on:?}"
+            );
+            let back = client.delete("port", &ports[2]).await;
+            client.gone(&back).await;
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            release(&client, &ports[2]).await.unwrap();
+            assert_eq!(
+                client.tombstone(&ports[2]).await.unwrap().phase,
+                Phase::Released
+            );
+        })
+        .await;
         assert!(bench.exists("ports", &ports[2]));
         let rows = bench.ledger().audit(0, 500).await.unwrap();
         assert!(rows.iter().any(|row| row.action == "release"));
@@ -707,46 +680,42 @@ fn a_site_that_a_person_paused_is_sent_nothing_until_a_person_resumes_it() {
                 false => Command::ResumeSite { site },
             }
         };
-        let id = bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.until(&id, |deletion| deletion.counts.gone > 1).await;
-                client.submit(steer(true)).await.unwrap();
-                tokio::time::sleep(Duration::from_secs(2)).await;
-                let sent = bench.sent().len();
-                tokio::time::sleep(Duration::from_secs(3600)).await;
-                let status = client.site_status().await;
-                assert_eq!(status.state, SiteState::Paused);
-                assert_eq!(status.reason, "paused by tester");
-                assert_eq!(status.paused_by.unwrap().by.name, "tester");
-                assert_eq!(bench.sent().len(), sent, "neither calls nor looks");
-                let again = client.submit(steer(true)).await;
-                assert!(
-                    matches!(again, Err(ControlError::Conflict { .. })),
-                    "{again:?}"
-                );
-                id
-            })
-            .await
-            .unwrap();
+        let id = with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.until(&id, |deletion| deletion.counts.gone > 1).await;
+            client.submit(steer(true)).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let sent = bench.sent().len();
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            let status = client.site_status().await;
+            assert_eq!(status.state, SiteState::Paused);
+            assert_eq!(status.reason, "paused by tester");
+            assert_eq!(status.paused_by.unwrap().by.name, "tester");
+            assert_eq!(bench.sent().len(), sent, "neither calls nor looks");
+            let again = client.submit(steer(true)).await;
+            assert!(
+                matches!(again, Err(ControlError::Conflict { .. })),
+                "{again:?}"
+            );
+            id
+        })
+        .await;
         let writes = bench.writes().len();
         // It survives the engine, and rights that are lost and come back do not end it.
-        bench
-            .run(async |client| {
-                let password = |word: &str| json!({ "name": "admin", "password": word });
-                bench.control("PUT", "/users", password("changed"));
-                bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
-                tokio::time::sleep(Duration::from_secs(600)).await;
-                bench.control("PUT", "/users", password("secret"));
-                tokio::time::sleep(Duration::from_secs(600)).await;
-                assert_eq!(client.site_status().await.state, SiteState::Paused);
-                assert_eq!(bench.writes().len(), writes);
-                client.submit(steer(false)).await.unwrap();
-                client.gone(&id).await;
-                assert_eq!(client.site_status().await.state, SiteState::Reachable);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let password = |word: &str| json!({ "name": "admin", "password": word });
+            bench.control("PUT", "/users", password("changed"));
+            bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            bench.control("PUT", "/users", password("secret"));
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            assert_eq!(client.site_status().await.state, SiteState::Paused);
+            assert_eq!(bench.writes().len(), writes);
+            client.submit(steer(false)).await.unwrap();
+            client.gone(&id).await;
+            assert_eq!(client.site_status().await.state, SiteState::Reachable);
+        })
+        .await;
         let ledger = bench.ledger();
         assert!(ledger.site_pauses().await.unwrap().is_empty());
         let page = Cursor::default();

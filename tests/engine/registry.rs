@@ -5,7 +5,7 @@ use gone::domain::model::{Action, Deletion, DeletionState, Paged, RefusalRule};
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::harness::{Bench, paused};
+use super::harness::{Bench, paused, with_engine};
 
 /// Each way in which a network or a customer may be referred to.
 const KINDS: &str = r#"
@@ -169,22 +169,20 @@ fn g03_what_refers_to_a_network_asynchronously_goes_by_a_deletion_of_its_own() {
         let bench = bench(6);
         let (network, _) = bench.plain_network(3);
         let at = format!("{network}@envvars/RegionOne");
-        bench
-            .run(async |client| {
-                create(&client, "plan", json!({"id": "p1", "network": at})).await;
-                let plan = client.plan("network", &network).await;
-                assert!(plan.steps.iter().all(|step| step.kind.as_str() != "plan"));
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-                assert!(!bench.exists("networks", &network));
-                assert_eq!(kept(&client, "plan").await, Vec::<Value>::new());
-                let chained = client.caused_by(&format!("home/{id}")).await;
-                assert_eq!(chained.len(), 1);
-                let gone = |deletion: &Deletion| deletion.finished_at.unwrap();
-                assert!(gone(&chained[0]) <= gone(&client.deletion(&id).await));
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            create(&client, "plan", json!({"id": "p1", "network": at})).await;
+            let plan = client.plan("network", &network).await;
+            assert!(plan.steps.iter().all(|step| step.kind.as_str() != "plan"));
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+            assert!(!bench.exists("networks", &network));
+            assert_eq!(kept(&client, "plan").await, Vec::<Value>::new());
+            let chained = client.caused_by(&format!("home/{id}")).await;
+            assert_eq!(chained.len(), 1);
+            let gone = |deletion: &Deletion| deletion.finished_at.unwrap();
+            assert!(gone(&chained[0]) <= gone(&client.deletion(&id).await));
+        })
+        .await;
     });
 }
 

@@ -7,7 +7,7 @@ use gone::domain::model::{Action, DeletionState, PlanOptions, Step, StepState};
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::harness::{Bench, Login, Sent, paused};
+use super::harness::{Bench, Login, Sent, paused, with_engine};
 
 /// Lists of what a project's servers leave, with the path and the key of each.
 const LISTS: [(&str, &str); 4] = [
@@ -110,13 +110,11 @@ fn story_8_n20_a_project_of_servers_and_volumes_is_left_empty_and_no_call_comes_
             let [first, _] = bench.machines(["first", "second"]).await;
             bench.copies_of(&first.volume).await;
             assert_eq!(bench.left_of_servers().len(), 7);
-            bench
-                .run(async |client| {
-                    let id = client.delete("project", "demo").await;
-                    client.gone(&id).await;
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                let id = client.delete("project", "demo").await;
+                client.gone(&id).await;
+            })
+            .await;
             assert_eq!(bench.left_of_servers(), Vec::<String>::new());
             bench.was_never_too_early();
             let ports = bench.rows("ports");
@@ -141,13 +139,11 @@ fn n04_a_networks_servers_stay_or_go_before_their_ports_when_they_are_asked_for(
                 with_servers,
                 ..PlanOptions::default()
             };
-            bench
-                .run(async |client| {
-                    let id = client.delete_with("network", "inside", options).await;
-                    client.gone(&id).await;
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                let id = client.delete_with("network", "inside", options).await;
+                client.gone(&id).await;
+            })
+            .await;
             let left = bench.left_of_servers();
             assert_eq!(left.len(), if with_servers { 1 } else { 2 }, "{left:?}");
             assert!(left.iter().any(|row| row.contains(&machine.volume)));
@@ -164,17 +160,15 @@ fn p04_a_locked_server_refuses_its_project_before_anything_is_sent() {
         let [open, locked] = bench.machines(["open", "locked"]).await;
         let lock = json!({ "lock": { "locked_reason": "ask Eve" } });
         bench.act_on(&locked.server, lock);
-        bench
-            .run(async |client| {
-                let id = client.delete("project", "demo").await;
-                client.refused(&id).await;
-                assert!(bench.writes_to(&open.server).is_empty());
-                bench.act_on(&locked.server, json!({ "unlock": null }));
-                let id = client.delete("project", "demo").await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("project", "demo").await;
+            client.refused(&id).await;
+            assert!(bench.writes_to(&open.server).is_empty());
+            bench.act_on(&locked.server, json!({ "unlock": null }));
+            let id = client.delete("project", "demo").await;
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(bench.left_of_servers(), Vec::<String>::new());
     });
 }
@@ -206,22 +200,20 @@ fn i12_n12_a_server_that_hangs_holds_up_what_waits_for_it_alone_and_is_stuck_in_
             json!([{ "match": { "method": "DELETE", "kind": "server", "id": hanging },
             "action": { "ends_in": "never" } }]),
         );
-        bench
-            .run(async |client| {
-                let id = client.delete("project", "demo").await;
-                waits_for(&client, &id, &machines).await;
-                client.until_state(&id, DeletionState::Stuck).await;
-                let step = client.step_of(&id, hanging).await;
-                assert_eq!(step.state, StepState::Stuck);
-                // Its host is fenced, and Nova is told that the server does nothing.
-                bench.faults(json!([]));
-                let reset = json!({ "os-resetState": { "state": "error" } });
-                bench.act_on(hanging, reset);
-                client.retry(&id).await;
-                client.until_state(&id, DeletionState::Gone).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("project", "demo").await;
+            waits_for(&client, &id, &machines).await;
+            client.until_state(&id, DeletionState::Stuck).await;
+            let step = client.step_of(&id, hanging).await;
+            assert_eq!(step.state, StepState::Stuck);
+            // Its host is fenced, and Nova is told that the server does nothing.
+            bench.faults(json!([]));
+            let reset = json!({ "os-resetState": { "state": "error" } });
+            bench.act_on(hanging, reset);
+            client.retry(&id).await;
+            client.until_state(&id, DeletionState::Gone).await;
+        })
+        .await;
         assert_eq!(bench.left_of_servers(), Vec::<String>::new());
         bench.was_never_too_early();
     });
@@ -237,15 +229,13 @@ fn i06_what_a_hypervisor_refuses_and_a_busy_storage_puts_back_is_deleted_later()
                 "action": { "ends_in": end } })
         };
         bench.faults(json!([once("server", "error"), once("volume", "put_back")]));
-        bench
-            .run(async |client| {
-                let id = client.delete("project", "demo").await;
-                client.gone(&id).await;
-                let server = client.step(&id, "server").await;
-                assert!(server.attempts > 1, "{server:?}");
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("project", "demo").await;
+            client.gone(&id).await;
+            let server = client.step(&id, "server").await;
+            assert!(server.attempts > 1, "{server:?}");
+        })
+        .await;
         assert_eq!(bench.left_of_servers(), Vec::<String>::new());
         bench.was_never_too_early();
     });
@@ -265,17 +255,15 @@ fn detached_in_spite_of(crash: impl Fn(&Bench)) -> bool {
             })
             .await;
         bench.crash.never();
-        bench
-            .run(async |client| {
-                let known = client.deletions(Vec::new(), None).await;
-                let id = match known.first() {
-                    Some(deletion) => deletion.id.clone(),
-                    None => client.delete("volume", &machine.volume).await,
-                };
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let known = client.deletions(Vec::new(), None).await;
+            let id = match known.first() {
+                Some(deletion) => deletion.id.clone(),
+                None => client.delete("volume", &machine.volume).await,
+            };
+            client.gone(&id).await;
+        })
+        .await;
         let (_, server) = bench.api(
             "GET",
             &format!("/v2.1/servers/{}", machine.server),
@@ -345,24 +333,22 @@ fn reads_of_a_plan(login: Login, servers: usize) -> Vec<String> {
         let mut bench = Bench::new(1);
         bench.login = login;
         bench.furnish(servers).await;
-        bench
-            .run(async |client| {
-                let plan = client.plan("project", "demo").await;
-                assert_eq!(plan.refused, []);
-                let steps = |kind: &str| {
-                    // A member's ports are released first.
-                    let steps = plan
-                        .steps
-                        .iter()
-                        .filter(|step| step.action != Action::Enable);
-                    steps.filter(|step| step.kind.as_str() == kind).count()
-                };
-                let planned = ["server", "port", "volume", "volume_snapshot", "backup"].map(steps);
-                let wanted = [servers, servers, 2 * servers, servers, servers.div_ceil(2)];
-                assert_eq!(planned, wanted);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let plan = client.plan("project", "demo").await;
+            assert_eq!(plan.refused, []);
+            let steps = |kind: &str| {
+                // A member's ports are released first.
+                let steps = plan
+                    .steps
+                    .iter()
+                    .filter(|step| step.action != Action::Enable);
+                steps.filter(|step| step.kind.as_str() == kind).count()
+            };
+            let planned = ["server", "port", "volume", "volume_snapshot", "backup"].map(steps);
+            let wanted = [servers, servers, 2 * servers, servers, servers.div_ceil(2)];
+            assert_eq!(planned, wanted);
+        })
+        .await;
         let sent = bench.sent().into_iter();
         let mut reads: Vec<String> = sent
             .filter(|it| it.method == "GET")
@@ -405,13 +391,11 @@ fn n14_what_settles_is_looked_for_while_the_delete_of_a_server_hangs() {
         settle().await;
         let hangs = json!({ "method": "DELETE", "id": hanging.server });
         bench.faults(json!([{ "match": hangs, "times": 1, "action": { "hang": true } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("project", "demo").await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("project", "demo").await;
+            client.gone(&id).await;
+        })
+        .await;
         let sent = bench.sent();
         let deleted = bench.writes_to(&free)[0].at;
         let looks = sent.iter().filter(|it| it.is_read() && it.at > deleted);
@@ -429,13 +413,11 @@ fn n14_servers_that_settle_are_looked_for_by_one_list_in_two_seconds_and_read_on
         let slow = json!({ "ends_in": "done", "for_s": 30 });
         bench
             .faults(json!([{ "match": { "method": "DELETE", "kind": "server" }, "action": slow }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("project", "demo").await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("project", "demo").await;
+            client.gone(&id).await;
+        })
+        .await;
         let sent = bench.sent();
         let first_write = sent.iter().position(Sent::is_write).unwrap();
         let looks = sent[first_write..].iter().filter(|it| it.is_read());

@@ -39,13 +39,11 @@ fn n04_a_network_goes_with_its_balancers_each_by_one_call() {
     paused(async {
         let bench = Bench::new(1);
         let (network, balancers) = with_balancers(&bench, 3);
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+        })
+        .await;
         for collection in ["loadbalancers", "listeners", "pools", "healthmonitors"] {
             assert_eq!(bench.ids(collection), Vec::<String>::new(), "{collection}");
         }
@@ -72,13 +70,11 @@ fn n14_balancers_that_settle_are_looked_for_by_one_list_in_two_seconds() {
         for balancer in &balancers {
             slow(&bench, balancer, json!({ "for_s": 60 }));
         }
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+        })
+        .await;
         let sent = bench.sent();
         let first_write = sent.iter().position(Sent::is_write).unwrap();
         let balancers = |call: &&Sent| call.path.starts_with(&path_of("loadbalancers"));
@@ -103,36 +99,34 @@ fn i06_i12_a_balancer_that_settles_for_hours_is_stuck_in_the_end_and_holds_up_no
         let bench = Bench::new(1);
         let (network, balancers) = with_balancers(&bench, 2);
         slow(&bench, &balancers[0], json!({}));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                tokio::time::sleep(Duration::from_secs(60)).await;
-                // The other one has gone, with the ports that depend on neither.
-                assert!(!bench.exists("loadbalancers", &balancers[1]));
-                assert_eq!(client.deletion(&id).await.state, DeletionState::Running);
-                let step = step_of(&client, &id, &balancers[0]).await;
-                assert_eq!((step.state, step.attempts), (StepState::Verifying, 0));
-                let error = step.last_error.unwrap();
-                assert_eq!(error.kind, "PENDING_DELETE");
-                assert!(step.blocked_since.is_some());
-                assert!(!error.message.contains("controller"), "{}", error.message);
-                tokio::time::sleep(Duration::from_secs(11 * 60)).await;
-                let error = step_of(&client, &id, &balancers[0])
-                    .await
-                    .last_error
-                    .unwrap();
-                let said = "is still PENDING_DELETE, since 1";
-                assert!(error.message.contains(said), "{}", error.message);
-                let warning = "may still work on it: its own limit is 2 h 45 min";
-                assert!(error.message.ends_with(warning), "{}", error.message);
-                tokio::time::sleep(Duration::from_secs(3 * 60 * 60)).await;
-                client.stuck(&id).await;
-                let step = step_of(&client, &id, &balancers[0]).await;
-                assert_eq!((step.state, step.attempts), (StepState::Stuck, 0));
-                assert_eq!(step.last_error.unwrap().kind, "PENDING_DELETE");
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            // The other one has gone, with the ports that depend on neither.
+            assert!(!bench.exists("loadbalancers", &balancers[1]));
+            assert_eq!(client.deletion(&id).await.state, DeletionState::Running);
+            let step = step_of(&client, &id, &balancers[0]).await;
+            assert_eq!((step.state, step.attempts), (StepState::Verifying, 0));
+            let error = step.last_error.unwrap();
+            assert_eq!(error.kind, "PENDING_DELETE");
+            assert!(step.blocked_since.is_some());
+            assert!(!error.message.contains("controller"), "{}", error.message);
+            tokio::time::sleep(Duration::from_secs(11 * 60)).await;
+            let error = step_of(&client, &id, &balancers[0])
+                .await
+                .last_error
+                .unwrap();
+            let said = "is still PENDING_DELETE, since 1";
+            assert!(error.message.contains(said), "{}", error.message);
+            let warning = "may still work on it: its own limit is 2 h 45 min";
+            assert!(error.message.ends_with(warning), "{}", error.message);
+            tokio::time::sleep(Duration::from_secs(3 * 60 * 60)).await;
+            client.stuck(&id).await;
+            let step = step_of(&client, &id, &balancers[0]).await;
+            assert_eq!((step.state, step.attempts), (StepState::Stuck, 0));
+            assert_eq!(step.last_error.unwrap().kind, "PENDING_DELETE");
+        })
+        .await;
         assert_eq!(bench.writes_to(&balancers[0]).len(), 1, "asked once");
     });
 }
@@ -147,19 +141,17 @@ fn i03_a_balancer_that_ends_in_error_is_deleted_again_on_the_collectors_schedule
             &balancers[0],
             json!({ "for_s": 5, "ends_in": "ERROR" }),
         );
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client
-                    .until_step(&id, "load_balancer", StepState::Blocked)
-                    .await;
-                let step = client.step(&id, "load_balancer").await;
-                assert_eq!(step.attempts, 1);
-                assert_eq!(step.last_error.unwrap().kind, "ERROR");
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client
+                .until_step(&id, "load_balancer", StepState::Blocked)
+                .await;
+            let step = client.step(&id, "load_balancer").await;
+            assert_eq!(step.attempts, 1);
+            assert_eq!(step.last_error.unwrap().kind, "ERROR");
+            client.gone(&id).await;
+        })
+        .await;
         assert_eq!(bench.writes_to(&balancers[0]).len(), 2);
     });
 }
@@ -171,17 +163,15 @@ fn i06_a_balancer_that_changes_already_is_snoozed_and_uses_no_attempt() {
         let (network, balancers) = with_balancers(&bench, 1);
         let updating = json!({ "provisioning_status": "PENDING_UPDATE", "for_s": 30 });
         slow(&bench, &balancers[0], updating);
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client
-                    .until_step(&id, "load_balancer", StepState::Blocked)
-                    .await;
-                assert_eq!(client.step(&id, "load_balancer").await.attempts, 0);
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client
+                .until_step(&id, "load_balancer", StepState::Blocked)
+                .await;
+            assert_eq!(client.step(&id, "load_balancer").await.attempts, 0);
+            client.gone(&id).await;
+        })
+        .await;
     });
 }
 
@@ -194,13 +184,11 @@ fn n04_a_port_that_the_user_made_survives_its_balancer_and_goes_after_it() {
         let lb = bench.create_balancer(json!({ "name": "mine", "vip_port_id": port }));
         tokio::time::sleep(Duration::from_secs(5)).await;
         slow(&bench, &lb, json!({ "for_s": 30 }));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+        })
+        .await;
         let at = |id: &str| bench.writes_to(id)[0].at;
         // Not when the balancer's delete was accepted, but when it was gone.
         assert!(at(&port) - at(&lb) >= chrono::TimeDelta::seconds(30));
@@ -217,14 +205,12 @@ fn a_project_goes_with_all_that_it_has_and_keeps_itself_and_its_default_group() 
             "load_balancers": 1, "images": 2 }),
         );
         let kept = bench.seed(json!({ "networks": 1, "ports_per_network": 2, "images": 1 }));
-        let steps = bench
-            .run(async |client| {
-                let id = client.delete("project", "demo").await;
-                client.gone(&id).await;
-                client.steps(&id).await
-            })
-            .await
-            .unwrap();
+        let steps = with_engine(&bench, async |client| {
+            let id = client.delete("project", "demo").await;
+            client.gone(&id).await;
+            client.steps(&id).await
+        })
+        .await;
         let mine = |collection: &str| {
             let key = collection.replace("loadbalancers", "load_balancers");
             let ids = made[key.as_str()].as_array().unwrap().iter();
@@ -261,13 +247,11 @@ fn i06_what_is_in_a_row_settles_while_the_row_does() {
             tokio::time::sleep(Duration::from_secs(2)).await;
             // Longer than an accepted delete is looked for.
             slow(&bench, &made["load_balancer"], json!({ "for_s": 600 }));
-            bench
-                .run(async |client| {
-                    let deletion = client.delete(kind, &id).await;
-                    client.gone(&deletion).await;
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                let deletion = client.delete(kind, &id).await;
+                client.gone(&deletion).await;
+            })
+            .await;
             let (_, own) = id.split_once(',').unwrap();
             assert_eq!(bench.writes_to(own).len(), 1, "{kind}");
         });
@@ -281,15 +265,13 @@ fn an_image_member_is_found_at_the_site_where_its_image_is() {
         let made = bench.seed(json!({ "images": 1 }));
         let image = made["images"][0].as_str().unwrap();
         let demo = bench.demo_project();
-        bench
-            .run(async |client| {
-                let id = client
-                    .delete("image_member", &format!("{image},{demo}"))
-                    .await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client
+                .delete("image_member", &format!("{image},{demo}"))
+                .await;
+            client.gone(&id).await;
+        })
+        .await;
         let path = format!("/v2/images/{image}/members/{demo}");
         assert_eq!(bench.api("GET", &path, Value::Null).0, 404);
     });
@@ -310,23 +292,21 @@ fn i10_a_member_that_was_added_again_is_another_and_stays() {
         let fault = json!([{ "match": { "kind": "image_member", "method": "DELETE" }, "times": 1,
             "action": { "status": 503, "retry_after": 30 } }]);
         bench.faults(fault);
-        bench
-            .run(async |client| {
-                let member = format!("{image},{demo}");
-                let id = client.delete("image_member", &member).await;
-                client
-                    .until_step(&id, "image_member", StepState::Blocked)
-                    .await;
-                // Taken away by another, and added again: not what was asked for.
-                bench.api("DELETE", &format!("{members}/{demo}"), Value::Null);
-                tokio::time::sleep(Duration::from_secs(2)).await;
-                bench.api("POST", &members, json!({ "member": demo }));
-                let before = bench.writes().len();
-                client.gone(&id).await;
-                assert_eq!(bench.writes().len(), before, "nothing more was sent");
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let member = format!("{image},{demo}");
+            let id = client.delete("image_member", &member).await;
+            client
+                .until_step(&id, "image_member", StepState::Blocked)
+                .await;
+            // Taken away by another, and added again: not what was asked for.
+            bench.api("DELETE", &format!("{members}/{demo}"), Value::Null);
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            bench.api("POST", &members, json!({ "member": demo }));
+            let before = bench.writes().len();
+            client.gone(&id).await;
+            assert_eq!(bench.writes().len(), before, "nothing more was sent");
+        })
+        .await;
         let (status, _) = bench.api("GET", &format!("{members}/{demo}"), Value::Null);
         assert_eq!(status, 200);
     });
@@ -349,13 +329,11 @@ fn i13_a_hidden_image_which_plain_lists_leave_out_is_found_and_looked_for() {
             json!([{ "match": { "kind": "image", "id": hidden[0], "method": "DELETE" }, "times": 1,
             "action": { "keep": true } }]),
         );
-        bench
-            .run(async |client| {
-                let id = client.delete_all("image", &hidden).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete_all("image", &hidden).await;
+            client.gone(&id).await;
+        })
+        .await;
         for image in &hidden {
             assert!(!bench.exists("images", image), "{image}");
         }
@@ -373,23 +351,21 @@ fn t14_t16_a_project_that_was_emptied_is_not_gone_and_what_it_gets_anew_is_not_s
     paused(async {
         let bench = Bench::new(1);
         let project = bench.demo_project();
-        bench
-            .run(async |client| {
-                let id = client.delete("project", "demo").await;
-                assert_eq!(client.gone(&id).await.counts.total, 0);
-                let tombstone = client.tombstone(&project).await;
-                assert!(
-                    tombstone
-                        .as_ref()
-                        .is_none_or(|it| it.phase == Phase::Released),
-                    "{tombstone:?}"
-                );
-                bench.seed(json!({ "project": "demo", "networks": 1, "ports_per_network": 1 }));
-                tokio::time::sleep(Duration::from_secs(24 * 60 * 60)).await;
-                assert_eq!(bench.writes(), []);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("project", "demo").await;
+            assert_eq!(client.gone(&id).await.counts.total, 0);
+            let tombstone = client.tombstone(&project).await;
+            assert!(
+                tombstone
+                    .as_ref()
+                    .is_none_or(|it| it.phase == Phase::Released),
+                "{tombstone:?}"
+            );
+            bench.seed(json!({ "project": "demo", "networks": 1, "ports_per_network": 1 }));
+            tokio::time::sleep(Duration::from_secs(24 * 60 * 60)).await;
+            assert_eq!(bench.writes(), []);
+        })
+        .await;
     });
 }
 
@@ -401,18 +377,16 @@ fn i09_a_project_asked_for_twice_at_once_is_deleted_by_one_call_each() {
         // So the first one lasts until the second one's plan stands.
         let balancer = made["load_balancers"][0].as_str().unwrap();
         slow(&bench, balancer, json!({ "for_s": 120 }));
-        bench
-            .run(async |client| {
-                let first = client.delete("project", "demo").await;
-                client
-                    .until(&first, |deletion| deletion.counts.gone > 2)
-                    .await;
-                let second = client.delete("project", "demo").await;
-                client.gone(&first).await;
-                client.gone(&second).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let first = client.delete("project", "demo").await;
+            client
+                .until(&first, |deletion| deletion.counts.gone > 2)
+                .await;
+            let second = client.delete("project", "demo").await;
+            client.gone(&first).await;
+            client.gone(&second).await;
+        })
+        .await;
         let mut subjects: Vec<String> = bench.writes().iter().map(Sent::subject).collect();
         subjects.sort();
         let sent = subjects.len();
@@ -426,25 +400,23 @@ fn t14_many_balancers_are_swept_for_by_one_list() {
     paused(async {
         let bench = Bench::new(1);
         let (network, balancers) = with_balancers(&bench, 150);
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-                let before = bench.sent().len();
-                let every = bench.settings.engine.sweep;
-                tokio::time::sleep(every * 2).await;
-                let sent = bench.sent();
-                let lists = sent[before..]
-                    .iter()
-                    .filter(|call| call.path.starts_with(&path_of("loadbalancers")))
-                    .count();
-                assert!(
-                    (1..=3).contains(&lists),
-                    "{lists} for {} balancers",
-                    balancers.len()
-                );
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+            let before = bench.sent().len();
+            let every = bench.settings.engine.sweep;
+            tokio::time::sleep(every * 2).await;
+            let sent = bench.sent();
+            let lists = sent[before..]
+                .iter()
+                .filter(|call| call.path.starts_with(&path_of("loadbalancers")))
+                .count();
+            assert!(
+                (1..=3).contains(&lists),
+                "{lists} for {} balancers",
+                balancers.len()
+            );
+        })
+        .await;
     });
 }

@@ -14,44 +14,42 @@ fn n13_a_refused_token_pauses_the_site_without_an_attempt_and_it_resumes() {
         bench.one_at_a_time();
         let (network, ports) = bench.plain_network(6);
         bench.limits(json!({ "latency_ms": 200 }));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.until(&id, |deletion| deletion.counts.gone > 1).await;
-                bench.control(
-                    "PUT",
-                    "/users",
-                    json!({ "name": "admin", "password": "changed" }),
-                );
-                bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
-                tokio::time::sleep(Duration::from_secs(2)).await;
-                assert_eq!(client.site_status().await.state, SiteState::Paused);
-                let sent = bench.writes().len();
-                tokio::time::sleep(Duration::from_secs(3600)).await;
-                assert_eq!(bench.writes().len(), sent, "a paused site is sent nothing");
-                for step in client.steps(&id).await {
-                    assert_eq!(step.attempts, 0, "{step:?}");
-                    assert!(step.state != StepState::Stuck);
-                }
-                bench.control(
-                    "PUT",
-                    "/users",
-                    json!({ "name": "admin", "password": "secret" }),
-                );
-                client.gone(&id).await;
-                let lines = client.timeline(None, None).await;
-                let about: Vec<&str> = lines
-                    .iter()
-                    .filter(|line| line.kind == EventKind::Site)
-                    .map(|line| line.message.as_str())
-                    .collect();
-                assert!(
-                    about.len() == 2 && about[0].contains("paused") && about[1].contains("resumed"),
-                    "{about:?}"
-                );
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.until(&id, |deletion| deletion.counts.gone > 1).await;
+            bench.control(
+                "PUT",
+                "/users",
+                json!({ "name": "admin", "password": "changed" }),
+            );
+            bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert_eq!(client.site_status().await.state, SiteState::Paused);
+            let sent = bench.writes().len();
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            assert_eq!(bench.writes().len(), sent, "a paused site is sent nothing");
+            for step in client.steps(&id).await {
+                assert_eq!(step.attempts, 0, "{step:?}");
+                assert!(step.state != StepState::Stuck);
+            }
+            bench.control(
+                "PUT",
+                "/users",
+                json!({ "name": "admin", "password": "secret" }),
+            );
+            client.gone(&id).await;
+            let lines = client.timeline(None, None).await;
+            let about: Vec<&str> = lines
+                .iter()
+                .filter(|line| line.kind == EventKind::Site)
+                .map(|line| line.message.as_str())
+                .collect();
+            assert!(
+                about.len() == 2 && about[0].contains("paused") && about[1].contains("resumed"),
+                "{about:?}"
+            );
+        })
+        .await;
         for port in &ports {
             assert!(!bench.exists("ports", port));
         }
@@ -75,36 +73,34 @@ fn n13_i15_a_refused_login_is_repeated_after_pauses_that_double_or_when_a_person
                 let sent = bench.sent().into_iter();
                 sent.filter(|sent| sent.path == "/v3/auth/tokens").count()
             };
-            bench
-                .run(async |client| {
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    assert_eq!(client.site_status().await.state, SiteState::Paused);
-                    let before = logins();
-                    tokio::time::sleep(Duration::from_secs(3600)).await;
-                    let tried = logins() - before;
-                    assert!(tries.contains(&tried), "{every:?}: {tried}");
-                    bench.faults(json!([]));
-                    let still = logins();
-                    tokio::time::sleep(Duration::from_secs(20)).await;
-                    assert_eq!(logins(), still, "nobody asked");
-                    let resume = Command::ResumeSite { site: site() };
-                    client.submit(resume).await.unwrap();
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    assert_eq!(client.site_status().await.state, SiteState::Reachable);
-                    // It was lost before anything was sent: said once, as was its return.
-                    let states: Vec<_> = client
-                        .timeline(None, None)
-                        .await
-                        .into_iter()
-                        .filter(|line| line.kind == EventKind::Site)
-                        .map(|line| line.data["state"].clone())
-                        .collect();
-                    assert_eq!(states, ["paused", "reachable"]);
-                    let id = client.delete("network", &network).await;
-                    client.gone(&id).await;
-                })
-                .await
-                .unwrap();
+            with_engine(&bench, async |client| {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                assert_eq!(client.site_status().await.state, SiteState::Paused);
+                let before = logins();
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                let tried = logins() - before;
+                assert!(tries.contains(&tried), "{every:?}: {tried}");
+                bench.faults(json!([]));
+                let still = logins();
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                assert_eq!(logins(), still, "nobody asked");
+                let resume = Command::ResumeSite { site: site() };
+                client.submit(resume).await.unwrap();
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                assert_eq!(client.site_status().await.state, SiteState::Reachable);
+                // It was lost before anything was sent: said once, as was its return.
+                let states: Vec<_> = client
+                    .timeline(None, None)
+                    .await
+                    .into_iter()
+                    .filter(|line| line.kind == EventKind::Site)
+                    .map(|line| line.data["state"].clone())
+                    .collect();
+                assert_eq!(states, ["paused", "reachable"]);
+                let id = client.delete("network", &network).await;
+                client.gone(&id).await;
+            })
+            .await;
         });
     }
 }
@@ -116,17 +112,15 @@ fn n13_an_expired_token_is_renewed_and_nothing_is_paused() {
         bench.one_at_a_time();
         let (network, _) = bench.plain_network(6);
         bench.limits(json!({ "latency_ms": 200 }));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.until(&id, |deletion| deletion.counts.gone > 1).await;
-                bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
-                client.gone(&id).await;
-                let lines = client.timeline(None, None).await;
-                assert!(lines.iter().all(|line| line.kind != EventKind::Site));
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.until(&id, |deletion| deletion.counts.gone > 1).await;
+            bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
+            client.gone(&id).await;
+            let lines = client.timeline(None, None).await;
+            assert!(lines.iter().all(|line| line.kind != EventKind::Site));
+        })
+        .await;
     });
 }
 
@@ -154,28 +148,25 @@ fn holds_when_rights_are_lost(lies: Lies) -> bool {
         bench.one_at_a_time();
         let network = their_network(&bench);
         bench.limits(json!({ "latency_ms": 200 }));
-        let held = bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.until(&id, |deletion| deletion.counts.gone > 1).await;
-                set_roles(&bench, &["member", "reader"]);
-                bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
-                tokio::time::sleep(Duration::from_secs(600)).await;
-                let paused = client.site_status().await.state == SiteState::Paused;
-                set_roles(&bench, &ALL_ROLES);
-                for step in client.steps(&id).await {
-                    let collection = format!("{}s", step.resource.key.kind);
-                    if step.state == StepState::Gone
-                        && bench.exists(&collection, &step.resource.key.id)
-                    {
-                        return false;
-                    }
+        let held = with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.until(&id, |deletion| deletion.counts.gone > 1).await;
+            set_roles(&bench, &["member", "reader"]);
+            bench.control("PUT", "/tokens", json!({ "user": "admin", "revoke": true }));
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            let paused = client.site_status().await.state == SiteState::Paused;
+            set_roles(&bench, &ALL_ROLES);
+            for step in client.steps(&id).await {
+                let collection = format!("{}s", step.resource.key.kind);
+                if step.state == StepState::Gone && bench.exists(&collection, &step.resource.key.id)
+                {
+                    return false;
                 }
-                client.gone(&id).await;
-                paused
-            })
-            .await
-            .unwrap();
+            }
+            client.gone(&id).await;
+            paused
+        })
+        .await;
         held && !bench.exists("networks", &network)
     })
 }
@@ -197,27 +188,25 @@ fn i13_rights_that_a_living_token_loses_do_not_make_absence() {
         bench.one_at_a_time();
         let network = their_network(&bench);
         bench.limits(json!({ "latency_ms": 200 }));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.until(&id, |deletion| deletion.counts.gone > 1).await;
-                // A cloud looks up the rights of a token at each call: it stays good, and sees less.
-                set_roles(&bench, &["member", "reader"]);
-                tokio::time::sleep(Duration::from_secs(600)).await;
-                set_roles(&bench, &ALL_ROLES);
-                for step in client.steps(&id).await {
-                    if step.state == StepState::Gone {
-                        let collection = format!("{}s", step.resource.key.kind);
-                        assert!(
-                            !bench.exists(&collection, &step.resource.key.id),
-                            "{step:?}"
-                        );
-                    }
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.until(&id, |deletion| deletion.counts.gone > 1).await;
+            // A cloud looks up the rights of a token at each call: it stays good, and sees less.
+            set_roles(&bench, &["member", "reader"]);
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            set_roles(&bench, &ALL_ROLES);
+            for step in client.steps(&id).await {
+                if step.state == StepState::Gone {
+                    let collection = format!("{}s", step.resource.key.kind);
+                    assert!(
+                        !bench.exists(&collection, &step.resource.key.id),
+                        "{step:?}"
+                    );
                 }
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+            }
+            client.gone(&id).await;
+        })
+        .await;
         assert!(!bench.exists("networks", &network));
     });
 }
@@ -232,26 +221,24 @@ fn i13_a_row_that_everybody_sees_vouches_for_no_rights() {
             json!({ "name": "everybody's", "project_id": bench.demo_project(), "shared": true });
         bench.create("networks", shared);
         bench.limits(json!({ "latency_ms": 200 }));
-        bench
-            .run(async |client| {
-                let id = client.delete_all("network", &networks).await;
-                client
-                    .until(&id, |deletion| deletion.counts.running > 0)
-                    .await;
-                // The token stays good, and sees less: of this project, the shared network alone.
-                set_roles(&bench, &["member", "reader"]);
-                tokio::time::sleep(Duration::from_secs(600)).await;
-                let steps = client.steps(&id).await;
-                let state = client.site_status().await.state;
-                set_roles(&bench, &ALL_ROLES);
-                let mut gone = steps.iter().filter(|step| step.state == StepState::Gone);
-                let lives = gone.find(|step| bench.exists("networks", &step.resource.key.id));
-                assert_eq!(lives, None);
-                assert_eq!(state, SiteState::Paused);
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete_all("network", &networks).await;
+            client
+                .until(&id, |deletion| deletion.counts.running > 0)
+                .await;
+            // The token stays good, and sees less: of this project, the shared network alone.
+            set_roles(&bench, &["member", "reader"]);
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            let steps = client.steps(&id).await;
+            let state = client.site_status().await.state;
+            set_roles(&bench, &ALL_ROLES);
+            let mut gone = steps.iter().filter(|step| step.state == StepState::Gone);
+            let lives = gone.find(|step| bench.exists("networks", &step.resource.key.id));
+            assert_eq!(lives, None);
+            assert_eq!(state, SiteState::Paused);
+            client.gone(&id).await;
+        })
+        .await;
         assert!(
             networks
                 .iter()
@@ -267,17 +254,15 @@ fn i13_a_login_that_gets_a_role_more_has_lost_no_rights() {
         bench.one_at_a_time();
         let network = their_network(&bench);
         bench.limits(json!({ "latency_ms": 200 }));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.until(&id, |deletion| deletion.counts.gone > 1).await;
-                set_roles(&bench, &["admin", "manager", "member", "reader", "service"]);
-                client.gone(&id).await;
-                let state = client.site_status().await.state;
-                assert_eq!(state, SiteState::Reachable);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.until(&id, |deletion| deletion.counts.gone > 1).await;
+            set_roles(&bench, &["admin", "manager", "member", "reader", "service"]);
+            client.gone(&id).await;
+            let state = client.site_status().await.state;
+            assert_eq!(state, SiteState::Reachable);
+        })
+        .await;
         assert!(!bench.exists("networks", &network));
     });
 }
@@ -289,39 +274,33 @@ fn i13_another_user_proves_no_absence_and_holds_up_only_what_it_cannot_prove() {
         bench.one_at_a_time();
         let network = their_network(&bench);
         bench.limits(json!({ "latency_ms": 200 }));
-        let id = bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.until(&id, |deletion| deletion.counts.gone > 1).await;
-                id
-            })
-            .await
-            .unwrap();
+        let id = with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.until(&id, |deletion| deletion.counts.gone > 1).await;
+            id
+        })
+        .await;
         bench.login = Login::Member;
-        bench
-            .run(async |client| {
-                let stuck = client.stuck(&id).await;
-                assert!(stuck.counts.stuck > 0);
-                let steps = client.steps(&id).await;
-                let errors = steps.iter().filter_map(|step| step.last_error.as_ref());
-                let other = errors.filter(|error| error.kind == "OtherLogin").count();
-                assert!(other > 0, "{steps:?}");
-                let own = bench.seed(json!({ "networks": 1, "project": "demo" }));
-                let own = own["networks"][0].as_str().unwrap();
-                let other = client.delete("network", own).await;
-                client.gone(&other).await;
-                assert_eq!(client.site_status().await.state, SiteState::Reachable);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let stuck = client.stuck(&id).await;
+            assert!(stuck.counts.stuck > 0);
+            let steps = client.steps(&id).await;
+            let errors = steps.iter().filter_map(|step| step.last_error.as_ref());
+            let other = errors.filter(|error| error.kind == "OtherLogin").count();
+            assert!(other > 0, "{steps:?}");
+            let own = bench.seed(json!({ "networks": 1, "project": "demo" }));
+            let own = own["networks"][0].as_str().unwrap();
+            let other = client.delete("network", own).await;
+            client.gone(&other).await;
+            assert_eq!(client.site_status().await.state, SiteState::Reachable);
+        })
+        .await;
         bench.login = Login::Admin;
-        bench
-            .run(async |client| {
-                client.retry(&id).await;
-                client.gone(&id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            client.retry(&id).await;
+            client.gone(&id).await;
+        })
+        .await;
         assert!(!bench.exists("networks", &network));
     });
 }
@@ -332,26 +311,24 @@ fn i15_only_the_sites_that_a_verb_names_are_signed_in_to() {
         let mut bench = Bench::in_regions(1, &["RegionOne", "RegionTwo"]);
         bench.for_one_verb = true;
         let (network, _) = bench.plain_network(1);
-        bench
-            .run(async |client| {
-                tokio::time::sleep(Duration::from_secs(120)).await;
-                assert!(bench.sent().is_empty(), "nothing was asked");
-                let word = format!("network/{network}@envvars/RegionOne");
-                let target = TargetSpec::parse(&word, &["envvars"]).unwrap();
-                let targets = vec![target];
-                let options = cascade();
-                client
-                    .submit(Command::Plan { targets, options })
-                    .await
-                    .unwrap();
-                tokio::time::sleep(Duration::from_secs(120)).await;
-                let logins = bench
-                    .sent()
-                    .into_iter()
-                    .filter(|sent| sent.path.ends_with("/v3/auth/tokens") && sent.method == "POST");
-                assert_eq!(logins.count(), 1, "{:?}", bench.sent());
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            tokio::time::sleep(Duration::from_secs(120)).await;
+            assert!(bench.sent().is_empty(), "nothing was asked");
+            let word = format!("network/{network}@envvars/RegionOne");
+            let target = TargetSpec::parse(&word, &["envvars"]).unwrap();
+            let targets = vec![target];
+            let options = cascade();
+            client
+                .submit(Command::Plan { targets, options })
+                .await
+                .unwrap();
+            tokio::time::sleep(Duration::from_secs(120)).await;
+            let logins = bench
+                .sent()
+                .into_iter()
+                .filter(|sent| sent.path.ends_with("/v3/auth/tokens") && sent.method == "POST");
+            assert_eq!(logins.count(), 1, "{:?}", bench.sent());
+        })
+        .await;
     });
 }

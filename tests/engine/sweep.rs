@@ -19,33 +19,30 @@ fn t14_m01_m03_what_comes_back_is_removed_again_under_the_same_record() {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(1);
         bench.faults(comes_back(2));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-                let first = client.tombstone(&network).await.unwrap();
-                tokio::time::sleep(Duration::from_secs(600)).await;
-                assert!(!bench.exists("networks", &network));
-                let all = client.deletions(Vec::new(), None).await;
-                assert_eq!(all.len(), 3, "{all:#?}");
-                assert!(
-                    all.iter()
-                        .all(|deletion| deletion.state == DeletionState::Gone)
-                );
-                let again = all
-                    .iter()
-                    .filter(|deletion| deletion.requested_by.origin == Origin::Engine);
-                let mut reasons: Vec<&str> =
-                    again.map(|deletion| deletion.reason.as_str()).collect();
-                reasons.sort_unstable();
-                assert_eq!(reasons, ["re-created 1 time", "re-created 2 times"]);
-                let last = client.tombstone(&network).await.unwrap();
-                assert_eq!(last.record_id, first.record_id);
-                assert_eq!((last.phase, last.recreated), (Phase::Gone, 2));
-                assert!(last.incarnation > first.incarnation);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+            let first = client.tombstone(&network).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            assert!(!bench.exists("networks", &network));
+            let all = client.deletions(Vec::new(), None).await;
+            assert_eq!(all.len(), 3, "{all:#?}");
+            assert!(
+                all.iter()
+                    .all(|deletion| deletion.state == DeletionState::Gone)
+            );
+            let again = all
+                .iter()
+                .filter(|deletion| deletion.requested_by.origin == Origin::Engine);
+            let mut reasons: Vec<&str> = again.map(|deletion| deletion.reason.as_str()).collect();
+            reasons.sort_unstable();
+            assert_eq!(reasons, ["re-created 1 time", "re-created 2 times"]);
+            let last = client.tombstone(&network).await.unwrap();
+            assert_eq!(last.record_id, first.record_id);
+            assert_eq!((last.phase, last.recreated), (Phase::Gone, 2));
+            assert!(last.incarnation > first.incarnation);
+        })
+        .await;
     });
 }
 
@@ -55,34 +52,32 @@ fn t14_more_often_than_allowed_is_stuck_with_that_reason() {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(0);
         bench.faults(comes_back(100));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-                tokio::time::sleep(Duration::from_secs(3600)).await;
-                let stuck = client.deletions(vec![DeletionState::Stuck], None).await;
-                assert_eq!(stuck.len(), 1);
-                let step = client.step(&stuck[0].id, "network").await;
-                let error = step.last_error.unwrap();
-                assert_eq!(
-                    (error.kind.as_str(), error.class),
-                    ("Recreated", ErrorClass::Drift)
-                );
-                assert!(
-                    error.message.contains("re-created 4 times"),
-                    "{}",
-                    error.message
-                );
-                let tombstone = client.tombstone(&network).await.unwrap();
-                assert_eq!(tombstone.phase, Phase::Deleting);
-                // Nothing more is sent until a person decides.
-                assert_eq!(bench.writes_to(&network).len(), 4);
-                bench.faults(json!([]));
-                client.retry(&stuck[0].id).await;
-                client.gone(&stuck[0].id).await;
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            let stuck = client.deletions(vec![DeletionState::Stuck], None).await;
+            assert_eq!(stuck.len(), 1);
+            let step = client.step(&stuck[0].id, "network").await;
+            let error = step.last_error.unwrap();
+            assert_eq!(
+                (error.kind.as_str(), error.class),
+                ("Recreated", ErrorClass::Drift)
+            );
+            assert!(
+                error.message.contains("re-created 4 times"),
+                "{}",
+                error.message
+            );
+            let tombstone = client.tombstone(&network).await.unwrap();
+            assert_eq!(tombstone.phase, Phase::Deleting);
+            // Nothing more is sent until a person decides.
+            assert_eq!(bench.writes_to(&network).len(), 4);
+            bench.faults(json!([]));
+            client.retry(&stuck[0].id).await;
+            client.gone(&stuck[0].id).await;
+        })
+        .await;
         assert!(!bench.exists("networks", &network));
     });
 }
@@ -93,15 +88,13 @@ fn t14_a_copy_under_another_id_is_not_swept() {
         let bench = Bench::new(1);
         let (network, _) = bench.plain_network(0);
         bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "times": 1, "action": { "recreate_after_ms": 5000, "as": "new" } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-                tokio::time::sleep(Duration::from_secs(3600)).await;
-                assert_eq!(client.deletions(Vec::new(), None).await.len(), 1);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            assert_eq!(client.deletions(Vec::new(), None).await.len(), 1);
+        })
+        .await;
         assert_eq!(bench.ids("networks").len(), 1);
     });
 }
@@ -113,16 +106,14 @@ fn t14_the_sweep_ends_with_the_hold_down() {
         bench.settings.ledger.hold_down = Duration::from_secs(3600);
         let (network, _) = bench.plain_network(0);
         bench.faults(json!([{ "match": { "method": "DELETE", "kind": "network" }, "times": 1, "action": { "recreate_after_ms": 4_000_000 } }]));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-                tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
-                let lines = client.timeline(None, None).await;
-                assert!(lines.iter().all(|line| line.kind != EventKind::Recreated));
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+            tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
+            let lines = client.timeline(None, None).await;
+            assert!(lines.iter().all(|line| line.kind != EventKind::Recreated));
+        })
+        .await;
         assert!(bench.exists("networks", &network));
     });
 }
@@ -137,45 +128,43 @@ fn m01_p06_what_ended_longer_ago_than_the_retention_is_let_go() {
         bench.settings.ledger.retention = 4 * hour;
         let networks = [(); 4].map(|()| bench.plain_network(2).0);
         let now = bench.clock.clone();
-        bench
-            .run(async |client| {
-                let delete = async |network: &str| {
-                    let id = client.delete("network", network).await;
-                    client.gone(&id).await.id
-                };
-                let is_kept = async |id: &str| {
-                    let found = client
-                        .control
-                        .query(Query::Deletion(query::Deletion { id: id.to_owned() }))
-                        .await;
-                    found.is_ok()
-                };
-                let prune = async || {
-                    let before = Some(now.now());
-                    match client.submit(Command::Prune { before }).await.unwrap() {
-                        Receipt::Done { moved } => moved,
-                        other => panic!("{other:?}"),
-                    }
-                };
-                let first = delete(&networks[0]).await;
-                let second = delete(&networks[1]).await;
-                tokio::time::sleep(hour).await;
-                assert_eq!(prune().await, 0, "all is held down");
-                tokio::time::sleep(2 * hour).await;
-                let third = delete(&networks[2]).await;
-                assert!(
-                    is_kept(&first).await && is_kept(&second).await,
-                    "4 h are not over"
-                );
-                assert!(prune().await > 0);
-                assert!(!is_kept(&first).await && !is_kept(&second).await);
-                tokio::time::sleep(hour).await;
-                let fourth = delete(&networks[3]).await;
-                tokio::time::sleep(4 * hour).await;
-                assert!(!is_kept(&third).await && is_kept(&fourth).await);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let delete = async |network: &str| {
+                let id = client.delete("network", network).await;
+                client.gone(&id).await.id
+            };
+            let is_kept = async |id: &str| {
+                let found = client
+                    .control
+                    .query(Query::Deletion(query::Deletion { id: id.to_owned() }))
+                    .await;
+                found.is_ok()
+            };
+            let prune = async || {
+                let before = Some(now.now());
+                match client.submit(Command::Prune { before }).await.unwrap() {
+                    Receipt::Done { moved } => moved,
+                    other => panic!("{other:?}"),
+                }
+            };
+            let first = delete(&networks[0]).await;
+            let second = delete(&networks[1]).await;
+            tokio::time::sleep(hour).await;
+            assert_eq!(prune().await, 0, "all is held down");
+            tokio::time::sleep(2 * hour).await;
+            let third = delete(&networks[2]).await;
+            assert!(
+                is_kept(&first).await && is_kept(&second).await,
+                "4 h are not over"
+            );
+            assert!(prune().await > 0);
+            assert!(!is_kept(&first).await && !is_kept(&second).await);
+            tokio::time::sleep(hour).await;
+            let fourth = delete(&networks[3]).await;
+            tokio::time::sleep(4 * hour).await;
+            assert!(!is_kept(&third).await && is_kept(&fourth).await);
+        })
+        .await;
         let audit = bench.ledger().audit(0, 500).await.unwrap();
         let pruned = audit.iter().filter(|row| row.action == "prune");
         assert_eq!(pruned.count(), 2, "each that a person asked for");
@@ -189,18 +178,16 @@ fn m03_deleted_and_created_many_times_it_is_one_row() {
         bench.settings.gc.recreate_max = 10;
         let (network, _) = bench.plain_network(0);
         bench.faults(comes_back(8));
-        bench
-            .run(async |client| {
-                let id = client.delete("network", &network).await;
-                client.gone(&id).await;
-                let first = client.tombstone(&network).await.unwrap();
-                tokio::time::sleep(Duration::from_secs(3600)).await;
-                let last = client.tombstone(&network).await.unwrap();
-                assert_eq!((last.record_id, last.recreated), (first.record_id, 8));
-                assert_eq!(last.incarnation, first.incarnation + 8);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("network", &network).await;
+            client.gone(&id).await;
+            let first = client.tombstone(&network).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            let last = client.tombstone(&network).await.unwrap();
+            assert_eq!((last.record_id, last.recreated), (first.record_id, 8));
+            assert_eq!(last.incarnation, first.incarnation + 8);
+        })
+        .await;
         let ledger_state = bench.ledger_state().await;
         assert_eq!(ledger_state.tombstones.len(), 1);
     });
@@ -217,25 +204,23 @@ fn t14_what_comes_back_before_its_end_is_confirmed_is_deleted_again_at_once() {
         let bench = Bench::in_world(world, &["RegionOne"]);
         let network = bench.create("networks", json!({ "name": "web" }));
         bench.faults(json!([{ "match": { "method": "DELETE" }, "times": 1, "action": { "delay_ms": 3000 } }]));
-        bench
-            .run(async |client| {
-                tokio::time::sleep(Duration::from_secs(2)).await;
-                let id = client.delete("network", &network).await;
-                while bench.exists("networks", &network) {
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-                bench.create("networks", json!({ "name": "web", "id": network }));
-                client.gone(&id).await;
-                let step = client.step(&id, "network").await;
-                assert_eq!((step.state, step.attempts), (StepState::Gone, 1));
-                let told = client.timeline(Some(&id), None).await;
-                let again = told
-                    .iter()
-                    .filter(|it| it.message.contains("it was re-created at"));
-                assert_eq!(again.count(), 1, "{told:#?}");
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let id = client.delete("network", &network).await;
+            while bench.exists("networks", &network) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            bench.create("networks", json!({ "name": "web", "id": network }));
+            client.gone(&id).await;
+            let step = client.step(&id, "network").await;
+            assert_eq!((step.state, step.attempts), (StepState::Gone, 1));
+            let told = client.timeline(Some(&id), None).await;
+            let again = told
+                .iter()
+                .filter(|it| it.message.contains("it was re-created at"));
+            assert_eq!(again.count(), 1, "{told:#?}");
+        })
+        .await;
         assert!(!bench.exists("networks", &network));
         let writes = bench.writes();
         assert_eq!(writes.len(), 2);
@@ -258,31 +243,29 @@ fn i10_m01_an_interface_made_anew_is_not_swept_and_its_deletion_revives_the_reco
         );
         let edge = format!("{},{}", shop.router, shop.subnet);
         let body = json!({ "subnet_id": shop.subnet });
-        bench
-            .run(async |client| {
-                let id = client.delete("router_interface", &edge).await;
-                client.gone(&id).await;
-                let first = client.tombstone(&edge).await.unwrap();
-                let (status, answer) = bench.api(
-                    "PUT",
-                    &format!("{router}/add_router_interface"),
-                    body.clone(),
-                );
-                assert_eq!(status, 200, "{answer}");
-                let sent = bench.writes().len();
-                tokio::time::sleep(Duration::from_secs(3600)).await;
-                assert_eq!(bench.writes().len(), sent, "natural keys are never swept");
-                assert_eq!(client.tombstone(&edge).await.unwrap(), first);
-                let again = client.delete("router_interface", &edge).await;
-                assert_ne!(again, id);
-                client.gone(&again).await;
-                let second = client.tombstone(&edge).await.unwrap();
-                assert_eq!(second.record_id, first.record_id);
-                assert_eq!(second.incarnation, first.incarnation + 1);
-                assert!(second.deleted_at > first.deleted_at);
-            })
-            .await
-            .unwrap();
+        with_engine(&bench, async |client| {
+            let id = client.delete("router_interface", &edge).await;
+            client.gone(&id).await;
+            let first = client.tombstone(&edge).await.unwrap();
+            let (status, answer) = bench.api(
+                "PUT",
+                &format!("{router}/add_router_interface"),
+                body.clone(),
+            );
+            assert_eq!(status, 200, "{answer}");
+            let sent = bench.writes().len();
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            assert_eq!(bench.writes().len(), sent, "natural keys are never swept");
+            assert_eq!(client.tombstone(&edge).await.unwrap(), first);
+            let again = client.delete("router_interface", &edge).await;
+            assert_ne!(again, id);
+            client.gone(&again).await;
+            let second = client.tombstone(&edge).await.unwrap();
+            assert_eq!(second.record_id, first.record_id);
+            assert_eq!(second.incarnation, first.incarnation + 1);
+            assert!(second.deleted_at > first.deleted_at);
+        })
+        .await;
         let ports: Vec<String> = bench
             .writes()
             .iter()

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use gone::domain::model::{OnFailure, Plan, Refusal};
 use gone::domain::outline::Branch;
 use gone::ledger::store::{
-    KEPT, NewStep, OriginalCopies, PlanRows, StepPlan, StoredRequest, StoredStep,
+    KEPT, NewStep, OriginalCopies, PlanRows, RequestRows, StepPlan, StoredRequest, StoredStep,
 };
 use gone::ledger::{KeptRequest, KeyedRequest, NewDeletion};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::tables::{deletion, micros, step};
 use super::{Answer, MemoryRows};
 
-impl PlanRows for MemoryRows {
+impl RequestRows for MemoryRows {
     fn save_plan(&self, plan: &Plan, now: DateTime<Utc>) -> Answer {
         let plans = &mut self.tables().saved_plans;
         plans.retain(|_, (_, at)| *at > now - KEPT);
@@ -40,30 +40,6 @@ impl PlanRows for MemoryRows {
         }
         all.push((request.clone(), kept, now));
         Ok(())
-    }
-
-    fn insert_deletion(&self, wanted: &NewDeletion, root: Option<&str>) -> Answer<i64> {
-        let tables = &mut *self.tables();
-        let num = tables.deletions.keys().last().map_or(1, |last| last + 1);
-        let stops = wanted.options.on_failure == OnFailure::Stop;
-        tables
-            .deletions
-            .insert(num, deletion(num, &wanted.id, stops));
-        let request = StoredRequest {
-            targets: wanted.targets.clone(),
-            copies: wanted.copies.clone(),
-            options: wanted.options,
-            plan_hash: wanted.plan_hash.clone(),
-            reason: wanted.reason.clone(),
-            root: root.map(str::to_owned),
-            deadline: wanted.deadline,
-            actor: wanted.actor.clone(),
-            cause: wanted.cause.clone(),
-            refused: Vec::new(),
-            requested_at: micros(wanted.now),
-        };
-        tables.requests.insert(num, request);
-        Ok(num)
     }
 
     fn save_request(&self, num: i64, request: &StoredRequest) -> Answer {
@@ -95,6 +71,32 @@ impl PlanRows for MemoryRows {
     fn first_free_step(&self) -> Answer<i64> {
         let tables = self.tables();
         Ok(tables.steps.keys().last().map_or(1, |last| last + 1))
+    }
+}
+
+impl PlanRows for MemoryRows {
+    fn insert_deletion(&self, wanted: &NewDeletion, root: Option<&str>) -> Answer<i64> {
+        let tables = &mut *self.tables();
+        let num = tables.deletions.keys().last().map_or(1, |last| last + 1);
+        let stops = wanted.options.on_failure == OnFailure::Stop;
+        tables
+            .deletions
+            .insert(num, deletion(num, &wanted.id, stops));
+        let request = StoredRequest {
+            targets: wanted.targets.clone(),
+            copies: wanted.copies.clone(),
+            options: wanted.options,
+            plan_hash: wanted.plan_hash.clone(),
+            reason: wanted.reason.clone(),
+            root: root.map(str::to_owned),
+            deadline: wanted.deadline,
+            actor: wanted.actor.clone(),
+            cause: wanted.cause.clone(),
+            refused: Vec::new(),
+            requested_at: micros(wanted.now),
+        };
+        tables.requests.insert(num, request);
+        Ok(num)
     }
 
     fn insert_branches(&self, deletion: i64, first_step: i64, branches: &[Branch]) -> Answer<i64> {

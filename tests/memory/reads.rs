@@ -10,21 +10,76 @@ use gone::domain::model::{
 };
 use gone::domain::notification::Mark;
 use gone::ledger::store::{
-    DeletionReads, EventRange, EventsOf, LogReads, OriginalCopies, StoredDeletion, StoredRequest,
-    StoredTombstone, TombstoneReads, TombstoneRow, Totals,
+    DeletionReads, EventRange, EventsOf, LogReads, OriginalCopies, OriginalReads, RequestReads,
+    StoredDeletion, StoredRequest, StoredTombstone, TombstoneReads, TombstoneRow, Totals,
 };
 use gone::ledger::{AuditRow, DeletionFilter, KeptRequest, TombstoneFilter};
 use serde_json::Value;
 
 use super::{Answer, MemoryRows};
 
-impl DeletionReads for MemoryRows {
+impl RequestReads for MemoryRows {
     fn find_deletion(&self, id: &str) -> Answer<Option<i64>> {
         let tables = self.tables();
         let found = tables.deletions.values().find(|row| row.id == id);
         Ok(found.map(|row| row.num))
     }
 
+    fn load_frozen(&self, num: i64) -> Answer<Option<Plan>> {
+        Ok(self.tables().frozen.get(&num).cloned())
+    }
+
+    fn load_plan(&self, hash: &str, since: DateTime<Utc>) -> Answer<Option<Plan>> {
+        let tables = self.tables();
+        let found = tables.saved_plans.get(hash);
+        Ok(found
+            .filter(|(_, at)| *at > since)
+            .map(|(plan, _)| plan.clone()))
+    }
+
+    fn find_request(
+        &self,
+        actor: &Actor,
+        key: &str,
+        since: DateTime<Utc>,
+    ) -> Answer<Option<KeptRequest>> {
+        let tables = self.tables();
+        let found = tables
+            .kept
+            .iter()
+            .find(|(request, _, at)| request.actor == *actor && request.key == key && *at > since);
+        Ok(found.map(|(_, kept, _)| kept.clone()))
+    }
+
+    fn count_ended(&self, since: DateTime<Utc>) -> Answer<LastDay> {
+        let tables = self.tables();
+        let ended = tables.deletions.values().filter(|row| {
+            row.state != DeletionState::Stuck && row.finished_at.is_some_and(|at| at > since)
+        });
+        Ok(ended.fold(LastDay::default(), |sum, row| LastDay {
+            deletions: sum.deletions + 1,
+            gone: sum.gone + row.counts.gone,
+        }))
+    }
+
+    fn load_totals(&self) -> Answer<Totals> {
+        let tables = self.tables();
+        let mut totals = Totals::default();
+        for state in DeletionState::ALL {
+            let its = tables.deletions.values().filter(|row| row.state == state);
+            totals.deletions.insert(state, its.count() as u64);
+        }
+        for row in tables.deletions.values() {
+            for state in StepState::ALL {
+                *totals.steps.of_mut(state) += row.counts.of(state);
+                totals.steps.total += row.counts.of(state);
+            }
+        }
+        Ok(totals)
+    }
+}
+
+impl DeletionReads for MemoryRows {
     fn find_deletions_ending(&self, suffix: &str, limit: usize) -> Answer<Vec<i64>> {
         let tables = self.tables();
         let found = tables
@@ -81,97 +136,13 @@ impl DeletionReads for MemoryRows {
         Ok(found.collect())
     }
 
-    fn load_frozen(&self, num: i64) -> Answer<Option<Plan>> {
-        Ok(self.tables().frozen.get(&num).cloned())
-    }
-
     fn load_identities(&self, num: i64) -> Answer<Option<BTreeMap<String, Identity>>> {
         let tables = self.tables();
         Ok(tables.frozen.get(&num).map(|plan| plan.identities.clone()))
     }
-
-    fn load_plan(&self, hash: &str, since: DateTime<Utc>) -> Answer<Option<Plan>> {
-        let tables = self.tables();
-        let found = tables.saved_plans.get(hash);
-        Ok(found
-            .filter(|(_, at)| *at > since)
-            .map(|(plan, _)| plan.clone()))
-    }
-
-    fn find_request(
-        &self,
-        actor: &Actor,
-        key: &str,
-        since: DateTime<Utc>,
-    ) -> Answer<Option<KeptRequest>> {
-        let tables = self.tables();
-        let found = tables
-            .kept
-            .iter()
-            .find(|(request, _, at)| request.actor == *actor && request.key == key && *at > since);
-        Ok(found.map(|(_, kept, _)| kept.clone()))
-    }
-
-    fn count_ended(&self, since: DateTime<Utc>) -> Answer<LastDay> {
-        let tables = self.tables();
-        let ended = tables.deletions.values().filter(|row| {
-            row.state != DeletionState::Stuck && row.finished_at.is_some_and(|at| at > since)
-        });
-        Ok(ended.fold(LastDay::default(), |sum, row| LastDay {
-            deletions: sum.deletions + 1,
-            gone: sum.gone + row.counts.gone,
-        }))
-    }
-
-    fn load_totals(&self) -> Answer<Totals> {
-        let tables = self.tables();
-        let mut totals = Totals::default();
-        for state in DeletionState::ALL {
-            let its = tables.deletions.values().filter(|row| row.state == state);
-            totals.deletions.insert(state, its.count() as u64);
-        }
-        for row in tables.deletions.values() {
-            for state in StepState::ALL {
-                *totals.steps.of_mut(state) += row.counts.of(state);
-                totals.steps.total += row.counts.of(state);
-            }
-        }
-        Ok(totals)
-    }
 }
 
-impl TombstoneReads for MemoryRows {
-    fn load_tombstones(&self, keys: &[ResourceKey]) -> Answer<Vec<Option<StoredTombstone>>> {
-        let tables = self.tables();
-        let of = |key: &ResourceKey| {
-            let record = tables.record_of.get(key)?;
-            Some(tables.tombstones[record].1.clone())
-        };
-        Ok(keys.iter().map(of).collect())
-    }
-
-    fn load_records(&self, records: &[i64]) -> Answer<Vec<TombstoneRow>> {
-        let tables = self.tables();
-        Ok(records.iter().filter_map(|it| tables.record(*it)).collect())
-    }
-
-    fn find_tombstones(
-        &self,
-        filter: &TombstoneFilter,
-        after: i64,
-        limit: usize,
-    ) -> Answer<Vec<TombstoneRow>> {
-        let mut found = self.tables().records_where(|key, row| {
-            row.record > after
-                && filter.site.as_ref().is_none_or(|site| *site == key.site)
-                && filter.kind.as_ref().is_none_or(|kind| *kind == key.kind)
-                && filter.id.as_ref().is_none_or(|id| *id == key.id)
-                && (filter.phases.is_empty() || filter.phases.contains(&row.phase))
-        });
-        found.truncate(limit);
-        Ok(found)
-    }
-
+impl OriginalReads for MemoryRows {
     fn find_held_down(
         &self,
         (since, record): (DateTime<Utc>, i64),
@@ -207,15 +178,6 @@ impl TombstoneReads for MemoryRows {
         Ok(found)
     }
 
-    fn load_copies(&self, records: &[i64]) -> Answer<Vec<(i64, OriginalCopies)>> {
-        let tables = self.tables();
-        let found = records.iter().filter_map(|record| {
-            let copies = tables.copies.get(record)?;
-            Some((*record, copies.clone()))
-        });
-        Ok(found.collect())
-    }
-
     fn find_whole(&self, part: &ResourceKey) -> Answer<Option<i64>> {
         let tables = self.tables();
         let mut copies = tables.copies.iter().rev();
@@ -234,6 +196,48 @@ impl TombstoneReads for MemoryRows {
 
     fn load_snapshot(&self, record: i64) -> Answer<Option<Value>> {
         Ok(self.tables().snapshots.get(&record).cloned())
+    }
+}
+
+impl TombstoneReads for MemoryRows {
+    fn load_tombstones(&self, keys: &[ResourceKey]) -> Answer<Vec<Option<StoredTombstone>>> {
+        let tables = self.tables();
+        let of = |key: &ResourceKey| {
+            let record = tables.record_of.get(key)?;
+            Some(tables.tombstones[record].1.clone())
+        };
+        Ok(keys.iter().map(of).collect())
+    }
+
+    fn load_records(&self, records: &[i64]) -> Answer<Vec<TombstoneRow>> {
+        let tables = self.tables();
+        Ok(records.iter().filter_map(|it| tables.record(*it)).collect())
+    }
+
+    fn find_tombstones(
+        &self,
+        filter: &TombstoneFilter,
+        after: i64,
+        limit: usize,
+    ) -> Answer<Vec<TombstoneRow>> {
+        let mut found = self.tables().records_where(|key, row| {
+            row.record > after
+                && filter.site.as_ref().is_none_or(|site| *site == key.site)
+                && filter.kind.as_ref().is_none_or(|kind| *kind == key.kind)
+                && filter.id.as_ref().is_none_or(|id| *id == key.id)
+                && (filter.phases.is_empty() || filter.phases.contains(&row.phase))
+        });
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    fn load_copies(&self, records: &[i64]) -> Answer<Vec<(i64, OriginalCopies)>> {
+        let tables = self.tables();
+        let found = records.iter().filter_map(|record| {
+            let copies = tables.copies.get(record)?;
+            Some((*record, copies.clone()))
+        });
+        Ok(found.collect())
     }
 }
 

@@ -10,8 +10,8 @@ use gone::domain::model::{
 };
 use gone::domain::notification::Mark;
 use gone::ledger::store::{
-    NewTombstone, PruneRows, RowStore, StepReads, StepRow, StoredDeletion, StoredStep,
-    StoredTombstone, Unsaved,
+    NewTombstone, PruneRows, RowStore, SiteRows, StepFinds, StepReads, StepRow, StoredDeletion,
+    StoredStep, StoredTombstone, Unsaved,
 };
 
 use super::{Answer, MemoryRows, Tables};
@@ -25,6 +25,125 @@ fn dependency(
     let before = tables.edges.iter().filter(|(_, to)| *to == step);
     let mut before = before.filter_map(|(from, _)| tables.steps.get(from));
     before.find(|it| is_wanted(it))
+}
+
+impl StepFinds for MemoryRows {
+    fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Answer<Vec<StepRow>> {
+        let tables = self.tables();
+        let ready = tables.steps_where(|it| {
+            it.state == StepState::Ready && it.key.site == *site && it.deletion == deletion
+        });
+        let rank = |id: &i64| tables.plans.get(id).map_or(0, |plan| plan.rank);
+        let mut ready: Vec<i64> = ready;
+        ready.sort_by_key(|id| (Reverse(rank(id)), *id));
+        let ready = ready.iter().take(limit);
+        Ok(ready.filter_map(|id| tables.step_row(*id)).collect())
+    }
+
+    fn find_stuck_dependency(&self, step: i64) -> Answer<Option<(i64, i64)>> {
+        let tables = self.tables();
+        let stuck = dependency(&tables, step, |it| {
+            it.state == StepState::Stuck && it.held_by != Some(step)
+        });
+        Ok(stuck.map(|it| (it.id, it.held_by.unwrap_or(it.id))))
+    }
+
+    fn find_abandoned_dependency(&self, step: i64) -> Answer<Option<i64>> {
+        let tables = self.tables();
+        let abandoned = dependency(&tables, step, |it| it.state == StepState::Purged);
+        Ok(abandoned.map(|it| it.id))
+    }
+
+    fn find_failed(&self, deletion: i64, other_than: i64) -> Answer<Option<i64>> {
+        let failed = self.tables().steps_where(|it| {
+            it.deletion == deletion
+                && it.state == StepState::Stuck
+                && it.held_by.is_none()
+                && it.id != other_than
+        });
+        Ok(failed.first().copied())
+    }
+
+    fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Answer<Vec<i64>> {
+        let tables = self.tables();
+        let mut due = tables.steps_where(|it| {
+            it.state == StepState::Blocked && it.next_attempt_at.is_some_and(|next| next <= now)
+        });
+        due.sort_by_key(|id| tables.steps[id].next_attempt_at);
+        due.truncate(limit);
+        Ok(due)
+    }
+
+    fn find_ahead(&self, now: DateTime<Utc>, by: DateTime<Utc>) -> Answer<Vec<i64>> {
+        Ok(self.tables().steps_where(|it| match it.state {
+            StepState::Blocked => it.since > now,
+            StepState::Verifying => it.since > now || it.next_attempt_at > Some(by),
+            _ => false,
+        }))
+    }
+
+    fn find_gone_step(&self, deletion: i64, record: i64) -> Answer<Option<i64>> {
+        let gone = self.tables().steps_where(|it| {
+            (it.deletion, it.record, it.state) == (deletion, Some(record), StepState::Gone)
+        });
+        Ok(gone.first().copied())
+    }
+
+    fn find_own_enables(&self, step: i64) -> Answer<Vec<i64>> {
+        let tables = self.tables();
+        let for_others = |from: i64| {
+            let mut dependents = tables.edges.range((from, 0)..(from + 1, 0));
+            dependents.any(|(_, to)| *to != step)
+        };
+        let is_being_enabled = |key: &ResourceKey| {
+            let mut steps = tables.steps.values();
+            steps.any(|it| it.key == *key && it.action == Action::Enable && it.ended_at.is_none())
+        };
+        Ok(tables.steps_where(|it| {
+            tables.edges.contains(&(it.id, step))
+                && it.action == Action::Enable
+                && it.state == StepState::Gone
+                && !for_others(it.id)
+                && !is_being_enabled(&it.key)
+        }))
+    }
+
+    fn find_checking(&self, deletion: i64) -> Answer<Vec<i64>> {
+        let tables = self.tables();
+        let rows = tables.tombstones.values().map(|(_, row)| row);
+        let checking = rows.filter(|it| (it.deletion, it.phase) == (deletion, Phase::Checking));
+        Ok(checking.map(|it| it.record).collect())
+    }
+}
+
+impl SiteRows for MemoryRows {
+    fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Answer<bool> {
+        let pauses = &mut self.tables().pauses;
+        Ok(match pause {
+            Some(_) if pauses.contains_key(site) => false,
+            Some(pause) => pauses.insert(site.clone(), pause.clone()).is_none(),
+            None => pauses.remove(site).is_some(),
+        })
+    }
+
+    fn save_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Answer {
+        let marks = &mut self.tables().marks;
+        match mark {
+            Some(mark) => marks.insert(channel.to_owned(), mark.clone()),
+            None => marks.remove(channel),
+        };
+        Ok(())
+    }
+
+    fn load_site_state(&self, site: &str) -> Answer<Option<String>> {
+        Ok(self.tables().sites.get(site).cloned())
+    }
+
+    fn save_site_state(&self, site: &str, state: &str) -> Answer {
+        let sites = &mut self.tables().sites;
+        sites.insert(site.to_owned(), state.to_owned());
+        Ok(())
+    }
 }
 
 impl RowStore for MemoryRows {
@@ -92,60 +211,6 @@ impl RowStore for MemoryRows {
         Ok(deletions.into_iter().take(limit).collect())
     }
 
-    fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Answer<Vec<StepRow>> {
-        let tables = self.tables();
-        let ready = tables.steps_where(|it| {
-            it.state == StepState::Ready && it.key.site == *site && it.deletion == deletion
-        });
-        let rank = |id: &i64| tables.plans.get(id).map_or(0, |plan| plan.rank);
-        let mut ready: Vec<i64> = ready;
-        ready.sort_by_key(|id| (Reverse(rank(id)), *id));
-        let ready = ready.iter().take(limit);
-        Ok(ready.filter_map(|id| tables.step_row(*id)).collect())
-    }
-
-    fn find_stuck_dependency(&self, step: i64) -> Answer<Option<(i64, i64)>> {
-        let tables = self.tables();
-        let stuck = dependency(&tables, step, |it| {
-            it.state == StepState::Stuck && it.held_by != Some(step)
-        });
-        Ok(stuck.map(|it| (it.id, it.held_by.unwrap_or(it.id))))
-    }
-
-    fn find_abandoned_dependency(&self, step: i64) -> Answer<Option<i64>> {
-        let tables = self.tables();
-        let abandoned = dependency(&tables, step, |it| it.state == StepState::Purged);
-        Ok(abandoned.map(|it| it.id))
-    }
-
-    fn find_failed(&self, deletion: i64, other_than: i64) -> Answer<Option<i64>> {
-        let failed = self.tables().steps_where(|it| {
-            it.deletion == deletion
-                && it.state == StepState::Stuck
-                && it.held_by.is_none()
-                && it.id != other_than
-        });
-        Ok(failed.first().copied())
-    }
-
-    fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Answer<Vec<i64>> {
-        let tables = self.tables();
-        let mut due = tables.steps_where(|it| {
-            it.state == StepState::Blocked && it.next_attempt_at.is_some_and(|next| next <= now)
-        });
-        due.sort_by_key(|id| tables.steps[id].next_attempt_at);
-        due.truncate(limit);
-        Ok(due)
-    }
-
-    fn find_ahead(&self, now: DateTime<Utc>, by: DateTime<Utc>) -> Answer<Vec<i64>> {
-        Ok(self.tables().steps_where(|it| match it.state {
-            StepState::Blocked => it.since > now,
-            StepState::Verifying => it.since > now || it.next_attempt_at > Some(by),
-            _ => false,
-        }))
-    }
-
     fn end_lost_engines(&self) -> Answer<Vec<i64>> {
         let engines = &mut self.tables().engines;
         for engine in engines.iter_mut() {
@@ -167,32 +232,6 @@ impl RowStore for MemoryRows {
             .filter(|it| it.state == StepState::Verifying);
         verifying.for_each(|it| it.epoch = self.epoch);
         Ok(())
-    }
-
-    fn find_gone_step(&self, deletion: i64, record: i64) -> Answer<Option<i64>> {
-        let gone = self.tables().steps_where(|it| {
-            (it.deletion, it.record, it.state) == (deletion, Some(record), StepState::Gone)
-        });
-        Ok(gone.first().copied())
-    }
-
-    fn find_own_enables(&self, step: i64) -> Answer<Vec<i64>> {
-        let tables = self.tables();
-        let for_others = |from: i64| {
-            let mut dependents = tables.edges.range((from, 0)..(from + 1, 0));
-            dependents.any(|(_, to)| *to != step)
-        };
-        let is_being_enabled = |key: &ResourceKey| {
-            let mut steps = tables.steps.values();
-            steps.any(|it| it.key == *key && it.action == Action::Enable && it.ended_at.is_none())
-        };
-        Ok(tables.steps_where(|it| {
-            tables.edges.contains(&(it.id, step))
-                && it.action == Action::Enable
-                && it.state == StepState::Gone
-                && !for_others(it.id)
-                && !is_being_enabled(&it.key)
-        }))
     }
 
     fn find_left_to(&self, owners: &[i64]) -> Answer<Vec<i64>> {
@@ -228,41 +267,6 @@ impl RowStore for MemoryRows {
             record
         };
         Ok(new.iter().map(insert).collect())
-    }
-
-    fn find_checking(&self, deletion: i64) -> Answer<Vec<i64>> {
-        let tables = self.tables();
-        let rows = tables.tombstones.values().map(|(_, row)| row);
-        let checking = rows.filter(|it| (it.deletion, it.phase) == (deletion, Phase::Checking));
-        Ok(checking.map(|it| it.record).collect())
-    }
-
-    fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Answer<bool> {
-        let pauses = &mut self.tables().pauses;
-        Ok(match pause {
-            Some(_) if pauses.contains_key(site) => false,
-            Some(pause) => pauses.insert(site.clone(), pause.clone()).is_none(),
-            None => pauses.remove(site).is_some(),
-        })
-    }
-
-    fn save_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Answer {
-        let marks = &mut self.tables().marks;
-        match mark {
-            Some(mark) => marks.insert(channel.to_owned(), mark.clone()),
-            None => marks.remove(channel),
-        };
-        Ok(())
-    }
-
-    fn load_site_state(&self, site: &str) -> Answer<Option<String>> {
-        Ok(self.tables().sites.get(site).cloned())
-    }
-
-    fn save_site_state(&self, site: &str, state: &str) -> Answer {
-        let sites = &mut self.tables().sites;
-        sites.insert(site.to_owned(), state.to_owned());
-        Ok(())
     }
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Answer {

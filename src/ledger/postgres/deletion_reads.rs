@@ -2,26 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
-
 use super::conditions::Conditions;
 use super::failed::Sql;
-use super::rows::{self, limit, micros};
+use super::rows::{limit, micros};
 use super::transaction::PostgresRows;
-use crate::domain::last_day::LastDay;
-use crate::domain::model::{Actor, Identity, Plan};
+use crate::domain::model::Identity;
 use crate::ledger::store::decode::{self, DELETION, REQUEST};
 
+use crate::ledger::DeletionFilter;
 use crate::ledger::store::sql::ReadColumns as _;
-use crate::ledger::store::{DeletionReads, StoredDeletion, StoredRequest, Totals};
-use crate::ledger::{DeletionFilter, KeptRequest};
+use crate::ledger::store::{DeletionReads, StoredDeletion, StoredRequest};
 
 impl DeletionReads for PostgresRows {
-    fn find_deletion(&self, id: &str) -> Sql<Option<i64>> {
-        let sql = "SELECT num FROM deletions WHERE id = $1";
-        self.db.first(sql, &[&id], |row| Ok(row.read(0)?))
-    }
-
     fn find_deletions_ending(&self, suffix: &str, most: usize) -> Sql<Vec<i64>> {
         // The index has the last 8 characters.
         let Some(indexed) = suffix.len().checked_sub(8).and_then(|at| suffix.get(at..)) else {
@@ -75,20 +67,6 @@ impl DeletionReads for PostgresRows {
             .all(&sql, &conditions.values(), |row| Ok(row.read(0)?))
     }
 
-    fn count_ended(&self, since: DateTime<Utc>) -> Sql<LastDay> {
-        self.db.one(
-            "SELECT count(*), coalesce(sum(gone), 0)::bigint FROM deletions
-             WHERE finished_at > $1 AND state <> 'stuck'",
-            &[&rows::micros(since)],
-            |row| {
-                Ok(LastDay {
-                    deletions: row.read(0)?,
-                    gone: row.read(1)?,
-                })
-            },
-        )
-    }
-
     fn load_deletions(&self, nums: &[i64]) -> Sql<Vec<StoredDeletion>> {
         let sql = format!(
             "SELECT {DELETION} FROM unnest($1::bigint[]) WITH ORDINALITY AS k(num, n)
@@ -109,41 +87,9 @@ impl DeletionReads for PostgresRows {
         )
     }
 
-    fn load_frozen(&self, num: i64) -> Sql<Option<Plan>> {
-        let sql = "SELECT frozen FROM requests WHERE num = $1 AND frozen IS NOT NULL";
-        self.db.first(sql, &[&num], |row| Ok(row.json(0)?))
-    }
-
     fn load_identities(&self, num: i64) -> Sql<Option<BTreeMap<String, Identity>>> {
         let sql = "SELECT (frozen::json -> 'identities')::text FROM requests WHERE num = $1";
         self.db
             .first(sql, &[&num], |row| Ok(row.json_or_default(0)?))
-    }
-
-    fn load_plan(&self, hash: &str, since: DateTime<Utc>) -> Sql<Option<Plan>> {
-        let sql = "SELECT body FROM plans WHERE hash = $1 AND saved_at > $2";
-        self.db
-            .first(sql, &[&hash, &micros(since)], |row| Ok(row.json(0)?))
-    }
-
-    fn find_request(
-        &self,
-        actor: &Actor,
-        key: &str,
-        since: DateTime<Utc>,
-    ) -> Sql<Option<KeptRequest>> {
-        self.db.first(
-            "SELECT body, deletion, answer FROM idempotency
-             WHERE actor = $1 AND key = $2 AND at > $3",
-            &[&rows::json(actor)?, &key, &micros(since)],
-            |row| Ok(decode::kept_request(row)?),
-        )
-    }
-
-    fn load_totals(&self) -> Sql<Totals> {
-        let counters = self.db.all("SELECT name, n FROM counters", &[], |row| {
-            Ok((row.read(0)?, row.read(1)?))
-        })?;
-        Ok(Totals::from_counters(&counters.into_iter().collect()))
     }
 }

@@ -36,7 +36,6 @@ mod lock;
 mod native;
 mod notice;
 mod outcome_rows;
-mod peer_rows;
 mod plan_rows;
 mod process;
 mod prune;

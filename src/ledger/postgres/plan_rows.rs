@@ -1,65 +1,16 @@
 //! The rows of requests and plans.
 
-use chrono::{DateTime, Utc};
-use serde_json::Value;
-
 use super::failed::Sql;
 use super::rows::{self, micros, micros_opt};
 use super::step_rows;
 use super::transaction::PostgresRows;
-use crate::domain::model::{DeletionState, OnFailure, Plan, Refusal};
+use crate::domain::model::{DeletionState, OnFailure};
 use crate::domain::outline::Branch;
+use crate::ledger::NewDeletion;
 use crate::ledger::store::sql::ReadColumns as _;
-use crate::ledger::store::{KEPT, NewStep, OriginalCopies, PlanRows, StoredRequest};
-use crate::ledger::{KeyedRequest, NewDeletion};
+use crate::ledger::store::{NewStep, OriginalCopies, PlanRows};
 
 impl PlanRows for PostgresRows {
-    fn save_plan(&self, plan: &Plan, now: DateTime<Utc>) -> Sql<()> {
-        self.db
-            .together(&[
-                (
-                    "DELETE FROM plans WHERE saved_at <= $1",
-                    &[&micros(now - KEPT)],
-                ),
-                (
-                    "INSERT INTO plans(hash, body, saved_at) VALUES($1, $2, $3)
-                     ON CONFLICT(hash) DO UPDATE
-                     SET body = excluded.body, saved_at = excluded.saved_at",
-                    &[&plan.hash, &rows::json(plan)?, &micros(now)],
-                ),
-            ])
-            .map(drop)
-    }
-
-    fn keep_request(
-        &self,
-        request: &KeyedRequest,
-        deletion: &str,
-        answer: Option<&Value>,
-        now: DateTime<Utc>,
-    ) -> Sql<()> {
-        self.db
-            .together(&[
-                (
-                    "DELETE FROM idempotency WHERE at <= $1",
-                    &[&micros(now - KEPT)],
-                ),
-                (
-                    "INSERT INTO idempotency(actor, key, body, deletion, answer, at)
-                     VALUES($1, $2, $3, $4, $5, $6)",
-                    &[
-                        &rows::json(&request.actor)?,
-                        &request.key,
-                        &request.body,
-                        &deletion,
-                        &rows::json_opt(answer)?,
-                        &micros(now),
-                    ],
-                ),
-            ])
-            .map(drop)
-    }
-
     fn insert_deletion(&self, wanted: &NewDeletion, root: Option<&str>) -> Sql<i64> {
         self.db.one(
             "WITH given AS (UPDATE numbers SET last = last + 1 WHERE name = 'deletion'
@@ -88,42 +39,6 @@ impl PlanRows for PostgresRows {
             ],
             |row| Ok(row.read(0)?),
         )
-    }
-
-    fn save_request(&self, num: i64, request: &StoredRequest) -> Sql<()> {
-        let (options, deadline) = (rows::json(&request.options)?, micros_opt(request.deadline));
-        self.db
-            .run(
-                "UPDATE requests SET options = $2, reason = $3, deadline = $4 WHERE num = $1",
-                &[&num, &options, &request.reason, &deadline],
-            )
-            .map(drop)
-    }
-
-    fn save_refusals(&self, num: i64, refused: &[Refusal]) -> Sql<()> {
-        let sql = "UPDATE requests SET refused = $2 WHERE num = $1";
-        self.db.run(sql, &[&num, &rows::json(refused)?]).map(drop)
-    }
-
-    fn save_frozen(&self, num: i64, header: &Plan) -> Sql<()> {
-        let sql = "UPDATE requests SET frozen = $2, plan_hash = $3 WHERE num = $1";
-        let row: super::client::Values<'_> = &[&num, &rows::json(header)?, &header.hash];
-        self.db.run(sql, row).map(drop)
-    }
-
-    fn save_snapshot(&self, record: i64, shown: &Value) -> Sql<()> {
-        self.db
-            .run(
-                "INSERT INTO snapshots(record, shown) VALUES($1, $2)
-                 ON CONFLICT(record) DO UPDATE SET shown = excluded.shown",
-                &[&record, &rows::json(shown)?],
-            )
-            .map(drop)
-    }
-
-    fn first_free_step(&self) -> Sql<i64> {
-        let sql = "SELECT coalesce(max(id), 0) + 1 FROM steps";
-        self.db.one(sql, &[], |row| Ok(row.read(0)?))
     }
 
     fn insert_branches(&self, deletion: i64, first_step: i64, branches: &[Branch]) -> Sql<i64> {

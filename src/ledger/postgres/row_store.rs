@@ -1,6 +1,5 @@
 //! The rows of one transaction, for the changes that are decided in memory.
 
-use chrono::{DateTime, Utc};
 use tokio_postgres::Row;
 
 use super::client::Values;
@@ -9,12 +8,11 @@ use super::rows::{self, limit, micros};
 use super::save::Save;
 use super::transaction::PostgresRows;
 use super::{deletion_rows, engines, outcome_rows, step_rows};
-use crate::domain::model::{Phase, Site, SitePause};
-use crate::domain::notification::Mark;
+use crate::domain::model::{Phase, Site};
 use crate::ledger::store::decode;
 use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{
-    NewTombstone, OutcomeRows, OutcomeSteps, RowStore, StepRow, StoredDeletion, StoredStep, Unsaved,
+    NewTombstone, OutcomeRows, OutcomeSteps, RowStore, StoredDeletion, StoredStep, Unsaved,
 };
 use crate::ledger::tombstones::Changed;
 
@@ -99,62 +97,6 @@ impl RowStore for PostgresRows {
         )
     }
 
-    fn load_ready(&self, site: &Site, deletion: i64, most: usize) -> Sql<Vec<StepRow>> {
-        let sql = decode::select_steps(
-            "FROM steps s WHERE s.state = 'ready' AND s.site = $1 AND s.deletion = $2
-             ORDER BY s.rank DESC, s.id LIMIT $3",
-        );
-        let values: Values<'_> = &[&site.to_string(), &deletion, &limit(most)];
-        self.db.all(&sql, values, |row| Ok(decode::step_row(row)?))
-    }
-
-    fn find_stuck_dependency(&self, step: i64) -> Sql<Option<(i64, i64)>> {
-        self.db.first(
-            "SELECT s.id, coalesce(s.held_by, s.id) FROM edges e JOIN steps s ON s.id = e.dependency
-             WHERE e.dependent = $1 AND s.state = 'stuck' AND s.held_by IS DISTINCT FROM $1
-             ORDER BY s.id LIMIT 1",
-            &[&step],
-            |row| Ok((row.read(0)?, row.read(1)?)),
-        )
-    }
-
-    fn find_abandoned_dependency(&self, step: i64) -> Sql<Option<i64>> {
-        self.db.first(
-            "SELECT d.id FROM edges e JOIN steps d ON d.id = e.dependency
-             WHERE e.dependent = $1 AND d.state = 'purged' ORDER BY d.id LIMIT 1",
-            &[&step],
-            |row| Ok(row.read(0)?),
-        )
-    }
-
-    fn find_failed(&self, deletion: i64, other_than: i64) -> Sql<Option<i64>> {
-        self.db.first(
-            "SELECT id FROM steps WHERE state = 'stuck' AND deletion = $1 AND held_by IS NULL
-                 AND id <> $2 ORDER BY id LIMIT 1",
-            &[&deletion, &other_than],
-            |row| Ok(row.read(0)?),
-        )
-    }
-
-    fn find_due(&self, now: DateTime<Utc>, most: usize) -> Sql<Vec<i64>> {
-        self.db.all(
-            "SELECT id FROM steps WHERE state = 'blocked' AND next_attempt_at <= $1
-             ORDER BY next_attempt_at, id LIMIT $2",
-            &[&micros(now), &limit(most)],
-            |row| Ok(row.read(0)?),
-        )
-    }
-
-    fn find_ahead(&self, now: DateTime<Utc>, observed_by: DateTime<Utc>) -> Sql<Vec<i64>> {
-        self.db.all(
-            "SELECT id FROM steps WHERE state IN ('blocked', 'verifying') AND (since > $1
-                 OR state = 'verifying' AND next_attempt_at > $2)
-             ORDER BY id",
-            &[&micros(now), &micros(observed_by)],
-            |row| Ok(row.read(0)?),
-        )
-    }
-
     fn end_lost_engines(&self) -> Sql<Vec<i64>> {
         engines::end_lost(&self.db, self.epoch)
     }
@@ -166,30 +108,6 @@ impl RowStore for PostgresRows {
     fn take_over_observations(&self) -> Sql<()> {
         let sql = "UPDATE steps SET epoch = $1 WHERE state = 'verifying'";
         self.db.run(sql, &[&self.epoch]).map(drop)
-    }
-
-    fn find_gone_step(&self, deletion: i64, record: i64) -> Sql<Option<i64>> {
-        self.db.first(
-            "SELECT id FROM steps WHERE deletion = $1 AND record = $2 AND state = 'gone'
-             ORDER BY id LIMIT 1",
-            &[&deletion, &record],
-            |row| Ok(row.read(0)?),
-        )
-    }
-
-    fn find_own_enables(&self, step: i64) -> Sql<Vec<i64>> {
-        self.db.all(
-            "SELECT s.id FROM edges e JOIN steps s ON s.id = e.dependency
-             WHERE e.dependent = $1 AND s.action = 'enable' AND s.state = 'gone'
-                 AND NOT EXISTS (SELECT FROM edges other
-                     WHERE other.dependency = s.id AND other.dependent <> $1)
-                 AND NOT EXISTS (SELECT FROM steps live WHERE live.resource = s.resource
-                     AND live.kind = s.kind AND live.site = s.site
-                     AND live.action = 'enable' AND live.ended_at IS NULL)
-             ORDER BY s.id",
-            &[&step],
-            |row| Ok(row.read(0)?),
-        )
     }
 
     fn find_left_to(&self, owners: &[i64]) -> Sql<Vec<i64>> {
@@ -242,64 +160,6 @@ impl RowStore for PostgresRows {
         }));
         let first = before.unwrap_or_default() + 1;
         Ok((first..).take(new.len()).collect())
-    }
-
-    fn find_checking(&self, deletion: i64) -> Sql<Vec<i64>> {
-        self.db.all(
-            "SELECT record_id FROM tombstones WHERE deletion = $1 AND phase = 'checking'
-             ORDER BY record_id",
-            &[&deletion],
-            |row| Ok(row.read(0)?),
-        )
-    }
-
-    fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Sql<bool> {
-        let site = site.to_string();
-        let changed = match pause {
-            Some(pause) => self.db.run(
-                "INSERT INTO site_pauses(site, actor, reason, at) VALUES($1, $2, $3, $4)
-                 ON CONFLICT(site) DO NOTHING",
-                &[
-                    &site,
-                    &rows::json(&pause.by)?,
-                    &pause.reason,
-                    &micros(pause.at),
-                ],
-            )?,
-            None => self
-                .db
-                .run("DELETE FROM site_pauses WHERE site = $1", &[&site])?,
-        };
-        Ok(changed > 0)
-    }
-
-    fn save_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Sql<()> {
-        let done = match mark {
-            Some(mark) => self.db.run(
-                "INSERT INTO told(channel, mark) VALUES($1, $2)
-                 ON CONFLICT(channel) DO UPDATE SET mark = excluded.mark",
-                &[&channel, &rows::json(mark)?],
-            ),
-            None => self
-                .db
-                .run("DELETE FROM told WHERE channel = $1", &[&channel]),
-        };
-        done.map(drop)
-    }
-
-    fn load_site_state(&self, site: &str) -> Sql<Option<String>> {
-        let sql = "SELECT state FROM sites WHERE site = $1";
-        self.db.first(sql, &[&site], |row| Ok(row.read(0)?))
-    }
-
-    fn save_site_state(&self, site: &str, state: &str) -> Sql<()> {
-        self.db
-            .run(
-                "INSERT INTO sites(site, state) VALUES($1, $2)
-                 ON CONFLICT(site) DO UPDATE SET state = excluded.state",
-                &[&site, &state],
-            )
-            .map(drop)
     }
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Sql<()> {

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use chrono::{DateTime, Utc};
-use serde_json::Value;
-
 use super::conditions::Conditions;
 use super::failed::Sql;
-use super::rows::{self, limit, micros};
+use super::rows::{self};
 use super::transaction::PostgresRows;
-use crate::domain::model::{KindName, ResourceKey, Site};
+use crate::domain::model::ResourceKey;
 use crate::ledger::TombstoneFilter;
 use crate::ledger::store::decode::{self, TOMBSTONE};
 
@@ -76,41 +73,6 @@ impl TombstoneReads for PostgresRows {
         })
     }
 
-    fn find_held_down(
-        &self,
-        (since, record): (DateTime<Utc>, i64),
-        most: usize,
-    ) -> Sql<Vec<TombstoneRow>> {
-        self.db.all(
-            &format!(
-                "SELECT {TOMBSTONE} FROM tombstones t
-                 WHERE t.phase = 'gone' AND (t.gone_at, t.record_id) > ($1, $2)
-                 ORDER BY t.gone_at, t.record_id LIMIT $3"
-            ),
-            &[&micros(since), &record, &limit(most)],
-            |row| Ok(decode::tombstone(row)?),
-        )
-    }
-
-    fn find_originals(
-        &self,
-        since: DateTime<Utc>,
-        after: i64,
-        most: usize,
-    ) -> Sql<Vec<TombstoneRow>> {
-        self.db.all(
-            &format!(
-                "SELECT {TOMBSTONE} FROM tombstones t LEFT JOIN deletions d ON d.num = t.deletion
-                 WHERE t.copies_at IS NOT NULL AND t.record_id > $1
-                     AND (t.phase = 'deleting' AND NOT d.paused
-                         OR t.phase = 'gone' AND t.gone_at >= $2)
-                 ORDER BY t.record_id LIMIT $3"
-            ),
-            &[&after, &micros(since), &limit(most)],
-            |row| Ok(decode::tombstone(row)?),
-        )
-    }
-
     fn load_copies(&self, records: &[i64]) -> Sql<Vec<(i64, OriginalCopies)>> {
         let parts = self.db.all(
             "SELECT record, site, kind, id FROM parts WHERE record = ANY($1)",
@@ -132,27 +94,5 @@ impl TombstoneReads for PostgresRows {
             copies.parts = its;
         }
         Ok(found)
-    }
-
-    fn find_whole(&self, part: &ResourceKey) -> Sql<Option<i64>> {
-        self.db.first(
-            "SELECT record FROM parts WHERE id = $1 AND kind = $2 AND site = $3",
-            &[&part.id, &part.kind.as_str(), &part.site.to_string()],
-            |row| Ok(row.read(0)?),
-        )
-    }
-
-    fn find_namesakes(&self, site: &Site, kind: &KindName, name: &str) -> Sql<Vec<i64>> {
-        self.db.all(
-            "SELECT record FROM namesakes WHERE name = $1 AND kind = $2 AND site = $3
-             ORDER BY record",
-            &[&name, &kind.as_str(), &site.to_string()],
-            |row| Ok(row.read(0)?),
-        )
-    }
-
-    fn load_snapshot(&self, record: i64) -> Sql<Option<Value>> {
-        let sql = "SELECT shown FROM snapshots WHERE record = $1";
-        self.db.first(sql, &[&record], |row| Ok(row.json(0)?))
     }
 }

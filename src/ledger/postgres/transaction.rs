@@ -9,7 +9,7 @@ use tokio_postgres::types::{FromSql, ToSql};
 use super::client::Connection;
 use super::deletion_rows;
 use super::failed::Failed;
-use crate::ledger::store::sql::{Damaged, Decoded, Dialect, SqlRow, SqlValue, Statements};
+use crate::ledger::store::sql::{Damaged, Decoded, Dialect, SqlRow, SqlValue, Statements, Writes};
 use crate::ledger::store::{Fallible, OutcomeRows, OutcomeSteps, Stored};
 use crate::ledger::tombstones::Changed;
 
@@ -90,11 +90,38 @@ impl Fallible for PostgresRows {
     type Error = Failed;
 }
 
+fn columns<'v>(values: &'v [SqlValue<'_>]) -> Vec<&'v (dyn ToSql + Sync)> {
+    let columns = values.iter().map(|value| match value {
+        SqlValue::Integer(number) => number as &(dyn ToSql + Sync),
+        SqlValue::Text(text) => text,
+    });
+    columns.collect()
+}
+
 impl Statements for PostgresRows {
     const DIALECT: Dialect = Dialect {
+        names_indexes: false,
         last_event: "(SELECT last FROM numbers WHERE name = 'event')",
         last_notice: "(SELECT last FROM numbers WHERE name = 'notice')",
         texts_of_2: "(SELECT json_array_elements_text($2::text::json))",
+        keys_of_1: "(SELECT key ->> 0, key ->> 1, key ->> 2
+             FROM json_array_elements($1::text::json) AS key)",
+        notify_of_kind: "SELECT notify_importers(array_agg(record_id)) FROM tombstones t
+             WHERE kind = $1 AND phase IN ('checking', 'deleting', 'gone')
+                 AND NOT EXISTS (SELECT FROM peer_changes WHERE record = t.record_id)
+             HAVING count(*) > 0",
+        save_notice: "WITH given AS (UPDATE numbers SET last = last + 1 WHERE name = 'foreign'
+                 RETURNING last)
+             INSERT INTO foreign_going AS f(num, owner, site, kind, id, phase, incarnation,
+                 deletion, root, gone_at)
+             SELECT last, $1::text, $2::text, $3::text, $4::text, $5::text, $6::bigint,
+                 $7::text, $8::text, $9::bigint FROM given
+             ON CONFLICT(id, kind, site) DO UPDATE SET
+                 phase = excluded.phase, incarnation = excluded.incarnation,
+                 root = excluded.root, gone_at = excluded.gone_at,
+                 deletion = excluded.deletion,
+                 handled_by = CASE WHEN f.deletion = excluded.deletion THEN f.handled_by END
+             WHERE f.owner = excluded.owner",
     };
 
     fn visit_rows(
@@ -103,17 +130,28 @@ impl Statements for PostgresRows {
         values: &[SqlValue<'_>],
         visit: &mut dyn FnMut(&dyn SqlRow) -> Decoded<()>,
     ) -> Stored<Self, ()> {
-        let values: Vec<&(dyn ToSql + Sync)> = values
-            .iter()
-            .map(|value| match value {
-                SqlValue::Integer(number) => number as &(dyn ToSql + Sync),
-                SqlValue::Text(text) => text,
-            })
-            .collect();
-        self.db.each(sql, &values, &mut |row| {
+        self.db.each(sql, &columns(values), &mut |row| {
             visit(row)?;
             Ok(true)
         })
+    }
+}
+
+impl Writes for PostgresRows {
+    fn write(&self, sql: &str, values: &[SqlValue<'_>]) -> Stored<Self, u64> {
+        self.db.run(sql, &columns(values))
+    }
+
+    fn write_all(&self, statements: &[(&str, &[SqlValue<'_>])]) -> Stored<Self> {
+        let statements: Vec<_> = statements
+            .iter()
+            .map(|(sql, values)| (*sql, columns(values)))
+            .collect();
+        let statements: Vec<_> = statements
+            .iter()
+            .map(|(sql, values)| (*sql, &values[..]))
+            .collect();
+        self.db.together(&statements).map(drop)
     }
 }
 

@@ -2,26 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
 use rusqlite::{OptionalExtension, params};
 
 use super::pages;
-use super::rows;
 use super::sql::{Run, Sql};
-use crate::domain::last_day::LastDay;
-use crate::domain::model::{Actor, Identity, Plan};
+use crate::domain::model::Identity;
 use crate::ledger::store::decode::{self, DELETION, REQUEST};
 
+use crate::ledger::DeletionFilter;
 use crate::ledger::store::sql::ReadColumns as _;
-use crate::ledger::store::{DeletionReads, StoredDeletion, StoredRequest, Totals};
-use crate::ledger::{DeletionFilter, KeptRequest};
+use crate::ledger::store::{DeletionReads, StoredDeletion, StoredRequest};
 
 impl<R: Run> DeletionReads for R {
-    fn find_deletion(&self, id: &str) -> Sql<Option<i64>> {
-        let sql = "SELECT num FROM deletions WHERE id = ?1";
-        self.first(sql, [id], |row| row.get(0))
-    }
-
     fn find_deletions_ending(&self, suffix: &str, limit: usize) -> Sql<Vec<i64>> {
         // The index has the last 8 characters.
         let Some(indexed) = suffix.len().checked_sub(8).and_then(|at| suffix.get(at..)) else {
@@ -42,20 +34,6 @@ impl<R: Run> DeletionReads for R {
         limit: usize,
     ) -> Sql<Vec<i64>> {
         pages::deletions(self.db(), filter, after, limit)
-    }
-
-    fn count_ended(&self, since: DateTime<Utc>) -> Sql<LastDay> {
-        self.one(
-            "SELECT count(*), coalesce(sum(gone), 0) FROM deletions
-             WHERE finished_at > ?1 AND state <> 'stuck'",
-            [rows::micros(since)],
-            |row| {
-                Ok(LastDay {
-                    deletions: row.read(0)?,
-                    gone: row.read(1)?,
-                })
-            },
-        )
     }
 
     fn load_deletions(&self, nums: &[i64]) -> Sql<Vec<StoredDeletion>> {
@@ -85,42 +63,8 @@ impl<R: Run> DeletionReads for R {
         Ok(found)
     }
 
-    fn load_frozen(&self, num: i64) -> Sql<Option<Plan>> {
-        let sql = "SELECT frozen FROM requests WHERE num = ?1 AND frozen IS NOT NULL";
-        self.first(sql, [num], |row| Ok(row.json(0)?))
-    }
-
     fn load_identities(&self, num: i64) -> Sql<Option<BTreeMap<String, Identity>>> {
         let sql = "SELECT frozen -> '$.identities' FROM requests WHERE num = ?1";
         self.first(sql, [num], |row| Ok(row.json_or_default(0)?))
-    }
-
-    fn load_plan(&self, hash: &str, since: DateTime<Utc>) -> Sql<Option<Plan>> {
-        self.first(
-            "SELECT body FROM plans WHERE hash = ?1 AND saved_at > ?2",
-            params![hash, rows::micros(since)],
-            |row| Ok(row.json(0)?),
-        )
-    }
-
-    fn find_request(
-        &self,
-        actor: &Actor,
-        key: &str,
-        since: DateTime<Utc>,
-    ) -> Sql<Option<KeptRequest>> {
-        self.first(
-            "SELECT body, deletion, answer FROM idempotency
-             WHERE actor = ?1 AND key = ?2 AND at > ?3",
-            params![rows::json(actor)?, key, rows::micros(since)],
-            |row| Ok(decode::kept_request(row)?),
-        )
-    }
-
-    fn load_totals(&self) -> Sql<Totals> {
-        let counters = self.all("SELECT name, n FROM counters", (), |row| {
-            Ok((row.get(0)?, row.read(1)?))
-        })?;
-        Ok(Totals::from_counters(&counters.into_iter().collect()))
     }
 }

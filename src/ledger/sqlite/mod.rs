@@ -26,7 +26,6 @@ mod mirror;
 mod native;
 mod outline;
 mod pages;
-mod peer_rows;
 mod plan_rows;
 mod prune;
 pub mod rewind;

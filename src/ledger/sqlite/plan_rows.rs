@@ -1,50 +1,16 @@
 //! The rows of requests and plans.
 
-use chrono::{DateTime, Utc};
 use rusqlite::params;
-use serde_json::Value;
 
 use super::sql::{Run, Sql};
 use super::transaction::SqliteRows;
 use super::{outline, rows};
-use crate::domain::model::{DeletionState, OnFailure, Plan, Refusal};
+use crate::domain::model::{DeletionState, OnFailure};
 use crate::domain::outline::Branch;
-use crate::ledger::store::{KEPT, NewStep, OriginalCopies, PlanRows, StoredRequest};
-use crate::ledger::{KeyedRequest, NewDeletion};
+use crate::ledger::NewDeletion;
+use crate::ledger::store::{NewStep, OriginalCopies, PlanRows};
 
 impl PlanRows for SqliteRows<'_> {
-    fn save_plan(&self, plan: &Plan, now: DateTime<Utc>) -> Sql<()> {
-        let expired = rows::micros(now - KEPT);
-        let sql = "DELETE FROM plans WHERE saved_at <= ?1";
-        self.run(sql, [expired])?;
-        let sql = "INSERT OR REPLACE INTO plans(hash, body, saved_at) VALUES(?1, ?2, ?3)";
-        let row = params![plan.hash, rows::json(plan)?, rows::micros(now)];
-        self.run(sql, row).map(drop)
-    }
-
-    fn keep_request(
-        &self,
-        request: &KeyedRequest,
-        deletion: &str,
-        answer: Option<&Value>,
-        now: DateTime<Utc>,
-    ) -> Sql<()> {
-        let expired = rows::micros(now - KEPT);
-        let sql = "DELETE FROM idempotency WHERE at <= ?1";
-        self.run(sql, [expired])?;
-        let row = params![
-            rows::json(&request.actor)?,
-            request.key,
-            request.body,
-            deletion,
-            answer.map(rows::json).transpose()?,
-            rows::micros(now)
-        ];
-        let sql = "INSERT INTO idempotency(actor, key, body, deletion, answer, at)
-             VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
-        self.run(sql, row).map(drop)
-    }
-
     fn insert_deletion(&self, wanted: &NewDeletion, root: Option<&str>) -> Sql<i64> {
         self.run(
             "INSERT INTO deletions(id, state, stops, requested_at) VALUES(?1, ?2, ?3, ?4)",
@@ -74,34 +40,6 @@ impl PlanRows for SqliteRows<'_> {
             ],
         )?;
         Ok(num)
-    }
-
-    fn save_request(&self, num: i64, request: &StoredRequest) -> Sql<()> {
-        let (options, deadline) = (rows::json(&request.options)?, request.deadline);
-        let row = params![num, options, request.reason, deadline.map(rows::micros)];
-        let sql = "UPDATE requests SET options = ?2, reason = ?3, deadline = ?4 WHERE num = ?1";
-        self.run(sql, row).map(drop)
-    }
-
-    fn save_refusals(&self, num: i64, refused: &[Refusal]) -> Sql<()> {
-        let sql = "UPDATE requests SET refused = ?2 WHERE num = ?1";
-        self.run(sql, params![num, rows::json(refused)?]).map(drop)
-    }
-
-    fn save_frozen(&self, num: i64, header: &Plan) -> Sql<()> {
-        let sql = "UPDATE requests SET frozen = ?2, plan_hash = ?3 WHERE num = ?1";
-        let row = params![num, rows::json(header)?, header.hash];
-        self.run(sql, row).map(drop)
-    }
-
-    fn save_snapshot(&self, record: i64, shown: &Value) -> Sql<()> {
-        let sql = "INSERT OR REPLACE INTO snapshots(record, shown) VALUES(?1, ?2)";
-        self.run(sql, params![record, rows::json(shown)?]).map(drop)
-    }
-
-    fn first_free_step(&self) -> Sql<i64> {
-        let sql = "SELECT coalesce(max(id), 0) + 1 FROM steps";
-        self.one(sql, (), |row| row.get(0))
     }
 
     fn insert_branches(&self, deletion: i64, first_step: i64, branches: &[Branch]) -> Sql<i64> {

@@ -9,13 +9,11 @@ use super::seal;
 use super::sql::{Run, Sql};
 use super::step_rows::{self, save_step};
 use super::transaction::SqliteRows;
-use crate::domain::model::{Phase, Site, SitePause};
-use crate::domain::notification::Mark;
+use crate::domain::model::{Phase, Site};
 use crate::ledger::audit::{self, Head};
-use crate::ledger::store::decode;
 use crate::ledger::store::{
-    EndedTombstone, NewTombstone, RowStore, StepRow, StoredDeletion, StoredStep, StoredTombstone,
-    Unsaved, UnsavedEvent,
+    EndedTombstone, NewTombstone, RowStore, StoredDeletion, StoredStep, StoredTombstone, Unsaved,
+    UnsavedEvent,
 };
 use crate::ledger::{AuditEntry, AuditRow};
 
@@ -191,87 +189,9 @@ impl RowStore for SqliteRows<'_> {
         Ok(found)
     }
 
-    fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Sql<Vec<StepRow>> {
-        let sql = decode::select_steps(
-            "FROM steps s INDEXED BY steps_ready WHERE state = 'ready' AND site = ?1
-                 AND deletion = ?2 ORDER BY rank DESC, id LIMIT ?3",
-        );
-        let values = params![site.to_string(), deletion, limit as i64];
-        self.all(&sql, values, |row| Ok(decode::step_row(row)?))
-    }
-
-    fn find_stuck_dependency(&self, step: i64) -> Sql<Option<(i64, i64)>> {
-        self.first(
-            "SELECT s.id, coalesce(s.held_by, s.id) FROM edges e JOIN steps s ON s.id = e.dependency
-             WHERE e.dependent = ?1 AND s.state = 'stuck' AND s.held_by IS NOT ?1 LIMIT 1",
-            [step],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-    }
-
-    fn find_abandoned_dependency(&self, step: i64) -> Sql<Option<i64>> {
-        self.first(
-            "SELECT d.id FROM edges e JOIN steps d ON d.id = e.dependency
-             WHERE e.dependent = ?1 AND d.state = 'purged' LIMIT 1",
-            [step],
-            |row| row.get(0),
-        )
-    }
-
-    fn find_failed(&self, deletion: i64, other_than: i64) -> Sql<Option<i64>> {
-        self.first(
-            "SELECT id FROM steps WHERE state = 'stuck' AND deletion = ?1 AND held_by IS NULL
-                 AND id <> ?2 ORDER BY id LIMIT 1",
-            [deletion, other_than],
-            |row| row.get(0),
-        )
-    }
-
-    fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Sql<Vec<i64>> {
-        self.all(
-            "SELECT id FROM steps INDEXED BY steps_due WHERE state = 'blocked'
-                 AND next_attempt_at <= ?1 ORDER BY next_attempt_at LIMIT ?2",
-            params![rows::micros(now), limit as i64],
-            |row| row.get(0),
-        )
-    }
-
-    fn find_ahead(&self, now: DateTime<Utc>, observed_by: DateTime<Utc>) -> Sql<Vec<i64>> {
-        self.all(
-            "SELECT id FROM steps WHERE state IN ('blocked', 'verifying') AND since > ?1
-                 OR state = 'verifying' AND next_attempt_at > ?2
-             ORDER BY id",
-            params![rows::micros(now), rows::micros(observed_by)],
-            |row| row.get(0),
-        )
-    }
-
     fn take_over_observations(&self) -> Sql<()> {
         let sql = "UPDATE steps SET epoch = ?1 WHERE state = 'verifying'";
         self.run(sql, [self.epoch]).map(drop)
-    }
-
-    fn find_gone_step(&self, deletion: i64, record: i64) -> Sql<Option<i64>> {
-        self.first(
-            "SELECT id FROM steps WHERE deletion = ?1 AND record = ?2 AND state = 'gone'",
-            [deletion, record],
-            |row| row.get(0),
-        )
-    }
-
-    fn find_own_enables(&self, step: i64) -> Sql<Vec<i64>> {
-        // Through its few dependencies: otherwise SQLite would read all steps that are gone, for each retry.
-        self.all(
-            "SELECT s.id FROM edges e JOIN steps s ON s.id = e.dependency
-             WHERE e.dependent = ?1 AND s.action = 'enable' AND s.state = 'gone'
-                 AND NOT EXISTS (SELECT 1 FROM edges
-                     WHERE dependency = s.id AND dependent <> ?1)
-                 AND NOT EXISTS (SELECT 1 FROM steps live WHERE live.resource = s.resource
-                     AND live.kind = s.kind AND live.site = s.site
-                     AND live.action = 'enable' AND live.ended_at IS NULL)",
-            [step],
-            |row| row.get(0),
-        )
     }
 
     fn find_left_to(&self, owners: &[i64]) -> Sql<Vec<i64>> {
@@ -312,56 +232,6 @@ impl RowStore for SqliteRows<'_> {
             ])
         });
         inserted.collect()
-    }
-
-    fn find_checking(&self, deletion: i64) -> Sql<Vec<i64>> {
-        self.all(
-            "SELECT record_id FROM tombstones WHERE deletion = ?1 AND phase = 'checking'",
-            [deletion],
-            |row| row.get(0),
-        )
-    }
-
-    fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Sql<bool> {
-        let site = site.to_string();
-        let changed = match pause {
-            Some(pause) => self.run(
-                "INSERT INTO site_pauses(site, actor, reason, at) VALUES(?1, ?2, ?3, ?4)
-                 ON CONFLICT(site) DO NOTHING",
-                params![
-                    site,
-                    rows::json(&pause.by)?,
-                    pause.reason,
-                    rows::micros(pause.at)
-                ],
-            )?,
-            None => {
-                let sql = "DELETE FROM site_pauses WHERE site = ?1";
-                self.run(sql, [site])?
-            }
-        };
-        Ok(changed > 0)
-    }
-
-    fn save_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Sql<()> {
-        let done = match mark {
-            Some(mark) => self.run(
-                "INSERT OR REPLACE INTO told(channel, mark) VALUES(?1, ?2)",
-                params![channel, rows::json(mark)?],
-            ),
-            None => self.run("DELETE FROM told WHERE channel = ?1", [channel]),
-        };
-        done.map(drop)
-    }
-
-    fn load_site_state(&self, site: &str) -> Sql<Option<String>> {
-        let sql = "SELECT state FROM sites WHERE site = ?1";
-        self.first(sql, [site], |row| row.get(0))
-    }
-
-    fn save_site_state(&self, site: &str, state: &str) -> Sql<()> {
-        let sql = "INSERT OR REPLACE INTO sites(site, state) VALUES(?1, ?2)";
-        self.run(sql, [site, state]).map(drop)
     }
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Sql<()> {

@@ -3,7 +3,8 @@
 use rusqlite::types::{FromSqlError, ToSqlOutput, Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row, ToSql};
 
-use crate::ledger::store::sql::{Damaged, Decoded, Dialect, SqlRow, SqlValue, Statements};
+use super::transaction::SqliteRows;
+use crate::ledger::store::sql::{Damaged, Decoded, Dialect, SqlRow, SqlValue, Statements, Writes};
 use crate::ledger::store::{self, Fallible, Stored};
 use crate::ledger::transitions::Impossible;
 
@@ -101,20 +102,49 @@ impl SqlRow for Row<'_> {
 
 impl ToSql for SqlValue<'_> {
     fn to_sql(&self) -> Sql<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match *self {
-            Self::Integer(value) => ValueRef::Integer(value),
-            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Integer(Some(value)) => ValueRef::Integer(*value),
+            Self::Text(Some(text)) => ValueRef::Text(text.as_bytes()),
+            Self::Integer(None) | Self::Text(None) => ValueRef::Null,
         }))
     }
 }
 
+/// The names of a statement's values.
+const NAMES: [&str; 10] = ["$1", "$2", "$3", "$4", "$5", "$6", "$7", "$8", "$9", "$10"];
+
+fn named<'v>(values: &'v [SqlValue<'_>]) -> Sql<Vec<(&'static str, &'v dyn ToSql)>> {
+    if values.len() > NAMES.len() {
+        let (given, most) = (values.len(), NAMES.len());
+        return Err(rusqlite::Error::InvalidParameterCount(given, most));
+    }
+    let named = NAMES.into_iter().zip(values);
+    Ok(named
+        .map(|(name, value)| (name, value as &dyn ToSql))
+        .collect())
+}
+
 impl<R: Run> Statements for R {
     const DIALECT: Dialect = Dialect {
+        names_indexes: true,
         // In a replay `events` is a view, which has no sequence.
         last_event: "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'),
              (SELECT max(seq) FROM events), 0)",
         last_notice: "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'peer_changes'), 0)",
         texts_of_2: "(SELECT value FROM json_each($2))",
+        keys_of_1: "(SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each($1))",
+        notify_of_kind:
+            "INSERT OR IGNORE INTO peer_changes(record) SELECT record_id FROM tombstones
+             WHERE kind = $1 AND phase IN ('checking', 'deleting', 'gone') ORDER BY record_id",
+        save_notice:
+            "INSERT INTO foreign_going(owner, site, kind, id, phase, incarnation, deletion, root,
+                 gone_at)
+             VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9)
+             ON CONFLICT(id, kind, site) DO UPDATE SET
+                 phase = excluded.phase, incarnation = excluded.incarnation,
+                 root = excluded.root, gone_at = excluded.gone_at, deletion = excluded.deletion,
+                 handled_by = iif(deletion = excluded.deletion, handled_by, NULL)
+             WHERE owner = excluded.owner",
     };
 
     fn visit_rows(
@@ -123,15 +153,24 @@ impl<R: Run> Statements for R {
         values: &[SqlValue<'_>],
         visit: &mut dyn FnMut(&dyn SqlRow) -> Decoded<()>,
     ) -> Stored<Self, ()> {
-        let names: Vec<String> = (1..=values.len()).map(|n| format!("${n}")).collect();
-        let named = names.iter().zip(values);
-        let named: Vec<(&str, &dyn ToSql)> = named
-            .map(|(name, value)| (name.as_str(), value as &dyn ToSql))
-            .collect();
         let mut statement = self.db().prepare_cached(sql)?;
-        let mut rows = statement.query(named.as_slice())?;
+        let mut rows = statement.query(named(values)?.as_slice())?;
         while let Some(row) = rows.next()? {
             visit(row)?;
+        }
+        Ok(())
+    }
+}
+
+impl Writes for SqliteRows<'_> {
+    fn write(&self, sql: &str, values: &[SqlValue<'_>]) -> Stored<Self, u64> {
+        let changed = self.run(sql, named(values)?.as_slice())?;
+        Ok(changed as u64)
+    }
+
+    fn write_all(&self, statements: &[(&str, &[SqlValue<'_>])]) -> Stored<Self> {
+        for (sql, values) in statements {
+            self.write(sql, values)?;
         }
         Ok(())
     }

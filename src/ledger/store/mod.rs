@@ -47,7 +47,11 @@ mod prune;
 mod reads;
 pub mod sql;
 mod sql_log;
+mod sql_originals;
+mod sql_peer_rows;
 mod sql_peers;
+mod sql_requests;
+mod sql_row_store;
 mod steps;
 pub mod tables;
 
@@ -59,11 +63,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 pub use counters::counter_changes;
 pub use natives::{NativeReads, NativeRows};
 pub use peers::{PeerReads, PeerRows, StoredNotice};
-pub use plans::{KEPT, NewStep, OriginalCopies, PlanRows, StoredRequest};
+pub use plans::{KEPT, NewStep, OriginalCopies, PlanRows, RequestRows, StoredRequest};
 pub use prune::PruneRows;
 pub use reads::{
     BranchRange, DeletionReads, DueCount, EventRange, EventsOf, GroupProgress, LogReads,
-    SearchedStep, StepGroup, StepRange, StepReads, TombstoneReads, TombstoneRow, Totals,
+    OriginalReads, RequestReads, SearchedStep, StepGroup, StepRange, StepReads, TombstoneReads,
+    TombstoneRow, Totals,
 };
 pub use steps::{StepPlan, StepRow};
 
@@ -305,10 +310,57 @@ pub trait LedgerRows: RowStore + PlanRows + PeerRows + NativeRows + PruneRows {}
 
 impl<S: RowStore + PlanRows + PeerRows + NativeRows + PruneRows> LedgerRows for S {}
 
+/// Steps and tombstones that a change needs, found along an index.
+pub trait StepFinds: Fallible {
+    /// Loads ready steps of a deletion at a site, at most `limit`: those with the longest remaining path, then
+    /// those with the lowest ids.
+    fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Stored<Self, Vec<StepRow>>;
+
+    /// Finds a stuck dependency of this step, and the step that holds it (or itself). Ignores steps that are
+    /// stuck because of this one: if a failure stops the deletion, that is every step.
+    fn find_stuck_dependency(&self, step: i64) -> Stored<Self, Option<(i64, i64)>>;
+
+    fn find_abandoned_dependency(&self, step: i64) -> Stored<Self, Option<i64>>;
+
+    /// Finds a step of the deletion, other than this one, that is stuck in its own right.
+    fn find_failed(&self, deletion: i64, other_than: i64) -> Stored<Self, Option<i64>>;
+
+    /// Finds blocked steps of all deletions whose next attempt is due, the longest due first: at most `limit`.
+    fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Stored<Self, Vec<i64>>;
+
+    /// Finds the blocked and verifying steps of all deletions that are so since a time after `now`, and those
+    /// whose next observation is after `observed_by`.
+    fn find_ahead(&self, now: DateTime<Utc>, observed_by: DateTime<Utc>) -> Stored<Self, Vec<i64>>;
+
+    /// Finds the step of a deletion that ended this record's tombstone.
+    fn find_gone_step(&self, deletion: i64, record: i64) -> Stored<Self, Option<i64>>;
+
+    /// Finds the steps that enabled this step's resource, and for no other step; without those whose resource
+    /// another live step is enabling.
+    fn find_own_enables(&self, step: i64) -> Stored<Self, Vec<i64>>;
+
+    /// Finds the records that a deletion is only checking.
+    fn find_checking(&self, deletion: i64) -> Stored<Self, Vec<i64>>;
+}
+
+/// The rows of sites and of channels.
+pub trait SiteRows: Fallible {
+    /// Writes that a person paused the site, or (none) that it is not paused. Returns whether that is a change.
+    fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Stored<Self, bool>;
+
+    /// Saves how far a channel has been notified (I7); none: it is no longer a channel.
+    fn save_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Stored<Self>;
+
+    /// Loads the state of a site that an engine wrote last.
+    fn load_site_state(&self, site: &str) -> Stored<Self, Option<String>>;
+
+    fn save_site_state(&self, site: &str, state: &str) -> Stored<Self>;
+}
+
 /// The rows of steps, deletions and tombstones.
 ///
 /// The methods that find rows see what is saved, and the working set saves before it calls them.
-pub trait RowStore: LedgerReads {
+pub trait RowStore: LedgerReads + StepFinds + SiteRows {
     /// The epoch of the engine that has the store open.
     fn epoch(&self) -> i64;
 
@@ -356,26 +408,6 @@ pub trait RowStore: LedgerReads {
         limit: usize,
     ) -> Stored<Self, Vec<i64>>;
 
-    /// Loads ready steps of a deletion at a site, at most `limit`: those with the longest remaining path, then
-    /// those with the lowest ids.
-    fn load_ready(&self, site: &Site, deletion: i64, limit: usize) -> Stored<Self, Vec<StepRow>>;
-
-    /// Finds a stuck dependency of this step, and the step that holds it (or itself). Ignores steps that are
-    /// stuck because of this one: if a failure stops the deletion, that is every step.
-    fn find_stuck_dependency(&self, step: i64) -> Stored<Self, Option<(i64, i64)>>;
-
-    fn find_abandoned_dependency(&self, step: i64) -> Stored<Self, Option<i64>>;
-
-    /// Finds a step of the deletion, other than this one, that is stuck in its own right.
-    fn find_failed(&self, deletion: i64, other_than: i64) -> Stored<Self, Option<i64>>;
-
-    /// Finds blocked steps of all deletions whose next attempt is due, the longest due first: at most `limit`.
-    fn find_due(&self, now: DateTime<Utc>, limit: usize) -> Stored<Self, Vec<i64>>;
-
-    /// Finds the blocked and verifying steps of all deletions that are so since a time after `now`, and those
-    /// whose next observation is after `observed_by`.
-    fn find_ahead(&self, now: DateTime<Utc>, observed_by: DateTime<Utc>) -> Stored<Self, Vec<i64>>;
-
     /// Ends the engines for good whose lease has ended, so that they may not renew it. Returns the epochs of the
     /// others, with this one: they keep what they have in flight.
     fn end_lost_engines(&self) -> Stored<Self, Vec<i64>> {
@@ -390,13 +422,6 @@ pub trait RowStore: LedgerReads {
     /// Makes this engine the one whose outcomes of observations count (I11).
     fn take_over_observations(&self) -> Stored<Self>;
 
-    /// Finds the step of a deletion that ended this record's tombstone.
-    fn find_gone_step(&self, deletion: i64, record: i64) -> Stored<Self, Option<i64>>;
-
-    /// Finds the steps that enabled this step's resource, and for no other step; without those whose resource
-    /// another live step is enabling.
-    fn find_own_enables(&self, step: i64) -> Stored<Self, Vec<i64>>;
-
     /// Finds the live steps that are left to any of these, in the order of their ids.
     fn find_left_to(&self, owners: &[i64]) -> Stored<Self, Vec<i64>>;
 
@@ -405,20 +430,6 @@ pub trait RowStore: LedgerReads {
 
     /// Inserts tombstones, and returns their records in the same order.
     fn insert_tombstones(&self, new: &[NewTombstone<'_>]) -> Stored<Self, Vec<i64>>;
-
-    /// Finds the records that a deletion is only checking.
-    fn find_checking(&self, deletion: i64) -> Stored<Self, Vec<i64>>;
-
-    /// Writes that a person paused the site, or (none) that it is not paused. Returns whether that is a change.
-    fn pause_site(&self, site: &Site, pause: Option<&SitePause>) -> Stored<Self, bool>;
-
-    /// Saves how far a channel has been notified (I7); none: it is no longer a channel.
-    fn save_notification_cursor(&self, channel: &str, mark: Option<&Mark>) -> Stored<Self>;
-
-    /// Loads the state of a site that an engine wrote last.
-    fn load_site_state(&self, site: &str) -> Stored<Self, Option<String>>;
-
-    fn save_site_state(&self, site: &str, state: &str) -> Stored<Self>;
 
     fn save(&self, unsaved: &Unsaved<'_>) -> Stored<Self>;
 

@@ -70,8 +70,8 @@ pub struct OriginalCopies {
     pub name: Option<(String, String)>,
 }
 
-/// The rows of requests and plans.
-pub trait PlanRows: Fallible {
+/// The rows of requests and of plans without their steps.
+pub trait RequestRows: Fallible {
     /// Saves a plan under its hash, and removes those that are kept no longer.
     fn save_plan(&self, plan: &Plan, now: DateTime<Utc>) -> Stored<Self>;
 
@@ -84,9 +84,6 @@ pub trait PlanRows: Fallible {
         answer: Option<&Value>,
         now: DateTime<Utc>,
     ) -> Stored<Self>;
-
-    /// Inserts a deletion that is to be planned, and returns its number.
-    fn insert_deletion(&self, wanted: &NewDeletion, root: Option<&str>) -> Stored<Self, i64>;
 
     /// Saves the options, the reason and the deadline; nothing else changes.
     fn save_request(&self, num: i64, request: &StoredRequest) -> Stored<Self>;
@@ -102,6 +99,12 @@ pub trait PlanRows: Fallible {
 
     /// The first id that no step has.
     fn first_free_step(&self) -> Stored<Self, i64>;
+}
+
+/// The rows of a new deletion and of its plan.
+pub trait PlanRows: RequestRows {
+    /// Inserts a deletion that is to be planned, and returns its number.
+    fn insert_deletion(&self, wanted: &NewDeletion, root: Option<&str>) -> Stored<Self, i64>;
 
     /// Inserts the branches of a plan whose steps have ids from `first_step` on ([`crate::domain::outline`]).
     /// Returns the id of the first branch; the others follow.

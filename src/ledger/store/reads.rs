@@ -130,11 +130,34 @@ pub struct EventRange {
 /// Number of requests that are searched at a time.
 const PLANNED_TOGETHER: usize = 500;
 
-/// Reads of deletions, requests and plans.
-pub trait DeletionReads: Fallible {
+/// Reads of requests and plans, and of sums over all deletions.
+pub trait RequestReads: Fallible {
     /// Finds the number of a deletion by its full id.
     fn find_deletion(&self, id: &str) -> Stored<Self, Option<i64>>;
 
+    /// Counts the deletions that have ended since then.
+    fn count_ended(&self, since: DateTime<Utc>) -> Stored<Self, LastDay>;
+
+    /// Loads the plan that has started, without its steps.
+    fn load_frozen(&self, num: i64) -> Stored<Self, Option<Plan>>;
+
+    /// Loads a plan by its hash, if it was saved after `since`.
+    fn load_plan(&self, hash: &str, since: DateTime<Utc>) -> Stored<Self, Option<Plan>>;
+
+    /// Finds the request that this actor made under this key after `since`.
+    fn find_request(
+        &self,
+        actor: &Actor,
+        key: &str,
+        since: DateTime<Utc>,
+    ) -> Stored<Self, Option<KeptRequest>>;
+
+    /// Loads maintained sums: their cost does not grow with the ledger.
+    fn load_totals(&self) -> Stored<Self, Totals>;
+}
+
+/// Reads of deletions.
+pub trait DeletionReads: RequestReads {
     /// Finds deletions by the end of their ids, at least 8 characters of it: at most `limit`.
     fn find_deletions_ending(&self, suffix: &str, limit: usize) -> Stored<Self, Vec<i64>>;
 
@@ -145,9 +168,6 @@ pub trait DeletionReads: Fallible {
         after: Option<i64>,
         limit: usize,
     ) -> Stored<Self, Vec<i64>>;
-
-    /// Counts the deletions that have ended since then.
-    fn count_ended(&self, since: DateTime<Utc>) -> Stored<Self, LastDay>;
 
     fn load_deletions(&self, nums: &[i64]) -> Stored<Self, Vec<StoredDeletion>>;
 
@@ -180,25 +200,8 @@ pub trait DeletionReads: Fallible {
         }
     }
 
-    /// Loads the plan that has started, without its steps.
-    fn load_frozen(&self, num: i64) -> Stored<Self, Option<Plan>>;
-
     /// Loads only the identities of that plan, whose other fields may be long.
     fn load_identities(&self, num: i64) -> Stored<Self, Option<BTreeMap<String, Identity>>>;
-
-    /// Loads a plan by its hash, if it was saved after `since`.
-    fn load_plan(&self, hash: &str, since: DateTime<Utc>) -> Stored<Self, Option<Plan>>;
-
-    /// Finds the request that this actor made under this key after `since`.
-    fn find_request(
-        &self,
-        actor: &Actor,
-        key: &str,
-        since: DateTime<Utc>,
-    ) -> Stored<Self, Option<KeptRequest>>;
-
-    /// Loads maintained sums: their cost does not grow with the ledger.
-    fn load_totals(&self) -> Stored<Self, Totals>;
 }
 
 /// Reads of steps, of their edges, and of what is counted over them.
@@ -321,21 +324,8 @@ pub trait StepReads: Fallible {
     fn count_groups(&self, deletion: i64) -> Stored<Self, Vec<GroupProgress>>;
 }
 
-/// Reads of tombstones, of the snapshots of their resources, and of where their copies may come back.
-pub trait TombstoneReads: Fallible {
-    /// Loads the tombstones of these resources, in the same order; none for a resource without one.
-    fn load_tombstones(&self, keys: &[ResourceKey]) -> Stored<Self, Vec<Option<StoredTombstone>>>;
-
-    fn load_records(&self, records: &[i64]) -> Stored<Self, Vec<TombstoneRow>>;
-
-    /// Loads tombstones after a record, in the order of their records.
-    fn find_tombstones(
-        &self,
-        filter: &TombstoneFilter,
-        after: i64,
-        limit: usize,
-    ) -> Stored<Self, Vec<TombstoneRow>>;
-
+/// Reads of tombstones whose resource may come back, of the snapshots of resources, and of where copies may come back.
+pub trait OriginalReads: Fallible {
     /// Loads the tombstones of resources that are gone, in the order of `gone_at` and record: those after this
     /// pair.
     fn find_held_down(
@@ -353,9 +343,6 @@ pub trait TombstoneReads: Fallible {
         limit: usize,
     ) -> Stored<Self, Vec<TombstoneRow>>;
 
-    /// Loads where copies of the resources of these records may come back.
-    fn load_copies(&self, records: &[i64]) -> Stored<Self, Vec<(i64, OriginalCopies)>>;
-
     /// Finds the record of the original with which this part goes.
     fn find_whole(&self, part: &ResourceKey) -> Stored<Self, Option<i64>>;
 
@@ -364,6 +351,25 @@ pub trait TombstoneReads: Fallible {
 
     /// Loads the resource of a record as its cloud showed it (T7).
     fn load_snapshot(&self, record: i64) -> Stored<Self, Option<Value>>;
+}
+
+/// Reads of tombstones, of the snapshots of their resources, and of where their copies may come back.
+pub trait TombstoneReads: OriginalReads {
+    /// Loads the tombstones of these resources, in the same order; none for a resource without one.
+    fn load_tombstones(&self, keys: &[ResourceKey]) -> Stored<Self, Vec<Option<StoredTombstone>>>;
+
+    fn load_records(&self, records: &[i64]) -> Stored<Self, Vec<TombstoneRow>>;
+
+    /// Loads tombstones after a record, in the order of their records.
+    fn find_tombstones(
+        &self,
+        filter: &TombstoneFilter,
+        after: i64,
+        limit: usize,
+    ) -> Stored<Self, Vec<TombstoneRow>>;
+
+    /// Loads where copies of the resources of these records may come back.
+    fn load_copies(&self, records: &[i64]) -> Stored<Self, Vec<(i64, OriginalCopies)>>;
 }
 
 /// Reads of events, of the audit, and of what else happened to the ledger.

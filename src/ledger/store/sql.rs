@@ -1,6 +1,9 @@
 //! What all SQL stores have in common: how columns become values, and statements that each of them understands.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, Utc};
+use serde::Serialize;
 use serde::de::value::{Error as WordError, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
@@ -156,41 +159,76 @@ columns! {
     };
 }
 
-/// A value of a statement.
-#[derive(Clone, Copy, Debug)]
+/// A value of a statement; None is NULL.
+#[derive(Clone, Debug)]
 pub enum SqlValue<'v> {
-    Integer(i64),
-    Text(&'v str),
+    Integer(Option<i64>),
+    Text(Option<Cow<'v, str>>),
 }
 
-impl From<i64> for SqlValue<'_> {
-    fn from(value: i64) -> Self {
-        Self::Integer(value)
-    }
+/// Implements `From` for types that are a number, or a text.
+macro_rules! values {
+    ($($of:ident, $type:ty: |$value:ident| $column:expr;)*) => {$(
+        impl<'v> From<$type> for SqlValue<'v> {
+            fn from($value: $type) -> Self {
+                Self::$of($column)
+            }
+        }
+    )*};
 }
 
-/// A number of rows.
-impl From<usize> for SqlValue<'_> {
-    fn from(value: usize) -> Self {
-        Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
-    }
+values! {
+    Integer, i64: |value| Some(value);
+    Integer, u32: |value| Some(value.into());
+    Integer, usize: |value| Some(i64::try_from(value).unwrap_or(i64::MAX));
+    Integer, Option<i64>: |value| value;
+    Integer, DateTime<Utc>: |at| Some(at.timestamp_micros());
+    Integer, Option<DateTime<Utc>>: |at| at.map(|at| at.timestamp_micros());
+    Text, &'v str: |text| Some(Cow::Borrowed(text));
+    Text, &'v String: |text| Some(Cow::Borrowed(text.as_str()));
+    Text, String: |text| Some(Cow::Owned(text));
+    Text, Option<&'v str>: |text| text.map(Cow::Borrowed);
+    Text, &'v KindName: |kind| Some(Cow::Borrowed(kind.as_str()));
+    Text, &'v Site: |site| Some(Cow::Owned(site.to_string()));
 }
 
-impl<'v> From<&'v str> for SqlValue<'v> {
-    fn from(value: &'v str) -> Self {
-        Self::Text(value)
-    }
+/// The values of a key, in the order of the index: id, kind, site.
+pub fn key_values(key: &ResourceKey) -> [SqlValue<'_>; 3] {
+    [(&key.id).into(), (&key.kind).into(), (&key.site).into()]
+}
+
+/// The text of a JSON column. What is saved has no map whose keys are no text, so it can always be written.
+pub fn json<T: Serialize + ?Sized>(value: &T) -> Decoded<String> {
+    serde_json::to_string(value).map_err(|error| damaged(0, &error))
 }
 
 /// What stores write in different ways.
 #[derive(Clone, Copy, Debug)]
 pub struct Dialect {
+    /// Whether a statement names the index that it needs: SQLite keeps no statistics by which it would choose.
+    pub names_indexes: bool,
     /// The number of the last event that was ever written.
     pub last_event: &'static str,
     /// The number of the last notice to importers that was ever written.
     pub last_notice: &'static str,
     /// The set of the texts that the JSON in the value `$2` lists.
     pub texts_of_2: &'static str,
+    /// The set of the keys (id, kind, site) that the JSON in the value `$1` lists.
+    pub keys_of_1: &'static str,
+    /// Notifies importers of all resources of the kind `$1` that are being deleted or are gone.
+    pub notify_of_kind: &'static str,
+    /// Saves a notice: owner, site, kind, id, phase, incarnation, deletion, root, and when it was gone.
+    pub save_notice: &'static str,
+}
+
+impl Dialect {
+    /// The words after a table's name that choose this index.
+    pub fn by_index(&self, index: &str) -> String {
+        match self.names_indexes {
+            true => format!("INDEXED BY {index}"),
+            false => String::new(),
+        }
+    }
 }
 
 /// A store that runs statements in SQL, whose values are called `$1`, `$2` and so on.
@@ -252,4 +290,19 @@ pub trait Statements: Fallible<Error: From<Damaged>> {
         let first = self.read_first(sql, values, read)?;
         Ok(first.ok_or_else(|| damaged(0, &format!("there is no row of: {sql}")))?)
     }
+}
+
+/// A transaction that writes by such statements.
+pub trait Writes: Statements {
+    /// Runs a statement that returns no rows, and returns how many rows it changed.
+    ///
+    /// # Errors
+    /// The statement failed.
+    fn write(&self, sql: &str, values: &[SqlValue<'_>]) -> Stored<Self, u64>;
+
+    /// Runs statements in this order. A store on a server sends them in one round trip.
+    ///
+    /// # Errors
+    /// One of them failed; those after it have not run.
+    fn write_all(&self, statements: &[(&str, &[SqlValue<'_>])]) -> Stored<Self>;
 }

@@ -24,7 +24,7 @@ impl<S: Statements> LogReads for S {
              FROM events e LEFT JOIN deletions d ON d.num = e.deletion
              WHERE e.seq > $1 {condition} ORDER BY e.seq LIMIT $2"
         );
-        let mut values = vec![after.into(), limit.into()];
+        let mut values: Vec<SqlValue<'_>> = vec![after.into(), limit.into()];
         values.extend(number.map(SqlValue::from));
         self.read_all(&sql, &values, decode::event)
     }

@@ -9,7 +9,7 @@ use super::Stored;
 use super::decode::{self, TOMBSTONE};
 use super::peers::PeerReads;
 use super::reads::TombstoneRow;
-use super::sql::{ReadColumns as _, Statements};
+use super::sql::{ReadColumns as _, Statements, json, key_values};
 use crate::domain::model::{KindName, ResourceKey};
 use crate::domain::peers::{Deployment, PendingClearance};
 use crate::ledger::{UnhandledDeletion, WatchCursor};
@@ -66,15 +66,13 @@ impl<S: Statements> PeerReads for S {
         kinds: &BTreeSet<KindName>,
         limit: usize,
     ) -> Stored<Self, Vec<(i64, TombstoneRow)>> {
-        let kinds: Vec<&str> = kinds.iter().map(KindName::as_str).collect();
-        let kinds = serde_json::json!(kinds).to_string();
         let sql = format!(
             "SELECT {TOMBSTONE}, c.seq
              FROM peer_changes c JOIN tombstones t ON t.record_id = c.record
              WHERE c.seq > $1 AND t.kind IN {} ORDER BY c.seq LIMIT $3",
             Self::DIALECT.texts_of_2
         );
-        let values = [after.into(), kinds.as_str().into(), limit.into()];
+        let values = [after.into(), json(kinds)?.into(), limit.into()];
         self.read_all(&sql, &values, |row| {
             Ok((row.read(10)?, decode::tombstone(row)?))
         })
@@ -92,7 +90,7 @@ impl<S: Statements> PeerReads for S {
         let sql = "SELECT site, kind, id FROM foreign_going
              WHERE phase = 'deleting' AND handled_by IS NULL AND root = $1 AND owner = $2
              ORDER BY root, num LIMIT $3";
-        let values = [root.as_str().into(), owner.as_str().into(), limit.into()];
+        let values = [(&root).into(), (&owner).into(), limit.into()];
         let keys = self.read_all(sql, &values, |row| row.key(0))?;
         Ok(Some(UnhandledDeletion { owner, root, keys }))
     }
@@ -100,13 +98,7 @@ impl<S: Statements> PeerReads for S {
     fn find_handler(&self, key: &ResourceKey) -> Stored<Self, Option<i64>> {
         let sql = "SELECT handled_by FROM foreign_going
              WHERE id = $1 AND kind = $2 AND site = $3 AND handled_by > 0";
-        let site = key.site.to_string();
-        let values = [
-            key.id.as_str().into(),
-            key.kind.as_str().into(),
-            site.as_str().into(),
-        ];
-        self.read_first(sql, &values, |row| row.read(0))
+        self.read_first(sql, &key_values(key), |row| row.read(0))
     }
 
     fn load_owners_going(&self) -> Stored<Self, BTreeSet<String>> {
