@@ -134,8 +134,9 @@
 //! - **a store of ledgers**: a folder of `ledger` with the traits of `ledger/store/mod.rs`, which explains it, and
 //!   a place in `location.rs`, `open.rs`, `upkeep.rs` and `migrate.rs`; its name in `tests/ledger/stores.rs`, or in a target of its own if it
 //!   needs a server (`tests/postgres`).
-//! - **a table or column of the ledger**: a migration of each store (`sqlite/schema.rs`, `postgres/schema.rs`), and its
-//!   line in `ledger/store/tables.rs`, by which ledgers are copied between stores.
+//! - **a table or column of the ledger**: a migration of each store (`sqlite/schema.rs`, `postgres/schema.rs`), its line in
+//!   `ledger/store/tables.rs`, by which ledgers are copied between stores, and its place in `ledger/store/decode.rs`, by
+//!   which both stores read rows.
 //! - **a rule that holds in every ledger at any time**: a line of `RULES` in `ledger/invariants.rs`.
 //! - **a provider**: its `Provider`, `KindCalls` and `Cloud` in a folder of `cloud`, its entry in `PROVIDERS`
 //!   of `cloud/mod.rs`, its files in `assets/kinds`, and its sites in `app/embedded.rs`. `tests/engine/toy`

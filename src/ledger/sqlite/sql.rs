@@ -3,8 +3,7 @@
 use rusqlite::types::{FromSqlError, ToSqlOutput, Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row, ToSql};
 
-use super::transaction::SqliteRows;
-use crate::ledger::store::sql::{Damaged, Decoded, Dialect, SqlRow, SqlValue, Statements, Writes};
+use crate::ledger::store::sql::{Damaged, Decoded, Dialect, SqlRow, SqlValue, Statements};
 use crate::ledger::store::{self, Fallible, Stored};
 use crate::ledger::transitions::Impossible;
 
@@ -113,7 +112,8 @@ impl ToSql for SqlValue<'_> {
 /// The names of a statement's values.
 const NAMES: [&str; 10] = ["$1", "$2", "$3", "$4", "$5", "$6", "$7", "$8", "$9", "$10"];
 
-fn named<'v>(values: &'v [SqlValue<'_>]) -> Sql<Vec<(&'static str, &'v dyn ToSql)>> {
+/// The values of a statement with their names.
+pub(super) fn named<'v>(values: &'v [SqlValue<'_>]) -> Sql<Vec<(&'static str, &'v dyn ToSql)>> {
     if values.len() > NAMES.len() {
         let (given, most) = (values.len(), NAMES.len());
         return Err(rusqlite::Error::InvalidParameterCount(given, most));
@@ -157,20 +157,6 @@ impl<R: Run> Statements for R {
         let mut rows = statement.query(named(values)?.as_slice())?;
         while let Some(row) = rows.next()? {
             visit(row)?;
-        }
-        Ok(())
-    }
-}
-
-impl Writes for SqliteRows<'_> {
-    fn write(&self, sql: &str, values: &[SqlValue<'_>]) -> Stored<Self, u64> {
-        let changed = self.run(sql, named(values)?.as_slice())?;
-        Ok(changed as u64)
-    }
-
-    fn write_all(&self, statements: &[(&str, &[SqlValue<'_>])]) -> Stored<Self> {
-        for (sql, values) in statements {
-            self.write(sql, values)?;
         }
         Ok(())
     }

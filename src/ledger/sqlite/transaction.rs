@@ -5,7 +5,9 @@ use std::cell::RefCell;
 use rusqlite::Connection;
 
 use super::seal::Key;
-use super::sql::Run;
+use super::sql::{Run, named};
+use crate::ledger::store::Stored;
+use crate::ledger::store::sql::{SqlValue, Writes};
 use crate::ledger::tombstones::Changed;
 
 /// Rows are read and written one by one, with statements that are compiled once: SQLite is a library, so a
@@ -34,5 +36,19 @@ impl<'c> SqliteRows<'c> {
             seal,
             let_go: RefCell::default(),
         }
+    }
+}
+
+impl Writes for SqliteRows<'_> {
+    fn write(&self, sql: &str, values: &[SqlValue<'_>]) -> Stored<Self, u64> {
+        let changed = self.run(sql, named(values)?.as_slice())?;
+        Ok(changed as u64)
+    }
+
+    fn write_all(&self, statements: &[(&str, &[SqlValue<'_>])]) -> Stored<Self> {
+        for (sql, values) in statements {
+            self.write(sql, values)?;
+        }
+        Ok(())
     }
 }

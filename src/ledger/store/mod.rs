@@ -7,10 +7,10 @@
 //!
 //! | rows | read by | written by |
 //! |---|---|---|
-//! | deletions, requests, plans | [`DeletionReads`] | [`RowStore`], [`PlanRows`] |
-//! | steps, edges, branches | [`StepReads`] | [`RowStore`], [`PlanRows`] |
-//! | tombstones and what is kept with them | [`TombstoneReads`] | [`RowStore`], [`PlanRows`] |
-//! | events, the audit, cursors, pauses of sites | [`LogReads`] | [`RowStore`] |
+//! | deletions, requests, plans | [`DeletionReads`], [`RequestReads`] | [`RowStore`], [`RequestRows`], [`PlanRows`] |
+//! | steps, edges, branches | [`StepReads`], [`StepFinds`] | [`RowStore`], [`PlanRows`] |
+//! | tombstones, snapshots, copies | [`TombstoneReads`], [`OriginalReads`] | [`RowStore`], [`RequestRows`], [`PlanRows`] |
+//! | events, the audit, cursors, pauses of sites | [`LogReads`] | [`RowStore`], [`SiteRows`] |
 //! | importers, clearances, notices, watches | [`PeerReads`] | [`PeerRows`] |
 //! | the registry's resources and references | [`NativeReads`] | [`NativeRows`] |
 //! | old rows | | [`PruneRows`] |
@@ -35,7 +35,9 @@
 //!
 //! # To add a store
 //! Implement these traits for its rows, and [`Drive`](super::Drive) for what opens them: a transaction answers
-//! requests by [`answer`](super::answer). Then it is a [`Ledger`](super::Ledger). `tests/ledger` runs its tests
+//! requests by [`answer`](super::answer). Then it is a [`Ledger`](super::Ledger). A store in SQL implements
+//! [`sql::Statements`] and [`sql::Writes`], which bring along those traits whose statements are alike in all of them,
+//! and decodes its rows by [`decode`]. `tests/ledger` runs its tests
 //! on each store that its `stores.rs` names; the one in its folder `memory` shows what each method means.
 
 mod counters;
