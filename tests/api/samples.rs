@@ -416,7 +416,7 @@ pub fn commands() -> Vec<Command> {
         | Command::Revive { .. }
         | Command::Seek { .. }
         | Command::Watch { .. }
-        | Command::Hint { .. } => 20,
+        | Command::Hint { .. } => 22,
     });
     all
 }
@@ -655,7 +655,7 @@ pub fn queries() -> Vec<Query> {
         Query::Gates(query::Gates {}) => 17,
         Query::Causes(_) => 18,
         // They cross no socket.
-        Query::ShownBefore(_) | Query::Namesake(_) | Query::WholeOf(_) | Query::PointsAt(_) => 29,
+        Query::ShownBefore(_) | Query::Namesake(_) | Query::WholeOf(_) | Query::PointsAt(_) => 32,
         Query::TombstonesOf(_) => 27,
         Query::ResourceCounts(_) => 28,
         Query::Native(_) => 24,
@@ -970,8 +970,6 @@ pub fn errors() -> Vec<(ControlError, u16, &'static str)> {
     all
 }
 
-/// A variant that is added later does not compile in `index_of`, and then fails here until a sample
-/// stands for it.
 fn outline() -> Outline {
     let step = step(7, "port", &[], StepState::Running);
     let branch = Branch {
@@ -997,6 +995,8 @@ fn outline() -> Outline {
     }
 }
 
+/// A variant that is added later does not compile in `index_of`, and then fails here until a sample
+/// stands for it.
 fn covers_all<T>(samples: &[T], variants: usize, index_of: impl Fn(&T) -> usize) {
     for index in 0..variants {
         assert!(

@@ -153,14 +153,14 @@ pub fn as_named(word: &str) -> String {
     word.to_lowercase().replace('-', "_")
 }
 
-/// Says that no kind is called so, and which one is nearest.
+/// Says that no kind is called so, and which one is nearest, or else which kinds there are.
 pub fn unknown_kind<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
-    format!(
-        "unknown kind \"{}\"{}; known kinds: {}",
-        super::text::escape(word),
-        super::text::did_you_mean(&as_named(word), names.clone()),
-        names.collect::<Vec<_>>().join(", ")
-    )
+    let near = super::text::did_you_mean(&as_named(word), names.clone());
+    let hint = match near.is_empty() {
+        true => format!("; known kinds: {}", names.collect::<Vec<_>>().join(", ")),
+        false => near,
+    };
+    format!("unknown kind \"{}\"{hint}", super::text::escape(word))
 }
 
 impl Kinds {
