@@ -20,6 +20,9 @@ use crate::system::clock::Clock;
 /// Number of deletions whose frozen rights are kept in memory; more than run at once on any site we know.
 const RIGHTS_KEPT_MAX: usize = 256;
 
+/// The type of the error of a step whose resource another user does not see than the one who made the plan (I13).
+pub(super) const OTHER_LOGIN: &str = "OtherLogin";
+
 /// The identities that a plan froze, by site.
 type Rights = BTreeMap<String, Identity>;
 
@@ -181,7 +184,7 @@ impl Confirming {
         };
         if now.is_some_and(|now| !now.is_same_login(&expected)) {
             return Observed::Unprovable(StepError {
-                kind: "OtherLogin".into(),
+                kind: OTHER_LOGIN.into(),
                 message: format!(
                     "{}, which may see more; sign in as that user and retry, or, if it is certain that the resource \
                      is gone, use the rung forget",

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::confirm::OTHER_LOGIN;
 use super::errors::ledger_error;
 use super::planning::Planning;
 use super::resolve::Resolver;
@@ -403,6 +404,9 @@ fn remedy(step: &Step) -> &'static str {
     match error.class {
         ErrorClass::Auth | ErrorClass::Fatal if matches!(error.status, Some(401 | 403)) => {
             NOT_ALLOWED
+        }
+        ErrorClass::Auth if error.kind == OTHER_LOGIN => {
+            "sign in as the user who made the plan, or use the rung forget if it is certain to be gone"
         }
         ErrorClass::Auth => "make the login work again (gone doctor)",
         ErrorClass::Fatal => "correct what the cloud's answer names",

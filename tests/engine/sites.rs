@@ -288,6 +288,12 @@ fn i13_another_user_proves_no_absence_and_holds_up_only_what_it_cannot_prove() {
             let errors = steps.iter().filter_map(|step| step.last_error.as_ref());
             let other = errors.filter(|error| error.kind == "OtherLogin").count();
             assert!(other > 0, "{steps:?}");
+            let explained = client.explain("network", &network).await;
+            let said = explained.lines.join("\n") + &explained.next_action;
+            assert!(
+                said.contains("sign in as the user who made the plan"),
+                "{said}"
+            );
             let own = bench.seed(json!({ "networks": 1, "project": "demo" }));
             let own = own["networks"][0].as_str().unwrap();
             let other = client.delete("network", own).await;
