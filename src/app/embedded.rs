@@ -175,7 +175,7 @@ fn alone_for_practice(deployment: DeploymentSettings, global: &Global) -> Deploy
     }
 }
 
-/// What an engine needs that is read before its ledger is opened.
+/// The settings, clouds and kinds of an engine, which are read before its ledger is opened.
 struct Prepared {
     settings: Settings,
     clouds: Vec<(Site, openstack::CloudConfig)>,

@@ -205,12 +205,12 @@ impl<'k> RestList<'k> {
     ) -> Value {
         let parts = self.spec.id.iter().chain(&self.call.parent);
         let parts = parts.filter_map(|part| Some((part.clone(), variables.get(part)?.clone())));
-        let told_by_headers = self.call.head.iter().filter_map(|(field, header)| {
+        let from_headers = self.call.head.iter().filter_map(|(field, header)| {
             let value = headers.get(header.as_str())?.to_str().ok()?;
             Some((field.clone(), value.to_owned()))
         });
         let fields = parts
-            .chain(told_by_headers)
+            .chain(from_headers)
             .map(|(field, text)| (field, Value::from(text)));
         Value::Object(fields.collect())
     }

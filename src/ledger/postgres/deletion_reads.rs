@@ -7,9 +7,8 @@ use super::failed::Sql;
 use super::rows::{limit, micros};
 use super::transaction::PostgresRows;
 use crate::domain::model::Identity;
-use crate::ledger::store::decode::{self, DELETION, REQUEST};
-
 use crate::ledger::DeletionFilter;
+use crate::ledger::store::decode::{self, DELETION, REQUEST};
 use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{DeletionReads, StoredDeletion, StoredRequest};
 

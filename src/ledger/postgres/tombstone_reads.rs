@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use super::conditions::Conditions;
 use super::failed::Sql;
-use super::rows::{self};
+use super::rows;
 use super::transaction::PostgresRows;
 use crate::domain::model::ResourceKey;
 use crate::ledger::TombstoneFilter;
 use crate::ledger::store::decode::{self, TOMBSTONE};
-
 use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{OriginalCopies, StoredTombstone, TombstoneReads, TombstoneRow};
 

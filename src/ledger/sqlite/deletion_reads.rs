@@ -7,9 +7,8 @@ use rusqlite::{OptionalExtension, params};
 use super::pages;
 use super::sql::{Run, Sql};
 use crate::domain::model::Identity;
-use crate::ledger::store::decode::{self, DELETION, REQUEST};
-
 use crate::ledger::DeletionFilter;
+use crate::ledger::store::decode::{self, DELETION, REQUEST};
 use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{DeletionReads, StoredDeletion, StoredRequest};
 

@@ -7,7 +7,6 @@ use super::rows::{self, CAUSE, NEEDS_PERSON};
 use super::sql::{Run, Sql};
 use crate::domain::model::DeletionState;
 use crate::ledger::store::decode::{self, SEARCHED, TOMBSTONE};
-
 use crate::ledger::store::{SearchedStep, StepRange, TombstoneRow};
 use crate::ledger::{DeletionFilter, TombstoneFilter};
 

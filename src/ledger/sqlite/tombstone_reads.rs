@@ -7,7 +7,6 @@ use super::sql::{Run, Sql};
 use crate::domain::model::ResourceKey;
 use crate::ledger::TombstoneFilter;
 use crate::ledger::store::decode::{self, TOMBSTONE};
-
 use crate::ledger::store::sql::ReadColumns as _;
 use crate::ledger::store::{OriginalCopies, StoredTombstone, TombstoneReads, TombstoneRow};
 

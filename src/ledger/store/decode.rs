@@ -22,7 +22,7 @@ pub const DELETION: &str = "d.num, d.id, d.state, d.cancelled, d.paused, d.stops
      d.finished_at, d.woken_at, d.note, d.moved_at, d.pace_at, d.pace_done, d.pace_mid_at, \
      d.pace_mid_done";
 
-/// From [`DELETION`].
+/// Decodes the columns of [`DELETION`].
 pub fn deletion(row: &dyn SqlRow) -> Decoded<StoredDeletion> {
     Ok(StoredDeletion {
         num: row.read(0)?,
@@ -47,7 +47,7 @@ pub fn deletion(row: &dyn SqlRow) -> Decoded<StoredDeletion> {
 pub const REQUEST: &str = "r.num, r.targets, r.copies, r.options, r.plan_hash, r.reason, r.root, r.deadline, r.actor, \
      r.cause, r.refused, d.requested_at";
 
-/// From [`REQUEST`].
+/// Decodes the columns of [`REQUEST`]: the deletion's number, and its request.
 pub fn request(row: &dyn SqlRow) -> Decoded<(i64, StoredRequest)> {
     let request = StoredRequest {
         targets: row.json(1)?,
@@ -65,7 +65,7 @@ pub fn request(row: &dyn SqlRow) -> Decoded<(i64, StoredRequest)> {
     Ok((row.read(0)?, request))
 }
 
-/// From body, deletion, answer.
+/// Decodes the columns body, deletion and answer.
 pub fn kept_request(row: &dyn SqlRow) -> Decoded<KeptRequest> {
     Ok(KeptRequest {
         body: row.read(0)?,
@@ -88,7 +88,7 @@ pub fn select_steps(from: &str) -> String {
     format!("SELECT {STEP}, {PLAN} {from}")
 }
 
-/// A step with what its plan says, from [`select_steps`].
+/// Decodes the columns of [`select_steps`]: a step with what its plan says.
 pub fn step_row(row: &dyn SqlRow) -> Decoded<StepRow> {
     Ok(StepRow {
         now: step(row)?,
@@ -105,7 +105,7 @@ pub fn step_row(row: &dyn SqlRow) -> Decoded<StepRow> {
     })
 }
 
-/// From [`STEP`].
+/// Decodes the columns of [`STEP`].
 pub fn step(row: &dyn SqlRow) -> Decoded<StoredStep> {
     Ok(StoredStep {
         id: row.read(0)?,
@@ -137,7 +137,7 @@ pub fn step(row: &dyn SqlRow) -> Decoded<StoredStep> {
 /// The columns of a step in which a person searches.
 pub const SEARCHED: &str = "deletion, id, name, resource, action, kind, site, project, blocked_since, blockers, last_error";
 
-/// From [`SEARCHED`].
+/// Decodes the columns of [`SEARCHED`].
 pub fn searched(row: &dyn SqlRow) -> Decoded<SearchedStep<'_>> {
     Ok(SearchedStep {
         deletion: row.read(0)?,
@@ -158,7 +158,7 @@ pub fn searched(row: &dyn SqlRow) -> Decoded<SearchedStep<'_>> {
 pub const TOMBSTONE: &str = "t.record_id, t.deletion, t.phase, t.deleted_at, t.gone_at, \
      t.incarnation, t.recreated, t.site, t.kind, t.id";
 
-/// A tombstone with its resource, from [`TOMBSTONE`].
+/// Decodes the columns of [`TOMBSTONE`]: a tombstone with its resource.
 pub fn tombstone(row: &dyn SqlRow) -> Decoded<TombstoneRow> {
     Ok(TombstoneRow {
         now: stored_tombstone(row)?,
@@ -166,7 +166,7 @@ pub fn tombstone(row: &dyn SqlRow) -> Decoded<TombstoneRow> {
     })
 }
 
-/// From the first columns of [`TOMBSTONE`].
+/// Decodes the first columns of [`TOMBSTONE`], without the resource.
 pub fn stored_tombstone(row: &dyn SqlRow) -> Decoded<StoredTombstone> {
     Ok(StoredTombstone {
         record: row.read(0)?,
@@ -179,7 +179,8 @@ pub fn stored_tombstone(row: &dyn SqlRow) -> Decoded<StoredTombstone> {
     })
 }
 
-/// Without its parts, from the original's key, the sites, and the name and project by which copies are known.
+/// Decodes the columns site, kind and id of the original, the sites of its copies, and the name and project by which
+/// copies are known. Its parts are other rows.
 pub fn copies(row: &dyn SqlRow) -> Decoded<OriginalCopies> {
     let name: Option<String> = row.read(4)?;
     Ok(OriginalCopies {
@@ -193,7 +194,7 @@ pub fn copies(row: &dyn SqlRow) -> Decoded<OriginalCopies> {
     })
 }
 
-/// Without its counts, from id, below, site, kind, action, leaf.
+/// Decodes the columns id, below, site, kind, action and leaf. The counts of the branch are other rows.
 pub fn branch(row: &dyn SqlRow) -> Decoded<Branch> {
     Ok(Branch {
         id: row.read(0)?,
@@ -206,7 +207,7 @@ pub fn branch(row: &dyn SqlRow) -> Decoded<Branch> {
     })
 }
 
-/// From site, kind, action.
+/// Decodes the columns site, kind and action.
 fn group(row: &dyn SqlRow) -> Decoded<StepGroup> {
     Ok(StepGroup {
         site: row.read(0)?,
@@ -215,7 +216,8 @@ fn group(row: &dyn SqlRow) -> Decoded<StepGroup> {
     })
 }
 
-/// From the group, the column of time, and how many calls were sent, refused, and ended.
+/// Decodes the columns of the group, the column of time, and the numbers of calls that were sent, of those that were
+/// refused, and of steps that ended.
 pub fn cell(row: &dyn SqlRow) -> Decoded<(StepGroup, GanttCell)> {
     let cell = GanttCell {
         column: row.read(3)?,
@@ -226,7 +228,7 @@ pub fn cell(row: &dyn SqlRow) -> Decoded<(StepGroup, GanttCell)> {
     Ok((group(row)?, cell))
 }
 
-/// From the group, how many steps it has and how many ended, and its last step.
+/// Decodes the columns of the group, the numbers of its steps and of those that ended, and its last step.
 pub fn group_progress(row: &dyn SqlRow) -> Decoded<GroupProgress> {
     Ok(GroupProgress {
         group: group(row)?,
@@ -236,7 +238,7 @@ pub fn group_progress(row: &dyn SqlRow) -> Decoded<GroupProgress> {
     })
 }
 
-/// From site, minute, and how many calls were sent and refused.
+/// Decodes the columns site and minute, and the numbers of calls that were sent and of those that were refused.
 pub fn site_minute(row: &dyn SqlRow) -> Decoded<SiteMinute> {
     Ok(SiteMinute {
         site: row.read(0)?,
@@ -246,7 +248,8 @@ pub fn site_minute(row: &dyn SqlRow) -> Decoded<SiteMinute> {
     })
 }
 
-/// From state, kind, the error's class, status and type, the number of steps, since when, and the message of one.
+/// Decodes the columns state, kind, class, status and type of the error, number of steps, since when, and the message
+/// of one of the steps.
 pub fn cause_group(row: &dyn SqlRow) -> Decoded<CauseGroup> {
     let class = row.text(2)?.is_some();
     let message: Option<String> = row.read(7)?;
@@ -264,7 +267,7 @@ pub fn cause_group(row: &dyn SqlRow) -> Decoded<CauseGroup> {
     })
 }
 
-/// From seq, at, the deletion's id, step, kind, message, data.
+/// Decodes the columns seq, at, the deletion's id, step, kind, message and data.
 pub fn event(row: &dyn SqlRow) -> Decoded<Event> {
     Ok(Event {
         seq: row.read(0)?,
@@ -277,7 +280,7 @@ pub fn event(row: &dyn SqlRow) -> Decoded<Event> {
     })
 }
 
-/// From seq, at, actor, action, target, reason, detail, hash.
+/// Decodes the columns seq, at, actor, action, target, reason, detail and hash.
 pub fn audit_row(row: &dyn SqlRow) -> Decoded<AuditRow> {
     Ok(AuditRow {
         seq: row.read(0)?,
@@ -291,7 +294,7 @@ pub fn audit_row(row: &dyn SqlRow) -> Decoded<AuditRow> {
     })
 }
 
-/// From site, actor, reason, at.
+/// Decodes the columns site, actor, reason and at.
 pub fn site_pause(row: &dyn SqlRow) -> Decoded<SitePause> {
     Ok(SitePause {
         site: row.read(0)?,
@@ -301,7 +304,7 @@ pub fn site_pause(row: &dyn SqlRow) -> Decoded<SitePause> {
     })
 }
 
-/// From name, service, region.
+/// Decodes the columns name, service and region.
 pub fn deployment(row: &dyn SqlRow) -> Decoded<Deployment> {
     Ok(Deployment {
         name: row.read(0)?,
@@ -310,7 +313,7 @@ pub fn deployment(row: &dyn SqlRow) -> Decoded<Deployment> {
     })
 }
 
-/// From the importer and what it said.
+/// Decodes the columns importer and answer.
 pub fn pending_clearance(row: &dyn SqlRow) -> Decoded<PendingClearance> {
     Ok(PendingClearance {
         importer: row.read(0)?,
@@ -318,7 +321,7 @@ pub fn pending_clearance(row: &dyn SqlRow) -> Decoded<PendingClearance> {
     })
 }
 
-/// From the owner's name, service and region, its ledger, and the sequence.
+/// Decodes the columns name, service and region of the owner, its ledger, and the sequence.
 pub fn watch(row: &dyn SqlRow) -> Decoded<WatchCursor> {
     Ok(WatchCursor {
         owner: deployment(row)?,
@@ -327,7 +330,8 @@ pub fn watch(row: &dyn SqlRow) -> Decoded<WatchCursor> {
     })
 }
 
-/// A resource of the registry and its number, from number, key, incarnation, fields, created at, updated at, deleting.
+/// Decodes the columns number, key, incarnation, fields, created at, updated at and deleting of a resource that the
+/// registry keeps.
 pub fn native(row: &dyn SqlRow) -> Decoded<(i64, Native)> {
     let native = Native {
         key: row.key(1)?,
