@@ -24,9 +24,9 @@ use crate::peers::Peer;
 /// Maximum number of referrers that are named as blockers.
 const NAMED_MAX: usize = 3;
 /// Maximum number of blockers reported for one referrer.
-const BLOCKED_BY_MAX: usize = 12;
+const BLOCKERS_OF_REFERRER_MAX: usize = 12;
 /// Maximum number of blockers in one answer: some megabytes.
-const BLOCKED_BY_TOLD_MAX: usize = 10_000;
+const BLOCKERS_OF_ANSWER_MAX: usize = 10_000;
 /// How long a question waits for the notices that it is about.
 const ARRIVAL_WITHIN: Duration = Duration::from_secs(2);
 
@@ -58,7 +58,7 @@ impl BackReferences {
         let pointed = pointed.await.map_err(ledger_error)?;
         let home = deployments.home.site();
         let mut about = Vec::with_capacity(question.about.len());
-        let mut left = BLOCKED_BY_TOLD_MAX;
+        let mut left = BLOCKERS_OF_ANSWER_MAX;
         for (asked, pointed) in question.about.into_iter().zip(pointed) {
             let mut answered = self.answered(&home, asked, pointed).await?;
             for holder in &mut answered.holders {
@@ -151,7 +151,7 @@ impl BackReferences {
                 (false, false) => Vec::new(),
             };
             direct.retain(|by| held_by.iter().all(|known| known.key() != by.key()));
-            direct.truncate(BLOCKED_BY_MAX - held_by.len());
+            direct.truncate(BLOCKERS_OF_REFERRER_MAX - held_by.len());
             for by in direct {
                 if awaits_its_turn(&live) {
                     let next = self.live_step_of(&by.key()).await?;
