@@ -158,7 +158,7 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
             message: format!("no {what}"),
         })
     };
-    let at = match query {
+    match query {
         Query::Deletion(query::Deletion { id }) if id != "d1" => return nothing("such deletion"),
         Query::Step(query::Step { id }) if *id != 7 => return nothing("such step"),
         Query::Plan(query::Plan { hash }) if hash != "abc" => {
@@ -173,42 +173,12 @@ fn sample_of(query: &Query) -> Result<Page, ControlError> {
                 next: None,
             }));
         }
-        // Crosses no socket.
-        Query::ShownBefore(_) | Query::Namesake(_) | Query::WholeOf(_) | Query::PointsAt(_) => {
-            return nothing("resource");
-        }
-        Query::Deletions(_) => 0,
-        Query::Deletion(_) => 1,
-        Query::Steps(_) => 2,
-        Query::Step(_) => 3,
-        Query::Timeline(_) => 4,
-        Query::Tombstones(_) => 5,
-        Query::Plan(_) => 6,
-        Query::Resources(_) => 7,
-        Query::Explain(_) => 8,
-        Query::Sites(query::Sites {}) => 9,
-        Query::Kinds(query::Kinds {}) => 10,
-        Query::Audit(_) => 11,
-        Query::Progress(_) => 12,
-        Query::NotificationCursor(_) => 13,
-        Query::Ladder(_) => 14,
-        Query::Orphans(_) => 15,
-        Query::Gates(query::Gates {}) => 16,
-        Query::Causes(_) => 17,
-        Query::StepCount(_) => 18,
-        Query::Outline(_) => 19,
-        Query::Chart(_) => 20,
-        Query::Upcoming(query::Upcoming {}) => 21,
-        Query::Native(_) => 22,
-        Query::Deployments(query::Deployments {}) => 23,
-        Query::BranchSteps(_) => 24,
-        Query::FrozenPlan(_) => 25,
-        Query::Reconcilers(query::Reconcilers {}) => 26,
-        Query::Engines(query::Engines {}) => 29,
-        Query::LastHour(query::LastHour {}) => 30,
-        Query::LastDay(query::LastDay {}) => 31,
-        Query::TombstonesOf(_) => 27,
-        Query::ResourceCounts(_) => 28,
+        _ => {}
+    }
+    // A query and its answer have the same name on the socket.
+    let Some(name) = samples::variant_of(query, "ask") else {
+        return nothing("resource");
     };
-    Ok(samples::pages().swap_remove(at))
+    let is_answer = |page: &Page| samples::variant_of(page, "page").as_deref() == Some(&name);
+    Ok(samples::pages().into_iter().find(is_answer).unwrap())
 }

@@ -2,7 +2,7 @@
 
 use gone::control::{Accepted, Purged, query};
 use gone::domain::model::Paged;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeZone, Utc};
@@ -18,6 +18,8 @@ use gone::domain::last_hour::{LastHour, SiteMinute};
 use gone::domain::model::*;
 use gone::domain::notification::{Mark, NotificationCursor};
 use gone::domain::outline::{Branch, BranchRead, Outline, Place};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::testkit;
@@ -386,38 +388,7 @@ pub fn commands() -> Vec<Command> {
             on_failure: Some(OnFailure::Stop),
         },
     ];
-    covers_all(&all, 22, |command| match command {
-        Command::Plan { .. } => 0,
-        Command::Delete { .. } => 1,
-        Command::DeletePlan { .. } => 2,
-        Command::DeletePlanFile { .. } => 3,
-        Command::Retry { .. } => 4,
-        Command::RetryStep { .. } => 5,
-        Command::Cancel { .. } => 6,
-        Command::Pause { .. } => 7,
-        Command::Resume { .. } => 8,
-        Command::RetryMatching { .. } => 9,
-        Command::Purge { .. } => 10,
-        Command::Release { .. } => 11,
-        Command::PauseSite { .. } => 12,
-        Command::ResumeSite { .. } => 13,
-        Command::Prune { .. } => 14,
-        Command::Create { .. } => 15,
-        Command::Update { .. } => 16,
-        Command::ReleaseImporter { .. } => 17,
-        Command::Drift { .. } => 18,
-        Command::SetOptions { .. } => 19,
-        Command::PauseEngine { .. } => 20,
-        Command::ResumeEngine { .. } => 21,
-        // These cross no socket.
-        Command::MoveNotificationCursor { .. }
-        | Command::DeleteSeen { .. }
-        | Command::RepeatDelete { .. }
-        | Command::Revive { .. }
-        | Command::Seek { .. }
-        | Command::Watch { .. }
-        | Command::Hint { .. } => 22,
-    });
+    covers_all::<Command, _>(&all, "do");
     all
 }
 
@@ -442,16 +413,7 @@ pub fn receipts() -> Vec<Receipt> {
         purged(Rung::Runbook),
         Receipt::Resource { row: native() },
     ];
-    covers_all(&all, 6, |receipt| match receipt {
-        Receipt::Planned { .. } => 0,
-        Receipt::Accepted(_) => 1,
-        Receipt::Done { .. } => 2,
-        Receipt::Bulk(_) => 3,
-        Receipt::Purged(_) => 4,
-        Receipt::Resource { .. } => 5,
-        // Crosses no socket.
-        Receipt::Notices(_) => 6,
-    });
+    covers_all::<Receipt, _>(&all, "receipt");
     all
 }
 
@@ -634,42 +596,7 @@ pub fn queries() -> Vec<Query> {
             keys: vec![key("port", "p1")],
         }),
     ];
-    covers_all(&all, 32, |query| match query {
-        Query::Deletions(_) => 0,
-        Query::Deletion(_) => 1,
-        Query::Steps(_) => 2,
-        Query::Step(_) => 3,
-        Query::Timeline(_) => 4,
-        Query::Tombstones(_) => 5,
-        Query::Plan(_) => 6,
-        Query::FrozenPlan(_) => 7,
-        Query::Resources(_) => 8,
-        Query::Explain(_) => 9,
-        Query::Sites(query::Sites {}) => 10,
-        Query::Kinds(query::Kinds {}) => 11,
-        Query::Audit(_) => 12,
-        Query::Progress(_) => 13,
-        Query::NotificationCursor(_) => 14,
-        Query::Ladder(_) => 15,
-        Query::Orphans(_) => 16,
-        Query::Gates(query::Gates {}) => 17,
-        Query::Causes(_) => 18,
-        // They cross no socket.
-        Query::ShownBefore(_) | Query::Namesake(_) | Query::WholeOf(_) | Query::PointsAt(_) => 32,
-        Query::TombstonesOf(_) => 27,
-        Query::ResourceCounts(_) => 28,
-        Query::Native(_) => 24,
-        Query::Deployments(query::Deployments {}) => 25,
-        Query::Reconcilers(query::Reconcilers {}) => 26,
-        Query::Engines(query::Engines {}) => 29,
-        Query::Chart(_) => 22,
-        Query::Upcoming(query::Upcoming {}) => 23,
-        Query::LastHour(query::LastHour {}) => 30,
-        Query::LastDay(query::LastDay {}) => 31,
-        Query::StepCount(_) => 19,
-        Query::Outline(_) => 20,
-        Query::BranchSteps(_) => 21,
-    });
+    covers_all::<Query, _>(&all, "ask");
     all
 }
 
@@ -842,41 +769,7 @@ pub fn pages() -> Vec<Page> {
             gone: 1_203,
         }),
     ];
-    covers_all(&all, 32, |page| match page {
-        Page::Deletions(_) => 0,
-        Page::Deletion(_) => 1,
-        Page::Steps(_) => 2,
-        Page::Step(_) => 3,
-        Page::Timeline(_) => 4,
-        Page::Tombstones(_) => 5,
-        Page::Plan(_) => 6,
-        Page::Resources(_) => 7,
-        Page::Explain(_) => 8,
-        Page::Sites(_) => 9,
-        Page::Kinds(_) => 10,
-        Page::Audit(_) => 11,
-        Page::Progress(_) => 12,
-        Page::NotificationCursor(_) => 13,
-        Page::Ladder(_) => 14,
-        Page::Orphans(_) => 15,
-        Page::Gates(_) => 16,
-        Page::Causes(_) => 17,
-        Page::StepCount(_) => 18,
-        Page::Outline(_) => 19,
-        Page::Chart(_) => 20,
-        Page::Upcoming(_) => 21,
-        Page::Native(_) => 22,
-        Page::Deployments(_) => 23,
-        Page::BranchSteps(_) => 24,
-        Page::FrozenPlan(_) => 25,
-        Page::Reconcilers(_) => 26,
-        Page::ShownBefore(_) | Page::WholeOf(_) | Page::Namesake(_) | Page::PointsAt(_) => 32,
-        Page::TombstonesOf(_) => 27,
-        Page::ResourceCounts(_) => 28,
-        Page::Engines(_) => 29,
-        Page::LastHour(_) => 30,
-        Page::LastDay(_) => 31,
-    });
+    covers_all::<Page, _>(&all, "page");
     all
 }
 
@@ -954,19 +847,8 @@ pub fn errors() -> Vec<(ControlError, u16, &'static str)> {
             "internal",
         ),
     ];
-    covers_all(&all, 11, |(error, ..)| match error {
-        ControlError::Usage { .. } => 0,
-        ControlError::NotFound { .. } => 1,
-        ControlError::Ambiguous { .. } => 2,
-        ControlError::Auth { .. } => 3,
-        ControlError::Unreachable { .. } => 4,
-        ControlError::Refused { .. } => 5,
-        ControlError::Drifted { .. } => 6,
-        ControlError::Conflict { .. } => 7,
-        ControlError::Expired { .. } => 8,
-        ControlError::Internal { .. } => 9,
-        ControlError::Forbidden { .. } => 10,
-    });
+    let errors: Vec<_> = all.iter().map(|(error, ..)| error).collect();
+    covers_all::<ControlError, _>(&errors, "error");
     all
 }
 
@@ -995,13 +877,27 @@ fn outline() -> Outline {
     }
 }
 
-/// A variant that is added later does not compile in `index_of`, and then fails here until a sample
-/// stands for it.
-fn covers_all<T>(samples: &[T], variants: usize, index_of: impl Fn(&T) -> usize) {
-    for index in 0..variants {
-        assert!(
-            samples.iter().any(|sample| index_of(sample) == index),
-            "no sample of variant {index}"
-        );
-    }
+/// Returns the name that stands under `tag` in the JSON of a request or an answer; None for a variant that crosses no
+/// socket and therefore has no JSON.
+pub fn variant_of(value: &impl Serialize, tag: &str) -> Option<String> {
+    let json = serde_json::to_value(value).ok()?;
+    Some(json[tag].as_str().unwrap().to_owned())
+}
+
+/// Fails unless there is a sample of each variant that crosses a socket. serde names all of them when it refuses an
+/// unknown one.
+fn covers_all<T: DeserializeOwned, S: Serialize>(samples: &[S], tag: &str) {
+    let refusal = serde_json::from_value::<T>(json!({ tag: "unknown" })).err();
+    let refusal = refusal.unwrap().to_string();
+    let (_, expected) = refusal.split_once("expected one of ").unwrap();
+    let expected: BTreeSet<&str> = expected.split('`').skip(1).step_by(2).collect();
+    let sampled: Vec<_> = samples
+        .iter()
+        .map(|sample| variant_of(sample, tag))
+        .collect();
+    let sampled: BTreeSet<&str> = sampled
+        .iter()
+        .map(|name| name.as_deref().unwrap())
+        .collect();
+    assert_eq!(sampled, expected, "variants that have a sample");
 }
