@@ -49,7 +49,7 @@ fn a_cloud_that_is_down_is_5_and_says_what_was_called() {
         stage
             .gone(&format!("{verb} network/web"))
             .ends_with(5)
-            .says(&[
+            .complains(&[
                 "network/web",
                 &format!("127.0.0.1:{port}"),
                 "refused",
@@ -69,7 +69,7 @@ fn an_unknown_certificate_is_5_and_names_cacert() {
         "RegionOne",
         "",
     );
-    stage.gone("plan network/web").ends_with(5).says(&[
+    stage.gone("plan network/web").ends_with(5).complains(&[
         "network/web",
         "https://localhost",
         "certificate",
@@ -261,7 +261,7 @@ fn i07_a_yes_that_always_keeps_is_stuck_and_says_so() {
         "{}",
         ran.out
     );
-    ran.says(&["needs a person", "gone show", "gone retry"]);
+    ran.complains(&["needs a person", "gone show", "gone retry"]);
     assert_eq!(stage.deletes_of(&port).len(), 3, "max_attempts");
     assert_eq!(stage.ids("networks"), [network]);
 }
@@ -311,7 +311,7 @@ fn i13_rights_that_are_lost_pause_the_site_and_come_back() {
     stage
         .gone("delete network/web-net-0 --yes --wait")
         .ends_with(3)
-        .says(&["login refused", "clouds.yaml", "gone doctor"]);
+        .complains(&["login refused", "clouds.yaml", "gone doctor"]);
     assert!(text(&sites()[0]["reason"]).contains("login refused"));
     let paused = stage.show(&id);
     assert_eq!(paused["state"], "running");

@@ -114,9 +114,9 @@ fn p04_a_rule_takes_aliases_and_an_unknown_kind_is_an_error() {
         let file = file.to_str().unwrap();
         let words = [file, at, "unknown kind", "did you mean \"network\""];
         for verb in [line, "list", "--engine", "check kinds"] {
-            stage.gone(verb).ends_with(2).says(&words);
+            stage.gone(verb).ends_with(2).complains(&words);
         }
-        stage.gone("doctor").ends_with(2).says_out(&words);
+        stage.gone("doctor").ends_with(2).prints(&words);
     }
     assert!(stage.writes().is_empty());
 }
@@ -183,16 +183,16 @@ fn p01_a_plan_that_was_changed_by_hand_is_2() {
     stage
         .gone("delete --plan plan.json --yes")
         .ends_with(2)
-        .says(&["plan.json", "changed after it was frozen", "gone plan"]);
+        .complains(&["plan.json", "changed after it was frozen", "gone plan"]);
     std::fs::write(&file, &frozen[..frozen.len() / 2]).unwrap();
     stage
         .gone("delete --plan plan.json --yes")
         .ends_with(2)
-        .says(&["plan.json", "no plan of this version"]);
+        .complains(&["plan.json", "no plan of this version"]);
     stage
         .gone("delete --plan none.json --yes")
         .ends_with(2)
-        .says(&["none.json", "No such file"]);
+        .complains(&["none.json", "No such file"]);
     assert!(stage.writes().is_empty());
 }
 
@@ -203,10 +203,10 @@ fn without_a_terminal_and_without_yes_nothing_is_deleted() {
     stage
         .gone("delete network/web-net-0 --cascade")
         .ends_with(2)
-        .says(&["delete network/web-net-0", "no terminal", "--yes"]);
+        .complains(&["delete network/web-net-0", "no terminal", "--yes"]);
     stage
         .gone("")
         .ends_with(2)
-        .says(&["not a terminal", "--engine"]);
+        .complains(&["not a terminal", "--engine"]);
     assert!(stage.writes().is_empty());
 }

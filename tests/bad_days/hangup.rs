@@ -6,7 +6,8 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, getsid};
 use serde_json::json;
 
-use super::support::{GONE, PASSWORD, Stage, assert_counts_sum, files, send, text, wait_for};
+use super::support::program::send;
+use super::support::{GONE, PASSWORD, Stage, assert_counts_sum, files, text, wait_for};
 use super::terminal;
 
 /// CONTRACT: how long an embedding console takes at most to hand over.

@@ -11,7 +11,7 @@ fn t02_an_unknown_kind_names_the_nearest() {
         stage
             .gone(&format!("{verb} netwrok/web"))
             .ends_with(2)
-            .says(&["netwrok/web", "unknown kind", "did you mean", "network"]);
+            .complains(&["netwrok/web", "unknown kind", "did you mean", "network"]);
     }
     assert!(stage.writes().is_empty());
 }
@@ -23,7 +23,7 @@ fn a_name_that_fits_twice_lists_both_and_deletes_neither() {
     stage
         .gone("delete network/web-net-0 --cascade --yes")
         .ends_with(2)
-        .says(&[
+        .complains(&[
             "delete network/web-net-0",
             "2 resources fit",
             &one,
@@ -43,13 +43,16 @@ fn a_name_that_fits_twice_lists_both_and_deletes_neither() {
 #[test]
 fn a_resource_that_is_not_there_is_said_to_be_missing_where_it_was_looked_for() {
     let stage = Stage::new();
-    stage.gone("delete network/wbe --yes").ends_with(2).says(&[
-        "delete network/wbe",
-        "no network",
-        "\"wbe\"",
-        SITE,
-        "gone list KIND",
-    ]);
+    stage
+        .gone("delete network/wbe --yes")
+        .ends_with(2)
+        .complains(&[
+            "delete network/wbe",
+            "no network",
+            "\"wbe\"",
+            SITE,
+            "gone list KIND",
+        ]);
 }
 
 #[test]
@@ -58,7 +61,7 @@ fn a_bad_settings_key_names_file_line_and_nearest() {
     let file = stage.settings("[engine]\n# calls\nconcurency = 4\n");
     let file = file.to_str().unwrap();
     for verb in ["list", "--engine", "plan network/web"] {
-        stage.gone(verb).ends_with(2).says(&[
+        stage.gone(verb).ends_with(2).complains(&[
             file,
             "line 3",
             "engine.concurency",
@@ -68,7 +71,7 @@ fn a_bad_settings_key_names_file_line_and_nearest() {
         ]);
     }
     stage.settings("[engine]\ncall_timeout = \"soon\"\n");
-    stage.gone("list").ends_with(2).says(&[
+    stage.gone("list").ends_with(2).complains(&[
         "line 2",
         "engine.call_timeout",
         "\"soon\" is not a duration",
@@ -76,15 +79,15 @@ fn a_bad_settings_key_names_file_line_and_nearest() {
     ]);
     stage.settings("[console]\nkeys.retry = [\"R\"]\nkeys.rety = [\"F\"]\n");
     let wrong = "line 3, console.keys.rety: no such action; did you mean \"retry\"";
-    stage.gone("list").ends_with(2).says(&[file, wrong]);
+    stage.gone("list").ends_with(2).complains(&[file, wrong]);
     let doctor = stage.gone("doctor").ends_with(2).out;
     assert!(doctor.contains(wrong), "{doctor}");
     stage.settings("[engine\n");
-    stage.gone("list").ends_with(2).says(&[file, "line 1"]);
+    stage.gone("list").ends_with(2).complains(&[file, "line 1"]);
     stage
         .gone("list --config nowhere.toml")
         .ends_with(2)
-        .says(&["nowhere.toml", "cannot be read"]);
+        .complains(&["nowhere.toml", "cannot be read"]);
 }
 
 #[test]
@@ -97,7 +100,7 @@ fn a_wrong_password_says_where_it_stands_and_not_what_it_is() {
         let ran = stage
             .gone(&format!("{verb} network/web-net-0"))
             .ends_with(3)
-            .says(&[
+            .complains(&[
                 "network/web-net-0",
                 "login refused",
                 "\"prod\"",
@@ -124,7 +127,7 @@ fn what_cannot_be_explained_ends_as_the_table_of_exit_codes_says() {
         ("019b0000-0000-7000-8000-000000000000", "gone show ID"),
     ] {
         let ran = stage.gone(&format!("explain {words}"));
-        ran.ends_with(2).says(&[said]);
+        ran.ends_with(2).complains(&[said]);
     }
     let doctor = stage.gone("doctor --cloud prd").ends_with(2).out;
     assert!(
@@ -152,32 +155,34 @@ fn no_such_region_names_the_nearest() {
         stage
             .gone(line)
             .ends_with(2)
-            .says(&["RegionTow", "did you mean", "RegionTwo"]);
+            .complains(&["RegionTow", "did you mean", "RegionTwo"]);
     }
     stage
         .gone("plan network/web --cloud prd")
         .ends_with(2)
-        .says(&["prd", "did you mean", "prod", "gone doctor"]);
+        .complains(&["prd", "did you mean", "prod", "gone doctor"]);
     // A region that only the file knows: the cloud's own are listed.
     let auth_url = format!("{}/v3", stage.url);
     stage.clouds_yaml(&auth_url, PASSWORD, "RegionThree", "");
-    stage
-        .gone("plan network/web")
-        .ends_with(2)
-        .says(&["RegionThree", "RegionOne", "RegionTwo"]);
+    stage.gone("plan network/web").ends_with(2).complains(&[
+        "RegionThree",
+        "RegionOne",
+        "RegionTwo",
+    ]);
 }
 
 #[test]
 fn a_scenario_or_state_id_that_is_not_there_is_usage() {
     let stage = Stage::new();
-    stage
-        .gone("show 00000000")
-        .ends_with(2)
-        .says(&["show 00000000", "no deletion", "gone list"]);
+    stage.gone("show 00000000").ends_with(2).complains(&[
+        "show 00000000",
+        "no deletion",
+        "gone list",
+    ]);
     stage
         .gone("sandbox --scenario nowhere")
         .ends_with(2)
-        .says(&["nowhere", "practice"]);
+        .complains(&["nowhere", "practice"]);
 }
 
 #[test]
@@ -239,7 +244,7 @@ fn i15_a_login_that_was_refused_is_tried_as_soon_as_its_file_is_changed_and_says
     stage
         .gone("plan network/none")
         .ends_with(3)
-        .says(&["not retried before"]);
+        .complains(&["not retried before"]);
     let logins = || {
         let calls = stage.calls().into_iter();
         calls.filter(|call| call.path == "/v3/auth/tokens").count()

@@ -40,8 +40,8 @@ fn assert_refused_untouched(stage: &Stage, words: &[&str]) {
     let ledger = stage.ledger();
     for line in ["list", "delete network/web-net-0 --yes", "--engine"] {
         let ran = stage.gone(line).ends_with(2);
-        let ran = ran.says(&["open the ledger", ledger.to_str().unwrap(), "gone doctor"]);
-        ran.says(words);
+        let ran = ran.complains(&["open the ledger", ledger.to_str().unwrap(), "gone doctor"]);
+        ran.complains(words);
     }
     let said = stage.gone("doctor").ends_with(2).out;
     for word in words {
@@ -88,7 +88,7 @@ fn a_second_engine_says_who_has_the_ledger_and_verbs_attach_to_the_first() {
     let first = stage.engine();
     let socket = stage.path("state/gone/gone.sock");
     let pid = format!("pid {}", first.pid());
-    stage.gone("--engine").ends_with(5).says(&[
+    stage.gone("--engine").ends_with(5).complains(&[
         "open the ledger",
         stage.ledger().to_str().unwrap(),
         &pid,
@@ -97,7 +97,7 @@ fn a_second_engine_says_who_has_the_ledger_and_verbs_attach_to_the_first() {
     stage
         .gone("--engine --socket other.sock")
         .ends_with(5)
-        .says(&[&pid, socket.to_str().unwrap()]);
+        .complains(&[&pid, socket.to_str().unwrap()]);
     // The first one is none the worse for it, and verbs speak to it, by the ledger alone too.
     let said = stage.gone("doctor -o json").ok().out;
     assert!(said.contains(&format!("process {}", first.pid())), "{said}");
@@ -212,7 +212,7 @@ fn a_full_disk_stops_the_work_and_space_starts_it_again() {
     let refused = stage
         .gone("delete network/web-net-0 --cascade --yes")
         .ends_with(1);
-    refused.says(&["network/web-net-0", "cannot write the ledger", "ledger.db"]);
+    refused.complains(&["network/web-net-0", "cannot write the ledger", "ledger.db"]);
     let shown = stage.show(&id);
     assert_eq!(shown["state"], "running");
     assert!(stage.writes().len() <= sent + in_flight);
@@ -232,7 +232,7 @@ fn a_ledger_that_cannot_begin_for_want_of_space_is_said_so() {
     let mut command = Command::new("bash");
     command.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" list", GONE]);
     stage.at_home(&mut command);
-    Running::start(&mut command).end().ends_with(2).says(&[
+    Running::start(&mut command).end().ends_with(2).complains(&[
         "open the ledger",
         "cannot write the ledger",
         "ledger.db",
@@ -253,5 +253,5 @@ fn a_state_folder_that_cannot_be_written_is_named() {
     stage
         .gone("list")
         .ends_with(2)
-        .says(&[stage.path("state/gone").to_str().unwrap(), "gone doctor"]);
+        .complains(&[stage.path("state/gone").to_str().unwrap(), "gone doctor"]);
 }

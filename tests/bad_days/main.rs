@@ -23,7 +23,8 @@ mod reading;
 mod secrets;
 mod strangers;
 mod support;
-#[path = "../stories/terminal.rs"]
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/terminal.rs"]
 mod terminal;
 mod tls;
 mod upkeep;

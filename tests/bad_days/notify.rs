@@ -118,7 +118,7 @@ fn a_test_says_what_each_answered_and_ends_with_its_code() {
     stage
         .gone("notify test")
         .ends_with(2)
-        .says(&["neither a webhook nor mail is configured", "notify.webhook"]);
+        .complains(&["neither a webhook nor mail is configured", "notify.webhook"]);
     stage.settings(&settings(&receiver.url));
     let ran = stage.gone("notify test -o json").ok();
     assert_eq!(ran.json()[0]["health"], "ok");
@@ -140,7 +140,7 @@ fn a_test_says_what_each_answered_and_ends_with_its_code() {
     stage
         .gone("notify test")
         .ends_with(2)
-        .says(&["notify.webhook.url", "must be https://"]);
+        .complains(&["notify.webhook.url", "must be https://"]);
 }
 
 /// A mail server that takes mail by STARTTLS only. Its port, what it trusts by, and all that it hears

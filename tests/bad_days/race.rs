@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use super::support::{DEADLINE, Running, Stage, text, wait_for};
+use super::support::program::DEADLINE;
+use super::support::{Running, Stage, text, wait_for};
 
 const PULLERS: u64 = 50;
 const NETWORKS: usize = 20;

@@ -40,7 +40,7 @@ fn assert_refused(stage: &Stage, ledger: &Path, victim: &Path, words: &[&str]) {
     for line in ["--engine", "plan network/x", "delete network/x --yes"] {
         let ran = stage.gone(&format!("{line} {of}"));
         assert_eq!(ran.code, Some(2), "{line}: {}{}", ran.out, ran.err);
-        ran.says(words);
+        ran.complains(words);
         assert_eq!(fs::read(victim).unwrap(), before, "{line} changed it");
     }
 }
@@ -121,7 +121,7 @@ fn a_socket_that_cannot_be_served_says_why_once_and_what_to_do() {
         let ran = stage
             .gone(&format!("--engine --socket {socket}"))
             .ends_with(2)
-            .says(&words);
+            .complains(&words);
         assert_eq!(
             ran.err.matches("cannot serve the socket").count(),
             1,
@@ -141,7 +141,7 @@ fn a_state_folder_of_another_is_not_used_and_one_that_is_linked_is_not_closed() 
     stage
         .gone("list deletions")
         .ends_with(2)
-        .says(&["elsewhere"]);
+        .complains(&["elsewhere"]);
     assert_eq!(mode_of(&elsewhere), 0o755);
     // One that its owner has closed himself may be anywhere.
     mode(&elsewhere, 0o700);
@@ -151,7 +151,7 @@ fn a_state_folder_of_another_is_not_used_and_one_that_is_linked_is_not_closed() 
         stage
             .gone("list deletions")
             .ends_with(2)
-            .says(&["belongs to uid 54321"]);
+            .complains(&["belongs to uid 54321"]);
     }
 }
 
@@ -191,7 +191,7 @@ fn a_lock_that_another_wrote_leads_to_no_socket() {
     stage
         .gone(&line)
         .ends_with(2)
-        .says(&["belongs to uid 54321", "Nothing was sent"]);
+        .complains(&["belongs to uid 54321", "Nothing was sent"]);
     assert!(listener.accept().is_err(), "it was called");
 }
 

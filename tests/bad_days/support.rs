@@ -2,34 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub const GONE: &str = env!("CARGO_BIN_EXE_gone");
-/// Nothing here takes longer on a busy machine, unless it hangs.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/program.rs"]
+pub mod program;
+
+use program::Ended;
+pub use program::{GONE, Ran, Running, wait_for};
+
 /// Of the user `admin`: a word that nothing else contains.
 pub const PASSWORD: &str = "pw-Zc8Yb2Kd5";
 pub const SITE: &str = "prod/RegionOne";
 pub const DELETE_WEB: &str = "delete network/web-net-0 --cascade --yes -o json";
-
-/// Ends the process when dropped.
-pub struct Ended(pub Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 pub struct Stage {
     pub folder: TempDir,
@@ -300,162 +290,6 @@ impl Called {
     fn writes(&self) -> bool {
         self.method != "GET" && !self.path.contains("/auth/tokens")
     }
-}
-
-/// A program under way, whose output is taken in.
-pub struct Running {
-    child: Ended,
-    out: Taken,
-    err: Taken,
-}
-
-struct Taken {
-    text: Arc<Mutex<Vec<u8>>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Taken {
-    fn from(mut stream: impl Read + Send + 'static) -> Self {
-        let text = Arc::new(Mutex::new(Vec::new()));
-        let kept = text.clone();
-        let thread = std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(n @ 1..) = stream.read(&mut buffer) {
-                kept.lock().unwrap().extend_from_slice(&buffer[..n]);
-            }
-        });
-        Self {
-            text,
-            thread: Some(thread),
-        }
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.text.lock().unwrap().clone()).unwrap()
-    }
-
-    fn whole(&mut self) -> String {
-        self.thread.take().unwrap().join().unwrap();
-        self.text()
-    }
-}
-
-impl Running {
-    pub fn start(command: &mut Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        Self {
-            out: Taken::from(out),
-            err: Taken::from(err),
-            child: Ended(child),
-        }
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.child.0.id()
-    }
-
-    pub fn signal(&self, signal: Signal) {
-        send(self.pid(), signal);
-    }
-
-    /// What it has written to standard error so far.
-    pub fn err(&self) -> String {
-        self.err.text()
-    }
-
-    pub fn has_ended(&mut self) -> bool {
-        self.child.0.try_wait().unwrap().is_some()
-    }
-
-    /// `kill -9`.
-    pub fn kill(mut self) {
-        self.child.0.kill().unwrap();
-        self.child.0.wait().unwrap();
-    }
-
-    /// As an administrator ends it.
-    pub fn stop(self) -> Ran {
-        self.signal(Signal::TERM);
-        self.end()
-    }
-
-    pub fn end(mut self) -> Ran {
-        let since = Instant::now();
-        while !self.has_ended() {
-            assert!(since.elapsed() < DEADLINE, "it hangs: {}", self.err());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ran {
-            code: self.child.0.wait().unwrap().code(),
-            out: self.out.whole(),
-            err: self.err.whole(),
-        }
-    }
-}
-
-/// What a program came to.
-#[derive(Debug)]
-pub struct Ran {
-    /// None: by a signal.
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
-}
-
-impl Ran {
-    #[track_caller]
-    pub fn ok(self) -> Self {
-        self.ends_with(0)
-    }
-
-    #[track_caller]
-    pub fn ends_with(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.err);
-        self
-    }
-
-    /// Standard error holds each of these words.
-    #[track_caller]
-    pub fn says(self, words: &[&str]) -> Self {
-        for word in words {
-            assert!(self.err.contains(word), "no {word:?} in: {}", self.err);
-        }
-        self
-    }
-
-    /// Standard output holds each of these words.
-    #[track_caller]
-    pub fn says_out(self, words: &[&str]) -> Self {
-        for word in words {
-            assert!(self.out.contains(word), "no {word:?} in: {}", self.out);
-        }
-        self
-    }
-
-    pub fn json(&self) -> Value {
-        serde_json::from_str(&self.out).expect(&self.out)
-    }
-
-    /// The error document on standard error.
-    pub fn failure(&self) -> Value {
-        let last = self.err.lines().last().unwrap_or_default();
-        serde_json::from_str(last).expect(&self.err)
-    }
-}
-
-#[track_caller]
-pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !condition() {
-        assert!(since.elapsed() < DEADLINE, "no {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-pub fn send(pid: u32, signal: Signal) {
-    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
 }
 
 pub fn text(value: &Value) -> String {

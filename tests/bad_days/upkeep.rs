@@ -26,7 +26,7 @@ fn a_copy_taken_while_an_engine_works_is_whole_private_and_replaces_nothing() {
     stage
         .gone(&backup)
         .ends_with(2)
-        .says(&["copy.db", "File exists"]);
+        .complains(&["copy.db", "File exists"]);
     assert!(
         before == std::fs::read(&copy).unwrap(),
         "it was written over"
@@ -50,7 +50,7 @@ fn a_copy_taken_while_an_engine_works_is_whole_private_and_replaces_nothing() {
     stage
         .gone(&format!("delete network/x --yes {of_copy}"))
         .ends_with(2)
-        .says(&[
+        .complains(&[
             "another engine serves it",
             "End that engine, or choose another socket with --socket.",
         ]);
@@ -100,7 +100,7 @@ fn p06_the_audit_is_listed_verified_written_out_and_a_cut_end_is_noticed() {
     stage
         .gone("audit list")
         .ok()
-        .says_out(&["delete", "network", "ticket"]);
+        .prints(&["delete", "network", "ticket"]);
     let rows = stage.gone("audit export").ok().out;
     let rows: Vec<Value> = rows
         .lines()
@@ -130,14 +130,14 @@ fn p06_the_audit_is_listed_verified_written_out_and_a_cut_end_is_noticed() {
     stage
         .gone("audit verify")
         .ends_with(1)
-        .says_out(&["cut from its end"]);
+        .prints(&["cut from its end"]);
     stage.gone("ledger check").ends_with(1);
     stage.gone("audit seal --reason explained").ok();
     stage.gone("audit verify").ok();
     stage
         .gone("audit list --last 1")
         .ok()
-        .says_out(&["seal", "explained"]);
+        .prints(&["seal", "explained"]);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn without_a_ledger_it_says_so_and_makes_none() {
         stage
             .gone(line)
             .ends_with(2)
-            .says(&["ledger.db", "--ledger"]);
+            .complains(&["ledger.db", "--ledger"]);
     }
     assert!(!stage.ledger().exists());
     for line in [
@@ -185,7 +185,7 @@ fn without_a_ledger_it_says_so_and_makes_none() {
         stage
             .gone(&format!("{line} --ledger typo.db"))
             .ends_with(2)
-            .says(&["there is no ledger at", "typo.db"]);
+            .complains(&["there is no ledger at", "typo.db"]);
     }
     for name in ["typo.db", "typo.db.key", "typo.db.lock"] {
         assert!(!stage.path(name).exists(), "{name}");

@@ -24,7 +24,7 @@ fn p02_what_is_stuck_is_4_with_its_blocker() {
     let ran = stage
         .gone("delete network/web-net-0 --cascade --yes")
         .ends_with(4)
-        .says(&["needs a person", "gone show", "gone retry"]);
+        .complains(&["needs a person", "gone show", "gone retry"]);
     let blocker = stage
         .list("ports")
         .into_iter()
@@ -53,7 +53,7 @@ fn a_wait_that_runs_out_is_8_and_the_deletion_goes_on() {
     let ran = stage
         .gone("delete network/web-net-0 --cascade --yes --wait=1s -o json")
         .ends_with(8)
-        .says(&["Still running", "gone show"]);
+        .complains(&["Still running", "gone show"]);
     let id = text(&ran.json()["id"]);
     stage.limits(json!({}));
     stage.await_state(&id, "gone");
@@ -69,7 +69,7 @@ fn ctrl_c_while_waiting_is_130_and_says_how_it_goes_on() {
     let alone = stage.start("delete network/web-net-0 --cascade --yes");
     stage.await_writes(1);
     alone.signal(Signal::INT);
-    alone.end().ends_with(130).says(&[
+    alone.end().ends_with(130).complains(&[
         "Interrupted",
         "stays in the ledger",
         "gone --engine",
@@ -90,7 +90,7 @@ fn ctrl_c_while_waiting_is_130_and_says_how_it_goes_on() {
     waiting
         .end()
         .ends_with(130)
-        .says(&["Interrupted", "goes on in the engine", "gone show"]);
+        .complains(&["Interrupted", "goes on in the engine", "gone show"]);
     stage.limits(json!({}));
     let rows = stage.gone("list -o json").ok().json();
     stage.await_state(&text(&rows[0]["id"]), "gone");

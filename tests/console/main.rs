@@ -31,6 +31,9 @@ mod safety;
 mod scope;
 mod storm;
 #[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/terminal.rs"]
+mod terminal;
+#[allow(dead_code)] // No theme needs all of it.
 #[path = "../testkit/mod.rs"]
 mod testkit;
 mod trees;

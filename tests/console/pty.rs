@@ -3,21 +3,21 @@
 //! The console runs as a child of the test: this same binary, told by an environment variable to
 //! become one on its own terminal.
 
-use std::io::{Read, Write};
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use gone::control::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use gone::domain::model::Event as LedgerEvent;
 use gone::frontends::console::{ConsoleOptions, run};
-use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use portable_pty::CommandBuilder;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::watch;
 
 use super::fake::{World, options};
+use super::terminal::Terminal;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 /// How long "at rest" is looked at.
@@ -94,26 +94,13 @@ fn child() {
 }
 
 struct Seat {
-    master: Box<dyn MasterPty + Send>,
-    keys: Box<dyn Write + Send>,
-    child: Box<dyn Child + Send + Sync>,
-    screen: Arc<Mutex<vt100::Parser>>,
-    raw: Arc<Mutex<Vec<u8>>>,
-    bytes: Arc<AtomicUsize>,
+    terminal: Terminal,
     _folder: tempfile::TempDir,
     told: PathBuf,
-    before: String,
 }
 
 impl Seat {
     fn take(environment: &[(&str, &str)]) -> Self {
-        let size = PtySize {
-            rows: 24,
-            cols: 80,
-            pixel_width: 0,
-            pixel_height: 0,
-        };
-        let pair = native_pty_system().openpty(size).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let told = folder.path().join("told");
         let mut command = CommandBuilder::new(std::env::current_exe().unwrap());
@@ -124,43 +111,27 @@ impl Seat {
         for (name, value) in environment {
             command.env(name, value);
         }
-        let before = format!("{:?}", pair.master.get_termios().unwrap());
-        let child = pair.slave.spawn_command(command).unwrap();
-        drop(pair.slave);
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 0)));
-        let raw = Arc::new(Mutex::new(Vec::new()));
-        let bytes = Arc::new(AtomicUsize::new(0));
-        let mut reader = pair.master.try_clone_reader().unwrap();
-        let (to_screen, to_raw, count) = (screen.clone(), raw.clone(), bytes.clone());
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(n @ 1..) = reader.read(&mut buffer) {
-                to_screen.lock().unwrap().process(&buffer[..n]);
-                to_raw.lock().unwrap().extend_from_slice(&buffer[..n]);
-                count.fetch_add(n, Ordering::SeqCst);
-            }
-        });
-        let keys = pair.master.take_writer().unwrap();
         Self {
-            master: pair.master,
-            keys,
-            child,
-            screen,
-            raw,
-            bytes,
+            terminal: Terminal::start(command, 80, 24),
             _folder: folder,
             told,
-            before,
         }
     }
 
     fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
-        self.keys.flush().unwrap();
+        self.terminal.press(keys);
     }
 
     fn contents(&self) -> String {
-        self.screen.lock().unwrap().screen().contents()
+        self.terminal.text()
+    }
+
+    fn screen(&self) -> vt100::Screen {
+        self.terminal.read(|drawn| drawn.screen().clone())
+    }
+
+    fn bytes(&self) -> usize {
+        self.terminal.read(|drawn| drawn.raw.len())
     }
 
     fn wait(&self, what: &str, condition: impl Fn(&Self) -> bool) {
@@ -182,47 +153,32 @@ impl Seat {
     /// Until nothing more is written; how much was written by then.
     fn silence(&self) -> usize {
         self.wait("silence", |seat| {
-            let before = seat.bytes.load(Ordering::SeqCst);
+            let before = seat.bytes();
             std::thread::sleep(REST);
-            seat.bytes.load(Ordering::SeqCst) == before
+            seat.bytes() == before
         });
-        self.bytes.load(Ordering::SeqCst)
+        self.bytes()
     }
 
     fn told(&self) -> String {
         std::fs::read_to_string(&self.told).unwrap_or_default()
     }
 
+    fn pid(&self) -> u32 {
+        self.terminal.program.process_id().unwrap()
+    }
+
     fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.process_id().unwrap()).unwrap();
+        let pid = i32::try_from(self.pid()).unwrap();
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
     /// The terminal is as it was: screen, cursor, paste, title, line discipline.
     fn left(&mut self, exit: &str) {
         self.see(&format!("left with {exit}"));
-        assert!(self.child.wait().unwrap().success());
-        let parser = self.screen.lock().unwrap();
-        let screen = parser.screen();
-        assert!(!screen.alternate_screen());
-        assert!(!screen.hide_cursor());
-        assert!(!screen.bracketed_paste());
-        let mouse = screen.mouse_protocol_mode();
-        assert_eq!(mouse, vt100::MouseProtocolMode::None);
-        let raw = self.raw.lock().unwrap();
-        let titled = raw.windows(3).any(|w| w == b"\x1b]0" || w == b"\x1b]2");
-        assert!(!titled, "the title is left alone");
-        assert_eq!(
-            format!("{:?}", self.master.get_termios().unwrap()),
-            self.before
-        );
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        assert_eq!(self.terminal.ended(DEADLINE), 0);
+        assert!(self.terminal.is_given_back(), "{}", self.contents());
+        self.terminal.assert_untouched();
     }
 }
 
@@ -230,7 +186,7 @@ impl Drop for Seat {
 fn quitting_gives_the_terminal_back_whole() {
     let mut seat = Seat::take(&[]);
     seat.see("network web-1");
-    assert!(seat.screen.lock().unwrap().screen().alternate_screen());
+    assert!(seat.screen().alternate_screen());
     seat.press("?");
     seat.see("keys on rows that can be marked");
     seat.press("\x1b");
@@ -253,7 +209,7 @@ fn sigterm_and_a_hang_up_give_the_terminal_back() {
 
 #[test]
 fn the_mouse_is_asked_for_only_where_it_is_wanted_and_let_go_at_the_end() {
-    let mode = |seat: &Seat| seat.screen.lock().unwrap().screen().mouse_protocol_mode();
+    let mode = |seat: &Seat| seat.screen().mouse_protocol_mode();
     let mut seat = Seat::take(&[]);
     seat.see("network web-1");
     assert_eq!(mode(&seat), vt100::MouseProtocolMode::None);
@@ -286,14 +242,7 @@ fn the_mouse_is_asked_for_only_where_it_is_wanted_and_let_go_at_the_end() {
 fn a_terminal_that_does_not_know_its_size_is_drawn_on_as_80_by_24() {
     let mut seat = Seat::take(&[]);
     seat.see("network web-1");
-    seat.master
-        .resize(PtySize {
-            rows: 0,
-            cols: 0,
-            pixel_width: 0,
-            pixel_height: 0,
-        })
-        .unwrap();
+    seat.terminal.report_size(0, 0);
     seat.press(":net\r");
     seat.see("storage");
     seat.press("q");
@@ -314,10 +263,10 @@ fn at_rest_not_one_byte_is_written() {
         // Answers may still come in; after them there must be silence.
         seat.silence();
     }
-    let before = seat.bytes.load(Ordering::SeqCst);
+    let before = seat.bytes();
     seat.press("\x1b[A");
     std::thread::sleep(REST);
-    let wrote = seat.bytes.load(Ordering::SeqCst) - before;
+    let wrote = seat.bytes() - before;
     assert_eq!(wrote, 0, "a key that moves nothing writes nothing");
 }
 
@@ -351,18 +300,14 @@ fn suspended_it_gives_the_terminal_to_the_shell_and_comes_back() {
     let mut seat = Seat::take(&[]);
     seat.see("network web-1");
     seat.press("\x1a");
-    seat.wait("shell's screen", |seat| {
-        !seat.screen.lock().unwrap().screen().alternate_screen()
-    });
-    let pid = seat.child.process_id().unwrap();
+    seat.wait("shell's screen", |seat| !seat.screen().alternate_screen());
+    let pid = seat.pid();
     seat.wait("stop", |_| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         stat.rsplit(')').next().unwrap().trim().starts_with('T')
     });
     seat.signal(Signal::CONT);
-    seat.wait("console's screen", |seat| {
-        seat.screen.lock().unwrap().screen().alternate_screen()
-    });
+    seat.wait("console's screen", |seat| seat.screen().alternate_screen());
     seat.see("network web-1");
     seat.press("q");
     seat.left("Quit");
@@ -376,7 +321,9 @@ fn no_color_names_no_colour_at_all() {
     seat.see("lb-shop");
     seat.press("q");
     seat.left("Quit");
-    let raw = String::from_utf8_lossy(&seat.raw.lock().unwrap()).into_owned();
+    let raw = seat
+        .terminal
+        .read(|drawn| String::from_utf8_lossy(&drawn.raw).into_owned());
     for sequence in raw.split("\x1b[").skip(1) {
         let Some((codes, _)) = sequence
             .split_once('m')

@@ -1,18 +1,21 @@
 //! Engines in processes of their own, each with its own home, ledger and kinds.
 
-use std::io::Read as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::process::{Command, Stdio};
 
 use gone::domain::peers::Deployment;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{DEADLINE, TOKEN, deployment, write_private};
 
-const GONE: &str = env!("CARGO_BIN_EXE_gone");
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/program.rs"]
+mod program;
+
+use program::{Ended, GONE, send};
+pub use program::{Ran, wait_for};
 
 /// One of several deployments, its peers known to it from the start.
 pub struct Home {
@@ -34,24 +37,6 @@ pub struct Setup<'a> {
     /// More of `config.toml`.
     pub settings: &'a str,
     pub kinds: &'a [&'a str],
-}
-
-/// Ends the process when dropped.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// What a verb came to.
-#[derive(Debug)]
-pub struct Ran {
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
 }
 
 /// An address of this machine that nobody else takes: one of sixteen million.
@@ -155,9 +140,7 @@ impl Home {
             .env("XDG_STATE_HOME", self.path("state"))
             .env("OS_CLIENT_CONFIG_FILE", self.path("clouds.yaml"))
             .current_dir(self.folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+            .stdin(Stdio::null());
         command
     }
 
@@ -189,11 +172,11 @@ impl Home {
 
     /// It answers nobody, and its connections stay open.
     pub fn freeze(&self) {
-        self.signal(Signal::STOP);
+        send(self.pid(), Signal::STOP);
     }
 
     pub fn thaw(&self) {
-        self.signal(Signal::CONT);
+        send(self.pid(), Signal::CONT);
     }
 
     pub fn is_up(&self) -> bool {
@@ -204,47 +187,14 @@ impl Home {
         self.engine.as_ref().unwrap().0.id()
     }
 
-    fn signal(&self, signal: Signal) {
-        let pid = self.pid();
-        let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
-    }
-
     /// What its engine has logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// A verb, run to its end.
+    /// Runs a verb to its end.
     pub fn gone(&self, line: &str) -> Ran {
-        let mut command = self.command();
-        let mut child = Ended(command.args(line.split_whitespace()).spawn().unwrap());
-        let mut status = None;
-        // What verbs say here fits into a pipe.
-        wait_for(&format!("end of gone {line}"), || {
-            status = child.0.try_wait().unwrap();
-            status.is_some()
-        });
-        let (mut out, mut err) = (String::new(), String::new());
-        child
-            .0
-            .stdout
-            .take()
-            .unwrap()
-            .read_to_string(&mut out)
-            .unwrap();
-        child
-            .0
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut err)
-            .unwrap();
-        Ran {
-            code: status.unwrap().code(),
-            out,
-            err,
-        }
+        Ran::of(self.command().args(line.split_whitespace()))
     }
 
     /// A call of its API: status and body.
@@ -280,32 +230,5 @@ impl Home {
             (404, _) => None,
             (status, said) => panic!("{status} {said}\n{}", self.log()),
         }
-    }
-}
-
-impl Ran {
-    #[track_caller]
-    pub fn ends_with(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.err);
-        self
-    }
-
-    /// What it says holds each of these words.
-    #[track_caller]
-    pub fn says(self, words: &[&str]) -> Self {
-        let said = format!("{}\n{}", self.out, self.err);
-        for word in words {
-            assert!(said.contains(word), "no {word:?} in: {said}");
-        }
-        self
-    }
-}
-
-#[track_caller]
-pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !condition() {
-        assert!(since.elapsed() < DEADLINE, "no {what}");
-        std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }

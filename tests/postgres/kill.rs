@@ -38,7 +38,7 @@ fn n13_i11_a_server_that_is_killed_in_the_middle_of_a_deletion_loses_nothing_and
         engine.err().contains("cannot write the ledger")
     });
     let refused = stage.gone(&format!("pause {id} --reason later"));
-    refused.says(&["cannot write the ledger"]);
+    refused.complains(&["cannot write the ledger"]);
     wait_for("the calls in flight end", || {
         let calls = stage.calls();
         calls.iter().all(|call| call.status.is_some())

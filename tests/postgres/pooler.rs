@@ -224,7 +224,7 @@ fn a_pooler_that_the_url_does_not_tell_of_is_guessed_from_what_fails() {
     let stage = Stage::new();
     stage.settings(&format!("[ledger]\npath = '{url}'\n"));
     let checked = stage.gone("ledger check");
-    checked.says(&["add ?pooler=transaction to the URL"]);
+    checked.complains(&["add ?pooler=transaction to the URL"]);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn the_commands_of_the_server_itself_are_not_for_its_pooler() {
     let url = "postgres://gone@db.example:6432/gone?pooler=transaction";
     stage.settings(&format!("[ledger]\npath = '{url}'\n"));
     let copied = stage.gone("ledger backup /backup/gone.dump").ends_with(2);
-    copied.says(&["db.example:6432/gone?sslmode=", "not its pooler"]);
+    copied.complains(&["db.example:6432/gone?sslmode=", "not its pooler"]);
 }
 
 /// What needs a session of its own for longer says so, and what to do.

@@ -35,10 +35,7 @@ fn p06_a_ledger_on_a_server_is_checked_its_audit_read_and_its_past_shown() {
 
     let checked = stage.gone("ledger check -o json").ok().json();
     assert!(checked.as_array().unwrap().len() > 20, "{checked}");
-    stage
-        .gone("audit list")
-        .ok()
-        .says_out(&["delete", "ticket"]);
+    stage.gone("audit list").ok().prints(&["delete", "ticket"]);
     let whole = stage.gone("audit verify -o json").ok().json();
     let head = text(&whole["head"]);
     stage.gone(&format!("audit verify --head {head}")).ok();
@@ -49,18 +46,18 @@ fn p06_a_ledger_on_a_server_is_checked_its_audit_read_and_its_past_shown() {
     let replayed = format!("replay {address} -o json");
     let replayed = stage.gone(&replayed).ok().json();
     assert_eq!(replayed[0]["state"], "gone", "{replayed}");
-    stage.gone("doctor").says_out(&["can be written"]);
+    stage.gone("doctor").prints(&["can be written"]);
 
     // What only the server or a file can do is said, with the command.
     let said = stage.gone("ledger backup /backup/gone.dump").ends_with(2);
-    said.says(&[
+    said.complains(&[
         "pg_dump --format=custom --schema=practice --file='/backup/gone.dump'",
         "pg_restore",
     ]);
     stage
         .gone("audit seal --reason lost")
         .ends_with(2)
-        .says(&["has a chain and no seal"]);
+        .complains(&["has a chain and no seal"]);
 
     server.run_sql(
         "UPDATE practice.deletions SET gone = gone + 1, total = total + 1;
@@ -78,7 +75,7 @@ fn p06_a_ledger_on_a_server_is_checked_its_audit_read_and_its_past_shown() {
     stage
         .gone("audit verify")
         .ends_with(1)
-        .says_out(&["broken at row 1"]);
+        .prints(&["broken at row 1"]);
 }
 
 /// The command that `ledger backup` names works as it is, and what it makes is given back by the other one.
@@ -147,7 +144,7 @@ fn n13_a_copy_whose_process_is_killed_is_gone_on_with_and_no_engine_takes_it_bef
     stage
         .gone(&format!("list --ledger {address}"))
         .ends_with(2)
-        .says(&["gone ledger migrate"]);
+        .complains(&["gone ledger migrate"]);
 
     let copied = stage.gone(&migrate).ok().json();
     assert_eq!(rows(&copied, "steps"), STEPS as u64);
@@ -160,7 +157,7 @@ fn n13_a_copy_whose_process_is_killed_is_gone_on_with_and_no_engine_takes_it_bef
     stage
         .gone(&migrate)
         .ends_with(2)
-        .says(&["already", "?schema=NAME"]);
+        .complains(&["already", "?schema=NAME"]);
 }
 
 fn rows(report: &Value, table: &str) -> u64 {

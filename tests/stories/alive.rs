@@ -88,11 +88,8 @@ fn a_past_that_names_nothing_says_so() {
     let scenario = "description = \"\"\nregions = [\"RegionOne\"]\n\
         [[past]]\nminutes_ago = 5\nby = \"ada\"\nkind = \"network\"\nname = \"nowhere\"\n";
     let scenario = stage.write("scenario.toml", scenario);
-    let output = stage.gone(&[&format!("--sandbox={scenario}"), "list"]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("the past of the scenario") && said.contains("network/nowhere"),
-        "{said}"
-    );
+    stage
+        .gone(&[&format!("--sandbox={scenario}"), "list"])
+        .ends_with(2)
+        .complains(&["the past of the scenario", "network/nowhere"]);
 }

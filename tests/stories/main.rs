@@ -33,6 +33,8 @@ mod small;
 mod stage;
 mod telling;
 mod tenant;
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/terminal.rs"]
 mod terminal;
 mod tour;
 mod truth;

@@ -146,13 +146,10 @@ fn tell_of_nothing(telling: &Telling) {
     );
 
     // Nor a terminal: a script is told the same way out.
-    let output = stage.gone(&[]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        said.contains("this is not a terminal") && said.contains("gone --help"),
-        "{said}"
-    );
+    stage
+        .gone(&[])
+        .ends_with(2)
+        .complains(&["this is not a terminal", "gone --help"]);
 
     let mut seat = Seat::take(&stage, &["--sandbox"]);
     seat.see_all(&["2 of 2 sites reachable", ":tour shows you round"]);

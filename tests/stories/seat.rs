@@ -1,26 +1,19 @@
 //! A person at a terminal, as large and as quick as the story is told.
 
-use std::io::{Read, Write};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use portable_pty::CommandBuilder;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::stage::{GONE, Stage, until};
+use super::stage::{DEADLINE, GONE, Stage, until};
 use super::telling::Telling;
-use super::terminal;
+use super::terminal::Terminal;
 
 /// How long "at rest" is looked at.
 const REST: Duration = Duration::from_millis(600);
 
 pub struct Seat {
-    master: Box<dyn MasterPty + Send>,
-    keys: Box<dyn Write + Send>,
-    child: Box<dyn Child + Send + Sync>,
-    screen: Arc<Mutex<vt100::Parser>>,
-    raw: Arc<Mutex<Vec<u8>>>,
-    before: String,
+    terminal: Terminal,
     telling: Telling,
 }
 
@@ -32,13 +25,6 @@ impl Seat {
     /// With more in the environment.
     pub fn take_with(stage: &Stage, arguments: &[&str], more: &[(&str, &str)]) -> Self {
         let Telling { columns, rows, .. } = stage.telling;
-        let size = PtySize {
-            rows,
-            cols: columns,
-            pixel_width: 0,
-            pixel_height: 0,
-        };
-        let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(GONE);
         command.args(stage.arguments(arguments));
         command.env_clear();
@@ -49,45 +35,14 @@ impl Seat {
             command.env(name, value);
         }
         command.cwd(stage.path(""));
-        let before = format!("{:?}", pair.master.get_termios().unwrap());
-        let child = pair.slave.spawn_command(command).unwrap();
-        drop(pair.slave);
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
-        let raw = Arc::new(Mutex::new(Vec::new()));
-        let mut reader = pair.master.try_clone_reader().unwrap();
-        let (to_screen, to_raw) = (screen.clone(), raw.clone());
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(n @ 1..) = reader.read(&mut buffer) {
-                to_screen.lock().unwrap().process(&buffer[..n]);
-                to_raw.lock().unwrap().extend_from_slice(&buffer[..n]);
-            }
-        });
-        let keys = pair.master.take_writer().unwrap();
         Self {
-            master: pair.master,
-            keys,
-            child,
-            screen,
-            raw,
-            before,
+            terminal: Terminal::start(command, columns, rows),
             telling: stage.telling,
         }
     }
 
     pub fn resize(&mut self, columns: u16, rows: u16) {
-        let size = PtySize {
-            rows,
-            cols: columns,
-            pixel_width: 0,
-            pixel_height: 0,
-        };
-        self.screen
-            .lock()
-            .unwrap()
-            .screen_mut()
-            .set_size(rows, columns);
-        self.master.resize(size).unwrap();
+        self.terminal.resize(columns, rows);
     }
 
     /// Until nothing has been written for a while: "at rest" is a length of time.
@@ -105,21 +60,21 @@ impl Seat {
 
     /// How many rows of the screen begin reversed.
     pub fn reversed_rows(&self) -> usize {
-        let parser = self.screen.lock().unwrap();
-        let cell = |row| parser.screen().cell(row, 0);
-        let reversed = |row: &u16| cell(*row).is_some_and(vt100::Cell::inverse);
-        (0..self.telling.rows).filter(reversed).count()
+        self.terminal.read(|drawn| {
+            let cell = |row| drawn.screen().cell(row, 0);
+            let reversed = |row: &u16| cell(*row).is_some_and(vt100::Cell::inverse);
+            (0..self.telling.rows).filter(reversed).count()
+        })
     }
 
     pub fn press(&mut self, keys: &str) {
         std::thread::sleep(self.telling.pause);
-        self.keys.write_all(keys.as_bytes()).unwrap();
-        self.keys.flush().unwrap();
+        self.terminal.press(keys);
     }
 
     /// The screen, without the blanks at the ends of lines.
     pub fn text(&self) -> String {
-        self.screen.lock().unwrap().screen().contents()
+        self.terminal.text()
     }
 
     /// The rows of the screen from the one that contains `heading` to the next rule, without it, and without the
@@ -146,8 +101,7 @@ impl Seat {
 
     /// In which column of the screen a text begins, for every row that has it.
     pub fn columns_of(&self, text: &str) -> Vec<u16> {
-        let parser = self.screen.lock().unwrap();
-        let screen = parser.screen();
+        let screen = self.terminal.read(|drawn| drawn.screen().clone());
         let cell = |row, column| screen.cell(row, column).map_or("", vt100::Cell::contents);
         let begins = |row: u16, column: u16| {
             (column..)
@@ -199,8 +153,7 @@ impl Seat {
 
     /// What stands in the box over the screen.
     fn boxed(&self) -> String {
-        let parser = self.screen.lock().unwrap();
-        let screen = parser.screen();
+        let screen = self.terminal.read(|drawn| drawn.screen().clone());
         let column_of = |row: &str, corner: &str| {
             let (before, _) = row.split_once(corner)?;
             u16::try_from(before.width()).ok()
@@ -248,7 +201,7 @@ impl Seat {
     }
 
     pub fn raw(&self) -> Vec<u8> {
-        self.raw.lock().unwrap().clone()
+        self.terminal.read(|drawn| drawn.raw.clone())
     }
 
     /// What was put into the clipboard last (OSC 52).
@@ -261,51 +214,24 @@ impl Seat {
         Some(String::from_utf8(bytes.unwrap()).unwrap())
     }
 
-    pub fn assert_title_untouched(&self) {
-        let raw = self.raw();
-        for start in [b"\x1b]0", b"\x1b]1", b"\x1b]2"] {
-            assert!(!raw.windows(3).any(|bytes| bytes == start));
-        }
-    }
-
-    /// The line drops; returns when the program has ended. As sshd does it: this end of the terminal is
-    /// still held by its reader.
+    /// The line drops; returns when the program has ended.
     pub fn hang_up(&mut self) {
-        terminal::hang_up(&mut self.child);
+        self.terminal.hang_up();
         assert_eq!(self.ended(), 0);
     }
 
     /// The exit code, once the program has ended.
     pub fn ended(&mut self) -> u32 {
-        let child = std::cell::RefCell::new(&mut self.child);
-        let screen = &self.screen;
-        let told = || screen.lock().unwrap().screen().contents();
-        let status = until("end of the program", told, || {
-            child.borrow_mut().try_wait().unwrap()
-        });
-        status.exit_code()
+        self.terminal.ended(DEADLINE)
     }
 
     /// The program has ended well, and the terminal is as it was.
     pub fn left(&mut self) {
         assert_eq!(self.ended(), 0, "{}", self.text());
-        let screen = self.screen.clone();
         let shown = || format!("{:?}", String::from_utf8_lossy(&self.raw()));
         until("terminal as it was", shown, || {
-            let parser = screen.lock().unwrap();
-            let screen = parser.screen();
-            let is_back =
-                !screen.alternate_screen() && !screen.hide_cursor() && !screen.bracketed_paste();
-            is_back.then_some(())
+            self.terminal.is_given_back().then_some(())
         });
-        let after = format!("{:?}", self.master.get_termios().unwrap());
-        assert_eq!(after, self.before);
-        self.assert_title_untouched();
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        terminal::end(&mut self.child);
+        self.terminal.assert_untouched();
     }
 }

@@ -2,15 +2,16 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::telling::Telling;
+pub use super::world::program::GONE;
+use super::world::program::Ran;
 
-pub const GONE: &str = env!("CARGO_BIN_EXE_gone");
 /// How long anything may take before a story has failed; the machine may be busy.
 pub const DEADLINE: Duration = Duration::from_secs(45);
 const POLL: Duration = Duration::from_millis(20);
@@ -107,23 +108,19 @@ impl Stage {
     }
 
     /// One verb, without a terminal.
-    pub fn gone(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
+    pub fn gone(&self, arguments: &[&str]) -> Ran {
+        Ran::of(&mut self.command(arguments))
     }
 
     /// A verb that has to succeed: what it printed.
     pub fn say(&self, arguments: &[&str]) -> String {
-        let output = self.gone(arguments);
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {complaint}");
-        String::from_utf8(output.stdout).unwrap()
+        self.gone(arguments).ok().out
     }
 
     pub fn json(&self, arguments: &[&str]) -> Value {
         let mut arguments = arguments.to_vec();
         arguments.extend(["-o", "json"]);
-        let text = self.say(&arguments);
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
+        self.gone(&arguments).ok().json()
     }
 
     /// A scenario that comes with the program or lies at this path, as it is told here: how

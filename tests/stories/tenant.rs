@@ -42,13 +42,9 @@ fn another_projects_port_refuses(stage: &Stage, cloud: &Cloud) {
     let network = format!("network/{}", stage.telling.name("branch"));
     let before = cloud.writes().len();
     let refused = stage.gone(&["delete", &network, "--cascade", "--yes", "--wait=1m"]);
-    let (out, err) = (
-        String::from_utf8(refused.stdout).unwrap(),
-        String::from_utf8(refused.stderr).unwrap(),
-    );
-    assert_eq!(refused.status.code(), Some(6), "{out}{err}");
-    let said = format!("{out}{err}");
-    assert!(said.contains(stage.telling.name("appliance")), "{said}");
+    refused
+        .ends_with(6)
+        .says(&[stage.telling.name("appliance")]);
     assert_eq!(cloud.writes().len(), before);
 }
 
@@ -103,11 +99,11 @@ fn through_the_gate(stage: &mut Stage, cloud: &Cloud) {
 
 /// The network with another project's port refuses the whole project, and names that port.
 fn the_project_by_its_name(stage: &Stage, cloud: &Cloud) {
-    let refused = stage.gone(&["plan", "project/demo", "--cascade", "--check"]);
-    let out = String::from_utf8(refused.stdout).unwrap();
-    assert_eq!(refused.status.code(), Some(6), "{out}");
     let appliance = stage.telling.name("appliance");
-    assert!(out.contains(appliance), "{out}");
+    stage
+        .gone(&["plan", "project/demo", "--cascade", "--check"])
+        .ends_with(6)
+        .prints(&[appliance]);
     let port = cloud.id_of("ports", appliance);
     cloud.call("admin", "DELETE", &format!("/ports/{port}"), Value::Null);
     stage.say(&["delete", "project/demo", "--cascade", "--yes", "--wait=1m"]);

@@ -2,47 +2,23 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use super::telling::Telling;
 
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/program.rs"]
+pub mod program;
+
+use program::{Ended, GONE, Ran, wait_for};
+
 pub struct World {
     pub home: tempfile::TempDir,
-    sandbox: Running,
+    sandbox: Ended,
     url: String,
     telling: Telling,
-}
-
-/// A process that ends with the test.
-pub struct Running(pub Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// What a verb wrote and how it ended.
-pub struct Ran {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
-}
-
-impl Ran {
-    #[track_caller]
-    pub fn expect(self, code: i32) -> Self {
-        assert_eq!(self.code, code, "out: {}\nerr: {}", self.out, self.err);
-        self
-    }
-
-    pub fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {}", self.out))
-    }
 }
 
 impl World {
@@ -66,7 +42,7 @@ impl World {
             .unwrap();
         let mut line = String::new();
         let out = child.stdout.take().unwrap();
-        let sandbox = Running(child);
+        let sandbox = Ended(child);
         BufReader::new(out).read_line(&mut line).unwrap();
         let ready: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(ready["regions"], json!(["RegionOne", "RegionTwo"]));
@@ -120,8 +96,7 @@ impl World {
     }
 
     pub fn gone(&self, line: &str) -> Ran {
-        let output = self.command().args(line.split_whitespace()).output();
-        ran(output.unwrap())
+        Ran::of(self.command().args(line.split_whitespace()))
     }
 
     /// With the practice cloud in `clouds.yaml`, as its admin.
@@ -143,12 +118,12 @@ impl World {
     }
 
     /// Starts the engine, and waits until it answers.
-    pub fn engine(&self) -> Running {
+    pub fn engine(&self) -> Ended {
         self.served_by(self.command())
     }
 
     /// The same for this command, of any cloud.
-    pub fn served_by(&self, mut command: Command) -> Running {
+    pub fn served_by(&self, mut command: Command) -> Ended {
         let socket = self.path("state/gone/gone.sock");
         let child = command
             .args(["--engine", "--socket"])
@@ -156,8 +131,8 @@ impl World {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let running = Running(child);
-        until("the engine serves its socket", || {
+        let running = Ended(child);
+        wait_for("the engine serves its socket", || {
             std::os::unix::net::UnixStream::connect(&socket).is_ok()
         });
         running
@@ -169,7 +144,7 @@ impl World {
 }
 
 fn command(home: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gone"));
+    let mut command = Command::new(GONE);
     command
         .env_clear()
         .env("HOME", home)
@@ -178,21 +153,4 @@ fn command(home: &Path) -> Command {
         .current_dir(home)
         .stdin(Stdio::null());
     command
-}
-
-fn ran(output: Output) -> Ran {
-    Ran {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
-}
-
-#[track_caller]
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < deadline, "in 20 s not: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

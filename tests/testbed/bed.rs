@@ -1,18 +1,21 @@
 //! A topology of its own in the testbed, a home of its own, and the program.
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/program.rs"]
+mod program;
+
+pub use program::{DEADLINE, Ended, wait_for};
+use program::{GONE, Ran};
+
 use crate::api::{Api, Holdings, text};
 use crate::estate::Outer;
-
-const GONE: &str = env!("CARGO_BIN_EXE_gone");
-/// Neutron deletes 25 ports a second, on a machine that does nothing else.
-pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The test bed's `clouds.yaml`.
 ///
@@ -25,16 +28,6 @@ pub fn clouds() -> PathBuf {
             "GONE_TESTBED_CLOUDS must name the test bed's clouds.yaml: tests/testbed/up prints it",
         )
         .into()
-}
-
-/// Ends the process when dropped.
-pub struct Ended(pub Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 pub struct Bed {
@@ -190,13 +183,7 @@ impl Bed {
 
     /// Runs to its end.
     pub fn gone(&self, line: &str) -> Ran {
-        let output = self.command(line).output().unwrap();
-        Ran {
-            line: line.to_owned(),
-            code: output.status.code(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
+        Ran::of(&mut self.command(line))
     }
 
     /// Waits until `gone show` of the deletion says all of this.
@@ -229,47 +216,5 @@ impl Bed {
         let engine = Ended(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
         wait_for("the engine", || self.owner() == Some(engine.0.id()));
         engine
-    }
-}
-
-/// What a program came to.
-#[derive(Debug)]
-pub struct Ran {
-    line: String,
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
-}
-
-impl Ran {
-    #[track_caller]
-    pub fn ends_with(self, code: i32) -> Self {
-        let Self { line, out, err, .. } = &self;
-        assert_eq!(self.code, Some(code), "gone {line}\n{out}\n{err}");
-        self
-    }
-
-    /// Standard output and error together hold each of these words.
-    #[track_caller]
-    pub fn says(self, words: &[&str]) -> Self {
-        for word in words {
-            let said = self.out.contains(word) || self.err.contains(word);
-            assert!(said, "no {word:?} in {}\n{}", self.out, self.err);
-        }
-        self
-    }
-
-    #[track_caller]
-    pub fn json(&self) -> Value {
-        serde_json::from_str(&self.out).expect(&self.out)
-    }
-}
-
-#[track_caller]
-pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !condition() {
-        assert!(since.elapsed() < DEADLINE, "no {what}");
-        std::thread::sleep(Duration::from_millis(50));
     }
 }

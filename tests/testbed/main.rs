@@ -38,7 +38,8 @@ mod servers;
 mod shares;
 mod stacks;
 mod table;
-#[path = "../stories/terminal.rs"]
+#[allow(dead_code)] // No theme needs all of it.
+#[path = "../testkit/terminal.rs"]
 mod terminal;
 mod whole_project;
 mod wrongs;

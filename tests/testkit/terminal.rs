@@ -1,0 +1,173 @@
+//! The program on a terminal: what is typed, what the screen shows, and how the terminal is left.
+
+use std::io::{Read as _, Write};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use rustix::process::{Pid, Signal, kill_process};
+
+pub type Program = Box<dyn Child + Send + Sync>;
+
+/// A program that is killed when this is dropped, and its terminal.
+pub struct Terminal {
+    /// None after [`Self::close`].
+    ours: Option<(Box<dyn MasterPty + Send>, Box<dyn Write + Send>)>,
+    pub program: Program,
+    drawn: Arc<Mutex<Drawn>>,
+    /// The modes of the terminal before the program started.
+    modes: String,
+}
+
+/// What the program has written so far.
+pub struct Drawn {
+    parser: vt100::Parser,
+    pub raw: Vec<u8>,
+    /// When the program wrote last.
+    pub at: Instant,
+}
+
+impl Drawn {
+    pub fn screen(&self) -> &vt100::Screen {
+        self.parser.screen()
+    }
+}
+
+fn size(columns: u16, rows: u16) -> PtySize {
+    PtySize {
+        rows,
+        cols: columns,
+        pixel_width: 0,
+        pixel_height: 0,
+    }
+}
+
+impl Terminal {
+    pub fn start(command: CommandBuilder, columns: u16, rows: u16) -> Self {
+        let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
+        let modes = format!("{:?}", pair.master.get_termios().unwrap());
+        let program = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let drawn = Arc::new(Mutex::new(Drawn {
+            parser: vt100::Parser::new(rows, columns, 0),
+            raw: Vec::new(),
+            at: Instant::now(),
+        }));
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let written = drawn.clone();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n @ 1..) = reader.read(&mut buffer) {
+                let mut written = written.lock().unwrap();
+                written.parser.process(&buffer[..n]);
+                written.raw.extend_from_slice(&buffer[..n]);
+                written.at = Instant::now();
+            }
+        });
+        let keys = pair.master.take_writer().unwrap();
+        Self {
+            ours: Some((pair.master, keys)),
+            program,
+            drawn,
+            modes,
+        }
+    }
+
+    pub fn press(&mut self, keys: &str) {
+        let (_, writer) = self.ours.as_mut().unwrap();
+        writer.write_all(keys.as_bytes()).unwrap();
+        writer.flush().unwrap();
+    }
+
+    pub fn read<T>(&self, read: impl FnOnce(&Drawn) -> T) -> T {
+        read(&self.drawn.lock().unwrap())
+    }
+
+    /// The screen, without the blanks at the ends of its lines.
+    pub fn text(&self) -> String {
+        self.read(|drawn| drawn.screen().contents())
+    }
+
+    pub fn resize(&mut self, columns: u16, rows: u16) {
+        let mut drawn = self.drawn.lock().unwrap();
+        drawn.parser.screen_mut().set_size(rows, columns);
+        self.report_size(columns, rows);
+    }
+
+    /// Tells the program this size; the screen here keeps its own.
+    pub fn report_size(&self, columns: u16, rows: u16) {
+        let (master, _) = self.ours.as_ref().unwrap();
+        master.resize(size(columns, rows)).unwrap();
+    }
+
+    /// As sshd does when the line drops. The terminal stays: its reader still has it open.
+    pub fn hang_up(&mut self) {
+        hang_up(&mut self.program);
+    }
+
+    /// Closes this end, but for the reader. The writer types a line feed when it is dropped.
+    pub fn close(&mut self) {
+        self.ours = None;
+    }
+
+    /// The exit code, once the program has ended.
+    #[track_caller]
+    pub fn ended(&mut self, limit: Duration) -> u32 {
+        let since = Instant::now();
+        loop {
+            if let Some(status) = self.program.try_wait().unwrap() {
+                return status.exit_code();
+            }
+            assert!(since.elapsed() < limit, "it stays:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Whether the screen is that of the shell again, with its cursor, and without paste and mouse.
+    pub fn is_given_back(&self) -> bool {
+        self.read(|drawn| {
+            let screen = drawn.screen();
+            let mouse = screen.mouse_protocol_mode();
+            !screen.alternate_screen()
+                && !screen.hide_cursor()
+                && !screen.bracketed_paste()
+                && mouse == vt100::MouseProtocolMode::None
+        })
+    }
+
+    /// The terminal's modes are as before, and its title was never set.
+    #[track_caller]
+    pub fn assert_untouched(&self) {
+        let (master, _) = self.ours.as_ref().unwrap();
+        assert_eq!(format!("{:?}", master.get_termios().unwrap()), self.modes);
+        let titles: [&[u8]; 3] = [b"\x1b]0", b"\x1b]1", b"\x1b]2"];
+        let is_titled = |drawn: &Drawn| drawn.raw.windows(3).any(|bytes| titles.contains(&bytes));
+        assert!(!self.read(is_titled), "the title was set");
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        end(&mut self.program);
+    }
+}
+
+/// As sshd does when the line drops.
+pub fn hang_up(program: &mut Program) {
+    send(program, Signal::HUP);
+}
+
+/// Kills a program and waits for it. Not by `Child::kill`, which hangs up first: a console leaves its engine behind at
+/// that.
+pub fn end(program: &mut Program) {
+    send(program, Signal::KILL);
+    let _ = program.wait();
+}
+
+/// Sends nothing to a program that has ended: its number may be another's.
+fn send(program: &mut Program, signal: Signal) {
+    let pid = program.process_id().and_then(|pid| i32::try_from(pid).ok());
+    if let (Ok(None), Some(pid)) = (program.try_wait(), pid.and_then(Pid::from_raw)) {
+        let _ = kill_process(pid, signal);
+    }
+}
