@@ -2,8 +2,8 @@
 //!
 //! `submit` acknowledges a command when its intent is durable, not before. `query` pages through the rows of
 //! the ledger and the listings of the clouds. `events` follows what happens, without gaps. `snapshot` is the
-//! bounded summary that a screen needs at once. An embedded engine and an engine across a socket differ in
-//! one `Arc<dyn Control>`.
+//! bounded summary that a screen needs at once. A front end reaches an embedded engine and an engine behind a
+//! socket alike, as an `Arc<dyn Control>`.
 
 pub mod query;
 pub mod read_only;
@@ -40,12 +40,14 @@ use crate::domain::relations::Relation;
 /// The engine, as a front end sees it.
 #[async_trait]
 pub trait Control: Send + Sync {
+    /// Submits a command. Returns its receipt once the command's intent is durable.
     async fn submit(&self, envelope: Envelope) -> Result<Receipt, ControlError>;
+    /// Answers a query. Callers use `ask`, which returns the type of the query's own answer.
     async fn query(&self, query: Query) -> Result<Page, ControlError>;
     /// Returns the events after this sequence, at most 500, and waits up to `wait_ms` for the first. If the
     /// sequence is older than the retained events, the error is [`ControlError::Expired`].
     async fn events(&self, after: i64, wait_ms: u64) -> Result<Vec<Event>, ControlError>;
-    /// Returns the watch of snapshots. Slow readers skip versions and never hold up the engine.
+    /// Returns a receiver of the snapshots. A slow reader skips versions and never holds up the engine.
     fn snapshot(&self) -> watch::Receiver<Arc<Snapshot>>;
 }
 
@@ -69,8 +71,8 @@ impl dyn Control + '_ {
         }
     }
 
-    /// Gives steps that came in pages all of their dependencies: a page cuts them at [`DEPENDENCIES_MAX`]. It asks for
-    /// one step at a time, so that no answer is larger than the dependencies of one step.
+    /// Completes the dependencies of steps from a page, which has at most [`DEPENDENCIES_MAX`] of each step. Asks
+    /// for one step at a time, so that no answer is larger than the dependencies of one step.
     ///
     /// # Errors
     /// The engine's own error.
@@ -79,7 +81,7 @@ impl dyn Control + '_ {
             if step.depends_on.len() < DEPENDENCIES_MAX {
                 continue;
             }
-            // A step that was pruned since keeps what the page said.
+            // A step that was pruned meanwhile keeps the dependencies from the page.
             if let Some(whole) = self.find(query::Step { id: step.id }).await? {
                 step.depends_on = whole.depends_on;
             }
@@ -87,8 +89,8 @@ impl dyn Control + '_ {
         Ok(())
     }
 
-    /// Streams the rows of a question whose answer comes in pages, one page at a time. It asks for a page
-    /// only when the stream is polled for it.
+    /// Streams the rows of a query whose answer comes in pages, one page at a time. A page is requested only when
+    /// the stream is polled for it.
     pub fn pages<R: Pages>(
         &self,
         request: R,
@@ -114,12 +116,13 @@ pub struct Envelope {
     /// The idempotency key. The same key within 24 h means the same request.
     #[serde(default)]
     pub idempotency_key: Option<String>,
-    /// While a cloud does not answer, the deletion's plan is made again until this time (N16). None: for
+    /// The time until which planning is repeated while a cloud does not answer (N16). None: for
     /// `[engine] read_patience`.
     #[serde(default)]
     pub deadline: Option<DateTime<Utc>>,
 }
 
+/// A command to the engine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub enum Command {
@@ -139,7 +142,7 @@ pub enum Command {
         resources: Vec<Resource>,
         options: PlanOptions,
     },
-    /// Deletes a resource again that is already being deleted (T6). In-process only.
+    /// Repeats the request for a deletion that is under way (T6). In-process only.
     #[serde(skip)]
     RepeatDelete {
         deletion_id: String,
@@ -158,6 +161,7 @@ pub enum Command {
     DeletePlanFile {
         plan: Box<Plan>,
     },
+    /// Retries the stuck and blocked steps of a deletion.
     Retry {
         deletion_id: String,
     },
@@ -170,7 +174,7 @@ pub enum Command {
         #[serde(default)]
         dry_run: bool,
     },
-    /// Answers a deletion that is stuck with drift (P11): accepts the newcomers that it names, or refuses
+    /// Answers a deletion that is stuck with drift (P11): accepts the newcomers that its steps name, or refuses
     /// them, so that they stay and the deletion ends.
     Drift {
         deletion_id: String,
@@ -222,8 +226,8 @@ pub enum Command {
     ResumeSite {
         site: Site,
     },
-    /// Has the engines of this name end what they have in flight and claim nothing more, for example before they are
-    /// upgraded. The receipt is `Done`.
+    /// Lets the engines of this name end their calls in flight and claim no more steps, for example before they
+    /// are upgraded. The receipt is `Done`.
     PauseEngine {
         name: String,
     },
@@ -241,24 +245,22 @@ pub enum Command {
         id: String,
         body: serde_json::Value,
     },
-    /// Watches for a deployment that refers to this one which resources are being deleted here. The answer
-    /// waits for notices as long as the watch says. In-process only.
+    /// Returns to an importer the notices of the resources that are being deleted here (G5). The receipt waits
+    /// for new notices as long as the watch says. In-process only.
     #[serde(skip)]
     Watch {
         watch: Watch,
     },
-    /// Records that a deployment that refers to this one is worth asking again, as it says itself. In-process
-    /// only.
+    /// Takes an importer's hint that it is worth asking again for its clearances. In-process only.
     #[serde(skip)]
     Hint {
         from: Deployment,
     },
-    /// Releases a deployment that referred to this one and is gone for good. Its clearance is no longer
-    /// needed (G12).
+    /// Releases an importer that is gone for good. Its clearance is no longer needed (G12).
     ReleaseImporter {
         name: String,
     },
-    /// Shows another time of a replay. The snapshot says which time. In-process only.
+    /// Moves a replay to another time, which the snapshot then has. In-process only.
     #[serde(skip)]
     Seek {
         to: Moment,
@@ -311,7 +313,7 @@ impl Command {
     }
 
     /// Whether the command is refused where everything is read-only (P5): calls that change a cloud may follow from
-    /// it, or it changes what gone keeps of resources.
+    /// it, or it changes steps, tombstones, native resources or the importers on record.
     pub fn changes_clouds(&self) -> bool {
         let changes_resources = matches!(
             self,
@@ -358,6 +360,7 @@ impl Command {
     }
 }
 
+/// The engine's answer to a command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "receipt")]
 pub enum Receipt {
@@ -415,8 +418,7 @@ receipts! {
     into_purged: Self::Purged(purged) => purged, Purged;
 }
 
-/// Returns the error for a reply to another question or command, which means that the engine is of another
-/// version.
+/// Returns the error for a reply of the wrong type, which means that the engine has another version.
 pub(crate) fn unexpected_reply() -> ControlError {
     ControlError::Internal {
         message: "unexpected reply from the engine; its version may differ from this program's"
@@ -432,7 +434,7 @@ pub struct Accepted {
     pub existing: bool,
 }
 
-/// A rung of the purge ladder that was taken.
+/// The result of a rung of the purge ladder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purged {
     pub rung: Rung,
@@ -453,7 +455,7 @@ pub struct Retried {
     pub moved: u64,
 }
 
-/// Filter for steps that do not move; a field that is not set matches all.
+/// Filter for stuck and blocked steps; a field that is not set matches all of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryFilter {
@@ -476,7 +478,7 @@ pub struct RetryFilter {
 }
 
 impl RetryFilter {
-    /// Whether the step's last error matches the filter.
+    /// Whether the step's cause and last error match the filter. The caller compares the other fields.
     pub fn fits(&self, step: &Step) -> bool {
         if !self.causes.is_empty() && !Cause::of(step).is_some_and(|it| self.causes.contains(&it)) {
             return false;
@@ -515,7 +517,7 @@ pub struct DeploymentStatus {
 }
 
 impl DeploymentStatus {
-    /// `billing/eu-1`, or the service alone where it has no regions.
+    /// Returns `billing/eu-1`, or the service alone where it has no regions.
     pub fn place(&self) -> String {
         match self.region.as_str() {
             "" => self.service.clone(),
@@ -573,7 +575,7 @@ pub struct SiteProgress {
     pub counts: Counts,
 }
 
-/// The answer of one site. A site that could not be listed has an error and never looks empty.
+/// The resources of one kind at one site. A site that could not be listed has an error and never looks empty.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SiteListing {
     pub site: Site,
@@ -597,6 +599,7 @@ pub struct SiteCount {
     pub at: DateTime<Utc>,
 }
 
+/// Why a resource does not go, or what would block its deletion (P2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     pub target: Target,
@@ -609,11 +612,13 @@ pub struct Explanation {
     pub blockers: Vec<Blocker>,
     pub refused: Vec<Refusal>,
     pub next_action: String,
-    /// The resources that it uses and that use it, its project, and the deletion that has it as a step.
+    /// The resources that the target uses or that use it, its project, the rules that protect it, and the
+    /// deletion that has it as a step.
     #[serde(default)]
     pub relations: Vec<Relation>,
 }
 
+/// A kind, for front ends that browse it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KindInfo {
     pub name: KindName,
@@ -634,14 +639,14 @@ impl KindInfo {
     /// Finds the kind that a person typed: by name, plural or alias, with any letter case, and `-` for `_`.
     ///
     /// # Errors
-    /// There is no such kind; the message names the nearest one.
+    /// No kind has this name; the message suggests the nearest one, or else lists all kinds.
     pub fn find<'k>(kinds: &'k [Self], word: &str) -> Result<&'k Self, String> {
         let wanted = as_named(word);
         let named = kinds.iter().find(|kind| kind.name.as_str() == wanted);
         let called = |kind: &&Self| {
             kind.aliases.contains(&wanted) || wanted.strip_suffix('s') == Some(kind.name.as_str())
         };
-        // The kinds of a later provider have its name before theirs: `toy.subnet`.
+        // Outside the first provider, a kind's name begins with its provider: `toy.subnet`.
         let short = |kind: &&Self| kind.name.as_str().split('.').next_back() == Some(&*wanted);
         let found = named
             .or_else(|| kinds.iter().find(called))
@@ -722,14 +727,15 @@ pub struct Snapshot {
     pub steps: Counts,
     /// Deletions that have not ended, newest first, at most 50.
     pub deletions: Vec<Deletion>,
-    /// Steps that need a person, oldest first, then steps on which a cloud works longer than usual
-    /// ([`StepState::Verifying`]); at most 200.
+    /// Stuck steps that wait for no other stuck step, oldest first; then the newest refused deletions, as steps;
+    /// then steps on which a cloud works longer than usual ([`StepState::Verifying`]). At most 200.
     pub attention: Vec<Step>,
     pub last_event: i64,
     /// Number of steps that clouds accepted per second, over the last minute: the sum over the deletions.
     pub rate_per_second: f64,
 }
 
+/// The state of the engine itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineStatus {
     pub version: String,
@@ -737,7 +743,7 @@ pub struct EngineStatus {
     pub epoch: i64,
     pub started_at: Option<DateTime<Utc>>,
     pub read_only: bool,
-    /// Whether another engine of the ledger does what only one does.
+    /// Whether another engine of the ledger leads: only that one plans, observes, retries, sweeps and notifies.
     #[serde(default)]
     pub follows: bool,
     /// Why the engine takes no new work: the disk is full, a worker panicked, or the ledger is damaged.
@@ -754,6 +760,7 @@ pub struct EngineStatus {
 #[serde(rename_all = "snake_case", tag = "error")]
 #[strum(serialize_all = "snake_case")]
 pub enum ControlError {
+    /// The command, the query or the settings are wrong.
     #[error("{message}")]
     Usage { message: String },
     #[error("{message}")]
@@ -767,9 +774,10 @@ pub enum ControlError {
     /// A cloud refused the engine's credentials.
     #[error("{message}")]
     Auth { message: String },
-    /// The caller lacks the scope for this.
+    /// The caller lacks the scope that the command needs.
     #[error("{message}")]
     Forbidden { message: String },
+    /// The engine or a cloud does not answer.
     #[error("{message}")]
     Unreachable { message: String },
     /// A guard or a blocker refuses; nothing was sent.
@@ -784,8 +792,11 @@ pub enum ControlError {
         message: String,
         changes: Vec<String>,
     },
+    /// The present state of the deletion, step or resource does not allow the command.
     #[error("{message}")]
     Conflict { message: String },
+    /// The events or the plan are no longer kept. `oldest` is the sequence of the oldest retained event; 0 for a
+    /// plan.
     #[error("{message}")]
     Expired { message: String, oldest: i64 },
     #[error("{message}")]

@@ -1,8 +1,8 @@
-//! The questions to the engine. Each question has a request type, which is tied to the type of its answer.
+//! The queries to the engine. Each query has a request type, which is tied to the type of its answer.
 //!
 //! [`super::Control`] is a trait object, so it takes one enum, [`Query`], and answers with another, [`Page`].
 //! Both also go over the socket. Front ends match on neither: they pass a request to `ask` and get its
-//! answer. A new question is a struct with its fields and one line in the table below.
+//! answer. A new query is a struct with its fields and one line in the table below.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::domain::notification::NotificationCursor as Cursor;
 use crate::domain::outline::Outline as Branches;
 use crate::domain::peers::{Answers, Question};
 
-/// A question to the engine.
+/// The request of one query.
 pub trait Request: Into<Query> + Send {
     type Answer;
 
@@ -191,6 +191,7 @@ pub struct Progress {
     pub deletion_id: String,
 }
 
+/// Steps, ordered by deletion and then by id.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Steps {
@@ -201,8 +202,8 @@ pub struct Steps {
     pub older_than: Option<DateTime<Utc>>,
     /// Only steps that need a person for exactly this cause.
     pub cause: Option<Cause>,
-    /// A search, in the syntax of [`crate::domain::filter`]. Empty: all steps. One call looks through a
-    /// bounded number of steps, so a page may be short although another one follows.
+    /// A search, in the syntax of [`crate::domain::filter`]. Empty: all steps. One call reads a bounded number of
+    /// steps, so a page may be short although another one follows.
     pub filter: String,
     pub cursor: Option<String>,
     pub limit: usize,
@@ -260,7 +261,7 @@ pub struct Upcoming {}
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LastHour {}
 
-/// What has ended in the last day.
+/// The number of deletions that ended in the last day, and of their resources that are gone.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LastDay {}
 
@@ -272,6 +273,7 @@ pub struct Causes {
     pub sites: Vec<Site>,
 }
 
+/// One step, with all of its dependencies.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Step {
     pub id: i64,
@@ -286,6 +288,7 @@ pub struct Timeline {
     pub after: i64,
 }
 
+/// Tombstones; a field that is not set matches all of them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tombstones {
@@ -365,7 +368,7 @@ impl FrozenPlan {
     }
 }
 
-/// A fresh listing of one kind at one site, or at all.
+/// A fresh listing of one kind, at one site or at all sites.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Resources {
     pub kind: String,
@@ -373,8 +376,8 @@ pub struct Resources {
     /// Whether to name the projects of the rows, for people.
     #[serde(default)]
     pub names: bool,
-    /// Whether the kind's own list is enough. Otherwise projects are listed with the number of resources of each, and
-    /// with those that only own resources any more; every service is asked for these.
+    /// Whether the kind's own list is enough. Otherwise projects are listed with the number of resources of each,
+    /// and projects that Keystone no longer knows are listed too. Every service is asked for these resources.
     #[serde(default)]
     pub bare: bool,
 }
@@ -419,6 +422,7 @@ pub struct Orphans {
     pub limit: usize,
 }
 
+/// The sites that the engine serves.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sites {}
 
@@ -426,10 +430,11 @@ pub struct Sites {}
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Gates {}
 
+/// The kinds that the engine knows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Kinds {}
 
-/// The audit rows after this one.
+/// The rows of the audit after this sequence number.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Audit {
     pub after: i64,

@@ -1,5 +1,5 @@
-//! A control that refuses whatever changes a cloud, also where its engine does not: the settings of a person who
-//! attaches to a running engine are not the engine's.
+//! A [`Control`] that refuses every command that may change a cloud, although its engine would carry it out. A
+//! person whose own settings are read-only may attach to a running engine whose settings are not.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::{Control, ControlError, Envelope, Page, Query, Receipt, Snapshot};
 use crate::domain::model::Event;
 
-/// Passes questions and harmless commands to the engine. Its snapshots say that everything is read-only.
+/// Passes queries and harmless commands to the engine. Its snapshots say that everything is read-only.
 pub struct ReadOnlyControl {
     engine: Arc<dyn Control>,
     snapshots: watch::Receiver<Arc<Snapshot>>,
@@ -18,13 +18,14 @@ pub struct ReadOnlyControl {
 }
 
 impl ReadOnlyControl {
-    /// Must be called on tokio's runtime: a task follows the engine's snapshots.
+    /// Makes a read-only control of an engine. Must be called on tokio's runtime, because a task follows the engine's
+    /// snapshots.
     pub fn over(engine: Arc<dyn Control>) -> Arc<dyn Control> {
         let mut published = engine.snapshot();
-        let (sender, snapshots) = watch::channel(marked(&published.borrow_and_update()));
+        let (sender, snapshots) = watch::channel(read_only_copy(&published.borrow_and_update()));
         let follower = tokio::spawn(async move {
             while published.changed().await.is_ok() {
-                let snapshot = marked(&published.borrow_and_update());
+                let snapshot = read_only_copy(&published.borrow_and_update());
                 sender.send_replace(snapshot);
             }
         });
@@ -42,8 +43,8 @@ impl Drop for ReadOnlyControl {
     }
 }
 
-/// Returns the snapshot of an engine that is read-only.
-fn marked(snapshot: &Snapshot) -> Arc<Snapshot> {
+/// Returns a copy of the snapshot which says that the engine and its sites are read-only.
+fn read_only_copy(snapshot: &Snapshot) -> Arc<Snapshot> {
     let mut snapshot = snapshot.clone();
     snapshot.engine.read_only = true;
     for site in &mut snapshot.sites {
@@ -58,8 +59,8 @@ impl Control for ReadOnlyControl {
         if !envelope.command.changes_clouds() {
             return self.engine.submit(envelope).await;
         }
-        let message = "this program is read-only, and this changes a cloud: nothing was sent; see [guard] read_only \
-                       in your settings, or --read-only";
+        let message = "nothing was sent: this program is read-only ([guard] read_only in your settings, or \
+                       --read-only), and this command may change a cloud or what gone records of it";
         Err(ControlError::Refused {
             message: message.to_owned(),
             refused: Vec::new(),

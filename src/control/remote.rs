@@ -1,7 +1,7 @@
 //! The engine across a unix socket: a [`Control`] for consoles and verbs that attach.
 //!
 //! A task follows the engine's snapshots. When the engine restarts, the task connects again, with growing
-//! waits. Meanwhile the last snapshot stays, with a fault that says since when.
+//! waits. Meanwhile the last snapshot stays, with a fault that says since when the engine cannot be reached.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,8 +57,9 @@ pub struct RemoteControl {
 impl RemoteControl {
     /// Attaches to the engine that serves this socket. Returns once its first snapshot has arrived.
     ///
-    /// [`ControlError::Unreachable`] if nobody listens, [`ControlError::Usage`] if the engine speaks
-    /// another protocol.
+    /// # Errors
+    /// [`ControlError::Unreachable`] if nobody listens, [`ControlError::Usage`] if the engine speaks another
+    /// protocol.
     pub async fn connect(socket: &Path) -> Result<Arc<dyn Control>, ControlError> {
         let engine = Engine::new(socket)?;
         let mut stream = engine.follow().await?;
@@ -100,7 +101,7 @@ impl Control for RemoteControl {
     }
 }
 
-/// Publishes the snapshots that arrive. Ends with the [`RemoteControl`].
+/// Publishes the snapshots that arrive, until the [`RemoteControl`] is dropped.
 async fn follow(engine: Engine, mut stream: SnapshotStream, sender: watch::Sender<Arc<Snapshot>>) {
     loop {
         let lost = loop {
@@ -306,10 +307,10 @@ impl SnapshotStream {
                 });
             }
             if self.buffer.len() > SNAPSHOT_BYTES_MAX {
-                return Err(self.engine.unreachable("its snapshot does not end"));
+                return Err(self.engine.unreachable("its snapshot is too large"));
             }
             let chunk = tokio::time::timeout(SILENCE_MAX, self.response.chunk()).await;
-            match chunk.map_err(|_| self.engine.unreachable("it sends nothing any more"))? {
+            match chunk.map_err(|_| self.engine.unreachable("it has stopped answering"))? {
                 Ok(Some(bytes)) => self.buffer.extend_from_slice(&bytes),
                 Ok(None) => return Err(self.engine.unreachable("it has ended")),
                 Err(error) => return Err(self.engine.lost(error)),

@@ -120,7 +120,7 @@ fn decode(part: &str) -> Result<String, String> {
         .map_err(|_| format!("the % escapes in \"{part}\" are not UTF-8"))
 }
 
-/// Writes text that parses back to the same target, whatever clouds are known.
+/// Writes a text that parses back to the same target, whatever clouds are known.
 impl fmt::Display for TargetSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         encode(f, &self.kind, &['/'])?;

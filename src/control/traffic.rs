@@ -11,18 +11,18 @@ use crate::domain::model::Site;
 /// One gate, and what it did with the requests since it opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GateStatus {
-    /// Where it listens: `127.0.0.1:9696`.
+    /// The address on which it listens: `127.0.0.1:9696`.
     pub listen: String,
     /// Which clients use it: `user`, `local` or `central`.
     pub source: String,
-    /// The upstream.
+    /// The site of the service to which it forwards requests.
     pub site: Site,
     pub service: String,
     #[serde(flatten)]
     pub traffic: GateTraffic,
 }
 
-/// Number of requests by what the gate did with them; all others passed unchanged.
+/// Number of all requests, and of those that the gate did not pass unchanged, by what it did with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GateTraffic {
     pub requests: u64,
@@ -58,10 +58,12 @@ pub struct Counter {
 }
 
 impl Counter {
+    /// Counts a request that has arrived.
     pub fn request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts how a request was treated.
     pub fn met(&self, what: Met) {
         self.met[what as usize].fetch_add(1, Ordering::Relaxed);
     }

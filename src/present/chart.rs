@@ -6,7 +6,7 @@ use super::words::{duration, kind_words, thousands};
 use crate::domain::gantt::GanttRow;
 use crate::domain::model::Action;
 
-/// The kind of a row of the chart, and the action unless it is deleted: `detach router interface`.
+/// Returns the kind of a row of the chart, with the action if that is not a delete: `detach router interface`.
 pub fn chart_words(row: &GanttRow) -> String {
     let kind = kind_words(&row.kind);
     match row.action {
@@ -15,7 +15,7 @@ pub fn chart_words(row: &GanttRow) -> String {
     }
 }
 
-/// The progress of a row, such as `port at prod/RegionOne: 12 of 600 ended`.
+/// Returns the progress of a row, such as `port at prod/RegionOne: 12 of 600 ended`.
 pub fn chart_facts(row: &GanttRow) -> String {
     let (ended, steps) = (thousands(row.ended), thousands(row.steps));
     format!(
@@ -39,13 +39,13 @@ pub fn chart_last_words(row: &GanttRow, time: impl Fn(DateTime<Utc>) -> String) 
         }
         (Some(at), ..) => {
             let at = time(at);
-            format!("the last was {name} at {at}; it waited for no other")
+            format!("the last was {name} at {at}; it waited for no other step")
         }
         (None, Some(other), None) => format!("{name} has not ended: it waits for {other}"),
         (None, Some(other), Some(before)) => {
             let before = time(before);
-            format!("{name} has not ended; the last that it waited for, {other}, went at {before}")
+            format!("{name} has not ended; the last that it waited for, {other}, ended at {before}")
         }
-        (None, None, _) => format!("{name} has not ended; it waits for no other"),
+        (None, None, _) => format!("{name} has not ended; it waits for no other step"),
     }
 }

@@ -63,7 +63,7 @@ pub fn blocker_words_in_full(blocker: &Blocker) -> String {
     format!("{kind} {id}{name} at {site} ({})", facts.join(", "))
 }
 
-/// Describes all blockers of a step, in full; empty if there are none.
+/// Describes all blockers of a step in full; empty if there are none.
 pub fn blocked_by_words(step: &Step) -> String {
     let blockers: Vec<String> = step.blockers.iter().map(blocker_words_in_full).collect();
     blockers.join("; ")
@@ -114,7 +114,7 @@ pub fn cause_words(cause: &Cause) -> String {
     }
 }
 
-/// How a resource is related to another: `used by`.
+/// Returns how a resource is related to another: `used by`.
 fn relation_word(how: RelationKind) -> &'static str {
     match how {
         RelationKind::Uses => "uses",
@@ -142,12 +142,13 @@ pub fn relation_words(relation: &Relation) -> String {
     }
 }
 
+/// Returns why a resource refuses a plan, as the end of a sentence about it: `port web-1 is` *protected*.
 pub fn rule_words(rule: RefusalRule) -> &'static str {
     match rule {
         RefusalRule::InUse => "in use",
         RefusalRule::OtherProject => "of another project",
         RefusalRule::Protected => "protected",
-        RefusalRule::Copies => "not one copy",
+        RefusalRule::Copies => "not copied exactly once",
         RefusalRule::Cycle => "in a cycle",
         RefusalRule::Unreadable => "cannot be read",
         RefusalRule::NotShown => "not shown to this login",
@@ -155,6 +156,7 @@ pub fn rule_words(rule: RefusalRule) -> &'static str {
     }
 }
 
+/// Returns the word for the kind of an event in a timeline.
 pub fn event_word(kind: EventKind) -> &'static str {
     match kind {
         EventKind::DeletionAccepted => "accepted",
@@ -204,7 +206,8 @@ pub fn state_words(deletion: &Deletion) -> String {
     }
 }
 
-/// `120/536`, the steps whose resource is gone, of all. The resource of a skipped or an abandoned step may still exist.
+/// `120/536`: the steps whose resources are gone, of all steps. The resource of a skipped or an abandoned step may
+/// still exist.
 pub fn progress_words(counts: &Counts) -> String {
     format!("{}/{}", thousands(counts.gone), thousands(counts.total))
 }
@@ -222,7 +225,7 @@ pub fn pace_words(deletion: &Deletion, at: impl Fn(DateTime<Utc>) -> String) -> 
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// The state of a deletion for people: `blocked` if it runs, but all that is left waits.
+/// Returns the state of a deletion for people: `blocked` if it runs, but all steps that are left wait.
 pub fn deletion_state_word(deletion: &Deletion) -> &'static str {
     match is_blocked(deletion) {
         true => StepState::Blocked.as_str(),
@@ -230,7 +233,7 @@ pub fn deletion_state_word(deletion: &Deletion) -> &'static str {
     }
 }
 
-/// The result of a rung; `orphans` is where this front end lists what abandoned steps left behind.
+/// Describes the result of a rung. `orphans` names the list of orphans in this front end.
 pub fn purged_words(rung: Rung, moved: u64, unpinned_by: Option<&str>, orphans: &str) -> String {
     let steps = count(moved, "step");
     match (rung, unpinned_by) {
@@ -257,7 +260,7 @@ pub fn attempts_words(step: &Step) -> String {
     }
 }
 
-/// Tells in one line why a step does not go: the blocker if it is known, else the cloud's own words.
+/// Returns in one line why a step does not go: the blocker if it is known, else the cloud's own words.
 pub fn step_reason(step: &Step) -> String {
     if let Some(blocker) = step.blockers.first() {
         let more = match step.blockers.len() {
@@ -272,7 +275,7 @@ pub fn step_reason(step: &Step) -> String {
     })
 }
 
-/// Tells why a step has not ended, by all that blocks it and by the last answer; empty if it has.
+/// Returns why a step has not ended: all of its blockers, and the last answer; empty if it has ended.
 pub fn unfinished_reason(step: &Step) -> String {
     if !step.state.is_live() && step.state != StepState::Stuck {
         return String::new();
@@ -284,7 +287,7 @@ pub fn unfinished_reason(step: &Step) -> String {
     parts.join(": ")
 }
 
-/// Tells in one line why a deletion was refused.
+/// Returns in one line why a deletion was refused.
 pub fn refusal_reason(deletion: &Deletion) -> String {
     match deletion.refused.first() {
         None => deletion.note.clone(),
@@ -295,14 +298,14 @@ pub fn refusal_reason(deletion: &Deletion) -> String {
     }
 }
 
-/// The number of steps in each of these states, such as `880 waiting, 9,120 gone`.
+/// Returns the number of steps in each of these states, such as `880 waiting, 9,120 gone`.
 pub fn counts_words(counts: &Counts, states: [StepState; 9]) -> String {
     let some = states.into_iter().filter(|state| counts.of(*state) > 0);
     let words = some.map(|state| format!("{} {}", thousands(counts.of(state)), state.as_str()));
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// `12 steps, 3 automatic, 1 unset, 0 refused, at most 14 calls`; and copies, if there are any.
+/// `12 steps, 3 automatic, 1 unset, 0 refused, at most 14 calls`, and the copies if there are any.
 pub fn plan_words(plan: &Plan, between: &str) -> String {
     let copies = plan.mapping.iter().flat_map(Mapped::copies).count();
     let counts = [
@@ -319,7 +322,7 @@ pub fn plan_words(plan: &Plan, between: &str) -> String {
     counts[..if copies > 0 { 6 } else { 5 }].join(between)
 }
 
-/// The options of the plan in words; those that extend the plan are named only if they are on.
+/// Returns the options of a plan in words. Options that extend the plan are named only if they are on.
 pub fn plan_options_words(options: &PlanOptions) -> Vec<&'static str> {
     let stops = options.on_failure == OnFailure::Stop;
     let choices = [

@@ -1,10 +1,10 @@
 //! Rows as text, below headings: the form that tables, CSV and web pages have in common.
 
-/// A column of a list: its heading; its weight, by which the lightest are left out where the screen is too
-/// narrow; and the text that a row shows below it, empty if there is nothing to say.
+/// A column of a list: its heading, its weight, and the text of a row's cell, which may be empty. On a screen that
+/// is too narrow, the columns with the lowest weight are left out first.
 pub type Column<R> = (&'static str, u8, fn(&R) -> String);
 
-/// Describes the columns of a list: for each its heading, its weight, and what it shows of a row.
+/// Declares the columns of a list: the heading, the weight and the cell of each.
 macro_rules! columns {
     ($(#[$doc:meta])* $vis:vis $name:ident: $row:ty, |$it:ident|
      $($heading:literal $weight:literal => $cell:expr;)*) => {
@@ -15,7 +15,7 @@ macro_rules! columns {
 }
 pub(crate) use columns;
 
-/// Headings with their weights, and cells, as text. An empty cell means that there is nothing to say.
+/// A table of texts: headings with their weights, and rows of cells, which may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sheet {
     headings: Vec<(String, u8)>,
@@ -54,7 +54,7 @@ impl Sheet {
         self.headings.iter().map(|(heading, _)| heading.as_str())
     }
 
-    /// The weight of a column, by its place; 0 if there is none.
+    /// Returns the weight of a column by its index; 0 if there is no such column.
     pub fn weight(&self, column: usize) -> u8 {
         self.headings.get(column).map_or(0, |(_, weight)| *weight)
     }

@@ -29,7 +29,7 @@ pub fn kind_words(kind: &KindName) -> String {
     words.join(" ")
 }
 
-/// The name, or the short id of a resource without a name.
+/// Returns the name, or the short id of a resource without a name.
 pub fn name_or_id<'a>(name: &'a str, id: &'a str) -> &'a str {
     if name.is_empty() { short_id(id) } else { name }
 }
@@ -54,6 +54,7 @@ pub fn waiting_words(steps: u64) -> String {
     }
 }
 
+/// `12,000`
 pub fn thousands(n: impl TryInto<u64>) -> String {
     let digits = n.try_into().unwrap_or(u64::MAX).to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -89,8 +90,7 @@ pub fn duration(seconds: u64) -> String {
     }
 }
 
-/// A range of seconds: `20-40 s`, `2-4 min`, `about 3 h`. Both ends are rounded to what a person reads, the first
-/// one down and the other up.
+/// A range of seconds: `20-40 s`, `2-4 min`, `about 3 h`. The lower end is rounded down and the upper end up.
 pub fn range_words(least: u64, most: u64) -> String {
     let units = [
         (120, 5, 1, "s"),
@@ -109,7 +109,7 @@ pub fn range_words(least: u64, most: u64) -> String {
     }
 }
 
-/// How long ago something was, rounded so that it seldom changes: `just now`, `20 s ago`, `3 min ago`, `2 h ago`.
+/// An age, rounded so that its text seldom changes: `just now`, `20 s ago`, `3 min ago`, `2 h ago`.
 pub fn ago_words(age: TimeDelta) -> String {
     match age.num_seconds() {
         ..10 => "just now".to_owned(),
