@@ -1,5 +1,5 @@
 //! The port between kinds and providers. A kinds file has a `call` section for each kind, which only the
-//! kind's provider understands. All other rooms know a call only by what this trait says about it.
+//! kind's provider understands. All other modules know the calls of a kind only by the trait [`KindCalls`].
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -14,12 +14,13 @@ use crate::domain::model::{Action, KindName, StepError};
 
 /// A kind of cloud, as kinds files name it: `provider = "openstack"`.
 pub trait Provider: Sync {
+    /// Returns the name, as kinds files write it.
     fn name(&self) -> &'static str;
 
     /// Reads the `call` sections of a file: one for each kind that is not native.
     ///
     /// # Errors
-    /// A word is unknown or has the wrong type; the error has its line.
+    /// A key is unknown or its value has the wrong type; the error has its line.
     fn calls(&self, source: &Source) -> Result<BTreeMap<KindName, Arc<dyn KindCalls>>, KindsError>;
 }
 
@@ -44,7 +45,7 @@ pub trait KindCalls: Any + Debug + Send + Sync {
         false
     }
 
-    /// Whether the delete call says if the cloud deletes the dependents itself.
+    /// Whether the delete call has the variable `cascade`, by which the cloud deletes the dependents itself.
     fn cascades_by_itself(&self) -> bool {
         false
     }
@@ -80,8 +81,8 @@ pub trait KindCalls: Any + Debug + Send + Sync {
     /// Returns the meaning of an error that the cloud answered; none if no rule matches it.
     fn meaning(&self, error: &StepError) -> Option<AnswerClass>;
 
-    /// Returns the call of an action in words, `DELETE /v2.0/ports/4fdb…`; none if there is no such call, or a
-    /// variable is missing.
+    /// Returns the call of an action as a line, `DELETE /v2.0/ports/4fdb…`; none if the kind has no call for the
+    /// action, or a variable is missing.
     fn line(&self, action: Action, variables: &BTreeMap<String, String>) -> Option<String>;
 }
 
@@ -99,6 +100,7 @@ pub enum AnswerClass {
     Failed,
     /// The login has lost its rights; the site is paused (N13).
     Auth,
+    /// The cloud will never carry out the call: the step is stuck at once.
     Fatal,
     /// The resource differs from the planned one.
     Drift,

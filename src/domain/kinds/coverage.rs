@@ -1,5 +1,5 @@
-//! Finds what a cloud offers but no kind covers. A plan for everything that belongs to a project names it
-//! (N19).
+//! Finds the services, extensions and resources that a cloud offers and no kind covers. A plan for everything that
+//! belongs to a project names them (N19).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ const NAMED_MAX: usize = 20;
 /// Maximum length of a name from a cloud's catalog or list of extensions, in characters.
 const NAME_MAX: usize = 40;
 
-/// The resources without a kind that a kinds file names.
+/// The resources that a kinds file names because there is no kind for them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NotCovered {
@@ -28,7 +28,7 @@ pub(super) struct NotCovered {
     pub(super) services: BTreeMap<String, String>,
 }
 
-/// Extensions and services that hold nothing of a project beyond what the kinds cover.
+/// The extensions and services that have no resources of a project except those that the kinds cover.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NothingToCover {
@@ -82,8 +82,8 @@ impl Kinds {
         services.collect()
     }
 
-    /// Describes what the kinds do not cover of this offer, one text for each item: `compute (servers, key
-    /// pairs)`.
+    /// Describes everything in this offer that the kinds do not cover, one text for each item: `compute (servers,
+    /// key pairs)`.
     pub fn not_covered(&self, offer: &Offer) -> Vec<String> {
         let services = offer.covered.keys();
         let remainders = services.filter_map(|service| {
@@ -119,8 +119,8 @@ impl Kinds {
             let Some(of_service) = self.coverage.of_services.get(service) else {
                 continue;
             };
-            // If the kinds files name no extensions without resources, every extension would seem to have
-            // some.
+            // If the kinds files do not say which extensions of a service have no resources, every extension would
+            // seem to have some.
             if of_service.empty_extensions.is_empty() {
                 continue;
             }
@@ -152,7 +152,7 @@ impl Kinds {
     }
 }
 
-/// Returns the warning of a plan for everything that belongs to a project at a site; none if the kinds cover
+/// Returns the warning of a project's plan at a site about everything that no kind covers; none if the kinds cover
 /// everything.
 pub fn not_looked_at(not_covered: &[String], site: &str) -> Option<String> {
     if not_covered.is_empty() {

@@ -12,8 +12,11 @@ fn head(path: &str) -> &str {
 }
 
 impl Kinds {
+    /// Checks that every statement of the kind can take effect.
+    ///
     /// # Errors
-    /// A field names something that rows never show. The message gives the nearest name that they do show.
+    /// A statement cannot take effect. If it names a field that rows never show, the message suggests the nearest
+    /// field that they do show.
     pub(super) fn validate_takes_effect(&self, kind: &Kind) -> Result<(), String> {
         let spec = &kind.spec;
         if spec.stays.is_some() {
@@ -126,7 +129,8 @@ impl Kinds {
         Ok(())
     }
 
-    /// Checks that the kind is listed by a scope, and that the target's rows name theirs.
+    /// Checks for a filter with `in_scope` that the kind has a scope (`list.scope`), and that the target's rows have
+    /// the scope's field.
     fn validate_in_scope(
         &self,
         called: &str,
@@ -144,8 +148,8 @@ impl Kinds {
         }
     }
 
-    /// Rejects an alias that another kind of the same provider, or a native kind, already has, because the
-    /// typed word would be ambiguous. The site decides between providers.
+    /// Rejects an alias that is a name of another kind of the same provider or of a native kind, because the typed
+    /// word would be ambiguous. Between kinds of different providers, the site decides.
     fn validate_aliases(&self, kind: &Kind) -> Result<(), String> {
         for alias in &kind.spec.aliases {
             let is_elsewhere = |other: &Kind| match (other.provider, kind.provider) {

@@ -52,6 +52,9 @@ struct Defaults {
 impl Kinds {
     /// Reads kinds files in their order. A later file replaces a kind of the same name only if it says
     /// `override = true`.
+    ///
+    /// # Errors
+    /// A file is not valid; the error has the file, the line and the reason.
     pub fn read(
         sources: impl IntoIterator<Item = Source>,
         providers: &[&dyn Provider],
@@ -153,7 +156,7 @@ impl Kinds {
         Ok(kinds)
     }
 
-    /// Adds the references of resources that a service made to the rows that stand for them.
+    /// Gives each kind whose resources a service makes its references to the rows that stand for them (`made`).
     fn refer_to_makers(&mut self) {
         let makers = self.kinds.values();
         let makers = makers.filter_map(|it| Some((it.name.clone(), it.spec.made.clone()?)));
@@ -203,7 +206,7 @@ impl Kinds {
         let deletes = kind.calls.can(kind.action());
         match (deletes, &spec.stays, spec.goes_with) {
             (true, None, None) | (true, Some(_), Some(_)) | (false, Some(_), None) => {}
-            // It goes with its parent alone.
+            // A part needs no delete call: the cloud removes it with its parent.
             (false, None, None) if kind.bonds(Bond::Part).next().is_some() => {}
             (_, _, Some(_)) => {
                 return Err(
@@ -431,7 +434,8 @@ fn validate_override(
     }
 }
 
-/// Checks that the status field is listed, by the kind itself or by the kind from which it is derived.
+/// Checks that `settles.field` is among the fields that are listed, by the kind itself or by the kind from which it
+/// is derived.
 fn validate_settles(spec: &KindSpec, list: &ListSpec) -> Result<(), String> {
     match &spec.settles {
         Some(settles) => validate_listed("settles.field", &settles.field, list),
@@ -439,7 +443,7 @@ fn validate_settles(spec: &KindSpec, list: &ListSpec) -> Result<(), String> {
     }
 }
 
-/// Checks that a reference requests the lists below parents.
+/// Checks that one of the kind's references requests the lists below its parents.
 fn validate_within(spec: &KindSpec, within: &String) -> Result<(), String> {
     let mut found_by = spec.references.iter().flat_map(|it| &it.find);
     match found_by.any(|find| find.key == *within) {

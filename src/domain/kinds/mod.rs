@@ -9,7 +9,7 @@
 //! | operator | meaning |
 //! |---|---|
 //! | `admin_fields` | fields that rows show only to admins |
-//! | `ids` | how an id of the kind is spelled in a path: `plain` (the default), `text`, or `uuid` if its service refuses to look for any other word |
+//! | `ids` | how an id of the kind is spelled in a path: `plain` (the default), `text`, or `uuid` if its service refuses a search for any other word |
 //! | `separator` | of a list: what joins the fields of an id, if commas do not, because the last field is free text |
 //! | `provider` | of a file: the provider of its kinds; by default the first one that gone has |
 //! | `defaults` | of a file: `deleting`, `settles` and `call` for all its kinds that do not set their own |
@@ -25,7 +25,7 @@
 //! | `join` | copies fields of a row of another kind, found by id |
 //! | `native` | a native kind: a deployment keeps its resources in its registry, with these fields |
 //! | `own_only` | of a list: a login that may not list sees exactly one resource, its own |
-//! | `own_project` | of a list: it shows a login the rows of its own project alone, so a plan for another project says that it did not look (N19) |
+//! | `own_project` | of a list: it shows a login the rows of its own project alone, so a plan for another project says that the kind was not listed (N19) |
 //! | `by_project` | of a list: false if the cloud has no filter by project, or the filter would change something in the cloud |
 //! | `unknown` | a resource that its service does not know may still own other resources, and is found through those |
 //! | `shown_by` | of a reference: a login that may not list the referrers learns from resources of this kind whether there are any |
@@ -35,27 +35,27 @@
 //! | `passes` | fields of a row that the templates of its calls may name, empty if the row has no value there |
 //! | `match` | the referrer's value `equals` a value of the target, with or without a prefix, or as the `last_segment` of a URL; in addition, an address is `in_cidr` of the target, or a domain name is `below` the target's |
 //! | `find` | the server-side filter that finds the referrers of many targets at once |
-//! | `in_scope` | of `find`: all that it finds is in the scope that the target's row names too (a subnet's ports are on its network), so a list of that scope shows it |
-//! | `enable` | a call that must come before the delete while `when` holds; with `unless_role`, only for a login without that role |
+//! | `in_scope` | of `find`: all rows that it finds are in the scope that the target's row names too (a subnet's ports are on its network), so a list of that scope shows them |
+//! | `enable` | a call that must come before the delete of a resource whose row meets `when`; with `unless_role`, only for a login without that role |
 //! | `names` | fields by which the body of a request refers to a resource, although no row has them |
 //! | `shows` | paths of a row with ids of resources of another kind, where no reference says so (a network's subnets) |
-//! | `made` | rows of the kind stand for resources of other kinds, which a service made and deletes with them, unless `kept_when` holds |
+//! | `made` | rows of the kind stand for resources of other kinds, which a service made and deletes with the rows, except those that meet `kept_when` |
 //! | `few` | a cloud has so few resources of the kind that all of them may be listed to name some |
 //! | `takes` | resources that are deleted together with this one, after it |
 //! | `tagged` | the filter that finds resources with one of several tags: copies at other sites |
 //! | `scope` | the field by which one list observes all rows of a parent that is deleted |
-//! | `guard` | the resource is never deleted while `when` holds, `unless` a plan option is given. With `left_in`, the resource stays when its parent of that kind is deleted. `left_while` is a condition on that parent. With `only_left`, the resource is deleted if it is a target itself. It is also deleted if all its `users` go too |
-//! | `remark` | what a plan `says`, once, of the resources that it deletes and `when` whose rows hold |
-//! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed. With `at_once`, it shows so from the answer on, and a later row that does not was put back. `state` is the resource's own state, and `cause` is where the cloud says why a delete failed. After `minutes_again`, the delete is repeated while it is in progress |
+//! | `guard` | the resource is never deleted while its row meets `when`, `unless` a plan option is given. With `left_in`, the resource stays when its parent of that kind is deleted. `left_while` is a condition on that parent. With `only_left`, the resource is deleted if it is a target itself. It is also deleted if all its `users` go too |
+//! | `remark` | what a plan `says`, once, about all resources that it deletes and whose rows meet `when` |
+//! | `settles` | how a row shows that a delete which the cloud accepted is in progress, or has failed. With `at_once`, the row shows one of the two as soon as the cloud has accepted the delete; a resource whose later row shows neither was put back. `state` is the resource's own state, and `cause` is where the cloud says why a delete failed. After `minutes_again`, the delete is repeated while it is in progress |
 //! | `unpinned_by` | the edge whose removal ends a blocking reference, so that the referrer stays: for the purge ladder only, never in a plan |
-//! | `rung` | a rung of the purge ladder: the cloud's own `call` for a resource that does not go (`reset`, `force`), `when` its row is in such a state, for a login with the `role`, with its `risk` |
+//! | `rung` | a rung of the purge ladder: the cloud's own `call` (`reset`, `force`) for a resource that does not go and whose row meets `when`, for a login with the `role`, with its `risk` |
 //! | `runbook` | the manual steps for one id, when no call helps |
 //! | `stays` | the resource stays, and only what belongs to it is deleted (a project). With the plan option that `goes_with` names, the resource is deleted too |
 //! | `incarnation` | the field that distinguishes a resource from one that was re-created under the same id (I10) |
 //! | `override` | replaces the kind of this name that an earlier file defines; without it, a second definition is an error |
 //! | `owner` | the field that says what a resource serves; a change of it is drift |
 //! | `not_covered` | of a file: the `resources` of its service, `extensions` and `services` that have no kinds, with what they contain; a project's plan names them (N19) |
-//! | `nothing_to_cover` | of a file: `extensions` and `services` that contain nothing of a project beyond the kinds |
+//! | `nothing_to_cover` | of a file: `extensions` and `services` that have no resources of a project except those that the kinds cover |
 //!
 //! Anything else becomes a new named operator here, with a table test, and never an expression language.
 
@@ -104,7 +104,7 @@ pub struct Kinds {
     kinds: BTreeMap<KindName, Kind>,
     home: Option<Home>,
     coverage: coverage::Coverage,
-    /// The provider that a short name means, if another provider has a kind of the same name.
+    /// The first provider: a short name means its kind, if kinds of several providers have that name.
     first: &'static str,
 }
 
@@ -118,10 +118,10 @@ pub struct Home {
 /// One kind: what its file says, with the file's defaults folded in.
 #[derive(Clone, Debug)]
 pub struct Kind {
-    /// Unique among all kinds. A name is unique within its provider only, so if two providers have a kind of
-    /// one name, the name of the later one begins with its provider: `toy.subnet`.
+    /// Unique among all kinds. In a kinds file, a name is unique within its provider only, so the names of kinds of
+    /// all providers but the first begin with their provider: `toy.subnet`.
     pub name: KindName,
-    /// None for a native kind.
+    /// The name of the kind's provider; none for a native kind.
     pub provider: Option<&'static str>,
     /// The catalog's service type: `network`.
     pub service: String,
@@ -148,12 +148,13 @@ pub enum Bond {
     Child,
 }
 
-/// The word that a person typed for a kind, as names and aliases are written: any letter case, and `-` for `_`.
+/// Returns the word that a person typed for a kind in the spelling of names and aliases: in lower case, with `_` for
+/// `-`.
 pub fn as_named(word: &str) -> String {
     word.to_lowercase().replace('-', "_")
 }
 
-/// Says that no kind is called so, and which one is nearest, or else which kinds there are.
+/// Returns the error for a word that names no kind: it suggests the nearest kind, or else lists all kinds.
 pub fn unknown_kind<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
     let near = super::text::did_you_mean(&as_named(word), names.clone());
     let hint = match near.is_empty() {
@@ -173,12 +174,18 @@ impl Kinds {
     }
 
     /// Finds the kind that a person typed: by name or alias, also with `-` for `_`.
+    ///
+    /// # Errors
+    /// No kind has this name; the message suggests the nearest one, or else lists all kinds.
     pub fn resolve(&self, word: &str) -> Result<&Kind, String> {
         self.resolve_at(word, None)
     }
 
     /// Finds the kind that a person typed, where several providers may have a kind of this name: the kind of
     /// `provider`, or else of the first provider.
+    ///
+    /// # Errors
+    /// As for [`Self::resolve`].
     pub fn resolve_at(&self, word: &str, provider: Option<&str>) -> Result<&Kind, String> {
         let wanted = as_named(word);
         let fits = |kind: &&Kind| {
@@ -199,7 +206,7 @@ impl Kinds {
             .ok_or_else(|| unknown_kind(word, self.kinds.keys().map(KindName::as_str)))
     }
 
-    /// Returns the kinds whose ids are never used again, so that the records of their resources may go (M1).
+    /// Returns the kinds whose ids are never used again, so that the records of their resources may be pruned (M1).
     pub fn never_again(&self) -> Arc<[KindName]> {
         let kinds = self.kinds.values().filter(|kind| !kind.has_natural_key());
         kinds.map(|kind| kind.name.clone()).collect()
@@ -244,8 +251,8 @@ impl Kinds {
         referrers.any(|(referrer, _)| referrer.spec.made.is_some())
     }
 
-    /// Returns the ids to which a row refers by this reference; none if an id alone does not say (an address
-    /// in a network).
+    /// Returns the ids to which a row refers by this reference; none if the row does not have the whole id of the
+    /// target (an address in a network).
     pub fn referred_in(&self, reference: &Reference, row: &Value) -> Vec<String> {
         if !holds(&reference.when, row) {
             return Vec::new();
@@ -320,7 +327,7 @@ impl Kind {
         }
     }
 
-    /// The variable of a derived kind that holds its parent's id.
+    /// Returns the variable of a derived kind that has its parent's id.
     pub fn parent_variable(&self) -> Option<&str> {
         let derived = self.spec.derived.as_ref()?;
         derived
@@ -351,16 +358,16 @@ impl Kind {
 
     /// Returns the references by which a resource of this kind is deleted together with its target.
     pub fn bonds(&self, bond: Bond) -> impl Iterator<Item = &Reference> {
-        let is_such = move |reference: &&Reference| match reference.on_delete {
+        let has_bond = move |reference: &&Reference| match reference.on_delete {
             OnDelete::Automatic | OnDelete::WithCascade => !reference.after,
             OnDelete::Cascade => bond == Bond::Child,
             OnDelete::Block | OnDelete::Unset | OnDelete::Dangling => false,
         };
-        self.spec.references.iter().filter(is_such)
+        self.spec.references.iter().filter(has_bond)
     }
 
-    /// Whether a row shows the incarnation in the step's variables, and not a resource that was re-created
-    /// under its id.
+    /// Whether a row shows the incarnation that the step's variables name, and not a resource that was re-created
+    /// under the same id.
     pub fn same_incarnation(&self, row: &Value, variables: &BTreeMap<String, String>) -> bool {
         self.spec.incarnation.as_ref().is_none_or(|field| {
             let planned = variables.get(field);
@@ -434,8 +441,8 @@ impl Kind {
         self.spec.list.as_ref().is_some_and(|list| list.own_project)
     }
 
-    /// Whether a service shows a project's resources to few logins of other projects. A plan for another project
-    /// then says that it did not look.
+    /// Whether a service shows a project's resources to no login, or to few logins, of other projects. A plan for
+    /// another project then says that the kind was not listed.
     pub fn is_hidden_from_others(&self) -> bool {
         self.shows_own_project() || !self.calls.lists_all_projects()
     }
@@ -611,7 +618,7 @@ impl Match {
     }
 }
 
-/// Whether each path has one of its values.
+/// Whether a row meets a condition: each path has one of its values.
 pub fn holds(when: &BTreeMap<String, OneOf>, row: &Value) -> bool {
     when.iter().all(|(path, wanted)| {
         let texts = value::values(row, path).into_iter().filter_map(text);

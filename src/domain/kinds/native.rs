@@ -27,6 +27,7 @@ const COMMON: [&str; 8] = [
 ];
 
 impl Kind {
+    /// Whether a deployment keeps the kind's resources in its registry.
     pub fn is_native(&self) -> bool {
         self.spec.native.is_some()
     }
@@ -66,9 +67,9 @@ impl Kinds {
         self.referring_site(kind, site) == Some(site)
     }
 
-    /// Returns the fields of native kinds whose references hold their targets in the same registry.
-    /// Asynchronous references are not among them, because a deletion of their own handles them and gives its
-    /// clearance first.
+    /// Returns the fields of native kinds whose references block their targets in the same registry. Asynchronous
+    /// references are not among them: another deletion handles these, and their deployment gives its clearance
+    /// before the target goes.
     pub fn holding(&self, to: &KindName) -> Arc<[(KindName, String)]> {
         let holding = self.referrers(to).filter(|(kind, reference)| {
             kind.is_native() && reference.on_delete != OnDelete::Dangling && !reference.asynchronous
@@ -123,7 +124,7 @@ pub fn base(field: &str) -> &str {
     field.strip_suffix("[]").unwrap_or(field)
 }
 
-/// Number of values of a filter in one question to the ledger.
+/// Number of values of a filter in one query to the ledger.
 const VALUES_A_LIST: usize = 140;
 
 /// The calls of a native kind, which the registry of its deployment answers.

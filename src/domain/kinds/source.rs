@@ -12,6 +12,7 @@ pub struct Source {
     pub text: String,
 }
 
+/// Why a kinds file is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {message}")]
 pub struct KindsError {
@@ -25,7 +26,8 @@ impl Source {
     /// Reads the file as TOML.
     ///
     /// # Errors
-    /// It is no such file, or nested too deep; with the line, and the nearest word.
+    /// The text is not TOML of this form, or is nested too deeply; the error has the line, and suggests the nearest
+    /// valid word.
     pub fn parse<F: DeserializeOwned>(&self) -> Result<F, KindsError> {
         let failed = |line, message| KindsError {
             file: self.file.clone(),

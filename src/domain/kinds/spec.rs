@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::domain::model::{Action, KindName, PlanOptions};
 
+/// One kind of a kinds file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindSpec {
@@ -20,7 +21,7 @@ pub struct KindSpec {
     /// How the kind's ids are spelled in a path (T22).
     #[serde(default)]
     pub ids: IdSpelling,
-    /// How the kind's rows are read. A kind has one of this, `derived` and `native`.
+    /// How the kind's rows are listed. A kind has exactly one of `list`, `derived` and `native`.
     pub list: Option<ListSpec>,
     pub derived: Option<DerivedSpec>,
     /// The kind's resources are kept in the registry of a deployment. How they are listed and deleted follows
@@ -29,8 +30,8 @@ pub struct KindSpec {
     /// How the provider lists and deletes the kind's resources, in the provider's own words. A native kind
     /// has none.
     pub call: Option<IgnoredAny>,
-    /// Why a resource of the kind is not deleted itself. A kind has either this or a delete call. With
-    /// `goes_with`, which says when the resource does not stay, it has both.
+    /// Why a resource of the kind is not deleted itself. A kind has either `stays` or a delete call, and both if it
+    /// has `goes_with`.
     pub stays: Option<String>,
     /// The plan option with which the resource is deleted too, after everything that belongs to it.
     pub goes_with: Option<PlanOption>,
@@ -57,7 +58,7 @@ pub struct KindSpec {
     pub takes: Vec<Takes>,
     #[serde(default, rename = "guard")]
     pub guards: Vec<GuardRule>,
-    /// What a plan says of resources that it deletes.
+    /// What a plan says about resources that it deletes.
     #[serde(default, rename = "remark")]
     pub remarks: Vec<Remark>,
     /// Fields of a request's body that name a resource, in addition to the references: field → kinds (T17).
@@ -151,6 +152,7 @@ impl IdSpelling {
     }
 }
 
+/// How the rows of a kind are listed, and where they have the values that gone needs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListSpec {
@@ -158,7 +160,7 @@ pub struct ListSpec {
     /// support that.
     #[serde(default)]
     pub fields: Vec<String>,
-    /// The fields that form the id, joined by commas. They are also variables of the templates.
+    /// The fields that form the id, joined by `separator`. They are also variables of the templates.
     #[serde(default = "id_fields")]
     pub id: Vec<String>,
     /// What joins the fields of the id, if commas do not: a character that the fields before the last one never
@@ -170,7 +172,7 @@ pub struct ListSpec {
     /// The path of the project's id, if not `project_id`.
     #[serde(default = "project_field")]
     pub project: String,
-    /// The cloud's filter for the project's id, if it is not called as the path.
+    /// The cloud's filter for the project's id, if its name differs from the path.
     pub project_filter: Option<String>,
     /// The path of the field that has the time of creation.
     #[serde(default = "created_field")]
@@ -187,7 +189,7 @@ pub struct ListSpec {
     #[serde(default)]
     pub own_only: bool,
     /// Whether a list shows a login the rows of its own project alone, whatever its role. Rows need not name the
-    /// project. A plan for another project says that it did not look.
+    /// project. A plan for another project says that the kind was not listed.
     #[serde(default)]
     pub own_project: bool,
     /// Whether the kind may be listed by project. Some services have no such filter, and in Neutron it creates
@@ -248,6 +250,7 @@ pub struct NativeSpec {
     pub fields: BTreeMap<String, FieldSpec>,
 }
 
+/// A field of a native kind.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FieldSpec {
@@ -266,8 +269,8 @@ pub struct Settles {
     pub pending: Vec<String>,
     /// Values of the field when the delete has failed.
     pub failed: Vec<String>,
-    /// Whether a row shows the delete as soon as the cloud has accepted it. A later row that shows neither was
-    /// put back: the delete has failed.
+    /// Whether a row shows a pending or a failed delete as soon as the cloud has accepted it. A resource whose later
+    /// row shows neither was put back: the delete has failed.
     #[serde(default)]
     pub at_once: bool,
     /// The path of the resource's state, if `field` is about the delete alone.
@@ -279,8 +282,8 @@ pub struct Settles {
     pub warning: String,
     /// For how many minutes the delete may be in progress, if nothing else is configured (I6).
     pub minutes_max: u64,
-    /// After how many minutes the delete is sent again while it is in progress, and again after as many. Only for
-    /// a cloud that a repeated delete does no harm.
+    /// The interval, in minutes, at which the delete is sent again while it is in progress. Only for a cloud in which
+    /// a repeated delete does no harm.
     pub minutes_again: Option<u64>,
 }
 
@@ -309,6 +312,7 @@ pub struct Runbook {
     pub text: String,
 }
 
+/// How the resources of a derived kind are found in the rows of a listed kind.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DerivedSpec {
@@ -332,7 +336,7 @@ pub struct DerivedSpec {
     pub join: Option<Join>,
 }
 
-/// Copies fields from the row of another kind whose id is in `by`.
+/// Copies the fields `take` from the row of another kind whose id is in the field `by`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Join {
@@ -341,6 +345,7 @@ pub struct Join {
     pub take: Vec<String>,
 }
 
+/// The values that a condition accepts for a path.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum OneOf {
@@ -348,6 +353,7 @@ pub enum OneOf {
     One(Value),
 }
 
+/// What the delete call of a kind does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionWord {
@@ -385,7 +391,7 @@ pub struct Reference {
     pub matches: Vec<Match>,
     #[serde(default)]
     pub when: BTreeMap<String, OneOf>,
-    /// A condition on the target. Only a target that meets it is referred to.
+    /// A condition on the target. The reference exists only to a target that meets it.
     #[serde(default)]
     pub to_when: BTreeMap<String, OneOf>,
     pub on_delete: OnDelete,
@@ -393,9 +399,9 @@ pub struct Reference {
     /// other targets (N18).
     #[serde(default)]
     pub partial: bool,
-    /// Whether the resource is deleted after its target if both are deleted, because the target's own deletion
-    /// may take it along. With `unset`, it stays otherwise. With `automatic`, it goes along, but nothing of its
-    /// own goes before: the cloud decides whether it can.
+    /// Whether the resource is deleted after its target if both are deleted, because the target's own deletion may
+    /// take the resource along. With `unset`, the resource stays if no step deletes it. With `automatic`, it goes
+    /// along with the target, but the plan does not delete its dependents: the cloud decides whether it can go.
     #[serde(default)]
     pub after: bool,
     /// Whether a service made the resource for the target, in a project of its own: that project is no reason
@@ -427,6 +433,7 @@ pub struct Reference {
     pub unpinned_by: Option<KindName>,
 }
 
+/// An option of a plan, as kinds files write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanOption {
@@ -448,6 +455,7 @@ impl PlanOption {
     }
 }
 
+/// A rule that compares a value of the referrer with a value of the target.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Match {
@@ -466,6 +474,7 @@ pub struct Match {
     pub below: Option<String>,
 }
 
+/// The filter of a list that finds the referrers of a target.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Find {
@@ -494,6 +503,7 @@ fn id_path() -> String {
     "id".into()
 }
 
+/// What happens to a referrer when the target of its reference is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDelete {
@@ -525,6 +535,7 @@ impl OnDelete {
     }
 }
 
+/// Resources that are deleted together with a resource of the kind, after it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Takes {
@@ -534,7 +545,7 @@ pub struct Takes {
     pub says: String,
 }
 
-/// What a plan says once of all the kind's resources that it deletes and whose rows meet a condition.
+/// What a plan says once about all the kind's resources that it deletes and whose rows meet a condition.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remark {
@@ -542,6 +553,7 @@ pub struct Remark {
     pub says: String,
 }
 
+/// When a resource of the kind is never deleted, whatever the settings protect.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuardRule {
@@ -561,8 +573,8 @@ pub struct GuardRule {
     pub unless: Option<PlanOption>,
     /// The plan option without which the guard does not apply.
     pub only_with: Option<PlanOption>,
-    /// Paths to the ids of what uses the resource, or to URLs that end with these. The guard does not apply if
-    /// all of that goes too.
+    /// Paths to the ids of the resources that use this one, or to URLs that end with the ids. The guard does not
+    /// apply if all of these resources go too.
     #[serde(default)]
     pub users: Vec<String>,
 }

@@ -34,11 +34,12 @@ pub fn lookup(row: &Value, path: &str) -> Vec<String> {
     texts(row, path).map(Cow::into_owned).collect()
 }
 
+/// Returns the first of the texts that [`lookup`] returns.
 pub fn lookup_one(row: &Value, path: &str) -> Option<String> {
     texts(row, path).next().map(Cow::into_owned)
 }
 
-/// Returns a time in a row: as RFC 3339, without a zone for UTC (Octavia), or in seconds since 1970.
+/// Returns a time in a row, which is in RFC 3339, in UTC without a zone (Octavia), or in seconds since 1970.
 pub(super) fn time(row: &Value, path: &str) -> Option<DateTime<Utc>> {
     let text = lookup_one(row, path)?;
     if let Ok(seconds) = text.parse() {
