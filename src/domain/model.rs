@@ -146,7 +146,7 @@ pub struct Resource {
     /// Empty where the cloud keeps none (gateway and floating-IP ports).
     pub project_id: String,
     pub tags: Vec<String>,
-    /// The listed row, verbatim. For an edge: the parent's row, with the element under `each`.
+    /// The listed row, verbatim. For a resource of a derived kind: the variables that the kind sets from the row.
     pub attributes: serde_json::Value,
 }
 
@@ -156,10 +156,11 @@ pub struct Resource {
 pub struct Actor {
     /// The person, or `uid:N`.
     pub name: String,
-    /// The interface by which the command came; `engine`: it acts by itself.
+    /// The interface by which the command came; `engine` if the engine acts by itself.
     pub origin: Origin,
 }
 
+/// The interface by which a command came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -217,8 +218,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whether this is the same user in the same project, with the same roles or more: a role is only ever added to
-    /// what a login may do.
+    /// Whether this is the same user in the same project, with the same roles or more: a further role never takes
+    /// rights away.
     pub fn covers(&self, other: &Self) -> bool {
         let has = |role: &String| self.roles.contains(role);
         self.is_same_login(other) && other.roles.iter().all(has)
@@ -266,7 +267,7 @@ impl Action {
         self.into()
     }
 
-    /// Whether the resource or edge is gone in the end.
+    /// Whether the resource or edge is gone after the action.
     pub fn takes_away(self) -> bool {
         match self {
             Self::Delete | Self::Detach | Self::Reset | Self::Force => true,
@@ -274,7 +275,7 @@ impl Action {
         }
     }
 
-    /// Returns the action of the plan: a rung of the ladder replaces a delete.
+    /// Returns the action that the plan has for the step, which a rung of the ladder may have replaced.
     pub fn planned(self) -> Self {
         match self {
             Self::Reset | Self::Force => Self::Delete,
@@ -383,6 +384,7 @@ pub struct Mapped {
     pub parts: Vec<ResourceKey>,
 }
 
+/// The copies of one resource at one site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Local {
     pub site: Site,
@@ -391,6 +393,7 @@ pub struct Local {
 }
 
 impl Mapped {
+    /// Returns the keys of the copies at all sites.
     pub fn copies(&self) -> impl Iterator<Item = ResourceKey> {
         self.locals.iter().flat_map(|local| {
             local.copies.iter().map(|id| ResourceKey {
@@ -402,7 +405,7 @@ impl Mapped {
     }
 }
 
-/// A resource that stays although it belongs to something that goes.
+/// A resource that stays although it belongs to a resource that is deleted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Left {
     pub resource: Target,
@@ -506,7 +509,7 @@ impl Compared {
         self.0.is_empty()
     }
 
-    /// Each field once, with its values.
+    /// Returns each field once, with its values.
     pub fn fields(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut fields: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (field, value) in self.0.iter() {
@@ -571,7 +574,8 @@ pub struct PlanChange {
 pub enum ChangeKind {
     /// Not in the approved plan.
     New,
-    /// In the approved plan, and no longer in the cloud.
+    /// In the approved plan, but not in the plan that was made again: the resource is gone, or the deletion no longer
+    /// affects it.
     Missing,
     Changed,
 }
@@ -705,7 +709,7 @@ impl DeletionState {
     pub fn as_str(self) -> &'static str {
         self.into()
     }
-    /// Whether nothing changes any more unless a person acts.
+    /// Whether the deletion stays in this state until a person acts.
     pub fn is_terminal(self) -> bool {
         matches!(
             self,
@@ -736,14 +740,16 @@ pub enum StepState {
     Ready,
     /// Its call is in flight under a lease.
     Running,
-    /// The engine observes whether it is gone, after a call that was accepted or whose answer was lost.
+    /// The engine observes whether the resource is gone, after a call that was accepted or whose answer was lost.
     Verifying,
     /// Refused for now; the retry worker makes the next attempt at `next_attempt_at`.
     Blocked,
+    /// A person must act.
     Stuck,
     Gone,
-    /// Cancelled before anything was sent.
+    /// The deletion was cancelled, and the resource stays (P8).
     Skipped,
+    /// Abandoned: the resource is left behind as an orphan (P3).
     Purged,
 }
 
@@ -777,10 +783,14 @@ impl StepState {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Phase {
+    /// The plan is made, and gates refuse writes.
     Checking,
     Deleting,
+    /// The absence of the resource was confirmed.
     Gone,
+    /// The resource stays, because its deletion was refused or cancelled, or it lives again.
     Released,
+    /// The deletion was abandoned, and the resource may still exist.
     Purged,
 }
 
@@ -981,7 +991,7 @@ pub struct Tombstone {
     #[serde(flatten)]
     pub key: ResourceKey,
     pub phase: Phase,
-    /// Set once, when the write guard was first raised (T15); none while a re-created resource lives (M1).
+    /// Set once, when the write guard was first raised (T15); none while the resource lives again (M1).
     pub deleted_at: Option<DateTime<Utc>>,
     pub gone_at: Option<DateTime<Utc>>,
     /// Grows each time the resource is created again under a natural key (M1).

@@ -42,14 +42,15 @@ use super::kinds::{Join, Kind, Kinds, Match, OnDelete, Reference, Takes, referre
 use super::model::{Identity, KindName, Mapped, PlanOptions, Resource, ResourceKey, Site};
 use super::query::Lookup;
 
-/// How the reason of a refusal ends that a plan with the cascade does not have. Each front end names its own way to add
-/// the cascade.
+/// The end of the reason of a refusal that a plan with the cascade would not have. Each front end replaces it by its own
+/// way to add the cascade.
 pub const ADD_CASCADE: &str = "; add the cascade to delete it too";
 
-/// Returns the rule that keeps every cascade from a resource (P4), if there is one. The caller decides this,
-/// because a rule about age needs a clock.
+/// Returns the rule that protects a resource from deletion (P4); none if no rule does. The caller decides this, because
+/// a rule about age needs a clock.
 pub type Protection<'p> = dyn Fn(&Resource) -> Option<String> + Send + Sync + 'p;
 
+/// A plan in the making: the targets, the rows that were listed so far, and the fates of their resources.
 pub struct Planner<'k> {
     kinds: &'k Kinds,
     options: PlanOptions,
@@ -67,7 +68,7 @@ pub struct Planner<'k> {
     /// Resources whose dependents were already requested.
     explored: HashSet<Arc<ResourceKey>>,
     asked: HashMap<(Site, KindName), ListedValues>,
-    /// The listings that are not made before those of the scopes in which their rows are.
+    /// The listings that wait until the scopes in which their rows are have been listed.
     postponed: Wanted,
     /// The listed kinds that a service does not show to the login, and the service's message.
     not_shown: BTreeMap<(Site, KindName), String>,
@@ -193,7 +194,7 @@ impl<'k> Planner<'k> {
         self.kinds.get(name)
     }
 
-    /// Returns the number of resources known so far. The cost of the next answer grows with this number.
+    /// Returns the number of resources known so far. The time that [`Self::wanted`] takes grows with this number.
     pub fn size(&self) -> usize {
         self.seen.len()
     }
@@ -259,8 +260,8 @@ impl<'k> Planner<'k> {
         Some((join, other))
     }
 
-    /// Whether the cloud removes a resource with another if nothing is in its way. So the plan removes nothing
-    /// that is.
+    /// Whether the cloud removes a resource along with another one only if nothing blocks it. The plan then removes
+    /// no dependents of the resource.
     fn goes_by_itself(&self, key: &ResourceKey) -> bool {
         self.going.get(key).is_some_and(|going| {
             going.fate == Fate::Automatic && going.links.iter().all(|link| link.after && !link.made)
@@ -274,7 +275,8 @@ impl<'k> Planner<'k> {
         })
     }
 
-    /// Decides fates from what is listed so far. Returns true if any resource is new in the plan.
+    /// Decides fates from the rows that are listed so far. Returns whether any resource is new in the plan, or is in
+    /// it with another fate or other links than before.
     fn decide(&mut self) -> bool {
         self.left = self.what_is_left();
         let index = self.index();
@@ -334,7 +336,7 @@ impl<'k> Planner<'k> {
         changed
     }
 
-    /// Returns the projects of the targets that lead here by these links.
+    /// Returns the projects of the targets that lead to a resource with these links.
     fn roots_of(&self, links: &[Link<'_>]) -> Roots {
         let mut roots = Roots::default();
         for going in links.iter().filter_map(|link| self.going.get(&link.to)) {
@@ -347,6 +349,7 @@ impl<'k> Planner<'k> {
         roots
     }
 
+    /// Returns the listed resources that are new in the plan because resources in it take them along.
     fn taken(&self) -> Vec<(Arc<ResourceKey>, Fate, Vec<Link<'k>>)> {
         let mut taken = Vec::new();
         if !self.options.cascade {

@@ -12,6 +12,7 @@ use super::model::{
 /// Maximum number of resources that are named as users of one resource; a network may have 50,000 ports.
 const USERS_MAX: usize = 500;
 
+/// A relation of a resource to another one, to a deletion or to a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relation {
     pub how: RelationKind,
@@ -59,7 +60,7 @@ impl Relation {
         }
     }
 
-    /// The relation to a deletion that has the resource as a step.
+    /// Returns the relation to a deletion that has the resource as a step.
     pub fn deleted_by(deletion: &Deletion) -> Self {
         let (id, state) = (short_id(&deletion.id), deletion.state.as_str());
         Self {
@@ -72,7 +73,7 @@ impl Relation {
     }
 }
 
-/// Returns what a row tells of its resource: what it refers to, and its project.
+/// Returns the relations that a row shows: the resources to which it refers, and its project.
 pub fn of_row(kinds: &Kinds, resource: &Resource) -> Vec<Relation> {
     let has_project = !resource.project_id.is_empty() && resource.key.kind.as_str() != PROJECT;
     let project = has_project.then(|| Target {
@@ -96,7 +97,7 @@ pub fn of_row(kinds: &Kinds, resource: &Resource) -> Vec<Relation> {
                 },
                 name: String::new(),
             };
-            // Several references may name the same one: by an address, and by its id.
+            // Several references may name the same resource: by an address, and by its id.
             let is_known = project.as_ref() == Some(&used)
                 || all.iter().any(|it| it.resource.as_ref() == Some(&used));
             if !is_known && used.key != resource.key && !used.key.id.is_empty() {
@@ -111,12 +112,13 @@ pub fn of_row(kinds: &Kinds, resource: &Resource) -> Vec<Relation> {
 /// The kind of the resources to which others belong.
 const PROJECT: &str = "project";
 
-/// Returns what a plan for one target, with its cascade, tells of it: what uses it, and what protects it.
+/// Returns the relations that a plan for one target, with its cascade, shows: the resources that use the target, and the
+/// rules that protect it.
 pub fn of_plan(kinds: &Kinds, plan: &Plan, target: &ResourceKey) -> Vec<Relation> {
     let own = plan.steps.iter().find(|step| step.key() == *target);
     let before = own.map(|own| own.depends_on.as_slice()).unwrap_or_default();
     let steps = plan.steps.iter().filter(|step| before.contains(&step.id));
-    // These have no place in the order, so only their kind says whether they refer to the target itself.
+    // These have no position in the order, so only their kind says whether they refer to the target itself.
     let others = plan.automatic.iter().chain(&plan.unset);
     let others = others.filter(|step| refers(kinds, &step.kind, &target.kind));
     let mut all: Vec<Relation> = steps.chain(others).map(user).collect();

@@ -27,6 +27,7 @@ pub struct Line {
     pub project_id: String,
 }
 
+/// The resource of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Reported {
     pub name: String,
@@ -36,6 +37,7 @@ pub struct Reported {
 }
 
 impl Line {
+    /// Returns the line for the resource of a step.
     pub fn of(step: &Step) -> Self {
         let refused = || {
             let error = step.last_error.as_ref();
@@ -73,7 +75,8 @@ impl Line {
         }
     }
 
-    /// Returns the lines for what the deletion does, refuses or leaves without a step of its own.
+    /// Returns the lines for resources without a step: those that are refused, and those that the cloud removes or
+    /// unsets by itself, or that the plan leaves out.
     pub fn without_a_step(deletion: &Deletion, frozen: Option<&Plan>) -> Vec<Self> {
         let status = match deletion.state {
             DeletionState::Gone => NO_CONTENT,

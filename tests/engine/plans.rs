@@ -164,7 +164,7 @@ fn p01_a_cloud_that_changed_since_the_plan_is_not_touched() {
             }
         };
         with_engine(&bench, async |client| {
-            for word in ["new", "no longer there", "changed"] {
+            for word in ["new", "no longer in the plan", "changed"] {
                 let plan_hash = client.plan("network", &network).await.hash.clone();
                 assert_eq!(
                     client.plan("network", &network).await.hash,

@@ -31,13 +31,12 @@ impl Planner<'_> {
         refused.extend(self.refuse_unlistable_dependents());
         refused.extend(self.perhaps_not_empty());
         refused.extend(circular.iter().map(|key| {
-            self.refusal(
-                key,
-                RefusalRule::Cycle,
-                "is part of a dependency cycle: remove one of the references in it, then plan again"
-                    .into(),
-                None,
-            )
+            let reason = format!(
+                "{} is in a dependency cycle, or waits for one: remove one of the references in \
+                 the cycle, then plan again",
+                self.called(key)
+            );
+            self.refusal(key, RefusalRule::Cycle, reason, None)
         }));
 
         let mut writer = Steps::new(&self);
@@ -181,13 +180,13 @@ impl Planner<'_> {
             self.precedes(&mut before, earlier, later);
         };
         let makers = self.makers(&index);
-        // Each maker, with what must be out of the way before it can take a resource along.
+        // Each maker, with the steps after which nothing blocks a resource that it takes along.
         let mut before_makers: BTreeMap<&ResourceKey, BTreeSet<&ResourceKey>> = BTreeMap::new();
         for (key, resource) in &self.seen {
             let going = self.going.get(key);
             // The steps after which this resource no longer blocks: its own step, or the steps that remove or
             // unset it.
-            let out_of_the_way: Vec<&ResourceKey> = match going {
+            let unblocked_by: Vec<&ResourceKey> = match going {
                 Some(going) if is_step(going) => vec![key],
                 Some(going) => going
                     .links
@@ -213,7 +212,7 @@ impl Planner<'_> {
                 }
                 let takers = makers.get(&*link.to).map_or(&[][..], Vec::as_slice);
                 for later in self.when_gone(&link.to) {
-                    for earlier in out_of_the_way.iter().filter(|_| !takers.contains(&later)) {
+                    for earlier in unblocked_by.iter().filter(|_| !takers.contains(&later)) {
                         first(earlier, later);
                     }
                 }
@@ -221,7 +220,7 @@ impl Planner<'_> {
                     before_makers
                         .entry(taker)
                         .or_default()
-                        .extend(&out_of_the_way);
+                        .extend(&unblocked_by);
                 }
             }
             if let Some(going) = going.filter(|going| going.fate == Fate::Taken) {
@@ -234,7 +233,7 @@ impl Planner<'_> {
             }
         }
         for (maker, earlier) in before_makers {
-            // What waits for the maker is its own concern: it goes with the maker, or after it.
+            // A resource that waits for the maker goes with it or after it, and so never before it.
             let waiting = waiting_for(maker, &before);
             let earlier = earlier.into_iter().filter(|it| !waiting.contains(it));
             if let Some(waits) = before.get_mut(maker) {
@@ -331,7 +330,7 @@ impl Planner<'_> {
 
     fn mapping_with_parts(&self) -> Vec<Mapped> {
         let mut mapping = self.mapping.clone();
-        // A match by name alone does not say what the copy of a part is.
+        // A match by name alone does not say which resource is the copy of a part.
         if mapping.iter().all(|mapped| mapped.by == CopiedBy::Name) {
             return mapping;
         }
@@ -405,7 +404,7 @@ impl Planner<'_> {
         refused
     }
 
-    /// Checks the rules for every resource that will be gone (P4).
+    /// Checks the rules for a resource that will be gone (P4).
     fn guard(
         &self,
         key: &ResourceKey,
@@ -458,7 +457,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Whether all that uses the resource goes too.
+    /// Whether all resources that use this one go too; false if none does.
     fn users_go(&self, guard: &GuardRule, key: &ResourceKey, resource: &ListedRow) -> bool {
         let users = guard.users.iter().flat_map(|path| resource.facts.all(path));
         let ids: BTreeSet<&str> = users.filter_map(|user| user.rsplit('/').next()).collect();
@@ -469,6 +468,7 @@ impl Planner<'_> {
         !ids.is_empty() && ids.into_iter().all(goes)
     }
 
+    /// Checks the rules for a resource that stays and loses a reference (P4).
     fn guard_unset(
         &self,
         key: &ResourceKey,
@@ -571,7 +571,7 @@ impl Planner<'_> {
         key.called(name.unwrap_or_default())
     }
 
-    /// Returns the targets that stay while what belongs to them is deleted.
+    /// Returns the targets that stay while the resources that belong to them are deleted.
     fn kept(&self) -> Vec<Target> {
         let kept = self.targets.iter().filter(|key| self.stays(key));
         kept.map(|key| self.target(key)).collect()
@@ -728,8 +728,8 @@ fn not_the_targets(resource: &Target, blocker: &Blocker) -> String {
     )
 }
 
-/// Adds the names of owners to refusals, as far as `name` knows them; where it is empty, the owner's id is shown. They
-/// are for people, and not in the hash.
+/// Adds the names of owners to refusals, as far as `name` knows them; of the others, the id is shown. The names are for
+/// people, and not in the hash.
 pub fn name_owners(refused: &mut [Refusal], name: impl Fn(&Blocker) -> Option<String>) {
     for refusal in refused {
         let Some(blocker) = &mut refusal.blocker else {
@@ -800,7 +800,7 @@ impl<'p> Steps<'p> {
         }
     }
 
-    /// Returns tags, owner and references as listed, so that a drift message can give the old values.
+    /// Returns the tags, the owner and the references as listed, so that a drift message can give the old values.
     fn compared(&mut self, resource: &ListedRow, kind: &Kind) -> Compared {
         let field = self.texts.shared("tags");
         let tags = resource.tags.iter();
@@ -845,7 +845,7 @@ impl Planner<'_> {
         links: &[Link<'_>],
     ) -> BTreeMap<String, String> {
         let mut vars = kind.id_variables(&key.id);
-        // The call has the id anyway.
+        // The engine adds the id to the variables of every call.
         vars.remove("id");
         if kind.calls.cascades_by_itself() {
             vars.insert("cascade".to_owned(), self.options.cascade.to_string());
@@ -919,7 +919,7 @@ fn fingerprint(resource: &ListedRow, kind: &Kind) -> String {
     canonical::hash(compared.to_string())
 }
 
-/// The fields of a row that say what it refers to. An id never changes.
+/// Returns the fields of a row that say to which resources it refers. The id is left out, because it never changes.
 fn reference_fields(kind: &Kind) -> impl Iterator<Item = &String> {
     let fields = kind.spec.references.iter().flat_map(|reference| {
         let rules = reference.matches.iter().map(|rule| &rule.field);
@@ -953,7 +953,7 @@ pub fn hash(plan: &Plan) -> String {
 fn approved_steps(canonical: &mut Canonical, steps: &[PlanStep]) {
     canonical.list(steps, |canonical, step| {
         let mut step = json!(step);
-        // The fingerprint covers it; and plans that were approved before it was stored keep their hash.
+        // The fingerprint covers `compared`, and plans that were approved before it was stored keep their hash.
         if let Value::Object(fields) = &mut step {
             fields.remove("compared");
         }

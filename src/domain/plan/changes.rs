@@ -11,7 +11,7 @@ use crate::domain::text::escape;
 /// Maximum number of changes that one refusal stores.
 const KEPT_MAX: usize = 100;
 /// Number of changes that one line names. The others are counted.
-const TOLD_MAX: usize = 10;
+const NAMED_MAX: usize = 10;
 /// Maximum number of characters of a value in one line.
 const VALUE_MAX: usize = 80;
 
@@ -96,12 +96,12 @@ fn fields(before: &[&PlanStep], after: &[&PlanStep]) -> Vec<FieldChange> {
         let text = |step: &PlanStep| step.vars.get(field).cloned().unwrap_or_default();
         compare(field, text(old), text(new));
     }
-    compare("what is done to it", done(before), done(after));
+    compare("action", done(before), done(after));
     if fields.is_empty() && old.fingerprint != new.fingerprint {
         fields.push(FieldChange {
-            field: "tags, owner or references".to_owned(),
-            before: "not kept".to_owned(),
-            after: "another".to_owned(),
+            field: "one of tags, owner and references".to_owned(),
+            before: "(not recorded)".to_owned(),
+            after: "(different)".to_owned(),
         });
     }
     fields
@@ -126,7 +126,7 @@ fn done(steps: &[&PlanStep]) -> String {
 fn line(change: &PlanChange) -> String {
     let what = match change.change {
         ChangeKind::New => "new",
-        ChangeKind::Missing => "no longer there",
+        ChangeKind::Missing => "no longer in the plan",
         ChangeKind::Changed => "changed",
     };
     let key = &change.resource.key;
@@ -157,7 +157,7 @@ fn quoted(value: &str) -> String {
 
 /// Returns the changes in one line, for a person.
 pub fn changes_line(changes: &[PlanChange]) -> String {
-    let mut lines: Vec<String> = changes.iter().take(TOLD_MAX).map(line).collect();
+    let mut lines: Vec<String> = changes.iter().take(NAMED_MAX).map(line).collect();
     match changes.len().saturating_sub(lines.len()) {
         0 => {}
         more => lines.push(format!("and {more} more")),

@@ -6,8 +6,8 @@ use crate::domain::kinds::Kinds;
 use crate::domain::model::{Plan, ResourceKey};
 
 /// Returns the nodes in an order in which each node comes after everything that it depends on: level by
-/// level, with ascending keys within a level. The second list has the nodes that wait for each other in a
-/// cycle.
+/// level, with ascending keys within a level. The second list has the nodes that wait for each other in a cycle, and
+/// those that wait for these.
 pub(super) fn layers<'n>(
     depends_on: &BTreeMap<&'n ResourceKey, BTreeSet<&'n ResourceKey>>,
 ) -> (Vec<&'n ResourceKey>, Vec<&'n ResourceKey>) {
@@ -54,8 +54,8 @@ pub(super) fn layers<'n>(
 const RANK_OF_ASYNC_DELETE: u32 = 10;
 
 /// Returns, for each step, the length of the longest path from it to the end of the deletion, counted in plain
-/// deletes. If not all steps can run, the highest rank runs first: what takes longest begins first, and the calls
-/// of all other steps are made meanwhile.
+/// deletes. If not all steps can run, the highest rank runs first: the longest path begins first, and the calls of all
+/// other steps are made meanwhile.
 pub fn ranks(plan: &Plan, kinds: &Kinds) -> Vec<u32> {
     let of_own = |kind| {
         let settles = kinds.get(kind).and_then(|kind| kind.spec.settles.as_ref());

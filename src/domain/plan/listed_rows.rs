@@ -1,5 +1,5 @@
-//! The parts of listed rows that planning keeps in memory: few, since a plan may list hundreds of thousands
-//! of rows.
+//! The values of listed rows that planning keeps in memory: few of each row, since a plan may list hundreds of
+//! thousands of rows.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Facts {
         self.0 = self.0.iter().chain(taken).cloned().collect();
     }
 
-    /// Whether each path has one of its values.
+    /// Whether the row meets a condition: each path has one of its values.
     pub(super) fn hold(&self, when: &BTreeMap<String, OneOf>) -> bool {
         when.iter().all(|(path, wanted)| {
             self.pairs()
@@ -169,6 +169,7 @@ impl<'p> Found<'p> {
         self.resources.truncate(self.part);
     }
 
+    /// Adds the resources that these rows show.
     pub fn add(&mut self, rows: &[Value]) {
         let Some(listed) = self.listed else {
             return;

@@ -11,8 +11,8 @@ use crate::domain::model::{KindName, Refusal, RefusalRule, ResourceKey, Site};
 use crate::domain::query::Lookup;
 
 impl<'k> Planner<'k> {
-    /// Whether everything that a lookup could find would also show elsewhere, or is shown to nobody of another
-    /// project.
+    /// Whether the plan can be made without a lookup that the service refuses. It can if the service shows the kind to
+    /// few logins of other projects, or if everything that the lookup could find shows elsewhere or stays anyway.
     pub fn can_do_without(&self, lookup: &Lookup) -> bool {
         (self.kind(&lookup.kind)).is_some_and(Kind::is_hidden_from_others)
             || self.is_asked_only(lookup, |reference| {
@@ -20,7 +20,8 @@ impl<'k> Planner<'k> {
             })
     }
 
-    /// Whether what a lookup finds stays in any case, and only loses a reference: the plan names it for people.
+    /// Whether all resources that a lookup finds stay in any case and only lose a reference, so that the plan lists
+    /// them only for people.
     pub fn is_for_people(&self, lookup: &Lookup) -> bool {
         self.is_asked_only(lookup, |reference| self.only_informs(reference))
     }
@@ -32,8 +33,8 @@ impl<'k> Planner<'k> {
             && with.is_some_and(|option| !option.is_given(self.options))
     }
 
-    /// Whether all references that ask for a lookup are such.
-    fn is_asked_only(&self, lookup: &Lookup, such: impl Fn(&Reference) -> bool) -> bool {
+    /// Whether all references that request a lookup meet a condition.
+    fn is_asked_only(&self, lookup: &Lookup, meets: impl Fn(&Reference) -> bool) -> bool {
         let key = lookup.filter.as_ref().map(|filter| filter.key.as_str());
         let goes = |to: &KindName| {
             let mut going = self.going.keys();
@@ -46,9 +47,10 @@ impl<'k> Planner<'k> {
         let referrers = self.kinds.iter();
         let referrers = referrers.filter(|kind| self.kinds.listed(kind).name == lookup.kind);
         let mut asked = referrers.flat_map(|kind| kind.spec.references.iter().filter(asks));
-        asked.all(such)
+        asked.all(meets)
     }
 
+    /// Records that the service does not show the kind of a lookup to the login, with the service's message.
     pub fn not_shown(&mut self, lookup: &Lookup, why: String) {
         let at = (lookup.site.clone(), lookup.kind.clone());
         self.not_shown.insert(at, why);
@@ -78,6 +80,7 @@ impl<'k> Planner<'k> {
             })
     }
 
+    /// Refuses resources in which a resource of a kind shows that the login cannot list.
     pub(super) fn refuse_unlistable_dependents(&self) -> impl Iterator<Item = Refusal> {
         self.not_shown
             .iter()
@@ -115,7 +118,8 @@ impl<'k> Planner<'k> {
         })
     }
 
-    /// Says what was not looked at, in one line for all kinds that are hidden for the same reason.
+    /// Returns the warnings about kinds that could not be listed, in one line for all kinds that are hidden for the same
+    /// reason.
     pub(super) fn not_looked_at(&self) -> impl Iterator<Item = String> {
         let none_shows = |site, unseen| self.shows_unseen(site, unseen).next().is_none();
         let mut hidden: BTreeMap<(&str, bool), Vec<&str>> = BTreeMap::new();

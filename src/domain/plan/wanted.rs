@@ -90,14 +90,14 @@ impl Planner<'_> {
             // All of these listings had been requested before: continue with the new ones.
             return self.wanted();
         }
-        // What has most rows takes longest, and is begun first.
+        // Kinds with a scope, such as ports, have the most rows: their listings take longest, and begin first.
         lookups.sort_by_key(|lookup| self.scope_of(&lookup.kind).is_none());
         lookups
     }
 
-    /// Takes out the listings of kinds whose scopes (the networks of ports) are being searched for themselves. They
-    /// follow when all of their filters are known: so these listings are made side by side, and not at all if the whole
-    /// kind is listed then.
+    /// Takes out the listings of kinds whose scopes (the networks of ports) are still being listed. They follow when all
+    /// of their filters are known, so that they run at the same time, and are not needed if the whole kind is listed
+    /// then.
     fn take_scoped(&self, wanted: &mut Wanted) -> Wanted {
         let searched = wanted.keys().filter(|(_, _, key)| key.is_some());
         let searched: BTreeSet<(Site, KindName)> = searched
@@ -111,7 +111,7 @@ impl Planner<'_> {
         let (later, now): (Wanted, Wanted) =
             all.partition(|((site, kind, _), _)| waits(site, kind));
         match now.is_empty() {
-            // Scopes of each other.
+            // The kinds are scopes of each other, so none of their listings can wait.
             true => {
                 *wanted = later;
                 Wanted::new()
@@ -156,8 +156,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Adds the listings that find what may refer to each resource that is new in the plan, and what it takes
-    /// along.
+    /// Adds the listings that find the resources that may refer to each resource that is new in the plan, and those that
+    /// it takes along.
     fn want_dependents(&mut self, wanted: &mut Wanted) {
         let fresh: Vec<Arc<ResourceKey>> = self.fresh().cloned().collect();
         let mut in_scopes = Vec::new();
@@ -177,7 +177,7 @@ impl Planner<'_> {
         wanted.retain(|(_, _, key), values| key.is_none() || !values.is_empty());
     }
 
-    /// Returns the resources whose dependents have not been asked for.
+    /// Returns the resources in the plan whose dependents have not been requested.
     fn fresh(&self) -> impl Iterator<Item = &Arc<ResourceKey>> {
         let going = self.going.keys();
         going.filter(|key| !self.explored.contains(*key) && !self.goes_by_itself(key))
@@ -219,7 +219,7 @@ impl Planner<'_> {
             }
             let (site, listed) = at;
             match &reference.find {
-                // The lists below parents, which other references request, show such a referrer.
+                // The lists below parents, which other references request, show this referrer.
                 None if referrer.is_listed_within() => {}
                 None => {
                     wanted.entry((site, listed, None)).or_default();
@@ -254,7 +254,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns the scope in which everything is that a filter finds: the field, and its value in the target's row.
+    /// Returns the scope that contains everything that a filter finds: the field, and its value in the target's row.
     fn scope_named(
         &self,
         find: &Find,
