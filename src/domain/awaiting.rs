@@ -10,8 +10,8 @@ use super::text::escape;
 /// Whether the step waits for nothing but clearances of other deployments.
 pub fn awaits_clearance(step: &Step) -> bool {
     let error = step.last_error.as_ref();
-    let is_held = matches!(step.state, StepState::Blocked | StepState::Stuck);
-    is_held && error.is_some_and(|error| error.kind == AWAITED)
+    let is_blocked = matches!(step.state, StepState::Blocked | StepState::Stuck);
+    is_blocked && error.is_some_and(|error| error.kind == AWAITED)
 }
 
 /// Returns the deployment that has not answered, if the blocker stands for its missing answer.
@@ -62,11 +62,12 @@ pub fn tree_of(blockers: &[Blocker]) -> Vec<NestedBlocker<'_>> {
             .into_iter()
             .map(|by| NestedBlocker { depth: 0, by })
             .collect();
-        while let Some(held) = open.pop() {
-            shown.push(held);
-            let holders = below.remove(&Some(held.by.key())).into_iter().flatten();
-            let depth = held.depth + 1;
-            open.extend(holders.map(|by| NestedBlocker { depth, by }));
+        while let Some(blocked) = open.pop() {
+            shown.push(blocked);
+            let blockers = below.remove(&Some(blocked.by.key()));
+            let depth = blocked.depth + 1;
+            let blockers = blockers.into_iter().flatten();
+            open.extend(blockers.map(|by| NestedBlocker { depth, by }));
         }
     }
     shown

@@ -6,27 +6,28 @@
 //!
 //! 1. An *instance* is a set of resources of the kinds. Each reference of a kind leads to one resource of the
 //!    kind that it names, or to none. Two resources are joined by at most one reference in each direction,
-//!    since the planner takes the first. A required field leads to a resource outside the example: a resource
-//!    to which nothing else refers changes nothing. A resource of a kind that `stays` refers to nothing.
+//!    since the planner takes the first. A required field that an example does not use leads to a resource
+//!    outside the example, which changes nothing, because nothing else refers to it. A resource of a kind that
+//!    `stays` refers to nothing.
 //! 2. A reference *cascades* if its referrer goes too: `cascade`, `automatic`, `with_cascade`. A referrer
 //!    that goes automatically costs no call: it goes in the same call as its target.
 //! 3. A reference *holds* its target until its referrer is gone: `block`, a synchronous `cascade` (the
 //!    referrer must go first), and `unset` of a required field, which cannot be carried out. A cloud's
-//!    resource holds nothing any more once the target of its `unset` reference is gone, as in the planner; a
-//!    native resource that is unset still holds what its other references block.
+//!    resource holds nothing any more once the target of its `unset` reference is gone, as in the planner. A
+//!    native resource that is unset still holds the targets that its other references block.
 //! 4. A deletion takes its root and, step by step, everything that cascades synchronously. It is *accepted*
 //!    if nothing else holds any of these resources synchronously, and an order of calls exists.
 //! 5. A *call* deletes a resource and whatever is removed automatically with it. It succeeds if nothing else
 //!    holds any of these.
 //! 6. Once a deletion is accepted, every asynchronous referrer of a deleted resource is handled. It is unset,
-//!    or is deleted by a deletion of its own, which is never refused but waits for whatever holds the
+//!    or is deleted by a deletion of its own, which is never refused but waits until nothing holds the
 //!    referrer. Between resources that are already being deleted, an asynchronous cascade holds nothing, so
-//!    cycles of such cascades end (G13).
+//!    cycles of asynchronous cascades end (G13).
 //!
 //! | finding | there is an instance in which |
 //! |---|---|
-//! | stuck cascade | a deletion is accepted, and a resource that must go is held by one that does not go |
-//! | cycle | no call succeeds, whatever is deleted first, because the resources hold each other |
+//! | stuck cascade | a deletion is accepted, and a resource that must go is blocked by one that does not go |
+//! | cycle | no call succeeds, whichever resource is deleted first, because the resources block each other |
 //! | unset of a required field | a deletion is refused because of such a reference, or is accepted and never ends |
 //! | not imported | a resource is deleted, and the service of a referrer that is not left dangling is not notified |
 //! | dangling | a deletion ends, and a reference leads to nothing (a note: it may be intended) |
@@ -35,17 +36,16 @@
 //!
 //! - A *stuck cascade* begins with an asynchronous cascade, because by 4 and 5 everything else is refused
 //!   before anything is sent. From there, cascades of any sort lead to a kind that is the target of a
-//!   reference that holds it synchronously and does not cascade. A resource with this reference, and no
-//!   other, is deleted by no deletion.
+//!   synchronous reference that blocks it. No deletion deletes a resource that has only this reference.
 //! - A *cycle* is a closed walk over references that hold or are automatic, at least two of which hold. With
-//!   only one that holds, one call deletes everything. Where no walk closes, a resource to which nothing
-//!   refers can be deleted.
+//!   only one that holds, one call deletes everything. Without a closed walk, there is a resource to which
+//!   nothing refers, and which can be deleted.
 //!
 //! The check leaves out what depends on single resources and not on kinds (guards, protection, projects), and
 //! the option that releases floating IPs.
 //!
 //! Only some of a cloud's resources have a reference with `when` or `match`, and the cloud may never have the
-//! resources of the example at the same time. Such a finding is a note.
+//! resources of the example at the same time. A finding that depends on such a reference is a note.
 
 mod say;
 mod walk;
@@ -140,6 +140,7 @@ pub enum Fate {
     Stays,
 }
 
+/// A reference of an example.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Edge {
     /// Names of the resources.
@@ -150,7 +151,7 @@ pub struct Edge {
     pub asynchronous: bool,
 }
 
-/// All findings, errors first.
+/// Returns all findings about the kinds, errors first.
 pub fn check(kinds: &Kinds) -> Vec<Finding> {
     let links = Links::of(kinds);
     let mut findings = stuck_cascades(&links);
@@ -160,7 +161,7 @@ pub fn check(kinds: &Kinds) -> Vec<Finding> {
     findings
 }
 
-/// All references of the kinds that may be deleted, indexed by the kind that refers and by the kind that is referred to.
+/// All references of the kinds that may be deleted, indexed by the kind that refers and by the target's kind.
 struct Links<'k> {
     all: Vec<Link<'k>>,
     from: BTreeMap<&'k KindName, Vec<Link<'k>>>,
@@ -248,7 +249,7 @@ impl<'k> Link<'k> {
     }
 
     /// Whether the referrer's service is notified of the target's deletion.
-    fn is_told(&self) -> bool {
+    fn is_notified(&self) -> bool {
         let owner = &self.to.service;
         !self.from.is_native() || self.from.service == *owner || self.from.imports.contains(owner)
     }
@@ -259,8 +260,8 @@ impl<'k> Link<'k> {
         !self.from.is_native() && conditions > 0
     }
 
-    /// Whether resources of one kind are in no circle by this reference: of one field, referrers have other values
-    /// than targets, or a referrer's name is below its target's.
+    /// Whether this reference alone forms no cycle among resources of one kind: referrers and targets must have
+    /// different values in one field, or a referrer's name is below its target's.
     fn never_follows_itself(&self) -> bool {
         let Reference {
             when,
@@ -333,10 +334,10 @@ fn of_one_link<'k>(link: &Link<'k>) -> impl Iterator<Item = Finding> + use<'k> {
     let left = link.reference.on_delete == OnDelete::Dangling;
     let unset = link.unsets_what_is_required();
     // A dangling reference needs no handling, and a target that stays leaves no dangling reference.
-    let untold = !left && !link.is_told();
+    let not_imported = !left && !link.is_notified();
     let dangles = left && link.to.spec.stays.is_none();
     let unset = unset.then(|| say::unset_required(link));
-    let untold = untold.then(|| say::not_imported(link));
+    let not_imported = not_imported.then(|| say::not_imported(link));
     let dangles = dangles.then(|| say::dangling(link));
-    unset.into_iter().chain(untold).chain(dangles)
+    unset.into_iter().chain(not_imported).chain(dangles)
 }

@@ -36,11 +36,11 @@ impl Deployment {
 
 /// Maximum length of a deployment's name.
 const NAME_CHARS_MAX: usize = 100;
-/// Maximum length of an id, a deletion or a root in a message, in bytes.
+/// Maximum length of an id, of a deletion's id or of a root in a message, in bytes.
 const TEXT_BYTES_MAX: usize = 1_024;
 
-/// Says why a text cannot be the name of a deployment; none if it can. The name is used after the `@` of a
-/// target and in paths.
+/// Returns why a text cannot be the name of a deployment; none if it can. The name is used after the `@` of a target
+/// and in paths.
 pub fn wrong_deployment_name(name: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let is_well = !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(fits);
@@ -59,7 +59,7 @@ fn check_text_lengths<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<()
     {
         true => Ok(()),
         false => Err(format!(
-            "an id or a root is empty, or longer than {TEXT_BYTES_MAX} bytes"
+            "the id of a resource or of a deletion is empty, or longer than {TEXT_BYTES_MAX} bytes"
         )),
     }
 }
@@ -251,6 +251,7 @@ const HOPS_MAX: u8 = 64;
 /// Maximum number of resources in a cycle over several deployments. A longer cycle is not recognised.
 pub const CIRCLE_MAX: usize = 200;
 
+/// One resource in an owner's question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClearanceRequest {
     #[serde(flatten)]
@@ -258,6 +259,7 @@ pub struct ClearanceRequest {
     /// The deletion of the resource; none while it is only planned.
     pub deletion: Option<String>,
     pub incarnation: u32,
+    /// The deletion with which the cascade began, in any deployment (G13).
     pub root: String,
 }
 
@@ -272,12 +274,15 @@ pub struct Answers {
     pub about: Vec<Answered>,
 }
 
+/// An importer's answer about one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answered {
     #[serde(flatten)]
     pub asked: ClearanceRequest,
-    /// Whether this is a clearance: nothing refers to the resource, and nothing will.
+    /// Whether this is a clearance: no resource refers to the requested one, except those that wait for it in a
+    /// cycle and for nothing else (G13), and none will.
     pub clear: bool,
+    /// The resources that refer to the requested one, at most [`HOLDERS_MAX`].
     pub holders: Vec<Holder>,
     /// Number of all resources that refer to the resource, including those that are not named.
     pub count: u64,
@@ -347,8 +352,8 @@ impl Answers {
             .try_for_each(|answered| self.check_holders(answered))
     }
 
-    /// Checks that an importer names only its own resources. Statements about waiting that it makes itself
-    /// must be about these too. Statements about other resources must be passed on from elsewhere.
+    /// Checks that an importer names only its own resources, and reports at first hand only what these wait for.
+    /// Relations between other resources must be passed on from another deployment.
     fn check_holders(&self, answered: &Answered) -> Result<(), String> {
         let site = self.from.site();
         if answered.holders.len() > HOLDERS_MAX {
@@ -418,8 +423,8 @@ impl Waits {
         self.put(Waiting { key, on, hops: 0 });
     }
 
-    /// Adds the relations that another deployment reports. Each deployment knows best about its own
-    /// resources.
+    /// Adds the relations that another deployment reports, except those of this deployment's own resources, about
+    /// which it knows better.
     pub fn hear(&mut self, home: &Site, others: &Self) {
         for waiting in &others.0 {
             let hops = waiting.hops.saturating_add(1);
@@ -493,7 +498,7 @@ pub struct PendingClearance {
 
 /// Returns the message and the blockers of a step that waits for importers only. The blockers are the
 /// resources that refer to the step's resource, and the deployments that have not answered, by name (G7,
-/// G11). Blockers that are not deleted by themselves come first, because a person looks for those.
+/// G11). Blockers that no deletion deletes come first, because a person must act on those.
 pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
     let mut lines = Vec::new();
     let mut silent = Vec::new();
@@ -520,11 +525,13 @@ pub fn awaiting(awaited: &[PendingClearance]) -> (String, Vec<Blocker>) {
     }
     let more = lines.len().saturating_sub(DEPLOYMENTS_NAMED_MAX);
     lines.truncate(DEPLOYMENTS_NAMED_MAX);
-    if more > 0 {
-        lines.push(format!("{more} more deployments still have referrers"));
+    match more {
+        0 => {}
+        1 => lines.push("1 more deployment still has referrers".to_owned()),
+        _ => lines.push(format!("{more} more deployments still have referrers")),
     }
-    lines.extend(say_nothing(&silent));
-    blockers.extend(silent.into_iter().map(self::silent));
+    lines.extend(pending_line(&silent));
+    blockers.extend(silent.into_iter().map(silent_blocker));
     blockers.sort_by_key(|by| (by.in_plan, by.kind.as_str() == SILENT));
     blockers.truncate(BLOCKERS_MAX);
     (lines.join(". "), blockers)
@@ -556,7 +563,7 @@ fn still_has(importer: &str, said: &Answered) -> String {
     format!("deployment {importer} still has {}", named.join("; "))
 }
 
-fn say_nothing(silent: &[&str]) -> Option<String> {
+fn pending_line(silent: &[&str]) -> Option<String> {
     let more = silent.len().saturating_sub(DEPLOYMENTS_NAMED_MAX);
     let named = silent.iter().take(DEPLOYMENTS_NAMED_MAX).copied();
     let named: Vec<&str> = named.collect();
@@ -571,7 +578,7 @@ fn say_nothing(silent: &[&str]) -> Option<String> {
     }
 }
 
-fn silent(importer: &str) -> Blocker {
+fn silent_blocker(importer: &str) -> Blocker {
     let site = Site::Deployment {
         name: importer.into(),
     };

@@ -3,8 +3,8 @@
 use super::{Category, Edge, Example, Fate, Finding, Link, Severity, Specimen};
 use crate::domain::model::KindName;
 
-/// `chain`: the asynchronous cascade, the cascades that follow it, and the reference that blocks the last
-/// one.
+/// Describes a stuck cascade. `chain`: the asynchronous cascade, the cascades that follow it, and the reference that
+/// blocks the last resource.
 pub(super) fn stuck(chain: &[Link<'_>]) -> Finding {
     let example = row(chain, |nth| match nth {
         0 => Fate::Asked,
@@ -25,12 +25,12 @@ pub(super) fn stuck(chain: &[Link<'_>]) -> Finding {
          {} cascade, {}.",
         fields(cascade),
         fields(block),
-        let_go(block)
+        ways_to_unblock(block)
     );
     finding(Category::StuckCascade, chain, example, happens, fix)
 }
 
-/// `ring`: each link leads to the kind from which the next one comes.
+/// Describes a cycle. In `ring`, each link leads to the kind from which the next one comes.
 pub(super) fn cycle(ring: &[Link<'_>]) -> Finding {
     // As a chain: a referrer follows its target, and the first resource refers to the last.
     let upwards: Vec<Link<'_>> = ring.iter().rev().copied().collect();
@@ -54,7 +54,7 @@ pub(super) fn cycle(ring: &[Link<'_>]) -> Finding {
         false => format!(
             "Let one of {} cascade asynchronously (such cycles end), {}.",
             fields(&native),
-            let_go(&native)
+            ways_to_unblock(&native)
         ),
         true => "If the cloud allows such a cycle, a person must remove one of the references; \
                  otherwise nothing needs to be done."
@@ -192,8 +192,8 @@ fn example<'k>(
     }
 }
 
-/// Returns the words for how these references can stop holding their targets while their referrers stay.
-fn let_go(links: &[Link<'_>]) -> &'static str {
+/// Returns the words for how these references can stop blocking their targets while their referrers stay.
+fn ways_to_unblock(links: &[Link<'_>]) -> &'static str {
     let required = |link: &Link<'_>| link.from.spec.requires(link.reference);
     match (links.iter().all(required), links.iter().any(required)) {
         (true, _) => "or dangle",
