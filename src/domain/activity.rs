@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
-/// A part of the engine that brings the clouds closer to what the ledger wants.
+/// A part of the engine that works by itself, from time to time and when it is woken.
 #[derive(
     Clone,
     Copy,
@@ -60,7 +60,7 @@ pub struct ReconcilerStatus {
     pub name: Reconciler,
     /// Number of runs under way; several reconcilers run for many resources at the same time.
     pub running: u64,
-    /// The subjects of the runs under way, such as a resource: at most [`SUBJECTS_MAX`], the oldest first.
+    /// What the runs under way are about, such as a resource: at most [`SUBJECTS_MAX`] of them, the oldest first.
     pub subjects: Vec<String>,
     /// Since when it runs, or waits.
     pub since: DateTime<Utc>,
@@ -75,6 +75,7 @@ pub struct ReconcilerStatus {
 }
 
 impl ReconcilerStatus {
+    /// Returns when the last run began; none before its end, or if the time cannot be computed.
     pub fn last_run_began(&self) -> Option<DateTime<Utc>> {
         let took = i64::try_from(self.last_run_ms?).ok()?;
         self.last_run_at?

@@ -78,8 +78,8 @@ pub fn settles_slowly(step: &Step, kind: &Kind, now: DateTime<Utc>) -> bool {
         && (now - since).num_minutes().unsigned_abs() >= settles.minutes_warn
 }
 
-/// Shows a refused deletion as a stuck step with the id [`REFUSAL_ID`] and the first refusal as its error;
-/// none if the deletion is not refused, or names no resource.
+/// Returns a refused deletion in the form of a stuck step with the id [`REFUSAL_ID`] and the first refusal as its
+/// error; none if the deletion is not refused, or names no resource.
 pub fn refused_step(deletion: &Deletion) -> Option<Step> {
     if deletion.state != DeletionState::Refused {
         return None;

@@ -5,15 +5,18 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// A SHA-256 that is fed with parts: as one JSON value, a large plan would take many times its own memory.
+/// A SHA-256 over canonical JSON that is added piece by piece: as one JSON value, a large plan would take many times
+/// its own memory.
 #[derive(Default)]
 pub struct Canonical(Sha256);
 
 impl Canonical {
+    /// Adds a text as it is, without quotes.
     pub fn text(&mut self, text: &str) {
         self.0.update(text.as_bytes());
     }
 
+    /// Adds a JSON value, with the keys of its objects sorted.
     pub fn value(&mut self, value: &Value) {
         match value {
             Value::Object(fields) => {
@@ -34,6 +37,7 @@ impl Canonical {
         }
     }
 
+    /// Adds a JSON array, whose elements `each` adds.
     pub fn list<T>(&mut self, elements: &[T], each: impl Fn(&mut Self, &T)) {
         self.text("[");
         for (nth, element) in elements.iter().enumerate() {
@@ -45,6 +49,7 @@ impl Canonical {
         self.text("]");
     }
 
+    /// Returns the hash, in hex.
     pub fn finish(self) -> String {
         hex::encode(self.0.finalize())
     }

@@ -29,7 +29,7 @@ pub fn newcomers(step: &Step) -> impl Iterator<Item = &Blocker> {
 
 /// Returns a line that names the newcomers by kind, name, owner and time of creation, says what to do, and
 /// quotes the cloud's own message.
-pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, told: &str) -> String {
+pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, answer: &str) -> String {
     let id = short_id(deletion_id);
     let listed: Vec<String> = named.iter().take(NAMED_MAX).map(|it| called(it)).collect();
     let more = match count.saturating_sub(listed.len()) {
@@ -46,7 +46,7 @@ pub fn newcomers_line(deletion_id: &str, named: &[&Blocker], count: usize, told:
     };
     format!(
         "{number}{appeared} after the plan: {}{more}. Delete {them} too: gone drift {id} --accept. \
-         Leave {them}, and end this deletion: gone drift {id} --refuse. The cloud answered: {told}",
+         Leave {them}, and end this deletion: gone drift {id} --refuse. The cloud answered: {answer}",
         listed.join(", ")
     )
 }
@@ -74,8 +74,8 @@ pub fn called(blocker: &Blocker) -> String {
     )
 }
 
-/// Says which resources stay, and because of which newcomers, when a person refuses the newcomers of a
-/// deletion.
+/// Returns the note of a deletion whose newcomers a person refused: which resources stay, and because of which
+/// newcomers.
 pub fn what_stays(stuck: &[Step]) -> String {
     let steps: Vec<String> = stuck
         .iter()

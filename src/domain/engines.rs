@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
-/// The part of an engine in the work of its ledger.
+/// What an engine does for its ledger.
 #[derive(
     Clone,
     Copy,
@@ -45,13 +45,13 @@ impl EngineRole {
 pub struct EngineRow {
     pub name: String,
     pub role: EngineRole,
-    /// Greater than that of each engine that began before it.
+    /// Its fencing token, greater than that of each engine that began before it.
     pub epoch: i64,
     pub host: String,
     pub pid: u32,
     pub version: String,
     pub started_at: DateTime<Utc>,
-    /// When it last renewed its lease; none if it holds its ledger without one.
+    /// When it last renewed its lease; none if it uses the ledger alone, without a lease.
     pub renewed_at: Option<DateTime<Utc>>,
     /// Number of steps that it has claimed and whose calls have not been answered.
     pub running: u64,

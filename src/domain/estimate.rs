@@ -1,4 +1,4 @@
-//! How long the rest of a deletion takes. Pure, from its counts and the rate of the last minute.
+//! Estimates how long the rest of a deletion takes, from its counts and the rate of the last minute.
 
 use chrono::{DateTime, Utc};
 
@@ -23,11 +23,11 @@ const RATE_WINDOW_SECONDS: f64 = 60.0;
 pub enum Outlook {
     /// It ends after at least and at most this many seconds, if it goes on as in the last minute.
     Within { least: u64, most: u64 },
-    /// Nothing goes on until the next attempt, at this time.
+    /// Nothing happens before the next attempt, at this time.
     NextAttempt(DateTime<Utc>),
 }
 
-/// Whether all that is left of the deletion waits: for its next attempt, or for somebody else.
+/// Whether the deletion runs, but all steps that are left are blocked, or wait for blocked steps.
 pub fn is_blocked(deletion: &Deletion) -> bool {
     deletion.state == DeletionState::Running && waits(&deletion.counts)
 }
@@ -38,7 +38,7 @@ pub fn waits(counts: &Counts) -> bool {
     counts.blocked > 0 && counts.ready + counts.running + counts.verifying == 0
 }
 
-/// Tells when the deletion ends or goes on; none if nothing is known. The end is not known while a step is
+/// Returns when the deletion ends or goes on; none if nothing is known. The end is not known while a step is
 /// blocked, because nobody knows how its next attempt is answered.
 pub fn outlook(deletion: &Deletion) -> Option<Outlook> {
     if is_blocked(deletion) {
@@ -54,7 +54,7 @@ pub fn outlook(deletion: &Deletion) -> Option<Outlook> {
     Some(Outlook::Within { least, most })
 }
 
-/// The seconds that the rest takes at this rate, at least and at most.
+/// Returns the seconds that the rest takes at this rate, at least and at most.
 pub fn range(counts: &Counts, rate_per_second: f64) -> (u64, u64) {
     let left = counts.live().saturating_sub(counts.verifying) as f64;
     let seconds = left / rate_per_second;

@@ -5,9 +5,9 @@
 //! | `web` | a row that contains this text, in any case |
 //! | `~wfe` | a row that has these letters in this order, such as `web-frontend` |
 //! | `~^web-[0-9]+$` | a row that fits this regular expression; `~` begins one if any of `^$.*+?()[]{}\|` follows |
-//! | `name:web` | a row whose column of that name contains this text; the reader of the rows tells which columns there are |
+//! | `name:web` | a row whose column of that name contains this text; the caller says which columns there are |
 //! | `state=stuck` | a row whose state (or kind, site, project) contains this text; `state=stuck,blocked`: one of these texts |
-//! | `site==prod/west,prod/east` | a row whose site (or project) is exactly one of these, or that has none; percent-encoded |
+//! | `site==prod/west,prod/east` | a row whose site (or state, kind, project) is exactly one of these in any case, or that has none; percent-encoded |
 //! | `age>1h`, `age<7d` | a row that is older, or younger |
 //! | `!word` | a row that the word does not match |
 
@@ -44,10 +44,10 @@ enum Test {
     Contains(String),
     InOrder(Vec<char>),
     Fits(Pattern),
-    /// A column, and texts of which it contains one. Whoever knows the columns tests it.
+    /// The column contains one of the texts. [`SearchQuery::fits_columns`] tests this.
     Column(String, Vec<String>),
     Field(&'static str, Vec<String>),
-    /// One of these, if the row has the field at all. A field may have several lines, of which any counts.
+    /// A line of the field is one of the texts, or the row does not have the field.
     Exactly(&'static str, Vec<String>),
     Older(TimeDelta),
     Younger(TimeDelta),
@@ -87,10 +87,10 @@ impl Facts<'_> {
     }
 }
 
-/// Characters that end a word or separate its texts.
+/// The characters that must be encoded in a word, because they end it, separate its texts or begin an escape.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b',').add(b'%');
 
-/// Returns the word that demands exactly one of these texts in a field.
+/// Returns the word of a search that demands exactly one of these texts in a field.
 pub fn exact_word(field: &str, texts: &[String]) -> String {
     let texts = texts.iter().map(|text| utf8_percent_encode(text, ENCODED));
     let texts: Vec<String> = texts.map(|text| text.to_string()).collect();
@@ -98,6 +98,7 @@ pub fn exact_word(field: &str, texts: &[String]) -> String {
 }
 
 impl SearchQuery {
+    /// Parses a query. Words that cannot be understood are searched for as text, or match every row.
     pub fn parse(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -107,7 +108,7 @@ impl SearchQuery {
         }
     }
 
-    /// The query for rows that contain this text, whatever its characters.
+    /// Returns the query for rows that contain this text, whatever its characters.
     pub fn containing(text: &str) -> Self {
         let word = Word {
             test: Test::Contains(text.to_lowercase()),
@@ -147,7 +148,7 @@ impl SearchQuery {
         self.words.iter().any(asks)
     }
 
-    /// Returns the text for a server that knows no project names.
+    /// Returns the query for a server that knows no project names, without the words about columns.
     pub fn meant(&self) -> &str {
         &self.meant
     }
@@ -165,10 +166,12 @@ impl SearchQuery {
         &self.text
     }
 
+    /// Sets the time from which ages are measured.
     pub fn at(&mut self, now: DateTime<Utc>) {
         self.now = now;
     }
 
+    /// Whether a row fits all words but those about columns.
     pub fn fits(&self, facts: &Facts<'_>) -> bool {
         let is_of_facts = |word: &&Word| !matches!(word.test, Test::Column(..));
         let fits = |word: &Word| self.test(&word.test, facts) != word.inverse;
@@ -192,7 +195,7 @@ impl SearchQuery {
         })
     }
 
-    /// Whether a row that has texts and no other fields matches.
+    /// Whether a row that has texts and no other fields fits.
     pub fn fits_texts(&self, texts: &[&str]) -> bool {
         self.fits(&Facts {
             texts,
@@ -235,7 +238,8 @@ fn contains(text: &str, wanted: &str) -> bool {
     if !text.is_ascii() {
         return text.to_lowercase().contains(wanted);
     }
-    // An ASCII text is compared without a copy, and only where the first letter is: there may be a million.
+    // An ASCII text is compared without a copy, and only where the first letter occurs: a search may read a million
+    // texts.
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
     let Some(first) = wanted.first() else {
         return true;
@@ -463,7 +467,7 @@ mod tests {
                 "{word}"
             );
         }
-        // What is no column is a text.
+        // A word about a column that does not exist is a text.
         let mac = SearchQuery::naming("fa:16:3e", &BTreeMap::new(), &columns);
         assert!(mac.fits_texts(&["fa:16:3e:00"]) && !mac.has_columns());
     }

@@ -42,6 +42,7 @@ pub struct GanttCell {
     pub ended: u64,
 }
 
+/// The step that is described for a row of the chart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Last {
     pub name: String,
@@ -50,6 +51,7 @@ pub struct Last {
     pub waited_for: Option<WaitedFor>,
 }
 
+/// A dependency of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitedFor {
     pub kind: KindName,
@@ -77,16 +79,16 @@ impl GanttRow {
     pub fn marks(&self, columns: u32, width: usize) -> Vec<Mark> {
         let width = width.min(columns as usize);
         let mut drawn = vec![GanttCell::default(); width];
-        let place = |column: u32| (column as usize * width) / (columns.max(1) as usize);
+        let drawn_at = |column: u32| (column as usize * width) / (columns.max(1) as usize);
         for cell in &self.cells {
-            if let Some(sum) = drawn.get_mut(place(cell.column)) {
+            if let Some(sum) = drawn.get_mut(drawn_at(cell.column)) {
                 sum.sent += cell.sent;
                 sum.refused += cell.refused;
                 sum.ended += cell.ended;
             }
         }
-        let first = self.cells.iter().map(|cell| place(cell.column)).min();
-        let last = self.cells.iter().map(|cell| place(cell.column)).max();
+        let first = self.cells.iter().map(|cell| drawn_at(cell.column)).min();
+        let last = self.cells.iter().map(|cell| drawn_at(cell.column)).max();
         let is_over = self.ended == self.steps;
         let mark = |(at, cell): (usize, GanttCell)| match cell {
             GanttCell { ended: 1.., .. } => Mark::Gone,
@@ -100,7 +102,7 @@ impl GanttRow {
     }
 }
 
-/// The ends of the columns of [`Upcoming`], in seconds from now; the last one is open.
+/// The ends of the columns of [`Upcoming`], in seconds from now. One more column follows, which has no end.
 pub const DUE_WITHIN: [i64; 13] = [
     10, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400,
 ];

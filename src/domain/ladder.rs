@@ -10,9 +10,9 @@
 //! | `runbook` | sends nothing: prints the manual steps for this one id | for a stuck step whose kind has a runbook for its error |
 //! | `forget` | sends nothing: the engine abandons the step, and its resource becomes an orphan | for a step that is stuck or blocked |
 //!
-//! Limits for every rung: nothing is offered at a read-only site; no rung that leads to a delete is offered
-//! for a protected resource; and while a cloud works on an accepted delete, only `retry` is offered, until
-//! the kind's time limit has passed.
+//! Limits for every rung: nothing is offered at a read-only site. For a protected resource, only `forget` is
+//! offered. While a cloud works on an accepted delete, only `retry` is offered, until the kind's time limit has
+//! passed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -78,8 +78,10 @@ impl Rung {
         matches!(self, Self::Retry | Self::Unpin | Self::Reset | Self::Force)
     }
 
+    /// Finds the rung that a person named.
+    ///
     /// # Errors
-    /// The word is not a rung; the message names the nearest one.
+    /// The word is not a rung; the message suggests the nearest one and lists all.
     pub fn parse(word: &str) -> Result<Self, String> {
         let names = Self::ALL.map(Self::as_str);
         let found = Self::ALL.into_iter().find(|rung| rung.as_str() == word);
@@ -109,7 +111,7 @@ pub struct Ladder {
     pub deletion_id: String,
     /// None if the ladder is for the whole deletion.
     pub step_id: Option<i64>,
-    /// `load_balancer api (4fdb…) at prod/RegionOne`, or `3 stuck steps`.
+    /// `load balancer api (4fdb…) at prod/RegionOne`, or `3 stuck or blocked steps`.
     pub subject: String,
     /// The sites of the steps.
     #[serde(default)]
@@ -121,6 +123,7 @@ pub struct Ladder {
     pub offers: Vec<Offer>,
 }
 
+/// A rung of a ladder: what it does, or why it is not offered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Offer {
     pub rung: Rung,
@@ -320,12 +323,12 @@ fn why_not(rung: Rung, facts: &Facts<'_>, now: DateTime<Utc>) -> Option<String> 
     if facts.read_only {
         return Some(format!("{} is read-only", step.resource.key.site));
     }
-    if let Some(held) = step
+    if let Some(stuck) = step
         .last_error
         .as_ref()
         .filter(|error| error.kind == DEPENDENCY_STUCK)
     {
-        return Some(format!("it {}: purge that step instead", held.message));
+        return Some(format!("it {}: purge that step instead", stuck.message));
     }
     if let Some(left) = step
         .last_error
@@ -376,7 +379,7 @@ fn risk(call: Action, facts: &Facts<'_>) -> Option<String> {
     Some(format!("risk: {}", rung_rule(call, facts)?.risk))
 }
 
-/// Says why a rung that is a call is not offered.
+/// Returns why a rung with a call of its own is not offered; none if it is.
 fn no_call(call: Action, facts: &Facts<'_>) -> Option<String> {
     let step = facts.step;
     let Some(rule) = rung_rule(call, facts) else {
@@ -385,7 +388,9 @@ fn no_call(call: Action, facts: &Facts<'_>) -> Option<String> {
     };
     if step.action.planned() != Action::Delete {
         let word = step.action.as_str();
-        return Some(format!("the step is not a delete: it is to {word}"));
+        return Some(format!(
+            "the action of the step is {word}, and the rung is only for a delete"
+        ));
     }
     let Shown { row, roles } = match &facts.shown {
         Ok(shown) => shown,
@@ -403,10 +408,10 @@ fn no_call(call: Action, facts: &Facts<'_>) -> Option<String> {
     });
     let states: Vec<String> = states.collect();
     let (word, states) = (call.as_str(), states.join(", "));
-    Some(format!("its state is not one to {word}: {states}"))
+    Some(format!("the call {word} is not meant for its state: {states}"))
 }
 
-/// Says why no rung is offered for a step that is neither stuck nor blocked.
+/// Returns why no rung is offered for a step that is neither stuck nor blocked.
 fn under_way(facts: &Facts<'_>) -> String {
     let step = facts.step;
     match step.state {

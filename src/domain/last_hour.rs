@@ -9,11 +9,12 @@ use super::model::Site;
 /// Number of minutes that are counted.
 pub const MINUTES: u32 = 60;
 
+/// The counts of the last hour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastHour {
     /// The end of its last minute, which is under way.
     pub until: DateTime<Utc>,
-    /// The minutes in which a step was answered, by site and in their order.
+    /// The minutes in which a call was answered or a step was refused, by site and in their order.
     pub minutes: Vec<SiteMinute>,
 }
 
@@ -30,7 +31,7 @@ pub struct SiteMinute {
     pub refused: u64,
 }
 
-/// The end of the minute that contains this time.
+/// Returns the end of the minute that contains this time.
 pub fn minute_end(at: DateTime<Utc>) -> DateTime<Utc> {
     let minute = TimeDelta::minutes(1);
     at.duration_trunc(minute).unwrap_or(at) + minute

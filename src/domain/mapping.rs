@@ -75,8 +75,8 @@ impl CopiedBy {
         }
     }
 
-    /// Whether one resource is a copy of the other as far as everything but their projects shows. A project
-    /// has another id in another cloud, so the caller compares the projects.
+    /// Whether one resource is a copy of the other, apart from their projects. A project has another id in another
+    /// cloud, so the caller compares the projects.
     pub fn fits(self, original: &Resource, copy: &Resource) -> bool {
         original.key.kind == copy.key.kind
             && match self {

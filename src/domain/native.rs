@@ -1,4 +1,4 @@
-//! Native resources: what a deployment keeps in its registry, as callers write it and as readers see it.
+//! Native resources, which a deployment keeps in its registry: how callers write them, and how a list shows them.
 
 use std::collections::BTreeMap;
 
@@ -169,7 +169,7 @@ pub fn unset_vars(
 /// Reads the references that a step must unset.
 ///
 /// # Errors
-/// The variable is missing or cannot be read. This differs from having nothing to unset.
+/// The variable is missing or cannot be read, so it is not known what the step must unset.
 pub fn unset_of(vars: &BTreeMap<String, String>) -> Result<Vec<(String, ResourceKey)>, String> {
     let text = vars.get(UNSET).ok_or("the step has no references")?;
     serde_json::from_str(text).map_err(|error| format!("the step's references: {error}"))

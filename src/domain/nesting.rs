@@ -9,9 +9,10 @@ use std::ops::Range;
 use toml_parser::Source;
 use toml_parser::lexer::TokenKind;
 
-/// Far more than settings or kinds need, and less than the parser's own bound.
+/// Maximum depth: far more than settings or kinds need, and less than the parser's own bound.
 const MOST: usize = 64;
 
+/// The error for a text that nests deeper than that.
 pub const TOO_DEEP: &str = "nested too deeply: at most 64 lists, tables and parts of keys";
 
 /// Returns the bytes of the first list, table or part of a key that nests too deeply. Unclosed brackets count

@@ -2,7 +2,7 @@
 //! sent.
 //!
 //! 1. There is one event for each step that is stuck by itself, for each refused deletion, and for each
-//!    paused site. The ledger writes another event for the same subject only after it has worked in between.
+//!    paused site. The ledger writes another event for the same step or site only after it has worked in between.
 //! 2. A refusal counts unless its requester still waits for the answer, which is assumed of a request from a
 //!    console or the command line that is younger than [`LOOKED_ON`].
 //! 3. A site that works again before the message is sent is left out.
@@ -29,7 +29,7 @@ pub struct Mark {
     pub failing: String,
 }
 
-/// A channel's mark, and the ledger to which it belongs.
+/// How far a channel has notified people, and the ledger whose events that counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotificationCursor {
     /// The unique id of the ledger.
@@ -40,7 +40,7 @@ pub struct NotificationCursor {
     pub mark: Option<Mark>,
 }
 
-/// The subject of a topic.
+/// The site or the deletion about which a channel notifies people.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// This site is paused: nothing is sent there.
@@ -51,7 +51,7 @@ pub enum Subject {
     Refused(String),
 }
 
-/// One subject's part of a message.
+/// What a message says about one site or deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
     /// When the first of the topic's events came.
@@ -68,17 +68,19 @@ pub struct Topic {
 /// Number of steps of a deletion that a message describes, chosen so that a person reads them all.
 pub const STEPS_MAX: usize = 5;
 
-/// How long a requester is assumed to watch for the answer. Most plans are ready, or refused, within a
-/// second.
+/// How long a requester is assumed to wait for the answer. Most plans are ready, or refused, within a second.
 pub const LOOKED_ON: TimeDelta = TimeDelta::minutes(1);
 
+/// How often messages are sent (`[notify]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
+    /// How long the first event waits for others.
     pub gather: Duration,
+    /// The minimum time between two messages about one deletion or site.
     pub again: Duration,
 }
 
-/// The events since a mark that are not notified yet.
+/// The events after a notification cursor that are not notified yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
     /// The sequence of the last event that was examined.
@@ -87,6 +89,7 @@ pub struct Gathered {
 }
 
 impl Gathered {
+    /// Begins after the event with this sequence.
     pub fn after(through: i64) -> Self {
         Self {
             through,
@@ -171,8 +174,8 @@ fn site_of(event: &Event) -> Option<Site> {
 
 /// Whether the requester of a deletion no longer waited when the deletion was refused.
 pub fn nobody_waits(deletion: &Deletion, refused_at: DateTime<Utc>) -> bool {
-    let looks_on = matches!(deletion.requested_by.origin, Origin::Console | Origin::Cli);
-    !looks_on || refused_at - deletion.requested_at >= LOOKED_ON
+    let waits = matches!(deletion.requested_by.origin, Origin::Console | Origin::Cli);
+    !waits || refused_at - deletion.requested_at >= LOOKED_ON
 }
 
 /// Returns how long to wait after this number of failures in a row (from 1). A channel is never abandoned.

@@ -11,8 +11,8 @@ use super::model::{Action, Counts, KindName, PlanStep, Site, Step, StepState};
 /// The number of equal siblings from which they are folded into one line.
 pub const FOLD_FROM: u64 = 6;
 
-/// The order of a branch's steps: those that need a person first, those that have ended last. Steps in one
-/// state are ordered by id.
+/// The order of a branch's steps: steps that need a person come first, and steps that have ended come last. Steps
+/// in one state are ordered by id.
 pub const BY_URGENCY: [StepState; 9] = [
     StepState::Stuck,
     StepState::Blocked,
@@ -56,7 +56,7 @@ pub struct Place {
     pub step: Step,
 }
 
-/// The branches below some steps, and the places of these steps.
+/// The branches below some steps, and where these steps are in the tree.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outline {
     pub branches: Vec<BranchRead>,

@@ -56,8 +56,8 @@ pub enum Retry {
     Pending,
     /// The service is down: the step is retried soon. This uses no attempt.
     Unavailable,
-    /// Too many calls in a time: the step is retried as for `Unavailable`, and the site is sent fewer calls
-    /// (N16).
+    /// The site refuses more calls for now: the step is retried as for `Unavailable`, and the engine sends the site
+    /// fewer calls (N16).
     Throttled,
     /// It is unknown whether the call took effect, so the engine observes first (N13).
     Unknown,
@@ -91,7 +91,7 @@ pub enum Observed {
 }
 
 impl Observed {
-    /// The cloud has failed at the delete that it accepted, for a reason that is not looked into.
+    /// Makes the observation that the cloud has failed at the delete that it accepted, with no known blockers.
     pub fn failed(error: StepError) -> Self {
         Self::Failed(Failure::refused(error))
     }
@@ -194,10 +194,11 @@ const OBSERVATION_MAX: Duration = Duration::from_secs(10);
 const SETTLING_MIN: Duration = Duration::from_millis(500);
 /// Time between these even seconds.
 const TOGETHER: Duration = Duration::from_secs(2);
-/// While there is more to send, they are observed at intervals of at most this part of the deletion's time.
+/// While there is more to send, deletes that the cloud works on wait for an observation for at most one part in this
+/// many of the time that the deletion has taken.
 const SETTLING_SHARE: u64 = 16;
-/// Number of steps that are worth an observation of their own, whatever the provider: about as many as one list
-/// of OpenStack takes.
+/// Number of steps that justify an observation of their own, for any provider: about as many ids as one list of
+/// OpenStack takes.
 pub const WORTH_A_LIST: usize = 139;
 /// Maximum time for which an accepted delete waits for other deletes whose calls are in flight.
 const GATHER_MAX: Duration = Duration::from_secs(10);
@@ -370,9 +371,10 @@ fn first_observation_at(now: DateTime<Utc>, schedule: &Schedule) -> DateTime<Utc
 ///    nothing (I12).
 /// 4. Otherwise `SEND_FIRST`, or half of the time that the deletion has taken so far if that is longer: the
 ///    longer the deletion takes, the fewer observations there are.
-/// 5. If the cloud works on them, `settling_wait` at most, which is nothing in the deletion's first half minute:
-///    when they end does not depend on what else is sent. They fall due at even seconds, and stay at these, so one
-///    list observes all of their kind, and no other follows within 2 s.
+/// 5. If the cloud works on them, `settling_wait` at most, which is nothing in the deletion's first half minute: the
+///    calls that are still to be sent do not change when the cloud has done this work. Such deletes fall due at even
+///    seconds, and the wait keeps to even seconds, so one list observes all of their kind, and no other list
+///    follows within 2 s.
 pub fn observation_wait(gathered: &Gathered, settles: bool, now: DateTime<Utc>) -> Duration {
     let unsent = gathered.unsent;
     let worth_it =
@@ -393,11 +395,12 @@ pub fn observation_wait(gathered: &Gathered, settles: bool, now: DateTime<Utc>) 
     patience.saturating_sub(passed(gathered.oldest))
 }
 
-/// Returns how long deletes that the cloud works on are left after they fell due, in a deletion that has taken so
-/// long: a sixteenth of that, in whole turns. So the number of lists grows with the logarithm of the time.
+/// Returns how long deletes that the cloud works on may wait for an observation after they fell due: a sixteenth of the
+/// time that their deletion has taken, rounded down to a multiple of `TOGETHER`. So the number of lists grows with
+/// the logarithm of that time.
 fn settling_wait(taken: Duration) -> Duration {
-    let turns = taken.as_secs() / (SETTLING_SHARE * TOGETHER.as_secs());
-    TOGETHER.saturating_mul(u32::try_from(turns).unwrap_or(u32::MAX))
+    let multiple = taken.as_secs() / (SETTLING_SHARE * TOGETHER.as_secs());
+    TOGETHER.saturating_mul(u32::try_from(multiple).unwrap_or(u32::MAX))
 }
 
 /// Decides a step's next state after an observation.
@@ -511,13 +514,13 @@ fn still_deleting(
             ..kept
         };
     }
-    let in_turn = |repeats: &Repeats| {
+    let is_due = |repeats: &Repeats| {
         let last = step.last_error.filter(|error| repeats.is_pending(error));
         let before = last.and_then(|last| (last.at - since).to_std().ok());
-        let turns = |age: Duration| age.as_secs() / repeats.every.as_secs().max(1);
-        turns(age) > turns(before.unwrap_or_default())
+        let intervals = |age: Duration| age.as_secs() / repeats.every.as_secs().max(1);
+        intervals(age) > intervals(before.unwrap_or_default())
     };
-    if !step.cancelled && schedule.repeats.as_ref().is_some_and(in_turn) {
+    if !step.cancelled && schedule.repeats.as_ref().is_some_and(is_due) {
         return Decision {
             to: StepState::Ready,
             ..kept
@@ -556,7 +559,7 @@ fn unclear(step: StepFacts<'_>, error: StepError, now: DateTime<Utc>) -> Decisio
     }
 }
 
-/// Whether the step's last error says that nothing is known about its resource, and not what was seen of it.
+/// Whether the step's last error says that the resource's state is unknown, and is not the result of an observation.
 fn is_unclear(step: StepFacts<'_>) -> bool {
     let unclear = |error: &StepError| {
         matches!(
