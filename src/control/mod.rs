@@ -625,7 +625,7 @@ pub struct KindInfo {
     pub aliases: Vec<String>,
     /// Column heading and dotted path into the row.
     pub columns: Vec<(String, String)>,
-    /// What the fields of its rows mean.
+    /// The meanings of the fields of its rows.
     #[serde(default)]
     pub fields: FieldMeanings,
     /// Whether other resources may be deleted with the kind's. If so, the plan screen offers the cascade.

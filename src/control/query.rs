@@ -456,7 +456,7 @@ pub struct PointsAt {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Deployments {}
 
-/// What each reconciler of the engine does, did last and does next.
+/// The status of each reconciler of the engine: its runs under way, its last run and its next run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Reconcilers {}
 

@@ -25,7 +25,7 @@ pub struct TargetSpec {
     pub site: SiteSpec,
 }
 
-/// The sites at which to look for a target.
+/// The sites at which a target is searched for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SiteSpec {

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::domain::model::Site;
 
-/// One gate, and what it did with the requests since it opened.
+/// One gate, with the counts of its requests since it opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GateStatus {
     /// The address on which it listens: `127.0.0.1:9696`.

@@ -1,11 +1,11 @@
-//! What each reconciler of the engine does now, did last and does next.
+//! The status of each reconciler of the engine: its runs under way, its last run and its next run.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
-/// A part of the engine that works by itself, from time to time and when it is woken.
+/// A part of the engine that works by itself, periodically and when it is woken.
 #[derive(
     Clone,
     Copy,

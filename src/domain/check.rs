@@ -114,7 +114,7 @@ impl Category {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Example {
     pub resources: Vec<Specimen>,
-    /// In the order of the resources that they lead to.
+    /// In the order of the resources to which they lead.
     pub references: Vec<Edge>,
 }
 

@@ -2,15 +2,20 @@
 
 use std::time::Duration;
 
-/// In seconds.
+/// A minute, in seconds.
 pub const MINUTE: u64 = 60;
+/// An hour, in seconds.
 pub const HOUR: u64 = 60 * MINUTE;
+/// A day, in seconds.
 pub const DAY: u64 = 24 * HOUR;
 
 /// A century. Longer times cannot be added to the current time, and mean nothing.
 const DURATION_MAX: Duration = Duration::from_secs(36_500 * DAY);
 
-/// Parses `90s`, `5m`, `6h`, `7d`: a whole number and one unit, at most a century.
+/// Parses `250ms`, `90s`, `5m`, `6h`, `7d`: a whole number and one unit, at most a century.
+///
+/// # Errors
+/// The text is not a duration, or is longer than a century; the message says what to write.
 pub fn parse(text: &str) -> Result<Duration, String> {
     match parse_any(text)? {
         duration if duration > DURATION_MAX => {

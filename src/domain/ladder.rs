@@ -100,7 +100,7 @@ impl Rung {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PurgeScope {
-    /// All steps of a deletion that do not go; given by its id or short id.
+    /// All stuck and blocked steps of the deletion with this id or short id.
     Deletion(String),
     Step(i64),
 }
@@ -408,7 +408,9 @@ fn no_call(call: Action, facts: &Facts<'_>) -> Option<String> {
     });
     let states: Vec<String> = states.collect();
     let (word, states) = (call.as_str(), states.join(", "));
-    Some(format!("the call {word} is not meant for its state: {states}"))
+    Some(format!(
+        "the call {word} is not meant for its state: {states}"
+    ))
 }
 
 /// Returns why no rung is offered for a step that is neither stuck nor blocked.

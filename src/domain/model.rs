@@ -173,7 +173,7 @@ pub enum Origin {
     Engine,
 }
 
-/// What a caller may ask of the engine; each scope includes those before it.
+/// The rights of a caller; each scope includes those before it.
 #[derive(
     Clone,
     Copy,
@@ -441,7 +441,7 @@ pub struct PlanOptions {
     /// Whether the project itself is deleted too, once everything that belongs to it is gone (N19).
     #[serde(default, skip_serializing_if = "is_false")]
     pub with_project: bool,
-    /// Whether the servers that are plugged into what goes are deleted too, and not only unplugged (N4).
+    /// Whether the servers whose ports go are deleted too, instead of only losing these ports (N4).
     #[serde(default, skip_serializing_if = "is_false")]
     pub with_servers: bool,
     /// Whether a resource in use goes to the retry queue until nothing blocks it, instead of being refused.
@@ -472,7 +472,7 @@ pub struct PlanStep {
     pub action: Action,
     /// Steps that must be gone before this one is sent.
     pub depends_on: Vec<u32>,
-    /// Whether the cloud removes it by itself (N5).
+    /// Whether the cloud removes the resource by itself (N5).
     pub automatic: bool,
     /// Why the resource is in the plan, for a person: `port on network web`.
     pub why: Arc<str>,
@@ -598,7 +598,7 @@ pub enum RefusalRule {
     OtherProject,
     /// A protection rule, or a guard that is always on (P4).
     Protected,
-    /// Copies are matched by name alone, and a site does not have exactly one such resource.
+    /// Copies are matched by name alone, and a site does not have exactly one resource that matches.
     Copies,
     /// Steps wait for each other.
     Cycle,
@@ -901,7 +901,7 @@ impl Counts {
     pub fn accepted(&self) -> u64 {
         self.ended() + self.verifying
     }
-    /// Number of steps that the engine still moves by itself.
+    /// Number of steps on which the engine still works by itself.
     pub fn live(&self) -> u64 {
         self.waiting + self.ready + self.running + self.verifying + self.blocked
     }
@@ -936,7 +936,7 @@ pub struct Deletion {
     #[serde(default)]
     #[schema(required)]
     pub refused: Vec<Refusal>,
-    /// One line on what is happening, or why nothing is.
+    /// One line about the deletion's progress, or about the reason why it makes none.
     #[serde(default)]
     #[schema(required)]
     pub note: String,
@@ -957,7 +957,7 @@ pub struct Step {
     pub resource: StepResource,
     pub action: Action,
     pub state: StepState,
-    /// The steps that must end first. In pages of steps it is cut at 500 entries; a step alone has all.
+    /// The steps that must end first. In pages of steps, the list is cut at 500 entries; a single step has all.
     pub depends_on: Vec<i64>,
     /// Number of calls that count as attempts. A call that is answered "not yet" does not count (I6).
     pub attempts: u32,

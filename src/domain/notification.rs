@@ -51,7 +51,7 @@ pub enum Subject {
     Refused(String),
 }
 
-/// What a message says about one site or deletion.
+/// The content of a message about one site or deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
     /// When the first of the topic's events came.

@@ -76,7 +76,7 @@ pub struct Planted {
     pub waves: Vec<u32>,
 }
 
-/// Builds the tree of a plan, in which each step has one place.
+/// Builds the tree of a plan, in which each step appears once.
 pub fn plant(steps: &[PlanStep]) -> Planted {
     let (parents, waves) = places(steps);
     let mut leaf = vec![true; steps.len()];

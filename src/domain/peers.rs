@@ -310,8 +310,8 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Whether the referrer waits for the requested resource in a cycle, and for nothing else. Such resources
-    /// would wait for ever, so one of them is deleted first (G13).
+    /// Whether the referrer waits for the requested resource in a cycle, and for nothing else. The resources of the
+    /// cycle would wait for ever, so one of them is deleted first (G13).
     pub fn waits_for(&self, asked: &ClearanceRequest) -> bool {
         let same_root = self.root.as_deref() == Some(asked.root.as_str());
         same_root && self.waits.close_a_circle(&self.key, &asked.key)

@@ -42,8 +42,8 @@ use super::kinds::{Join, Kind, Kinds, Match, OnDelete, Reference, Takes, referre
 use super::model::{Identity, KindName, Mapped, PlanOptions, Resource, ResourceKey, Site};
 use super::query::Lookup;
 
-/// The end of the reason of a refusal that a plan with the cascade would not have. Each front end replaces it by its own
-/// way to add the cascade.
+/// The end of the reason of a refusal that a plan with the cascade would not have. Each front end replaces it by its
+/// own way to add the cascade.
 pub const ADD_CASCADE: &str = "; add the cascade to delete it too";
 
 /// Returns the rule that protects a resource from deletion (P4); none if no rule does. The caller decides this, because
@@ -290,7 +290,8 @@ impl<'k> Planner<'k> {
             let mut links = self.links(key, resource, &index);
             let any = |wanted| links.iter().any(|link| link.on_delete == wanted);
             let is_part = |link: &Link<'_>| link.on_delete == OnDelete::Automatic && !link.after;
-            // What a service made goes with its maker, unless it also belongs to something else that goes.
+            // A resource that a service made goes with its maker, unless it also belongs to another resource that
+            // goes.
             let is_made = links.iter().any(Link::goes_with_maker);
             let in_own_right = |link: &Link<'_>| {
                 link.on_delete == OnDelete::Cascade && !(is_made && self.goes_with_maker(&link.to))

@@ -364,7 +364,7 @@ fn first_observation_at(now: DateTime<Utc>, schedule: &Schedule) -> DateTime<Utc
 ///    The steps that wait for them are next, and the longest path goes first.
 /// 2. Not at all if they fill a list, if at least twice as many steps of their deletion wait for an
 ///    observation as are still to be sent, and if the steps to be sent fill a list too. A list by scope shows
-///    the resources that still exist, so it pays off once these are few. Each such observation leaves at most
+///    the resources that still exist, so it pays off once these are few. Each of these observations leaves at most
 ///    a third of the steps, so there are few observations. The last steps wait until one list shows that they
 ///    are gone.
 /// 3. While calls are in flight and nothing is ready: `GATHER_MAX`, so that a call that hangs holds up
@@ -372,7 +372,7 @@ fn first_observation_at(now: DateTime<Utc>, schedule: &Schedule) -> DateTime<Utc
 /// 4. Otherwise `SEND_FIRST`, or half of the time that the deletion has taken so far if that is longer: the
 ///    longer the deletion takes, the fewer observations there are.
 /// 5. If the cloud works on them, `settling_wait` at most, which is nothing in the deletion's first half minute: the
-///    calls that are still to be sent do not change when the cloud has done this work. Such deletes fall due at even
+///    calls that are still to be sent do not change when the cloud has done this work. These deletes fall due at even
 ///    seconds, and the wait keeps to even seconds, so one list observes all of their kind, and no other list
 ///    follows within 2 s.
 pub fn observation_wait(gathered: &Gathered, settles: bool, now: DateTime<Utc>) -> Duration {

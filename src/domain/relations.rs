@@ -112,8 +112,8 @@ pub fn of_row(kinds: &Kinds, resource: &Resource) -> Vec<Relation> {
 /// The kind of the resources to which others belong.
 const PROJECT: &str = "project";
 
-/// Returns the relations that a plan for one target, with its cascade, shows: the resources that use the target, and the
-/// rules that protect it.
+/// Returns the relations that a plan for one target, with its cascade, shows: the resources that use the target, and
+/// the rules that protect it.
 pub fn of_plan(kinds: &Kinds, plan: &Plan, target: &ResourceKey) -> Vec<Relation> {
     let own = plan.steps.iter().find(|step| step.key() == *target);
     let before = own.map(|own| own.depends_on.as_slice()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the fields of a row mean to a person who browses a kind.
+//! The meanings of the fields of a row, for people who browse a kind.
 
 use std::collections::BTreeMap;
 

@@ -245,7 +245,7 @@ impl Kinds {
             .filter(move |(_, reference)| reference.to == *to)
     }
 
-    /// Whether a delete of this kind also deletes what its service made for it.
+    /// Whether a delete of this kind also deletes the resources that its service made for it.
     pub fn takes_made(&self, kind: &KindName) -> bool {
         let mut referrers = self.referrers(kind);
         referrers.any(|(referrer, _)| referrer.spec.made.is_some())

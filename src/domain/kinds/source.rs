@@ -1,4 +1,4 @@
-//! The text of a kinds file, and what is wrong with it: an error names file, line and the nearest valid word.
+//! The text of a kinds file, and its errors, which have the file and the line and suggest the nearest valid word.
 
 use serde::de::DeserializeOwned;
 

@@ -127,7 +127,7 @@ pub enum IdSpelling {
     /// Lower-case letters, digits, `-` and `_`, none of them percent-encoded: UUIDs and the like.
     #[default]
     Plain,
-    /// UUIDs, of a service that refuses to look for any other word. Such a word can only be a name.
+    /// UUIDs, of a service that refuses a search for any other word, which therefore can only be a name.
     Uuid,
     /// Free text, which the service compares byte by byte.
     Text,
@@ -192,8 +192,8 @@ pub struct ListSpec {
     /// project. A plan for another project says that the kind was not listed.
     #[serde(default)]
     pub own_project: bool,
-    /// Whether the kind may be listed by project. Some services have no such filter, and in Neutron it creates
-    /// that project's default group, even for a project that no longer exists.
+    /// Whether the kind may be listed by project. Some services have no filter by project, and in Neutron the filter
+    /// creates the project's default security group, even for a project that no longer exists.
     #[serde(default = "yes")]
     pub by_project: bool,
     /// Whether the cloud can filter by the id. If not, each resource is read by itself.
@@ -408,8 +408,8 @@ pub struct Reference {
     /// to refuse (N20).
     #[serde(default)]
     pub of_service: bool,
-    /// Whether the reference follows from what the target's kind `made`. The plan also deletes whatever keeps
-    /// the resource from going along.
+    /// Whether the reference follows from `made` in the target's kind. The plan also deletes the dependents that
+    /// block the resource from going along.
     #[serde(skip)]
     pub made: bool,
     /// Whether the resource is unset or deleted by a deletion of its own, after the target was accepted for
@@ -553,7 +553,7 @@ pub struct Remark {
     pub says: String,
 }
 
-/// When a resource of the kind is never deleted, whatever the settings protect.
+/// A rule by which a resource of the kind is never deleted, in addition to the protection in the settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuardRule {

@@ -1,6 +1,6 @@
-//! Kinds that a service does not show to the login. If each of their resources also shows in a resource of
-//! another service, a plan without any such resource does not need the hidden list. A service that shows each
-//! project to its own logins alone is passed over, and the plan says so.
+//! Handles kinds that a service does not show to the login. If each resource of a hidden kind also shows in a resource
+//! of another service, a plan in which none shows does not need the hidden list. If a service shows a project's
+//! resources only to the project's own logins, the plan is made without the list, and says so.
 
 use std::collections::BTreeMap;
 
@@ -118,8 +118,8 @@ impl<'k> Planner<'k> {
         })
     }
 
-    /// Returns the warnings about kinds that could not be listed, in one line for all kinds that are hidden for the same
-    /// reason.
+    /// Returns the warnings about kinds that could not be listed, in one line for all kinds that are hidden for the
+    /// same reason.
     pub(super) fn not_looked_at(&self) -> impl Iterator<Item = String> {
         let none_shows = |site, unseen| self.shows_unseen(site, unseen).next().is_none();
         let mut hidden: BTreeMap<(&str, bool), Vec<&str>> = BTreeMap::new();

@@ -95,9 +95,9 @@ impl Planner<'_> {
         lookups
     }
 
-    /// Takes out the listings of kinds whose scopes (the networks of ports) are still being listed. They follow when all
-    /// of their filters are known, so that they run at the same time, and are not needed if the whole kind is listed
-    /// then.
+    /// Takes out the listings of kinds whose scopes (the networks of ports) are still being listed. They follow when
+    /// all of their filters are known, so that they run at the same time, and are not needed if the whole kind is
+    /// listed then.
     fn take_scoped(&self, wanted: &mut Wanted) -> Wanted {
         let searched = wanted.keys().filter(|(_, _, key)| key.is_some());
         let searched: BTreeSet<(Site, KindName)> = searched
@@ -156,8 +156,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Adds the listings that find the resources that may refer to each resource that is new in the plan, and those that
-    /// it takes along.
+    /// Adds the listings that find, for each resource that is new in the plan, the resources that may refer to it and
+    /// those that it takes along.
     fn want_dependents(&mut self, wanted: &mut Wanted) {
         let fresh: Vec<Arc<ResourceKey>> = self.fresh().cloned().collect();
         let mut in_scopes = Vec::new();
