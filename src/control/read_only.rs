@@ -60,7 +60,7 @@ impl Control for ReadOnlyControl {
             return self.engine.submit(envelope).await;
         }
         let message = "nothing was sent: this program is read-only ([guard] read_only in your settings, or \
-                       --read-only), and this command may change a cloud or what gone records of it";
+                       --read-only), and this command may change a cloud or gone's records of it";
         Err(ControlError::Refused {
             message: message.to_owned(),
             refused: Vec::new(),
