@@ -1,4 +1,4 @@
-//! The calls of `/peer/v1`. Each is passed on to the engine.
+//! The calls of `/peer/v1`. The messages of peers are passed on to the engine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -91,9 +91,9 @@ async fn watch(
 ) -> Result<Json<DeletionNotices>, Problem> {
     let watch: Watch = calls.message(request).await?;
     let actor = actor(&watch.from);
-    let heard = calls.submit(Command::Watch { watch }, actor);
+    let submitted = calls.submit(Command::Watch { watch }, actor);
     let receipt = tokio::select! {
-        receipt = heard => receipt?,
+        receipt = submitted => receipt?,
         () = calls.stop.cancelled() => return Err(Problem::unavailable("this deployment is \
                                                                         shutting down; ask again \
                                                                         later")),
@@ -123,7 +123,11 @@ async fn nothing_there(request: Request) -> Problem {
 }
 
 async fn wrong_method(request: Request) -> Problem {
-    let asked = format!("no {} {}", request.method(), request.uri().path());
+    let asked = format!(
+        "{} is not allowed for {}",
+        request.method(),
+        request.uri().path()
+    );
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", asked)
 }
 

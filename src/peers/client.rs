@@ -162,12 +162,12 @@ impl Peers for HttpPeers {
         let call = Call::post("/hint", &Hint { from }, Duration::ZERO)?;
         let remote = self.remote(peer)?;
         let token = remote.token().await?;
-        let tried = remote.tried(&call);
+        let attempted = remote.attempted(&call);
         let answer = remote.exchange(&call, token, self.limits).await;
         answer
             .and_then(|answer| answer.expect(StatusCode::NO_CONTENT))
             .map(drop)
-            .map_err(|why| PeerFailure::new(format!("{tried}: {why}")))
+            .map_err(|why| PeerFailure::new(format!("{attempted}: {why}")))
     }
 }
 
@@ -230,8 +230,9 @@ impl Call {
         message: &impl Serialize,
         wait: Duration,
     ) -> Result<Self, PeerFailure> {
-        let body = serde_json::to_vec(message)
-            .map_err(|error| PeerFailure::new(format!("write a message for {path}: {error}")))?;
+        let body = serde_json::to_vec(message).map_err(|error| {
+            PeerFailure::new(format!("a message for {path} cannot be written: {error}"))
+        })?;
         Ok(Self {
             method: Method::POST,
             path,
@@ -257,7 +258,7 @@ impl Remote {
         }
     }
 
-    fn tried(&self, call: &Call) -> String {
+    fn attempted(&self, call: &Call) -> String {
         format!("{} {}/peer/v1{}", call.method, self.url, call.path)
     }
 
@@ -270,7 +271,7 @@ impl Remote {
         let answer = self.exchange(&call, token, limits).await;
         answer
             .and_then(|answer| answer.expect(StatusCode::OK)?.json())
-            .map_err(|why| PeerFailure::new(format!("{}: {why}", self.tried(&call))))
+            .map_err(|why| PeerFailure::new(format!("{}: {why}", self.attempted(&call))))
     }
 
     /// Sends the call. Sends it once more if the token was refused and its file now holds another one,

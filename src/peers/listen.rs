@@ -51,7 +51,7 @@ pub enum ListenError {
     },
     #[error(
         "{address} is not a loopback address: without TLS, tokens would cross a network in the \
-         clear"
+         clear; set certificate_file and key_file"
     )]
     InTheClear { address: SocketAddr },
     #[error("deployment.{0}")]
@@ -73,7 +73,7 @@ impl ListenHandle {
         self.address
     }
 
-    /// Takes no more calls, and ends the watches. Answers in progress get a moment to finish.
+    /// Takes no more calls, and ends the watches. Answers in progress get a second to finish.
     pub async fn stop(self) {
         self.stop.cancel();
         // Whether the task ended or panicked, the listener no longer serves.
@@ -81,7 +81,7 @@ impl ListenHandle {
     }
 }
 
-/// Binds and serves.
+/// Binds the address of the settings, and serves calls of peers there until [`ListenHandle::stop`].
 ///
 /// # Errors
 /// The address is taken, a certificate or key cannot be used, or the address can be reached from other
@@ -156,11 +156,11 @@ impl Server {
                 self.serve(stream, caller, &guest).await
             }
             Some(acceptor) => {
-                let shaken = tokio::select! {
-                    shaken = shaken(acceptor, stream) => shaken,
+                let handshake = tokio::select! {
+                    handshake = handshake(acceptor, stream) => handshake,
                     () = guest.gives_way() => return,
                 };
-                match shaken {
+                match handshake {
                     Ok((stream, certificate)) => {
                         let caller = Caller {
                             address,
@@ -169,7 +169,7 @@ impl Server {
                         self.serve(stream, caller, &guest).await
                     }
                     Err(error) => {
-                        tracing::debug!(%address, %error, "no TLS");
+                        tracing::debug!(%address, %error, "a TLS handshake failed");
                         return;
                     }
                 }
@@ -195,14 +195,14 @@ impl Server {
     }
 }
 
-type Shaken = (
+type Handshake = (
     tokio_rustls::server::TlsStream<TcpStream>,
     Option<rustls::pki_types::CertificateDer<'static>>,
 );
 
 /// Performs the TLS handshake. If client certificates are required, only callers that have shown one get
 /// further.
-async fn shaken(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<Shaken> {
+async fn handshake(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<Handshake> {
     let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await??;
     let (_, session) = stream.get_ref();
     let chain = session.peer_certificates().unwrap_or_default();

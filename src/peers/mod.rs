@@ -71,6 +71,7 @@ pub use tls::TlsError;
 
 /// The header that every request and answer carries.
 pub const PROTOCOL_HEADER: &str = "gone-protocol";
+/// The version of the protocol that this program speaks, the value of [`PROTOCOL_HEADER`].
 pub const PROTOCOL: u32 = 1;
 
 /// The answer to `GET /peer/v1`.
@@ -79,7 +80,7 @@ struct Spoken {
     protocol: u32,
 }
 
-/// A hint: "asking me again is worth it".
+/// A hint of an importer that it is worth asking it again.
 #[derive(Debug, Serialize, Deserialize)]
 struct Hint {
     from: Deployment,

@@ -26,8 +26,8 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "invalid-request", detail)
     }
 
-    /// Refuses a stranger. The text is the same whether the peer is unknown, its token wrong or its name
-    /// another's, so that a stranger learns nothing from it.
+    /// Refuses a caller that is not admitted. The text is the same whether the peer is unknown, its token is
+    /// wrong or it uses another peer's name, so that a stranger learns nothing from it.
     pub(super) fn stranger() -> Self {
         let detail = "unknown peer, or wrong token: name each peer by service and region in \
                       [deployment] peers, with the token_file that both sides share";

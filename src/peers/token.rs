@@ -22,6 +22,8 @@ impl Token {
         }
     }
 
+    /// Returns the token, from memory if it was read before.
+    ///
     /// # Errors
     /// The file cannot be read, others can read it, or it does not hold one line of text.
     pub(super) async fn current(&self) -> Result<SecretString, String> {

@@ -122,7 +122,7 @@ fn g03_a_plan_says_what_points_at_it_elsewhere() {
         assert_eq!(
             plan.warnings,
             [
-                "deployment d0-1 has referrers of this: a a1, a a2, a a3, a a4, a a5, 1 more; \
+                "resources of deployment d0-1 refer to this: a a1, a a2, a a3, a a4, a a5, 1 more; \
                  it deletes them, or clears the references, first"
             ]
         );

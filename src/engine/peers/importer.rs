@@ -27,7 +27,8 @@ use crate::system::clock::Clock;
 
 /// Maximum number of resources whose referrers one deletion handles.
 const HANDLED_AT_ONCE: usize = 1_000;
-/// First wait before an owner that does not answer is asked again. The wait doubles each time.
+/// First wait before an owner that does not answer is asked again. The wait doubles each time, up to
+/// `AGAIN_MAX`.
 const AGAIN_FIRST: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(15);
 /// Minimum time between two answers of a watch: an owner that always has notices must not keep the ledger
@@ -36,7 +37,7 @@ const ANSWER_EVERY: Duration = Duration::from_millis(20);
 /// Minimum time between two hints to owners.
 const HINT_EVERY: Duration = Duration::from_millis(200);
 
-/// Receives the notices of owners, and handles the resources here that refer to resources there.
+/// Receives the notices of owners, and handles this deployment's resources that refer to resources there.
 pub(in crate::engine) struct ImporterSide {
     pub(super) clock: Clock,
     pub(super) ledger: Arc<dyn Ledger>,
@@ -48,7 +49,7 @@ pub(in crate::engine) struct ImporterSide {
     pub(super) watching: Arc<Activity>,
     pub(super) handling: Arc<Activity>,
     pub(super) hinting: Arc<Activity>,
-    /// The commit at which owners were last sent a hint.
+    /// The number of commits when owners were last sent a hint.
     pub(super) hinted_at: AtomicU64,
 }
 
@@ -59,9 +60,9 @@ impl ImporterSide {
         tasks: &mut JoinSet<()>,
     ) -> Result<(), LedgerError> {
         let deployments = &self.deployments;
-        let heard = self.ledger.watches().await?;
+        let cursors = self.ledger.watches().await?;
         for (peer, kinds) in deployments.imported(&self.kinds) {
-            let before = heard.iter().find(|it| Peer::from(&it.owner) == peer);
+            let before = cursors.iter().find(|it| Peer::from(&it.owner) == peer);
             let resumed = Watching::resume(kinds, before);
             deployments.watching().insert(peer.clone(), resumed);
             let importer = self.clone();
@@ -77,11 +78,11 @@ impl ImporterSide {
             let begun = tokio::time::Instant::now();
             let run = self.watching.begin(peer.to_string());
             let watch = deployments.next_watch(peer, self.clock.now());
-            let heard = match self.watch_of(peer, watch).await {
+            let received = match self.watch_of(peer, watch).await {
                 Ok(notices) => self.take_in(peer, notices).await,
                 Err(failure) => Err(failure.message),
             };
-            let reason = heard.err().unwrap_or_default();
+            let reason = received.err().unwrap_or_default();
             let failed = !reason.is_empty();
             if failed {
                 run.failed(format!("{peer}: {reason}"));
@@ -115,7 +116,8 @@ impl ImporterSide {
         }
     }
 
-    /// Commits notices before they count as received, because an acknowledged notice is never sent again.
+    /// Commits notices before they count as received, because an owner never sends an acknowledged notice
+    /// again.
     async fn take_in(&self, peer: &Peer, notices: DeletionNotices) -> Result<(), String> {
         let deployments = &self.deployments;
         if Peer::from(&notices.from) != *peer {
@@ -135,13 +137,13 @@ impl ImporterSide {
         allowed.map_err(|why| format!("the notices of {peer} are not accepted: {why}"))?;
         let as_before = before.ledger == notices.ledger && before.seq == notices.seq;
         if !as_before || !notices.changes.is_empty() {
-            let heard = Change::AdvanceWatch {
+            let advance = Change::AdvanceWatch {
                 service: peer.service.clone(),
                 region: peer.region.clone(),
                 notices: notices.clone(),
                 now: self.clock.now(),
             };
-            let committed = self.journal.commit(vec![heard]).await;
+            let committed = self.journal.commit(vec![advance]).await;
             let applied = committed.map_err(|error| error.to_string())?;
             if let Some(Applied::Refused(why)) = applied.into_iter().next() {
                 return Err(why);
@@ -189,7 +191,8 @@ impl ImporterSide {
         });
     }
 
-    /// Creates one deletion for each root and batch of targets.
+    /// Creates one deletion for each batch of resources that are being deleted elsewhere under one root, if
+    /// resources here refer to them.
     async fn handle_all(&self) -> Result<(), LedgerError> {
         while let Some(next) = self.ledger.unhandled_deletions(HANDLED_AT_ONCE).await? {
             let UnhandledDeletion { owner, root, keys } = next;
@@ -254,8 +257,8 @@ impl ImporterSide {
         }
     }
 
-    /// Hints to the owners that are deleting resources that it is worth asking this importer again. Waits a
-    /// moment first, so that changes gather.
+    /// Sends a hint to each owner that is deleting resources, because it is worth asking this importer again.
+    /// Waits a moment first, so that changes gather.
     pub(in crate::engine) fn hint_owners(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let changed = *self.journal.follow().borrow();
         let owners: Vec<Peer> = self.deployments.watching().keys().cloned().collect();
@@ -267,14 +270,14 @@ impl ImporterSide {
         let (importer, run) = (self.clone(), self.hinting.begin(""));
         tasks.spawn(async move {
             tokio::time::sleep(HINT_EVERY).await;
-            let going = importer.ledger.owners_going().await.unwrap_or_default();
+            let deleting = importer.ledger.owners_going().await.unwrap_or_default();
             let hinted = owners.iter().filter(|peer| {
                 let watching = importer.deployments.watching();
                 let owner = watching.get(*peer).and_then(|it| it.owner.as_ref());
-                owner.is_some_and(|owner| going.contains(&owner.name))
+                owner.is_some_and(|owner| deleting.contains(&owner.name))
             });
             let hints = hinted.map(|peer| importer.hint(peer));
-            // The owner's own poll makes up for a hint that is lost.
+            // If a hint is lost, the owner asks at its next poll.
             for hint in futures_util::future::join_all(hints).await {
                 if let Err(failure) = hint {
                     run.failed(failure);
@@ -300,8 +303,8 @@ impl ImporterSide {
         let watching = deployments.watching();
         let named = |it: &&Watching| it.owner.as_ref().is_some_and(|owner| owner.name == **name);
         let Some(owner) = watching.values().find(named) else {
-            let heard = watching.values().filter_map(|it| it.owner.as_ref());
-            let known: Vec<&str> = heard.map(|owner| owner.name.as_str()).collect();
+            let owners = watching.values().filter_map(|it| it.owner.as_ref());
+            let known: Vec<&str> = owners.map(|owner| owner.name.as_str()).collect();
             return Err(ControlError::Unreachable {
                 message: format!(
                     "{field}: deployment {name} is unknown, or has not sent notices yet, so whether {to} \

@@ -34,14 +34,16 @@ pub(super) use points_at::BackReferences;
 
 /// An engine's own deployment, and the peers that it can reach.
 pub struct Neighbours {
+    /// The deployment that the engine is.
     pub home: Deployment,
+    /// The port to the other deployments.
     pub peers: Arc<dyn Peers>,
     /// How long a watch waits for a notice (the heartbeat), and how often an owner asks without a hint
     /// (G5).
     pub heartbeat: std::time::Duration,
 }
 
-/// What makes an engine a deployment.
+/// The parts that make an engine a deployment.
 pub(super) struct Federation {
     pub(super) references: Arc<BackReferences>,
     pub(super) owner: Arc<OwnerSide>,
@@ -60,7 +62,7 @@ struct Deployments {
     watching: Mutex<BTreeMap<Peer, Watching>>,
     /// The importers, by name.
     importing: Mutex<BTreeMap<String, Importing>>,
-    /// Wakes the answers to questions that came before the notices that they are about.
+    /// Wakes questions that arrived before the notices that they are about.
     arrived: Notify,
     /// Whether notices may wait to be handled. True at the start, for notices that an earlier engine
     /// received.
@@ -78,7 +80,7 @@ struct Watching {
     reason: String,
 }
 
-/// An importer that is on record, whose clearances are needed.
+/// An importer on record. Deletions wait for its clearances.
 #[derive(Clone, Debug)]
 struct Importing {
     deployment: Deployment,
@@ -93,7 +95,7 @@ struct Importing {
     reason: String,
 }
 
-/// Number of missed heartbeats after which a watch no longer decides anything (G10).
+/// Number of missed heartbeats after which a watch is too old to decide anything (G10).
 const STALE_HEARTBEATS: i32 = 3;
 
 impl Deployments {
@@ -207,7 +209,7 @@ impl Deployments {
     }
 }
 
-/// Returns an error where an engine is not a deployment.
+/// Returns the federation, or an error if the engine is not a deployment.
 pub(super) fn required(federation: Option<&Arc<Federation>>) -> Result<&Federation, ControlError> {
     federation
         .map(Arc::as_ref)
@@ -317,7 +319,7 @@ impl Federation {
     }
 }
 
-/// Cuts a name that is too long for a deployment's name.
+/// Shortens a name that is too long for a deployment, to be shown in an error.
 fn cut(name: &str) -> &str {
     name.char_indices()
         .nth(40)

@@ -1,4 +1,4 @@
-//! The owner's side: refuses a deletion that a resource elsewhere blocks, and removes nothing before each
+//! The owner's side: refuses a deletion that a resource elsewhere blocks, and sends no delete before each
 //! importer has given its clearance (G2, G7).
 
 use std::collections::BTreeSet;
@@ -36,14 +36,14 @@ use crate::system::clock::Clock;
 const NOTICES_MAX: usize = 1_000;
 /// How long a watch gathers further changes after a commit, since thousands may follow.
 const GATHER: Duration = Duration::from_millis(20);
-/// A watch that asks for a longer wait gets this one.
+/// The longest wait of a watch, even if it asks for a longer one.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Maximum number of non-blocking referrers that a plan's warning names.
 const NAMED_MAX: usize = 5;
 /// Number of refusals after which an importer is asked nothing more about a plan.
 const REFUSALS_MAX: usize = 100;
 
-/// Tells importers what is being deleted here, and waits for their clearances.
+/// Notifies importers of deletions here, and waits for their clearances.
 pub(in crate::engine) struct OwnerSide {
     pub(super) clock: Clock,
     pub(super) ledger: Arc<dyn Ledger>,
@@ -101,7 +101,7 @@ impl OwnerSide {
         // A kind that is unknown here has no resources here, and its name would only fill the ledger.
         let mut watch = watch;
         watch.kinds.retain(|kind| self.kinds.get(kind).is_some());
-        self.record(&watch).await?;
+        self.record_importer(&watch).await?;
         let since = (watch.ledger.clone(), watch.after);
         let wait = Duration::from_millis(watch.wait_ms).min(WAIT_MAX);
         let deadline = tokio::time::Instant::now() + wait;
@@ -113,8 +113,8 @@ impl OwnerSide {
                 self.ledger
                     .notices(from, since.clone(), watch.kinds.clone(), NOTICES_MAX);
             let notices = notices.await.map_err(ledger_error)?;
-            // An answer without changes also carries information: how far the importer has received this
-            // owner's notices.
+            // An answer without changes counts too: its sequence is newer, so the importer's view of this owner
+            // moves on.
             if notices.ledger != watch.ledger || notices.seq != watch.after {
                 return Ok(notices);
             }
@@ -128,7 +128,7 @@ impl OwnerSide {
         }
     }
 
-    async fn record(&self, watch: &Watch) -> Result<(), ControlError> {
+    async fn record_importer(&self, watch: &Watch) -> Result<(), ControlError> {
         let deployments = &self.deployments;
         let name = &watch.from.name;
         let as_recorded = deployments
@@ -155,7 +155,7 @@ impl OwnerSide {
         let seen = importing.entry(name.clone()).or_insert_with(recorded);
         seen.kinds.clone_from(&watch.kinds);
         seen.seen_at = Some(self.clock.now());
-        // Notices that the importer received after the last question may change its answer.
+        // Notices that the importer has received since it was last asked may change its answer.
         let begins = watch.ledger.is_empty() || watch.wait_ms == 0;
         seen.hinted |= seen.seq != watch.after || begins;
         seen.seq = watch.after;
@@ -184,14 +184,14 @@ impl OwnerSide {
         let importers = self.deployments.importers_of(plan);
         let asked = importers
             .iter()
-            .map(|(importer, kinds)| self.asked_at(importer, kinds, plan));
+            .map(|(importer, kinds)| self.ask_about_plan(importer, kinds, plan));
         for (refused, goes_first) in join_all(asked).await {
             plan.refused.extend(refused);
             plan.warnings.extend(goes_first);
         }
     }
 
-    async fn asked_at(
+    async fn ask_about_plan(
         &self,
         importer: &Deployment,
         kinds: &BTreeSet<KindName>,
@@ -206,7 +206,7 @@ impl OwnerSide {
         let mut named = Vec::new();
         let mut references = 0;
         for steps in steps.chunks(ASKED_TOGETHER) {
-            match self.asked_at_accept(importer, steps).await {
+            match self.ask_about_steps(importer, steps).await {
                 Ok(answers) => {
                     for (step, answered) in steps.iter().zip(answers) {
                         refused.extend(blocking(step, &answered));
@@ -227,7 +227,7 @@ impl OwnerSide {
         (refused, goes_first(&importer.name, references, named))
     }
 
-    async fn asked_at_accept(
+    async fn ask_about_steps(
         &self,
         importer: &Deployment,
         steps: &[&PlanStep],
@@ -307,11 +307,11 @@ impl OwnerSide {
             ),
             awaited => awaiting(awaited),
         };
-        // Blockers that are not deleted are named in the same pass, and not only when the step is due (G11).
-        let stays = self.references.held_by_what_stays(&step.key).await;
-        for held in stays.iter().flatten() {
-            message = format!("{}; {message}", blocker_message(&held.blocker()));
-            blockers.insert(0, held.blocker());
+        // Blockers that stay are named as soon as the step waits, and not only when it is due (G11).
+        let stays = self.references.referrers_that_stay(&step.key).await;
+        for referrer in stays.iter().flatten() {
+            message = format!("{}; {message}", blocker_message(&referrer.blocker()));
+            blockers.insert(0, referrer.blocker());
         }
         let failure = Failure {
             retry: Retry::AwaitsClearance,
@@ -407,14 +407,14 @@ impl OwnerSide {
                 now: self.clock.now(),
             };
             let applied = self.ledger.commit(vec![answered]).await.map_err(said)?;
-            // An answer that changes nothing wakes nobody.
+            // Only an answer that changes something wakes the loop and the readers of events.
             if applied.iter().any(|it| *it != Applied::Moved(0)) {
                 self.journal.wake_followers();
             }
         }
     }
 
-    /// Releases an importer that a person declares gone for good (G12).
+    /// Releases an importer, which a person says no longer exists (G12).
     pub(in crate::engine) async fn release_importer(
         &self,
         envelope: &Envelope,
@@ -460,8 +460,8 @@ fn not_clear(plan: &Plan, why: &str, name: &str) -> Vec<Refusal> {
         resource: resource.clone(),
         rule: RefusalRule::Unreadable,
         reason: format!(
-            "{why}; whether something there blocks this is unknown. If that deployment is gone for \
-             good: gone release {}",
+            "{why}; whether something there blocks this is unknown. If that deployment no longer \
+             exists: gone release {}",
             escape(name)
         ),
         blocker: None,
@@ -482,7 +482,7 @@ fn goes_first(importer: &str, references: u64, mut named: Vec<String>) -> Option
     }
     (references > 0).then(|| {
         format!(
-            "deployment {importer} has referrers of this: {}; it deletes them, or clears the \
+            "resources of deployment {importer} refer to this: {}; it deletes them, or clears the \
              references, first",
             named.join(", ")
         )

@@ -38,7 +38,8 @@ pub(in crate::engine) struct BackReferences {
 }
 
 impl BackReferences {
-    /// Answers only from a view that includes the notices that the question is about (G7).
+    /// Answers a question about referrers, only from a view that includes the notices that the question is
+    /// about (G7).
     pub(in crate::engine) async fn points_at(
         &self,
         question: Question,
@@ -135,8 +136,8 @@ impl BackReferences {
         })
     }
 
-    /// Lists what blocks a live step, each blocker with the resource that it blocks: dependents that go
-    /// first, referrers that stay, and the blockers of those in turn, here and in other deployments.
+    /// Lists the blockers of a live step, each with the resource that it blocks: dependents that go first,
+    /// referrers that stay, and the blockers of both in turn, here and in other deployments.
     async fn blocked_by(
         &self,
         key: &ResourceKey,
@@ -145,7 +146,7 @@ impl BackReferences {
         let mut held_by: Vec<Blocker> = Vec::new();
         let mut open = VecDeque::from([(key.clone(), live.clone())]);
         while let Some((key, live)) = open.pop_front() {
-            let mut direct = match (awaits_its_turn(&live), is_blocked_or_stuck(&live)) {
+            let mut direct = match (waits_for_other_steps(&live), is_blocked_or_stuck(&live)) {
                 (true, _) => self.goes_before(&live).await?,
                 (false, true) => self.blockers_found(&key, &live).await?,
                 (false, false) => Vec::new(),
@@ -153,7 +154,7 @@ impl BackReferences {
             direct.retain(|by| held_by.iter().all(|known| known.key() != by.key()));
             direct.truncate(BLOCKERS_OF_REFERRER_MAX - held_by.len());
             for by in direct {
-                if awaits_its_turn(&live) {
+                if waits_for_other_steps(&live) {
                     let next = self.live_step_of(&by.key()).await?;
                     open.extend(next.map(|it| (by.key(), it)));
                 }
@@ -176,14 +177,14 @@ impl BackReferences {
         Ok(goes.collect())
     }
 
-    /// Returns the referrers that stay and block a step. If there are none, returns the blockers that its
-    /// last attempt met.
+    /// Returns the referrers that stay and block the step of this resource. If there are none, returns the
+    /// blockers that the last attempt met.
     async fn blockers_found(
         &self,
         key: &ResourceKey,
         live: &LiveStep,
     ) -> Result<Vec<Blocker>, ControlError> {
-        let stays = self.held_by_what_stays(key).await?;
+        let stays = self.referrers_that_stay(key).await?;
         Ok(match stays.is_empty() {
             true => live.blockers.clone(),
             false => stays.iter().map(Referrer::blocker).collect(),
@@ -196,8 +197,8 @@ impl BackReferences {
         Ok(live.into_iter().next().flatten())
     }
 
-    /// Says why the deletion that should handle the referrers of this resource does not handle them. Empty if
-    /// it does, or if it is not planned yet.
+    /// Returns why the referrers of this resource are not handled: the deletion that should handle them was
+    /// refused or cancelled. Empty if it handles them, or is not planned yet.
     async fn unhandled_reason(&self, key: &ResourceKey) -> Result<String, ControlError> {
         let handled_by = self.ledger.handled_by_deletion(key.clone()).await;
         let deletion = handled_by.map_err(ledger_error)?.filter(|deletion| {
@@ -268,46 +269,47 @@ impl BackReferences {
         key: &ResourceKey,
         live: &LiveStep,
     ) -> Result<Option<Vec<ResourceKey>>, ControlError> {
-        let before = match met(live) {
-            _ if awaits_its_turn(live) => self.goes_before(live).await?,
+        let before = match last_error_type(live) {
+            _ if waits_for_other_steps(live) => self.goes_before(live).await?,
             Some(AWAITED | IN_USE) if is_blocked_or_stuck(live) => Vec::new(),
             _ => return Ok(None),
         };
-        let held = self.referrers_here(key).await?;
-        let all_named = held.count <= held.named.len() as u64;
-        let holders = held.named.into_iter().map(|it| it.key);
+        let referrers = self.referrers_here(key).await?;
+        let all_named = referrers.count <= referrers.named.len() as u64;
+        let holders = referrers.named.into_iter().map(|it| it.key);
         let before = before.iter().map(Blocker::key);
         Ok(all_named.then(|| before.chain(holders).collect()))
     }
 
-    /// Returns the registry's resources that refer to this one, and whose references must be removed first.
+    /// Returns the registry's resources that refer to this one and whose references must be removed first.
     async fn referrers_here(&self, key: &ResourceKey) -> Result<Referrers, ControlError> {
         let fields = self.kinds.holding(&key.kind);
-        let held = self
+        let referrers = self
             .ledger
             .pointed_at(vec![key.clone()], fields, HOLDERS_MAX);
-        let held = held.await.map_err(ledger_error)?;
-        Ok(held.into_iter().next().unwrap_or_default())
+        let referrers = referrers.await.map_err(ledger_error)?;
+        Ok(referrers.into_iter().next().unwrap_or_default())
     }
 
-    /// Returns a few of these referrers: those that are not being deleted under the same root.
-    pub(super) async fn held_by_what_stays(
+    /// Returns a few of the referrers of a resource whose references must be removed first: those that are not
+    /// being deleted under its root.
+    pub(super) async fn referrers_that_stay(
         &self,
         key: &ResourceKey,
     ) -> Result<Vec<Referrer>, ControlError> {
-        let mut held = self.referrers_here(key).await?.named;
-        if held.is_empty() {
-            return Ok(held);
+        let mut referrers = self.referrers_here(key).await?.named;
+        if referrers.is_empty() {
+            return Ok(referrers);
         }
-        let own = std::iter::once(key).chain(held.iter().map(|it| &it.key));
+        let own = std::iter::once(key).chain(referrers.iter().map(|it| &it.key));
         let live = self
             .ledger
             .live_steps(key.site.clone(), own.cloned().collect());
         let mut live = live.await.map_err(ledger_error)?.into_iter();
         let root = live.next().flatten().map(|it| it.root);
-        held.retain(|_| live.next().flatten().map(|it| it.root) != root);
-        held.truncate(NAMED_MAX);
-        Ok(held)
+        referrers.retain(|_| live.next().flatten().map(|it| it.root) != root);
+        referrers.truncate(NAMED_MAX);
+        Ok(referrers)
     }
 
     /// Whether the referrer is deleted only on a request of its own. If so, the deletion of the resource to
@@ -346,19 +348,19 @@ impl BackReferences {
 }
 
 impl Deployments {
-    /// Returns the sequence up to which the owner's notices were received. Waits a moment if that is not far
-    /// enough for the question.
+    /// Returns the sequence up to which the owner's notices were received. If that is not far enough for the
+    /// question, waits a moment for more.
     async fn view(&self, question: &Question) -> Result<i64, ControlError> {
         let deadline = tokio::time::Instant::now() + ARRIVAL_WITHIN;
         let peer = Peer::from(&question.from);
         loop {
             let arrival = self.arrived.notified();
             tokio::pin!(arrival);
-            // From here on no notice is missed.
+            // A notice that arrives after this line ends the wait.
             arrival.as_mut().enable();
             let Some(watching) = self.watching().get(&peer).cloned() else {
                 return Err(ControlError::NotFound {
-                    message: format!("{} does not watch {peer}", self.home.name),
+                    message: format!("deployment {} does not watch {peer}", self.home.name),
                 });
             };
             let is_owner = watching.owner.as_ref() == Some(&question.from);
@@ -378,7 +380,7 @@ impl Deployments {
     }
 }
 
-/// Returns the words for a blocker: `blocked by contract c1 at d0-1, which this deletion will not remove`.
+/// Returns the message about a blocker: `blocked by contract c1 at d0-1, which this deletion will not remove`.
 pub(super) fn blocker_message(by: &Blocker) -> String {
     if let Some(name) = silent_deployment(by) {
         return format!(
@@ -397,7 +399,7 @@ pub(super) fn blocker_message(by: &Blocker) -> String {
     )
 }
 
-/// Says in a few words why a blocked step does not go.
+/// Returns in a few words why a blocked or stuck step does not go.
 fn blocked_reason(live: &LiveStep, by: Option<&Blocker>) -> String {
     let state = live.state.as_str();
     match (by, &live.error) {
@@ -411,16 +413,16 @@ fn is_blocked_or_stuck(live: &LiveStep) -> bool {
     matches!(live.state, StepState::Blocked | StepState::Stuck)
 }
 
-/// Whether other steps of the step's deletion go first.
-fn awaits_its_turn(live: &LiveStep) -> bool {
+/// Whether the step waits for other steps of its deletion.
+fn waits_for_other_steps(live: &LiveStep) -> bool {
     match live.state {
         StepState::Waiting => true,
-        StepState::Stuck => met(live) == Some(DEPENDENCY_STUCK),
+        StepState::Stuck => last_error_type(live) == Some(DEPENDENCY_STUCK),
         _ => false,
     }
 }
 
-/// Returns the type of the error that its last attempt met.
-fn met(live: &LiveStep) -> Option<&str> {
+/// Returns the type of the error of the step's last attempt.
+fn last_error_type(live: &LiveStep) -> Option<&str> {
     live.error.as_ref().map(|error| error.kind.as_str())
 }
