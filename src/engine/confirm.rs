@@ -1,5 +1,5 @@
-//! Says of each resource what an observation shows, and confirms that it is gone only under the rights that the
-//! plan froze (I13). [`super::observe`] makes the lists.
+//! Interprets observations: says for each step what is known about its resource, and confirms its absence only
+//! with the rights that the plan froze (I13). [`super::observe`] makes the lists.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use crate::system::clock::Clock;
 /// Number of deletions whose frozen rights are kept in memory; more than run at once on any site we know.
 const RIGHTS_KEPT_MAX: usize = 256;
 
-/// The type of the error of a step whose resource another user does not see than the one who made the plan (I13).
+/// The type of a step's error if its resource is absent for another user than the one who made the plan (I13).
 pub(super) const OTHER_LOGIN: &str = "OtherLogin";
 
 /// The identities that a plan froze, by site.
@@ -46,33 +46,34 @@ impl Confirming {
         steps: &[ClaimedStep],
         unsent: u64,
     ) -> Vec<Observed> {
-        let seen = self.observing.observe(site, kind, steps, unsent).await;
-        let seen = self.on_whose_rights(site, seen).await;
-        if let Some(failure) = &seen.failure
+        let observation = self.observing.observe(site, kind, steps, unsent).await;
+        let observation = self.with_present_identity(site, observation).await;
+        if let Some(failure) = &observation.failure
             && failure.retry == Retry::SitePaused
         {
             self.logins.pause_site(site, &failure.message, None).await;
         }
-        let mut looked = Vec::with_capacity(steps.len());
+        let mut observed = Vec::with_capacity(steps.len());
         for step in steps {
-            let row = parent_id(&self.reads.kinds, step).and_then(|id| seen.rows.get(id));
-            looked.push(match (row, &seen.failure) {
+            let row = parent_id(&self.reads.kinds, step).and_then(|id| observation.rows.get(id));
+            observed.push(match (row, &observation.failure) {
                 (Some(Some(row)), _) if shows(&self.reads.kinds, site, kind, row, step) => {
                     self.still_there(kind, row, step)
                 }
-                (Some(_), _) => self.absent(site, step, seen.identity.as_ref()).await,
+                (Some(_), _) => self.absent(site, step, observation.identity.as_ref()).await,
                 (None, Some(failure)) => Observed::Unclear(failure.to_step_error(self.clock.now())),
                 (None, None) => Observed::Unclear(self.unclear(format!(
-                    "the list of {} at {site} did not return its witness",
+                    "the list of {}s at {site} may be incomplete: a resource that exists was not in \
+                     it",
                     kind.name
                 ))),
             });
         }
-        looked
+        observed
     }
 
-    /// Interprets a row that still exists, or that still contains the edge. `listed` is the row's kind;
-    /// whether a delete settles, and how the row shows it, is up to the step's own kind.
+    /// Interprets a row that still exists, or that still contains the edge. `listed` is the row's kind. The
+    /// step's own kind says whether the cloud works on a delete after its answer, and how the row shows that.
     fn still_there(&self, listed: &Kind, row: &Value, step: &ClaimedStep) -> Observed {
         let kind = self.reads.kinds.get(&step.key.kind);
         let Some((settling, status)) = kind.and_then(|kind| kind.settling(row)) else {
@@ -82,11 +83,14 @@ impl Confirming {
             if let Some(created) = created_since_sent(listed, row, step) {
                 return Observed::Anew(self.recreated(created));
             }
-            let put_back = kind.filter(|_| !was_lost(step));
+            let put_back = kind.filter(|_| !has_unknown_outcome(step));
             return match put_back.and_then(|kind| Some((kind, kind.put_back(row)?))) {
                 Some((kind, state)) => Observed::failed(self.accepted(state, |state| {
                     let because = because(kind, row);
-                    format!("the {} was put back, and is {state}{because}", listed.name)
+                    format!(
+                        "the {} is no longer being deleted, and is {state}{because}",
+                        listed.name
+                    )
                 })),
                 None => Observed::Present,
             };
@@ -126,7 +130,8 @@ impl Confirming {
             status: None,
             kind: crate::domain::drift::RECREATED.to_owned(),
             message: format!(
-                "the delete was accepted, and it was re-created at {}; find out who re-creates it",
+                "the delete was accepted, and the resource was re-created at {}; find out who \
+                 re-creates it",
                 created.format("%T")
             ),
             request_id: String::new(),
@@ -134,7 +139,7 @@ impl Confirming {
         }
     }
 
-    /// Returns the note about a delete that the cloud works on for long.
+    /// Returns a note if the cloud has worked on the delete for long; otherwise nothing.
     fn slow(&self, kind: &Kind, step: &ClaimedStep) -> String {
         let since = step.blocked_since.unwrap_or_else(|| self.clock.now());
         let minutes = (self.clock.now() - since).num_minutes().unsigned_abs();
@@ -146,14 +151,14 @@ impl Confirming {
         }
     }
 
-    /// Confirms an absence if it was observed with the rights that the plan froze: a cloud answers 404 to a login that
-    /// has lost the right to see. Lost rights pause the site until they are back. If another user signs in since, as
-    /// after a change of `clouds.yaml`, only the step needs a person, and the site goes on.
+    /// Confirms an absence if it was observed with the rights that the plan froze, because a cloud answers 404
+    /// to a login that has lost them. Lost rights pause the site until they are back. If another user signs in
+    /// now, for example after a change of `clouds.yaml`, only the step needs a person, and the site goes on.
     async fn absent(&self, site: &Site, step: &ClaimedStep, now: Option<&Identity>) -> Observed {
         let expected = match self.expected(step).await {
             Ok(Some(expected)) => expected,
             Ok(None) => return Observed::Absent,
-            // An identity that cannot be read must not pass for none.
+            // An identity that cannot be read must not count as one that was not frozen.
             Err(error) => {
                 return Observed::Unclear(self.unclear(format!(
                     "{}: absent, but the plan's login cannot be read from the ledger: {error}",
@@ -199,27 +204,31 @@ impl Confirming {
         Observed::Unclear(error)
     }
 
-    /// Asks the cloud, after an observation that found something absent, who we are now: a login that loses rights
-    /// sees less, without an error (I13).
-    async fn on_whose_rights(&self, site: &Site, mut seen: Observation) -> Observation {
-        if !seen.rights_in_doubt || seen.rows.values().all(Option::is_some) {
-            return seen;
+    /// After an observation that found a resource absent, asks the cloud which identity the login has now,
+    /// because a login that has lost rights sees less, without an error (I13).
+    async fn with_present_identity(
+        &self,
+        site: &Site,
+        mut observation: Observation,
+    ) -> Observation {
+        if !observation.rights_in_doubt || observation.rows.values().all(Option::is_some) {
+            return observation;
         }
         match self
             .reads
             .once(site, self.reads.cloud.identity(site, Freshness::Now))
             .await
         {
-            Ok(now) => seen.identity = Some(now.identity),
+            Ok(now) => observation.identity = Some(now.identity),
             Err(failure) => {
-                seen.rows.retain(|_, row| row.is_some());
-                seen.failure = Some(failure);
+                observation.rows.retain(|_, row| row.is_some());
+                observation.failure = Some(failure);
             }
         }
-        seen
+        observation
     }
 
-    /// Returns the identity with which the plan saw the step's site.
+    /// Returns the identity that the plan froze for the step's site; none if it froze none.
     async fn expected(&self, step: &ClaimedStep) -> Result<Option<Identity>, LedgerError> {
         let site = step.key.site.to_string();
         let known = self
@@ -276,10 +285,10 @@ fn not_taken(kind: &Kind, step: &ClaimedStep) -> Option<Failure> {
     })
 }
 
-/// Whether the answer to the step's last call was lost.
-fn was_lost(step: &ClaimedStep) -> bool {
-    let lost = |error: &StepError| error.class == ErrorClass::OutcomeUnknown;
-    step.last_error.as_ref().is_some_and(lost)
+/// Whether it is unknown if the step's last call took effect.
+fn has_unknown_outcome(step: &ClaimedStep) -> bool {
+    let is_unknown = |error: &StepError| error.class == ErrorClass::OutcomeUnknown;
+    step.last_error.as_ref().is_some_and(is_unknown)
 }
 
 /// Returns the cloud's reason for a failed delete, to be appended to a sentence.
@@ -288,10 +297,11 @@ fn because(kind: &Kind, row: &Value) -> String {
     because.map(|it| format!(": {it}")).unwrap_or_default()
 }
 
-/// Returns when the row's resource was created, if that was not before its delete was sent. Clouds tell it to
-/// the second; a cloud whose clock is slow shows it as older, and it is observed until `verify_max`.
+/// Returns when the row's resource was created, if that was when the step's delete was sent or later. Clouds give the
+/// time in whole seconds. If a cloud's clock is slow, the resource looks older than the delete, and is observed
+/// until `verify_max`.
 fn created_since_sent(listed: &Kind, row: &Value, step: &ClaimedStep) -> Option<DateTime<Utc>> {
-    if listed.name != step.key.kind || was_lost(step) {
+    if listed.name != step.key.kind || has_unknown_outcome(step) {
         return None;
     }
     let created = listed.created_at(row);

@@ -1,13 +1,14 @@
 //! Observes resources: by lists, and by the witnesses that prove the lists complete (I13b).
 //!
-//! Parts of a resource that is deleted (ports of a network) are listed by that resource, if such a list shows
-//! fewer rows than there are ids to ask for. All other resources are listed by id, as many at a time as one list
-//! takes.
+//! A few resources, and those of a kind whose lists may leave rows out, are read one by one. Otherwise
+//! resources that have one parent (the ports of a network) are listed by that parent, if that takes fewer lists
+//! than listing them by id. All others are listed by id, as many at a time as one list takes. If no list takes
+//! several ids, the project or the whole site is listed.
 //!
 //! A listing proves absence only if it also returned a *witness*: a living resource of the same kind that the
-//! same call asked for, preferably of the same project. An edge's parent is its own witness. If only a few
-//! resources are observed, each is read by id, where the kind's own not-found answer is proof by itself. Neither
-//! proves whose rights it was seen with, so the cloud is asked afterwards ([`super::confirm`]).
+//! same call asked for, preferably of the same project. An edge's parent is its own witness. A read by id needs
+//! no witness, because the kind's own not-found answer is proof by itself. Neither shows which rights the login
+//! had, so the cloud is asked for its identity afterwards ([`super::confirm`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::pin::pin;
@@ -37,6 +38,8 @@ pub(super) struct Observing {
 }
 
 impl Observing {
+    /// Returns what the cloud shows of the resources of these steps. `unsent` is how many more resources of their
+    /// deletions a list by scope may show.
     pub(super) async fn observe(
         &self,
         site: &Site,
@@ -49,7 +52,7 @@ impl Observing {
             .filter_map(|step| parent_id(&self.reads.kinds, step).map(str::to_owned))
             .collect();
         let project = project_of(steps);
-        let mut seen = Observation::default();
+        let mut observed = Observation::default();
         // A list below one parent may have no witness left, and a list of the login's own project lacks the rows of
         // all others.
         let list = kind.spec.list.as_ref();
@@ -63,61 +66,64 @@ impl Observing {
             false => kind.spec.settles.is_some() && !few,
         };
         if list.is_some() && !kind.calls.takes_several(BY_ID) && listed {
-            // One list answers for all resources whose delete the cloud still works on, whatever values a
-            // filter by id takes.
-            self.list_around(site, kind, &mut left, filter.as_ref(), &mut seen)
+            // No list takes several ids, so one list of all rows replaces as many lists as there are ids.
+            self.list_all_rows(site, kind, &mut left, filter.as_ref(), &mut observed)
                 .await;
-            if seen.failure.is_none() {
-                self.read_each(site, kind, left, &mut seen).await;
+            if observed.failure.is_none() {
+                self.read_each(site, kind, left, &mut observed).await;
             }
-            return seen;
+            return observed;
         }
         if few || list.is_none() || !is_whole {
-            self.read_each(site, kind, left, &mut seen).await;
-            return seen;
+            self.read_each(site, kind, left, &mut observed).await;
+            return observed;
         }
         if let Some(scopes) = self.worth_listing_by_scope(kind, steps, unsent) {
-            self.list_scopes(site, kind, &scopes, &mut seen).await;
-            left.retain(|id| !seen.rows.contains_key(id));
+            self.list_scopes(site, kind, &scopes, &mut observed).await;
+            left.retain(|id| !observed.rows.contains_key(id));
         }
         let left: Vec<String> = left.into_iter().collect();
         for ids in left.chunks(kind.calls.values_a_list(BY_ID)) {
             let ids = ids.iter().cloned().collect();
-            if seen.failure.is_some() || !self.list_by_id(site, kind, ids, project, &mut seen).await
+            if observed.failure.is_some()
+                || !self
+                    .list_by_id(site, kind, ids, project, &mut observed)
+                    .await
             {
                 break;
             }
         }
-        seen
+        observed
     }
 
-    /// Returns false if no witness is found, because no resource of the kind lives there or because the list
-    /// is wrong. These ids were then read one by one, and the others wait for the next observation.
+    /// Lists these ids, and a witness. Returns false if no witness is found, because no other resource of the
+    /// kind exists or because the list is wrong. These ids were then read one by one, and the others wait for
+    /// the next observation.
     async fn list_by_id(
         &self,
         site: &Site,
         kind: &Kind,
         ids: BTreeSet<String>,
         project: Option<&str>,
-        seen: &mut Observation,
+        observed: &mut Observation,
     ) -> bool {
         // The stored witness may be gone. The second attempt uses a witness that lives now.
         for _ in 0..2 {
             match self.find_witness(site, kind, &ids, project).await {
                 Ok(Some(witness)) => {
                     let vouched = self
-                        .list_with_witness(site, kind, &ids, witness, seen)
+                        .list_with_witness(site, kind, &ids, witness, observed)
                         .await;
-                    if vouched || seen.failure.is_some() {
+                    if vouched || observed.failure.is_some() {
                         break;
                     }
                 }
                 Ok(None) => {
-                    self.read_each(site, kind, ids, seen).await;
+                    self.read_each(site, kind, ids, observed).await;
                     return false;
                 }
                 Err(failure) => {
-                    seen.failure = Some(failure);
+                    observed.failure = Some(failure);
                     break;
                 }
             }
@@ -125,12 +131,13 @@ impl Observing {
         true
     }
 
+    /// Reads each of these ids, where the kind's own not-found answer proves absence.
     async fn read_each(
         &self,
         site: &Site,
         kind: &Kind,
         ids: BTreeSet<String>,
-        seen: &mut Observation,
+        observed: &mut Observation,
     ) {
         let reads = ids.into_iter().map(|id| async move {
             let read = self
@@ -144,16 +151,17 @@ impl Observing {
         let mut reads = pin!(stream::iter(reads).buffered(at_once));
         while let Some((id, read)) = reads.next().await {
             match read {
-                Ok(read) if !read.offered => seen.failure = Some(not_offered(site, kind)),
+                Ok(read) if !read.offered => observed.failure = Some(not_offered(site, kind)),
                 Ok(read) => {
-                    seen.rights_in_doubt |= !read.own_project_gone;
-                    seen.identity = read.identity.or(seen.identity.take());
-                    seen.rows.insert(id, read.row);
+                    observed.rights_in_doubt |= !read.own_project_gone;
+                    observed.identity = read.identity.or(observed.identity.take());
+                    observed.rows.insert(id, read.row);
                 }
                 Err(failure) => {
                     let is_away = matches!(failure.retry, Retry::Unavailable | Retry::Throttled);
-                    seen.failure = Some(failure);
-                    // The others wait for the next observation: a service that is away is not sent thousands of reads.
+                    observed.failure = Some(failure);
+                    // The other ids wait for the next observation: a service that is away is not sent thousands
+                    // of reads.
                     if is_away {
                         return;
                     }
@@ -162,17 +170,18 @@ impl Observing {
         }
     }
 
-    /// Lists all rows of a project, or of all projects. A row that is there is the witness for the ids in `left`
-    /// that are not, unless the list leaves some rows out. Ids whose state stays unknown remain in `left`.
-    async fn list_around(
+    /// Lists all rows of a project, or of all projects. Each row that is listed is a witness for the ids in
+    /// `left` that are not, unless the list leaves some rows out. Ids about which nothing is known remain in
+    /// `left`.
+    async fn list_all_rows(
         &self,
         site: &Site,
         kind: &Kind,
         left: &mut BTreeSet<String>,
         filter: Option<&ListFilter>,
-        seen: &mut Observation,
+        observed: &mut Observation,
     ) {
-        let Some(rows) = self.list_rows(site, kind, filter, seen).await else {
+        let Some(rows) = self.list_rows(site, kind, filter, observed).await else {
             return;
         };
         let rows = rows.into_iter();
@@ -184,14 +193,14 @@ impl Observing {
             let row = present.remove(id);
             let known = vouched || row.is_some();
             if known {
-                seen.rows.insert(id.clone(), row);
+                observed.rows.insert(id.clone(), row);
             }
             !known
         });
     }
 
-    /// Returns the scopes of the steps, if listing by scope shows fewer rows than asking for each id. An edge
-    /// in a row has the row's scope.
+    /// Returns the scopes of the steps, if listing by scope takes fewer lists than listing by id. An edge in a
+    /// row has the row's scope.
     fn worth_listing_by_scope<'s>(
         &self,
         kind: &'s Kind,
@@ -219,13 +228,13 @@ impl Observing {
         site: &Site,
         kind: &Kind,
         scopes: &Scopes<'_>,
-        seen: &mut Observation,
+        observed: &mut Observation,
     ) {
         let filter = ListFilter {
             key: scopes.key.to_owned(),
             values: scopes.ids.keys().map(|&value| value.to_owned()).collect(),
         };
-        let Some(rows) = self.list_rows(site, kind, Some(&filter), seen).await else {
+        let Some(rows) = self.list_rows(site, kind, Some(&filter), observed).await else {
             return;
         };
         let text = |row: &Value, field: &str| lookup_one(row, field).unwrap_or_default();
@@ -238,23 +247,24 @@ impl Observing {
         let vouched = |(value, _): &(&&str, &BTreeSet<&str>)| vouched.contains(**value);
         for (_, ids) in scopes.ids.iter().filter(vouched) {
             for id in ids {
-                seen.rows.insert((*id).to_owned(), present.remove(*id));
+                observed.rows.insert((*id).to_owned(), present.remove(*id));
             }
         }
     }
 
-    /// Records each id with its row or its proven absence, and leaves out the ids about which nothing is
-    /// proven. Returns false if the witness is gone, so that no absence is proven.
+    /// Lists these ids together with the witness. Records each id with its row or its proven absence, and
+    /// leaves out the ids about which nothing is proven. Returns false if the witness is gone, so that no
+    /// absence is proven.
     async fn list_with_witness(
         &self,
         site: &Site,
         kind: &Kind,
         ids: &BTreeSet<String>,
         witness: Witness,
-        seen: &mut Observation,
+        observed: &mut Observation,
     ) -> bool {
         let filter = ListFilter::by_ids(ids.iter().cloned().chain([witness.id.clone()]));
-        let Some(rows) = self.list_rows(site, kind, Some(&filter), seen).await else {
+        let Some(rows) = self.list_rows(site, kind, Some(&filter), observed).await else {
             return false;
         };
         let mut present: HashMap<String, Value> = rows
@@ -267,21 +277,21 @@ impl Observing {
         }
         for id in ids {
             match present.remove(id) {
-                Some(row) => seen.rows.insert(id.clone(), Some(row)),
-                None if vouched => seen.rows.insert(id.clone(), None),
+                Some(row) => observed.rows.insert(id.clone(), Some(row)),
+                None if vouched => observed.rows.insert(id.clone(), None),
                 None => None,
             };
         }
         vouched
     }
 
-    /// Returns none if the list failed. `seen` then has the failure.
+    /// Lists rows. If the list fails, returns none, and `observed` then has the failure.
     async fn list_rows(
         &self,
         site: &Site,
         kind: &Kind,
         filter: Option<&ListFilter>,
-        seen: &mut Observation,
+        observed: &mut Observation,
     ) -> Option<Vec<Value>> {
         let request = ListRows {
             site,
@@ -294,20 +304,19 @@ impl Observing {
         self.reads.site_answered(site, listing.as_ref().err());
         match listing {
             Ok(listing) => {
-                seen.identity = listing.identity.or(seen.identity.take());
+                observed.identity = listing.identity.or(observed.identity.take());
                 // Whoever has lost rights still sees the rows that are shared with everybody.
-                seen.rights_in_doubt = true;
+                observed.rights_in_doubt = true;
                 Some(listing.rows)
             }
             Err(failure) => {
-                seen.failure = Some(failure);
+                observed.failure = Some(failure);
                 None
             }
         }
     }
 
-    /// Returns a resource of the kind that exists and is not being observed. If all steps are of one project,
-    /// it belongs to that project.
+    /// Finds a resource of the kind that exists and is not being observed, preferably of this project.
     async fn find_witness(
         &self,
         site: &Site,
@@ -404,13 +413,13 @@ pub(super) fn shows(
     shown.iter().any(|found| found.key == step.key) && kind.same_incarnation(row, &step.vars)
 }
 
-/// The result of an observation.
+/// The result of an observation, before [`super::confirm`] interprets it.
 #[derive(Default)]
 pub(super) struct Observation {
     /// The requested ids, each with its row, or with none if its absence is proven.
     pub(super) rows: HashMap<String, Option<Value>>,
     pub(super) identity: Option<Identity>,
-    /// Whether a login that lost its rights might see the same.
+    /// Whether a login that has lost rights might get the same answers.
     pub(super) rights_in_doubt: bool,
     /// Why nothing is known about the other ids.
     pub(super) failure: Option<CloudFailure>,
@@ -422,8 +431,8 @@ struct Scopes<'s> {
     ids: BTreeMap<&'s str, BTreeSet<&'s str>>,
 }
 
-/// A resource that existed when it was planned is not gone because its service or extension is missing
-/// now.
+/// Builds the failure for a kind whose service or extension is missing now. A resource that existed when it was
+/// planned is not gone because of that.
 fn not_offered(site: &Site, kind: &Kind) -> CloudFailure {
     CloudFailure {
         retry: Retry::Scheduled,

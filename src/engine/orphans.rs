@@ -34,8 +34,8 @@ impl Orphans {
     ) -> Result<(Vec<Orphan>, Option<String>), ControlError> {
         let page = self.ledger.orphans(page).await.map_err(ledger_error)?;
         let mut groups: BTreeMap<(Site, KindName), Vec<usize>> = BTreeMap::new();
-        for (at, forgotten) in page.rows.iter().enumerate() {
-            let key = &forgotten.step.key;
+        for (at, abandoned) in page.rows.iter().enumerate() {
+            let key = &abandoned.step.key;
             if let Some(kind) = self
                 .reads
                 .kinds
@@ -58,10 +58,10 @@ impl Orphans {
                 .iter()
                 .filter_map(|at| Some(page.rows.get(*at)?.step.clone()))
                 .collect();
-            let looked = self.confirming.observe(&site, kind, &steps, 0).await;
-            for (at, looked) in rows.iter().zip(looked) {
+            let observed = self.confirming.observe(&site, kind, &steps, 0).await;
+            for (at, observed) in rows.iter().zip(observed) {
                 if let Some(there) = there.get_mut(*at) {
-                    *there = match looked {
+                    *there = match observed {
                         Observed::Absent => Presence::Absent,
                         Observed::Present
                         | Observed::Anew(_)
@@ -73,15 +73,15 @@ impl Orphans {
                 }
             }
         }
-        let orphans = page.rows.into_iter().zip(there).map(|(forgotten, there)| {
-            let step = forgotten.step;
+        let orphans = page.rows.into_iter().zip(there).map(|(abandoned, there)| {
+            let step = abandoned.step;
             Orphan {
                 resource: StepResource {
                     key: step.key,
                     name: step.name,
                 },
                 project_id: step.project_id,
-                since: forgotten.since,
+                since: abandoned.since,
                 why: step
                     .last_error
                     .map(|error| error.message)
@@ -110,7 +110,7 @@ impl Orphans {
         let known = self.ledger.tombstones_of(vec![key.clone()]).await;
         if known.map_err(ledger_error)?.is_empty() {
             return Err(ControlError::NotFound {
-                message: format!("no tombstone of {}", escape(&key.to_string())),
+                message: format!("there is no tombstone of {}", escape(&key.to_string())),
             });
         }
         let ids = BTreeSet::from([key.id.as_str()]);
@@ -118,7 +118,7 @@ impl Orphans {
         if found.map_err(control_error)?.is_empty() {
             return Err(ControlError::Conflict {
                 message: format!(
-                    "{} does not exist: its tombstone stays, so that it does not come back",
+                    "{} does not exist: its tombstone stays, so that the resource does not come back",
                     escape(&key.to_string())
                 ),
             });

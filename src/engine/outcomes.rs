@@ -1,4 +1,4 @@
-//! What became of a step, as the change that records it.
+//! Builds the changes that record the outcomes of steps.
 
 use chrono::{DateTime, Utc};
 

@@ -1,7 +1,7 @@
 //! Verifies that resources are gone: absence is confirmed, never assumed (I13).
 //!
-//! Steps to verify are gathered by site and listed kind, so that one list answers for many (N14);
-//! [`observation_wait`] says when it is time. [`super::confirm`] says what was observed.
+//! Steps to verify are gathered by site and listed kind, so that one list answers for many (N14).
+//! [`observation_wait`] decides how long they are gathered. [`super::confirm`] interprets what was observed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ use crate::system::clock::Clock;
 const OBSERVATION_PAUSE_MIN: Duration = Duration::from_millis(25);
 /// The pause after a search, as a multiple of the search's duration: a search goes through all deletions.
 const OBSERVATION_REST: u32 = 2;
-/// The pause before the next search, if steps are to be gathered for longer.
+/// The shortest pause before the next search, if steps are to be gathered for longer.
 const OBSERVATION_PAUSE: Duration = Duration::from_millis(250);
 /// Number of observations of one kind at a site at a time, each for other deletions, because the list of a
 /// large deletion takes its time.
@@ -54,14 +54,14 @@ pub(super) struct Verifying {
 /// The observations under way.
 #[derive(Default)]
 pub(super) struct Observations {
-    /// The deletions of each, by site and listed kind.
+    /// The numbers of the deletions of each observation, by site and listed kind.
     deletions: HashMap<(Site, KindName), Vec<Vec<i64>>>,
     /// When to search for due observations again.
     next_search: Option<DateTime<Utc>>,
 }
 
 impl Verifying {
-    /// Starts observations; returns how long until the next one may be due.
+    /// Starts the observations that are due. Returns how long until the next one may be due.
     pub(super) async fn start(
         self: &Arc<Self>,
         tasks: &mut JoinSet<()>,
@@ -85,12 +85,15 @@ impl Verifying {
             let kind = self.kinds.get(&due.kind);
             let listed = kind.map_or(&due.kind, |kind| &self.kinds.listed(kind).name);
             let at = (due.site.clone(), listed.clone());
-            let looks = observations
+            let under_way = observations
                 .deletions
                 .get(&at)
                 .map_or(&[][..], Vec::as_slice);
-            let looked_at = looks.iter().flatten().any(|it| *it == due.deletion);
-            if looked_at || looks.len() >= OBSERVATIONS_AT_ONCE || !self.sites.may_read(&due.site) {
+            let is_observed = under_way.iter().flatten().any(|it| *it == due.deletion);
+            if is_observed
+                || under_way.len() >= OBSERVATIONS_AT_ONCE
+                || !self.sites.may_read(&due.site)
+            {
                 continue;
             }
             let wait = kind.map_or(Duration::ZERO, |kind| {
@@ -120,8 +123,8 @@ impl Verifying {
                     tokio::time::sleep(LEDGER_RETRY).await;
                 }
                 let mut observations = verifying.lock_observations();
-                if let Some(looks) = observations.deletions.get_mut(&(site, listed)) {
-                    looks.retain(|look| *look != deletions);
+                if let Some(under_way) = observations.deletions.get_mut(&(site, listed)) {
+                    under_way.retain(|it| *it != deletions);
                 }
                 drop(observations);
                 verifying.journal.wake_loop();
@@ -150,7 +153,7 @@ impl Verifying {
             .ledger
             .verifying(due, self.clock.now(), OBSERVED_TOGETHER_MAX)
             .await?;
-        let mut looked = match self.kinds.get(listed) {
+        let mut observed = match self.kinds.get(listed) {
             Some(kind) => {
                 self.confirming
                     .observe(site, kind, &steps, unsent.into_values().sum())
@@ -162,9 +165,9 @@ impl Verifying {
                 steps.iter().map(unknown).collect()
             }
         };
-        for (step, looked) in steps.iter().zip(&mut looked) {
+        for (step, observed) in steps.iter().zip(&mut observed) {
             // Resources that the service created for this one may have blockers that the service does not name.
-            if let Observed::Failed(failure) = looked
+            if let Observed::Failed(failure) = observed
                 && self.kinds.takes_made(&step.key.kind)
             {
                 *failure = self.diagnosis.diagnose(step, failure.clone(), &[]).await;
@@ -172,9 +175,9 @@ impl Verifying {
         }
         let changes = steps
             .iter()
-            .zip(looked)
-            .map(|(step, looked)| {
-                let message = match &looked {
+            .zip(observed)
+            .map(|(step, observed)| {
+                let message = match &observed {
                     Observed::Absent => "confirmed gone".to_owned(),
                     Observed::Present => "still exists".to_owned(),
                     Observed::StillDeleting(error)
@@ -193,7 +196,7 @@ impl Verifying {
                 };
                 let decision = after_observation(
                     facts(step),
-                    looked,
+                    observed,
                     self.clock.now(),
                     &self.schedules.of(&step.key.kind),
                     self.clock.chance(),

@@ -217,7 +217,7 @@ fn t14_what_comes_back_before_its_end_is_confirmed_is_deleted_again_at_once() {
             let told = client.timeline(Some(&id), None).await;
             let again = told
                 .iter()
-                .filter(|it| it.message.contains("it was re-created at"));
+                .filter(|it| it.message.contains("the resource was re-created at"));
             assert_eq!(again.count(), 1, "{told:#?}");
         })
         .await;

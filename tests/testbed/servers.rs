@@ -258,11 +258,11 @@ fn testbed_i06_a_hypervisor_that_refuses_and_a_storage_that_is_busy_are_tried_ag
     };
     let busy = Misbehaving::so("cinder", "delete-busy", &bed.name);
     let volume = started(format!("volume/{}", machine.volume));
-    bed.waits_to_show(&volume, &["was put back, and is available"]);
+    bed.waits_to_show(&volume, &["is no longer being deleted, and is available"]);
     drop(busy);
     let refuses = Misbehaving::so("nova", "delete-fails", &bed.name);
     let server = started(format!("server/{}", machine.server));
-    let words = "was put back, and is ERROR: Failed to terminate instance";
+    let words = "is no longer being deleted, and is ERROR: Failed to terminate instance";
     bed.waits_to_show(&server, &[words]);
     drop(refuses);
     for id in [&volume, &server] {
@@ -475,7 +475,7 @@ fn testbed_p03_a_server_that_is_only_soft_deleted_is_told_and_goes_by_force() {
     let id = text(&bed.gone(&line).ends_with(4).json()["id"]);
     let short = &id[id.len() - 8..];
     bed.gone(&format!("--cloud mine show {id}"))
-        .says(&["was put back, and is SOFT_DELETED"]);
+        .says(&["is no longer being deleted, and is SOFT_DELETED"]);
     bed.gone(&format!(
         "--cloud mine purge {id} --rung force --confirm {short}"
     ));

@@ -121,7 +121,7 @@ fn testbed_i06_i13_what_a_service_only_claims_or_denies_is_deleted_in_the_end() 
     let volume = scene.new_volume();
     scene.proxy.goes_wrong(Wrong::LyingDelete);
     let deletion = scene.delete(&volume);
-    let words = "was put back, and is available";
+    let words = "is no longer being deleted, and is available";
     scene.bed.waits_to_show(&deletion, &[words]);
     assert_ne!(scene.shown(&deletion)["state"], "gone");
     assert!(scene.is_there(&volume));

@@ -166,7 +166,7 @@ fn i06_a_machine_that_is_put_back_was_refused_and_is_tried_again() {
                 assert_eq!(blocked.resource.key.id, "m-net-A1");
                 assert_eq!(
                     blocked.last_error.as_ref().unwrap().message,
-                    "the delete was accepted; the toy.machine was put back, and is available: its disk is busy"
+                    "the delete was accepted; the toy.machine is no longer being deleted, and is available: its disk is busy"
                 );
                 client.gone(&id).await;
             })
